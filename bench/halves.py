@@ -72,7 +72,8 @@ def _narrow(rng: random.Random) -> tuple[int, int]:
 
 def _wide(rng: random.Random, n: int) -> tuple[int, int]:
     i = rng.randrange(n)
-    return (i, min(n - 1, i + rng.choice([0, 1, 10]))) if rng.random() < 0.5 else tuple(sorted((i, rng.randrange(n))))
+    j = min(n - 1, i + rng.choice([0, 1, 10])) if rng.random() < 0.5 else rng.randrange(n)
+    return min(i, j), max(i, j)
 
 
 def _target(results: np.ndarray, valid: np.ndarray, rng: random.Random) -> tuple[float, float] | None:

@@ -181,8 +181,8 @@ def _pulled(case: Case, share: float, rows: int, _: Path, threads: int = 1) -> J
 
     def join(**limit: Any) -> tuple[Any, Iterable[int]]:
         schema = _batch(case, share, 0, 0, 1).schema
-        sides = (pa.RecordBatchReader.from_batches(schema, _batches(case, share, rows // 2, s)) for s in (0, 1))
-        stream = band_join(*sides, **_question(case, share), threads=threads, **limit)
+        left, right = (pa.RecordBatchReader.from_batches(schema, _batches(case, share, rows // 2, s)) for s in (0, 1))
+        stream = band_join(left, right, **_question(case, share), threads=threads, **limit)
         return stream, (out.num_rows for out in stream)
 
     return join
@@ -191,10 +191,10 @@ def _pulled(case: Case, share: float, rows: int, _: Path, threads: int = 1) -> J
 def _of_tables(case: Case, share: float, rows: int, _: Path, ordered: bool = True, threads: int = 1) -> Join:
     from ivjoin import band_join
 
-    sides = [_whole(case, share, rows // 2, s, not ordered) for s in (0, 1)]
+    left, right = (_whole(case, share, rows // 2, s, not ordered) for s in (0, 1))
 
     def join(**limit: Any) -> tuple[Any, Iterable[int]]:
-        stream = band_join(*sides, **_question(case, share, ordered), threads=threads, **limit)
+        stream = band_join(left, right, **_question(case, share, ordered), threads=threads, **limit)
         return stream, (out.num_rows for out in stream)
 
     return join
@@ -213,10 +213,10 @@ def _written(case: Case, share: float, rows: int, folder: Path, ordered: bool) -
 def _of_files(case: Case, share: float, rows: int, folder: Path, ordered: bool = True) -> Join:
     from ivjoin import band_join
 
-    paths = _written(case, share, rows, folder, ordered)
+    left, right = map(str, _written(case, share, rows, folder, ordered))
 
     def join(**limit: Any) -> tuple[Any, Iterable[int]]:
-        stream = band_join(*map(str, paths), **_question(case, share, ordered), **limit)
+        stream = band_join(left, right, **_question(case, share, ordered), **limit)
         return stream, (out.num_rows for out in stream)
 
     return join
@@ -291,12 +291,12 @@ def _asof(case: Case, share: float, rows: int, folder: Path, in_files: bool = Fa
     from ivjoin import asof_join
 
     if in_files:
-        sides: list[Any] = list(map(str, _written(case, share, rows, folder, False)))
+        left, right = map(str, _written(case, share, rows, folder, False))
     else:
-        sides = [_whole(case, share, rows // 2, s, True) for s in (0, 1)]
+        left, right = (_whole(case, share, rows // 2, s, True) for s in (0, 1))
 
     def join(**limit: Any) -> tuple[Any, Iterable[int]]:
-        stream = asof_join(*sides, on="t", by="k", **limit)
+        stream = asof_join(left, right, on="t", by="k", **limit)
         return stream, (out.num_rows for out in stream)
 
     return join

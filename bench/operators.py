@@ -9,6 +9,7 @@ import datetime as dt
 import math
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,10 @@ def _decimal_binary(name: str, x: str, y: str) -> Operator:
     return against(name, (x, y), (range(lo, hi + 1), range(least, most + 1)), compute, forward, *back)
 
 
+def _rounded(rounded: Callable[[Decimal], int], a: int) -> int:
+    return rounded(Decimal(a).scaleb(-2))
+
+
 def decimals() -> list[Operator]:
     """Operators of decimal(2,1) with decimal(2,1) or decimal(2,0), over all values, and casts between scales."""
     out = [_decimal_binary(n, "decimal(2,1)", "decimal(2,1)") for n in ("add", "sub", "mul", "div", "rem", "pmod")]
@@ -95,7 +100,7 @@ def decimals() -> list[Operator]:
     for name, forward, back in (("floor", iv.floor, iv.floor_rev), ("ceil", iv.ceil, iv.ceil_rev)):
         rounded = math.floor if name == "floor" else math.ceil
         lo, hi = iv.domain("decimal(3,2)").limits
-        compute: Callable[[int], int] = lambda a, rounded=rounded: rounded(Decimal(a).scaleb(-2))  # noqa: E731
+        compute = partial(_rounded, rounded)
         out.append(against(name, ("decimal(3,2)",), (range(lo, hi + 1),), compute, forward, back))
     return out
 

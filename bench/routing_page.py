@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ _LINES = {8: "-", 48: (0, (1, 1, 3, 1)), 64: "--", 200: ":"}
 def examples() -> list[tuple[str, str, str, str]]:
     """Return the rows of the table: the join, the paper, its printed result (corrected), the planner's result."""
     two = {"A": Relation(4, ("x",)), "B": Relation(1, ("x",))}
-    heavy = {"b1": (100, 100), "b2": (50, 200)}
+    heavy: dict[Hashable, tuple[float, float]] = {"b1": (100, 100), "b2": (50, 200)}
     now = heavy_grids(heavy, workers=8)
     later = heavy_grids({"b1": (100, 300), "b2": (50, 200)}, workers=8, current=now)
     chain, loads = "R(x,y), S(y,z), T(z,t) of H rows, 64 workers", "{0}; load {1:.4f} H, {2:.0f} H received"

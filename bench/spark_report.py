@@ -84,7 +84,8 @@ def latest(records: list[Record]) -> list[Record]:
 def loaded(path: Path) -> tuple[list[Record], list[Record]]:
     """Return the machines and the records of a result file, each record with the time and machine of its run."""
     machines, records = load([path])
-    runs, found = iter(machines), []
+    runs = iter(machines)
+    found: list[Record] = []
     lines = path.read_text().splitlines() if path.exists() else []
     run = None
     for is_machine in ('"kind": "machine"' in line for line in lines if line.strip()):
@@ -137,7 +138,7 @@ def streams_tables(records: list[Record]) -> str:
             r["case"], r["engine"], *(f"{x:.1f}" if x else "" for x in spent),
             *(f"{cpu.get(name, 0):.0f}" for name in ("java", "python")),
         ])  # fmt: skip
-    head = ("case", "engine", "seconds", "CPU s", "peak MB", "rows out", "state rows at most",
+    head: tuple[str, ...] = ("case", "engine", "seconds", "CPU s", "peak MB", "rows out", "state rows at most",
             "speedup of the faster ivjoin of the run", "run")
     first = table(head, lines)
     head = ("case", "engine", *_STAGES, "CPU of the JVM", "CPU of Python")
@@ -220,7 +221,7 @@ def sink_table(records: list[Record]) -> str:
     ways = {"Spark": "rows made in Spark, sink", "Arrow": "rows made by a map in Python, sink"}
     lines = [
         [
-            ways.get(r["way"], r["way"]), f"{r['seconds']:.1f}", f"{r['cpu'].get('java', 0):.0f}",
+            str(ways.get(r["way"], r["way"])), f"{r['seconds']:.1f}", f"{r['cpu'].get('java', 0):.0f}",
             f"{r['cpu'].get('python', 0):.0f}", f"{r['rows_out']:,}",
         ]
         for r in records

@@ -114,10 +114,10 @@ def run_streams(way: str, folder: Path, case: str, args: argparse.Namespace) -> 
     progress = [p for p in query.recentProgress if p["numInputRows"]]
     found: dict[str, Any] = {"seconds": seconds, "ended": ended, "batch_ms": [p["batchDuration"] for p in progress]}
     if ended:
-        counts = ivjoin.spark.metrics(query)
+        counts: list[dict[str, Any]] = ivjoin.spark.metrics(query)
         found["rows_out"] = sum(c["rows_out"] for c in counts)
         # In the last micro-batch; each bucket's rows in and out together.
-        busy = next((c["buckets"] for c in reversed(counts) if c["left_rows_in"]), [])
+        busy: list[dict[str, int]] = next((c["buckets"] for c in reversed(counts) if c["left_rows_in"]), [])
         found["buckets"] = [b["left_rows_in"] + b["right_rows_in"] + b["rows_out"] for b in busy]
     return found
 

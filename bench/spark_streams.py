@@ -239,7 +239,7 @@ def run_engine(
         "stages": stages(progress),
     }
     if engine.startswith("ivjoin"):
-        counts = ivjoin.spark.metrics(query)
+        counts: list[dict[str, Any]] = ivjoin.spark.metrics(query)
         result["state"] = [c["state_rows"] for c in counts]
         for name in ("read_us", "join_us", "write_us"):
             result["stages"][f"in the operator: {name.removesuffix('_us')}"] = sum(c[name] for c in counts) / 1e6

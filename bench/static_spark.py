@@ -32,7 +32,7 @@ def write_parts(folder: Path, table: pa.Table, parts: int) -> None:
         pq.write_table(table.slice(begin, end - begin), folder / f"{part}.parquet")
 
 
-def session_for(name: str, **config: str | int) -> Any:
+def session_for(name: str, **config: Any) -> Any:
     """A session on two cores, without what a bench does not look at."""
     import ivjoin.spark
 

@@ -59,7 +59,7 @@ def decode(value: Any) -> Any:
         return ENTIRE
     if isinstance(value, list):
         lo, hi = (NUMBERS.get(end, end) if isinstance(end, str) else end for end in value)
-        return Interval(lo, hi)
+        return Interval(float(lo), float(hi))
     if isinstance(value, dict):
         return value["ov"]
     if isinstance(value, str):

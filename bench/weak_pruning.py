@@ -47,7 +47,7 @@ def through_ivjoin(weak: Any, rows: int, batch: int) -> dict[str, Any]:
     from ivjoin import Order, SymmetricHashJoin
 
     left, right = inputs(weak, rows)
-    options = {
+    options: dict[str, Any] = {
         k: Order(**v) if k.endswith("order") and isinstance(v, dict) else v for k, v in weak.options.items()
     }  # fmt: skip
     op = SymmetricHashJoin(left.schema, right.schema, condition=weak.condition, **options)

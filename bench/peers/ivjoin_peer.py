@@ -33,7 +33,7 @@ class IvjoinPush(Peer):
     def prepare(self, case: Case, left: pa.Table, right: pa.Table, batch: int | None, folder: Path) -> None:
         import ivjoin
 
-        assert ivjoin.SymmetricHashJoin  # loads it: a user's program has done so before its data comes
+        _ = ivjoin.SymmetricHashJoin  # loads it: a user's program has done so before its data comes
         self._options = _options(case)
         self._schemas = left.schema, right.schema
         self._pushes = in_turn(left, right, batch or 4096)

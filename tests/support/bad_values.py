@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,7 @@ SCHEMA = pa.schema(
 )  # fmt: skip
 ROW = {"k": 1, "a": 1, "f": 1.0, "s": "x", "b": True, "m": Decimal(1), "t": dt.datetime(2024, 1, 1),
        "d": dt.date(2024, 1, 1)}  # fmt: skip
-DECLARED = {"left_order": "a", "right_order": "a"}
+DECLARED: dict[str, Any] = {"left_order": "a", "right_order": "a"}
 
 
 def batch() -> pa.RecordBatch:
@@ -117,6 +118,22 @@ def table() -> pa.Table:
 
 def operator() -> ivjoin.SymmetricHashJoin:
     return ivjoin.SymmetricHashJoin(SCHEMA, SCHEMA, on="k", **DECLARED)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _called(call: Callable[..., Any], argument: str, make: Callable[[Any], Any], value: Any) -> Any:
+    return call(**{argument: make(value)})
+
+
+def _least(t: str, value: Any) -> Any:
+    return interval.interval(t, value, None)
+
+
+def _greatest(t: str, value: Any) -> Any:
+    return interval.interval(t, None, value)
 
 
 def _file() -> io.BytesIO:
@@ -146,7 +163,7 @@ def _calls() -> dict[str, Callable[[Any], Any]]:
 
             out[f"{name} {argument}"] = one
 
-    question: dict[str, Callable[[], Any]] = {n: (lambda v=v: v) for n, v in _QUESTION.items()}
+    question: dict[str, Callable[[], Any]] = {n: partial(_same, v) for n, v in _QUESTION.items()}
     schemas = {"left_schema": lambda: SCHEMA, "right_schema": lambda: SCHEMA}
     inputs = {"left": table, "right": table}
     every("band_join", _read, {**inputs, **question, "coalesce_rows": lambda: 0, "threads": lambda: 1})
@@ -178,7 +195,7 @@ def _calls() -> dict[str, Callable[[Any], Any]]:
 
     def inside(name: str, call: Callable[..., Any], argument: str, **shapes: Callable[[Any], Any]) -> None:
         for shape, make in shapes.items():
-            out[f"{name} {shape}"] = lambda value, make=make: call(**{argument: make(value)})
+            out[f"{name} {shape}"] = partial(_called, call, argument, make)
 
     join = ivjoin.SymmetricHashJoin
 
@@ -212,25 +229,34 @@ def _calls() -> dict[str, Callable[[Any], Any]]:
     def explained(frontier: Any) -> Any:
         return ivjoin.explain("l.a <= r.a", SCHEMA, SCHEMA, left_order="a", frontier=frontier)
 
+    def value_of(name: str, value: Any) -> Any:
+        return explained({"left": {name: value}})
+
     out["explain frontier side"] = lambda v: explained({v: {"a": 3}})
     out["explain frontier values"] = lambda v: explained({"left": v})
     out["explain frontier name"] = lambda v: explained({"left": {v: 3}})
     for n in ("a", "f", "s"):
-        out[f"explain frontier value_of_{n}"] = lambda v, n=n: explained({"left": {n: v}})
+        out[f"explain frontier value_of_{n}"] = partial(value_of, n)
 
     def narrowed(box: Any) -> Any:
         return propagation.contract("1 < 2", box)
+
+    def least(t: str, value: Any) -> Any:
+        return narrowed({"a": (t, value, None)})
+
+    def greatest(t: str, value: Any) -> Any:
+        return narrowed({"a": (t, None, value)})
 
     out["contract name"] = lambda v: narrowed({v: ("int64", 0, 9)})
     out["contract entry"] = lambda v: narrowed({"a": v})
     out["contract type"] = lambda v: narrowed({"a": (v, None, None)})
     for t in ("uint8", "float32", "decimal(9,2)", "date", "timestamp[us]", "timestamp[ns, UTC]", "string", "bool",
               "duration[us]", "time64[us]", "binary"):
-        out[f"contract least of {t}"] = lambda v, t=t: narrowed({"a": (t, v, None)})
-        out[f"contract greatest of {t}"] = lambda v, t=t: narrowed({"a": (t, None, v)})
+        out[f"contract least of {t}"] = partial(least, t)
+        out[f"contract greatest of {t}"] = partial(greatest, t)
     for t in ("uint8", "float32", "decimal(9,2)", "date", "timestamp[us]", "duration[us]", "time[us]", "months"):
-        out[f"DomainInterval least of {t}"] = lambda v, t=t: interval.interval(t, v, None)
-        out[f"DomainInterval greatest of {t}"] = lambda v, t=t: interval.interval(t, None, v)
+        out[f"DomainInterval least of {t}"] = partial(_least, t)
+        out[f"DomainInterval greatest of {t}"] = partial(_greatest, t)
     return out
 
 

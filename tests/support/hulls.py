@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -77,10 +77,11 @@ def value(e: Any, point: Mapping[str, int]) -> int:
         q = abs(x[0]) // abs(x[1]) * (1 if (x[0] < 0) == (x[1] < 0) else -1)
         rest = x[0] - q * x[1]
         return q if op == "div" else rest + x[1] if op == "pmod" and rest < 0 < x[1] else rest
-    return {
+    rules: dict[str, Callable[[list[int]], int]] = {
         "+": sum, "-": lambda a: a[0] - a[1], "*": lambda a: a[0] * a[1], "abs": lambda a: abs(a[0]),
         "neg": lambda a: -a[0], "least": min, "greatest": max,
-    }[op](x)  # fmt: skip
+    }  # fmt: skip
+    return rules[op](x)
 
 
 def _term(rng: random.Random, names: str, depth: int) -> Any:

@@ -37,7 +37,7 @@ def pairs(
     seen_left, seen_right = {i for i, _ in met}, {j for _, j in met}
     lone_left: list[Pair] = [(i, None) for i in range(len(left)) if i not in seen_left]
     lone_right: list[Pair] = [(None, j) for j in range(len(right)) if j not in seen_right]
-    return {
+    answers: dict[str, list[Pair]] = {
         "inner": [*met],
         "left": [*met, *lone_left],
         "right": [*met, *lone_right],
@@ -46,7 +46,8 @@ def pairs(
         "left_anti": lone_left,
         "right_semi": [(None, j) for j in seen_right],
         "right_anti": lone_right,
-    }[how]
+    }
+    return answers[how]
 
 
 def join(

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from _pytest.runner import runtestprotocol
 
-SECONDS = 1.0 * float(os.environ.get("IVJOIN_PACE", "1.5"))
+SECONDS = 1.0 * float(os.environ.get("IVJOIN_PACE", "0"))
 EXEMPT = ("slow", "spark", "soak")
 _slow: list[tuple[str, float]] = []
 

@@ -16,4 +16,4 @@ SOAK = os.environ.get("IVJOIN_HYPOTHESIS") == "soak"
 
 def examples(weight: float = 1, **more: Any) -> settings:
     """Return the settings of a property: weight 1 is 50 examples in ``quick``, 100 in ``ci``, 5,000 in ``soak``."""
-    return settings(max_examples=max(1, round(weight * settings.default.max_examples)), **more)
+    return settings(max_examples=max(1, round(weight * settings().max_examples)), **more)

@@ -57,8 +57,11 @@ class Job:
     keyed: bool = True
 
 
+_PARTS: dict[str, list[Any]] = {"duration": ["us"], "timestamp": ["us"], "decimal": [18, 0]}
+
+
 def arrow_type(name: str) -> pa.DataType:
-    parts = {"duration": ["us"], "timestamp": ["us"], "decimal": [18, 0]}.get(name, [])
+    parts = _PARTS.get(name, [])
     return getattr(pa, {"decimal": "decimal128"}.get(name, name))(*parts)
 
 
@@ -124,8 +127,9 @@ def play(job: Job, pairs: list[Pair]) -> tuple[list[pa.RecordBatch], tuple[int, 
     if mode == "pulled":
         own = batch(job, [row for mine, _ in groups for row in mine])
         other = batch(job, [row for _, theirs in groups for row in theirs])
-        tables = [pa.Table.from_batches([b]) for b in ((own, other) if s == 0 else (other, own))]
-        return list(band_join(*tables, **options, **{f"{here}_order": "a"})), (1, 1)
+        left, right = (pa.Table.from_batches([b]) for b in ((own, other) if s == 0 else (other, own)))
+        order: dict[str, Any] = {f"{here}_order": "a"}
+        return list(band_join(left, right, **options, **order)), (1, 1)
     if mode in ("from", "up to"):
         out = []
         for mine, theirs in groups:

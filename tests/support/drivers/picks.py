@@ -142,6 +142,10 @@ def _nulls(f: Truth) -> Truth:
     return lambda a, b: None if any(x is None for x in (a["t"], b["t"])) else f(a, b)
 
 
+def _of_times(f: Callable[[Any, Any], bool]) -> Truth:
+    return lambda a, b: f(a["t"], b["t"])
+
+
 CONDITIONS: list[tuple[str | None, Truth]] = [
     (None, lambda a, b: True),
     ("r.t <= l.t", _nulls(lambda a, b: not _less(a["t"], b["t"]))),
@@ -217,7 +221,7 @@ def question(rng: random.Random, most: int = 40) -> Question:
         tables.append(pa.table(columns))
     conditions = list(CONDITIONS)
     if kind == "int":
-        conditions += [(text, _nulls(lambda a, b, f=f: f(a["t"], b["t"]))) for text, f in WIDTHS]
+        conditions += [(text, _nulls(_of_times(f))) for text, f in WIDTHS]
     arguments["condition"], truth = rng.choice(conditions)
     arguments["on"] = keys = ["k", "s"][:keyed] if rng.random() < 0.7 else ["s"][:keyed]
     arguments["pick_by"] = rng.choice(("t", "t", "t", ["t", "tie"], ["t", "w", "tie"]))

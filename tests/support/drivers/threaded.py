@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -71,7 +72,7 @@ def check(case: Case, seed: int) -> None:
             CUT["limited"] += isinstance(op, SlicedJoin) and op._alone is None
 
 
-def _play(case: Case, threads: int, as_tables: bool, limit: dict[str, str]) -> SymmetricHashJoin | SlicedJoin:
+def _play(case: Case, threads: int, as_tables: bool, limit: dict[str, Any]) -> SymmetricHashJoin | SlicedJoin:
     inputs: list[pa.Table | pa.RecordBatchReader] = []
     for side in ("left", "right"):
         schema = (case.left if side == "left" else case.right).schema

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import oracle
 import pyarrow as pa
@@ -31,7 +31,7 @@ class OrderSpec:
     expr: str
     descending: bool = False
     slack: Any = None
-    nulls: str | None = None
+    nulls: Literal["first", "last"] | None = None
 
     def __repr__(self) -> str:
         extra = "".join(

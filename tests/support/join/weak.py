@@ -321,9 +321,8 @@ def expected(weak: Weak, n: int) -> np.ndarray:
     found = []
     for at in range(0, n, 50_000):
         mine = np.arange(at, min(at + 50_000, n))
-        start, stop = (
-            np.searchsorted(q[order], p[mine] + d, s) for d, s in ((-weak.reach, "left"), (weak.reach, "right"))
-        )
+        start = np.searchsorted(q[order], p[mine] - weak.reach, "left")
+        stop = np.searchsorted(q[order], p[mine] + weak.reach, "right")
         many = stop - start
         i = np.repeat(mine, many)
         j = order[np.arange(len(i)) + np.repeat(start - np.cumsum(many) + many, many)]

@@ -73,11 +73,11 @@ def random_plan(
     how = join_type(call["how"])
     owed = owes(how, 0), owes(how, 1)
     options: list[tuple[Axis | None, bool]] = [(None, False), (None, False)]
-    for axis in reader.reach.axes:
-        if not owed[1 - axis.divided]:
-            options.append((axis, False))
-        if axis.home is not None:
-            options.append((axis, True))
+    for a in reader.reach.axes:
+        if not owed[1 - a.divided]:
+            options.append((a, False))
+        if a.home is not None:
+            options.append((a, True))
     axis, both = rng.choice(options)
     if axis is None and all(owed):
         both = True

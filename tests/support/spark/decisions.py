@@ -33,8 +33,8 @@ def drawn(seed: int) -> Batches:
     for b in range(6):
         rows = []
         for i in range(rng.randrange(0, 25)):
-            t = b * 10 + rng.randrange(10)
-            t = rng.choice([t, t, t, t, t, t, t - 15, None])
+            at = b * 10 + rng.randrange(10)
+            t = rng.choice([at, at, at, at, at, at, at - 15, None])
             rows.append((rng.choice([1, 2, 3, 4, None]), t, 1000 * seed + 100 * b + i))
         out.append(rows)
     return out

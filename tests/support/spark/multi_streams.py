@@ -45,7 +45,8 @@ class Folder:
     """Three streams of Parquet files, their join into Parquet files, and its checkpoint."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.query = folder, None
+        self.folder = folder
+        self.query: Any = None
 
     def add(self, turn: int) -> None:
         for alias in "abc":

@@ -54,7 +54,7 @@ class Script:
 
     def _table(self, side: str, rows: list[Row]) -> pa.Table:
         schema = self.schemas[side]
-        columns = list(zip(*rows, strict=True)) if rows else [[] for _ in schema]
+        columns: list[Any] = list(zip(*rows, strict=True)) if rows else [[] for _ in schema]
         return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
     def source(self, side: str) -> Any:
