@@ -58,7 +58,8 @@ def seed(cells: Cells, rows: int, folder: Path) -> str | None:
     """Draw the CPU time a row over the batch size, a panel for each number of keys."""
     panels = []
     for card in (8, 64, 1024):
-        lines, stopped = {}, []
+        lines: dict[str, list[tuple[int, float]]] = {}
+        stopped: list[tuple[float, float]] = []
         for peer in ("ivjoin", "DataFusion SHJ"):
             found = [(b, cells.get(f"seed/{card} keys/{rows} rows", peer, b)) for b in (128, 512, 2048, 4096)]
             points = [(b, net(r) / (2 * rows) * 1e9) for b, r in found if r is not None and r["status"] == "ok"]
