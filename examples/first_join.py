@@ -1,4 +1,4 @@
-"""Two tables, a key and a band: each click with the ads that its user saw in the twenty seconds before."""
+"""Join two tables on a key and a band: each click with the ads that its user saw in the 20 seconds before."""
 
 import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""A stream whose rows come up to five seconds late, one batch at a time, with a snapshot in between."""
+"""Push batches of a stream whose rows come up to five seconds late, with a snapshot in between."""
 
 import pyarrow as pa
 
@@ -8,7 +8,7 @@ SCHEMA = pa.schema({"machine": pa.string(), "second": pa.int64(), "what": pa.str
 
 
 def operator() -> ivjoin.SymmetricHashJoin:
-    """Each alarm with the readings of the ten seconds before; alarms without any come out, too."""
+    """Join each alarm with the readings of the ten seconds before it; alarms without readings are emitted too."""
     order = ivjoin.Order("second", slack=5)
     return ivjoin.SymmetricHashJoin(
         SCHEMA, SCHEMA, on="machine", condition="r.second BETWEEN l.second - 10 AND l.second", how="left",

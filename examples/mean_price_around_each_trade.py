@@ -1,4 +1,4 @@
-"""A window join: the mean, the greatest and the last price within a second of each trade, and no pairs made.
+"""Compute the mean, the greatest and the last price within a second of each trade, without building pairs.
 
     python examples/mean_price_around_each_trade.py [TRADES]
 """
@@ -17,7 +17,7 @@ SYMBOLS = pa.array(["AAA", "BBB", "CCC", "DDD"])
 
 
 def side(n: int, column: str) -> pa.Table:
-    """Rows in order of time, some 60 a second and symbol."""
+    """Return a table with one price in each row, in order of time."""
     ts = np.sort(rng.integers(0, TRADES * 4_000, n))
     return pa.table({
         "sym": SYMBOLS.take(pa.array(rng.integers(0, 4, n))), "ts": pa.array(ts).view(pa.timestamp("us")),
@@ -35,5 +35,5 @@ stream = ivjoin.band_join(
 out = stream.to_arrow()
 print(out.slice(0, 3).to_pandas().to_string(index=False))
 pairs = sum(out["n"].to_pylist())
-print(f"{out.num_rows:,} trades in {perf_counter() - start:.2f} s; {pairs:,} pairs that were not made")
-print(f"at most {stream.metrics.peak_state_rows:,} rows held")
+print(f"{out.num_rows:,} trades in {perf_counter() - start:.2f} s; {pairs:,} pairs that were not built")
+print(f"at most {stream.metrics.peak_state_rows:,} rows stored")

@@ -22,9 +22,9 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 SAYS = {
     "first_join.py": "{'user': 2, 'ts': 75, 'page': 'home', 'ts_right': 60, 'ad': 'books'}",
-    "mean_price_around_each_trade.py": "pairs that were not made",
+    "mean_price_around_each_trade.py": "pairs that were not built",
     "late_rows.py": "1 late row",
-    "why_is_it_kept.py": "right rows are kept while r.ts >= ",
+    "what_is_stored.py": "right rows are kept while r.ts >= ",
 }
 
 

@@ -1,6 +1,6 @@
 """The words check: words that readers must look up, and sentences that they must read twice.
 
-It reads README.md, CHANGELOG.md, the pages under docs/, and docstrings, error messages and help texts under ivjoin/.
+It reads README.md, CHANGELOG.md, the pages under docs/, and docstrings, error messages and help texts of the code.
 ``words.json`` records how many marks a file still has. The count of a page and the sum of a package may only shrink.
 After a text is rewritten or moved, ``python tests/test_words.py`` renews the record, unless the sum of all would grow.
 ``python tests/test_words.py FILE ...`` prints the marks of some files.
@@ -119,7 +119,10 @@ def texts(path: Path) -> Iterator[str]:
 
 
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
-PACKAGES = sorted(p for p in (ROOT / "ivjoin").iterdir() if p.suffix == ".py" or (p / "__init__.py").exists())
+PACKAGES = [
+    ROOT / "examples",
+    *sorted(p for p in (ROOT / "ivjoin").iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()),
+]
 
 
 def counted(paths: list[Path]) -> Counter[str]:

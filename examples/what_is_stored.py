@@ -1,4 +1,4 @@
-"""What a condition lets the join drop, and what is missing where it cannot: ``ivjoin.explain``."""
+"""See which rows a join stores, and what to declare so that it stores fewer: ``ivjoin.explain``."""
 
 import pyarrow as pa
 
