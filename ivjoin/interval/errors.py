@@ -1,4 +1,4 @@
-"""What is wrong with an interval's ends, and how numbers of any size are compared with them."""
+"""Errors for the ends of an interval, and how numbers of any size are compared with them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class IntervalError(IvjoinError):
 
 
 class IntervalTypeError(IntervalError, TypeError):
-    """An endpoint of a type that has no place in the interval."""
+    """An endpoint whose type does not fit the interval."""
 
 
 def tamed(number: Decimal) -> Decimal:
-    """A finite Decimal that compares with every double and every decimal as this one, and has few digits if any."""
+    """Return a Decimal with few digits that compares with every double and decimal like the given one."""
     if number and number.adjusted() > _FAR:
         return Decimal((number.is_signed(), (1,), _FAR))
     return Decimal((number.is_signed(), (1,), -_FAR)) if number and number.adjusted() < -_FAR else number

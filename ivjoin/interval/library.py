@@ -1,4 +1,4 @@
-"""The public names of ``ivjoin.interval``, each from where it is defined."""
+"""The public names of ``ivjoin.interval``, imported from the modules that define them."""
 
 from ivjoin.interval.errors import (
     IntervalError,

@@ -1,1 +1,1 @@
-"""What a join computes with: pairs of bounds of ints, floats, decimals and times as the machine has them; truths."""
+"""Pairs of bounds of machine ints, floats, decimals and times, and sets of truth values, as a join computes them."""

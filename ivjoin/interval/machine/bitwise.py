@@ -1,8 +1,8 @@
 """The least and greatest of ``x & y``, ``x | y`` and ``x ^ y`` over two intervals of whole numbers, exactly.
 
-Warren, Hacker's Delight, 4-3, over numbers of as many bits as the ends have: an end is moved up, to where a bit is set
-and those below are not, or down, to where it is not and those below are, if that is within its interval. Numbers below
-zero stand in two's complement; each sign is looked at by itself.
+The algorithm is from Warren, Hacker's Delight, section 4-3, for numbers with as many bits as the ends. An end moves up
+to a number with a bit set and all lower bits clear, or down to one with the bit clear and all lower bits set. It stays
+inside of its interval. Negative numbers are in two's complement, and each sign is treated separately.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _greatest_xor(a: int, b: int, c: int, d: int) -> int:
 
 
 def _signs(x: Pair, size: int) -> Iterator[tuple[bool, Pair]]:
-    """The numbers below zero, in two's complement, and the others."""
+    """Return the numbers below zero, in two's complement, and the others."""
     if x[0] < 0:
         yield True, (x[0] + size, min(x[1], -1) + size)
     if x[1] >= 0:
@@ -95,7 +95,7 @@ def _hull(x: Pair, y: Pair, least: Ends, greatest: Ends, negative: Callable[[boo
 
 
 def or_(x: Pair, y: Pair) -> Pair:
-    """The interval of ``x | y``.
+    """Return the interval of ``x | y``.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def or_(x: Pair, y: Pair) -> Pair:
 
 
 def and_(x: Pair, y: Pair) -> Pair:
-    """The interval of ``x & y``.
+    """Return the interval of ``x & y``.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def and_(x: Pair, y: Pair) -> Pair:
 
 
 def xor(x: Pair, y: Pair) -> Pair:
-    """The interval of ``x ^ y``.
+    """Return the interval of ``x ^ y``.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""Months added to dates and timestamps: the day of the month is kept, or clamped to the end of a shorter month.
+"""Add months to dates and timestamps: the day of the month stays, or is clamped to the end of a shorter month.
 
-Dates are days since 1970-01-01 in the proleptic Gregorian calendar; a timestamp, in UTC, keeps its time of day. The
-sum rises with the months and with the day. It does not rise with the instant: Jan 30 23:00 and Jan 31 01:00 both come
-to Feb 28, the earlier one later in the day. And it has no inverse: Feb 28 comes from up to four days, Mar 31 by one
-month from none.
+Dates are days since 1970-01-01 in the proleptic Gregorian calendar. A timestamp, in UTC, retains its time of day. The
+sum rises with the months and with the day. It does not rise with the instant: Jan 30 23:00 and Jan 31 01:00 both become
+Feb 28, the earlier one later in the day. The sum has no inverse: up to four days become Feb 28, and no day becomes
+Mar 31 by adding one month.
 
 Source of the civil-date formulas: H. Hinnant, "chrono-compatible low-level date algorithms".
 """
@@ -16,7 +16,7 @@ __all__ = ["days_from_civil", "months_later", "shifted", "shifted_rev1", "shifte
 
 
 def year_month_day(days: int) -> tuple[int, int, int]:
-    """The civil date of days since 1970-01-01."""
+    """Return the civil date of days since 1970-01-01."""
     z = days + 719_468
     era = z // 146_097
     doe = z - era * 146_097
@@ -43,7 +43,7 @@ def _month_length(year: int, month: int) -> int:
 
 
 def months_later(days: int, months: int) -> int:
-    """A date moved by months, clamped to the month's end."""
+    """Return a date moved by months, clamped to the month's end."""
     year, month, day = year_month_day(days)
     year, month = divmod(year * 12 + month - 1 + months, 12)
     return days_from_civil(year, month + 1, min(day, _month_length(year, month + 1)))
@@ -75,7 +75,7 @@ def shifted(a: Pair, b: Pair, day: int = 1) -> Pair:
 
 
 def _months_between(start: int, z: Pair) -> Pair:
-    """The months by which a day gets into the days of ``z``; empty where it jumps over them."""
+    """Return the months that move a day into the days of ``z``; empty if it jumps over them."""
     y, mo, _ = year_month_day(start)
     ends = []
     for target, least in ((z[0], True), (z[1], False)):
@@ -92,24 +92,24 @@ def _months_between(start: int, z: Pair) -> Pair:
 
 
 def _times_of_day(days: int, z: Pair, b: Pair, within: Pair, day: int) -> Pair:
-    """The hull of the times of one day, those in ``within``, from which months in ``b`` lead into ``z``."""
+    """Return the hull of the times of one day, within ``within``, that months in ``b`` move into ``z``."""
     reach = meet(_months_between(days, (z[0] // day, z[1] // day)), b)
     if reach[0] > reach[1]:
         return EMPTY
     out = EMPTY
-    # Only the first and the last day reached can cut off part of the day; one between takes all of it.
+    # Only the first and the last day can lose part of the day; a day between them is complete.
     for n in {reach[0], min(reach[0] + 1, reach[1]), reach[1]}:
         moved = months_later(days, n) * day
         out = hull(out, meet((z[0] - moved, z[1] - moved), within))
     return out
 
 
-# Few days in a row lead to none of the days asked for; where there are more, the bound is left as it is.
+# Only a few days in a row can miss the wanted days; after more, the bound stays as it is.
 _WALK = 64
 
 
 def _end(z: Pair, b: Pair, x: Pair, day: int, up: bool) -> int | None:
-    """The least (``up``) or greatest member of ``x`` that months in ``b`` lead into ``z``; None if there is none."""
+    """Return the least (``up``) or greatest member of ``x`` that months in ``b`` move into ``z``, or None."""
     low, high = x[0] // day, x[1] // day
     first, last = z[0] // day, z[1] // day
     if up:
@@ -128,13 +128,13 @@ def _end(z: Pair, b: Pair, x: Pair, day: int, up: bool) -> int | None:
 
 
 def shifted_rev1(z: Pair, b: Pair, x: Pair, day: int = 1) -> Pair:
-    """Members of ``x`` that some number of months in ``b`` moves into ``z``."""
+    """Return the members of ``x`` that some number of months in ``b`` moves into ``z``."""
     lo, hi = _end(z, b, x, day, True), _end(z, b, x, day, False)
     return (lo, hi) if lo is not None and hi is not None and lo <= hi else EMPTY
 
 
 def shifted_rev2(z: Pair, a: Pair, x: Pair, day: int = 1) -> Pair:
-    """Members of ``x``, months, that move some member of ``a`` into ``z``."""
+    """Return the members of ``x``, months, that move some member of ``a`` into ``z``."""
     lo = first_true(lambda n: shifted(a, (n, n), day)[1] >= z[0], x[0], x[1])
     hi = last_true(lambda n: shifted(a, (n, n), day)[0] <= z[1], x[0], x[1])
     for _ in range(_WALK):

@@ -1,9 +1,13 @@
-"""Casts between any two domains, forward and backward, as Spark has them under ANSI.
+"""Casts between any two domains, forward and backward, as in Spark under ANSI.
 
-To a float: rounded to nearest. To an int: truncated toward zero, past the limits an error. To a decimal: HALF_UP. A
-timestamp becomes a date or a number by flooring, a coarser unit too. A cast between two numbers rises, so the ends of
-an interval go to the ends of the results; the preimages are found in closed form, or by bisection with the cast itself
-where rounding has none (a long of more than 53 bits to a double).
+- To a float: rounded to nearest.
+- To an int: truncated toward zero; an error beyond the limits.
+- To a decimal: HALF_UP.
+- From a timestamp to a date, a number or a coarser unit: rounded down.
+
+A cast between two numbers rises, so the ends of an interval give the ends of the results. Preimages are computed in
+closed form, or by bisection with the cast itself where rounding has no closed inverse (a long with more than 53 bits to
+a double).
 """
 
 from __future__ import annotations
@@ -25,18 +29,18 @@ from ivjoin.interval.machine.types import DAY, Type
 
 __all__ = ["conversion"]
 
-_PAST = 1 << 1100  # past every limit
+_PAST = 1 << 1100  # beyond every limit
 _SHORTEST_LIMIT = 1e39
 
 
 @cache
 def conversion(source: Type, target: Type) -> Unary:
-    """The cast from one domain to another.
+    """Return the cast from one domain to another.
 
     Raises
     ------
     IntervalError
-        If there is none.
+        If the cast does not exist.
     """
     if source == target:
         return Unary(target, lambda x: x, clipped)
@@ -61,7 +65,7 @@ def _rising(
 def _scaled(target: Type, k: int) -> Unary:
     limits = target.limits
 
-    # Only members whose k-fold is in the domain count; the k-folds of the others err.
+    # Only members whose k-fold is in the domain count; the others overflow.
     def forward(x: Pair) -> Pair:
         x = clipped(x, (-(-limits[0] // k), limits[1] // k))
         return (x[0] * k, x[1] * k) if x[0] <= x[1] else NONE
@@ -105,7 +109,7 @@ def _decimal_to_int(s: Type, t: Type) -> Unary:
 
 
 def _nearest(f: Format, n: int, unit: int) -> float:
-    """``n / unit`` rounded once to nearest, ties to even."""
+    """Return ``n / unit`` rounded once to nearest, ties to even."""
     x: float
     try:
         x = n / unit  # the quotient of two ints is rounded correctly
@@ -114,7 +118,7 @@ def _nearest(f: Format, n: int, unit: int) -> float:
     y = f.near(x)
     if f.bits == 64 or x - x != 0:
         return y
-    # Rounded twice: only where the double is a tie of the format does what it dropped decide.
+    # Rounded twice: if the double is a tie of the format, the dropped digits decide.
     (p, q), (r, s) = x.as_integer_ratio(), (n, unit)
     if p * s == q * r:
         return y
@@ -146,7 +150,7 @@ def _to_float(s: Type, t: Type) -> Unary:
 
 
 def _by_bisection(s: Type, t: Type, convert: Callable[[float], Any], guess: Callable[[Any], float]) -> Unary:
-    """A rising function of doubles inverted over their ordinals."""
+    """Return a rising function of doubles inverted over their ordinals."""
     def near(z: Any) -> int | None:
         try:
             return ordinal_of(guess(z))
@@ -198,7 +202,7 @@ def _float_to_decimal(s: Type, t: Type) -> Unary:
     def convert(x: float) -> int:
         if x - x != 0 or abs(x) >= _SHORTEST_LIMIT:
             return top if x > 0 else -top
-        # By its shortest decimal text, as Java and Python write a double.
+        # By its shortest decimal text, as Java and Python print a double.
         sign, digits, exponent = Decimal(repr(x)).as_tuple()
         assert isinstance(exponent, int)
         n, shift = int("".join(map(str, digits))), exponent + t.scale
@@ -206,7 +210,7 @@ def _float_to_decimal(s: Type, t: Type) -> Unary:
         return -n if sign else n
 
     made = _by_bisection(s, t, convert, lambda z: z / 10**t.scale)
-    # Infinities and NaN become NULL; a number with too many digits errs.
+    # Infinities and NaN become NULL; a number with too many digits is an error.
     return made._replace(nan="null", makes_null=lambda x: bool(x[0] == -inf or x[1] == inf))
 
 

@@ -1,8 +1,8 @@
 """Decimal arithmetic on unscaled integers, rounded HALF_UP: ties go away from zero.
 
-Spark multiplies with 38 significant digits and divides with 38 digits after the point, and rounds to the scale of the
-result from there; the functions here round twice as it does. Each rises in its dividend, and rises or falls with the
-sign of the other argument, so corners bound it exactly.
+Spark multiplies with 38 significant digits and divides with 38 digits after the point. It then rounds to the scale of
+the result. The functions here also round twice. Each one rises in its dividend, and rises or falls with the sign of the
+other argument, so its corners are exact bounds.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ _WORKING = 10**_WORKING_DIGITS
 
 
 def half_up(n: int, d: int) -> int:
-    """``n / d`` rounded to the nearest integer, ties away from zero."""
+    """Return ``n / d`` rounded to the nearest integer, ties away from zero."""
     q, rest = divmod(abs(n), abs(d))
     q += 2 * rest >= abs(d)
     return q if (n < 0) == (d < 0) else -q
 
 
 def rounded(x: Pair, unit: int) -> Pair:
-    """Integers divided by a unit and rounded."""
+    """Return integers divided by a unit and rounded."""
     return half_up(x[0], unit), half_up(x[1], unit)
 
 
 def _from(c: int, unit: int) -> int:
-    """The least integer that is rounded to ``c`` or above."""
+    """Return the least integer that is rounded to ``c`` or above."""
     return c * unit - unit // 2 if c > 0 else c * unit - (unit - 1) // 2
 
 
 def unrounded(z: Pair, unit: int) -> Pair:
-    """The integers that are rounded into ``z``."""
+    """Return the integers that are rounded into ``z``."""
     return _from(z[0], unit), -_from(-z[1], unit)
 
 
@@ -47,7 +47,7 @@ def unrounded(z: Pair, unit: int) -> Pair:
 
 
 def shortened(n: int) -> int:
-    """A product as java.math.BigDecimal keeps it: 38 significant digits, HALF_UP, zeros after them."""
+    """Return a product as java.math.BigDecimal computes it: 38 significant digits, HALF_UP, then zeros."""
     if -_WORKING < n < _WORKING:
         return n
     extra = 10 ** (len(str(abs(n))) - _WORKING_DIGITS)
@@ -55,13 +55,13 @@ def shortened(n: int) -> int:
 
 
 def product(a: Pair, b: Pair, unit: int) -> Pair:
-    """The rounded products, in units of the result."""
+    """Return the rounded products, in units of the result."""
     lo, hi = m.mul(a, b)
     return half_up(shortened(lo), unit), half_up(shortened(hi), unit)
 
 
 def product_rev(z: Pair, b: Pair, x: Pair, unit: int) -> Pair:
-    """Members of ``x`` whose rounded product with a member of ``b`` is in ``z``."""
+    """Return the members of ``x`` whose rounded product with a member of ``b`` is in ``z``."""
     lo, hi = unrounded(z, unit)
     if lo <= -_WORKING // 10 or hi >= _WORKING // 10:  # such a product may have lost digits before
         slack = 10 ** max(0, len(str(max(abs(lo), abs(hi)))) - _WORKING_DIGITS + 1)
@@ -73,23 +73,23 @@ def product_rev(z: Pair, b: Pair, x: Pair, unit: int) -> Pair:
 
 
 def divided(n: int, d: int, scale: int, lift: int) -> int:
-    """``n / d`` at a scale; ``lift`` is the scale of d less that of n."""
+    """Return ``n / d`` at a scale; ``lift`` is the scale of d minus the scale of n."""
     up = _WORKING_DIGITS + lift
     first = half_up(n * 10**up, d) if up >= 0 else half_up(n, d * 10**-up)
     return half_up(first, 10 ** (_WORKING_DIGITS - scale))
 
 
 def quotient(a: Pair, b: Pair, scale: int, lift: int) -> Pair:
-    """The rounded quotients by the members of ``b`` other than 0.
+    """Return the rounded quotients by the members of ``b`` other than 0.
 
     Parameters
     ----------
     a, b : pair of int
         Unscaled dividends and divisors.
     scale : int
-        Of the result.
+        The scale of the result.
     lift : int
-        The scale of the divisors less that of the dividends.
+        The scale of the divisors minus the scale of the dividends.
     """
     out = m.EMPTY
     if b[1] > 0:
@@ -109,7 +109,7 @@ def _targets(z: Pair) -> Pair:
 
 
 def quotient_rev1(z: Pair, b: Pair, x: Pair, scale: int, lift: int) -> Pair:
-    """Members of ``x``, dividends, whose quotient is in ``z``."""
+    """Return the members of ``x``, dividends, whose quotient is in ``z``."""
     j, k = _factors(scale + lift)
     out = m.EMPTY
     for side in (m.meet(b, (1, b[1])), m.meet(b, (b[0], -1))):
@@ -120,7 +120,7 @@ def quotient_rev1(z: Pair, b: Pair, x: Pair, scale: int, lift: int) -> Pair:
 
 
 def quotient_rev2(z: Pair, a: Pair, x: Pair, scale: int, lift: int) -> Pair:
-    """Members of ``x``, divisors, whose quotient is in ``z``; 0 is none."""
+    """Return the members of ``x``, divisors, whose quotient is in ``z``, without 0."""
     j, k = _factors(scale + lift)
     (zl, zh), (nl, nh) = _targets(z), (5 * j * a[0], 5 * j * a[1])
     above = m.meet(x, _multipliers((zl * k, zh * k), (nl, nh), max(x[0], 1), x[1]))
@@ -133,7 +133,7 @@ def quotient_rev2(z: Pair, a: Pair, x: Pair, scale: int, lift: int) -> Pair:
 
 
 def _multipliers(t: Pair, n: Pair, lo: int, hi: int) -> Pair:
-    """Those of ``0 < lo <= d <= hi`` that take some real number of ``t`` into ``n``: it need not be an integer."""
+    """Return the divisors ``0 < lo <= d <= hi`` that give a real number in ``t`` a quotient in ``n``."""
     if t[1] > 0:
         lo = max(lo, -(-n[0] // t[1]))
     elif n[0] > 0:
@@ -150,7 +150,7 @@ def _multipliers(t: Pair, n: Pair, lo: int, hi: int) -> Pair:
 
 
 def _ended(out: Pair, results: Callable[[Pair], Pair], z: Pair) -> Pair:
-    """A bound less the one or two values at its ends that rounding once more keeps from the target."""
+    """Return a bound without the one or two values at its ends that the second rounding moves off the target."""
     lo, hi = out
     for _ in range(3):
         if lo <= hi and m.meet(results((lo, lo)), z) == m.EMPTY:
@@ -161,5 +161,5 @@ def _ended(out: Pair, results: Callable[[Pair], Pair], z: Pair) -> Pair:
 
 
 def _factors(lift: int) -> Pair:
-    """What the dividend and the divisor are multiplied with to give units of the result."""
+    """Return the factors of the dividend and the divisor that give units of the result."""
     return 10 ** max(lift, 0), 10 ** max(-lift, 0)

@@ -1,8 +1,9 @@
 """Value domains of typed intervals: the types of integers, machine floats, decimals, dates and times, by name.
 
-A domain's values are kept as *physical* ones: an integer as itself, a decimal as its unscaled integer, a date as days
-and a timestamp, duration or time as ticks of its unit (since 1970-01-01 UTC, or midnight), an interval of months as
-their number, a float as a double. Outside they are Python's own: int, float, Decimal, date, datetime, timedelta, time.
+Values have a *physical* form. An integer is itself, a decimal its unscaled integer, a date a number of days. A
+timestamp, duration or time is a number of ticks of its unit, since 1970-01-01 UTC or since midnight. An interval of
+months is the number of months, a float a double. The public form is Python's own: int, float, Decimal, date, datetime,
+timedelta, time.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ _MAX_DIGITS = 38
 
 
 def physical(t: Type, value: Any, up: bool) -> Any:
-    """The physical form of a bound: the least value not below it (``up``) or the greatest not above it.
+    """Return the physical form of a bound: the least value not below it (``up``) or the greatest not above it.
 
     Raises
     ------
     IntervalTypeError
-        If values of the domain are not compared with such a one; also a TypeError.
+        If values of the domain cannot be compared with it; also a TypeError.
     IntervalError
         If the bound is NaN.
     """
@@ -53,14 +54,14 @@ def physical(t: Type, value: Any, up: bool) -> Any:
     if isinstance(value, Decimal) and value.is_finite():
         value = tamed(value)
     if value.is_nan() if isinstance(value, Decimal) else isinstance(value, float) and value != value:
-        raise IntervalError(f"NaN is no bound of a {t}; an interval that holds NaN has nan=True")
+        raise IntervalError(f"a bound of {t} is NaN; expected a number. To include NaN, pass nan=True")
     is_number = isinstance(value, (int, float, Decimal, Fraction)) and not isinstance(value, bool)
     if t.kind == "float" and is_number:
         return nearest(value, t.format, up)
     if is_number and (t.kind in ("int", "decimal", "months") or isinstance(value, int)):
         return _whole(value, 10**t.scale, up, t)
     if isinstance(value, dt.datetime) and t.kind in ("date", "timestamp"):
-        # not by way of a datetime in UTC, which the first and the last days that there are may not have
+        # not through a datetime in UTC, which the first and the last representable days may not have
         ahead = value.utcoffset() or dt.timedelta(0)
         return _of_span(t, value.replace(tzinfo=None) - _EPOCH - ahead, up)
     if isinstance(value, dt.date) and t.kind in ("date", "timestamp"):
@@ -79,9 +80,9 @@ def _of_span(t: Type, span: dt.timedelta, up: bool) -> int:
 
 
 def shown(t: Type, value: Any, up: bool) -> Any:
-    """The Python value of a physical one, rounded ``up`` or down where Python's type is coarser (nanoseconds).
+    """Return the Python value of a physical one, rounded ``up`` or down where Python's type is coarser (nanoseconds).
 
-    None if Python's type does not reach so far (dates outside of the years 1 to 9999).
+    None if Python's type cannot represent it (dates outside of the years 1 to 9999).
     """
     if t.kind in ("int", "months"):
         return value
@@ -125,40 +126,40 @@ def _named(name: str) -> Type:
     if found["int"]:
         bits = int(found["bits"])
         if not 2 <= bits <= 64:
-            raise IntervalError(f"unknown domain {name!r}: an integer has 2 to 64 bits")
+            raise IntervalError(f"unknown domain {name!r}: expected an integer of 2 to 64 bits")
         return Type("int", bits, signed=found["int"] == "int")
     if found["fbits"]:
         return Type("float", int(found["fbits"]))
     if found["p"]:
         p, s = int(found["p"]), int(found["s"] or 0)
         if not (1 <= p <= _MAX_DIGITS and s <= p):
-            raise IntervalError(f"unknown domain {name!r}: a decimal has 1 to 38 digits, its scale no more")
+            raise IntervalError(f"unknown domain {name!r}: expected 1 to 38 digits and a scale of at most as many")
         return Type("decimal", precision=p, scale=s)
     if found["time"]:
         if found["tz"] and found["tz"] not in ("utc", "+00:00", "etc/utc"):
             raise IntervalError(
-                f"a timestamp's interval is one of instants, in UTC; got the zone {found['tz']!r}. Zones belong to "
-                "conditions: see ivjoin.propagation.contract(timezone=...)"
+                f"domain {name!r} has the zone {found['tz']!r}; expected a timestamp without a zone, because intervals "
+                "contain instants in UTC. Pass a zone to ivjoin.propagation.contract(timezone=...)"
             )
         return Type(found["time"].rstrip("3264"), unit=found["unit"])
     return Type(found["plain"])
 
 
 def domain(name: str | Type) -> Type:
-    """The domain of a name.
+    """Return the domain of a name.
 
     Parameters
     ----------
     name : str or Type
         ``int2`` to ``int64``, ``uint2`` to ``uint64``, ``float16``, ``float32``, ``float64``, ``decimal(p, s)``,
         ``date``, ``months``, ``timestamp[unit]``, ``duration[unit]``, ``time[unit]`` with a unit of s, ms, us or ns;
-        Spark's names (``tinyint``, ``bigint``, ``double``, ...) too. Of a type, the same without its zone, which says
-        nothing of instants.
+        also Spark's names (``tinyint``, ``bigint``, ``double``, ...). For a Type, the result is the type without its
+        zone.
 
     Raises
     ------
     IntervalError
-        If there is no such domain.
+        If the domain does not exist.
 
     Examples
     --------
@@ -167,15 +168,15 @@ def domain(name: str | Type) -> Type:
     """
     if isinstance(name, Type):
         if name.kind not in HAVE_INTERVALS:
-            raise IntervalTypeError(f"there are no typed intervals of {name}; expected a number, a date or a time")
+            raise IntervalTypeError(f"typed intervals of {name} do not exist; expected a number, a date or a time")
         return name if name.tz is None else replace(name, tz=None)
     if not isinstance(name, str):
-        raise IntervalTypeError(f"a domain is {came(name)}; expected its name, such as 'int8' or 'decimal(10, 2)'")
+        raise IntervalTypeError(f"domain is {came(name)}; expected a name such as 'int8' or 'decimal(10, 2)'")
     return _named(name)
 
 
 def bounded_decimal(precision: int, scale: int) -> Type:
-    """A decimal with Spark's cap of 38 digits: those after the point go first, down to six."""
+    """Return a decimal with Spark's cap of 38 digits: digits after the point are dropped first, down to six."""
     if precision > _MAX_DIGITS:
         scale = max(_MAX_DIGITS - (precision - scale), min(scale, 6))
         precision = _MAX_DIGITS
@@ -193,7 +194,7 @@ def _whole(value: Any, factor: int, up: bool, d: Type) -> int:
 
 
 def nearest(value: Any, f: Format, up: bool) -> float:
-    """The least value of a format that is not below a number (``up``), or the greatest that is not above it."""
+    """Return the least value of a format that is not below a number (``up``), or the greatest that is not above it."""
     if isinstance(value, float):
         return f.ceil(value) if up else f.floor(value)
     if isinstance(value, Decimal) and value.is_infinite():

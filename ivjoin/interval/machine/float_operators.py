@@ -1,8 +1,8 @@
-"""The operators of machine-float intervals, as rounded to nearest in their format; infinities are members.
+"""The operators of machine-float intervals, rounded to nearest in their format; infinities are members.
 
-The bounds are those of ``floats``; what is added here is the remainder's preimages, the casts to integers by
-floor and ceil, and a last look at each bound found backward: a few numbers at its end of which the rounded operation
-itself says that they cannot give such a result are left out.
+``floats`` computes the bounds. This module adds the preimages of remainders, and the casts to integers by floor and
+ceil. It also tightens backward bounds: it removes a few numbers at each end if the rounded operation shows that they
+cannot give such a result.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ivjoin.interval.machine.types import Type
 
 __all__ = ["above", "at_least", "at_most", "below", "binary", "unary"]
 
-_PAST = 1 << 1100  # past every limit, for the integer next to an infinity
+_PAST = 1 << 1100  # beyond every limit, for the integer next to an infinity
 _WALK = 8
 
 
 def at_least(f: Format, n: int) -> float:
-    """The least number of a format not below an int."""
+    """Return the least number of a format not below an int."""
     try:
         x = f.near(float(n))
     except OverflowError:
@@ -33,23 +33,23 @@ def at_least(f: Format, n: int) -> float:
 
 
 def at_most(f: Format, n: int) -> float:
-    """The greatest number of a format not above an int."""
+    """Return the greatest number of a format not above an int."""
     return -at_least(f, -n)
 
 
 def above(f: Format, n: int) -> float:
-    """The least number of a format above an int."""
+    """Return the least number of a format above an int."""
     x = at_least(f, n)
     return f.up(x) if x == n else x
 
 
 def below(f: Format, n: int) -> float:
-    """The greatest number of a format below an int."""
+    """Return the greatest number of a format below an int."""
     return -above(f, -n)
 
 
 def _walked(f: Format, out: Pair, reached: Callable[[float], bool]) -> Pair:
-    """A bound less a few numbers at its ends that are not reached."""
+    """Return a bound without a few numbers at its ends that cannot give the result."""
     lo, hi = out
     for _ in range(_WALK):
         if lo > hi or reached(lo):
@@ -71,7 +71,7 @@ def _meets(a: Pair, z: Pair) -> bool:
 
 
 def _checked(d: Type, forward: Callable[[Pair, Pair], Pair], made: Binary) -> Binary:
-    """An operator whose backward bounds are looked at once more with the forward one."""
+    """Return an operator whose backward bounds are tightened with the forward operation."""
     f = d.format
 
     def back1(z: Pair, b: Pair, x: Pair) -> Pair:
@@ -97,7 +97,7 @@ def _over(
 
 
 def _parts(f: Format, b: Pair) -> list[Pair]:
-    """An interval as its finite part and its infinities: between the two there is nothing."""
+    """Return an interval as its finite part and its infinities."""
     if b[0] != -inf and b[1] != inf:
         return [b]
     parts = [(-inf, -inf), clipped(b, (-f.max, f.max)), (inf, inf)]
@@ -109,7 +109,7 @@ def _numbers(out: Pair) -> Pair:
 
 
 def binary(name: str, d: Type) -> Binary:
-    """The operator ``name`` (add, sub, mul, div, rem, pmod) of a float domain."""
+    """Return the operator ``name`` (add, sub, mul, div, rem, pmod) of a float domain."""
     f = d.format
 
     def add(a: Pair, b: Pair) -> Pair:
@@ -158,14 +158,14 @@ def _sums(f: Format, a: Pair, b: Pair) -> Pair:
     lo, hi = a[0] + b[0], a[1] + b[1]
     if lo == lo and hi == hi:
         return f.near(lo), f.near(hi)
-    # One of them is an infinity only, which gives NaN with the other's opposite one and itself with all the rest.
+    # One argument is only an infinity. With the opposite infinity it gives NaN, with any other number itself.
     if a[0] == a[1] and b[0] == b[1]:
         return NONE
     return (f.near(lo) if lo == lo else inf), (f.near(hi) if hi == hi else -inf)
 
 
 def _signs_with(x: float, b: Pair) -> Pair:
-    """An infinity times the signs of the members of ``b``, 0 left out."""
+    """Return an infinity times the signs of the members of ``b``, 0 left out."""
     signs = [s for s, there in ((1.0, b[1] > 0), (-1.0, b[0] < 0)) if there]
     return (min(x * s for s in signs), max(x * s for s in signs)) if signs else NONE
 
@@ -212,12 +212,12 @@ _INT64 = Type("int", 64)
 
 
 def _stepped(step: Callable[[float], int], back: Callable[[Pair, Pair], Pair]) -> Unary:
-    """floor or ceil; infinities and numbers past the limits err."""
+    """Return floor or ceil; infinities and numbers beyond the limits are errors."""
     return Unary(_INT64, within(lambda x: (step(x[0]), step(x[1])), back, _INT64.limits), back, "zero")
 
 
 def unary(name: str, d: Type) -> Unary:
-    """The operator ``name`` (neg, abs, sqr, sign, floor, ceil) of a float domain; floor and ceil give an int64."""
+    """Return the operator ``name`` (neg, abs, sqr, sign, floor, ceil) of a float domain; floor, ceil give int64."""
     f = d.format
     if name == "neg":
         return Unary(d, m.neg, lambda z, x: clipped(m.neg(z), x))
@@ -232,4 +232,4 @@ def unary(name: str, d: Type) -> Unary:
         return _stepped(_floor_of, lambda z, x: clipped((at_least(f, z[0]), below(f, z[1] + 1)), x))
     if name == "ceil":
         return _stepped(_ceil_of, lambda z, x: clipped((above(f, z[0] - 1), at_most(f, z[1])), x))
-    raise IntervalError(f"{name} is not defined for {d}; the functions of Interval are those of real numbers")
+    raise IntervalError(f"{name} is not defined for {d}; for a function of real numbers use Interval")

@@ -1,7 +1,7 @@
 """Remainders of machine floats: ``fmod``, which is exact, and ``pmod``, which adds and rounds in between.
 
-By one divisor the numbers of a format, counted in its smallest one, are ints, and the preimage is that of ints. By
-several only signs and magnitudes are used.
+For one divisor, numbers are counted in units of the smallest number of the format. They are then ints, and so is the
+preimage. For several divisors, only signs and magnitudes are used.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def remainder_nan(a: Pair, b: Pair) -> bool:
 def positive_remainder_nan(f: Format, a: Pair, b: Pair) -> bool:
     if remainder_nan(a, b):
         return True
-    # A negative remainder and its divisor make an infinity, which has no remainder: one is, or they overflow.
+    # A negative remainder plus its divisor is an infinity, which has no remainder: one of them is, or both overflow.
     largest = max(-a[0], 0.0) if b[0] >= 0 else min(max(-a[0], 0.0), -b[0])
     return bool(a[0] < 0 and (b[1] == inf or b[0] == -inf or (b[0] < 0 and f.near(-b[0] + largest) == inf)))
 
@@ -50,12 +50,12 @@ def remainders(f: Format, a: Pair, b: Pair) -> Pair:
     return out if empty(negative) else union(m.neg(_magnitudes(f, m.neg(negative), k)), out)
 
 
-# So many numbers of either argument are taken one by one.
+# Up to this many numbers of either argument are tried one by one.
 _FEW = 12
 
 
 def _values(f: Format, a: Pair) -> list[float]:
-    """The numbers of an interval, if they are few; otherwise none."""
+    """Return the numbers of an interval if they are few, else an empty result."""
     out, v = [], a[0]
     for _ in range(_FEW):
         out.append(v)
@@ -66,7 +66,7 @@ def _values(f: Format, a: Pair) -> list[float]:
 
 
 def _by_value(f: Format, a: Pair, b: Pair, op: Callable[[float, float], float]) -> Pair | None:
-    """The hull of an operation over few numbers; None for more."""
+    """Return the hull of an operation over few numbers; None for more."""
     first = _values(f, a)
     second = _values(f, b) if first else []
     if not second:
@@ -85,11 +85,11 @@ def _positive(f: Format, x: float, y: float) -> float:
 
 
 def _magnitudes(f: Format, a: Pair, k: Pair) -> Pair:
-    """``fmod`` of numbers that are not negative by positive ones."""
+    """Return ``fmod`` of numbers that are not negative by positive ones."""
     if k[0] == inf:
         return a
     if _quotient_of(a[0], k[1]) == _quotient_of(a[1], k[0]):
-        # The dividend less so many times the divisor: exact, and monotone in both.
+        # The dividend minus a multiple of the divisor: exact, and monotone in both.
         return fmod(a[0], k[1]), fmod(a[1], k[0])
     return 0.0, min(a[1], f.down(k[1]))
 
@@ -102,19 +102,19 @@ def _quotient_of(a: float, b: float) -> int:
 
 
 def dividends(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
-    """Members of ``x`` with ``fmod(x, b)`` in ``z``."""
+    """Return the members of ``x`` with ``fmod(x, b)`` in ``z``."""
     k = m.abs_(b)
     out = _numbers(m.mod_rev_dividend(z, b, clipped(x, (-f.max, f.max))))
     if k[0] != k[1] or k[0] == inf or empty(out):
         return out
-    # By one divisor: counted in the smallest number all are ints, and so are the dividends that leave such a rest.
+    # One divisor: in units of the smallest number all values are ints, and so are the dividends with this remainder.
     n, ends = _units(f, k[0]), (_units(f, max(z[0], -k[0])), _units(f, min(z[1], k[0])))
     lo, hi = machine.mod_rev_dividend(ends, (n, n), (_units(f, out[0]), _units(f, out[1])))
     return clipped((_from_units(f, lo, True), _from_units(f, hi, False)), out) if lo <= hi else NONE
 
 
 def _units(f: Format, x: float) -> int:
-    """A finite number as a multiple of the smallest one."""
+    """Return a finite number as a multiple of the smallest one."""
     (p, q), (r, s) = x.as_integer_ratio(), f.tiny.as_integer_ratio()
     return p * s // (q * r)
 
@@ -126,13 +126,13 @@ def _from_units(f: Format, n: int, up: bool) -> float:
 
 
 def divisors(f: Format, z: Pair, a: Pair, x: Pair) -> Pair:
-    """Members of ``x`` with ``fmod(a, x)`` in ``z``: larger in magnitude than the remainder, and at most a divisor."""
+    """Return the members of ``x`` with ``fmod(a, x)`` in ``z``, by magnitude."""
     if (z[0] > 0 and a[1] <= 0) or (z[1] < 0 and a[0] >= 0):
         return NONE
     least = z[0] if z[0] > 0 else -z[1] if z[1] < 0 else 0.0
     least, most = f.up(least), inf
     if empty(clipped(a, z)) and least > 0:
-        # The dividend is not its own remainder, so the divisor goes into it once at least, besides the remainder.
+        # The dividend is not its own remainder, so it contains the divisor at least once in addition to the remainder.
         most = f.ceil(-add_down(-m.abs_(a)[1], z[0] if z[0] > 0 else -z[1] if z[1] < 0 else 0.0))
     return union(clipped(x, (least, most)), clipped(x, (-most, -least)))
 
@@ -141,7 +141,7 @@ def divisors(f: Format, z: Pair, a: Pair, x: Pair) -> Pair:
 
 
 def positive_remainders(f: Format, a: Pair, b: Pair) -> Pair:
-    """``pmod(a, b)``: closely of one divisor, of several by signs and magnitudes."""
+    """Return ``pmod(a, b)``: tight bounds for one divisor, signs and magnitudes for several."""
     k = b[0]
     few = _by_value(f, a, b, lambda x, y: _positive(f, x, y))
     if few is not None:
@@ -154,7 +154,7 @@ def positive_remainders(f: Format, a: Pair, b: Pair) -> Pair:
     low, high = remainders(f, clipped(a, (-inf, -f.tiny)), b)
     if low > high:
         return out
-    if high == 0:  # such a remainder is left as it is
+    if high == 0:  # such a remainder does not change
         out, high = union(out, (0.0, 0.0)), -f.tiny
     if low <= high:
         out = union(out, _shifted(f, (low, high), k))
@@ -162,24 +162,24 @@ def positive_remainders(f: Format, a: Pair, b: Pair) -> Pair:
 
 
 def _shifted(f: Format, rest: Pair, k: float) -> Pair:
-    """What negative remainders by a divisor come to."""
+    """Return the results for negative remainders by a divisor."""
     low, high = f.near(rest[0] + k), f.near(rest[1] + k)
     if k > 0:
         if low == k:
             return 0.0, 0.0
         return (low, high) if high < k else (0.0, f.down(k))
-    if low == -inf or low == 2 * k:  # the sum is rounded to twice the divisor, of which nothing remains; or overflows
+    if low == -inf or low == 2 * k:  # the sum rounds to twice the divisor, which has the remainder 0; or it overflows
         return k, 0.0
     return low - k, high - k
 
 
 def positive_dividends(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
-    """Members of ``x`` with ``pmod(x, b)`` in ``z``."""
+    """Return the members of ``x`` with ``pmod(x, b)`` in ``z``."""
     k = b[0]
     x = clipped(x, (-f.max, f.max))
     if b[0] != b[1] or k == 0 or abs(k) == inf or (k < 0 and f.near(2 * k) == -inf):
-        # A negative result comes from a negative dividend, and only by a negative divisor; how large the dividend is
-        # does not follow, since the sum of remainder and divisor is rounded.
+        # A negative result needs a negative dividend and a negative divisor. The magnitude of the dividend does not
+        # follow, because the sum of remainder and divisor is rounded.
         if z[1] < 0:
             return clipped(x, (-inf, -f.tiny)) if b[0] < 0 else NONE
         return x

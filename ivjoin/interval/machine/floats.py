@@ -1,17 +1,19 @@
 """Intervals of floating-point numbers as the machine computes with them: rounded to nearest, infinities included.
 
-An interval is two doubles ``lo <= hi`` whose members are the numbers of a format between them, -inf and inf among them;
-``EMPTY`` is ``(inf, -inf)``. NaN is no member: the functions ``*_nan`` say whether an operation can make one. -0.0 and
-0.0 are one number, as Spark's order has them.
+An interval is two doubles ``lo <= hi``. Its members are the numbers of a format between them, -inf and inf included.
+``EMPTY`` is ``(inf, -inf)``. NaN is not a member: the functions ``*_nan`` tell whether an operation can produce one.
+-0.0 and 0.0 are one number, as in Spark's order.
 
-Forward, ``+ - * /`` and the square root round to nearest, which is monotone: the rounded results of the corners are
-exact bounds. Backward, the rounded operation is inverted, not the real one: a result in [c, d] comes from real numbers
-between the midpoints below c and above d, and those are inverted with outward rounding (C. Michel, "Exact projection
-functions for floating point number constraints", 2002). Inverting the real operation loses up to half of the tight
-cases. A last step moves the bound inward while the operation itself refutes it.
+Forward, ``+ - * /`` and the square root round to nearest, which is monotone. The rounded results of the corners are
+therefore exact bounds.
 
-The format is a parameter: binary64 and binary32 are what columns have, binary16 lets tests be exhaustive. One operation
-on doubles, rounded once more to a format of at most 25 digits, is the operation of that format.
+Backward, the rounded operation is inverted, not the real one. A result in [c, d] comes from real numbers between the
+midpoints below c and above d, and these are inverted with outward rounding (C. Michel, "Exact projection functions for
+floating point number constraints", 2002). Inverting the real operation loses up to half of the tight cases. A last step
+moves the bound inward while the operation itself refutes it.
+
+The format is a parameter. Columns have binary64 and binary32; binary16 allows exhaustive tests. One operation on
+doubles, rounded once more to a format of at most 25 digits, is the operation of that format.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ class Format:
         self.half_top = math.ldexp(1.0, top - 1 - digits)
 
     def near(self, x: float) -> float:
-        """``x`` rounded to nearest, ties to even."""
+        """Return ``x`` rounded to nearest, ties to even."""
         if self.bits == 64 or x - x != 0.0:
             return x
         try:
@@ -72,7 +74,7 @@ class Format:
             return inf if x > 0 else -inf
 
     def up(self, x: float) -> float:
-        """The next number above a double, of the format or not; inf stays."""
+        """Return the next number above a double, of the format or not; inf stays."""
         if self.bits == 64:
             return nextafter(x, inf)
         y = self.near(x)
@@ -81,7 +83,7 @@ class Format:
         return -self.max if y == -inf else self._step(y, 1)
 
     def down(self, x: float) -> float:
-        """The next number below a double, of the format or not; -inf stays."""
+        """Return the next number below a double, of the format or not; -inf stays."""
         if self.bits == 64:
             return nextafter(x, -inf)
         y = self.near(x)
@@ -99,31 +101,31 @@ class Format:
         return y
 
     def floor(self, x: float) -> float:
-        """The largest number not above a double."""
+        """Return the largest number not above a double."""
         if self.bits == 64:
             return x
         y = self.near(x)
         return y if y <= x else self.down(y)
 
     def ceil(self, x: float) -> float:
-        """The smallest number not below a double."""
+        """Return the smallest number not below a double."""
         if self.bits == 64:
             return x
         y = self.near(x)
         return y if y >= x else self.up(y)
 
     def cell_low(self, c: float) -> float:
-        """A double at or below every real number that is rounded to ``c`` or above."""
+        """Return a double at or below every real number that is rounded to ``c`` or above."""
         if c == -inf:
             return c
         if c == inf:
-            # Past binary64's greatest number no double is the tie.
+            # Beyond the greatest binary64 number, a double cannot be the tie.
             return self.max if self.bits == 64 else self.max + self.half_top
         p = self.down(c)
         return add_down(c, -self.half_top if p == -inf else (p - c) / 2 if c - p > 5e-324 else -5e-324)
 
     def cell_high(self, d: float) -> float:
-        """A double at or above every real number that is rounded to ``d`` or below."""
+        """Return a double at or above every real number that is rounded to ``d`` or below."""
         return -self.cell_low(-d)
 
 
@@ -131,7 +133,7 @@ BINARY16, BINARY32, BINARY64 = Format(16), Format(32), Format(64)
 
 
 def hull(a: Pair, b: Pair) -> Pair:
-    """The smallest interval that holds both."""
+    """Return the smallest interval that contains both."""
     if a[0] > a[1]:
         return b
     if b[0] > b[1]:
@@ -140,7 +142,7 @@ def hull(a: Pair, b: Pair) -> Pair:
 
 
 def meet(a: Pair, b: Pair) -> Pair:
-    """What both hold; EMPTY when nothing."""
+    """Return the intersection, or EMPTY."""
     lo = a[0] if a[0] > b[0] else b[0]
     hi = a[1] if a[1] < b[1] else b[1]
     return (lo, hi) if lo <= hi else EMPTY
@@ -151,7 +153,7 @@ def _outward(f: Format, lo: float, hi: float) -> Pair:
 
 
 def _inward(f: Format, test: Callable[[float], bool], x: float, up: bool) -> float:
-    """Move a bound inward, a few numbers at most, past those of which the operation itself says no."""
+    """Move a bound inward by a few numbers at most, while the operation itself refutes them."""
     for _ in range(3):
         if test(x):
             break
@@ -173,7 +175,7 @@ def abs_(a: Pair) -> Pair:
 
 
 def abs_rev(z: Pair, x: Pair) -> Pair:
-    """Members of ``x`` whose magnitude is in ``z``."""
+    """Return the members of ``x`` whose magnitude is in ``z``."""
     z = meet(z, (0.0, inf))
     return hull(meet(z, x), meet(neg(z), x))
 
@@ -182,24 +184,24 @@ def abs_rev(z: Pair, x: Pair) -> Pair:
 
 
 def add(f: Format, a: Pair, b: Pair) -> Pair:
-    """``a + b``; (-inf) + inf gives no number."""
+    """Return ``a + b``; (-inf) + inf gives no number."""
     lo, hi = f.near(a[0] + b[0]), f.near(a[1] + b[1])
     return (lo if lo == lo else -inf, hi if hi == hi else inf)
 
 
 def add_nan(a: Pair, b: Pair) -> bool:
-    """Whether a sum can be NaN though no argument is."""
+    """Return whether a sum can be NaN though no argument is."""
     return (a[0] == -inf and b[1] == inf) or (a[1] == inf and b[0] == -inf)
 
 
 def add_rev(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
-    """Members of ``x`` with ``x + b`` in ``z``."""
+    """Return the members of ``x`` with ``x + b`` in ``z``."""
     lo, hi = _addend_from(f, z[0], b[1]), -_addend_from(f, -z[1], -b[0])
     return meet((lo, hi), x)
 
 
 def _addend_from(f: Format, c: float, b: float) -> float:
-    """A number such that no smaller one and ``b``, or anything below, add up to ``c``."""
+    """Return a number such that no smaller one and ``b``, or anything below, add up to ``c``."""
     if c == -inf or b == inf:
         return -inf
     if b == -inf:
@@ -221,7 +223,7 @@ def _times(f: Format, a: float, b: float) -> float:
 
 
 def mul(f: Format, a: Pair, b: Pair) -> Pair:
-    """``a * b``; 0 times inf gives no number."""
+    """Return ``a * b``; 0 times inf gives no number."""
     p, q, r, s = _times(f, a[0], b[0]), _times(f, a[0], b[1]), _times(f, a[1], b[0]), _times(f, a[1], b[1])
     return min(p, q, r, s), max(p, q, r, s)
 
@@ -233,13 +235,13 @@ def mul_nan(a: Pair, b: Pair) -> bool:
 
 
 def sqr(f: Format, a: Pair) -> Pair:
-    """``a * a`` of one and the same value."""
+    """Return ``a * a`` of one and the same value."""
     lo, hi = abs_(a)
     return f.near(lo * lo), f.near(hi * hi)
 
 
 def sqr_rev(f: Format, z: Pair, x: Pair) -> Pair:
-    """Members of ``x`` whose rounded square is in ``z``."""
+    """Return the members of ``x`` whose rounded square is in ``z``."""
     if z[1] < 0:
         return EMPTY
     p = f.cell_low(z[0]) if z[0] > 0 else 0.0
@@ -250,19 +252,19 @@ def sqr_rev(f: Format, z: Pair, x: Pair) -> Pair:
 
 
 def _over_positive(p: float, q: float, bl: float, bh: float) -> Pair:
-    """Bounds of the real quotients of [p, q] by the positive members of [bl, bh]."""
+    """Return the bounds of the real quotients of [p, q] by the positive members of [bl, bh]."""
     lo = -inf if p == -inf else (0.0 if bh == inf else div_down(p, bh)) if p >= 0 else _fall(p, bl)
     hi = inf if q == inf else (0.0 if bh == inf else div_up(q, bh)) if q <= 0 else -_fall(-q, bl)
     return lo, hi
 
 
 def _fall(p: float, b: float) -> float:
-    """``p / b`` rounded down, for p < 0 and b >= 0; from above where b is 0."""
+    """Return ``p / b`` rounded down, for p < 0 and b >= 0; from above where b is 0."""
     return -inf if b == 0.0 else 0.0 if b == inf else div_down(p, b)
 
 
 def mul_rev(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
-    """Members of ``x`` with ``x * b`` in ``z``."""
+    """Return the members of ``x`` with ``x * b`` in ``z``."""
     p, q = f.cell_low(z[0]), f.cell_high(z[1])
     if p <= 0 <= q and b[0] <= 0 <= b[1]:
         return x
@@ -278,7 +280,7 @@ def mul_rev(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
 
 
 def div(f: Format, a: Pair, b: Pair) -> Pair:
-    """``a / b`` over the members of ``b`` other than 0; inf / inf gives no number."""
+    """Return ``a / b`` over the members of ``b`` other than 0; inf / inf gives NaN, which is not a member."""
     out = EMPTY
     if b[1] > 0:
         out = _quotients(f, a, max(b[0], f.tiny), b[1])
@@ -292,7 +294,7 @@ def _quotients(f: Format, a: Pair, bl: float, bh: float) -> Pair:
 
 
 def _greatest(f: Format, x: float, bl: float, bh: float) -> float:
-    """The greatest rounded quotient of numbers up to x by positive ones."""
+    """Return the greatest rounded quotient of numbers up to x by positive ones."""
     b = bl if x > 0 else bh
     if x - x != 0.0:  # infinite
         # A smaller dividend over an infinite divisor gives -0.0.
@@ -305,14 +307,14 @@ def div_nan(a: Pair, b: Pair) -> bool:
 
 
 def _product_bounds(p: float, q: float, bl: float, bh: float) -> Pair:
-    """Bounds of the real products of [p, q] with [bl, bh], which is positive; 0 times inf counts as 0."""
+    """Return the bounds of the real products of [p, q] with [bl, bh], which is positive; 0 times inf counts as 0."""
     lo = mul_down(p, bl) if p >= 0 else mul_down(p, bh)
     hi = mul_up(q, bl) if q <= 0 else mul_up(q, bh)
     return lo, hi
 
 
 def div_rev_dividend(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
-    """Members of ``x`` with ``x / b`` in ``z``."""
+    """Return the members of ``x`` with ``x / b`` in ``z``."""
     p, q = f.cell_low(z[0]), f.cell_high(z[1])
     out = EMPTY
     if b[1] > 0:
@@ -323,7 +325,7 @@ def div_rev_dividend(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
 
 
 def div_rev_divisor(f: Format, z: Pair, a: Pair, x: Pair) -> Pair:
-    """Members of ``x``, the divisor, with ``a / x`` in ``z``; 0 is none."""
+    """Return the members of ``x``, the divisor, with ``a / x`` in ``z``, without 0."""
     x = meet(x, (f.tiny, inf)) if x[0] >= 0 else meet(x, (-inf, -f.tiny)) if x[1] <= 0 else x
     p, q = f.cell_low(z[0]), f.cell_high(z[1])
     if (p <= 0 <= q and a[0] <= 0 <= a[1]) or (a[0] == -inf or a[1] == inf):
@@ -343,7 +345,7 @@ def div_rev_divisor(f: Format, z: Pair, a: Pair, x: Pair) -> Pair:
 
 
 def mod(f: Format, a: Pair, b: Pair) -> Pair:
-    """``fmod(a, b)``, exact, with the sign of ``a``; of an infinite ``a`` no number."""
+    """Return ``fmod(a, b)``, exact, with the sign of ``a``; of an infinite ``a`` no number."""
     m = abs_(b)
     if m[1] == 0:
         return EMPTY
@@ -357,7 +359,7 @@ def mod(f: Format, a: Pair, b: Pair) -> Pair:
 
 
 def mod_rev_dividend(z: Pair, b: Pair, x: Pair) -> Pair:
-    """Members of ``x`` with ``fmod(x, b)`` in ``z``: the sign and the magnitude that it needs."""
+    """Return the members of ``x`` with ``fmod(x, b)`` in ``z``: the sign and the magnitude that it needs."""
     if z[0] > 0:
         x = meet(x, (z[0], inf))
     elif z[1] < 0:
@@ -369,7 +371,7 @@ def mod_rev_dividend(z: Pair, b: Pair, x: Pair) -> Pair:
 
 
 def pmod(f: Format, a: Pair, b: Pair) -> Pair:
-    """The remainder, plus the divisor where it is negative, as the machine rounds that sum."""
+    """Return the remainder, plus the divisor where it is negative, as the machine rounds that sum."""
     r = mod(f, a, b)
     if r[0] > r[1] or r[0] >= 0:
         return r

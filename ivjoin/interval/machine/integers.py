@@ -1,12 +1,13 @@
 """Intervals of machine integers: bounds of + - * div % and of their inverses, exact in Python ints.
 
 An interval is two ints ``lo <= hi``; ``(1, 0)`` is empty. Decimals are integers here (their unscaled values), and so
-are dates, times and durations. Nothing knows a width: whoever calls clips at the limits of the type, since a value past
-them is an error under ANSI and no row has it.
+are dates, times and durations. These functions do not know a width. The caller clips at the limits of the type, because
+a value beyond them is an error under ANSI, and no row has it.
 
-A function ``f(...)`` gives the hull of the results over the members; ``f_rev(...)`` the hull of those members of ``x``
-that can give a result in ``z``. Pieces are met with ``x`` one by one before their hull is taken, so that a gap around
-zero is used. Division truncates, ``mod`` has the dividend's sign, ``pmod`` is not negative for a positive divisor.
+A function ``f(...)`` returns the hull of the results over the members. ``f_rev(...)`` returns the hull of the members
+of ``x`` that can give a result in ``z``. Each piece of a preimage is intersected with ``x`` before the hull is taken,
+so that a gap around zero is used. Division truncates, ``mod`` has the sign of the dividend, and ``pmod`` is not
+negative for a positive divisor.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ EMPTY: Pair = (1, 0)
 
 
 def hull(a: Pair, b: Pair) -> Pair:
-    """The smallest interval that holds both."""
+    """Return the smallest interval that contains both."""
     if a[0] > a[1]:
         return b
     if b[0] > b[1]:
@@ -34,27 +35,27 @@ def hull(a: Pair, b: Pair) -> Pair:
 
 
 def meet(a: Pair, b: Pair) -> Pair:
-    """What both hold; EMPTY when nothing."""
+    """Return the intersection, or EMPTY."""
     lo = a[0] if a[0] > b[0] else b[0]
     hi = a[1] if a[1] < b[1] else b[1]
     return (lo, hi) if lo <= hi else EMPTY
 
 
 def mul(a: Pair, b: Pair) -> Pair:
-    """``a * b``."""
+    """Return ``a * b``."""
     p, q, r, s = a[0] * b[0], a[0] * b[1], a[1] * b[0], a[1] * b[1]
     return min(p, q, r, s), max(p, q, r, s)
 
 
 def _ratio(z: Pair, bl: int, bh: int) -> Pair:
-    """The integers between the least and the greatest real quotient ``z / b`` over ``0 < bl <= b <= bh``."""
+    """Return the integers between the least and the greatest real quotient ``z / b`` over ``0 < bl <= b <= bh``."""
     lo = -(-z[0] // (bh if z[0] >= 0 else bl))
     hi = z[1] // (bl if z[1] >= 0 else bh)
     return lo, hi
 
 
 def _by_sign(b: Pair, positive: Callable[[int, int], Pair], negative: Callable[[int, int], Pair]) -> Pair:
-    """The hull of a function over the positive members of ``b`` and over the (turned) negative ones."""
+    """Return the hull of a function over the positive members of ``b`` and over the (turned) negative ones."""
     out = EMPTY
     if b[1] > 0:
         out = positive(b[0] if b[0] > 0 else 1, b[1])
@@ -68,20 +69,20 @@ def _neg(a: Pair) -> Pair:
 
 
 def mul_rev(z: Pair, b: Pair, x: Pair) -> Pair:
-    """Members of ``x`` with ``x * b`` in ``z``."""
+    """Return the members of ``x`` with ``x * b`` in ``z``."""
     if b[0] <= 0 <= b[1] and z[0] <= 0 <= z[1]:
         return x
     return _by_sign(b, lambda bl, bh: meet(_ratio(z, bl, bh), x), lambda bl, bh: meet(_neg(_ratio(z, bl, bh)), x))
 
 
 def sqr(a: Pair) -> Pair:
-    """``a * a`` of one and the same value."""
+    """Return ``a * a`` of one and the same value."""
     lo, hi = abs_(a)
     return lo * lo, hi * hi
 
 
 def sqr_rev(z: Pair, x: Pair) -> Pair:
-    """Members of ``x`` whose square is in ``z``."""
+    """Return the members of ``x`` whose square is in ``z``."""
     if z[1] < 0:
         return EMPTY
     root = 0 if z[0] <= 0 else isqrt(z[0] - 1) + 1
@@ -97,7 +98,7 @@ def abs_(a: Pair) -> Pair:
 
 
 def abs_rev(z: Pair, x: Pair) -> Pair:
-    """Members of ``x`` whose magnitude is in ``z``."""
+    """Return the members of ``x`` whose magnitude is in ``z``."""
     if z[0] < 0:
         z = (0, z[1])
     if z[0] > z[1]:
@@ -109,7 +110,7 @@ def abs_rev(z: Pair, x: Pair) -> Pair:
 
 
 def truncated(a: int, b: int) -> int:
-    """``a / b`` cut toward zero."""
+    """Return ``a / b`` cut toward zero."""
     q = abs(a) // abs(b)
     return q if (a < 0) == (b < 0) else -q
 
@@ -122,7 +123,7 @@ def _quotients(a: Pair, bl: int, bh: int) -> Pair:
 
 
 def div(a: Pair, b: Pair) -> Pair:
-    """``a div b`` over the members of ``b`` other than 0."""
+    """Return ``a div b`` over the members of ``b`` other than 0."""
     return _by_sign(b, lambda bl, bh: _quotients(a, bl, bh), lambda bl, bh: _neg(_quotients(a, bl, bh)))
 
 
@@ -133,14 +134,14 @@ def _dividends(q: Pair, bl: int, bh: int) -> Pair:
 
 
 def div_rev_dividend(q: Pair, b: Pair, x: Pair) -> Pair:
-    """Members of ``x`` with ``x div b`` in ``q``."""
+    """Return the members of ``x`` with ``x div b`` in ``q``."""
     return _by_sign(
         b, lambda bl, bh: meet(_dividends(q, bl, bh), x), lambda bl, bh: meet(_neg(_dividends(q, bl, bh)), x)
     )
 
 
 def _divisors(q: Pair, a: Pair, bl: int, bh: int) -> Pair:
-    """Bounds of ``bl <= b <= bh``, positive, for which the dividends of ``q`` and ``a`` meet."""
+    """Return the bounds of ``bl <= b <= bh``, positive, for which the dividends of ``q`` and ``a`` meet."""
     if q[0] > 0:
         bh = min(bh, a[1] // q[0])
     else:
@@ -153,7 +154,7 @@ def _divisors(q: Pair, a: Pair, bl: int, bh: int) -> Pair:
 
 
 def div_rev_divisor(q: Pair, a: Pair, x: Pair) -> Pair:
-    """Members of ``x``, the divisor, with ``a div x`` in ``q``; 0 is none."""
+    """Return the members of ``x``, the divisor, with ``a div x`` in ``q``, without 0."""
 
     return _by_sign(x, lambda bl, bh: _divisors(q, a, bl, bh), lambda bl, bh: _neg(_divisors(q, _neg(a), bl, bh)))
 
@@ -162,12 +163,12 @@ def div_rev_divisor(q: Pair, a: Pair, x: Pair) -> Pair:
 
 _PAST_ALL = 1 << 300  # beyond every divisor of a type, and of 38 digits at a scale of 38
 
-# So many divisors are tried one by one; with more, only sign and magnitude are used.
+# Up to this many divisors are tried one by one; for more, only sign and magnitude are used.
 _FEW = 12
 
 
 def _remainders(a: Pair, bl: int, bh: int) -> Pair:
-    """``a % b`` for ``0 <= a``, ``0 < bl <= b <= bh``."""
+    """Return ``a % b`` for ``0 <= a``, ``0 < bl <= b <= bh``."""
     lo, hi = a
     if hi < bl:
         return a
@@ -180,7 +181,7 @@ def _remainders(a: Pair, bl: int, bh: int) -> Pair:
 
 
 def mod(a: Pair, b: Pair) -> Pair:
-    """``a % b`` with the sign of ``a``, over the members of ``b`` other than 0."""
+    """Return ``a % b`` with the sign of ``a``, over the members of ``b`` other than 0."""
     m = abs_(b)
     if m[1] == 0:
         return EMPTY
@@ -194,7 +195,7 @@ def mod(a: Pair, b: Pair) -> Pair:
 
 
 def _next_with(x: int, k: int, r: Pair) -> int:
-    """The least integer from ``x`` on whose remainder in [0, k) is in ``r``, which lies in [0, k)."""
+    """Return the least integer from ``x`` on whose remainder in [0, k) is in ``r``, which lies in [0, k)."""
     have = x % k
     if have < r[0]:
         return x + r[0] - have
@@ -209,7 +210,7 @@ def _last_with(x: int, k: int, r: Pair) -> int:
 
 
 def _congruent(r: Pair, k: int, x: Pair) -> Pair:
-    """Members of ``x`` whose remainder in [0, k) is in ``r``."""
+    """Return the members of ``x`` whose remainder in [0, k) is in ``r``."""
     r = meet(r, (0, k - 1))
     if r == EMPTY or x[0] > x[1]:
         return EMPTY
@@ -218,7 +219,7 @@ def _congruent(r: Pair, k: int, x: Pair) -> Pair:
 
 
 def _signed_dividends(z: Pair, k: int, x: Pair) -> Pair:
-    """Members of ``x`` with ``x % k`` in ``z``, the remainder having the sign of x."""
+    """Return the members of ``x`` with ``x % k`` in ``z``, the remainder having the sign of x."""
     out = EMPTY
     if x[1] >= 0:
         out = _congruent(z, k, (max(x[0], 0), x[1]))
@@ -228,7 +229,7 @@ def _signed_dividends(z: Pair, k: int, x: Pair) -> Pair:
 
 
 def _roughly_signed(z: Pair, bl: int, x: Pair) -> Pair:
-    # A remainder has the sign of the dividend and at most its magnitude; a dividend below the divisor is its own.
+    # A remainder has the sign and at most the magnitude of the dividend. A dividend below the divisor is its remainder.
     if z[0] > 0:
         x = meet(x, (z[0], x[1]))
     elif z[1] < 0:
@@ -239,7 +240,7 @@ def _roughly_signed(z: Pair, bl: int, x: Pair) -> Pair:
 
 
 def mod_rev_dividend(z: Pair, b: Pair, x: Pair) -> Pair:
-    """Members of ``x`` with ``x % b`` in ``z``."""
+    """Return the members of ``x`` with ``x % b`` in ``z``."""
     m = abs_(b)
     bl, bh = max(m[0], 1), m[1]
     if bh - bl < _FEW:
@@ -251,7 +252,7 @@ def mod_rev_dividend(z: Pair, b: Pair, x: Pair) -> Pair:
 
 
 def mod_rev_divisor(z: Pair, a: Pair, x: Pair) -> Pair:
-    """Members of ``x``, the divisor, with ``a % x`` in ``z``."""
+    """Return the members of ``x``, the divisor, with ``a % x`` in ``z``."""
     out = EMPTY
     if x[0] < 0:
         out = hull(out, _neg(_moduli(z, a, (max(-x[1], 1), -x[0]))))
@@ -261,11 +262,11 @@ def mod_rev_divisor(z: Pair, a: Pair, x: Pair) -> Pair:
 
 
 def _moduli(z: Pair, a: Pair, b: Pair) -> Pair:
-    """Members of the positive ``b`` with ``a % b`` in ``z``: tried one by one while they are few, at both ends."""
+    """Return the positive members of ``b`` with ``a % b`` in ``z``; a few at both ends are tried one by one."""
     least = z[0] + 1 if z[0] > 0 else 1 - z[1] if z[1] < 0 else 1
     lo, hi = max(b[0], least), b[1]
     if meet(a, z) == EMPTY:
-        # No dividend is its own remainder, so the divisor goes into it once at least, besides the remainder.
+        # No dividend is its own remainder, so it contains the divisor at least once in addition to the remainder.
         hi = min(hi, max(-a[0], a[1]) - (least - 1))
     tries = _FEW
     while lo <= hi and tries and meet(mod(a, (lo, lo)), z) == EMPTY:
@@ -286,12 +287,12 @@ def _floor_remainders(a: Pair, bl: int, bh: int) -> Pair:
 
 
 def pmod(a: Pair, b: Pair) -> Pair:
-    """``pmod(a, b)``: the remainder in [0, b) for positive members of ``b``, ``a % b`` for negative ones."""
+    """Return ``pmod(a, b)``: the remainder in [0, b) for positive members of ``b``, ``a % b`` for negative ones."""
     return _by_sign(b, lambda bl, bh: _floor_remainders(a, bl, bh), lambda bl, bh: mod(a, (bl, bh)))
 
 
 def pmod_rev_dividend(z: Pair, b: Pair, x: Pair) -> Pair:
-    """Members of ``x`` with ``pmod(x, b)`` in ``z``."""
+    """Return the members of ``x`` with ``pmod(x, b)`` in ``z``."""
 
     def positive(bl: int, bh: int) -> Pair:
         if z[1] < 0:
@@ -309,15 +310,15 @@ def pmod_rev_dividend(z: Pair, b: Pair, x: Pair) -> Pair:
 
 
 def _largest_modulus(z: Pair, a: Pair) -> int:
-    """A bound of the positive divisors by which a member of ``a`` leaves a floored remainder in ``z``."""
+    """Return a bound of the positive divisors for which a member of ``a`` has a floored remainder in ``z``."""
     if a[1] >= 0 and meet((max(a[0], 0), a[1]), z) != EMPTY:
-        return _PAST_ALL  # it is its own remainder by any larger one
+        return _PAST_ALL  # it is its own remainder for any larger divisor
     # Otherwise some multiple of the divisor lies between the dividend and its remainder.
     return max(a[1] - max(z[0], 0), z[1] - a[0] if a[0] < 0 else 0)
 
 
 def pmod_rev_divisor(z: Pair, a: Pair, x: Pair) -> Pair:
-    """Members of ``x``, the divisor, with ``pmod(a, x)`` in ``z``."""
+    """Return the members of ``x``, the divisor, with ``pmod(a, x)`` in ``z``."""
     out = EMPTY
     if x[1] > 0 and z[1] >= 0:
         lo, hi, tries = max(x[0], 1, z[0] + 1), min(x[1], _largest_modulus(z, a)), _FEW
@@ -335,7 +336,7 @@ def pmod_rev_divisor(z: Pair, a: Pair, x: Pair) -> Pair:
 
 
 def first_true(test: Callable[[int], bool], lo: int, hi: int, near: int | None = None) -> int:
-    """The least int of [lo, hi] for which a rising test holds; ``hi + 1`` if there is none. ``near`` is a guess."""
+    """Return the least int of [lo, hi] for which a rising test holds, else ``hi + 1``. ``near`` is a guess."""
     if lo > hi or test(lo):
         return lo
     # From here on, test(bad) is False; the answer lies in (bad, good], where good = hi + 1 stands for "none".
@@ -367,5 +368,5 @@ def first_true(test: Callable[[int], bool], lo: int, hi: int, near: int | None =
 
 
 def last_true(test: Callable[[int], bool], lo: int, hi: int, near: int | None = None) -> int:
-    """The greatest int of [lo, hi] for which a falling test holds; ``lo - 1`` if there is none."""
+    """Return the greatest int of [lo, hi] for which a falling test holds, else ``lo - 1``."""
     return -first_true(lambda n: test(-n), -hi, -lo, None if near is None else -near)

@@ -1,8 +1,8 @@
-"""What an operator of typed intervals is: its result's domain and pair functions, forward and for each argument back.
+"""An operator of typed intervals: the domain of its result, and functions on pairs of bounds, forward and backward.
 
-Pair functions map pairs of physical bounds, none of them empty, to a pair of bounds; what lies past the limits of the
-result's domain errs, and no row has it. The refinements here turn an outer bound into the very hull where one argument
-has few values: those of the machine's bounds that no value of the other argument reaches are walked over.
+The functions map pairs of physical bounds, which are not empty, to a pair of bounds. A value beyond the limits of the
+result's domain is an error, and no row has it. If one argument has few values, the refinements here turn an outer bound
+into the hull: they move each end past the values that no value of the other argument gives.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ Forward = Callable[[Pair, Pair], Pair]
 Backward = Callable[[Pair, Pair, Pair], Pair]
 NONE: Pair = (1, 0)
 
-# So many values are tried one by one, at each end of a bound and of the narrower argument: all of an int8.
+# Up to this many values are tried one by one, at each end of a bound and of the narrower argument: all of an int8.
 MANY = 256
 
 
 class Unary(NamedTuple):
     """An operator of one argument.
 
-    ``nan`` says what it makes of NaN: ``nan``, ``zero``, ``null`` or ``error``; ``makes_null`` whether it can give NULL
-    for a number.
+    ``nan`` is the result for NaN: ``nan``, ``zero``, ``null`` or ``error``. ``makes_null`` tells whether a number can
+    give NULL.
     """
 
     domain: Type
@@ -38,7 +38,7 @@ class Unary(NamedTuple):
 
 
 class Binary(NamedTuple):
-    """An operator of two arguments; ``back1`` and ``back2`` take results, the other argument, the one to cut."""
+    """An operator of two arguments; ``back1`` and ``back2`` take results, the other argument, the one to narrow."""
 
     domain: Type
     forward: Forward
@@ -52,7 +52,7 @@ def empty(a: Pair) -> bool:
 
 
 def union(a: Pair, b: Pair) -> Pair:
-    """The hull of two pairs."""
+    """Return the hull of two pairs."""
     if a[0] > a[1]:
         return b
     if b[0] > b[1]:
@@ -61,14 +61,14 @@ def union(a: Pair, b: Pair) -> Pair:
 
 
 def clipped(a: Pair, limits: Pair) -> Pair:
-    """What two pairs have in common; ``(1, 0)`` if nothing."""
+    """Return the intersection of two pairs; ``(1, 0)`` if it is empty."""
     lo = a[0] if a[0] >= limits[0] else limits[0]
     hi = a[1] if a[1] <= limits[1] else limits[1]
     return (lo, hi) if lo <= hi else NONE
 
 
 def valued(of: Pair, each: Callable[[Pair], Pair], outer: Pair) -> Pair:
-    """The hull of a function over the values of a narrow pair, one by one, until it fills the outer bound."""
+    """Return the hull of a function over the values of a narrow pair, one by one, until it fills the outer bound."""
     lo, hi = of
     if empty(outer) or hi - lo >= MANY:
         return outer
@@ -81,7 +81,7 @@ def valued(of: Pair, each: Callable[[Pair], Pair], outer: Pair) -> Pair:
 
 
 def shaved(out: Pair, reached: Callable[[Pair], bool]) -> Pair:
-    """A pair of ints less the values at its ends that a test, which may err by saying yes, says are not reached."""
+    """Return a pair of ints without the values at its ends that a test refutes."""
     lo, hi = out
     tries = MANY
     while lo <= hi and tries and not reached((lo, lo)):
@@ -93,7 +93,7 @@ def shaved(out: Pair, reached: Callable[[Pair], bool]) -> Pair:
 
 
 def within(f: Callable[[Pair], Pair], back: Callable[[Pair, Pair], Pair], limits: Pair) -> Callable[[Pair], Pair]:
-    """A function over those members only whose result lies within limits, so that its bounds are attained."""
+    """Return a function over those members only whose result lies within limits, so that its bounds are attained."""
 
     def forward(x: Pair) -> Pair:
         out = f(x)
@@ -106,18 +106,18 @@ def within(f: Callable[[Pair], Pair], back: Callable[[Pair, Pair], Pair], limits
 
 
 def refined(domain: Type, forward: Forward, back1: Backward, back2: Backward, loose: bool = False) -> Binary:
-    """An operator of ints made exact where few values decide.
+    """Return an operator of ints made exact where few values decide.
 
     Parameters
     ----------
     domain : Type
-        Of the results.
+        The domain of the results.
     forward, back1, back2 : callable
         Outer bounds; ``forward`` is exact where the second argument is one value, ``back1`` and ``back2`` at least
         where the other argument is one.
     loose : bool
-        Whether the outer forward bound is looser than its clipping, and ``back2`` loose although the first argument is
-        one value.
+        Whether the outer forward bound is wider than its clipping, and ``back2`` wider than the hull although the
+        first argument is one value.
     """
     limits = domain.limits
 
@@ -151,7 +151,7 @@ def refined(domain: Type, forward: Forward, back1: Backward, back2: Backward, lo
 
 
 def sign_rev(z: Pair, x: Pair, least: Any = 1) -> Pair:
-    """Members of ``x`` with a sign in ``z``; ``least`` is the smallest positive value."""
+    """Return the members of ``x`` with a sign in ``z``; ``least`` is the smallest positive value."""
     parts = ((-1, (x[0], -least)), (0, (0, 0)), (1, (least, x[1])))
     out = NONE
     for s, part in parts:

@@ -10,12 +10,12 @@ _SIGN = 1 << 63
 
 
 def ordinal_of(x: float) -> int:
-    """The place of a double in the order of all: 0 for zero of either sign, 1 for the smallest positive one."""
+    """Return the place of a double in the order of all: 0 for zero of either sign, 1 for the smallest positive one."""
     (n,) = struct.unpack("<q", struct.pack("<d", x))
     return int(n) if n >= 0 else -int(n + _SIGN)
 
 
 def value_of(n: int) -> float:
-    """The double at a place."""
+    """Return the double at a place."""
     (x,) = struct.unpack("<d", struct.pack("<q", n if n >= 0 else -n - _SIGN))
     return float(x)

@@ -1,9 +1,9 @@
 """Directed rounding of the basic operations on doubles, obtained from round-to-nearest.
 
-An operation is carried out once in the machine's own rounding; an error-free transform then gives the sign of the
-rounding error, and the result moves to its neighbour when it lies on the wrong side. Where such a transform could
-overflow or lose subnormal bits, the operation is repeated in integers. ``x_down`` is the largest double not above the
-exact result and ``x_up`` the smallest not below it.
+An operation is executed once in the machine's own rounding. An error-free transform then gives the sign of the
+rounding error. If the result is on the wrong side, it moves to its neighbour. If the transform could overflow or lose
+subnormal bits, the operation is repeated in integers. ``x_down`` is the largest double not above the exact result, and
+``x_up`` the smallest not below it.
 
 Sources: Knuth's TwoSum and Dekker's TwoProd with Veltkamp's splitting (Muller et al., *Handbook of Floating-Point
 Arithmetic*, 2nd ed., sections 4.3 and 4.4); the ranges in which TwoProd is exact are from section 4.4.2.
@@ -62,7 +62,7 @@ def check_float_mode() -> None:
     FloatModeError
         If either does not hold.
     """
-    # The operands come out of strings, because the compiler folds arithmetic on literals when it writes the bytecode.
+    # The operands are parsed from strings, because the compiler folds arithmetic on literals into the bytecode.
     one, third, tenth = float("1"), float("3"), float("1e-16")
     nearest = (
         one + tenth == one
@@ -125,7 +125,7 @@ def ratio(numerator: int, denominator: int, up: bool) -> float:
     """Round the quotient of two integers to a double, upward or downward; `denominator` is positive."""
     shift = max(0, 64 + denominator.bit_length() - numerator.bit_length())
     quotient, rest = divmod(numerator << shift, denominator)
-    # A last bit that says "there is more" keeps the direction right without the rest itself.
+    # A sticky last bit makes the rounding direction right without the remaining digits.
     return scaled(quotient << 1 | (rest != 0), -shift - 1, up)
 
 
@@ -144,7 +144,7 @@ def _fma_exactly(a: float, b: float, c: float, up: bool) -> float:
 
 
 def add_down(a: float, b: float) -> float:
-    """``a + b`` rounded down."""
+    """Return ``a + b`` rounded down."""
     s = a + b
     t = s - a
     e = (a - (s - t)) + (b - t)
@@ -154,7 +154,7 @@ def add_down(a: float, b: float) -> float:
 
 
 def add_up(a: float, b: float) -> float:
-    """``a + b`` rounded up."""
+    """Return ``a + b`` rounded up."""
     s = a + b
     t = s - a
     e = (a - (s - t)) + (b - t)
@@ -164,7 +164,7 @@ def add_up(a: float, b: float) -> float:
 
 
 def _product_error_split(a: float, b: float, p: float) -> float:
-    """The exact ``a * b - p`` for the rounded product `p`, by Veltkamp and Dekker."""
+    """Return the exact ``a * b - p`` for the rounded product `p`, by Veltkamp and Dekker."""
     t = _SPLITTER * a
     ah = t - (t - a)
     al = a - ah
@@ -175,7 +175,7 @@ def _product_error_split(a: float, b: float, p: float) -> float:
 
 
 def _product_error_fma(a: float, b: float, p: float) -> float:
-    """The exact ``a * b - p`` for the rounded product `p`, by a fused multiply-add."""
+    """Return the exact ``a * b - p`` for the rounded product `p`, by a fused multiply-add."""
     return math.fma(a, b, -p)  # type: ignore[attr-defined, no-any-return, unused-ignore]
 
 
@@ -184,7 +184,7 @@ _product_error = _product_error_fma if hasattr(math, "fma") else _product_error_
 
 
 def mul_down(a: float, b: float) -> float:
-    """``a * b`` rounded down; 0 times infinity is 0."""
+    """Return ``a * b`` rounded down; 0 times infinity is 0."""
     p = a * b
     if (
         -_FACTOR_CEILING < a < _FACTOR_CEILING
@@ -196,7 +196,7 @@ def mul_down(a: float, b: float) -> float:
 
 
 def mul_up(a: float, b: float) -> float:
-    """``a * b`` rounded up; 0 times infinity is 0."""
+    """Return ``a * b`` rounded up; 0 times infinity is 0."""
     p = a * b
     if (
         -_FACTOR_CEILING < a < _FACTOR_CEILING
@@ -235,12 +235,12 @@ def _div(a: float, b: float, up: bool) -> float:
 
 
 def div_down(a: float, b: float) -> float:
-    """``a / b`` rounded down, for `b` other than 0 and not both infinite."""
+    """Return ``a / b`` rounded down, for `b` other than 0 and not both infinite."""
     return _div(a, b, False)
 
 
 def div_up(a: float, b: float) -> float:
-    """``a / b`` rounded up, for `b` other than 0 and not both infinite."""
+    """Return ``a / b`` rounded up, for `b` other than 0 and not both infinite."""
     return _div(a, b, True)
 
 
@@ -257,20 +257,20 @@ def _sqrt(x: float, up: bool) -> float:
 
 
 def sqrt_down(x: float) -> float:
-    """The square root of ``x >= 0`` rounded down."""
+    """Return the square root of ``x >= 0`` rounded down."""
     return _sqrt(x, False)
 
 
 def sqrt_up(x: float) -> float:
-    """The square root of ``x >= 0`` rounded up."""
+    """Return the square root of ``x >= 0`` rounded up."""
     return _sqrt(x, True)
 
 
 def fma_down(a: float, b: float, c: float) -> float:
-    """``a * b + c`` rounded down once; 0 times infinity is 0."""
+    """Return ``a * b + c`` rounded down once; 0 times infinity is 0."""
     return _fma_exactly(a, b, c, False)
 
 
 def fma_up(a: float, b: float, c: float) -> float:
-    """``a * b + c`` rounded up once; 0 times infinity is 0."""
+    """Return ``a * b + c`` rounded up once; 0 times infinity is 0."""
     return _fma_exactly(a, b, c, True)

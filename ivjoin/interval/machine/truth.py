@@ -1,7 +1,7 @@
 """Sets of truth values {TRUE, FALSE, NULL} as bit masks, and Kleene's connectives lifted to them.
 
-The empty set stands for "has no truth value here": whatever is computed errs. AND and OR look at their arguments from
-left to right and stop at one that decides, so an error after it does no harm.
+The empty set means that every computation raises an error. AND and OR evaluate their arguments from left to right and
+stop at the first one that decides, so an error after it has no effect.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _NOT = (0, 2, 1, 3, 4, 6, 5, 7)
 
 
 def not_(a: int) -> int:
-    """``NOT a``."""
+    """Return ``NOT a``."""
     return _NOT[a]
 
 
 def and_(args: Iterable[int]) -> int:
-    """What ``AND`` of the arguments, in this order, can be."""
+    """Return the possible values of ``AND`` of the arguments, in this order."""
     state = TRUE
     for a in args:
-        # FALSE stays whatever follows; the rest goes on to the next argument.
+        # FALSE is final; the other values continue to the next argument.
         after = state & FALSE
         if a & FALSE and state & (TRUE | NULL):
             after |= FALSE
@@ -39,5 +39,5 @@ def and_(args: Iterable[int]) -> int:
 
 
 def or_(args: Iterable[int]) -> int:
-    """What ``OR`` of the arguments, in this order, can be."""
+    """Return the possible values of ``OR`` of the arguments, in this order."""
     return _NOT[and_(_NOT[a] for a in args)]

@@ -1,25 +1,23 @@
-"""Types of values: what a node of an expression and a typed interval are of, with their limits.
+"""The types of expression nodes and of typed intervals, with their limits.
 
-Physical values. One convention, used by the evaluator, the intervals and the pruning axes alike:
+The evaluator, the intervals and the pruning axes use the same physical values:
 
-=============  =====================================================================================
-kind           physical value
-=============  =====================================================================================
-``int``        the integer
-``float``      the double (a float32 value is held exactly by a double)
-``decimal``    the unscaled integer, value * 10**scale
-``decimal256`` likewise; only compared
-``date``       days since 1970-01-01 (date64 becomes days too)
-``timestamp``  ticks of ``unit`` since the epoch: of the instant when ``tz`` is set, else of the local time
-``time``       ticks of ``unit`` since midnight
-``duration``   ticks of ``unit`` (Spark's day-time interval has unit ``us``)
-``months``     a number of months (Spark's year-month interval)
-``bool``       the truth value
-``string``     str (compared by UTF-8 bytes)
-``binary``     bytes
-=============  =====================================================================================
+| kind | physical value |
+|---|---|
+| ``int`` | the integer |
+| ``float`` | the double (every float32 value is exactly a double) |
+| ``decimal`` | the unscaled integer, value * 10**scale |
+| ``decimal256`` | likewise; only compared |
+| ``date`` | days since 1970-01-01 (date64 becomes days too) |
+| ``timestamp`` | ticks of ``unit`` since the epoch: of the instant when ``tz`` is set, else of the local time |
+| ``time`` | ticks of ``unit`` since midnight |
+| ``duration`` | ticks of ``unit`` (Spark's day-time interval has unit ``us``) |
+| ``months`` | a number of months (Spark's year-month interval) |
+| ``bool`` | the truth value |
+| ``string`` | str (compared by UTF-8 bytes) |
+| ``binary`` | bytes |
 
-Typed intervals are of numbers and times (``ivjoin.interval.machine.domains``); the rest are types of expressions alone.
+Typed intervals exist for numbers and times (``ivjoin.interval.machine.domains``). Expressions have all types.
 """
 
 from __future__ import annotations
@@ -73,7 +71,7 @@ class Type:
 
     @property
     def is_discrete(self) -> bool:
-        """Whether physical values are integers (ints, decimals, all times)."""
+        """Return whether physical values are integers (ints, decimals, all times)."""
         return self.kind in _DISCRETE
 
     @property
@@ -86,7 +84,7 @@ class Type:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether ``<`` is defined."""
+        """Return whether ``<`` is defined."""
         return self.kind not in ("opaque", "null")
 
     @property
@@ -95,7 +93,7 @@ class Type:
 
     @property
     def format(self) -> Format:
-        """The binary format of a float."""
+        """Return the binary format of a float."""
         return _FORMATS[self.bits]
 
     @property

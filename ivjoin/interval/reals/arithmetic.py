@@ -55,17 +55,17 @@ _ONE = make(1.0, 1.0)
 
 
 def pos(x: Interval) -> Interval:
-    """The interval itself."""
+    """Return the interval itself."""
     return x
 
 
 def neg(x: Interval) -> Interval:
-    """The negatives of the members."""
+    """Return the negatives of the members."""
     return make(-x.sup, -x.inf)
 
 
 def add(x: Interval, y: Interval) -> Interval:
-    """The sums of a member of each."""
+    """Return the sums of a member of each."""
     a, b, c, d = x.inf, x.sup, y.inf, y.sup
     if a > b or c > d:
         return EMPTY
@@ -73,7 +73,7 @@ def add(x: Interval, y: Interval) -> Interval:
 
 
 def sub(x: Interval, y: Interval) -> Interval:
-    """The differences of a member of `x` and a member of `y`."""
+    """Return the differences of a member of `x` and a member of `y`."""
     a, b, c, d = x.inf, x.sup, y.inf, y.sup
     if a > b or c > d:
         return EMPTY
@@ -81,7 +81,7 @@ def sub(x: Interval, y: Interval) -> Interval:
 
 
 def mul(x: Interval, y: Interval) -> Interval:
-    """The products of a member of each."""
+    """Return the products of a member of each."""
     a, b, c, d = x.inf, x.sup, y.inf, y.sup
     if a > b or c > d:
         return EMPTY
@@ -98,7 +98,7 @@ def mul(x: Interval, y: Interval) -> Interval:
 
 
 def div(x: Interval, y: Interval) -> Interval:
-    """The quotients of a member of `x` and a member of `y` other than 0."""
+    """Return the quotients of a member of `x` and a member of `y` other than 0."""
     a, b, c, d = x.inf, x.sup, y.inf, y.sup
     if a > b or c > d or c == d == 0.0:
         return EMPTY
@@ -115,12 +115,12 @@ def div(x: Interval, y: Interval) -> Interval:
 
 
 def recip(x: Interval) -> Interval:
-    """The reciprocals of the members other than 0."""
+    """Return the reciprocals of the members other than 0."""
     return div(_ONE, x)
 
 
 def sqr(x: Interval) -> Interval:
-    """The squares of the members."""
+    """Return the squares of the members."""
     a, b = x.inf, x.sup
     if a > b:
         return EMPTY
@@ -132,14 +132,14 @@ def sqr(x: Interval) -> Interval:
 
 
 def sqrt(x: Interval) -> Interval:
-    """The square roots of the members that are not negative."""
+    """Return the square roots of the members that are not negative."""
     if x.sup < 0.0:
         return EMPTY
     return make(sqrt_down(x.inf) if x.inf > 0.0 else 0.0, sqrt_up(x.sup))
 
 
 def fma(x: Interval, y: Interval, z: Interval) -> Interval:
-    """``x * y + z`` of a member of each, with one rounding."""
+    """Return ``x * y + z`` of a member of each, with one rounding."""
     a, b, c, d, low, high = x.inf, x.sup, y.inf, y.sup, z.inf, z.sup
     if a > b or c > d or low > high:
         return EMPTY
@@ -156,7 +156,7 @@ def fma(x: Interval, y: Interval, z: Interval) -> Interval:
 
 
 def _power_down(x: float, n: int) -> float:
-    """``x ** n`` of ``x >= 0`` rounded down, with its limits at 0 and infinity."""
+    """Return ``x ** n`` of ``x >= 0`` rounded down, with its limits at 0 and infinity."""
     if x == 0.0 or x == INF:
         return 0.0 if (x == 0.0) is (n > 0) else INF
     return below(power_at, x, n)
@@ -169,7 +169,7 @@ def _power_up(x: float, n: int) -> float:
 
 
 def pown(x: Interval, n: int) -> Interval:
-    """The `n`-th powers of the members; of those other than 0 for a negative `n`.
+    """Return the `n`-th powers of the members; of those other than 0 for a negative `n`.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def pown(x: Interval, n: int) -> Interval:
 
 
 def abs(x: Interval) -> Interval:
-    """The absolute values of the members."""
+    """Return the absolute values of the members."""
     a, b = x.inf, x.sup
     if a >= 0.0:
         return x
@@ -211,14 +211,14 @@ def abs(x: Interval) -> Interval:
 
 
 def min(x: Interval, y: Interval) -> Interval:
-    """The smaller of a member of each."""
+    """Return the smaller of a member of each."""
     if x.inf > x.sup or y.inf > y.sup:
         return EMPTY
     return make(x.inf if x.inf < y.inf else y.inf, x.sup if x.sup < y.sup else y.sup)
 
 
 def max(x: Interval, y: Interval) -> Interval:
-    """The larger of a member of each."""
+    """Return the larger of a member of each."""
     if x.inf > x.sup or y.inf > y.sup:
         return EMPTY
     return make(x.inf if x.inf > y.inf else y.inf, x.sup if x.sup > y.sup else y.sup)
@@ -258,32 +258,32 @@ def _nearest_away_at(x: float) -> float:
 
 
 def sign(x: Interval) -> Interval:
-    """The signs -1, 0 and 1 of the members."""
+    """Return the signs -1, 0 and 1 of the members."""
     return EMPTY if x.inf > x.sup else make(_sign_at(x.inf), _sign_at(x.sup))
 
 
 def floor(x: Interval) -> Interval:
-    """The members rounded down to integers."""
+    """Return the members rounded down to integers."""
     return EMPTY if x.inf > x.sup else make(_floor_at(x.inf), _floor_at(x.sup))
 
 
 def ceil(x: Interval) -> Interval:
-    """The members rounded up to integers."""
+    """Return the members rounded up to integers."""
     return EMPTY if x.inf > x.sup else make(_ceil_at(x.inf), _ceil_at(x.sup))
 
 
 def trunc(x: Interval) -> Interval:
-    """The members rounded towards zero to integers."""
+    """Return the members rounded towards zero to integers."""
     return EMPTY if x.inf > x.sup else make(_trunc_at(x.inf), _trunc_at(x.sup))
 
 
 def round_ties_to_even(x: Interval) -> Interval:
-    """The members rounded to the nearest integer, halves to the even one."""
+    """Return the members rounded to the nearest integer, halves to the even one."""
     return EMPTY if x.inf > x.sup else make(_nearest_even_at(x.inf), _nearest_even_at(x.sup))
 
 
 def round_ties_to_away(x: Interval) -> Interval:
-    """The members rounded to the nearest integer, halves away from zero."""
+    """Return the members rounded to the nearest integer, halves away from zero."""
     return EMPTY if x.inf > x.sup else make(_nearest_away_at(x.inf), _nearest_away_at(x.sup))
 
 

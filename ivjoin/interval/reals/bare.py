@@ -19,12 +19,12 @@ __all__ = ["EMPTY", "ENTIRE", "Interval", "as_interval", "make"]
 
 @cache
 def _operators() -> Any:
-    """The module of the arithmetic, which is made of this class."""
+    """Return the module of the arithmetic, which is made of this class."""
     return import_module("ivjoin.interval.reals.arithmetic")
 
 
 def _plain(number: Any) -> Any:
-    """A number as one of Python's own types, without changing its value."""
+    """Return a number as one of Python's own types, without changing its value."""
     if not isinstance(number, _NUMBERS) and hasattr(number, "item") and not getattr(number, "shape", ()):
         number = number.item()  # a numpy scalar, whose own comparisons would round a double to its type
     if isinstance(number, Decimal):
@@ -40,7 +40,7 @@ _NUMBERS = (int, float, Fraction, Decimal)
 
 
 def _outward(number: Any, up: bool) -> float:
-    """The nearest double not below (`up`) or not above `number`."""
+    """Return the nearest double not below (`up`) or not above `number`."""
     if type(number) is float:
         return number
     if type(number) is int and -9007199254740992 <= number <= 9007199254740992:  # up to 2**53 an int is a double
@@ -96,7 +96,7 @@ class Interval:
         raise AttributeError(f"an Interval is immutable; build another instead of setting {name!r}")
 
     def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"an Interval is immutable; {name!r} stays")
+        raise AttributeError(f"an Interval is immutable; {name!r} cannot be deleted")
 
     def __reduce__(self) -> tuple[Any, tuple[float, float]]:
         return make, (self.inf, self.sup)
@@ -115,7 +115,7 @@ class Interval:
         return hash((self.inf, self.sup))
 
     def __contains__(self, number: Any) -> bool:
-        """Whether a real number lies in the set; infinities and NaN lie in none."""
+        """Return whether a real number lies in the set; infinities and NaN lie in none."""
         number = _plain(number)
         if isinstance(number, Decimal) and not number.is_finite():
             return False
@@ -161,9 +161,9 @@ _set_sup = Interval.__dict__["sup"].__set__
 
 
 def _in_order(inf: Any, sup: Any) -> bool:
-    """Whether `inf` does not exceed `sup` before rounding: outward rounding can put 2**53 + 1 and 2**53 in order."""
+    """Return whether `inf` is at most `sup` before rounding, which can put 2**53 + 1 and 2**53 in order."""
     inf, sup = _plain(inf), _plain(sup)
-    if {type(inf), type(sup)} == {Decimal, Fraction}:  # which Python does not compare
+    if {type(inf), type(sup)} == {Decimal, Fraction}:  # Python does not compare these
         inf, sup = Fraction(inf), Fraction(sup)
     return bool(inf <= sup)
 
@@ -179,7 +179,7 @@ def _complaint(inf: Any, sup: Any, has_nan: bool, has_wrong_infinity: bool) -> s
 
 
 def make(inf: float, sup: float) -> Interval:
-    """An interval from two doubles that are known to be in order; the short way for results of operations."""
+    """Return an interval from two doubles that are known to be in order; the fast path for results of operations."""
     interval = _new(Interval)
     _set_inf(interval, inf + 0.0)  # -0.0 becomes 0.0, so that one set has one form
     _set_sup(interval, sup + 0.0)
@@ -195,5 +195,5 @@ def _is_operand(value: Any) -> bool:
 
 
 def as_interval(value: Any) -> Interval:
-    """An interval as it is, or the narrowest interval that contains a number."""
+    """Return an interval as it is, or the narrowest interval that contains a number."""
     return value if isinstance(value, Interval) else Interval(value, value)

@@ -43,7 +43,7 @@ __all__ = [
 
 
 def increasing(enclose: Callable[..., Enclosure], x: Interval, lowest: float, highest: float) -> Interval:
-    """The image of `x` under an increasing function with the given limits at -inf and +inf."""
+    """Return the image of `x` under an increasing function with the given limits at -inf and +inf."""
     if x.inf > x.sup:
         return EMPTY
     return make(
@@ -53,17 +53,17 @@ def increasing(enclose: Callable[..., Enclosure], x: Interval, lowest: float, hi
 
 
 def exp(x: Interval) -> Interval:
-    """The powers of e."""
+    """Return the powers of e."""
     return increasing(exp_at, x, 0.0, INF)
 
 
 def exp2(x: Interval) -> Interval:
-    """The powers of 2."""
+    """Return the powers of 2."""
     return increasing(exp2_at, x, 0.0, INF)
 
 
 def exp10(x: Interval) -> Interval:
-    """The powers of 10."""
+    """Return the powers of 10."""
     return increasing(exp10_at, x, 0.0, INF)
 
 
@@ -77,37 +77,37 @@ def _logarithm(enclose: Callable[..., Enclosure], x: Interval) -> Interval:
 
 
 def log(x: Interval) -> Interval:
-    """The natural logarithms of the positive members."""
+    """Return the natural logarithms of the positive members."""
     return _logarithm(log_at, x)
 
 
 def log2(x: Interval) -> Interval:
-    """The logarithms to base 2 of the positive members."""
+    """Return the logarithms to base 2 of the positive members."""
     return _logarithm(log2_at, x)
 
 
 def log10(x: Interval) -> Interval:
-    """The logarithms to base 10 of the positive members."""
+    """Return the logarithms to base 10 of the positive members."""
     return _logarithm(log10_at, x)
 
 
 def sinh(x: Interval) -> Interval:
-    """The hyperbolic sines."""
+    """Return the hyperbolic sines."""
     return increasing(sinh_at, x, -INF, INF)
 
 
 def tanh(x: Interval) -> Interval:
-    """The hyperbolic tangents."""
+    """Return the hyperbolic tangents."""
     return increasing(tanh_at, x, -1.0, 1.0)
 
 
 def asinh(x: Interval) -> Interval:
-    """The inverse hyperbolic sines."""
+    """Return the inverse hyperbolic sines."""
     return increasing(asinh_at, x, -INF, INF)
 
 
 def cosh(x: Interval) -> Interval:
-    """The hyperbolic cosines."""
+    """Return the hyperbolic cosines."""
     a, b = x.inf, x.sup
     if a > b:
         return EMPTY
@@ -119,14 +119,14 @@ def cosh(x: Interval) -> Interval:
 
 
 def acosh(x: Interval) -> Interval:
-    """The inverse hyperbolic cosines, in [0, inf], of the members from 1 on."""
+    """Return the inverse hyperbolic cosines, in [0, inf], of the members from 1 on."""
     if x.sup < 1.0:
         return EMPTY
     return increasing(acosh_at, make(x.inf if x.inf > 1.0 else 1.0, x.sup), 0.0, INF)
 
 
 def atanh(x: Interval) -> Interval:
-    """The inverse hyperbolic tangents of the members between -1 and 1, both excluded."""
+    """Return the inverse hyperbolic tangents of the members between -1 and 1, both excluded."""
     if x.sup <= -1.0 or x.inf >= 1.0:
         return EMPTY
     return make(
@@ -136,7 +136,7 @@ def atanh(x: Interval) -> Interval:
 
 
 def _limit(x: float, y: float) -> float | None:
-    """The limit of ``x ** y`` at a corner of the domain; None where both are proper and it can be computed.
+    """Return the limit of ``x ** y`` at a corner of the domain; None where both are proper and it can be computed.
 
     A corner whose exponent or logarithm is 0 gives 1: it stands for points near it, where the product of the two is 0.
     """
@@ -158,7 +158,7 @@ def _pow_up(x: float, y: float) -> float:
 
 
 def pow(x: Interval, y: Interval) -> Interval:
-    """The powers ``x ** y`` of a positive member of `x`, and 0 for 0 raised to a positive member of `y`.
+    """Return the powers ``x ** y`` of a positive member of `x`, and 0 for 0 raised to a positive member of `y`.
 
     As ``exp(y * log(x))`` is monotone in either argument, the extremes lie at corners; which ones, the signs of
     ``log(x)`` and ``y`` tell as they do in a product.

@@ -1,11 +1,12 @@
 """Elementary functions in fixed-point integers, to any precision and with a bound on the error.
 
 ``n`` stands for ``n / 2**p``. Every function here works with `GUARD` further bits and returns a value that is off by
-less than `UNITS` units of ``2**-p``, provided its arguments are exact. How: each step floors, so it loses less than one
-unit of the working precision; a series of a few hundred terms, the multiplication by a tabulated value and the
-reduction by up to ``2**15`` multiples of a constant together lose less than ``2**24`` units, which the 32 guard bits
-swallow; the last shift loses one unit more. No function of the machine's libm decides anything but where a reduction
-starts.
+less than `UNITS` units of ``2**-p``, provided its arguments are exact.
+
+The error bound: each step rounds down, so it loses less than one unit of the working precision. A series has a few
+hundred terms, a tabulated value is multiplied, and a reduction takes up to ``2**15`` multiples of a constant. Together
+they lose less than ``2**24`` units, which the 32 guard bits absorb. The last shift loses one more unit. The machine's
+libm decides only where a reduction starts.
 
 An argument is first brought near a multiple ``j / 64`` whose function value is tabulated, which leaves a remainder
 below ``2**-6`` and so a series of about ten terms at 128 bits.
@@ -22,7 +23,7 @@ __all__ = ["UNITS", "atan_fixed", "exp_fixed", "ln2", "ln10", "log_fixed", "pi",
 GUARD = 32
 UNITS = 4
 
-# Constants are computed at a few widths and cut to the one asked for.
+# Constants are computed at a few widths and cut to the requested one.
 _WIDTHS = (256, 1536)
 
 
@@ -34,7 +35,7 @@ def _width(p: int) -> int:
 
 
 def _inverse_series(d: int, w: int, sign: int) -> int:
-    """``atan(1/d)`` for a sign of -1, ``atanh(1/d)`` for +1, with at most one unit lost per term."""
+    """Return ``atan(1/d)`` for a sign of -1, ``atanh(1/d)`` for +1, with at most one unit lost per term."""
     power = (1 << w) // d
     total, n, square = power, 1, d * d
     while power:
@@ -65,25 +66,25 @@ def _ln10_wide(width: int) -> int:
 
 
 def pi(p: int) -> int:
-    """``pi * 2**p``, off by less than 2 (Machin's formula)."""
+    """Return ``pi * 2**p``, off by less than 2 (Machin's formula)."""
     width = _width(p)
     return _pi_wide(width) >> (width - p)
 
 
 def ln2(p: int) -> int:
-    """``log(2) * 2**p``, off by less than 2."""
+    """Return ``log(2) * 2**p``, off by less than 2."""
     width = _width(p)
     return _ln2_wide(width) >> (width - p)
 
 
 def ln10(p: int) -> int:
-    """``log(10) * 2**p``, off by less than 2."""
+    """Return ``log(10) * 2**p``, off by less than 2."""
     width = _width(p)
     return _ln10_wide(width) >> (width - p)
 
 
 def _exp_series(r: int, w: int) -> int:
-    """``exp(r)`` for ``0 <= r < 2``."""
+    """Return ``exp(r)`` for ``0 <= r < 2``."""
     total = term = 1 << w
     n = 0
     while term:
@@ -111,7 +112,7 @@ def exp_fixed(t: int, p: int) -> tuple[int, int]:
 
 
 def _atanh_series(z: int, w: int) -> int:
-    """``atanh(z)`` for ``|z| < 1/4``."""
+    """Return ``atanh(z)`` for ``|z| < 1/4``."""
     if z < 0:
         return -_atanh_series(-z, w)
     square = z * z >> w
@@ -126,12 +127,12 @@ def _atanh_series(z: int, w: int) -> int:
 
 @lru_cache(maxsize=512)
 def _log_of_64th(j: int, w: int) -> int:
-    """``log(j / 64)`` for j in 42..86."""
+    """Return ``log(j / 64)`` for j in 42..86."""
     return 2 * _atanh_series(((j - 64) << w) // (j + 64), w)
 
 
 def log_fixed(numerator: int, denominator: int, p: int, shift: int = 0) -> int:
-    """``log(numerator / denominator * 2**shift)`` for positive integers and ``|result| < 2000``."""
+    """Return ``log(numerator / denominator * 2**shift)`` for positive integers and ``|result| < 2000``."""
     w = p + GUARD
     k = numerator.bit_length() - denominator.bit_length()
     n, d = (numerator, denominator << k) if k >= 0 else (numerator << -k, denominator)
@@ -147,7 +148,7 @@ def log_fixed(numerator: int, denominator: int, p: int, shift: int = 0) -> int:
 
 
 def _sin_series(r: int, w: int) -> int:
-    """``sin(r)`` for ``0 <= r < 2``."""
+    """Return ``sin(r)`` for ``0 <= r < 2``."""
     square = r * r >> w
     total = term = r
     n = 1
@@ -179,7 +180,7 @@ def sin_cos_fixed(r: int, p: int) -> tuple[int, int]:
 
 
 def atan_fixed(y: int, x: int, p: int) -> int:
-    """The angle of the point (x, y) of the first quadrant, for integers not both 0; in ``[0, pi/2]``."""
+    """Return the angle of the point (x, y) of the first quadrant, for integers not both 0; in ``[0, pi/2]``."""
     w = p + GUARD
     shift = max(x.bit_length(), y.bit_length()) - 64
     near = math.atan2(y >> shift, x >> shift) if shift > 0 else math.atan2(y, x)

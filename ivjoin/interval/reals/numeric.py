@@ -12,17 +12,17 @@ __all__ = ["inf", "mag", "mid", "mid_rad", "mig", "rad", "sup", "wid"]
 
 
 def inf(x: Interval) -> float:
-    """The lower endpoint; +inf for the empty set. A zero comes with a minus sign, as the standard has it."""
+    """Return the lower endpoint; +inf for the empty set. A zero has a minus sign, as the standard requires."""
     return x.inf if x.inf != 0.0 else -0.0
 
 
 def sup(x: Interval) -> float:
-    """The upper endpoint; -inf for the empty set."""
+    """Return the upper endpoint; -inf for the empty set."""
     return x.sup
 
 
 def mid(x: Interval) -> float:
-    """The midpoint rounded to nearest; NaN for `EMPTY`, 0 for `ENTIRE`, the largest double (signed) for a half-line."""
+    """Return the midpoint, rounded; NaN for `EMPTY`, 0 for `ENTIRE`, the largest double (signed) for a half-line."""
     a, b = x.inf, x.sup
     if a > b:
         return nan
@@ -37,7 +37,7 @@ def mid(x: Interval) -> float:
 
 
 def rad(x: Interval) -> float:
-    """The smallest radius around `mid` that reaches both endpoints, rounded up; NaN for `EMPTY`."""
+    """Return the smallest radius around `mid` that reaches both endpoints, rounded up; NaN for `EMPTY`."""
     a, b = x.inf, x.sup
     if a > b:
         return nan
@@ -54,19 +54,19 @@ def mid_rad(x: Interval) -> tuple[float, float]:
 
 
 def wid(x: Interval) -> float:
-    """The width rounded up; NaN for `EMPTY`."""
+    """Return the width rounded up; NaN for `EMPTY`."""
     return nan if x.inf > x.sup else add_up(x.sup, -x.inf)
 
 
 def mag(x: Interval) -> float:
-    """The largest absolute value of the members; NaN for `EMPTY`."""
+    """Return the largest absolute value of the members; NaN for `EMPTY`."""
     if x.inf > x.sup:
         return nan
     return -x.inf if -x.inf > x.sup else x.sup
 
 
 def mig(x: Interval) -> float:
-    """The smallest absolute value of the members; NaN for `EMPTY`."""
+    """Return the smallest absolute value of the members; NaN for `EMPTY`."""
     if x.inf > x.sup:
         return nan
     if x.inf > 0.0:

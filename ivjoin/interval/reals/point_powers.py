@@ -30,7 +30,7 @@ def _point(odd: int, exponent: int) -> Enclosure:
 
 
 def _exp_of_product(x: float, m: int, e: int, divisor: int, p: int) -> Enclosure:
-    """``x ** (m * 2**e / divisor)`` for x other than 1 and m other than 0."""
+    """Return ``x ** (m * 2**e / divisor)`` for x other than 1 and m other than 0."""
     size = m.bit_length() + e - divisor.bit_length() + 1  # |exponent| < 2**size
     near = math.log2(x)  # for the order of magnitude alone
     sign = 1 if (x > 1.0) is (m > 0) else -1
@@ -51,7 +51,7 @@ def _exp_of_product(x: float, m: int, e: int, divisor: int, p: int) -> Enclosure
 
 
 def pow_at(x: float, y: float, p: int) -> Enclosure:
-    """``x ** y`` for finite ``x > 0`` and finite `y`."""
+    """Return ``x ** y`` for finite ``x > 0`` and finite `y`."""
     if x == 1.0 or y == 0.0:
         return _point(1, 0)
     m, e = significand(y)
@@ -62,7 +62,7 @@ def pow_at(x: float, y: float, p: int) -> Enclosure:
 
 
 def _exact_power(x: float, m: int, k: int) -> Enclosure | None:
-    """``x ** (m / 2**k)`` where it is a fraction of a power of two that can be a double; None otherwise."""
+    """Return ``x ** (m / 2**k)`` where it is a fraction of a power of two that can be a double; None otherwise."""
     odd, a = _odd_part(x)
     if k > 12 or a % (1 << k):
         return None
@@ -80,7 +80,7 @@ def _exact_power(x: float, m: int, k: int) -> Enclosure | None:
 
 
 def power_at(x: float, n: int, p: int) -> Enclosure:
-    """``x ** n`` for finite ``x > 0`` and any integer `n`."""
+    """Return ``x ** n`` for finite ``x > 0`` and any integer `n`."""
     odd, a = _odd_part(x)
     if odd == 1 and abs(a * n) < 8000:
         return _point(1, a * n)
@@ -95,7 +95,7 @@ def power_at(x: float, n: int, p: int) -> Enclosure:
 
 
 def root_at(x: float, n: int, p: int) -> Enclosure:
-    """``x ** (1/n)`` for finite ``x > 0`` and an integer `n` other than 0."""
+    """Return ``x ** (1/n)`` for finite ``x > 0`` and an integer `n` other than 0."""
     odd, a = _odd_part(x)
     if a % n == 0:
         if odd == 1:

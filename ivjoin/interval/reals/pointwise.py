@@ -5,9 +5,9 @@ For each function ``f`` there is ``f_at(x, p)``, which encloses the real value: 
 ends round to the same double (Ziv's strategy; Muller, *Elementary Functions*, section 12.4). A value that is itself a
 double would never let them agree, so such arguments are recognised first and enclosed by a point.
 
-Some enclosures are a *representative* instead: where the value is known to lie strictly between two neighbouring
-doubles (``sin(x)`` just below a tiny x, ``exp(1000)`` beyond the largest), any point of the gap rounds as the value
-does. Such a result is good for rounding alone, not for further arithmetic.
+Some enclosures are a *representative* instead. If the value is known to lie strictly between two neighbouring doubles
+(``sin(x)`` just below a tiny x, ``exp(1000)`` beyond the largest), any point of the gap rounds like the value. Such a
+result is valid for rounding only, not for further arithmetic.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def _round(enclose: Callable[..., Enclosure], arguments: tuple[Any, ...], up: bo
 
 
 def below(enclose: Callable[..., Enclosure], *arguments: Any) -> float:
-    """The largest double not above the value that `enclose` encloses."""
+    """Return the largest double not above the value that `enclose` encloses."""
     return _round(enclose, arguments, False)
 
 
 def above(enclose: Callable[..., Enclosure], *arguments: Any) -> float:
-    """The smallest double not below the value that `enclose` encloses."""
+    """Return the smallest double not below the value that `enclose` encloses."""
     return _round(enclose, arguments, True)
 
 
@@ -69,20 +69,20 @@ def _mirrored(enclosure: Enclosure) -> Enclosure:
 
 
 def _beside(x: float, outward: bool) -> Enclosure:
-    """A representative of the gap next to `x`, on the side away from zero or on the side of zero."""
+    """Return a representative of the gap next to `x`, on the side away from zero or on the side of zero."""
     m, e = significand(x)
     step = 1 if outward is (m > 0) else -1
     return (m << 8) + step, (m << 8) + step, e - 8
 
 
 def _fixed(m: int, e: int, p: int) -> int:
-    """``m * 2**e`` with `p` fractional bits, rounded down."""
+    """Return ``m * 2**e`` with `p` fractional bits, rounded down."""
     shift = e + p
     return m << shift if shift >= 0 else m >> -shift
 
 
 def _dyadic(x: float) -> tuple[int, int]:
-    """Integers ``(n, s)`` with ``x == n / 2**s`` and ``s >= 0``."""
+    """Return integers ``(n, s)`` with ``x == n / 2**s`` and ``s >= 0``."""
     n, d = x.as_integer_ratio()
     return n, d.bit_length() - 1
 
@@ -91,7 +91,7 @@ def _dyadic(x: float) -> tuple[int, int]:
 
 
 def _exp_of(t: int, p: int, units: int) -> Enclosure:
-    """``exp(t / 2**p)`` when `t` is off by at most `units`."""
+    """Return ``exp(t / 2**p)`` when `t` is off by at most `units`."""
     m, k = exp_fixed(t, p)
     return _about(m, 3 * units + UNITS, k - p)
 
@@ -188,7 +188,7 @@ def quarter_turns(x: float, p: int) -> tuple[int, int]:
 
 
 def _sin_cos(x: float, p: int) -> tuple[int, int, int]:
-    """The quarter turn of `x`, and sine and cosine of the rest, off by at most 8 units."""
+    """Return the quarter turn of `x`, and sine and cosine of the rest, off by at most 8 units."""
     q, r = quarter_turns(x, p)
     s, c = sin_cos_fixed(r, p)
     return q & 3, s, c
@@ -218,7 +218,7 @@ def tan_at(x: float, p: int) -> Enclosure:
 
 
 def _quotient(n: int, n_units: int, d: int, d_units: int, p: int) -> Enclosure:
-    """``n / d`` of two numbers that are not negative and known to some units; d well above its error."""
+    """Return ``n / d`` of two numbers that are not negative and known to some units; d well above its error."""
     return ((n - n_units) << p) // (d + d_units), -(-((n + n_units) << p) // (d - d_units)), -p
 
 
@@ -226,7 +226,7 @@ def _quotient(n: int, n_units: int, d: int, d_units: int, p: int) -> Enclosure:
 
 
 def _arc(x: float, p: int) -> tuple[int, int]:
-    """``|x|`` as a sine: the opposite and the adjacent side, precise enough for an angle of `p` bits."""
+    """Return ``|x|`` as a sine: the opposite and the adjacent side, precise enough for an angle of `p` bits."""
     n, s = _dyadic(abs(x))
     more = max(0, p + 8 - s)
     return n << more, isqrt(((1 << 2 * s) - n * n) << 2 * more)
@@ -267,7 +267,7 @@ def atan_enclosed(x: float, p: int) -> Enclosure:
 
 
 def atan2_at(y: float, x: float, p: int) -> Enclosure:
-    """The angle of the finite point (x, y), other than the origin, for ``y >= 0``."""
+    """Return the angle of the finite point (x, y), other than the origin, for ``y >= 0``."""
     if y == 0.0:
         return _ZERO if x > 0.0 else half_turns_at(2, p)
     if x == 0.0:
@@ -287,7 +287,7 @@ def atan2_at(y: float, x: float, p: int) -> Enclosure:
 
 
 def half_turns_at(quarters: int, p: int) -> Enclosure:
-    """``quarters * pi/2``."""
+    """Return ``quarters * pi/2``."""
     if quarters == 0:
         return _ZERO
     return _about(quarters * pi(p), 2 * abs(quarters), -p - 1)

@@ -30,27 +30,27 @@ __all__ = [
 
 
 def is_empty(x: Interval) -> bool:
-    """Whether there is no member."""
+    """Return whether there is no member."""
     return x.inf > x.sup
 
 
 def is_entire(x: Interval) -> bool:
-    """Whether every real number is a member."""
+    """Return whether every real number is a member."""
     return x.inf == -INF and x.sup == INF
 
 
 def is_singleton(x: Interval) -> bool:
-    """Whether there is exactly one member."""
+    """Return whether there is exactly one member."""
     return x.inf == x.sup
 
 
 def is_common_interval(x: Interval) -> bool:
-    """Whether the interval is bounded and not empty."""
+    """Return whether the interval is bounded and not empty."""
     return not isinf(x.inf) and not isinf(x.sup)
 
 
 def contains(x: Interval, number: Any) -> bool:
-    """Whether `number` is a member, compared exactly; infinities and NaN are members of no interval.
+    """Return whether `number` is a member, compared exactly; infinities and NaN are members of no interval.
 
     Parameters
     ----------
@@ -61,32 +61,32 @@ def contains(x: Interval, number: Any) -> bool:
 
 
 def is_member(number: Any, x: Interval) -> bool:
-    """The standard's form of `contains`, with the number first."""
+    """Return the standard's form of `contains`, with the number first."""
     return number in x
 
 
 def equal(x: Interval, y: Interval) -> bool:
-    """Whether both have the same members."""
+    """Return whether both have the same members."""
     return x.inf == y.inf and x.sup == y.sup
 
 
 def subset(x: Interval, y: Interval) -> bool:
-    """Whether every member of `x` is one of `y`."""
+    """Return whether every member of `x` is one of `y`."""
     return y.inf <= x.inf and x.sup <= y.sup
 
 
 def interior(x: Interval, y: Interval) -> bool:
-    """Whether `x` lies in the interior of `y`, its topological one: an infinite endpoint of `y` is no border."""
+    """Return whether `x` lies in the interior of `y`, its topological one: an infinite endpoint of `y` is no border."""
     return x.inf > x.sup or ((y.inf < x.inf or y.inf == -INF) and (x.sup < y.sup or y.sup == INF))
 
 
 def disjoint(x: Interval, y: Interval) -> bool:
-    """Whether no number is a member of both."""
+    """Return whether no number is a member of both."""
     return x.sup < y.inf or y.sup < x.inf or x.inf > x.sup or y.inf > y.sup
 
 
 def less(x: Interval, y: Interval) -> bool:
-    """Whether every member of `x` has one of `y` at or above it, and every one of `y` one of `x` at or below it."""
+    """Return whether each member of `x` has a member of `y` at or above it, and each of `y` one of `x` at or below."""
     if x.inf > x.sup or y.inf > y.sup:
         return x.inf > x.sup and y.inf > y.sup
     return x.inf <= y.inf and x.sup <= y.sup
@@ -100,12 +100,12 @@ def strict_less(x: Interval, y: Interval) -> bool:
 
 
 def precedes(x: Interval, y: Interval) -> bool:
-    """Whether no member of `x` is above a member of `y`; so if either is empty."""
+    """Return whether no member of `x` is above a member of `y`; so if either is empty."""
     return x.sup <= y.inf or x.inf > x.sup or y.inf > y.sup
 
 
 def strict_precedes(x: Interval, y: Interval) -> bool:
-    """Whether every member of `x` is below every member of `y`; so if either is empty."""
+    """Return whether every member of `x` is below every member of `y`; so if either is empty."""
     return x.sup < y.inf or x.inf > x.sup or y.inf > y.sup
 
 
@@ -133,7 +133,7 @@ class Overlap(StrEnum):
     AFTER = "after"
 
 
-# By how the lower endpoints compare, then the upper ones, where the intervals share more than a meeting point.
+# Keys: the order of the lower endpoints, then of the upper ones; the intervals share more than one point.
 _SHARING = {
     (-1, -1): Overlap.OVERLAPS,
     (-1, 0): Overlap.FINISHED_BY,
@@ -148,7 +148,7 @@ _SHARING = {
 
 
 def overlap(x: Interval, y: Interval) -> Overlap:
-    """How `x` lies to `y` (table 10.7 of the standard)."""
+    """Return how `x` lies to `y` (table 10.7 of the standard)."""
     if x.inf > x.sup:
         return Overlap.BOTH_EMPTY if y.inf > y.sup else Overlap.FIRST_EMPTY
     if y.inf > y.sup:

@@ -21,30 +21,30 @@ __all__ = ["abs_rev", "cosh_rev", "mul_rev", "mul_rev_to_pair", "pown_rev", "sqr
 
 
 def _either_sign(positive: Interval, x: Interval) -> Interval:
-    """The hull of the members of `x` whose absolute value is in `positive`."""
+    """Return the hull of the members of `x` whose absolute value is in `positive`."""
     mirrored = make(-positive.sup, -positive.inf)
     return convex_hull(intersection(mirrored, x), intersection(positive, x))
 
 
 def sqr_rev(c: Interval, x: Interval = ENTIRE) -> Interval:
-    """The members of `x` whose square is in `c`."""
+    """Return the members of `x` whose square is in `c`."""
     return pown_rev(c, 2, x)
 
 
 def abs_rev(c: Interval, x: Interval = ENTIRE) -> Interval:
-    """The members of `x` whose absolute value is in `c`."""
+    """Return the members of `x` whose absolute value is in `c`."""
     if c.sup < 0.0:
         return EMPTY
     return _either_sign(c if c.inf >= 0.0 else make(0.0, c.sup), x)
 
 
 def cosh_rev(c: Interval, x: Interval = ENTIRE) -> Interval:
-    """The members of `x` whose hyperbolic cosine is in `c`."""
+    """Return the members of `x` whose hyperbolic cosine is in `c`."""
     return _either_sign(acosh(c), x)
 
 
 def _root_down(c: float, n: int) -> float:
-    """``c ** (1/n)`` of ``c >= 0`` rounded down, with its limits at 0 and infinity."""
+    """Return ``c ** (1/n)`` of ``c >= 0`` rounded down, with its limits at 0 and infinity."""
     if c == 0.0 or c == INF:
         return 0.0 if (c == 0.0) is (n > 0) else INF
     if n == 2:
@@ -61,7 +61,7 @@ def _root_up(c: float, n: int) -> float:
 
 
 def _positive_roots(c: Interval, n: int) -> Interval:
-    """The ``x >= 0`` with ``x ** n`` in `c`; above 0 for a negative `n`."""
+    """Return the ``x >= 0`` with ``x ** n`` in `c`; above 0 for a negative `n`."""
     if c.sup < 0.0 or (n < 0 and c.sup == 0.0):
         return EMPTY
     lo = c.inf if c.inf > 0.0 else 0.0
@@ -71,7 +71,7 @@ def _positive_roots(c: Interval, n: int) -> Interval:
 
 
 def pown_rev(c: Interval, n: int, x: Interval = ENTIRE) -> Interval:
-    """The members of `x` whose `n`-th power is in `c`.
+    """Return the members of `x` whose `n`-th power is in `c`.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def pown_rev(c: Interval, n: int, x: Interval = ENTIRE) -> Interval:
 
 
 def mul_rev_to_pair(b: Interval, c: Interval, x: Interval = ENTIRE) -> tuple[Interval, Interval]:
-    """The numbers of `x` that a member of `b` takes into `c`, as up to two intervals.
+    """Return the numbers of `x` that a member of `b` takes into `c`, as up to two intervals.
 
     Returns
     -------
@@ -132,6 +132,6 @@ def _divided(b: Interval, c: Interval) -> tuple[Interval, Interval]:
 
 
 def mul_rev(b: Interval, c: Interval, x: Interval = ENTIRE) -> Interval:
-    """The hull of the members of `x` that a member of `b` takes into `c`."""
+    """Return the hull of the members of `x` that a member of `b` takes into `c`."""
     first, second = mul_rev_to_pair(b, c, x)
     return convex_hull(first, second)

@@ -1,8 +1,8 @@
 """Reverse functions of the basic operations that IEEE 1788 leaves to the caller, on intervals of reals.
 
-Those of an operation with two arguments take the other argument, the results and the interval to contract, as
-``mul_rev`` does; where both arguments have one, ``_rev1`` contracts the first and ``_rev2`` the second, as in the
-standard's ``powRev1`` and ``powRev2``. Each is the hull of the real preimage, rounded outward.
+For an operation with two arguments, a reverse function takes the other argument, the results and the interval to
+contract, like ``mul_rev``. If both arguments have a reverse function, ``_rev1`` contracts the first and ``_rev2`` the
+second, like the standard's ``powRev1`` and ``powRev2``. Each returns the hull of the real preimage, rounded outward.
 """
 
 from __future__ import annotations
@@ -19,38 +19,38 @@ __all__ = [
 
 
 def add_rev(b: Interval, c: Interval, x: Interval = ENTIRE) -> Interval:
-    """The members of ``x`` that with some member of ``b`` have a sum in ``c``."""
+    """Return the members of ``x`` that with some member of ``b`` have a sum in ``c``."""
     return intersection(arithmetic.sub(c, b), x)
 
 
 def sub_rev1(b: Interval, c: Interval, x: Interval = ENTIRE) -> Interval:
-    """The members of ``x`` that less some member of ``b`` are in ``c``."""
+    """Return the members of ``x`` that less some member of ``b`` are in ``c``."""
     return intersection(arithmetic.add(c, b), x)
 
 
 def sub_rev2(a: Interval, c: Interval, x: Interval = ENTIRE) -> Interval:
-    """The members of ``x`` that leave a difference in ``c`` when taken from some member of ``a``."""
+    """Return the members of ``x`` that leave a difference in ``c`` when taken from some member of ``a``."""
     return intersection(arithmetic.sub(a, c), x)
 
 
 def div_rev1(b: Interval, c: Interval, x: Interval = ENTIRE) -> Interval:
-    """The members of ``x``, dividends, with a quotient in ``c`` by some member of ``b`` other than 0."""
+    """Return the members of ``x``, dividends, with a quotient in ``c`` by some member of ``b`` other than 0."""
     return EMPTY if b.inf == b.sup == 0.0 else intersection(arithmetic.mul(c, b), x)
 
 
 def div_rev2(a: Interval, c: Interval, x: Interval = ENTIRE) -> Interval:
-    """The members of ``x``, divisors, that take some member of ``a`` to a quotient in ``c``."""
+    """Return the members of ``x``, divisors, that take some member of ``a`` to a quotient in ``c``."""
     out = reverse.mul_rev(c, a, x)
     return EMPTY if out.inf == out.sup == 0.0 else out
 
 
 def neg_rev(c: Interval, x: Interval = ENTIRE) -> Interval:
-    """The members of ``x`` whose negatives are in ``c``."""
+    """Return the members of ``x`` whose negatives are in ``c``."""
     return intersection(arithmetic.neg(c), x)
 
 
 def min_rev(b: Interval, c: Interval, x: Interval = ENTIRE) -> Interval:
-    """The members of ``x`` that with some member of ``b`` have their minimum in ``c``."""
+    """Return the members of ``x`` that with some member of ``b`` have their minimum in ``c``."""
     if relations.is_empty(b) or relations.is_empty(c) or b.sup < c.inf:
         return EMPTY
     above = intersection(x, make(c.inf, INF)) if c.inf > -INF else x
@@ -58,7 +58,7 @@ def min_rev(b: Interval, c: Interval, x: Interval = ENTIRE) -> Interval:
 
 
 def max_rev(b: Interval, c: Interval, x: Interval = ENTIRE) -> Interval:
-    """The members of ``x`` that with some member of ``b`` have their maximum in ``c``."""
+    """Return the members of ``x`` that with some member of ``b`` have their maximum in ``c``."""
     return arithmetic.neg(min_rev(arithmetic.neg(b), arithmetic.neg(c), arithmetic.neg(x)))
 
 
@@ -72,17 +72,17 @@ def _steps(c: Interval, x: Interval, width: Interval) -> Interval:
 
 
 def floor_rev(c: Interval, x: Interval = ENTIRE) -> Interval:
-    """The hull of the members of ``x`` whose floor is in ``c``."""
+    """Return the hull of the members of ``x`` whose floor is in ``c``."""
     return _steps(c, x, _UP)
 
 
 def ceil_rev(c: Interval, x: Interval = ENTIRE) -> Interval:
-    """The hull of the members of ``x`` whose ceiling is in ``c``."""
+    """Return the hull of the members of ``x`` whose ceiling is in ``c``."""
     return _steps(c, x, _DOWN)
 
 
 def sign_rev(c: Interval, x: Interval = ENTIRE) -> Interval:
-    """The hull of the members of ``x`` whose sign is in ``c``."""
+    """Return the hull of the members of ``x`` whose sign is in ``c``."""
     negative = intersection(make(-INF, 0.0), x) if -1 in c else EMPTY
     positive = intersection(make(0.0, INF), x) if 1 in c else EMPTY
     out = convex_hull(_but_zero(negative), _but_zero(positive))

@@ -1,7 +1,7 @@
 """Reverse functions of sine, cosine and tangent (IEEE 1788-2015, clauses 9.5 and 10.5.4).
 
-The preimage of `c` is one or two branches repeated with the period. The lowest member of `x` in it is found by counting
-the period in which `x` begins, exactly and for arguments of any size, and looking at the branches from there on; the
+The preimage of `c` is one or two branches that repeat with the period. To find the lowest member of `x` in it, the
+period in which `x` begins is counted exactly, for arguments of any size, and the branches from there on are tried. The
 highest member is the lowest of the mirrored problem.
 """
 
@@ -43,7 +43,7 @@ class _End:
     quarters: int
 
     def enclose(self, turn: int, p: int) -> Enclosure:
-        """The end moved by `turn` quarter turns."""
+        """Return the end moved by `turn` quarter turns."""
         quarters = self.quarters + turn
         if quarters == 0:
             return self._signed(self.angle, p)
@@ -73,7 +73,7 @@ class _Branch:
         return _Branch(self.upper.mirrored(), self.lower.mirrored(), self.period)
 
     def first_from(self, a: float) -> float:
-        """The lowest member that is not below `a`, rounded down but not below `a`."""
+        """Return the lowest member that is not below `a`, rounded down but not below `a`."""
         # No branch ends after its period does, so the one before that of `a` is early enough, even if 8 bits are too
         # few to count the quarter turns of an `a` beside a multiple of pi/2.
         turn = quarter_turns(a, 8)[0] // self.period * self.period - self.period
@@ -99,7 +99,7 @@ def _contract(branches: list[_Branch], forward: Callable[[Interval], Interval], 
 
 
 def sin_rev(c: Interval, x: Interval = ENTIRE) -> Interval:
-    """The hull of the members of `x` whose sine is in `c`."""
+    """Return the hull of the members of `x` whose sine is in `c`."""
     lo, hi = max(c.inf, -1.0), min(c.sup, 1.0)
     if lo > hi:
         return EMPTY
@@ -111,7 +111,7 @@ def sin_rev(c: Interval, x: Interval = ENTIRE) -> Interval:
 
 
 def cos_rev(c: Interval, x: Interval = ENTIRE) -> Interval:
-    """The hull of the members of `x` whose cosine is in `c`."""
+    """Return the hull of the members of `x` whose cosine is in `c`."""
     lo, hi = max(c.inf, -1.0), min(c.sup, 1.0)
     if lo > hi:
         return EMPTY
@@ -122,7 +122,7 @@ def cos_rev(c: Interval, x: Interval = ENTIRE) -> Interval:
 
 
 def tan_rev(c: Interval, x: Interval = ENTIRE) -> Interval:
-    """The hull of the members of `x` whose tangent is in `c`."""
+    """Return the hull of the members of `x` whose tangent is in `c`."""
     if c.inf > c.sup:
         return EMPTY
     if c == ENTIRE:

@@ -12,19 +12,19 @@ __all__ = ["cancel_minus", "cancel_plus", "convex_hull", "intersection"]
 
 
 def intersection(x: Interval, y: Interval) -> Interval:
-    """The members of both."""
+    """Return the members of both."""
     lo = x.inf if x.inf > y.inf else y.inf
     hi = x.sup if x.sup < y.sup else y.sup
     return make(lo, hi) if lo <= hi else EMPTY
 
 
 def convex_hull(x: Interval, y: Interval) -> Interval:
-    """The narrowest interval that contains both."""
+    """Return the narrowest interval that contains both."""
     return make(x.inf if x.inf < y.inf else y.inf, x.sup if x.sup > y.sup else y.sup)
 
 
 def cancel_minus(x: Interval, y: Interval) -> Interval:
-    """The narrowest interval ``z`` such that ``y + z`` contains `x`, where there is one; `ENTIRE` otherwise.
+    """Return the narrowest interval ``z`` such that ``y + z`` contains `x`, where there is one; `ENTIRE` otherwise.
 
     There is one if both are bounded and `x` is at least as wide as `y`, compared exactly. It undoes ``add``: ``y`` is
     taken back out of a sum.
@@ -40,5 +40,5 @@ def cancel_minus(x: Interval, y: Interval) -> Interval:
 
 
 def cancel_plus(x: Interval, y: Interval) -> Interval:
-    """``cancel_minus(x, -y)``."""
+    """Return ``cancel_minus(x, -y)``."""
     return cancel_minus(x, make(-y.sup, -y.inf))

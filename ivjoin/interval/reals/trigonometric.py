@@ -44,12 +44,12 @@ def _quarters(x: float) -> int:
 
 
 def _passes(first: int, last: int, phase: int) -> bool:
-    """Whether an interval from quarter turn `first` to `last` contains a start of one that is `phase` modulo 4."""
+    """Return whether quarter turns `first` to `last` contain the start of one that is `phase` modulo 4."""
     return last - (last - phase) % 4 > first
 
 
 def sin(x: Interval) -> Interval:
-    """The sines."""
+    """Return the sines."""
     a, b = x.inf, x.sup
     if a > b:
         return EMPTY
@@ -60,7 +60,7 @@ def sin(x: Interval) -> Interval:
 
 
 def cos(x: Interval) -> Interval:
-    """The cosines."""
+    """Return the cosines."""
     a, b = x.inf, x.sup
     if a > b:
         return EMPTY
@@ -71,7 +71,7 @@ def cos(x: Interval) -> Interval:
 
 
 def _wave(enclose: Callable[..., Enclosure], a: float, b: float, first: int, last: int, crest: int) -> Interval:
-    """The image of [a, b] under a sine or cosine whose maxima start the quarter turns `crest` modulo 4."""
+    """Return the image of [a, b] under a sine or cosine whose maxima start the quarter turns `crest` modulo 4."""
     high = _passes(first, last, crest)
     low = _passes(first, last, crest + 2)
     if high and low:
@@ -87,7 +87,7 @@ def _wave(enclose: Callable[..., Enclosure], a: float, b: float, first: int, las
 
 
 def tan(x: Interval) -> Interval:
-    """The tangents of the members other than the odd multiples of pi/2."""
+    """Return the tangents of the members other than the odd multiples of pi/2."""
     a, b = x.inf, x.sup
     if a > b:
         return EMPTY
@@ -100,26 +100,26 @@ def tan(x: Interval) -> Interval:
 
 
 def asin(x: Interval) -> Interval:
-    """The arc sines, in [-pi/2, pi/2], of the members in [-1, 1]."""
+    """Return the arc sines, in [-pi/2, pi/2], of the members in [-1, 1]."""
     if x.sup < -1.0 or x.inf > 1.0:
         return EMPTY
     return make(below(asin_at, x.inf if x.inf > -1.0 else -1.0), above(asin_at, x.sup if x.sup < 1.0 else 1.0))
 
 
 def acos(x: Interval) -> Interval:
-    """The arc cosines, in [0, pi], of the members in [-1, 1]."""
+    """Return the arc cosines, in [0, pi], of the members in [-1, 1]."""
     if x.sup < -1.0 or x.inf > 1.0:
         return EMPTY
     return make(below(acos_at, x.sup if x.sup < 1.0 else 1.0), above(acos_at, x.inf if x.inf > -1.0 else -1.0))
 
 
 def atan(x: Interval) -> Interval:
-    """The arc tangents, between -pi/2 and pi/2."""
+    """Return the arc tangents, between -pi/2 and pi/2."""
     return increasing(atan_at, x, -_HALF_PI_UP, _HALF_PI_UP)
 
 
 def _angle_down(y: float, x: float) -> float:
-    """The angle of the point (x, y) with ``y >= 0`` rounded down; a coordinate may be infinite, not both."""
+    """Return the angle of the point (x, y) with ``y >= 0`` rounded down; a coordinate may be infinite, not both."""
     if y == INF:
         return _HALF_PI_DOWN
     if x == INF or x == -INF:
@@ -136,7 +136,7 @@ def _angle_up(y: float, x: float) -> float:
 
 
 def atan2(y: Interval, x: Interval) -> Interval:
-    """The angles, in (-pi, pi], of the points (x, y) other than the origin.
+    """Return the angles, in (-pi, pi], of the points (x, y) other than the origin.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Intervals of a domain of values and of Booleans: the public face of the machine's pairs."""
+"""Intervals of a domain of values, and of Booleans: the public interface to pairs of machine bounds."""

@@ -1,8 +1,9 @@
-"""Arithmetic of typed intervals and its reverses: the operators of ``operators.py`` with NULL and NaN taken along.
+"""Arithmetic of typed intervals and its reverses: the operators of ``operators.py`` with NULL and NaN.
 
-An operator gives NULL where an argument is NULL and NaN where one is NaN; ``min`` and ``max`` skip NULL and take NaN
-for the greatest number, as Spark's least and greatest do. Where an operator errs (overflow, division by zero) it has no
-value. A reverse function leaves of its last argument what can give a result in ``c``; c without NULL leaves none.
+The result is NULL if an argument is NULL, and NaN if one is NaN. ``min`` and ``max`` skip NULL and treat NaN as the
+greatest number, like Spark's least and greatest. An operator that raises an error (overflow, division by zero) has no
+value. A reverse function returns the part of its last argument that can give a result in ``c``. If ``c`` does not
+contain NULL, neither does the result.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _ZERO_DIVIDES = ("div", "rem", "pmod")
 
 
 def apply(op: Unary, x: DomainInterval) -> DomainInterval:
-    """The results of an operator."""
+    """Return the results of an operator."""
     null, nan = x.null, False
     pair = NONE if x.is_void else op.forward(x.pair)
     if x.nan:
@@ -47,7 +48,7 @@ def apply(op: Unary, x: DomainInterval) -> DomainInterval:
 
 
 def apply_rev(op: Unary, c: DomainInterval, x: DomainInterval) -> DomainInterval:
-    """The members of ``x`` with a result in ``c``."""
+    """Return the members of ``x`` with a result in ``c``."""
     _same("the interval of results", c.domain, op.domain)
     nan = x.nan and {"nan": c.nan, "zero": c.lo <= 0 <= c.hi, "null": c.null, "error": False}[op.nan]
     pair = x.pair
@@ -58,7 +59,7 @@ def apply_rev(op: Unary, c: DomainInterval, x: DomainInterval) -> DomainInterval
 
 def _same(what: str, got: Type, expected: Type) -> None:
     if got != expected:
-        raise IntervalError(f"{what} is of {got}, expected {expected}; cast it to that domain")
+        raise IntervalError(f"{what} has the domain {got}, expected {expected}; cast it to that domain")
 
 
 def _unary(name: str) -> Callable[[Any], DomainInterval]:
@@ -89,7 +90,7 @@ ceil, ceil_rev = _unary("ceil"), _unary_rev("ceil")
 
 
 def pown(x: Any, n: int) -> DomainInterval:
-    """The powers by an int that is not negative."""
+    """Return the powers by an int that is not negative."""
     x = operand(x)
     return apply(unary("pown", x.domain, index(n)), x)
 
@@ -101,13 +102,13 @@ def pown_rev(c: Any, n: int, x: Any = None) -> DomainInterval:
 
 
 def cast(x: Any, target: str | Type) -> DomainInterval:
-    """The values of an interval cast to another domain."""
+    """Return the values of an interval cast to another domain."""
     x = operand(x)
     return apply(conversion(x.domain, domain(target)), x)
 
 
 def cast_rev(c: DomainInterval, x: DomainInterval | str | Type) -> DomainInterval:
-    """The members of ``x``, an interval or all of a domain, that a cast to the domain of ``c`` takes into it."""
+    """Return the members of ``x``, an interval or all of a domain, that a cast to the domain of ``c`` takes into it."""
     mine = x if isinstance(x, DomainInterval) else entire(x, null=True)
     return apply_rev(conversion(mine.domain, c.domain), c, mine)
 
@@ -119,7 +120,7 @@ _DAYS, _FACTOR = Type("int", 32), Type("int", 64)
 
 
 def _beside(name: str, value: Any, other: Any) -> DomainInterval:
-    """An operand; beside a time, a plain int is a number of days or a factor, and a timedelta a duration."""
+    """Return an operand; next to a time, a plain int is a number of days or a factor, and a timedelta a duration."""
     if not isinstance(value, DomainInterval) and isinstance(other, DomainInterval):
         d = other.domain
         if isinstance(value, int) and d.kind == "date" and name in ("add", "sub"):
@@ -149,14 +150,14 @@ def _contracted(
     op: Binary, back: Callable[[Pair, Pair, Pair], Pair], c: DomainInterval, other: DomainInterval, x: DomainInterval,
     first: bool, divides: bool,
 ) -> DomainInterval:  # fmt: skip
-    """The members of ``x``, the first or the second argument, that with some member of ``other`` give one of ``c``."""
+    """Return the members of ``x``, the first or second argument, that give one of ``c`` with a member of ``other``."""
     _same("the interval of results", c.domain, op.domain)
     usable = not other.is_void or other.nan
     if c.null and other.null:
         return x
-    # NULL of x gives NULL whatever the other is, unless that has no member at all.
+    # NULL of x gives NULL for every other argument, unless that one is empty.
     null = x.null and c.null and (usable or other.null)
-    # So does NaN give NaN, save with a divisor that is zero or is not there.
+    # NaN gives NaN, except with a divisor that is zero or empty.
     numbers = usable and not (divides and first and not other.nan and other.lo == other.hi == 0)
     nan = x.nan and c.nan and numbers
     pair = x.pair
@@ -211,7 +212,7 @@ def _extremum(greater: bool) -> Callable[[Any, Any], DomainInterval]:
         x, y = operand(x, y), operand(y, x)
         _same("the second interval", y.domain, x.domain)
         pair = NONE if x.is_void or y.is_void else up(x.pair, y.pair)
-        # Beside NaN the smaller is the number, beside NULL either is the other one.
+        # With NaN, the smaller one is the number. With NULL, both are the other argument.
         if (y.null or (y.nan and not greater)) and not x.is_void:
             pair = union(pair, x.pair)
         if (x.null or (x.nan and not greater)) and not y.is_void:
@@ -238,7 +239,7 @@ def _extremum_rev(greater: bool) -> Callable[..., DomainInterval]:
         _same("the other interval", b.domain, x.domain)
         c_value = lambda a: not empty(clipped(a.pair, c.pair))  # noqa: E731
         out = NONE if b.is_void or c.is_void or x.is_void else back(c.pair, b.pair, x.pair)
-        if b.null or (b.nan and not greater):  # x itself comes out
+        if b.null or (b.nan and not greater):  # the result is x itself
             out = union(out, clipped(x.pair, c.pair))
         if b.nan and greater and c.nan:
             out = union(out, x.pair)

@@ -1,7 +1,7 @@
-"""The public functions that take intervals of reals and typed ones alike: which of the two is seen from the arguments.
+"""The public functions that accept intervals of reals and typed intervals; the arguments select the implementation.
 
-Both arguments being `Interval` is the fast way; the real function is called as it stands. With a typed interval among
-them, the function of the same name in ``exact.py`` or ``sets.py`` is called, which takes plain values too.
+If both arguments are `Interval`, the real function is called directly, which is the fast path. With a typed interval
+among them, the function of the same name in ``exact.py`` or ``sets.py`` is called. It also accepts plain values.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ __all__ = [
     "strict_less", "strict_precedes", "sub", "sub_rev1", "sub_rev2", "subset", "sup", "wid",
 ]  # fmt: skip
 
-# The types of arguments and results are those of either world, which no signature short of Any says.
+# Arguments and results may be real or typed intervals; only Any describes both.
 Function = Callable[..., Any]
 
 
 def _named(function: Function, real: Function) -> Function:
-    """The function under the real one's name, text and (for ``inspect.signature``) arguments."""
+    """Return the function under the real one's name, text and (for ``inspect.signature``) arguments."""
     return wraps(real)(function)
 
 

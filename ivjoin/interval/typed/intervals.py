@@ -1,8 +1,8 @@
 """Intervals of integers, decimals, dates and times, and of floats as the machine computes with them.
 
-A `DomainInterval` holds the values of one domain between two bounds, and says whether NULL and NaN may be among them.
-It encloses what an engine computes under ANSI: ints and decimals are exact, and what would leave the domain errs, so
-that results are clipped to it; floats are rounded to nearest, and overflow to infinities, which are members.
+A `DomainInterval` contains the values of one domain between two bounds, and perhaps NULL and NaN. It encloses what an
+engine computes under ANSI. Ints and decimals are exact. A value outside the domain is an error, so results are clipped
+to the domain. Floats are rounded to nearest, and overflow to infinities, which are members.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _INFINITY = float("inf")
 
 @cache
 def _operators() -> Any:
-    """The module of the arithmetic, which is made of this class."""
+    """Return the module of the arithmetic, which is made of this class."""
     return import_module("ivjoin.interval.typed.exact")
 
 
 class DomainInterval:
-    """A set of values of a domain: those between two bounds, both included, and perhaps NULL and NaN.
+    """A set of values of a domain: all between two bounds, both included, and perhaps NULL and NaN.
 
     Immutable and hashable; made by `interval`. Compared by ``==`` as sets.
 
@@ -38,10 +38,10 @@ class DomainInterval:
     ----------
     domain : Type
     inf, sup : int, float, Decimal, date, datetime, timedelta or time
-        The least and the greatest value; +inf and -inf if there is none. None where Python's type does not reach so
-        far; rounded outward where it is coarser, as datetime is for nanoseconds.
+        The least and the greatest value; +inf and -inf if the set has no values. None if Python's type cannot represent
+        the value. Rounded outward if Python's type is coarser, as datetime is for nanoseconds.
     lo, hi : int or float
-        The same as physical values (days, ticks, unscaled integers), always there; ``(1, 0)`` if there is no value.
+        The same as physical values (days, ticks, unscaled integers); ``(1, 0)`` if the set has no values.
     null, nan : bool
         Whether NULL, or NaN, is a member.
 
@@ -77,19 +77,19 @@ class DomainInterval:
         raise AttributeError(f"a DomainInterval is immutable; build another instead of setting {name!r}")
 
     def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"a DomainInterval is immutable; {name!r} stays")
+        raise AttributeError(f"a DomainInterval is immutable; {name!r} cannot be deleted")
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         return DomainInterval, (self.domain, self.lo, self.hi, self.nan, self.null)
 
     @property
     def pair(self) -> Pair:
-        """The physical bounds."""
+        """Return the physical bounds."""
         return self.lo, self.hi
 
     @property
     def is_void(self) -> bool:
-        """Whether there is no value between bounds; NULL and NaN may still be members."""
+        """Return whether there is no value between bounds; NULL and NaN may still be members."""
         return bool(self.lo > self.hi)
 
     @property
@@ -111,7 +111,7 @@ class DomainInterval:
         return hash((self.domain, self.lo, self.hi, self.nan, self.null))
 
     def __contains__(self, value: Any) -> bool:
-        """Whether a value is a member; None is NULL. A number that the domain does not hold is none."""
+        """Return whether a value is a member; None is NULL. A number outside the domain is not a member."""
         if value is None:
             return self.null
         if isinstance(value, float) and value != value:
@@ -164,32 +164,33 @@ def interval(
     null: bool = False,
     empty: bool = False,
 ) -> DomainInterval:
-    """The values of a domain between two bounds.
+    """Return the values of a domain between two bounds.
 
     Parameters
     ----------
     domain : str
         Such as ``int8``, ``uint64``, ``float32``, ``decimal(10, 2)``, ``date``, ``timestamp[us]``, ``duration[us]``,
-        ``months``; ``domain`` has them all.
+        ``months``; `domain` lists all names.
     inf, sup : number, date, datetime, timedelta, time or None
-        The bounds; None is unbounded, that is the limit of the domain. A bound between two values of the domain, or
-        past its limits, is moved to the next value inside.
+        The bounds. None is the limit of the domain. A bound between two values of the domain, or beyond its limits,
+        moves to the next value inside.
     closed : {"both", "left", "right", "neither"}
-        Which bounds belong to the set. All domains are discrete, floats too, so an open bound is at once replaced by
-        the next value inside.
+        Which bounds belong to the set. All domains are discrete, also floats, so an open bound is replaced by the next
+        value inside.
     nan : bool, optional
-        Whether NaN is a member, of floats. NaN is greater than every number, so that it is one unless ``sup`` is given.
+        Whether NaN is a member, for floats. NaN is greater than every number, so by default it is a member unless
+        ``sup`` is given.
     null : bool
         Whether NULL is a member.
     empty : bool
-        Whether there are no values at all, only what ``nan`` and ``null`` say.
+        Whether the set has no values besides NaN and NULL.
 
     Raises
     ------
     IntervalError
         For an unknown domain, NaN as a bound, or ``inf`` above ``sup``.
     IntervalTypeError
-        For a bound that is no value of such a domain; also a TypeError.
+        For a bound whose type does not fit the domain; also a TypeError.
 
     Examples
     --------
@@ -202,9 +203,9 @@ def interval(
     """
     d = _domain(domain)
     if not isinstance(closed, str) or closed not in ("both", "left", "right", "neither"):
-        raise IntervalError(f"closed={came(closed)}: expected both, left, right or neither")
+        raise IntervalError(f"closed is {came(closed)}; expected 'both', 'left', 'right' or 'neither'")
     if nan and d.kind != "float":
-        raise IntervalError(f"a {d} has no NaN; nan=True is for float domains")
+        raise IntervalError(f"nan is True for {d}, which has no NaN; pass nan=True only for float domains")
     holds_nan = (sup is None and d.kind == "float" and not empty) if nan is None else nan
     if empty:
         return DomainInterval(d, *NONE, holds_nan, null)
@@ -215,9 +216,9 @@ def interval(
     if sup is not None:
         most = physical(d, sup, False) if closed in ("both", "right") else -_above(d, -physical(d, sup, True))
         hi = most if most != most else min(hi, most)
-    if lo != lo or hi != hi:  # above inf or below -inf there is no number
+    if lo != lo or hi != hi:  # no number is above inf or below -inf
         return DomainInterval(d, *NONE, holds_nan, null)
-    # What fits between two values of the domain is empty without a mistake; bounds in the wrong order are one.
+    # A range between two neighbouring values is empty and valid; bounds in the wrong order are an error.
     if lo > hi and inf is not None and sup is not None and physical(d, inf, False) > physical(d, sup, True):
         raise IntervalError(
             f"interval({str(d)!r}, {came(inf)}, {came(sup)}): inf may not exceed sup; did you mean "
@@ -230,7 +231,7 @@ _domain = domain
 
 
 def _above(d: Type, value: Any) -> Any:
-    """The least value above another; NaN, as the order has it, above infinity."""
+    """Return the least value above another; NaN above infinity, as in the order."""
     if d.kind != "float":
         return value + 1
     return float("nan") if value == _INFINITY else d.format.up(value)
@@ -243,17 +244,17 @@ def entire(domain: str | Type, null: bool = False) -> DomainInterval:
 
 
 def void(d: Type, nan: bool = False, null: bool = False) -> DomainInterval:
-    """No value, only what the flags say."""
+    """Return a set without values besides NULL and NaN."""
     return DomainInterval(d, *NONE, nan, null)
 
 
 def like(value: Any, d: Type) -> DomainInterval:
-    """A typed interval as it is, or the interval of one value of a domain, NULL (None) included."""
+    """Return a typed interval as it is, or the interval of one value of a domain, NULL (None) included."""
     if isinstance(value, DomainInterval):
         return value
     if isinstance(value, Interval):
         raise TypeError(
-            f"an Interval of reals and an interval of {d} do not go together; interval('float64', ...) is a typed one"
+            f"an Interval of reals cannot be combined with an interval of {d}; use interval('float64', ...) instead"
         )
     if value is None:
         return void(d, null=True)
@@ -261,17 +262,17 @@ def like(value: Any, d: Type) -> DomainInterval:
         return void(d, nan=True)
     low, high = physical(d, value, True), physical(d, value, False)
     if low != high or not d.limits[0] <= low <= d.limits[1]:
-        raise IntervalError(f"{value!r} is no value of {d}; cast the interval to a domain that has it first")
+        raise IntervalError(f"{value!r} is not a value of {d}; cast the interval to a domain that has it first")
     return DomainInterval(d, low, high)
 
 
 def operand(value: Any, *others: Any) -> DomainInterval:
-    """A typed interval as it is; a plain value in the domain of the first of the others that is one."""
+    """Return a typed interval as it is, or a plain value in the domain of the first typed argument."""
     if isinstance(value, DomainInterval):
         return value
     for other in others:
         if isinstance(other, DomainInterval):
             return like(value, other.domain)
     raise TypeError(
-        f"expected an Interval or an interval of a domain, got {type(value).__name__}; interval('int8', 1, 5) is one"
+        f"expected an Interval or a typed interval such as interval('int8', 1, 5), got {type(value).__name__}"
     )

@@ -1,9 +1,9 @@
-"""Boolean intervals with NULL, and what yields them: comparisons of typed intervals, IS NULL, IN, AND, OR, NOT.
+"""Boolean intervals with NULL, and their operations: comparisons of typed intervals, IS NULL, IN, AND, OR, NOT.
 
-A `BoolInterval` is a set of the truth values TRUE, FALSE and NULL (Kleene's unknown); the empty one stands for
-"errs, whatever the members". A reverse function takes the truth values wanted and contracts the arguments to members
-for which they can arise; asked for FALSE it contracts to "is FALSE", not to "is not TRUE". NaN equals itself and is
-greater than every number; -0.0 equals 0.0.
+A `BoolInterval` is a set of the truth values TRUE, FALSE and NULL (Kleene's unknown). The empty one means that every
+member raises an error. A reverse function takes the wanted truth values and contracts the arguments to the members for
+which they can arise. For FALSE it contracts to "is FALSE", not to "is not TRUE". NaN equals itself and is greater than
+every number; -0.0 equals 0.0.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class BoolInterval:
         for bit, value, _ in _NAMES:
             mask |= bit if any(m is value for m in members) else 0
         if any(m is not True and m is not False and m is not None for m in members):
-            raise TypeError(f"a BoolInterval holds True, False and None; got {members!r}")
+            raise TypeError(f"the members of a BoolInterval are {members!r}; expected True, False and None")
         object.__setattr__(self, "mask", mask)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -115,7 +115,7 @@ _ANY = BoolInterval(True, False, None)
 
 
 def logical_not_rev(c: BoolInterval, x: BoolInterval = _ANY) -> BoolInterval:
-    """The members of ``x`` whose negation is in ``c``."""
+    """Return the members of ``x`` whose negation is in ``c``."""
     return _of(truth.not_(_mask(c)) & _mask(x))
 
 
@@ -132,8 +132,8 @@ def logical_or(*args: BoolInterval) -> BoolInterval:
 def _connective_rev(forward: Callable[..., BoolInterval]) -> Callable[..., tuple[BoolInterval, ...]]:
     def backward(c: BoolInterval, *args: BoolInterval) -> tuple[BoolInterval, ...]:
         wanted, out = _mask(c), [0] * len(args)
-        # By truth tables: of each argument the values with which the others can still give one that is wanted. An
-        # argument that errs may stand after one that decides, and then any value of it will do.
+        # By truth tables: for each argument, the values with which the others can still give a wanted one. An argument
+        # that raises an error may follow one that decides; then any value of it is possible.
         for i, arg in enumerate(args):
             for value in arg.members:
                 others = [BoolInterval(value) if j == i else a for j, a in enumerate(args)]
@@ -153,7 +153,7 @@ logical_or_rev = _connective_rev(logical_or)
 def _compared(x: Any, y: Any) -> tuple[DomainInterval, DomainInterval]:
     x, y = operand(x, y), operand(y, x)
     if x.domain != y.domain:
-        raise IntervalError(f"{x.domain} and {y.domain} are not compared; cast one to the other's domain, or both")
+        raise IntervalError(f"{x.domain} and {y.domain} cannot be compared; cast one to the domain of the other")
     return x, y
 
 
@@ -162,7 +162,7 @@ def _some(x: DomainInterval) -> bool:
 
 
 def _less(x: DomainInterval, y: DomainInterval) -> bool:
-    """Whether a member of ``x`` can be below one of ``y``."""
+    """Return whether a member of ``x`` can be below one of ``y``."""
     return (not x.is_void and y.nan) or (not x.is_void and not y.is_void and x.lo < y.hi)
 
 
@@ -199,7 +199,7 @@ eq, ne = map(_comparison, ("eq", "ne"))
 
 
 def _beside(d: Type, value: Any, up: bool) -> Any:
-    """The next value of a domain; None past its end."""
+    """Return the next value of a domain; None beyond its end."""
     if value == d.limits[1 if up else 0]:
         return None
     if d.kind == "float":
@@ -208,7 +208,7 @@ def _beside(d: Type, value: Any, up: bool) -> Any:
 
 
 def _held(name: str, x: DomainInterval, y: DomainInterval) -> DomainInterval:
-    """The members of ``x``, none of them NULL, that compare so to some member of ``y``."""
+    """Return the members of ``x`` without NULL that compare so to some member of ``y``."""
     d, (lo, hi) = x.domain, x.pair
     if name in ("lt", "le"):
         if y.nan:
@@ -270,7 +270,7 @@ eq_rev, ne_rev = map(_comparison_rev, ("eq", "ne"))
 
 
 def ne_rev_to_pair(y: Any, x: Any) -> tuple[DomainInterval, DomainInterval]:
-    """The members of ``x`` that differ from some member of ``y``, as up to two intervals; NaN is in the last one."""
+    """Return the members of ``x`` that differ from some member of ``y``, as up to two intervals, NaN in the last."""
     x, y = _compared(x, y)
     first, second = _pieces_unequal(x, y)
     nan = x.nan and not y.is_void
@@ -282,7 +282,7 @@ def ne_rev_to_pair(y: Any, x: Any) -> tuple[DomainInterval, DomainInterval]:
 
 
 def null_safe_eq(x: Any, y: Any) -> BoolInterval:
-    """``<=>``: equality for which NULL equals NULL."""
+    """Return ``<=>``: equality for which NULL equals NULL."""
     x, y = _compared(x, y)
     mask = truth.TRUE if _equal(x, y) or (x.null and y.null) else 0
     if _differ(x, y) or (x.null and _some(y)) or (y.null and _some(x)):
@@ -291,7 +291,7 @@ def null_safe_eq(x: Any, y: Any) -> BoolInterval:
 
 
 def null_safe_eq_rev(c: BoolInterval, x: Any, y: Any) -> tuple[DomainInterval, DomainInterval]:
-    """The members of both for which ``x <=> y`` is in ``c``."""
+    """Return the members of both for which ``x <=> y`` is in ``c``."""
     x, y = _compared(x, y)
     return _null_safe_side(_mask(c), x, y), _null_safe_side(_mask(c), y, x)
 
@@ -307,19 +307,19 @@ def _null_safe_side(wanted: int, x: DomainInterval, y: DomainInterval) -> Domain
 
 
 def is_null(x: DomainInterval) -> BoolInterval:
-    """``x IS NULL``."""
+    """Return ``x IS NULL``."""
     return _of((truth.TRUE if x.null else 0) | (truth.FALSE if _some(x) else 0))
 
 
 def is_null_rev(c: BoolInterval, x: DomainInterval) -> DomainInterval:
-    """The members of ``x`` for which ``x IS NULL`` is in ``c``."""
+    """Return the members of ``x`` for which ``x IS NULL`` is in ``c``."""
     wanted = _mask(c)
     values = DomainInterval(x.domain, x.lo, x.hi, x.nan) if wanted & truth.FALSE else void(x.domain)
     return _joined(values, void(x.domain, null=x.null and bool(wanted & truth.TRUE)))
 
 
 def coalesce(*args: Any) -> DomainInterval:
-    """The first argument that is not NULL; what follows an argument without NULL is never looked at."""
+    """Return the first argument that is not NULL; arguments after one without NULL are not evaluated."""
     args = tuple(operand(a, *args) for a in args)
     out = void(args[0].domain)
     for a in args:
@@ -331,9 +331,9 @@ def coalesce(*args: Any) -> DomainInterval:
 
 
 def coalesce_rev(c: DomainInterval, *args: Any) -> tuple[DomainInterval, ...]:
-    """The members of each argument for which ``coalesce`` can be in ``c``.
+    """Return the members of each argument for which ``coalesce`` can be in ``c``.
 
-    An argument after one that may be a value is left as it is, since it may not be looked at.
+    An argument after one that may be a value is unchanged, because it may not be evaluated.
     """
     args = tuple(operand(a, c) for a in args)
     out, looked_at = [], True
@@ -344,20 +344,20 @@ def coalesce_rev(c: DomainInterval, *args: Any) -> tuple[DomainInterval, ...]:
         rest = coalesce(*args[i + 1 :]) if i + 1 < len(args) else void(a.domain, null=True)
         passes = a.null and (_equal(rest, c) or (rest.null and c.null))
         out.append(_joined(taken, void(a.domain, null=passes)) if looked_at else a)
-        if looked_at and not _some(out[-1]) and not out[-1].null:  # no argument can do
+        if looked_at and not _some(out[-1]) and not out[-1].null:  # no argument is possible
             return tuple(void(other.domain) for other in args)
-        # Whatever comes after matters only where this one is NULL for sure.
+        # Later arguments matter only if this one is certainly NULL.
         looked_at = looked_at and not _some(out[-1])
     return tuple(out)
 
 
 def is_in(x: Any, items: Iterable[Any]) -> BoolInterval:
-    """``x IN (items)``; an item that is None, or an interval with NULL, makes FALSE NULL."""
+    """Return ``x IN (items)``; an item None, or an item with NULL, turns FALSE into NULL."""
     return logical_or(*(eq(x, like(item, operand(x).domain)) for item in items))
 
 
 def is_in_rev(c: BoolInterval, x: Any, items: Iterable[Any]) -> DomainInterval:
-    """The members of ``x`` for which ``x IN (items)`` is in ``c``; TRUE gives the hull of the items that can be met."""
+    """Return the members of ``x`` for which ``x IN (items)`` is in ``c``; for TRUE, the hull of matching items."""
     x = operand(x)
     items = [like(item, x.domain) for item in items]
     wanted, out = _mask(c), void(x.domain)
@@ -368,7 +368,7 @@ def is_in_rev(c: BoolInterval, x: Any, items: Iterable[Any]) -> DomainInterval:
             out = _joined(out, _held("eq", x, item))
     if wanted & truth.FALSE and not any(item.null and not _some(item) for item in items):
         left = DomainInterval(x.domain, x.lo, x.hi, x.nan)
-        # Each item that is one value cuts an end off, again and again while one stands there.
+        # Each item with one value cuts it off an end, repeatedly while an item is at the end.
         for _ in items:
             for item in items:
                 left = _held("ne", left, item)

@@ -1,7 +1,7 @@
 """The operators of typed intervals by name and domain: ints, decimals, dates and times; floats from another file.
 
-A result has the domain that Spark gives it under ANSI: of ints and floats their own, of decimals one with room for the
-digits (and at most 38), of a date and days a date, of two timestamps a duration, and so on.
+A result has the domain that Spark gives it under ANSI. Ints and floats retain their domain. Decimals get enough digits,
+at most 38. A date plus days is a date, the difference of two timestamps a duration, and so on.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def _unknown(name: str, *domains: Type) -> IntervalError:
 
 @cache
 def binary(name: str, x: Type, y: Type) -> Binary:
-    """The operator ``name`` (add, sub, mul, div, rem, pmod) of two domains.
+    """Return the operator ``name`` (add, sub, mul, div, rem, pmod) of two domains.
 
     Raises
     ------
     IntervalError
-        If the domains do not go together.
+        If the operator is not defined for these domains.
     """
     if x.kind == y.kind == "decimal":
         return _decimal(name, x, y)
@@ -69,7 +69,7 @@ def _product(result: Type) -> Binary:
     made = refined(result, m.mul, m.mul_rev, m.mul_rev)
 
     def up(a: Pair, b: Pair) -> Pair:
-        # The narrower argument is the one whose values are tried.
+        # The values of the narrower argument are tried.
         return made.forward(a, b) if b[1] - b[0] <= a[1] - a[0] else made.forward(b, a)
 
     return made._replace(forward=up)
@@ -97,7 +97,7 @@ def _scaled_up(a: Pair, k: int) -> Pair:
 
 
 def _scaled_down(a: Pair, k: int) -> Pair:
-    """The ints whose k-fold is in a pair."""
+    """Return the ints whose k-fold is in a pair."""
     return -(-a[0] // k), a[1] // k
 
 
@@ -207,7 +207,7 @@ def _months(d: Type, sign: int) -> Binary:
 
 
 def _integral_root(n: int, k: int) -> int:
-    """The greatest int whose k-th power is not above ``n >= 0``, by bisection."""
+    """Return the greatest int whose k-th power is not above ``n >= 0``, by bisection."""
     return m.last_true(lambda r: r**k <= n, 0, 1 << -(-n.bit_length() // k))
 
 
@@ -247,12 +247,12 @@ _NUMBERS = ("int", "decimal", "duration", "months")
 
 @cache
 def unary(name: str, d: Type, n: int = 0) -> Unary:
-    """The operator ``name`` (neg, abs, sqr, sign, floor, ceil, or pown with its exponent) of a domain.
+    """Return the operator ``name`` (neg, abs, sqr, sign, floor, ceil, or pown with its exponent) of a domain.
 
     Raises
     ------
     IntervalError
-        If there is none.
+        If the operator is not defined for the domain.
     """
     if d.kind == "float":
         return float_operators.unary(name, d)
@@ -287,7 +287,7 @@ def _integral(d: Type, up: bool) -> Unary:
 
 def _raised(d: Type, n: int) -> Unary:
     if n < 0:
-        raise IntervalError(f"a negative power of a {d} is no {d}: got the exponent {n}; cast to float64 first")
+        raise IntervalError(f"the exponent is {n}; expected 0 or more for a {d}. Cast to float64 first")
     result = d
     if d.kind == "decimal" and n > 1:
         result = bounded_decimal(n * d.precision + 1, n * d.scale)
@@ -304,7 +304,7 @@ def _raised(d: Type, n: int) -> Unary:
 
 
 def extremum(greater: bool) -> tuple[Callable[[Pair, Pair], Pair], Callable[[Pair, Pair, Pair], Pair]]:
-    """The pair functions of min or max in any ordered domain; the backward one serves both arguments."""
+    """Return the pair functions of min or max in any ordered domain; the backward one serves both arguments."""
 
     def up(a: Pair, b: Pair) -> Pair:
         if greater:
@@ -312,7 +312,7 @@ def extremum(greater: bool) -> tuple[Callable[[Pair, Pair], Pair], Callable[[Pai
         return min(a[0], b[0]), min(a[1], b[1])
 
     def back(z: Pair, b: Pair, x: Pair) -> Pair:
-        # Beyond z, x can only be if the other argument is the one that comes out.
+        # x can be beyond z only if the result is the other argument.
         beyond = not empty(clipped(z, b))
         if greater:
             return clipped((x[0] if beyond else z[0], z[1]), x) if b[0] <= z[1] else m.EMPTY

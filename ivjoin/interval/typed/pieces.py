@@ -1,8 +1,8 @@
-"""Preimages and quotients as up to two intervals, where one hull would be as wide as everything.
+"""Preimages and quotients as up to two intervals, where one hull would contain everything.
 
-A magnitude, a square, an even power and a quotient by what may have either sign leave a gap around zero; an inequality
-leaves one around a value. Each function gives two disjoint intervals in ascending order, an empty one last. NULL and
-NaN, where they are members, are in the first.
+The preimage of a magnitude, a square or an even power has a gap around zero, and so has a quotient by a divisor of
+either sign. The preimage of an inequality has a gap around a value. Each function returns two disjoint intervals in
+ascending order, an empty one last. NULL and NaN, if they are members, are in the first.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _real_split(back: Callable[[Interval], Interval], x: Interval) -> Real:
 
 
 def _real_quotients(x: Interval, y: Interval) -> Real:
-    """The quotients by the negative and by the positive divisors."""
+    """Return the quotients by the negative and by the positive divisors."""
     low, high = intersection(y, _BELOW), intersection(y, _ABOVE)
     first, second = arithmetic.div(x, low), arithmetic.div(x, high)
     return _real_pair(*((first, second) if first.inf <= second.inf else (second, first)))
@@ -50,7 +50,7 @@ def _real_quotients(x: Interval, y: Interval) -> Real:
 
 
 def _typed_split(back: Callable[[DomainInterval], DomainInterval], x: DomainInterval) -> Typed:
-    """A preimage among the members below zero, and among the others."""
+    """Return a preimage among the members below zero, and among the others."""
     d = x.domain
     step: Any = d.format.tiny if d.is_float else 1
     low = back(DomainInterval(d, x.lo, min(x.hi, -step)) if x.lo < 0 else void(d))
@@ -80,35 +80,35 @@ def _is_real(*args: Any) -> bool:
 
 
 def mul_rev_to_pair(b: Any, c: Any, x: Any = None) -> Any:
-    """The members of ``x`` that a member of ``b`` takes into ``c`` by multiplication, as up to two intervals."""
+    """Return the members of ``x`` that a member of ``b`` takes into ``c`` by multiplication, as up to two intervals."""
     if _is_real(b, c, x):
         return reverse.mul_rev_to_pair(b, c, ENTIRE if x is None else x)
     return _typed_split(lambda part: exact.mul_rev(b, c, part), _argument(x, b if isinstance(b, DomainInterval) else c))
 
 
 def abs_rev_to_pair(c: Any, x: Any = None) -> Any:
-    """The members of ``x`` whose magnitude is in ``c``, as up to two intervals."""
+    """Return the members of ``x`` whose magnitude is in ``c``, as up to two intervals."""
     if _is_real(c, x):
         return _real_split(lambda part: reverse.abs_rev(c, part), ENTIRE if x is None else x)
     return _typed_split(lambda part: exact.abs_rev(c, part), _argument(x, c))
 
 
 def sqr_rev_to_pair(c: Any, x: Any = None) -> Any:
-    """The members of ``x`` whose square is in ``c``, as up to two intervals."""
+    """Return the members of ``x`` whose square is in ``c``, as up to two intervals."""
     if _is_real(c, x):
         return _real_split(lambda part: reverse.sqr_rev(c, part), ENTIRE if x is None else x)
     return _typed_split(lambda part: exact.sqr_rev(c, part), _argument(x, c))
 
 
 def pown_rev_to_pair(c: Any, n: int, x: Any = None) -> Any:
-    """The members of ``x`` whose n-th power is in ``c``, as up to two intervals."""
+    """Return the members of ``x`` whose n-th power is in ``c``, as up to two intervals."""
     if _is_real(c, x):
         return _real_split(lambda part: reverse.pown_rev(c, n, part), ENTIRE if x is None else x)
     return _typed_split(lambda part: exact.pown_rev(c, n, part), _argument(x, c))
 
 
 def div_to_pair(x: Any, y: Any) -> Any:
-    """The quotients by the members of ``y`` other than 0, as up to two intervals, one by either sign."""
+    """Return the quotients by the members of ``y`` other than 0, as up to two intervals, one for each sign."""
     if _is_real(x, y):
         return _real_quotients(x, y)
     y = operand(y, x)
@@ -120,7 +120,7 @@ def div_to_pair(x: Any, y: Any) -> Any:
 
 
 def div_rev2_to_pair(a: Any, c: Any, x: Any = None) -> Any:
-    """The members of ``x``, divisors, that take some member of ``a`` into ``c``, as up to two intervals; 0 is none."""
+    """Return the divisors in ``x``, without 0, that take some member of ``a`` into ``c``, as up to two intervals."""
     if _is_real(a, c, x):
         return _real_split(lambda part: _real_divisors(a, c, part), ENTIRE if x is None else x)
     like = a if isinstance(a, DomainInterval) else c

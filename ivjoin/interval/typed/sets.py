@@ -1,8 +1,8 @@
 """Sets, relations and numbers of typed intervals, under the names that IEEE 1788 has for intervals of reals.
 
-NULL and NaN take part as members: two sets that both hold NULL intersect. The relations that compare positions (`less`,
-`precedes` and their strict forms) look at the values between bounds alone. Since domains are discrete, an interval is
-interior to another if no end of theirs is the same but a limit of the domain.
+NULL and NaN are members: two sets that both contain NULL intersect. The relations that compare positions (`less`,
+`precedes` and their strict forms) consider only the values between bounds. Because domains are discrete, an interval is
+interior to another if they share no end, except a limit of the domain.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ __all__ = [
 def _both(x: Any, y: Any) -> tuple[DomainInterval, DomainInterval]:
     x, y = operand(x, y), operand(y, x)
     if x.domain != y.domain:
-        raise IntervalError(f"an interval of {x.domain} and one of {y.domain}: cast one to the other's domain")
+        raise IntervalError(
+            f"the domains are {x.domain} and {y.domain}; expected the same one. Cast one interval to the other's domain"
+        )
     return x, y
 
 
@@ -54,7 +56,7 @@ def is_entire(x: DomainInterval) -> bool:
 
 
 def is_singleton(x: DomainInterval) -> bool:
-    """Whether there is exactly one member, which may be NULL or NaN."""
+    """Return whether there is exactly one member, which may be NULL or NaN."""
     return (x.lo == x.hi) + x.nan + x.null == 1 and (x.is_void or x.lo == x.hi)
 
 
@@ -146,7 +148,7 @@ def sup(x: DomainInterval) -> Any:
 
 
 def mid(x: DomainInterval) -> Any:
-    """The value in the middle, the lower of two; of floats as `Interval` has it. NaN if there is no value."""
+    """Return the middle value, the lower of two; for floats like `Interval`. NaN for a set without values."""
     if x.is_void:
         return NAN
     if x.domain.is_float:
@@ -160,7 +162,7 @@ def mid(x: DomainInterval) -> Any:
 
 
 def wid(x: DomainInterval) -> Any:
-    """The width: of a decimal a Decimal, of times a number of days or ticks, of floats rounded up; NaN if void."""
+    """Return the width: a Decimal for decimals, days or ticks for times, rounded up for floats; NaN if void."""
     if x.is_void:
         return NAN
     if x.domain.is_float:
@@ -172,16 +174,16 @@ def wid(x: DomainInterval) -> Any:
 
 def _signed(x: DomainInterval, name: str) -> None:
     if x.domain.kind in ("date", "timestamp", "time"):
-        raise IntervalError(f"{name} is for numbers and durations; a {x.domain} has no zero to measure from")
+        raise IntervalError(f"{name} is not defined for {x.domain}, which has no zero; expected a number or a duration")
 
 
 def mag(x: DomainInterval) -> Any:
-    """The largest magnitude of the values; NaN if there is none."""
+    """Return the largest magnitude of the values; NaN for a set without values."""
     _signed(x, "mag")
     return NAN if x.is_void else shown(x.domain, max(-x.lo, x.hi), True)
 
 
 def mig(x: DomainInterval) -> Any:
-    """The smallest magnitude of the values; NaN if there is none."""
+    """Return the smallest magnitude of the values; NaN for a set without values."""
     _signed(x, "mig")
     return NAN if x.is_void else shown(x.domain, x.lo if x.lo > 0 else -x.hi if x.hi < 0 else 0, False)

@@ -366,7 +366,7 @@ def test_trap_36_months_have_no_inverse() -> None:
     assert iv.sub_rev1(month, day(2024, 2, 29), interval("date")).inf == dt.date(2024, 3, 29)
     assert iv.add_rev(month, day(2023, 3, 31), interval("date")).is_void  # from no day of February
     assert iv.sub(iv.add(day(2024, 1, 31), month), month) == day(2024, 1, 29)
-    with pytest.raises(iv.IntervalError, match="not compared"):
+    with pytest.raises(iv.IntervalError, match="cannot be compared"):
         iv.lt(month, interval("int32", 30, 30))
 
 
