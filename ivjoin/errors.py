@@ -16,6 +16,7 @@ __all__ = [
     "OrderError",
     "ProtocolError",
     "SchemaError",
+    "SlowJoinWarning",
     "SnapshotError",
     "SpillError",
     "UnsupportedError",
@@ -49,6 +50,10 @@ class OrderError(IvjoinError):
 
 class SchemaError(IvjoinError):
     """A batch or schema that differs from what was announced."""
+
+
+class SlowJoinWarning(UserWarning):
+    """A join compares nearly every row of one input with every row of the other, and there are many."""
 
 
 class ProtocolError(IvjoinError):

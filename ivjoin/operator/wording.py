@@ -1,7 +1,8 @@
 """Expressions, bands and intervals in the words of whoever wrote the condition, for explanations alone.
 
 What a rewrite adds for the machine's sake is left out: the neighbouring double that rounding asks for, the widening to
-a common type, the branch that keeps a NaN. So the text is near what is computed, and is not read back.
+a common type, the branch that keeps a NaN, or a row that passes the band. So the text is near what is computed, and is
+not read back.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ def _plain(n: Node, args: tuple[Node, ...]) -> Node:
         return make(n.op, (*args[:-1], make(tried.op, args[:-1], tried.params, tried.type)), n.params, n.type)
     if n.op == "cast" and n.type.is_numeric and args[0].type.is_numeric:
         return args[0]
+    if n.op == "coalesce" and len(args) == 2 and _is_edge(args[1]):
+        return args[0]
     if n.op == "case":
         values = [v for v in (*args[1:-1:2], args[-1]) if not _is_edge(v)]
         if len(set(values)) == 1:
@@ -66,7 +69,14 @@ def _is_below(value: Any) -> bool:
 
 
 def _is_edge(n: Node) -> bool:
-    return n.op == "literal" and isinstance(n.params[0], float) and not math.isfinite(n.params[0])
+    """Whether a node is an end of its type, at which a band holds whatever the other side is."""
+    if n.op != "literal" or n.params[0] is None:
+        return False
+    return n.params[0] in n.type.limits if n.type.is_discrete else _is_infinite(n.params[0])
+
+
+def _is_infinite(value: Any) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 def band_said(t: BandTerm) -> str:

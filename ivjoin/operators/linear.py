@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from ivjoin.expr.form import Form, plain, size
 from ivjoin.expr.kernels.zones import is_fixed
-from ivjoin.expr.nodes import Node, is_met
-from ivjoin.expr.types import TICKS_PER_SECOND
+from ivjoin.expr.nodes import Node, is_met, make
+from ivjoin.expr.types import INT32, TICKS_PER_SECOND
 
 __all__ = [
-    "ADD", "CAST", "DAYS", "FLOOR", "INTDIV", "MUL", "NEG", "ONE_OF", "SAME", "SINCE_EPOCH", "Linear", "Sum",
-    "cast_factor", "is_exact_product", "is_exact_sum", "plus", "times",
+    "ADD", "CAST", "DAYS", "FLOOR", "INTDIV", "MONTHS_APART", "MUL", "NEG", "ONE_OF", "SAME", "SINCE_EPOCH", "Linear",
+    "Sum", "cast_factor", "is_exact_product", "is_exact_sum", "plus", "times",
 ]  # fmt: skip
 
 # Local time minus UTC lies within 18 hours in java.time and zoneinfo alike, so a difference of two local times is
@@ -132,6 +132,12 @@ def same_form(n: Node, forms: list[Form]) -> Form:
     return forms[0]
 
 
+def months_form(n: Node, forms: list[Form]) -> Form:
+    """The difference of the numbers of the months: less by two at most, as from Jan 31 noon to Mar 1 before noon."""
+    start, end = (make("extract", (a,), ("month_number", "UTC"), INT32) for a in n.args)
+    return Form({end: 1, start: -1}, -2, 1) if start is not end else Form({}, 0, 0, True)
+
+
 def integral_form(n: Node, forms: list[Form]) -> Form | None:
     source = n.args[0].type
     if source.kind == "int" or (source.kind == "decimal" and source.scale == 0):
@@ -229,6 +235,7 @@ INTDIV = Linear(intdiv_form, None)
 CAST = Linear(cast_form, _cast_total)
 DAYS = Linear(days_form, _days_total)
 SAME = Linear(same_form, lambda n, args: args[0])
+MONTHS_APART = Linear(months_form, None)
 FLOOR = Linear(integral_form, lambda n, args: args[0] if n.args[0].type.kind == "int" else None)
 ONE_OF = Linear(None, lambda n, args: args[0] if len(set(n.args)) == 1 else None)
 SINCE_EPOCH = Linear(None, _epoch_total)

@@ -22,7 +22,7 @@ from ivjoin.expr.types import DATE, FLOAT64, INT64, TICKS_PER_SECOND, finer_unit
 from ivjoin.interval.machine import integers as m
 from ivjoin.interval.machine.calendar import year_month_day
 from ivjoin.interval.machine.integers import first_true, last_true
-from ivjoin.operators import direction
+from ivjoin.operators import direction, linear
 from ivjoin.operators.direction import Direction
 from ivjoin.operators.domain import Dom
 from ivjoin.operators.record import NOT_LINEAR, Absent, Call, Meaning, Operator, call
@@ -295,7 +295,7 @@ OPERATORS = (
         "months_apart",
         {"time": Meaning(_months_apart, _month_rule(_outward, 1, 0, INT64.limits, borrowed=1))},
         ("timestampdiff(MONTH, l.t, r.v)", "timestampdiff(YEAR, l.t, r.v)", "timestampdiff(QUARTER, l.d, r.e)"),
-        _apart_text, _later, NOT_LINEAR, sympy=_NO_TIME,
+        _apart_text, _later, linear.MONTHS_APART, sympy=_NO_TIME,
     ),
     Operator(
         "months_between", {"time": Meaning(_months_between, _month_rule(lambda x: x, 1.01, 1, (-inf, inf)))},

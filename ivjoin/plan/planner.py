@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from ivjoin.outer.fields import output_fields
 from ivjoin.outer.jointype import JoinType, join_type
 from ivjoin.plan.aggregates import result_schema
 from ivjoin.plan.certain import certain, passes_nulls
+from ivjoin.plan.inner_bounds import inner_bounds
 from ivjoin.plan.residual_checks import bands_say_all, check_table, keep_checked
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.plan.sums import leave_sums
@@ -176,7 +178,7 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
         build.column(SIDES[s], f.name, from_arrow(f.type)) for s in (0, 1) for f in schemas[s] if not f.nullable
     )
     present, numbers = _certain(spec, whole, never_null)
-    sep = separate(whole, present, numbers, spec.implied)
+    sep = separate(whole, present, numbers, spec.implied, partial(inner_bounds, never_null=never_null))
     if spec.aggregates:
         schema = result_schema(*schemas, spec.aggregates)
         fields = [OutputField(i, None) for i in range(len(schemas[0]))]

@@ -20,7 +20,7 @@ from fractions import Fraction
 import numpy as np
 
 from ivjoin.expr.nodes import Node, make
-from ivjoin.expr.types import BOOL, FLOAT64
+from ivjoin.expr.types import BOOL, FLOAT64, INT32
 from ivjoin.separation.linear import BOTH_SIDES, Form, Forms
 from ivjoin.separation.mixed import Inequality
 from ivjoin.separation.onesided import cast_to, literal
@@ -238,8 +238,10 @@ class Isolator:
         elif e.op == "sqrt":
             if x is None or x >= 0:
                 self.below(e.args[0], _arith("mul", more, more), hazy)
-        elif not self._scaled(e, more, hazy, up=True):
-            self._ratio(e, more, hazy)
+        elif e.op == "months_between":
+            self._months(e, u, up=True)
+        elif not self._scaled(e, more, hazy, up=True) and not hazy:
+            self._ratio(e, more, up=True)
 
     def above(self, e: Node, u: Node, hazy: bool) -> None:
         """``e >= u``, or ``u`` is NaN; if ``hazy``, or ``e`` is NaN."""
@@ -266,8 +268,10 @@ class Isolator:
                     self.below(q, _arith("sub", _wide(p), less), hazy)
         elif e.op == "least":
             self._each(e, u, up=False)
-        else:
-            self._scaled(e, less, hazy, up=False)
+        elif e.op == "months_between":
+            self._months(e, u, up=False)
+        elif not self._scaled(e, less, hazy, up=False):
+            self._ratio(e, less, up=False)
 
     def _scaled(self, e: Node, bound: Node, hazy: bool, up: bool) -> bool:
         """Negation, widening, and a constant factor or divisor."""
@@ -365,17 +369,35 @@ class Isolator:
             least = max(0.0, abs(x) * (1 - 1e-12) - 1e-322) ** (1 / n) * (1 - 1e-12)
             self.below(e.args[0], _number(-least), False)
 
-    def _ratio(self, e: Node, more: Node, hazy: bool) -> None:
-        """``x / y <= u`` and ``x * y <= u`` bound ``x`` where ``y`` is positive."""
-        if e.op not in ("div", "mul") or hazy or _value(more) is None:
+    def _ratio(self, e: Node, bound: Node, up: bool) -> None:
+        """``x / y <= u`` and ``x * y <= u``, or >=, bound ``x`` where ``y`` is positive."""
+        if e.op not in ("div", "mul") or _value(bound) is None:
             return
         x, y = e.args
-        if {self.forms.sides(x), self.forms.sides(y)} != {1, 2}:
+        if e.op == "mul" and self.forms.sides(y) == BOTH_SIDES:
+            x, y = y, x
+        if self.forms.sides(y) in (0, BOTH_SIDES):
             return
         y = _wide(y)
-        bound = make("mul" if e.op == "div" else "div", (more, y), (), FLOAT64)
+        end = make("mul" if e.op == "div" else "div", (bound, y), (), FLOAT64)
         positive = make("gt", (y, _number(0.0)), (), BOOL)
-        self._emit(x, make("case", (positive, bound, _number(math.nan)), (), FLOAT64), False)
+        if not up:  # a quotient of infinities is NaN, which is not below
+            positive = make("and", (positive, make("lt", (y, _number(math.inf)), (), BOOL)), (), BOOL)
+        bounded = make("case", (positive, end, _number(math.nan)), (), FLOAT64)
+        if up:
+            self.below(x, bounded, False)
+        else:
+            self.above(x, bounded, True)
+
+    def _months(self, e: Node, u: Node, up: bool) -> None:
+        """``months_between`` is less than one from the difference of the numbers of the months."""
+        x = _value(u)
+        if x is None or not math.isfinite(x):
+            return
+        a, b = (make("extract", (n,), ("month_number", e.params[0]), INT32) for n in e.args)
+        end = Fraction(x) + (1 if up else -1)
+        d = Form({a: 1, b: -1}, -end, -end)
+        self.inequalities.append(Inequality(d if up else d.scaled(-1)))
 
 
 def _wide(n: Node) -> Node:

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 from math import ceil, floor
 
 from ivjoin.expr.nodes import Node, make
-from ivjoin.expr.types import BOOL, FLOAT64
-from ivjoin.separation.isolate import plus_constant, shift
+from ivjoin.expr.types import BOOL
 from ivjoin.separation.linear import Box, Number, scale_of
 
-__all__ = ["BandTerm", "Found", "Guard", "JoinKey", "cut", "fitted", "guard_of", "hull", "merged"]
+__all__ = ["BandTerm", "Found", "Guard", "JoinKey", "cut", "fitted", "guard_of", "merged"]
 
 _FAR = 2**63 - 2  # kernels hold offsets below this, which leaves room for the one next to them
 
@@ -118,49 +117,3 @@ def merged(bands: Iterable[BandTerm]) -> list[BandTerm]:
             t = BandTerm(t.left, t.right, lo, hi, old.exact and t.exact, both)
         out[t.left, t.right] = t
     return [t for t in out.values() if t.lo is not None or t.hi is not None]
-
-
-def hull(branches: list[list[BandTerm]], source: Node) -> list[BandTerm]:
-    """Relaxed terms that hold where the terms of any one branch hold."""
-    out = []
-    first, *rest = [{(t.left, t.right): t for t in merged(b)} for b in branches]
-    for pair, t in first.items():
-        same = [t, *(b[pair] for b in rest if pair in b)]
-        if len(same) == len(branches):
-            lo = None if any(x.lo is None for x in same) else min(x.lo for x in same if x.lo is not None)
-            hi = None if any(x.hi is None for x in same) else max(x.hi for x in same if x.hi is not None)
-            out.append(BandTerm(*pair, lo, hi, False, source))
-    return merged([*out, *_float_hull(branches, source)])
-
-
-def _float_hull(branches: list[list[BandTerm]], source: Node) -> list[BandTerm]:
-    """Terms such as ``x <= y + 3`` and ``x <= y + 8``: adding a greater constant gives no smaller float."""
-    tables = []
-    for terms in branches:
-        table: dict[tuple[Node, Node, bool, bool], float] = {}
-        for t in terms:
-            if t.left.type != FLOAT64:
-                continue
-            (x, i), (y, j) = shift(t.left), shift(t.right)
-            for upper, bound in ((True, t.hi), (False, t.lo)):
-                if bound is None:
-                    continue
-                # The constant may stand on either side; terms are comparable if the other side is the same node.
-                for on_left, key, k in ((False, (t.left, y, upper, False), j), (True, (x, t.right, upper, True), i)):
-                    larger = upper != on_left
-                    old = table.get(key, k)
-                    table[key] = min(old, k) if larger else max(old, k)
-        tables.append(table)
-    out = []
-    done: set[tuple[Node, Node, bool]] = set()
-    for key in tables[0]:
-        if not all(key in t for t in tables):
-            continue
-        a, b, upper, on_left = key
-        constants = [t[key] for t in tables]
-        k = max(constants) if upper != on_left else min(constants)
-        left, right = (plus_constant(a, k), b) if on_left else (a, plus_constant(b, k))
-        if (left, right, upper) not in done:
-            done.add((left, right, upper))
-            out.append(BandTerm(left, right, None if upper else 0, 0 if upper else None, False, source))
-    return out

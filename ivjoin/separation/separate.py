@@ -13,13 +13,14 @@ A row outside a guard, or one whose nodes err, keeps promise 1; for its pairs th
 
 from __future__ import annotations
 
-import operator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from ivjoin.expr.nodes import COMPARISONS, Node, columns_of, is_met, make, walk
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.types import BOOL, FLOAT64, Type
+from ivjoin.separation.branches import Branch, alternatives_of, compared_by_branch, either, hull, present_in
 from ivjoin.separation.checks import Check, checks_of
 from ivjoin.separation.isolate import Isolator, never_nan
 from ivjoin.separation.linear import (
@@ -38,13 +39,13 @@ from ivjoin.separation.mixed import Inequality, consequences, proportion
 from ivjoin.separation.normal import FLIPPED, conjuncts_of, flattened, is_literal
 from ivjoin.separation.onesided import SidePool, cast_to
 from ivjoin.separation.overflow import Overflow, constant_errs, overflows
-from ivjoin.separation.parts import BandTerm, Found, Guard, JoinKey, cut, fitted, guard_of, hull, merged
+from ivjoin.separation.parts import BandTerm, Found, Guard, JoinKey, cut, fitted, guard_of, merged
 from ivjoin.separation.placing import place
 
 __all__ = ["BandTerm", "Guard", "JoinKey", "Separation", "conjuncts_of", "separate"]
 
-_TRUE = make("literal", (), (True,), BOOL)
-_MOST_BRANCHES = 16
+_CHOICES = ("case", "coalesce")
+Inferring = Callable[[Node], Iterable[Node]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class Separation:
 
 def separate(
     condition: Node | None, present: frozenset[Node] = frozenset(), numbers: frozenset[Node] = frozenset(),
-    implied: tuple[Node, ...] = (),
+    implied: tuple[Node, ...] = (), infer: Inferring | None = None,
 ) -> Separation:
     """Split a condition into what each side decides alone, what a pair of ordered columns decides, and the rest.
 
@@ -84,6 +85,8 @@ def separate(
         Expressions that are not NULL, and floats that are not NaN, wherever the condition is TRUE.
     implied : tuple of Node
         What holds of every pair that is asked for besides: it gives band terms, and decides no pair.
+    infer : callable, optional
+        Gives comparisons that are TRUE wherever a comparison is that gives no band by itself.
 
     Returns
     -------
@@ -100,17 +103,19 @@ def separate(
     """
     if condition is None and not implied:
         return Separation()
-    return _Separator(condition, present, numbers, implied).run()
+    return _Separator(condition, present, numbers, implied, infer).run()
 
 
 class _Separator:
     def __init__(
-        self, condition: Node | None, present: frozenset[Node], numbers: frozenset[Node], implied: tuple[Node, ...]
+        self, condition: Node | None, present: frozenset[Node], numbers: frozenset[Node], implied: tuple[Node, ...],
+        infer: Inferring | None,
     ) -> None:
-        self.condition, self.implied = condition, implied
+        self.condition, self.implied, self._inferring = condition, implied, infer
         self.forms = Forms(present)
         self.pool = SidePool(self.forms)
         self.conjuncts = conjuncts_of(condition)
+        self.present = present | present_in(self.conjuncts)
         self.known = self._known(self.conjuncts, numbers)
         for c in (*self.conjuncts, *implied):
             self.pool.add(c)
@@ -190,15 +195,10 @@ class _Separator:
         """What follows from a conjunct that reads both sides."""
         if c.op in COMPARISONS:
             return self.comparison(c)
-        if c.op == "or":
-            return self.disjunction(c, flattened("or", c))
-        if c.op == "case":
-            return self.disjunction(c, [_both(w, v) for w, v in _branches(c)])
-        if c.op == "coalesce":
-            return self.disjunction(c, list(c.args))
         if c.op == "in":
             return self.membership(c)
-        return Found()
+        alternatives = alternatives_of(self.forms, c)
+        return Found() if alternatives is None else self.disjunction(c, alternatives)
 
     def comparison(self, c: Node) -> Found:
         op, (a, b) = c.op, c.args
@@ -222,12 +222,28 @@ class _Separator:
             found = self._floats(c, op, a, b)
         if written and not found.bands:
             found = self._as_written(c, op, a, b)
-        if not written and not found.bands and not found.filters and "case" in (a.op, b.op):
+        if not written and not found.bands and not found.filters and (a.op in _CHOICES or b.op in _CHOICES):
             found = self._by_branch(op, a, b)
+        if not written and not found.bands:
+            self._infer(c, found)
         if keyed:
             found.exact = True
             found.keys = [JoinKey(a, b, False)]
         return found
+
+    def _infer(self, c: Node, found: Found) -> None:
+        """Add the bands of what intervals say of the parts of a comparison."""
+        if self._inferring is None:
+            return
+        inferring, known = self._inferring, self.known
+        follows = list(inferring(c))
+        self._inferring, self.known = None, self._known(follows, known)  # what is inferred says all there is
+        for x in follows:
+            part = self.comparison(x)
+            found.bands += [replace(t, exact=False, source=c) for t in part.bands]
+            cut(found.box, part.box)
+        found.bands = merged(found.bands)
+        self._inferring, self.known = inferring, known
 
     def meant(self, c: Node) -> Found:
         """The bands that a comparison means, exact where they say all of it."""
@@ -369,17 +385,17 @@ class _Separator:
         return found
 
     def _by_branch(self, op: str, a: Node, b: Node) -> Found:
-        """A comparison with a CASE is a CASE of comparisons."""
+        """A comparison with a CASE or a COALESCE is a choice of comparisons."""
         if op == "eq_null_safe":
             return Found()
-        case, other, op = (a, b, op) if a.op == "case" else (b, a, FLIPPED[op])
-        tests = [_both(w, _compared(op, v, other)) for w, v in _branches(case)]
-        return self.disjunction(make(op, (case, other), (), BOOL), tests) if len(tests) <= _MOST_BRANCHES else Found()
+        choice, other, op = (a, b, op) if a.op in _CHOICES else (b, a, FLIPPED[op])
+        tests = compared_by_branch(self.forms, op, choice, other)
+        return Found() if tests is None else self.disjunction(make(op, (choice, other), (), BOOL), tests)
 
     def disjunction(self, c: Node, alternatives: list[Node]) -> Found:
         """What follows where one of some alternatives is TRUE: the hull of their bands, and equal keys."""
         out = Found()
-        branches: list[list[BandTerm]] = []
+        branches: list[Branch] = []
         keys: list[JoinKey] | None = None
         one_sided: dict[int, list[Node]] = {LEFT_SIDE: [], RIGHT_SIDE: []}
         known = self.known
@@ -387,6 +403,8 @@ class _Separator:
             if branch.op == "literal" and branch.params[0] is not True:
                 continue
             conjuncts = flattened("and", branch)
+            if any(x.op == "is_null" and x.args[0] in self.present for x in conjuncts):
+                continue
             self.known = self._known(conjuncts, known)
             part = Found()
             for x in conjuncts:
@@ -394,19 +412,20 @@ class _Separator:
                 if self.forms.sides(x) == BOTH_SIDES:
                     part.take(self.analyse(x))
             cut(out.box, part.box)
-            branches.append(part.bands)
+            own = dict.fromkeys([*conjuncts, *part.filters])
+            here = {s: [x for x in own if self.forms.sides(x) == s] for s in one_sided}
+            branches.append(Branch(part.bands, here[LEFT_SIDE], here[RIGHT_SIDE]))
             keys = part.keys if keys is None else [k for k in keys if k in part.keys]
-            for side, filters in one_sided.items():
-                here = [x for x in [*conjuncts, *part.filters] if self.forms.sides(x) == side]
-                if here:
-                    filters.append(here[0] if len(here) == 1 else make("and", tuple(here), (), BOOL))
+            for side, parts in here.items():
+                if parts:
+                    one_sided[side].append(parts[0] if len(parts) == 1 else make("and", tuple(parts), (), BOOL))
         self.known = known
         if branches:
             out.keys = keys or []
-            out.bands = hull(branches, c)
+            out.bands = hull(branches, c, self.present)
         for filters in one_sided.values():
             if filters and len(filters) == len(branches):
-                out.filters += set(filters) if len(set(filters)) == 1 else [make("or", tuple(filters), (), BOOL)]
+                out.filters += either(filters)
         return out
 
 
@@ -420,25 +439,6 @@ def _month_bands(keys: list[JoinKey]) -> list[BandTerm]:
             x, y = (make("extract", n.args, ("month_number", *n.params[1:]), n.type) for n in (a, b))
             out.append(BandTerm(x, y, 0, 0, False, make("eq", (a, b), (), BOOL)))
     return out
-
-
-def _branches(case: Node) -> list[tuple[Node, Node]]:
-    """The tests of a CASE, each with the value that it leads to; TRUE with that of ELSE."""
-    return [*zip(case.args[:-1:2], case.args[1::2], strict=True), (_TRUE, case.args[-1])]
-
-
-def _compared(op: str, a: Node, b: Node) -> Node:
-    if a.op == b.op == "literal" and a.type.is_discrete:
-        x, y = a.params[0], b.params[0]
-        decided = None if x is None or y is None else getattr(operator, op)(x, y)
-        return make("literal", (), (decided,), BOOL)
-    return make(op, (a, b), (), BOOL)
-
-
-def _both(test: Node, value: Node) -> Node:
-    if is_literal(test, True) or (value.op == "literal" and value.params[0] is not True):
-        return value
-    return test if is_literal(value, True) else make("and", (test, value), (), BOOL)
 
 
 def _made_exact(found: Found, limits: list[Limit]) -> Found:

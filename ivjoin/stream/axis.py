@@ -24,7 +24,7 @@ from ivjoin.shj.arrow import taken
 from ivjoin.shj.dictionaries import combined
 from ivjoin.shj.plain import no_rows
 
-__all__ = ["Axis", "axes", "best_axis", "indices", "sample"]
+__all__ = ["Axis", "axes", "best_axis", "compared_share", "indices", "sample"]
 
 SAMPLE_ROWS = 400  # a side
 _GOLDEN = 0.6180339887498949  # multiples of which spread evenly between whole numbers
@@ -109,6 +109,26 @@ def best_axis(plan: JoinPlan, samples: tuple[pa.RecordBatch | None, pa.RecordBat
         if all(_in_order(found[n], a.descending) for n in a.nodes):
             return a
     return min(near, key=lambda a: a.share)
+
+
+def compared_share(plan: JoinPlan, samples: tuple[pa.RecordBatch | None, pa.RecordBatch | None]) -> float:
+    """Of all pairs of rows the share for which the residual has to be decided; 0 where keys or bands decide all.
+
+    Parameters
+    ----------
+    plan : JoinPlan
+    samples : (RecordBatch or None, RecordBatch or None)
+        Rows of each side; without them nothing is known of bands.
+    """
+    if plan.sides[0].keys or not plan.separation.residual or plan.never:
+        return 0.0
+    if not plan.kernel_terms:
+        return 1.0
+    if samples[0] is None or samples[1] is None:
+        return 0.0
+    found = _values_of(plan, [], samples)
+    ends = [end for t in plan.kernel_terms for end in _inside(t, found) if end is not None]
+    return float(np.logical_and.reduce(ends).mean()) if ends[0].size else 0.0
 
 
 def axes(plan: JoinPlan) -> Iterator[Axis]:

@@ -17,6 +17,7 @@ from ivjoin.operator.wording import listed, said
 from ivjoin.plan.cache import plan_of, planned
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
+from ivjoin.stream.compared import pairs_said
 from ivjoin.stream.inputs import ArrowStream, Source, open_input
 from ivjoin.stream.picked import picked_arrival
 from ivjoin.stream.sorting import Prospect, prospect
@@ -162,9 +163,12 @@ def _arrival(plan: JoinPlan, sources: tuple[Source | None, Source | None], found
     by = [listed(dict.fromkeys(said(a.nodes[s]) for s in unordered)) for a in plain or found.choices]
     names = listed(list(dict.fromkeys(by))[:4], "or")
     both = "both" if len(unordered) == 2 else "it"
+    left, right = sources
+    rows = None if left is None else left.rows, None if right is None else right.rows
+    pairs = pairs_said(rows, found.compared if len(unordered) == 2 else 0.0)
     if all(sources[s] is None for s in unordered):
         if not by:
-            return []
+            return [f"{who}: {pairs}"] if pairs else []
         return [
             f"{who}: a table or files would be sorted by {names}; of a stream every row is held until the "
             f"other input ends"
@@ -176,7 +180,8 @@ def _arrival(plan: JoinPlan, sources: tuple[Source | None, Source | None], found
         if streams:
             held = "a stream, of which every row is held until the other one ends"
             return [f"{who}: the {listed(streams)} input is {held}"]
-        return [f"{who}, and sorting would not let fewer rows be held: the shorter side is held whole"]
+        found_none = f"{who}, and sorting would not let fewer rows be held: the shorter side is held whole"
+        return [f"{found_none}; {pairs}" if pairs else found_none]
     if len(by) > 1:
         names += ", whichever a sample says"
     size = "" if found.size is None else f", about {max(found.size, 0.1):,.1f} MB"

@@ -8,6 +8,7 @@ from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cutting import cut_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.stream.columns import Chosen
+from ivjoin.stream.compared import warn_of_pairs
 from ivjoin.stream.gathering import Pieces
 from ivjoin.stream.inputs import Source
 from ivjoin.stream.memory import threads_within
@@ -97,6 +98,8 @@ class PreparedJoin:
                     self.most = max(self._push_rows, self._coalesce)
             elif self._threads > 1 and self._rows and not arranged.copies and self.budget is None:
                 self.most = max(_PARALLEL_ROWS, slice_rows(self._rows, self._threads, True), self._coalesce)
+        if not any(side.orders for side in arranged.plan.sides):
+            warn_of_pairs(arranged.rows, arranged.compared)
         if self.budget is not None and (self.plan.spec.pick is not None or self.plan.spec.aggregates):
             # A push is refused as a whole, so one is to be a small part of what is allowed.
             self.most = min(self.most, max(_LEAST_ROWS, self.budget.limit // _LIMIT_A_ROW))

@@ -23,7 +23,7 @@ from ivjoin.operator.wording import listed, said
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
-from ivjoin.stream.axis import Axis, axes, best_axis, sample
+from ivjoin.stream.axis import Axis, axes, best_axis, compared_share, sample
 from ivjoin.stream.inputs import SEEN_GROUPS, Source
 from ivjoin.stream.ordered import I64_MAX, I64_MIN, Ordinals, Step, moves, of_steps, of_table, steps
 from ivjoin.stream.outside import fits, room_for, sorted_outside
@@ -58,6 +58,8 @@ class Arranged:
         Whether rows were moved: batches of a table in memory then hold memory of their own.
     leads : int or None
         The side that is read to its end first, whatever the orders.
+    compared : float
+        Where no order prunes: the share of all pairs of rows for which the residual is decided.
     """
 
     plan: JoinPlan
@@ -69,6 +71,7 @@ class Arranged:
     said: str = ""
     copies: bool = False
     leads: int | None = None
+    compared: float = 0.0
 
     @property
     def first(self) -> int | None:
@@ -88,7 +91,8 @@ def as_they_are(
 ) -> Arranged:
     """Both inputs as they come, whatever the threads."""
     ends, rows = (sources[0].ends, sources[1].ends), (sources[0].rows, sources[1].rows)
-    return Arranged(plan, (sources[0].batches(), sources[1].batches()), False, ends, rows)
+    compared = compared_share(plan, (None, None))
+    return Arranged(plan, (sources[0].batches(), sources[1].batches()), False, ends, rows, compared=compared)
 
 
 def _free(plan: JoinPlan, sources: tuple[Source, Source], s: int) -> bool:
@@ -185,6 +189,7 @@ def arrange(
         given = [sides[s].batches() if r is None or r.done != "runs" else (b for b, _ in r.rows)
                  for s, r in enumerate(ready)]  # fmt: skip
         kept.batches = given[0], given[1]
+        kept.compared = compared_share(plan, (left, right))
         return kept
     spec, own = plan.spec, [(Order(n, descending=axis.descending),) for n in axis.nodes]
     orders = [own[s] if r is not None else spec.orders[s] for s, r in enumerate(ready)]
@@ -327,6 +332,8 @@ class Prospect:
         Megabytes that sorting takes, with what has to be read for it.
     middle : (int or None, int or None)
         Of the rows that were looked at: the ordinal in the middle.
+    compared : float
+        As of :class:`Arranged`.
     """
 
     choices: list[Axis]
@@ -334,6 +341,7 @@ class Prospect:
     orders: tuple[tuple[Order, ...], tuple[Order, ...]] | None = None
     size: float | None = None
     middle: tuple[int | None, int | None] = (None, None)
+    compared: float = 0.0
 
     @property
     def axis(self) -> Axis | None:
@@ -345,7 +353,7 @@ def prospect(plan: JoinPlan, sources: tuple[Source | None, Source | None]) -> Pr
     choices = list(axes(plan))
     left, right = sources
     if left is None or right is None or not _sorts(plan, (left, right)):
-        return Prospect(choices)
+        return Prospect(choices, compared=compared_share(plan, (None, None)))
     known = (left, right)
     if left.rows is not None and right.rows is not None and left.rows * right.rows <= SMALL:
         return Prospect(choices, small=True)
@@ -355,7 +363,7 @@ def prospect(plan: JoinPlan, sources: tuple[Source | None, Source | None]) -> Pr
     if len(samples) == 2:
         axis = best_axis(plan, (samples[0], samples[1]))
         if axis is None:
-            return Prospect(choices)
+            return Prospect(choices, compared=compared_share(plan, (samples[0], samples[1])))
         choices = [axis]
         for s, rows in enumerate(samples):
             found = Ordinals.of(pa.Table.from_batches([rows]), axis.nodes[s], axis.descending)

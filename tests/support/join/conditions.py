@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-from join.tables import DAY, NANOS, Kind
+from join.tables import DAY, KINDS, NANOS, Kind
 
 Value = Callable[[dict[str, Any], dict[str, Any]], Any]
 
@@ -289,3 +289,22 @@ def remainder(x: Term, m: int) -> Term:
         _strict(lambda v: v - m * (abs(v) // m) * (1 if v >= 0 else -1), x),
         "int",
     )
+
+
+def about_one() -> tuple[Term, Term]:
+    return lit("0.5D", 0.5, "f64", "0.5::DOUBLE"), lit("1.5D", 1.5, "f64", "1.5::DOUBLE")
+
+
+def open_ends(band: Term, a: Term, high: Term) -> list[Term]:
+    """A band that some rows pass whatever its value is: those whose end is NULL, or a few others."""
+    x, y, true = col("l", "x", KINDS["int32"]), col("r", "x", KINDS["int32"]), lit("TRUE", True, "bool")
+    some = (is_null(high), is_null(a), compare(y, ">", number(1)), is_null(x))
+    return [
+        *(any_of(passes, band) for passes in some),
+        *(choose(passes, true, band) for passes in some),
+        *(choose(negation(passes), band, true) for passes in some),
+        any_of(band, is_null(high), compare(x, ">", number(2))),
+        first_value(band, true),
+        compare(a, "<=", choose(is_null(high), a, high)),
+        compare(a, "<=", first_value(high, a)),
+    ]

@@ -81,6 +81,8 @@ def band_condition(draw: Draw, ka: Kind, kb: Kind) -> Term:
         lambda: c.compare(c.first_value(a, low), more, b),
         lambda: c.any_of(c.is_null(a), c.compare(a, less, b)),
         lambda: c.compare(c.choose(c.compare(c.col("l", "x", KINDS["int32"]), ">", c.number(2)), a, low), more, b),
+        lambda: c.all_of(c.compare(b, "<=", a), draw(st.sampled_from(c.open_ends(c.compare(a, less, high), a, high)))),
+        lambda: c.all_of(c.compare(b, "<=", a), c.negation(c.compare(a, more, c.first_value(high, low)))),
     ]
     if not (has_distance(ka) and has_distance(kb)):
         return draw(st.sampled_from(comparisons))()
@@ -144,6 +146,8 @@ def band_condition(draw: Draw, ka: Kind, kb: Kind) -> Term:
                         c.lit("1.3D", 1.3, "f64", "1.3::DOUBLE"),
                     ),
                 ),
+                lambda: c.between(c.ratio(a, c.choose(c.compare(b, "=", c.number(0)), c.number(1), b)), *c.about_one()),
+                lambda: c.between(c.ratio(minus(a, b), c.lit("4D", 4.0, "f64", "4::DOUBLE")), *c.about_one()),
             ]
     return draw(st.sampled_from(windows if draw(st.integers(0, 3)) else comparisons))()
 

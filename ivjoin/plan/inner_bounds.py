@@ -1,0 +1,53 @@
+"""Comparisons that follow from one of which no band can be read: what intervals say of the expressions within it.
+
+``(l.t - r.t) / 1000.0 <= 5`` is no sum, but propagation finds that ``l.t - r.t`` is 5000 at most where it is TRUE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from typing import TYPE_CHECKING
+
+from ivjoin.expr.nodes import Node, columns_of, make, sides_of, walk
+from ivjoin.expr.types import BOOL
+
+if TYPE_CHECKING:
+    from ivjoin.propagation import Dom
+
+__all__ = ["inner_bounds"]
+
+_MOST_NODES = 64  # of a comparison that is looked into
+
+
+def inner_bounds(c: Node, never_null: Set[Node]) -> Iterator[Node]:
+    """Comparisons with literals, of expressions within ``c`` that read both sides; TRUE wherever ``c`` is.
+
+    Parameters
+    ----------
+    c : Node
+        A comparison.
+    never_null : set of Node
+        Columns that hold no NULL.
+    """
+    inside = [n for n in walk(c) if n is not c and len(sides_of(n)) == 2 and n.op not in ("case", "coalesce")]
+    inside = [n for n in inside if (n.type.is_discrete or n.type.kind == "float") and n not in c.args]
+    if not inside or len(inside) > _MOST_NODES:
+        return
+    from ivjoin.propagation import Dom, Outcome, contract_nodes, forward
+
+    known = {x: Dom.of(x.type, null=False) for x in columns_of(c) if x in never_null}
+    outcome, doms = contract_nodes((c,), known, tuple(inside))
+    if outcome is Outcome.INFEASIBLE:
+        return
+    for n in inside:
+        yield from _bounds(n, doms[n], forward(n, known))
+
+
+def _bounds(n: Node, found: Dom, always: Dom) -> Iterator[Node]:
+    """The ends of a domain that say more than the expression's own."""
+    if found.may_null or found.is_empty:
+        return
+    if found.lo is not None and (always.lo is None or found.lo > always.lo):
+        yield make("ge", (n, make("literal", (), (found.lo,), n.type)), (), BOOL)
+    if found.hi is not None and not found.may_nan and (always.hi is None or found.hi < always.hi or always.may_nan):
+        yield make("le", (n, make("literal", (), (found.hi,), n.type)), (), BOOL)

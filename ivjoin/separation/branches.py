@@ -1,0 +1,262 @@
+"""Conditions of which one of several alternatives holds: OR, CASE and COALESCE.
+
+Each alternative gives bands of its own. Where all of them give a band over the same two nodes, the widest ends hold for
+the whole. An alternative that reads one side alone gives no band, but it says for which rows the band does not matter:
+under ``r.b IS NULL OR l.t < r.b`` the band ``l.t <= coalesce(r.b, greatest value)`` holds for every pair that matches.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from ivjoin.expr.nodes import COMPARISONS, Node, make
+from ivjoin.expr.ordinal import has_ordinal
+from ivjoin.expr.types import BOOL, FLOAT64, Type
+from ivjoin.separation.isolate import plus_constant, shift
+from ivjoin.separation.linear import BOTH_SIDES, Forms
+from ivjoin.separation.normal import flattened, is_literal
+from ivjoin.separation.onesided import literal
+from ivjoin.separation.parts import BandTerm, merged
+
+__all__ = ["Branch", "alternatives_of", "compared_by_branch", "either", "hull", "present_in"]
+
+_TRUE = make("literal", (), (True,), BOOL)
+_MOST_BRANCHES = 16
+_STRICT_COMPARISONS = COMPARISONS - {"eq_null_safe"}
+#: Operators of values that are NULL only where an argument is; all but AND and OR are NULL wherever one is.
+_STRICT = frozenset({
+    "add", "sub", "mul", "div", "neg", "abs", "cast", "date_diff", "add_days", "whole_units", "months_apart", "intdiv",
+    "floor", "ceil", "round", "bround", "and", "or", "not",
+}) | _STRICT_COMPARISONS  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """What one alternative gives.
+
+    Attributes
+    ----------
+    bands : list of BandTerm
+    left, right : list of Node
+        Its conjuncts that read one side alone.
+    """
+
+    bands: list[BandTerm]
+    left: list[Node]
+    right: list[Node]
+
+
+def alternatives_of(forms: Forms, c: Node) -> list[Node] | None:
+    """Conditions of which at least one is TRUE wherever ``c`` is; None where ``c`` is no choice."""
+    if c.op == "or":
+        return flattened("or", c)
+    if c.op == "case":
+        return _by_case(forms, c, lambda v: v)
+    if c.op == "coalesce":
+        return _by_coalesce(forms, c, lambda v: v)
+    return None
+
+
+def compared_by_branch(forms: Forms, op: str, choice: Node, other: Node) -> list[Node] | None:
+    """The alternatives of ``choice op other``, where ``choice`` is a CASE or a COALESCE; None where they are many."""
+    split = _by_case if choice.op == "case" else _by_coalesce
+    tests = split(forms, choice, lambda v: _compared(op, v, other))
+    return tests if len(tests) <= _MOST_BRANCHES else None
+
+
+def _by_case(forms: Forms, case: Node, test: Callable[[Node], Node]) -> list[Node]:
+    """Each test of a CASE with what is made of its value; the value of ELSE with the tests that are not TRUE."""
+    out: list[Node] = []
+    before: list[Node] = []
+    for when, then in zip(case.args[:-1:2], case.args[1::2], strict=True):
+        out.append(_joined((*before, when, test(then))))
+        if forms.sides(when) != BOTH_SIDES:
+            before.append(_not_true(when))
+    return [*out, _joined((*before, test(case.args[-1])))]
+
+
+def _by_coalesce(forms: Forms, c: Node, test: Callable[[Node], Node]) -> list[Node]:
+    """Each argument of a COALESCE with what is made of it, where the arguments before it are NULL."""
+    out: list[Node] = []
+    before: list[tuple[Node, ...]] = [()]
+    for a in c.args:
+        out += [_joined((*absent, test(a))) for absent in before]
+        cases = _null_cases(forms, a)
+        if cases is not None:
+            before = [(*absent, n) for absent in before for n in cases]
+        if len(before) > _MOST_BRANCHES:
+            before = [()]
+    return out
+
+
+def _null_cases(forms: Forms, e: Node) -> list[Node] | None:
+    """Conditions that read one side, of which one is TRUE wherever ``e`` is NULL; None where none are known."""
+    if e.op == "literal":
+        return [_TRUE] if e.params[0] is None else []
+    if e.op in ("is_null", "is_nan", "eq_null_safe"):
+        return []
+    if forms.sides(e) != BOTH_SIDES:
+        return [make("is_null", (e,), (), BOOL)]
+    if e.op not in _STRICT:
+        return None
+    out: list[Node] = []
+    for a in e.args:
+        found = _null_cases(forms, a)
+        if found is None:
+            return None
+        out += found
+    return list(dict.fromkeys(out))
+
+
+def _not_true(n: Node) -> Node:
+    """A condition that is TRUE where ``n`` is FALSE or NULL."""
+    if n.op == "not" and n.args[0].op == "is_null":
+        return n.args[0]
+    known = n if n.op in ("is_null", "is_nan") else make("coalesce", (n, literal(False, BOOL)), (), BOOL)
+    return make("not", (known,), (), BOOL)
+
+
+def _joined(parts: Iterable[Node]) -> Node:
+    """The conjunction of some conditions, without those that are TRUE; a FALSE or NULL one stands for all of them."""
+    kept = [p for p in dict.fromkeys(parts) if not is_literal(p, True)]
+    for p in kept:
+        if p.op == "literal":
+            return p
+    return _TRUE if not kept else kept[0] if len(kept) == 1 else make("and", tuple(kept), (), BOOL)
+
+
+def either(filters: Sequence[Node]) -> list[Node]:
+    """The disjunction of some conditions; nothing where one of them always holds."""
+    distinct = dict.fromkeys(filters)
+    if any(_not_true(f) in distinct for f in distinct):
+        return []
+    return [filters[0]] if len(distinct) == 1 else [make("or", tuple(filters), (), BOOL)]
+
+
+def _compared(op: str, a: Node, b: Node) -> Node:
+    if a.op == b.op == "literal" and a.type.is_discrete:
+        x, y = a.params[0], b.params[0]
+        decided = None if x is None or y is None else getattr(operator, op)(x, y)
+        return make("literal", (), (decided,), BOOL)
+    return make(op, (a, b), (), BOOL)
+
+
+# -- bands of all branches ---------------------------------------------------------------------------------------------
+
+
+def present_in(conjuncts: Iterable[Node]) -> set[Node]:
+    """Nodes that are not NULL wherever every conjunct is TRUE."""
+    out: set[Node] = set()
+    stack = [c.args[0].args[0] for c in conjuncts if c.op == "not" and c.args[0].op == "is_null"]
+    stack += [a for c in conjuncts if c.op in _STRICT_COMPARISONS for a in c.args]
+    while stack:
+        n = stack.pop()
+        if n not in out:
+            out.add(n)
+            stack += n.args if n.op in _STRICT - {"and", "or"} else ()
+    return out
+
+
+def hull(branches: Sequence[Branch], source: Node, present: Container[Node] = ()) -> list[BandTerm]:
+    """Relaxed terms that hold where any one branch holds.
+
+    A branch without a band over the two nodes lets every pair of its rows through: there the node of a side becomes the
+    end of its type. ``present`` are nodes that are not NULL where the whole condition is TRUE.
+    """
+    tables = [{(t.left, t.right): t for t in merged(b.bands)} for b in branches]
+    out: list[BandTerm] = []
+    for pair in dict.fromkeys(p for table in tables for p in table):
+        same = [table[pair] for table in tables if pair in table]
+        lo = None if any(x.lo is None for x in same) else min(x.lo for x in same if x.lo is not None)
+        hi = None if any(x.hi is None for x in same) else max(x.hi for x in same if x.hi is not None)
+        rest = [b for b, table in zip(branches, tables, strict=True) if pair not in table]
+        out += _passing(BandTerm(*pair, lo, hi, False, source), rest, present)
+    banded = [b for b in branches if b.bands]
+    if banded:
+        rest = [b for b in branches if not b.bands]
+        out += [t for term in _float_hull([b.bands for b in banded], source) for t in _passing(term, rest, present)]
+    return merged(out)
+
+
+def _passing(t: BandTerm, rest: Sequence[Branch], present: Container[Node]) -> list[BandTerm]:
+    """The term, widened so that it holds for all rows of some branches too; nothing where that cannot be."""
+    if not rest:
+        return [t]
+    if not has_ordinal(t.left.type) or t.left.type == BOOL:
+        return []
+    on_left: list[Node] = []
+    on_right: list[Node] = []
+    for b in rest:
+        if not b.left and not b.right:
+            return []
+        by_right = bool(b.right) and (not b.left or not _tells(b.left, t.left) or _tells(b.right, t.right))
+        (on_right if by_right else on_left).append(_joined(b.right if by_right else b.left))
+    # A row of one side that passes meets rows of the other that have no value there, too.
+    for node, own, others in ((t.left, on_left, on_right), (t.right, on_right, on_left)):
+        if others and node not in present and not any(_tells([c], node) for c in own):
+            own.append(make("is_null", (node,), (), BOOL))
+    out = []
+    for top in (False, True):
+        end = t.hi if top else t.lo
+        if end is not None:
+            left, right = _ended(t.left, on_left, not top), _ended(t.right, on_right, top)
+            lo, hi = (None, max(end, 0)) if top else (min(end, 0), None)
+            out.append(replace(t, left=left, right=right, lo=lo, hi=hi))
+    return out
+
+
+def _tells(conjuncts: Sequence[Node], node: Node) -> bool:
+    """Whether a branch is about the rows that have no value at a node."""
+    return any(c.op == "is_null" and c.args[0] is node for c in conjuncts)
+
+
+def _ended(node: Node, conditions: Sequence[Node], top: bool) -> Node:
+    """The node, or where one of some conditions is TRUE the greatest value of its type, or the least."""
+    if not conditions:
+        return node
+    end = literal(_end(node.type, top), node.type)
+    if len(conditions) == 1 and conditions[0].op == "is_null" and conditions[0].args[0] is node:
+        return make("coalesce", (node, end), (), node.type)
+    whole = conditions[0] if len(conditions) == 1 else make("or", tuple(dict.fromkeys(conditions)), (), BOOL)
+    return make("case", (whole, end, node), (), node.type)
+
+
+def _end(t: Type, top: bool) -> float | int:
+    if t.kind == "float":
+        return float("nan") if top else float("-inf")
+    return t.limits[top]
+
+
+def _float_hull(branches: list[list[BandTerm]], source: Node) -> list[BandTerm]:
+    """Terms such as ``x <= y + 3`` and ``x <= y + 8``: adding a greater constant gives no smaller float."""
+    tables = []
+    for terms in branches:
+        table: dict[tuple[Node, Node, bool, bool], float] = {}
+        for t in terms:
+            if t.left.type != FLOAT64:
+                continue
+            (x, i), (y, j) = shift(t.left), shift(t.right)
+            for upper, bound in ((True, t.hi), (False, t.lo)):
+                if bound is None:
+                    continue
+                # The constant may stand on either side; terms are comparable if the other side is the same node.
+                for on_left, key, k in ((False, (t.left, y, upper, False), j), (True, (x, t.right, upper, True), i)):
+                    larger = upper != on_left
+                    old = table.get(key, k)
+                    table[key] = min(old, k) if larger else max(old, k)
+        tables.append(table)
+    out = []
+    done: set[tuple[Node, Node, bool]] = set()
+    for key in tables[0]:
+        if not all(key in t for t in tables):
+            continue
+        a, b, upper, on_left = key
+        constants = [t[key] for t in tables]
+        k = max(constants) if upper != on_left else min(constants)
+        left, right = (plus_constant(a, k), b) if on_left else (a, plus_constant(b, k))
+        if (left, right, upper) not in done:
+            done.add((left, right, upper))
+            out.append(BandTerm(left, right, None if upper else 0, 0 if upper else None, False, source))
+    return out

@@ -1,0 +1,30 @@
+"""Joins that compare nearly all pairs of rows: what is said of them, and a warning where the pairs are many."""
+
+from __future__ import annotations
+
+from ivjoin.errors import SlowJoinWarning
+from ivjoin.expr.arguments import warn_caller
+
+__all__ = ["pairs_said", "warn_of_pairs"]
+
+MANY = 1 << 28  # pairs; a second or more
+
+
+def pairs_said(rows: tuple[int | None, int | None], share: float) -> str:
+    """How many pairs are compared, as a clause; "" where few are."""
+    if not share:
+        return ""
+    left, right = rows
+    if left is None or right is None:
+        return "every left row is compared with every right row"
+    return f"about {left * right * share:,.0f} pairs of rows are compared"
+
+
+def warn_of_pairs(rows: tuple[int | None, int | None], share: float) -> None:
+    """Warn the caller of a join that compares more than ``MANY`` pairs of rows."""
+    left, right = rows
+    if share and left is not None and right is not None and left * right * share > MANY:
+        warn_caller(SlowJoinWarning(
+            f"{pairs_said(rows, share)}, since the condition has no key, and no band that leaves out most pairs. Add a "
+            "key to on=, or a comparison such as l.t BETWEEN r.t AND r.t + 10; ivjoin.explain shows what was found"
+        ))
