@@ -1,8 +1,7 @@
-"""Expressions, bands and intervals in the words of whoever wrote the condition, for explanations alone.
+"""Expressions, bands and intervals in the words of the condition, for explanations alone.
 
-What a rewrite adds for the machine's sake is left out: the neighbouring double that rounding asks for, the widening to
-a common type, the branch that keeps a NaN, or a row that passes the band. So the text is near what is computed, and is
-not read back.
+An explanation leaves out what a rewrite adds for the machine: the neighbouring double that rounding needs, and
+the widening to a common type. It also leaves out the branch that retains a NaN or a row that passes the band.
 """
 
 from __future__ import annotations

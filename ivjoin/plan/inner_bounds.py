@@ -1,6 +1,6 @@
-"""Comparisons that follow from one of which no band can be read: what intervals say of the expressions within it.
+"""Comparisons that follow from another one: the intervals of the expressions within it.
 
-``(l.t - r.t) / 1000.0 <= 5`` is no sum, but propagation finds that ``l.t - r.t`` is 5000 at most where it is TRUE.
+No band can be read from ``(l.t - r.t) / 1000.0 <= 5``. Propagation finds that ``l.t - r.t <= 5000`` where it is TRUE.
 """
 
 from __future__ import annotations

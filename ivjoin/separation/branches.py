@@ -1,4 +1,4 @@
-"""Conditions of which one of several alternatives holds: OR, CASE and COALESCE.
+"""OR, CASE and COALESCE: conditions with several alternatives, one of them TRUE.
 
 Each alternative gives bands of its own. Where all of them give a band over the same two nodes, the widest ends hold for
 the whole. An alternative that reads one side alone gives no band, but it says for which rows the band does not matter:
@@ -49,7 +49,7 @@ class Branch:
 
 
 def alternatives_of(forms: Forms, c: Node) -> list[Node] | None:
-    """Conditions of which at least one is TRUE wherever ``c`` is; None where ``c`` is no choice."""
+    """Conditions, at least one TRUE wherever ``c`` is; None where ``c`` is no choice."""
     if c.op == "or":
         return flattened("or", c)
     if c.op == "case":
@@ -92,7 +92,7 @@ def _by_coalesce(forms: Forms, c: Node, test: Callable[[Node], Node]) -> list[No
 
 
 def _null_cases(forms: Forms, e: Node) -> list[Node] | None:
-    """Conditions that read one side, of which one is TRUE wherever ``e`` is NULL; None where none are known."""
+    """Conditions on one side, at least one TRUE wherever ``e`` is NULL; None where they are not known."""
     if e.op == "literal":
         return [_TRUE] if e.params[0] is None else []
     if e.op in ("is_null", "is_nan", "eq_null_safe"):

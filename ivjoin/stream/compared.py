@@ -1,4 +1,4 @@
-"""Joins that compare nearly all pairs of rows: what is said of them, and a warning where the pairs are many."""
+"""Joins that compare nearly all pairs of rows: their number as text, and a warning where they are many."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from itertools import product
 
 import pyarrow as pa
 import pytest
-from separation.test_separate_pairs import Author, Row, Table, broken_promises, report
+from separation.pairs import Author, Row, Table, broken_promises, report
 
 from ivjoin.expr import Scope
 from ivjoin.expr import build as b
