@@ -107,7 +107,7 @@ WRONG: list[Any] = [
     (lambda: interval("int8", 5, 6, nan=True), "has no NaN"),
     (lambda: interval("int8", 1, 2) + 200, "200 is not a value of int8"),
     (lambda: iv.add(interval("int8", 1, 2), interval("int16", 1, 2)), "cast one to the other's domain first"),
-    (lambda: iv.intersection(interval("int8"), interval("uint8")), "cast one"),
+    (lambda: iv.intersection(interval("int8"), interval("uint8")), "Cast one interval"),
     (lambda: iv.add(interval("date"), interval("date")), "add is not defined for date and date"),
     (lambda: iv.cast(interval("date"), "int8"), "no cast from date to int8"),
     (lambda: iv.mag(interval("date")), "has no zero"),
@@ -163,7 +163,7 @@ def test_reals_are_as_they_were() -> None:
     assert iv.abs_rev(a) == Interval(-2, 2)
     assert iv.contains(a, 1.5)
     assert iv.is_member(1.5, a)
-    assert iv.add.__doc__ == "The sums of a member of each."
+    assert iv.add.__doc__ == "Return the sums of a member of each."
     assert iv.sub_rev2.__name__ == "sub_rev2"
 
 
