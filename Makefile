@@ -12,12 +12,13 @@ BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo docs test test-spark test-nojit test-bounds check soak mutants bench bench-full bench-smoke clean
+.PHONY: help demo docs test test-all test-rest test-slow test-spark test-nojit test-bounds check soak mutants bench bench-full bench-smoke clean
 
 help:
 	@echo "make demo   run the main job on real data (creates $(VENV) first)"
-	@echo "make test   run the tests (creates $(VENV) first)"
-	@echo "make test-spark  the Spark part of the tests alone (needs Java 17)"
+	@echo "make test   run the tests that answer in minutes (creates $(VENV) first)"
+	@echo "make test-all    those and the rest: slow tests, all of Spark (needs Java 17), kernels uncompiled and with checks"
+	@echo "make test-rest   the rest alone; test-slow, test-spark, test-nojit and test-bounds are its parts"
 	@echo "make check  ruff, mypy and the import-direction test"
 	@echo "make soak   the long random tests"
 	@echo "make mutants  faults put into a copy of the tree, each of which a test must find"
@@ -28,25 +29,35 @@ help:
 demo: $(VENV)/.demo-installed
 	$(BIN)/ivjoin demo $(DEMO_ARGS)
 
-# The second run is Spark's (skipped without Java 17): one process, since two Spark sessions would fight for the cores.
-# Then, side by side, one takes the kernels as plain Python, every bound looked at, and one compiles them with the bounds
-# of arrays looked at (not those of bare pointers). Compiled code as it is used hides reads out of bounds.
+# The first tier: every test without the mark `slow`, and ten tests of Spark (skipped without Java 17).
 test: $(VENV)/.dev-installed
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not spark and not soak" $(PYTEST_ARGS)$(NONE_CHOSEN)
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "spark and not soak" $(PYTEST_ARGS)$(NONE_CHOSEN)
+	$(BIN)/python -m pytest $(TWO) $(PYTEST_ARGS)$(NONE_CHOSEN)
+	$(BIN)/python -m pytest -m "spark_short" $(PYTEST_ARGS)$(NONE_CHOSEN)
+
+test-all: test test-rest
+
+# The second tier: what is slow, random tests with more examples, all of Spark, and the kernels in two other forms.
+test-rest: test-slow test-spark
 	$(MAKE) --no-print-directory -j2 test-nojit test-bounds
 
+test-slow: $(VENV)/.dev-installed
+	IVJOIN_HYPOTHESIS=ci $(BIN)/python -m pytest $(TWO) -m "(slow or hypothesis) and not spark and not soak" \
+	    $(PYTEST_ARGS)$(NONE_CHOSEN)
+
+test-spark: $(VENV)/.dev-installed
+	$(BIN)/python -m pytest $(TWO) -m "spark and not spark_short and not soak" $(PYTEST_ARGS)$(NONE_CHOSEN)
+
+# Compiled code as users run it hides reads out of bounds. One run takes the kernels as plain Python, where every index
+# is checked. The other compiles them with checks of the bounds of arrays (not of bare pointers).
 test-nojit: $(VENV)/.dev-installed
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m "nojit and not soak" $(PYTEST_ARGS)$(NONE_CHOSEN)
 
 test-bounds: $(VENV)/.dev-installed
 	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -q -m "nojit and not soak" $(PYTEST_ARGS)$(NONE_CHOSEN)
 
+TWO := -n 2 --dist worksteal
 # PYTEST_ARGS may choose tests of which a run has none (pytest's exit status 5); without it, none is a failure.
 NONE_CHOSEN = $(if $(strip $(PYTEST_ARGS)), || test $$? -eq 5)
-
-test-spark: $(VENV)/.dev-installed
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "spark and not soak" $(PYTEST_ARGS)
 
 check: $(VENV)/.dev-installed
 	$(BIN)/ruff check .
@@ -57,7 +68,7 @@ mutants: $(VENV)/.dev-installed
 	$(BIN)/python tests/support/mutants.py
 
 soak: $(VENV)/.dev-installed
-	IVJOIN_HYPOTHESIS=fresh $(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
+	IVJOIN_HYPOTHESIS=soak $(BIN)/python -m pytest -m "(soak or hypothesis) and not spark" $(PYTEST_ARGS)
 
 # Results go to bench/results, the page to docs/benchmarks.md. BENCH_ARGS chooses cases and peers.
 bench: $(VENV)/.bench-installed

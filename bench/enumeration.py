@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -24,7 +25,7 @@ EMPTY = (1, 0)
 EDGES = (-128, -127, -100, -64, -17, -16, -11, -7, -5, -3, -2, -1, 0, 1, 2, 3, 4, 6, 7, 10, 13, 50, 63, 64, 126, 127)
 
 
-@dataclass(slots=True)
+@dataclass
 class Operator:
     """An operator with its arguments' values, all of them, in ascending order.
 
@@ -35,22 +36,43 @@ class Operator:
         Of the arguments, one or two.
     values : tuple of arrays
         Physical values of each argument.
-    results : array[n] or array[n, m]
-        Physical results.
-    valid : bool array like ``results``
-        Where there is a number; elsewhere it errs or gives NaN.
+    compute : callable
+        The result for a plain value of each argument, or None where it errs.
     forward, backward : callable and callables
         The functions of ``ivjoin.interval``; a backward one takes ``(other, c, x)``, or ``(c, x)`` with one argument.
+    result_domain : domain
+        Of the results.
+    results : array[n] or array[n, m]
+        Physical results, enumerated when they are first read.
+    valid : bool array like ``results``
+        Where there is a number; elsewhere it errs or gives NaN.
     """
 
     name: str
     domains: tuple[Any, ...]
     values: tuple[np.ndarray, ...]
-    results: np.ndarray
-    valid: np.ndarray
+    compute: Callable[..., Any]
     forward: Callable[..., Any]
     backward: tuple[Callable[..., Any], ...]
-    result_domain: Any = None
+    result_domain: Any
+
+    @cached_property
+    def _table(self) -> tuple[np.ndarray, np.ndarray]:
+        lo, hi = self.result_domain.limits
+        table = [self.compute(*args) for args in product(*(v.tolist() for v in self.values))]
+        valid = np.array([r is not None and lo <= r <= hi for r in table])
+        dtype = np.float64 if self.result_domain.kind == "float" else np.int64
+        results = np.array([r if ok else 0 for r, ok in zip(table, valid)], dtype=dtype)
+        shape = tuple(map(len, self.values))
+        return results.reshape(shape), valid.reshape(shape)
+
+    @property
+    def results(self) -> np.ndarray:
+        return self._table[0]
+
+    @property
+    def valid(self) -> np.ndarray:
+        return self._table[1]
 
     def argument(self, place: int, span: Span) -> Any:
         v = self.values[place]
@@ -164,10 +186,4 @@ def against(
     ds = tuple(iv.domain(d) for d in domains)
     vs = tuple(np.array(list(v)) for v in values)
     one = forward(*(iv.DomainInterval(d, v[0].item(), v[-1].item()) for d, v in zip(ds, vs)))
-    lo, hi = one.domain.limits
-    table = [compute(*args) for args in product(*(v.tolist() for v in vs))]
-    valid = np.array([r is not None and lo <= r <= hi for r in table])
-    is_float = one.domain.kind == "float"
-    results = np.array([r if ok else 0 for r, ok in zip(table, valid)], dtype=np.float64 if is_float else np.int64)
-    shape = tuple(len(v) for v in vs)
-    return Operator(name, ds, vs, results.reshape(shape), valid.reshape(shape), forward, backward, one.domain)
+    return Operator(name, ds, vs, compute, forward, backward, one.domain)

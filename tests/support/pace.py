@@ -8,7 +8,6 @@ may compile kernels; the test runs again, and the second time counts. ``IVJOIN_P
 from __future__ import annotations
 
 import os
-import resource
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -16,12 +15,19 @@ from typing import Any
 import pytest
 from _pytest.runner import runtestprotocol
 
+try:
+    import resource
+except ImportError:  # Windows counts no time of other processes
+    resource = None  # type: ignore[assignment]
+
 SECONDS = 1.0 * float(os.environ.get("IVJOIN_PACE", "0"))
 EXEMPT = ("slow", "spark", "soak")
 _slow: list[tuple[str, float]] = []
 
 
 def cpu_seconds() -> float:
+    if resource is None:
+        return time.process_time()
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 

@@ -22,6 +22,7 @@ from spark.decisions import BAND, HOWS, ROWS
 from spark.recovery import NUMBERED, band, expected, rows
 from spark.script import Script, StreamFailed, rows_of, worker_error
 from spark.second_opinion import joined as opinion
+from spark.tiers import short
 
 pytestmark = pytest.mark.spark
 
@@ -52,7 +53,9 @@ def run(query: Any) -> None:
         raise StreamFailed(worker_error(str(e))) from None
 
 
-@pytest.mark.parametrize("how, given", [pytest.param(h, f, id=f"{h} {f}") for h, f in zip(HOWS, FORMATS, strict=True)])
+@pytest.mark.parametrize("how, given", [
+    pytest.param(h, f, id=f"{h} {f}", marks=[short] * (h == "left")) for h, f in zip(HOWS, FORMATS, strict=True)
+])  # fmt: skip
 def test_every_join_type_and_format(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, given: dict[str, Any]
 ) -> None:

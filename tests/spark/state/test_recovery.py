@@ -19,6 +19,7 @@ from spark.backends import BACKENDS, store_for
 from spark.every_type import DDL, VALUES, select_list
 from spark.recovery import NUMBERED, band, expected, rows
 from spark.script import Script, StreamFailed, rows_of
+from spark.tiers import short
 
 pytestmark = pytest.mark.spark
 
@@ -30,6 +31,7 @@ pytestmark = pytest.mark.spark
 
 
 
+@short
 def test_stop_and_start_goes_on_where_it_stopped(spark: Any, tmp_path: Path) -> None:
     script = Script(spark, tmp_path, band, NUMBERED, NUMBERED)
     left: list[tuple[int, int]] = []

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from spark.backends import BACKENDS, store_for
 from spark.script import Script
+from spark.tiers import one_short
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
@@ -56,7 +57,7 @@ def wanted(left: pa.Table, right: pa.Table, direction: str, tolerance: float | N
     return out
 
 
-@pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
+@pytest.mark.parametrize("direction", one_short(["backward", "forward", "nearest"], "backward"))
 def test_static_frames(spark: Any, direction: str) -> None:
     left, right = table(rows(1, 120, 0, 60), TRADES), table(rows(2, 120, 0, 60), QUOTES)
     a, b = spark.createDataFrame(left), spark.createDataFrame(right)

@@ -13,6 +13,7 @@ import pytest
 from spark.every_type import VALUES, select_list
 from spark.script import rows_of
 from spark.second_opinion import joined
+from spark.tiers import one_short, short
 
 from ivjoin.errors import ColumnError, ConditionError, IvjoinError, OrderError, UnsupportedError
 
@@ -58,7 +59,7 @@ def test_a_row_outside_of_its_bounds_ends_the_query(
 COLUMNS = "coalesce(l.k, r.k) AS k, l.x, l.v, r.x AS x_right, r.v AS v_right"
 
 
-@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("how", one_short(HOWS, "full"))
 def test_each_join_type_agrees_with_duckdb(frames: tuple[Any, Any], how: str) -> None:
     out = frames[0].band_join(frames[1], on="k", condition="l.x BETWEEN r.x - 2 AND r.x + 1", how=how)
     want = joined(table(1), table(2), how, "l.k = r.k AND l.x BETWEEN r.x - 2 AND r.x + 1", COLUMNS)
@@ -158,6 +159,7 @@ def test_keys_of_different_types_meet(spark: Any) -> None:
     assert sorted(r.v for r in out.collect()) == list(range(50, 100))
 
 
+@short
 def test_every_type_travels_exactly(spark: Any) -> None:
     frame = spark.range(30).selectExpr(*select_list())
     other = spark.range(30).selectExpr("id AS o", "id % 3 AS k", "id AS extra")

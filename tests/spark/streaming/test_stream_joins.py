@@ -13,6 +13,7 @@ import pytest
 from spark.backends import BACKENDS, store_for
 from spark.script import Script
 from spark.second_opinion import joined
+from spark.tiers import one_short, short
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
@@ -59,7 +60,7 @@ def table(rows: list[list[tuple[Any, ...]]], schema: pa.Schema) -> pa.Table:
 COLUMNS = "coalesce(l.k, r.k) AS k, l.ts, l.v, r.ts AS ts_right, r.v AS v_right"
 
 
-@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("how", one_short(HOWS, "full"))
 def test_each_join_type_agrees_with_duckdb(spark: Any, tmp_path: Path, how: str) -> None:
     left, right = timed_rows(1, 3, 40), timed_rows(2, 3, 40)
     condition = BAND + " AND (l.v + r.v) % 3 <> 0"
@@ -130,6 +131,7 @@ def test_splits_into_micro_batches_change_nothing(spark: Any, tmp_path: Path, se
     assert script.run() == joined(table([left], TIMED), table([right], TIMED), "full", sql, COLUMNS)
 
 
+@short
 def test_late_rows_are_dropped_and_counted_against_earlier_batches(spark: Any, tmp_path: Path) -> None:
     def join(a: Any, b: Any) -> Any:
         return a.withWatermark("ts", "10 seconds").band_join(

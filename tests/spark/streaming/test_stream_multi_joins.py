@@ -20,6 +20,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from places import PATHS
 from spark.multi_streams import ORDERS, SCHEMA, WHERE, Folder, ids, piece, wanted
+from spark.tiers import short
 
 import ivjoin.spark
 from ivjoin.errors import SnapshotError
@@ -97,6 +98,7 @@ def test_cells_played_by_hand(workers: int) -> None:
 
 
 @pytest.mark.spark
+@short
 def test_stopped_and_started_again(spark: Any, tmp_path: Path) -> None:
     streams = Folder(tmp_path)
     streams.add(0)
