@@ -1,0 +1,134 @@
+"""Faults of what stands on the kernels: operators, streams, files, routing, many inputs, Spark."""
+
+from __future__ import annotations
+
+from faults.mutant import Mutant
+
+ENGINE = [
+    Mutant(
+        "bytes of state are not counted",
+        "ivjoin/operator/core.py",
+        "        return held if limits is None",
+        "        return 0 if limits is None",
+        "tests/join/memory/test_state_account.py tests/join/memory/test_state_bytes.py",
+    ),
+    Mutant(
+        "runs are merged past what was read",
+        "ivjoin/stream/outside.py",
+        "end = min(ends, default=None)",
+        "end = max(ends, default=None)",
+        "tests/stream/test_sorted_outside.py",
+    ),
+    Mutant(
+        "an aggregate's range lacks its last row",
+        "ivjoin/operator/windows/run.py",
+        "_placed(self.whole, high, True))",
+        "_placed(self.whole, high, False))",
+        "tests/join/aggregates",
+    ),
+    Mutant(
+        "row groups before the last that was met are not tried",
+        "ivjoin/files/join_row_groups.py",
+        "(*range(at, len(others)), *range(at))",
+        "range(at, len(others))",
+        "tests/files",
+    ),
+    Mutant(
+        "a right row reaches one plan too few",
+        "ivjoin/routing/along.py",
+        'side="right") for x in (f.low, f.high, f.home)',
+        'side="right") for x in (f.low, f.low, f.home)',
+        "tests/routing",
+    ),
+    Mutant(
+        "late rows are counted as held",
+        "ivjoin/operator/waiting_core.py",
+        "        m.late_rows += late\n",
+        "",
+        "tests/join/order/test_late_rows.py",
+    ),
+    Mutant(
+        "of as-of joins, a left row at the end of what can come is decided",
+        "ivjoin/operator/picks/deciding.py",
+        "out |= w.vals[line] > high",
+        "out |= w.vals[line] >= high",
+        "tests/join/asof",
+    ),
+    Mutant(
+        "the first partner is settled one value before no better one can come",
+        "ivjoin/operator/picks/deciding.py",
+        "out |= best <= low if plain else best < low",
+        "out |= best <= low + 1 if plain else best < low",
+        "tests/join/asof",
+    ),
+    Mutant(
+        "the partners of a later run are not counted",
+        "ivjoin/operator/windows/measures.py",
+        "return Part(a.count + b.count)",
+        "return Part(a.count)",
+        "tests/join/aggregates",
+    ),
+    Mutant(
+        "both halves of a share emit the rows that both need",
+        "ivjoin/stream/shares.py",
+        "kept[p].append(rest.owned_from(end))",
+        "kept[p].append(rest)",
+        "tests/join/threads",
+    ),
+    Mutant(
+        "a half of a share lacks the rows that its last rows reach",
+        "ivjoin/stream/shares.py",
+        "reach = max(reach, piece.top_of_homes(end)) if cut.both else reach",
+        "reach = reach",
+        "tests/join/threads",
+    ),
+    Mutant(
+        "rows are dealt out over the grid of the other side",
+        "ivjoin/routing/cells.py",
+        "return bool(((self._b if s else self._a) > 1).any())",
+        "return bool(((self._a if s else self._b) > 1).any())",
+        "tests/routing",
+    ),
+    Mutant(
+        "an equal row may go to another cell",
+        "ivjoin/routing/cells.py",
+        "        self._ends = _starts(self._b), _starts(self._a)\n",
+        "        self._ends = _starts(self._a), _starts(self._b)\n",
+        "tests/routing",
+    ),
+    Mutant(
+        "of many inputs, a bound holds for the rows of one",
+        "ivjoin/multi/reach.py",
+        "low, high = min(a for a, _ in spans), max(b for _, b in spans)",
+        "low, high = max(a for a, _ in spans), max(b for _, b in spans)",
+        "tests/multi",
+    ),
+    Mutant(
+        "of many inputs, NaN at the end of what is known is forgotten",
+        "ivjoin/multi/reach.py",
+        'nan = t.kind == "float" and high >= NAN_ORDINAL',
+        'nan = t.kind == "float" and high > NAN_ORDINAL',
+        "tests/multi",
+    ),
+    Mutant(
+        "on Spark, only the first bucket learns how far a side has come",
+        "ivjoin/spark/pack.py",
+        "(label, mark, None, seen.text(arrived)) for label in labels]",
+        "(label, mark, None, seen.text(arrived)) for label in labels[:1]]",
+        "tests/spark/streaming tests/spark/state",
+    ),
+    Mutant(
+        "on Spark, rows of a bucket are packed as those of another",
+        "ivjoin/spark/pack.py",
+        'order = np.argsort(small, kind="stable")',
+        "order = np.arange(len(small))",
+        "tests/spark/streaming tests/spark/state",
+    ),
+    Mutant(
+        "on Spark, a side has come as far as its last batch",
+        "ivjoin/spark/pack.py",
+        "self.edges[i] = top if before is None else max(before, top)",
+        "self.edges[i] = top",
+        "tests/spark/streaming tests/spark/state",
+    ),
+]
