@@ -291,8 +291,8 @@ def remainder(x: Term, m: int) -> Term:
     )
 
 
-def about_one() -> tuple[Term, Term]:
-    return lit("0.5D", 0.5, "f64", "0.5::DOUBLE"), lit("1.5D", 1.5, "f64", "1.5::DOUBLE")
+def about_one(x: Term) -> Term:
+    return between(x, lit("0.5D", 0.5, "f64", "0.5::DOUBLE"), lit("1.5D", 1.5, "f64", "1.5::DOUBLE"))
 
 
 def open_ends(band: Term, a: Term, high: Term) -> list[Term]:

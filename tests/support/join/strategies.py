@@ -110,9 +110,9 @@ def band_condition(draw: Draw, ka: Kind, kb: Kind) -> Term:
     if ka.family != "uint" or kb.family != "uint":
         signed: list[Callable[[], Term]] = [
             lambda: c.between(
-                minus(a, b), _negative(ka, draw(st.integers(0, 4))), _distance(ka, draw(st.integers(0, 4)))
+                minus(a, b), _negative(ka, draw(st.integers(0, 4))), c.span(ka, draw(st.integers(0, 4)))
             ),
-            lambda: c.compare(minus(a, b), less, _distance(ka, draw(st.integers(0, 4)))),
+            lambda: c.compare(minus(a, b), less, c.span(ka, draw(st.integers(0, 4)))),
         ]
         windows += signed
         if ka.family in ("int", "uint", "f64", "f32", "dec"):
@@ -146,14 +146,10 @@ def band_condition(draw: Draw, ka: Kind, kb: Kind) -> Term:
                         c.lit("1.3D", 1.3, "f64", "1.3::DOUBLE"),
                     ),
                 ),
-                lambda: c.between(c.ratio(a, c.choose(c.compare(b, "=", c.number(0)), c.number(1), b)), *c.about_one()),
-                lambda: c.between(c.ratio(minus(a, b), c.lit("4D", 4.0, "f64", "4::DOUBLE")), *c.about_one()),
+                lambda: c.about_one(c.ratio(a, c.choose(c.compare(b, "=", c.number(0)), c.number(1), b))),
+                lambda: c.about_one(c.ratio(minus(a, b), c.lit("4D", 4.0, "f64", "4::DOUBLE"))),
             ]
     return draw(st.sampled_from(windows if draw(st.integers(0, 3)) else comparisons))()
-
-
-def _distance(kind: Kind, n: int) -> Term:
-    return c.span(kind, n)
 
 
 def _negative(kind: Kind, n: int) -> Term:
