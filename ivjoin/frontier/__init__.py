@@ -1,1 +1,1 @@
-"""Declared orders and bounds, and what they say of rows still to come."""
+"""Declared orders and bounds, and the values that future rows can have."""

@@ -1,4 +1,4 @@
-"""Declared orders and bounds of an input, and the frontier they add up to: what a future row can still have."""
+"""Declared orders and bounds of an input, and its frontier: the values that a future row can still have."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["Frontier", "Order", "OrderTracker", "ordinal_range", "physical_ordin
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _LEFT_OUT = "leave it out if nothing is known"
-_MOST_DIGITS = 1000  # of a slack, exact to the last: more than any two values of a type are apart
+_MOST_DIGITS = 1000  # of a slack: more than the distance of any two values of a type
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,14 @@ class Order:
     expr : str or expression
         A column name, SQL text, an ``ivjoin.left(...)`` expression or a SymPy expression over one input.
     descending : bool
-        The expression does not rise instead.
+        If True, the promise is that the expression does not rise.
     slack : number or timedelta, optional
-        In the expression's own units; a timedelta (or a number of seconds) for dates, times and timestamps.
+        The permitted disorder in the units of the expression. For dates, times and timestamps, a timedelta or a number
+        of seconds.
     nulls : {"first", "last"}, optional
-        Where rows stand whose value is null. By default they may stand anywhere.
+        Where rows with a null value arrive. By default they may arrive at any time.
     follows : bool
-        Whether it follows from another order of the input, by which the planner has added it.
+        Whether the planner derived it from another order of the input.
 
     Examples
     --------
@@ -72,16 +73,16 @@ class Order:
 
     @property
     def node(self) -> Node:
-        """The expression, once its names are looked up."""
+        """Return the expression after its names are resolved."""
         if not isinstance(self.expr, Node):
-            raise TypeError(f"the names of {self.expr!r} are not looked up yet")
+            raise TypeError(f"the names of {self.expr!r} are not resolved yet")
         return self.expr
 
     def _check_slack(self) -> None:
         slack = self.slack
         if isinstance(slack, bool) or not isinstance(slack, (int, float, Decimal, timedelta)):
             raise OrderError(f"slack is {came(slack)}; expected a number, or a timedelta for times")
-        # a signalling NaN cannot be compared, and a number of a billion digits not computed with
+        # a signalling NaN cannot be compared, and a number with a billion digits is too slow
         unsound = slack.is_nan() or abs(slack.adjusted()) > _MOST_DIGITS if isinstance(slack, Decimal) else (
             isinstance(slack, int) and slack.bit_length() > 4 * _MOST_DIGITS
         )
@@ -94,7 +95,7 @@ class Order:
 
 @lru_cache(maxsize=256)
 def ordinal_range(t: Type) -> tuple[int, int]:
-    """Least and greatest ordinal that a value of the type can have; NaN is the greatest of a float."""
+    """Return the least and greatest ordinal of a type; NaN is the greatest of a float."""
     if t.kind == "float":
         return ordinal_of(float("-inf"), t), NAN_ORDINAL
     if t.kind == "bool":
@@ -104,17 +105,17 @@ def ordinal_range(t: Type) -> tuple[int, int]:
 
 
 def physical_ordinal(value: Any, t: Type, what: str, up: bool = True, unknown: str = _LEFT_OUT) -> int:
-    """The ordinal of a Python value given for an expression of type ``t``; rounded where it falls between two.
+    """Return the ordinal of a Python value for an expression of type ``t``, rounded if it is between two values.
 
-    ``unknown`` says in errors what to give in its place where nothing is known.
+    ``unknown`` is the advice in an error for a value that is not known.
 
     Raises
     ------
     OrderError
-        If the type has no ordinals, or no such value.
+        If the type does not have ordinals, or does not have the value.
     """
     if not has_ordinal(t):
-        raise OrderError(f"{what} is {came(value)}, but a value of type {t} has no place in an order")
+        raise OrderError(f"{what} is {came(value)}, but values of type {t} cannot be ordered; give a number or time")
     if type(value) is int and t.kind == "int":
         least, most = t.limits
         if least <= value <= most:
@@ -169,15 +170,15 @@ _LIMIT, _SEEN_VALUE, _SEEN_NULL = map(words_of(TRACKER).__getitem__, ("limit", "
 
 
 class OrderTracker:
-    """Follows one declared order of one side: how far it has come, and which rows break it.
+    """Track one declared order of one side: how far it has advanced, and which rows break it.
 
-    Orders that kernels can read they follow themselves (``shj/kernels/intake_kernels.py``), in the same record.
+    Kernels track the orders that they can read, in the same record (``shj/kernels/intake_kernels.py``).
 
-    Works on ordinals, turned over (``~v``) when descending, so that inside, values always rise.
+    Values are ordinals, inverted (``~v``) for a descending order, so that they always rise.
     """
 
-    edge = Register(TRACKER, "edge")  # greatest turned ordinal seen
-    limit = Register(TRACKER, "limit")  # no later row lies below it (turned)
+    edge = Register(TRACKER, "edge")  # greatest (inverted) ordinal seen
+    limit = Register(TRACKER, "limit")  # no later row lies below it (inverted)
     seen_value = Register(TRACKER, "seen_value")
     seen_null = Register(TRACKER, "seen_null")
 
@@ -190,26 +191,26 @@ class OrderTracker:
         self.node, self.name, self.descending, self.nulls = node, name, descending, nulls
         self.slack = slack_ticks(slack, node.type, name)
         self._float = node.type.kind == "float"
-        # The slack of doubles, if it is a double: the kernels know of those, and numpy.
+        # The slack of doubles if it is a double, which kernels and numpy support.
         self._double = as_double(self.slack) if self._float else None
         self._range = ordinal_range(node.type)
         self._registers = np.zeros(words_in(TRACKER), dtype=np.int64)
-        self._words = self._registers.data  # the same, of which single words are read in half the time
+        self._words = self._registers.data  # the same; reading single words from it takes half the time
         self.edge = self.limit = I64_MIN
 
     def move_to(self, record: np.ndarray) -> None:
-        """Keep what was seen in another record from now on, the words of a TRACKER."""
+        """Use another record from now on: the words of a TRACKER."""
         old, self._registers, self._words = self._registers, record, record.data
         record[_SEEN] = old[_SEEN]
 
     @property
     def in_python(self) -> bool:
-        """Whether :meth:`late` has to follow it: kernels know of ticks and doubles of slack, and of nulls anywhere."""
+        """Return whether :meth:`late` must track it. Kernels support slack in ticks and doubles, without ``nulls``."""
         return self.nulls is not None or (self._double is None if self._float else self.slack > 2**64 - 2)
 
     @property
     def slack_words(self) -> tuple[int, int]:
-        """The slack as kernels have it: bits of a double, or ticks in two numbers; zeros where they do not follow."""
+        """Return the slack for kernels: the bits of a double, or ticks in two numbers; zeros without support."""
         if self.in_python:
             return 0, 0
         if self._double is not None:
@@ -218,9 +219,9 @@ class OrderTracker:
         return most, int(self.slack) - most
 
     def late(self, ordinals: np.ndarray, valid: np.ndarray | None, within: bool) -> np.ndarray | None:
-        """bool[n] of the rows that break the order, None if none does; moves the edge.
+        """Return bool[n] of the rows that break the order, or None if all follow it, and move the edge.
 
-        ``within`` False measures only against rows of earlier batches.
+        With ``within=False``, compare only with rows of earlier batches.
         """
         v = ~ordinals if self.descending else ordinals
         n = len(v)
@@ -262,21 +263,21 @@ class OrderTracker:
         if top > self.edge:
             self.edge = top
             self.limit = int(self._below(np.array([top]))[0])
-        known = quiet if self.nulls is None else valid  # a NaN has no order, but stands among the values
+        known = quiet if self.nulls is None else valid  # a NaN has no order, but is one of the values
         self.seen_value |= bool(known is None or known.any())
         return bad if bad.any() else None
 
     def least_after(self, edge: int) -> int:
-        """The least turned ordinal of a later row, once the (turned) greatest is ``edge``."""
+        """Return the least (inverted) ordinal of a later row if ``edge`` is the greatest one so far."""
         return int(self._below(np.array([edge]))[0])
 
     def reach(self, edge: int) -> None:
-        """Take the turned ordinal of a row that was seen elsewhere as seen here."""
+        """Count the (inverted) ordinal of a row that another operator has seen."""
         if not self.seen_value or edge > self.edge:
             self.edge, self.limit, self.seen_value = edge, self.least_after(edge), 1
 
     def _below(self, edges: np.ndarray) -> np.ndarray:
-        """The least turned ordinal that keeps the promise, for each edge : int64[n]."""
+        """Return the least (inverted) ordinal that fulfils the promise, for each edge : int64[n]."""
         if self.slack == 0:
             return edges
         if not self._float:
@@ -288,7 +289,7 @@ class OrderTracker:
     def _null_breaks(self, bad: np.ndarray, valid: np.ndarray | None, n: int, within: bool) -> np.ndarray:
         null = np.zeros(n, dtype=bool) if valid is None else ~valid
         first = self.nulls == "first"
-        before = np.zeros(n, dtype=bool)  # what ends the time of such rows has come
+        before = np.zeros(n, dtype=bool)  # rows after which such rows may not arrive
         before[0] = self.seen_value if first else self.seen_null
         if within:
             before[1:] = ~null[:-1] if first else null[:-1]
@@ -298,12 +299,12 @@ class OrderTracker:
 
     @property
     def seen(self) -> tuple[int, int, int]:
-        """What intervals are made of: the limit, and whether a value and a null were seen."""
+        """Return the inputs of the intervals: the limit, and whether a value and a null were seen."""
         words = self._words
         return words[_LIMIT], words[_SEEN_VALUE], words[_SEEN_NULL]
 
     def interval(self, seen: tuple[int, int, int] | None = None) -> tuple[int, int]:
-        """Ordinals that a future row can have here (a null aside); ``seen``: what is seen now, if that is known."""
+        """Return the ordinals that a future row can have, besides null. ``seen``: the current state, if known."""
         low, high = self._range
         limit, _, seen_null = self.seen if seen is None else seen
         if self.nulls == "last" and seen_null:
@@ -316,7 +317,7 @@ class OrderTracker:
 
     @property
     def numeric_high(self) -> int | None:
-        """For a descending float order: the greatest ordinal short of NaN."""
+        """Return for a descending float order the greatest ordinal below NaN."""
         return ~self.limit if self.descending and self._float and self.limit != I64_MIN else None
 
     def save(self) -> dict[str, Any]:
@@ -330,10 +331,10 @@ class OrderTracker:
 
 
 class Frontier:
-    """What is known of every future row of one side: closed ordinal intervals of expressions.
+    """The closed ordinal intervals that enclose expressions of every future row of one side.
 
-    ``intervals`` maps a node to (low, high, may be null), ``matching`` likewise for the rows that can match:
-    ``numbers`` are not NaN in those. ``version`` moves whenever one of them tightens.
+    ``intervals`` maps a node to (low, high, may be null). ``matching`` does the same for the rows that can match, in
+    which ``numbers`` are not NaN. ``version`` changes whenever an interval narrows.
     """
 
     def __init__(
@@ -345,19 +346,19 @@ class Frontier:
         self.numbers = numbers
         self.bounds = dict(bounds)
         self.promised: dict[Node, tuple[int, int]] = {}
-        self.tops: dict[Node, int] = {}  # of falling floats: the greatest number promised, beside which a NaN may come
+        self.tops: dict[Node, int] = {}  # of falling floats: the greatest promised number; a NaN may also arrive
         self.ended = False
         self.version = 0
         self.intervals: dict[Node, tuple[int, int, bool]] = {}
         self.matching: dict[Node, tuple[int, int, bool]] = {}
         self._last: tuple[int, int, int] | None = None
-        # Where all that is known comes of one order: whether its value may be null, and the interval last found.
+        # If one order is the only source: whether its value may be null, and the last interval.
         self._may_null = len(trackers) != 1 or trackers[0].node not in never_null
         self._found: tuple[int, int, bool] | None = None
         self.refresh()
 
     def refresh(self) -> bool:
-        """Recompute; True if anything moved."""
+        """Recompute the intervals. Return True if one of them changed."""
         if len(self.trackers) == 1 and not self.bounds and not self.promised:
             t = self.trackers[0]
             now = t.seen
@@ -382,7 +383,7 @@ class Frontier:
             low, high = t.interval()
             known = out.get(t.node)
             if known is not None and known[1] < NAN_ORDINAL:
-                high = min(high, *self._tops_of(t.node))  # bounds leave no room for a NaN
+                high = min(high, *self._tops_of(t.node))  # bounds exclude NaN
             self._meet(out, t.node, low, high, not (t.nulls == "first" and t.seen_value))
         old, self.intervals = (self.intervals, self.matching), out
         self.matching = self._of_numbers()
@@ -392,7 +393,7 @@ class Frontier:
         return True
 
     def _of_numbers(self) -> dict[Node, tuple[int, int, bool]]:
-        """The intervals without NaN where none matches."""
+        """Return the intervals, without NaN where a NaN cannot match."""
         floats = [n for n in self.intervals if n in self.numbers] if self.numbers else []
         if not floats:
             return self.intervals
@@ -403,7 +404,7 @@ class Frontier:
         return out
 
     def _tops_of(self, node: Node) -> list[int]:
-        """The greatest ordinals short of NaN that falling orders, and what was promised of one, leave a node."""
+        """Return the greatest ordinals below NaN that falling orders and their watermarks allow a node."""
         tops = [t.numeric_high for t in self.trackers if t.node is node and t.numeric_high is not None]
         return [NAN_ORDINAL, *tops, self.tops.get(node, NAN_ORDINAL)]
 
@@ -415,7 +416,7 @@ class Frontier:
         out[node] = (low, high, null)
 
     def promise(self, node: Node, ordinal: int, descending: bool) -> None:
-        """No later row lies below (above, when descending) the value of this ordinal; a NaN has no order and may."""
+        """Promise that no later row lies below (descending: above) an ordinal. A NaN has no order and may arrive."""
         low, high = self.promised.get(node) or ordinal_range(node.type)
         if not descending:
             low = max(low, ordinal)
@@ -427,13 +428,13 @@ class Frontier:
         self.refresh()
 
     def narrow(self, node: Node, low: int, high: int) -> None:
-        """No later row that can still match lies outside these ordinals; a NaN is above all of them."""
+        """Promise that no later row that can match lies outside these ordinals. A NaN is above all of them."""
         a, b = self.promised.get(node) or ordinal_range(node.type)
         self.promised[node] = (max(low, a), min(high, b))
         self.refresh()
 
     def outside_promises(self, node: Node, ordinals: np.ndarray, valid: np.ndarray | None) -> np.ndarray | None:
-        """bool[n] of rows that lie outside what bounds and punctuation said of an expression."""
+        """Return bool[n] of the rows outside the bounds and watermarks of an expression."""
         low, high, spares_nan = self.limits_of(node)
         bad = (ordinals < low) | (ordinals > high)
         if spares_nan:
@@ -443,9 +444,9 @@ class Frontier:
         return bad if bad.any() else None
 
     def limits_of(self, node: Node) -> tuple[int, int, bool]:
-        """Ordinals between which bounds and promises keep an expression, and whether a NaN may lie above them.
+        """Return the ordinals to which bounds and watermarks limit an expression, and whether a NaN may lie above them.
 
-        Where they say nothing, these are the ends of int64.
+        Without bounds, these are the ends of int64.
         """
         low, high = I64_MIN, I64_MAX
         for source in (self.bounds, self.promised):
@@ -459,7 +460,7 @@ class Frontier:
 
 
 def shown(ordinal: int, t: Type) -> str:
-    """A value for a message, from its ordinal."""
+    """Return the text of an ordinal's value for a message."""
     from datetime import date, datetime
 
     v = value_of(ordinal, t)
@@ -484,5 +485,5 @@ def shown(ordinal: int, t: Type) -> str:
 
 
 def _nanos(micros: int, nanos: int) -> str:
-    """What follows the microseconds, which are left out where there are none."""
+    """Return the digits after the microseconds, if any."""
     return "" if not nanos else f"{nanos:03d}" if micros else f".000000{nanos:03d}"

@@ -1,7 +1,7 @@
-"""How far a row may fall below the greatest value before it: slack in the units of a type, and what it leaves.
+"""Slack: how far a row may fall below the greatest value before it, in the units of a type.
 
-Edges are ordinals of greatest values, turned over (``~v``) where the order falls; what comes back is the least turned
-ordinal that keeps the promise. All of it is exact.
+Edges are ordinals of greatest values, inverted (``~v``) if the order falls. The functions return the least (inverted)
+ordinal that fulfils the promise. All results are exact.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 
 
 def slack_ticks(slack: Any, t: Type, where: str) -> int | Fraction:
-    """The slack in physical units of a type, exact: whole ticks, since values lie on them, or a fraction for floats."""
+    """Return the exact slack in physical units of a type: whole ticks for ordinal types, a fraction for floats."""
     if slack is None:
         return 0
     if isinstance(slack, timedelta):
@@ -33,13 +33,13 @@ def slack_ticks(slack: Any, t: Type, where: str) -> int | Fraction:
             return micros // 86_400_000_000
         if t.kind in ("timestamp", "time", "duration"):
             return micros * TICKS_PER_SECOND[t.unit] // 1_000_000
-        raise OrderError(f"slack of {where} is a timedelta but the expression is {t}; give a number")
+        raise OrderError(f"slack of {where} is a timedelta, but its type is {t}; expected a number")
     if t.kind in ("timestamp", "time", "duration"):
-        raise OrderError(f"slack of {where} is the number {slack!r} but the expression is {t}; give a timedelta")
+        raise OrderError(f"slack of {where} is the number {slack!r}, but its type is {t}; expected a timedelta")
     if t.kind == "bool":
-        raise OrderError(f"slack of {where}: a bool has no distance")
+        raise OrderError(f"slack of {where} is {slack!r}, but a bool has no distance; leave slack out")
     if not (slack.is_finite() if isinstance(slack, Decimal) else isinstance(slack, int) or math.isfinite(slack)):
-        raise OrderError(f"slack of {where} is {slack!r}; leave the order out if nothing is promised")
+        raise OrderError(f"slack of {where} is {slack!r}; expected a finite number, or no order at all")
     if t.kind == "float":
         return Fraction(slack)
     exact = Fraction(slack if isinstance(slack, int) else Decimal(str(slack)))
@@ -47,7 +47,7 @@ def slack_ticks(slack: Any, t: Type, where: str) -> int | Fraction:
 
 
 def as_double(slack: int | Fraction) -> float | None:
-    """The same number as a double; None if it is none."""
+    """Return the number as a double; None if a double cannot represent it."""
     try:
         near = float(slack)
     except OverflowError:
@@ -56,19 +56,19 @@ def as_double(slack: int | Fraction) -> float | None:
 
 
 def ticks_below(edges: np.ndarray, slack: int) -> np.ndarray:
-    """What whole ticks of slack leave : int64[n]."""
-    first = I64_MIN + slack  # the least edge that says anything
+    """Return the least ordinals for a slack in whole ticks : int64[n]."""
+    first = I64_MIN + slack  # the least edge with an effect
     if first > I64_MAX:
         return np.full_like(edges, I64_MIN)
-    # Counted from the least value, so that a slack of more than an int64 holds is none of the numbers here.
+    # Counted from the least value, so that a slack beyond int64 does not occur here.
     return np.where(edges < first, I64_MIN, (edges - first) + I64_MIN)
 
 
 def doubles_below(edges: np.ndarray, slack: float, falling: int) -> np.ndarray:
-    """What a double of slack leaves of edges that are doubles : int64[n]; as the kernels' ``double_below``.
+    """Return the least ordinals for a slack and edges that are doubles : int64[n]; as the kernels' ``double_below``.
 
-    The error of a difference of doubles is a double itself (Knuth 1969, 4.2.2, theorem B); where the difference was
-    rounded down, the next double is the least one. ``falling`` is 1 where the order falls, else 0.
+    The error of a difference of doubles is a double itself (Knuth 1969, 4.2.2, theorem B). If the difference was
+    rounded down, the next double is the least one. ``falling`` is 1 if the order falls, else 0.
     """
     values = _values(edges, falling)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -79,8 +79,8 @@ def doubles_below(edges: np.ndarray, slack: float, falling: int) -> np.ndarray:
 
 
 def exactly_below(edges: np.ndarray, slack: int | Fraction, falling: int) -> np.ndarray:
-    """As :func:`doubles_below`, for a slack that is no double."""
-    # It is rare, so exactness may cost a loop.
+    """Do the same as :func:`doubles_below` for a slack that a double cannot represent."""
+    # This is rare, so a loop is fast enough.
     distinct, back = np.unique(edges, return_inverse=True)
     least = np.array([_less(value, slack) for value in _values(distinct, falling).tolist()])
     found = np.where(distinct == I64_MIN, distinct, ordinals(least, FLOAT64) - falling)
@@ -88,14 +88,14 @@ def exactly_below(edges: np.ndarray, slack: int | Fraction, falling: int) -> np.
 
 
 def _values(edges: np.ndarray, falling: int) -> np.ndarray:
-    """The doubles that edges stand for, times -1 where the order falls."""
-    # Turned, an ordinal is one less than that of minus the value.
+    """Return the doubles of edges, times -1 if the order falls."""
+    # An inverted ordinal is one less than the ordinal of the negated value.
     places = edges + falling
     return np.where(places >= 0, places, (places - 1) ^ I64_MAX).view(np.float64)
 
 
 def _less(value: float, slack: int | Fraction) -> float:
-    """The least double that is not below the difference."""
+    """Return the least double that is not below the difference."""
     if not math.isfinite(value):
         return value
     exact = Fraction(value) - slack

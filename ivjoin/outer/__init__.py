@@ -1,1 +1,1 @@
-"""Join types: what each says of a matched pair, of a row at its first match, and of a row that is decided."""
+"""Join types: which matched pairs, rows at their first match, and decided rows each of them emits."""

@@ -1,6 +1,6 @@
-"""Puts output rows together: matched pairs, null-extended rows and single-sided rows as batches of the output schema.
+"""Assemble output batches from matched pairs, null-extended rows and rows of one side.
 
-Which rows come out is said by the join type (``jointype.py``).
+The join type (``jointype.py``) decides which rows are emitted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["BatchRows", "Emitter", "OutputField", "Rows", "StoredRows"]
 
 
 class Rows(Protocol):
-    """Some rows of one input, wherever they lie."""
+    """Rows of one input, in a batch or in a store."""
 
     def __len__(self) -> int: ...
     def column(self, index: int) -> pa.Array: ...
@@ -66,7 +66,7 @@ class StoredRows:
 
 @dataclass(frozen=True, slots=True)
 class OutputField:
-    """Where an output column comes from: a left column, a right one, or for a join key whichever is there."""
+    """The source of an output column: a left column, a right one, or for a join key either of them."""
 
     left: int | None
     right: int | None
@@ -83,7 +83,7 @@ class Emitter:
         self._zone = zone
 
     def batch(self, left: Rows | None, right: Rows | None) -> pa.RecordBatch:
-        """One batch from rows of the two sides; a side that is None is null."""
+        """Return one batch from rows of the two sides; None stands for a side of nulls."""
         n = len(left) if left is not None else len(right)  # type: ignore[arg-type]
         arrays = []
         for i, (field, t) in enumerate(zip(self._fields, self._types, strict=True)):
@@ -97,28 +97,28 @@ class Emitter:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _in_common(self, array: pa.Array, i: int) -> pa.Array:
-        """A key column of one side in the type that both sides have in common."""
+        """Return a key column of one side in the common type of both sides."""
         t = self._types[i]
         try:
             local = getattr(t, "tz", None) is not None and getattr(array.type, "tz", None) is None
             return self._as_instants(array, t) if local else from_plain(array, t)
         except pa.ArrowInvalid as e:
             raise EvaluationError(
-                f"the key column {self.schema.names[i]!r} of the output is {self._types[i]}, which cannot hold a value "
-                f"of {array.type}: {e}; give the column another name on one side and name both in on=, which keeps both"
+                f"the key column {self.schema.names[i]!r} of the output is {self._types[i]}, which cannot represent a "
+                f"value of {array.type}: {e}; rename the column on one side and name both columns in on="
             ) from e
 
     def _as_instants(self, array: pa.Array, t: pa.TimestampType) -> pa.Array:
-        """Dates or local times as the condition compares them with instants."""
+        """Return dates or local times as the instants that the condition compares."""
         found = evaluate([build.cast(build.column("left", "k", from_arrow(array.type)), from_arrow(t), self._zone)],
                          lambda _, __: array, len(array))[0]  # fmt: skip
         if found.error is not None and found.error.any():
-            ticks = array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())  # Python may have no such day
-            raise pa.ArrowInvalid(f"{ticks[int(found.error.argmax())]} is past its ends")
+            ticks = array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())  # Python may not have this day
+            raise pa.ArrowInvalid(f"{ticks[int(found.error.argmax())]} is beyond the ends of its type")
         missing = None if found.valid is None else ~found.valid
         return pa.array(np.ascontiguousarray(found.values, np.int64), pa.int64(), mask=missing).cast(t)
 
     def slices(self, n: int) -> Iterator[slice]:
-        """Cuts n rows into pieces of at most ``batch_size``."""
+        """Cut n rows into pieces of at most ``batch_size`` rows."""
         for start in range(0, n, self.batch_size):
             yield slice(start, min(start + self.batch_size, n))

@@ -1,4 +1,4 @@
-"""The columns that come out of a join: their names, their types, and where each is taken from."""
+"""The output columns of a join: their names, types and sources."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["output_fields"]
 def output_fields(
     schemas: tuple[pa.Schema, pa.Schema], pairs: list[tuple[str, str]], jt: JoinType, suffix: str
 ) -> tuple[pa.Schema, list[OutputField]]:
-    """The schema of a join's output and the source of each of its columns.
+    """Return the schema of a join's output and the source of each of its columns.
 
     Raises
     ------
     SchemaError
-        If a right column's name is taken, with the suffix too.
+        If the name of a right column is taken, with and without the suffix.
     """
     left, right = schemas
     if jt.single is not None:
@@ -63,7 +63,7 @@ def output_fields(
 
 
 def _common_arrow(a: pa.DataType, b: pa.DataType) -> pa.DataType:
-    """The type of a key that comes out once: Spark's widening, a dictionary becomes its value type."""
+    """Return the type of a key column: Spark's widening, and the value type of a dictionary."""
     if pa.types.is_dictionary(a):
         a = a.value_type
     if pa.types.is_dictionary(b):

@@ -1,4 +1,4 @@
-"""The eight join types, as answers to the questions the operator asks."""
+"""The eight join types, as flags that the operator reads."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["JoinType", "join_type"]
 
 @dataclass(frozen=True, slots=True)
 class JoinType:
-    """What a join type wants.
+    """The rows that a join type emits.
 
     Attributes
     ----------
     name : str
     pairs : bool
-        Matched pairs are output rows.
+        Whether matched pairs are output rows.
     keep : (bool, bool)
-        Whether an unmatched left (right) row comes out null-extended when it is decided.
+        Whether an unmatched left (right) row is emitted, with nulls for the other side, when it is decided.
     semi, anti : int or None
-        The side (0 left, 1 right) whose rows alone come out, at their first match, or when decided without one.
+        The side (0 left, 1 right) whose rows alone are emitted: at their first match, or when decided without one.
     """
 
     name: str
@@ -33,11 +33,11 @@ class JoinType:
 
     @property
     def single(self) -> int | None:
-        """The side whose columns alone are output, None when both are."""
+        """Return the side whose columns alone are output; None if both are."""
         return self.semi if self.semi is not None else self.anti
 
     def owes(self, side: int) -> bool:
-        """Whether an unmatched row of the side becomes output when it is decided."""
+        """Return whether an unmatched row of the side becomes output when it is decided."""
         return self.keep[side] or self.anti == side
 
 
@@ -59,12 +59,12 @@ _ALIASES = {
 
 
 def join_type(how: str) -> JoinType:
-    """The join type of a name, Spark's aliases included.
+    """Return the join type of a name, Spark's aliases included.
 
     Raises
     ------
     ConditionError
-        If there is no such type; names the nearest.
+        If the name is unknown. The message contains the nearest name.
     """
     name = how.strip().lower() if isinstance(how, str) else ""
     plain = name.replace("_", "").replace(" ", "")

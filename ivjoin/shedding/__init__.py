@@ -1,8 +1,8 @@
-"""Shedding: which rows to keep when a window does not fit, and yardsticks of what any choice could have kept.
+"""Shedding: which rows to store if a window does not fit, and the best result of any choice for comparison.
 
-The model of Das, Gehrke and Riedewald, *Approximate Join Processing Over Data Streams* (SIGMOD 2003): one row a side
-arrives at each step i; left row i meets right row j if their keys are equal and ``|i - j| < window``. At a step the two
-new rows first meet what is kept, and each other; then no more rows are kept than there is memory for.
+The model is from Das, Gehrke and Riedewald, *Approximate Join Processing Over Data Streams* (SIGMOD 2003). One row a
+side arrives at each step i. Left row i matches right row j if their keys are equal and ``|i - j| < window``. At a step,
+the two new rows first meet the stored rows and each other. Then rows are dropped until the others fit into memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The arguments of the yardsticks: two sequences of keys, a window in steps, a memory in rows."""
+"""The arguments of the comparison functions: two sequences of keys, a window in steps, a memory in rows."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _NAN = object()
 
 
 def coded(left_keys: Keys, right_keys: Keys, window: int) -> tuple[np.ndarray, np.ndarray, int, int]:
-    """Keys as numbers from zero on, equal ones alike: int64[n], int64[n], how many there are, and the window.
+    """Return keys as numbers from zero on (int64[n], int64[n]), the number of distinct keys, and the window.
 
-    None is equal to nothing, and becomes -1; NaN is equal to NaN.
+    None equals no key and becomes -1; NaN equals NaN.
     """
     window = whole_number("window", window, 1, _MOST, "a whole number of steps")
     sides = []
@@ -31,21 +31,22 @@ def coded(left_keys: Keys, right_keys: Keys, window: int) -> tuple[np.ndarray, n
         try:
             sides.append([-1 if k is None else codes.setdefault(k if k == k else _NAN, len(codes)) for k in values])
         except TypeError as e:
-            raise OptionError(f"{name} holds a value that cannot be a key: {e}") from e
+            raise OptionError(f"{name} contains a value that cannot be a key: {e}") from e
     if len(sides[0]) != len(sides[1]):
         raise OptionError(
-            f"left_keys has {len(sides[0])} keys and right_keys {len(sides[1])}; one row a side arrives at each step"
+            f"left_keys has {len(sides[0])} keys and right_keys {len(sides[1])}; expected the same number, since one "
+            "row a side arrives at each step"
         )
     return np.array(sides[0], dtype=np.int64), np.array(sides[1], dtype=np.int64), len(codes), window
 
 
 def memory_of(memory: int, shared: bool) -> tuple[int, int] | int:
-    """Rows that may be kept: of both sides together if shared, else half for each side."""
+    """Return how many rows may be stored: of both sides together if shared, else half of them for each side."""
     memory = whole_number("memory", memory, 0, _MOST, "a whole number of rows")
     if not isinstance(shared, (bool, np.bool_)):
         raise OptionError(f"shared is {came(shared)}; expected True or False")
     if shared:
         return memory
     if memory % 2:
-        raise OptionError(f"memory is {memory}, which has no half for each side; give an even number, or shared=True")
+        raise OptionError(f"memory is {memory}; expected an even number, half of it for each side, or shared=True")
     return memory // 2, memory // 2

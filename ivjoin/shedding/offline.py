@@ -1,16 +1,18 @@
-"""The most matches that any choice of rows to keep could give, knowing the future: a min-cost flow.
+"""The most matches that any choice of stored rows can give if the future is known: a min-cost flow.
 
-Das, Gehrke and Riedewald (SIGMOD 2003) solve it as a flow over (row, step). Here rows of one key are one stream of
-units: of equal rows the newest serves as well as any older one and for longer, so it is enough to say how *many* rows
-of a key are held at each step, and hold the newest. That leaves a timeline, through which as many units flow as there
-is memory, and beside it a lane a key and side:
+Das, Gehrke and Riedewald (SIGMOD 2003) solve it as a flow over (row, step). Here, rows of one key are one stream of
+units. Among equal rows, the newest matches as much as any older one, and for longer. It is therefore enough to decide
+how *many* rows of a key to store at each step, and to store the newest ones. The graph has a timeline, through which as
+many units flow as there is memory, and a chain for each key and side:
 
-    T0 --> T1 --> T2 --> ... --> TN      idle memory (capacity: all of it)
-      \\ row r of key k arrives (one unit)
-       > (k, s) --> (k, s')              the other side's rows of key k; a unit that gets to one is a match
-            \\--> T s                     the unit is free again
+| from | to | meaning |
+|---|---|---|
+| T0 | T1 | idle memory; T0 to TN is the timeline, with the whole memory as its capacity |
+| T0 | (k, s) | row r of key k arrives and takes one unit |
+| (k, s) | (k, s') | the next row of the other side with key k; each unit that reaches it is a match |
+| (k, s) | T s | the unit is free again |
 
-A lane's arc holds at most the rows that are alive at its end.
+The capacity of a chain's arc is the number of rows that are alive at its end.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ class Optimum:
     ----------
     matches : int
     kept : {"left": list of (row, step), "right": the same}
-        Each row that is kept, and the step at whose end it is let go of (it still meets that step's rows).
+        Each stored row, and the step at whose end it is dropped (it still meets the rows of that step).
     """
 
     matches: int
@@ -43,7 +45,7 @@ class Optimum:
 
 
 def optimal_offline(left_keys: Keys, right_keys: Keys, *, window: int, memory: int, shared: bool = False) -> Optimum:
-    """The most matches that ``memory`` rows can give over a whole input that is known beforehand.
+    """Return the most matches that ``memory`` rows can give for an input that is known in advance.
 
     Parameters
     ----------
@@ -52,7 +54,7 @@ def optimal_offline(left_keys: Keys, right_keys: Keys, *, window: int, memory: i
     window : int
         Steps: rows i and j can meet if ``|i - j| < window``.
     memory : int
-        Rows that are kept from one step to the next, half of them of each side, or of both together if ``shared``.
+        Rows that are stored from one step to the next: half of them of each side, or of both together if ``shared``.
     shared : bool
 
     Returns
@@ -62,7 +64,7 @@ def optimal_offline(left_keys: Keys, right_keys: Keys, *, window: int, memory: i
     Raises
     ------
     OptionError
-        For arguments that are none.
+        For an invalid argument.
     UnsupportedError
         If OR-Tools is not installed.
 
@@ -84,7 +86,7 @@ def optimal_offline(left_keys: Keys, right_keys: Keys, *, window: int, memory: i
         problems = [(("left",), rooms[0]), (("right",), rooms[1])]
     matches = at_once
     for sides, room in problems:
-        if room and len(left):  # without steps there is no timeline
+        if room and len(left):  # a timeline needs steps
             matches += _solved(len(left), room, {side: lanes[side] for side in sides}, kept)
     return Optimum(matches, {side: sorted(rows) for side, rows in kept.items()})
 
@@ -93,7 +95,7 @@ def optimal_offline(left_keys: Keys, right_keys: Keys, *, window: int, memory: i
 class _Lane:
     """Rows of one key on one side, and the other side's rows of that key."""
 
-    rows: np.ndarray  # steps at which a row to keep arrives
+    rows: np.ndarray  # steps at which a row to store arrives
     meets: np.ndarray  # steps at which a row of the other side arrives
     enters: np.ndarray  # for each row the place in ``meets`` of the first that comes after it; -1 if too late
     alive: np.ndarray  # for each of ``meets`` but the last: rows from before it that live to the next
@@ -113,7 +115,7 @@ def _lanes(own: np.ndarray, other: np.ndarray, window: int) -> Iterator[_Lane]:
 
 
 def _solved(n: int, room: int, lanes: dict[str, list[_Lane]], kept: dict[str, list[tuple[int, int]]]) -> int:
-    """Matches beside those within a step, and in ``kept`` the rows that give them."""
+    """Return the matches of rows of different steps, and write the rows that give them to ``kept``."""
     try:
         from ortools.graph.python import min_cost_flow
     except ImportError as e:
@@ -122,7 +124,7 @@ def _solved(n: int, room: int, lanes: dict[str, list[_Lane]], kept: dict[str, li
         ) from e
     tails, heads, capacities, costs = [np.arange(n)], [np.arange(1, n + 1)], [np.full(n, room)], [np.zeros(n, np.int64)]
     node = n + 1
-    entries, chains = [], []  # where each lane's arcs begin among all arcs
+    entries, chains = [], []  # where each chain's arcs begin among all arcs
     count = n
 
     def arcs(tail: np.ndarray, head: np.ndarray, capacity: np.ndarray, cost: int) -> int:
@@ -161,15 +163,15 @@ def _solved(n: int, room: int, lanes: dict[str, list[_Lane]], kept: dict[str, li
 
 
 def _held(lane: _Lane, entered: np.ndarray, onward: np.ndarray) -> list[tuple[int, int]]:
-    """Rows to hold, so that there are always as many as units in the lane: the newest."""
+    """Return the newest rows to store, always as many as the units in the chain."""
     held: list[int] = []
     out: list[tuple[int, int]] = []
     events = [(int(t), 0, i) for i, t in enumerate(lane.meets)] + [(int(t), 1, i) for i, t in enumerate(lane.rows)]
-    for step, is_row, i in sorted(events):  # a step's rows meet before one of them is kept
+    for step, is_row, i in sorted(events):  # a step's rows meet before one of them is stored
         if is_row:
             if entered[i]:
                 held.append(step)
-            elif held:  # the new row serves as well as the oldest, and for longer
+            elif held:  # the new row matches as much as the oldest, and for longer
                 out.append((held.pop(0), step))
                 held.append(step)
             continue

@@ -1,7 +1,7 @@
-"""What a row is worth: how likely the other side is to send it a partner, and for how long.
+"""The worth of a row: how likely a match from the other side is, and for how long.
 
-Das, Gehrke and Riedewald (SIGMOD 2003). What the other side sends is learnt from what it has sent, what is long ago
-counting less: of keys by a count-min sketch (Cormode and Muthukrishnan, 2005), of values by a sample that forgets
+After Das, Gehrke and Riedewald (SIGMOD 2003). The future of a side is estimated from its past rows, with a lower weight
+for older ones. Keys are counted by a count-min sketch (Cormode and Muthukrishnan, 2005), values by a biased sample
 (Aggarwal, VLDB 2006), both of fixed size. The operator and :func:`ivjoin.shedding.replay` use the same code.
 """
 
@@ -18,27 +18,27 @@ _SHIFTS = np.array([0, 21, 42], dtype=np.uint64)
 
 
 def worth(policy: str, tickets: np.ndarray, chance: np.ndarray, life: np.ndarray) -> np.ndarray:
-    """What rows are worth keeping, each : float64[n].
+    """Return the worth of each row : float64[n].
 
     Parameters
     ----------
     policy : {"random", "prob", "life"}
     tickets : float64[n]
-        At random, from 0 to 1; they also decide between rows that are worth the same.
+        Random numbers from 0 to 1; they also decide between rows of the same worth.
     chance : float64[n]
-        In proportion to how likely the next row of the other side matches.
+        Proportional to the chance that the next row of the other side matches.
     life : float64[n]
-        What is left of the row's time.
+        The remaining time of the row.
     """
     if policy == "random":
         return tickets
     value = chance if policy == "prob" else chance * life
-    # A part in a million, so that no kind of row goes first for where it is stored.
+    # A part in a million, so that the place of a row does not decide which one is dropped.
     return np.asarray(value * (1 + 1e-6 * tickets) + 1e-300 * tickets)
 
 
 def _mixed(keys: np.ndarray) -> np.ndarray:
-    """Keys as 63 bits without a pattern (the finalizer of MurmurHash3)."""
+    """Return keys as 63 mixed bits (the finalizer of MurmurHash3)."""
     x = np.asarray(keys).astype(np.uint64)
     x = (x ^ (x >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
     x = (x ^ (x >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
@@ -46,7 +46,7 @@ def _mixed(keys: np.ndarray) -> np.ndarray:
 
 
 class DecayedCounts:
-    """How often each key has come, what is long ago counting less: a count-min sketch with exponential decay.
+    """Counts of keys, with a lower weight for older rows: a count-min sketch with exponential decay.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class DecayedCounts:
         return self._count.nbytes
 
     def see(self, keys: np.ndarray, rows: int | None = None) -> None:
-        """Rows with these keys, whole numbers, have come; ``rows`` with those that have no key."""
+        """Count rows with these keys, which are integers; ``rows`` includes the rows without a key."""
         places = self._places(keys)
         for counts, at in zip(self._count, places, strict=True):
             np.add.at(counts, at, self._unit)
@@ -76,7 +76,7 @@ class DecayedCounts:
             self._unit = 1.0
 
     def of(self, keys: np.ndarray) -> np.ndarray:
-        """What the keys have counted so far : float64[n], in proportion to how likely the next row has one of them."""
+        """Return the counts of keys : float64[n], proportional to the chance that the next row has the key."""
         places = self._places(keys)
         return np.minimum.reduce([c[at] for c, at in zip(self._count, places, strict=True)]) / self._unit
 
@@ -85,7 +85,7 @@ class DecayedCounts:
 
 
 class DecayedSample:
-    """A sample of the values that have come, what is long ago being in it more rarely.
+    """A sample of the values so far, biased toward recent ones.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class DecayedSample:
         self._n, self._rng = 0, rng
 
     def see(self, values: np.ndarray, half_life: float) -> None:
-        """These values have come; a place in the sample is given to another so that half of it lasts a half-life."""
+        """Count values. They replace others in the sample, so that half of it lasts for a half-life."""
         free = min(len(values), len(self._values) - self._n)
         self._values[self._n : self._n + free] = values[:free]
         self._n += free
@@ -108,7 +108,7 @@ class DecayedSample:
         self._values[self._rng.integers(0, len(self._values), len(new))] = new
 
     def mass(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """The share of values in closed intervals : float64[n]; never quite nothing."""
+        """Return the share of values in closed intervals : float64[n]; always above 0."""
         if not self._n:
             return np.ones(len(low))
         values = np.sort(self._values[: self._n])

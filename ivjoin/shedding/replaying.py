@@ -1,4 +1,4 @@
-"""The policies on the paper's model: one row a side and step."""
+"""The policies in the model of the paper: one row a side and step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["exact_matches", "replay"]
 
 
 def exact_matches(left_keys: Keys, right_keys: Keys, *, window: int) -> int:
-    """Matches of the whole join, with all the memory it needs."""
+    """Return the matches of the whole join with unlimited memory."""
     left, right, _, window = coded(left_keys, right_keys, window)
     found = int(np.count_nonzero((left == right) & (left >= 0)))
     for own, other in ((left, right), (right, left)):
@@ -29,7 +29,7 @@ _WIDTH = 1024
 
 
 class _Store:
-    """Rows kept of one side; each has a key and the step at which it came."""
+    """The stored rows of one side; each has a key and the step at which it arrived."""
 
     def __init__(self) -> None:
         self.keys = np.empty(16, dtype=np.int64)
@@ -47,7 +47,7 @@ class _Store:
         self.of_key[key] += 1
 
     def drop(self, i: int) -> None:
-        """Rows stay in the order in which they came."""
+        """Drop a row; the others stay in the order of arrival."""
         self.of_key[int(self.keys[i])] -= 1
         for a in (self.keys, self.steps, self.ticket):
             a[i : self.n - 1] = a[i + 1 : self.n]
@@ -58,19 +58,19 @@ def replay(
     left_keys: Keys, right_keys: Keys, *, window: int, memory: int, policy: str = "prob", shared: bool = False,
     seed: int = 0, half_life: float | None = None,
 ) -> int:
-    """Matches that a policy of the operator gets, deciding at each step without knowing what comes.
+    """Return the matches that a policy of the operator gets; it decides at each step without knowing the future.
 
     Parameters
     ----------
     left_keys, right_keys, window, memory, shared
         As for :func:`optimal_offline`.
     policy : {"random", "prob", "life"}
-        Which row goes when there are too many: any; the one least likely to match; the one with the least product of
-        that likelihood and its remaining steps.
+        Which row is dropped: any; the one least likely to match; the one with the least product of that likelihood and
+        its remaining steps.
     seed : int
-        Of the random choices.
+        Seed of the random choices.
     half_life : float, optional
-        Steps after which a key seen counts half for how likely it is; by default eight windows.
+        Steps after which a key counts half; by default eight windows.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def replay(
     tickets = rng.random((len(left), 2))
 
     def value(s: int, step: int) -> np.ndarray:
-        """What each row kept of side s is worth."""
+        """Return the worth of each stored row of side s."""
         store = stores[s]
         tickets = store.ticket[: store.n]
         if policy == "random":

@@ -1,4 +1,4 @@
-"""The static case: which k rows of two tables give the most pairs of an equality join."""
+"""The static case: the k rows of two tables that give the most pairs of an equality join."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["k_truncated", "most_pairs"]
 
 
 def most_pairs(m: int, n: int, p: int) -> int:
-    """Pairs of ``p`` rows of one key of which there are ``m`` and ``n``: as even a split as there is."""
+    """Return the pairs of ``p`` rows of one key with ``m`` left and ``n`` right rows, split as evenly as possible."""
     least = min(m, n)
     if p <= 2 * least:
         return (p // 2) * (p - p // 2)
@@ -21,17 +21,17 @@ def most_pairs(m: int, n: int, p: int) -> int:
 
 
 def k_truncated(components: Iterable[tuple[int, int]], k: int) -> int:
-    """The most pairs that ``k`` rows give, of a join whose keys have ``m`` left and ``n`` right rows each.
+    """Return the most pairs that ``k`` rows give, of a join whose keys have ``m`` left and ``n`` right rows each.
 
-    By dynamic programming over the keys, as in Das, Gehrke and Riedewald (SIGMOD 2003): a key that keeps p rows gives
-    at most floor(p * p / 4) pairs while both its sides last, and the lesser side times the rest beyond.
+    Dynamic programming over the keys, as in Das, Gehrke and Riedewald (SIGMOD 2003). A key with p stored rows gives at
+    most floor(p * p / 4) pairs while both sides have enough rows, else the smaller side times the rest.
 
     Parameters
     ----------
     components : iterable of (m, n)
         Rows of each key, left and right.
     k : int
-        Rows to keep, of both sides together.
+        Rows to store, of both sides together.
 
     Returns
     -------
@@ -52,7 +52,7 @@ def k_truncated(components: Iterable[tuple[int, int]], k: int) -> int:
         raise OptionError(f"components is {came(components)}; expected a list of pairs (left rows, right rows)")
     for item in components:
         if not isinstance(item, (tuple, list)) or len(item) != 2:
-            raise OptionError(f"components holds {came(item)}; expected a pair (left rows, right rows) of a key")
+            raise OptionError(f"components contains {came(item)}; expected a pair (left rows, right rows) of a key")
         m, n = (whole_number("a component's rows", x, 0, 2**31 - 1) for x in item)
         own = np.array([most_pairs(m, n, p) for p in range(min(m + n, k) + 1)], dtype=np.int64)
         size = min(k, len(best) - 1 + len(own) - 1) + 1
