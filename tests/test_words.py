@@ -1,6 +1,6 @@
 """The words check: words that readers must look up, and sentences that they must read twice.
 
-It reads README.md, CHANGELOG.md, the pages under docs/, and docstrings, error messages and help texts of the code.
+It reads every Markdown page, and docstrings, error messages and help texts of the code.
 ``words.json`` records how many marks a file still has. The count of a page and the sum of a package may only shrink.
 After a text is rewritten or moved, ``python tests/test_words.py`` renews the record, unless the sum of all would grow.
 ``python tests/test_words.py FILE ...`` prints the marks of some files.
@@ -118,7 +118,7 @@ def texts(path: Path) -> Iterator[str]:
                 yield from strings(found.value)
 
 
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = sorted([*ROOT.glob("*.md"), *(p for folder in ("docs", "ivjoin", "tests") for p in (ROOT / folder).rglob("*.md"))])
 PACKAGES = [
     ROOT / "examples",
     *sorted(p for p in (ROOT / "ivjoin").iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()),
