@@ -118,7 +118,8 @@ def texts(path: Path) -> Iterator[str]:
                 yield from strings(found.value)
 
 
-PAGES = sorted([*ROOT.glob("*.md"), *(p for folder in ("docs", "ivjoin", "tests") for p in (ROOT / folder).rglob("*.md"))])
+FOLDERS = ("docs", "ivjoin", "tests")
+PAGES = sorted([*ROOT.glob("*.md"), *(p for f in FOLDERS for p in (ROOT / f).rglob("*.md"))])
 PACKAGES = [
     ROOT / "examples",
     *sorted(p for p in (ROOT / "ivjoin").iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()),
