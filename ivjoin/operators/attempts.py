@@ -1,7 +1,7 @@
-"""Operators: an operation tried, NULL in place of its own error: ``try_add`` and its kin, ``TRY_CAST``.
+"""Operators that give NULL in place of their own error: ``try_add`` and similar functions, ``TRY_CAST``.
 
-The node holds the operation as its last argument and that one's arguments before it: what errs already in an argument
-errs still, as in Spark.
+The last argument of the node is the operation, and the arguments before it are the arguments of the operation. An error
+in an argument remains an error, as in Spark.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from ivjoin.operators.writing import Arg, written_call
 __all__ = ["OPERATORS", "SPELLINGS", "tried"]
 
 _NAMES = {"add": "try_add", "sub": "try_subtract", "mul": "try_multiply", "div": "try_divide", "mod": "try_mod"}
-# What a sum of times is made of, written as it is read.
+# The operands of a sum of times, written as they are read.
 _SUMS = {"add_days": "add", "add_months": "add", "date_diff": "sub"}
 
 def tried(inner: Node) -> Node:
-    """``inner``, or NULL where it errs and none of its arguments does."""
+    """Return ``inner``, or NULL if it raises an error and its arguments do not."""
     if is_literal(inner) or not inner.args:
         return inner
     return make("attempt", (*inner.args, inner), (), inner.type)
@@ -83,7 +83,7 @@ def _rule(p: Place) -> Rule:
     return Rule(up, down, p.at[:-1])
 
 def _direction(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
-    return directions[-1]  # where it is NULL it carries no order
+    return directions[-1]  # a NULL has no place in the order
 
 def _text(n: Node, arg: Arg) -> tuple[str, int]:
     inner = n.args[-1]

@@ -1,4 +1,4 @@
-"""Operators: bits of whole numbers, as Java and Spark have them: shifts take the low bits of the count, and wrap."""
+"""Operators on the bits of integers, as in Java and Spark: shifts use the low bits of the count, and wrap."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["OPERATORS", "SPELLINGS"]
 
 
 def _whole(x: Node, what: str) -> Node:
-    """A signed whole number: Spark has no others."""
+    """Return a signed integer; Spark has only these."""
     if x.type.kind == "null":
         return cast(x, INT32)
     if x.type.kind != "int" or (not x.type.signed and x.type.bits == 64):
@@ -58,19 +58,19 @@ def _bounds(f: Callable[[Pair, Pair], Pair], back: Callable[[Pair, Pair, Pair], 
 
 
 def _below_and(z: Pair, b: Pair, a: Pair) -> Pair:
-    """What ``x & b = z`` leaves of x, which is z and the bits of x that b has not."""
+    """Narrow x by ``x & b = z``: x has the bits of z, and any bits outside of b."""
     low, high = bitwise.and_(a, _flipped(b))
     return z[0] + low, z[1] + high
 
 
 def _below_or(z: Pair, b: Pair, a: Pair) -> Pair:
-    """What ``x | b = z`` leaves of x, which is z without the bits of b that x has not."""
+    """Narrow x by ``x | b = z``: x has the bits of z, perhaps without bits of b."""
     low, high = bitwise.and_(_flipped(a), b)
     return z[0] - high, z[1] - low
 
 
 def _below_xor(z: Pair, b: Pair, a: Pair) -> Pair:
-    """What ``x ^ b = z`` leaves of x."""
+    """Narrow x by ``x ^ b = z``."""
     return bitwise.xor(z, b)
 
 
@@ -134,7 +134,7 @@ def _unsigned(x: np.ndarray, n: np.ndarray) -> np.ndarray:
 
 
 def _count(p: Place) -> int | None:
-    """The constant count of a shift."""
+    """Return the constant count of a shift."""
     n = p.node.args[1]
     if n.op != "literal" or n.params[0] is None:
         return None

@@ -1,4 +1,4 @@
-"""Operators: what picks one of several values."""
+"""Operators that select one of several values."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Which way an operator passes an order on: the direction of its values from those of its arguments.
+"""The direction of an operator's values, derived from the directions of its arguments.
 
-Library functions such as ``exp`` rise on paper only: the last digit may not. They have no order.
+Library functions such as ``exp`` have no order, because their last digit may fall while the argument rises.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class Direction(enum.Enum):
-    """How the values of an expression follow each other."""
+    """How consecutive values of an expression compare."""
 
     ASCENDING = 1
     DESCENDING = -1
@@ -37,7 +37,7 @@ DirectionRule = Callable[[Node, list[Direction], list[Dom]], Direction]
 
 
 def together(directions: Sequence[Direction]) -> Direction:
-    """The direction of something that rises with each of several things."""
+    """Return the direction of a value that rises with each of several arguments."""
     moving = {d for d in directions if d is not SAME}
     if not moving:
         return SAME
@@ -45,12 +45,12 @@ def together(directions: Sequence[Direction]) -> Direction:
 
 
 def firm(d: Dom) -> bool:
-    """Whether a value is neither NULL nor NaN."""
+    """Return whether a value is neither NULL nor NaN."""
     return not d.may_null and not d.may_nan
 
 
 def _sign(d: Dom) -> int:
-    """1 or -1 if all values have that sign, zero included; else 0."""
+    """Return 1 or -1 if all values have that sign, zero included; else 0."""
     if d.is_empty:
         return 0
     return 1 if d.lo >= 0 else -1 if d.hi <= 0 else 0
@@ -67,7 +67,7 @@ def rises(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
 
 
 def rises_if_firm(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
-    """Of an operator that makes a value of NaN."""
+    """Return the direction of an operator that turns NaN into a value."""
     return directions[0] if not args[0].may_nan else NO
 
 
@@ -76,7 +76,7 @@ def falls(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
 
 
 def _is_short(n: Node) -> bool:
-    """Whether a sum with a time is plain addition of ticks: always, unless a clock changes."""
+    """Return whether a sum with a time is an addition of ticks: always, unless the clock changes."""
     if "timestamp" not in {a.type.kind for a in n.args} or clock(n, 0).fixed is not None:
         return True
     day = DAY * TICKS_PER_SECOND[n.args[0].type.unit]
@@ -97,7 +97,7 @@ def mul(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
 
 
 def div(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
-    """Of one sign each: a quotient rises with its dividend over a positive divisor, and falls with the divisor."""
+    """Return the direction of a quotient of one sign: it rises with the dividend and falls with the divisor."""
     a, b = args
     if b.is_empty or b.lo <= 0 <= b.hi:
         return NO
@@ -139,7 +139,7 @@ def cast(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
 
 
 def _crosses_zone(n: Node) -> bool:
-    """Whether a cast goes through the local time of a zone whose clock changes."""
+    """Return whether a cast goes through the local time of a zone whose clock changes."""
     s, t = n.args[0].type, n.type
     return (s.kind != t.kind or bool(s.tz) != bool(t.tz)) and clock(n, 1).fixed is None
 
@@ -153,7 +153,7 @@ def extract(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
 
 
 def add_months(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
-    # Of timestamps, the days that are clamped to one month's end each start again at midnight.
+    # For timestamps, each day that is clamped to the end of a month starts again at midnight.
     return together(directions) if n.type.kind == "date" else NO
 
 

@@ -1,8 +1,8 @@
-"""What is known of a node's value: `Dom` for the outside, plain tuples for the inside.
+"""The domain of a node: `Dom` for callers, plain tuples for the rules.
 
-Inside, the domain of a node is a tuple ``(lo, hi, flags)`` of physical values and of the bits NULL and NAN, with
-``(1, 0, flags)`` when there is no value between bounds; of a bool node it is a mask of ``interval.machine.truth``.
-Strings and bytes have None for an end that is unbounded; of nested types a domain is ``(None, None, flags)``.
+A plain domain is a tuple ``(lo, hi, flags)`` of physical values and the bits NULL and NAN. ``(1, 0, flags)`` is a
+domain without values between bounds. The domain of a bool node is a mask of ``interval.machine.truth``. None stands for
+an unbounded end of a string or of bytes. The domain of a nested type is ``(None, None, flags)``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NULL, NAN = 1, 2
 
 
 def top(t: Type) -> Any:
-    """All that a node of a type can be."""
+    """Return the domain of all values of a type."""
     if t.kind == "bool":
         return truth.ANY
     if t.kind == "float":
@@ -32,17 +32,17 @@ def top(t: Type) -> Any:
     return (None, None, NULL)
 
 
-# No text is in these.
+# These contain no text.
 _NO_TEXT: dict[str, tuple[Any, Any]] = {"string": ("\x01", ""), "binary": (b"\x01", b"")}
 
 
 def void(t: Type) -> tuple[Any, Any]:
-    """The bounds of no value, for a type that is no truth value."""
+    """Return the bounds of an empty domain, for a type other than bool."""
     return _NO_TEXT.get(t.kind, (1, 0))
 
 
 def none_of(t: Type, flags: int = 0) -> Any:
-    """No value but what the flags say."""
+    """Return the domain without values besides NULL and NaN."""
     if t.kind == "bool":
         return truth.NULL if flags & NULL else 0
     if t.kind in ("opaque", "null", "decimal256"):
@@ -51,14 +51,14 @@ def none_of(t: Type, flags: int = 0) -> Any:
 
 
 class Dom:
-    """A set that holds every value of a node: an interval, and whether NULL and NaN are in it.
+    """A set that encloses every value of a node: an interval, and whether NULL and NaN are members.
 
     Attributes
     ----------
     type : Type
     lo, hi : int, float, bool, str, bytes or None
-        Least and greatest physical value (``ivjoin.expr.types``), both included; None is unbounded, for text only. An
-        unbounded number has the limits of its type. Meaningless where ``is_empty``.
+        Least and greatest physical value (``ivjoin.expr.types``), both included. None is unbounded, for text only; an
+        unbounded number has the limits of its type. Undefined if ``is_empty``.
     may_null, may_nan : bool
     """
 
@@ -72,7 +72,7 @@ class Dom:
 
     @classmethod
     def of(cls, type: Type, lo: Any = None, hi: Any = None, null: bool = True, nan: bool = True) -> Dom:
-        """The values from ``lo`` to ``hi``, physical and included; None is unbounded."""
+        """Return the values from ``lo`` to ``hi``, physical and included; None is unbounded."""
         if type.kind == "bool":
             mask = (truth.FALSE if not lo else 0) | (truth.TRUE if hi is None or hi else 0)
             return cls(type, mask | (truth.NULL if null else 0))
@@ -89,12 +89,12 @@ class Dom:
 
     @classmethod
     def top(cls, type: Type) -> Dom:
-        """Every value of the type, NULL and NaN."""
+        """Return the set of every value of the type, NULL and NaN."""
         return cls(type, top(type))
 
     @classmethod
     def empty(cls, type: Type, null: bool = False, nan: bool = False) -> Dom:
-        """No value at all, or nothing but NULL and NaN."""
+        """Return a set without values, or with NULL and NaN only."""
         return cls(type, none_of(type, (NULL if null else 0) | (NAN if nan else 0)))
 
     @property
@@ -121,7 +121,7 @@ class Dom:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no value between bounds (NULL and NaN may still be there)."""
+        """Return whether the set has no value between bounds; NULL and NaN may be members."""
         if self.type.kind == "bool":
             return not self._state & truth.KNOWN
         lo, hi = self._state[0], self._state[1]
@@ -134,7 +134,7 @@ class Dom:
         return hash((self.type, self._state))
 
     def __contains__(self, value: Any) -> bool:
-        """Whether a physical value, or None for NULL, is in the set."""
+        """Return whether a physical value, or None for NULL, is in the set."""
         if value is None:
             return self.may_null
         if self.type.kind == "bool":
@@ -167,5 +167,5 @@ def _text(value: Any, t: Type) -> str:
 
 
 def state_of(dom: Dom) -> Any:
-    """The inside form of a domain."""
+    """Return the plain tuple of a domain."""
     return dom._state

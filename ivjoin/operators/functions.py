@@ -45,7 +45,7 @@ def _function(
     name: str, f: Callable[[Any], Any], bounds: Maker, direction: DirectionRule | Absent = LIBRARY,
     sympy: str | Absent = _UNKNOWN, pole: float | None = None,
 ) -> Operator:  # fmt: skip
-    """A function of one double; ``pole`` is where a logarithm ends."""
+    """Return a function of one double; ``pole`` is the limit of a logarithm."""
     make = getattr(numeric, name)
     exact = ops_float.unary_(f) if pole is None else ops_float.logarithm(f, pole)
     build = lambda a, z: make(a[0])  # noqa: E731
@@ -56,8 +56,10 @@ def _function(
 
 
 def _cube_root(x: Any) -> Any:
-    """By way of longer numbers, where the machine has them: a library of doubles errs in the last place, so that there
-    are processors on which the cube root of 27 is above 3."""
+    """Return the cube root, computed in longer floats if the machine has them.
+
+    Libraries for doubles may be wrong in the last digit: on some processors the cube root of 27 is above 3.
+    """
     return np.cbrt(np.asarray(x, dtype=np.longdouble)).astype(np.float64)
 
 

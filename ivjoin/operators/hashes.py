@@ -1,7 +1,8 @@
-"""Operators: hash functions, exact only: Spark's ``hash`` (Murmur3) and ``xxhash64``, and digests of texts.
+"""Operators: hash functions without intervals: Spark's ``hash`` (Murmur3) and ``xxhash64``, and digests of texts.
 
-Sources: Spark's Murmur3_x86_32 and XXH64, which take the last bytes of a text one by one, as the public algorithms of
-A. Appleby and Y. Collet otherwise; ``hash`` and ``xxhash64`` begin with 42, and a NULL leaves the hash as it is.
+Sources: Spark's Murmur3_x86_32 and XXH64. They process the last bytes of a text one by one, and otherwise follow the
+public algorithms of A. Appleby and Y. Collet. ``hash`` and ``xxhash64`` begin with 42, and a NULL does not change the
+hash.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ _BITS: dict[int, Any] = {32: (np.float32, np.int32), 64: (np.float64, np.int64)}
 
 
 def _as_words(cell: Cell, t: Type, n: int) -> tuple[str, list[Any]]:
-    """What of each value is hashed: an int, a long, or bytes."""
+    """Return the hashed form of each value: an int, a long, or bytes."""
     if t.kind == "float":
         float_type, int_type = _BITS[t.bits]
         v = cell[0].astype(float_type) + float_type(0)  # one zero

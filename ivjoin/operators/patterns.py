@@ -1,4 +1,4 @@
-"""Operators: functions of texts whose pattern or position comes from a column, and distances; exact only."""
+"""Operators on texts with a pattern or position from a column, and distances; without intervals."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _text(x: Node, what: str) -> Node:
 
 
 def _matching(regex: Callable[[str, str], str]) -> Callable[[Node, Consts], Kernel]:
-    """Each distinct pattern of a batch is one search of Arrow's; one that is none errs."""
+    """Search each distinct pattern of a batch with Arrow; an invalid pattern is an error."""
 
     def rule(node: Node, consts: Consts) -> Kernel:
         import pyarrow.compute as pc
@@ -78,7 +78,7 @@ def _like_pattern(pattern: str, escape: str) -> str:
 
 
 def like(x: Node, pattern: Node, escape: str = "\\") -> Node:
-    """``x LIKE pattern``, where the pattern may be a column."""
+    """Return ``x LIKE pattern``, where the pattern may be a column."""
     if is_literal(pattern) and pattern.params[0] is not None:
         return strings.like(x, strings.constant_text(pattern, "the pattern of LIKE"), escape)
     if len(escape) != 1:
@@ -87,7 +87,7 @@ def like(x: Node, pattern: Node, escape: str = "\\") -> Node:
 
 
 def ilike(x: Node, pattern: Node, escape: str = "\\") -> Node:
-    """LIKE without regard to case."""
+    """Return LIKE without regard to case."""
     return like(strings.lower(x), strings.lower(pattern) if not is_literal(pattern) else _lowered(pattern), escape)
 
 
@@ -96,7 +96,7 @@ def _lowered(pattern: Node) -> Node:
 
 
 def rlike(x: Node, pattern: Node) -> Node:
-    """``x RLIKE pattern``, where the pattern may be a column."""
+    """Return ``x RLIKE pattern``, where the pattern may be a column."""
     if is_literal(pattern) and pattern.params[0] is not None:
         return strings.rlike(x, strings.constant_text(pattern, "the pattern of RLIKE"))
     return make("rlike_column", (_text(x, "RLIKE"), _text(pattern, "the pattern of RLIKE")), (), BOOL)
@@ -122,7 +122,7 @@ def _rlike_text(n: Node, arg: Arg) -> tuple[str, int]:
 
 
 def _part(text: str, position: int, count: int) -> str:
-    """As ``UTF8String.substringSQL`` of Spark has it: a part that begins before the text is cut there."""
+    """Return the substring like Spark's ``UTF8String.substringSQL``: a part before the text is cut off."""
     start = position - 1 if position > 0 else len(text) + position if position < 0 else 0
     return text[max(start, 0) : max(min(start + count, _LAST), 0)] if count > 0 else ""
 
@@ -146,7 +146,7 @@ def _side(name: str, fixed: Callable[[Node, int], Node]) -> Build:
         if is_literal(a[1]) and a[1].params[0] is not None:
             return fixed(a[0], strings.constant_int(a[1], f"the second argument of {name}"))
         count = as_int32(a[1], f"the length of {name}")
-        # The least int32 has no negative; what is below zero gives no text, whatever the position.
+        # The least int32 cannot be negated; a length below zero gives an empty text for every position.
         back = neg(greatest(count, literal(-_LAST, INT32)))
         return _at(a[0], literal(1, INT32) if name == "left" else back, count)
 
@@ -157,7 +157,7 @@ def _side(name: str, fixed: Callable[[Node, int], Node]) -> Build:
 
 
 def _distance(a: str, b: str) -> int:
-    """Levenshtein's distance in characters."""
+    """Return Levenshtein's distance in characters."""
     if len(a) < len(b):
         a, b = b, a
     row = list(range(len(b) + 1))
@@ -169,7 +169,7 @@ def _distance(a: str, b: str) -> int:
 
 
 def _within(a: str, b: str, most: int) -> int:
-    """The distance, or -1 past a threshold, as Spark's third argument has it."""
+    """Return the distance, or -1 beyond a threshold, Spark's third argument."""
     if abs(len(a) - len(b)) > most:
         return -1
     found = _distance(a, b)

@@ -1,9 +1,9 @@
-"""What is said of an operator, once: its record, from which everything that reads, writes, evaluates or bounds works.
+"""The record of an operator: the only place that defines how it is read, written, evaluated and bounded.
 
-A record stands in the file of its family (``arithmetic``, ``rounding``, ``functions``, ``comparison``, ``truth``,
-``choice``, ``casts``, ``times``, ``spans``, ``texts``, ``patterns``, ``bits``, ``hashes``, ``nested``, ``attempts``)
-and is found by ``ivjoin.operators.table``. To add an operator is to add a record and its examples. What an operator has
-not is an :class:`Absent` with the reason, never silence.
+A record is in the file of its family (``arithmetic``, ``rounding``, ``functions``, ``comparison``, ``truth``,
+``choice``, ``casts``, ``times``, ``spans``, ``texts``, ``patterns``, ``bits``, ``hashes``, ``nested``, ``attempts``).
+``ivjoin.operators.table`` finds it. To add an operator, add a record and its examples. A missing part is an
+:class:`Absent` with the reason.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ __all__ = [
 ANY = 1 << 30
 Build = Callable[[list[Node], str], Node]  # arguments and the zone of the condition
 
-# The columns that the examples of records are written over: name -> type as ``ivjoin.expr.types.named`` reads it. There
-# are nested ones too: a struct st (q, name, inner.w), arrays xs and ss, a map mp and an interval md.
+# The columns in the examples of records: name -> type, as ``ivjoin.expr.types.named`` reads it. Nested columns also
+# exist: a struct st (q, name, inner.w), arrays xs and ss, a map mp and an interval md.
 COLUMNS = {
     "a": "int64", "b": "int64", "n": "int32", "m": "int32", "x": "double", "y": "double", "f": "float",
     "p": "decimal(10, 2)", "q": "decimal(8, 3)", "s": "string", "u": "string", "z": "binary", "d": "date", "e": "date",
@@ -39,7 +39,7 @@ COLUMNS = {
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """That an operator has none of something, and why."""
+    """A missing part of an operator, with the reason."""
 
     why: str
 
@@ -55,18 +55,18 @@ TEXT_BOUNDS = Absent("the interval rules do not follow a range of strings throug
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What an operator computes on arguments of one kind, and what intervals say of that.
+    """The exact kernel and the interval rule of an operator, for arguments of one kind.
 
     Attributes
     ----------
     exact : callable
-        ``(node, constants)`` gives the kernel (``ivjoin.expr.kernels.cells``).
+        ``(node, constants)`` returns the kernel (``ivjoin.expr.kernels.cells``).
     bounds : Maker or Absent
         The interval rule, forward and backward.
     no_forward, no_backward : str
-        Why a rule has no such direction.
+        The reason if the rule lacks a direction.
     inner : bool
-        Whether no constructor makes it, so that no example can show it.
+        Whether no constructor creates it, so that no example can contain it.
     """
 
     exact: Exact
@@ -78,7 +78,7 @@ class Meaning:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of SQL and of the fluent face: its names, how many arguments, and the node it makes."""
+    """A function of SQL and of Python expressions: its names, the number of arguments, and its constructor."""
 
     names: tuple[str, ...]
     least: int
@@ -87,38 +87,38 @@ class Call:
 
 
 def call(names: str, least: int, most: int, make: Build) -> Call:
-    """The function of several names, written with spaces between."""
+    """Return the function with several names, separated by spaces."""
     return Call(tuple(names.split()), least, most, make)
 
 
 def one(names: str, make: Callable[[Node], Node]) -> Call:
-    """A function of one argument."""
+    """Return a function of one argument."""
     return call(names, 1, 1, lambda a, z: make(a[0]))
 
 
 def of_texts(f: Call) -> Call:
-    """The same function of texts: of an instant it takes the text of its local time."""
+    """Return the same function for texts; for an instant it uses the text of its local time."""
     return replace(f, make=lambda a, z: f.make([local_text(x, z) for x in a], z))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operator:
-    """All there is to say of an operator.
+    """The definition of an operator.
 
     Attributes
     ----------
     name : str
-        Of its nodes (``ivjoin.expr.nodes``); of a string function, pyarrow.compute's.
+        The name of its nodes (``ivjoin.expr.nodes``); for a string function, the name in pyarrow.compute.
     meanings : mapping of str to Meaning
-        By the kind of the arguments (``time`` where one is a time), ``*`` for all.
+        One for each kind of arguments (``time`` if one is a time), or ``*`` for all.
     examples : tuple of str
-        Expressions over :data:`COLUMNS` in which it occurs, one or more for each meaning.
+        Expressions over :data:`COLUMNS` that contain it, at least one for each meaning.
     text : callable
-        How it is written.
+        Writes it as SQL.
     direction, linear : rules or Absent
-        Which order it passes on; where it is a sum.
+        The order of its values; its form as a sum of multiples.
     build : callable or None
-        The node of arguments, where Python operators, SQL's infix or SymPy say it.
+        Constructor for Python operators, SQL's infix and SymPy.
     infix : str
         sqlglot's name of the infix operator that is read as this.
     calls : tuple of Call
@@ -126,9 +126,9 @@ class Operator:
     sympy : str or Absent
         SymPy's class.
     warns : bool or None
-        Whether numpy could warn of what the kernel does; None: where floats take part.
+        Whether numpy could warn about the kernel; None: only with floats.
     inner : bool
-        Whether only bands make it, so that no text says it.
+        Whether only bands create it, so that it has no text.
     """
 
     name: str

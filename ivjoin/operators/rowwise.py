@@ -1,4 +1,4 @@
-"""Kernels that go row by row, for functions that numpy and Arrow have not."""
+"""Kernels that work row by row, for functions that numpy and Arrow lack."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["by_row", "listed"]
 
 
 def listed(cell: Cell, n: int) -> list[Any]:
-    """The values of a cell for n rows; arbitrary where it is not valid."""
+    """Return the values of a cell for n rows; arbitrary for invalid rows."""
     v = cell[0]
     values: list[Any] = v.to_pylist() if isinstance(v, (pa.Array, pa.ChunkedArray)) else v.tolist()
     return values * n if len(values) == 1 and n != 1 else values
 
 
 def by_row(f: Callable[..., Any], most: int = 1 << 16) -> Callable[[Node, Consts], Kernel]:
-    """The rule of a function of one row's values; it raises ValueError where it errs, and gives None for NULL.
+    """Return the rule of a function of one row's values; it raises ValueError for an error, and returns None for NULL.
 
-    What was found for the same values is used again, up to ``most`` rows of different ones.
+    Results for equal values are cached, for up to ``most`` distinct rows.
     """
 
     def rule(node: Node, consts: Consts) -> Kernel:

@@ -1,8 +1,8 @@
-"""The shape of an operator's rule, and the wrappers that take care of NULL and NaN once for all of them.
+"""The form of an operator's rule, and wrappers that handle NULL and NaN for all rules.
 
-A rule is made per node: ``forward(D)`` gives the node's domain from its arguments' domains, ``backward(state)`` narrows
-the arguments, ``cases(state)`` offers alternatives of which at least one holds. Forward and backward of an operator
-stand side by side; adding an operator touches one place.
+A rule belongs to a node. ``forward(D)`` returns the node's domain from its arguments' domains. ``backward(state)``
+narrows the arguments. ``cases(state)`` returns alternatives, and at least one of them is true. Both directions of an
+operator are defined together, so adding an operator changes one place.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ NONE: Pair = (1, 0)
 
 
 class Place(NamedTuple):
-    """Where a node stands: its own index and those of its arguments.
+    """The place of a node in its graph: its index and the indices of its arguments.
 
-    ``zero_gives_null``: whether a division by zero may be NULL, as engines without ANSI mode have it, and not an error
-    alone.
+    ``zero_gives_null``: whether a division by zero may also be NULL, as in engines without ANSI mode.
     """
 
     node: Node
@@ -36,8 +35,8 @@ class Place(NamedTuple):
 class Rule(NamedTuple):
     """The two directions of an operator.
 
-    ``strict`` lists the arguments, the first ones, that are evaluated without error wherever the node is; None is all.
-    ``finer`` are alternatives that only tell something where another part of the condition reads the same columns.
+    ``strict`` lists the first arguments that are evaluated without error whenever the node is; None is all of them.
+    ``finer`` are alternatives that help only if another part of the condition reads the same columns.
     """
 
     forward: Forward | None
@@ -51,12 +50,12 @@ Maker = Callable[[Place], Rule | None]
 
 
 def nothing(place: Place) -> Rule:
-    """The rule of an operator of which nothing is known, not even that it needs its arguments."""
+    """Return the rule of an unknown operator, which may not even evaluate its arguments."""
     return Rule(None, None, ())
 
 
 def strict(place: Place) -> Rule:
-    """The rule of an operator of which nothing is known but that it evaluates all its arguments."""
+    """Return the rule of an unknown operator that evaluates all its arguments."""
     return Rule(None, None)
 
 
@@ -70,20 +69,20 @@ def strict_unary(
     nan_gives: Any = None,
     nan_null: bool = False,
 ) -> Rule:
-    """The rule of an operator of one number, NULL of NULL.
+    """Return the rule of an operator of one number; NULL gives NULL.
 
     Parameters
     ----------
     forward : callable
-        Interval of the argument to interval of the results.
+        Maps the interval of the argument to the interval of the results.
     backward : callable or None
         ``(results, argument)``: the members of the argument that can give such a result.
     limits : pair
-        Least and greatest value of the result's type; what lies past them errs.
+        Least and greatest value of the result's type; values beyond them are errors.
     makes : callable, optional
-        Flags (NULL, NAN) that the operator may give for an interval of arguments that are neither.
+        Returns the flags (NULL, NAN) that the operator may give for an interval of numbers.
     nan_errs : bool
-        Whether NaN errs; otherwise it gives NaN, or ``nan_gives`` if that is not None, or NULL if ``nan_null``.
+        Whether NaN is an error. Otherwise it gives NaN, or ``nan_gives`` if that is not None, or NULL if ``nan_null``.
     """
     i, a = place.i, place.at[0]
     least, most = limits
@@ -144,21 +143,21 @@ def strict_binary(
     makes_nan: Callable[[Pair, Pair], bool] | None = None,
     divides: bool = False,
 ) -> Rule:
-    """The rule of an operator of two numbers, NULL if one is NULL and NaN if one is NaN.
+    """Return the rule of an operator of two numbers, NULL if one is NULL and NaN if one is NaN.
 
     Parameters
     ----------
     forward : callable
-        Intervals of the arguments to interval of the results.
+        Maps the intervals of the arguments to the interval of the results.
     backward_a, backward_b : callable or None
         ``(results, other argument, this argument)``: the members of this argument that can give such a result.
     limits : pair
-        Least and greatest value of the result's type; what lies past them errs.
+        Least and greatest value of the result's type; values beyond them are errors.
     makes_nan : callable, optional
         Whether numbers of two intervals can give NaN.
     divides : bool
-        Whether the second argument divides. Under ANSI dividing by zero errs, elsewhere it gives NULL, which least,
-        greatest, coalesce and IS NULL can turn into something TRUE. Where the place says so both are enclosed.
+        Whether the second argument divides. A division by zero is an error under ANSI, and elsewhere NULL, which least,
+        greatest, coalesce and IS NULL can turn into TRUE. If the place allows both, both are enclosed.
     """
     i = place.i
     a, b = place.at
@@ -192,7 +191,7 @@ def strict_binary(
             free = makes_nan((alo, ahi), (blo, bhi))
         if divides and zf & NULL and blo <= 0 <= bhi:
             return
-        # Where the other argument can make the result NULL or NaN by itself, this one can have any value.
+        # If the other argument alone can make the result NULL or NaN, this one can have any value.
         if free or zf & bf:
             s.drop_flags(a, af if zf & bf & NULL else zf | NAN)
         elif zlo > zhi or blo > bhi:

@@ -1,7 +1,7 @@
-"""Rules of what picks one of several values: CASE, COALESCE, least and greatest.
+"""Rules of operators that select one of several values: CASE, COALESCE, least and greatest.
 
-The branch of a CASE that is not taken and the arguments after the one that COALESCE takes are not evaluated: they may
-err, and nothing follows for them. Least and greatest skip nulls, and NaN is the greatest number.
+The other branches of a CASE, and the arguments after the selected one of COALESCE, are not evaluated. They may raise
+errors, and the rule cannot narrow them. Least and greatest skip nulls, and NaN is the greatest number.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NOT_TRUE = truth.FALSE | truth.NULL
 
 
 class _Kind:
-    """Union, intersection and emptiness of the domains of a type."""
+    """The union, intersection and emptiness of domains of a type."""
 
     __slots__ = ("is_bool", "is_nested", "is_text", "type")
 
@@ -57,7 +57,7 @@ class _Kind:
         return none_of(self.type)
 
     def meets(self, a: Any, b: Any) -> bool:
-        """Whether two domains may have a value, NULL or NaN in common."""
+        """Return whether two domains may have a value, NULL or NaN in common."""
         if self.is_bool:
             return bool(a & b)
         alo, ahi, af = a
@@ -100,7 +100,7 @@ def case(p: Place) -> Rule:
     last = len(whens)
 
     def reachable(D: list[Any]) -> list[int]:
-        """The branches whose value can be taken."""
+        """Return the branches that can be selected."""
         out = []
         for k, w in enumerate(whens):
             mask = D[w]
@@ -134,7 +134,7 @@ def case(p: Place) -> Rule:
         return [k for k in reachable(D) if kind.meets(D[values[k]], z)]
 
     def some(s: State, first: int) -> None:
-        # The tests before the first possible branch fail, those after it may not be reached.
+        # The tests before the first possible branch fail; later tests may not be reached.
         for w in whens[:first]:
             s.require(w)
             s.cut_mask(w, NOT_TRUE)
@@ -146,7 +146,7 @@ def _one_of(
     p: Place, kind: _Kind, up: Forward, possible: Callable[[list[Any]], list[int]], take: Callable[[int], Case],
     some: Callable[[State, int], None],
 ) -> Rule:
-    """The rule of what takes one of several values; ``some`` says what follows where several from a first on may be."""
+    """Return the rule of an operator that selects a value; ``some`` narrows if several arguments are possible."""
 
     def down(s: State) -> None:
         branches = possible(s.D)
@@ -226,14 +226,14 @@ def extreme(greatest: bool) -> Maker:
                     lows.append(lo)
                     highs.append(hi)
             if nan:
-                # greatest: any NaN wins; least: only where no number is there.
+                # greatest: any NaN wins; least: only without a number.
                 if greatest or all(f & NAN or f & NULL for _, _, f in doms):
                     flags |= NAN
             if not lows or (greatest and must_nan):
                 return 1, 0, flags
             low, high = (max(lows), max(highs)) if greatest else (min(lows), min(highs))
             if greatest:
-                # Every argument that is surely there lifts the result; another may be missing.
+                # Every argument that is certainly not NULL raises the result; another may be NULL.
                 firm = [lo for lo, hi, _ in sure if lo <= hi]
                 low = max(firm) if firm else min(lows)
             else:
@@ -249,8 +249,7 @@ def extreme(greatest: bool) -> Maker:
                     for j in at:
                         s.cut(j, 1, 0, NULL | (zf & NAN))
                 return
-            # Least passes NaN by, so that an argument's number is never below the result; greatest may be NaN whatever
-            # the numbers are.
+            # Least skips NaN, so an argument's number is never below the result; greatest may be NaN for any numbers.
             if not greatest:
                 for j in at:
                     s.cut(j, zlo, D[j][1], NULL | NAN)

@@ -1,7 +1,7 @@
 """Rules of comparisons: Spark's order, in which NaN equals itself and is above +inf, and -0.0 equals 0.0.
 
-Against bounds, NaN is one more number on top. ``<`` moves a bound to the neighbour in the type that is compared: the
-next integer, the next double, the text with a zero character behind it; below a text there is no next.
+For bounds, NaN is one more number above all others. ``<`` moves a bound to the neighbour in the compared type: the next
+integer, the next double, or the text followed by a zero character. A text has no next lower neighbour.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _of_numbers(p: Place) -> Rule:
 
 
 def _inequality(a: int, b: int, swap: bool, strict: bool) -> Callable[[list[Any]], int]:
-    """``a < b`` or ``a <= b``, of the arguments in turned order if ``swap``."""
+    """Return ``a < b`` or ``a <= b``, with swapped arguments if ``swap``."""
     x, y = (b, a) if swap else (a, b)
 
     def up(D: list[Any]) -> int:
@@ -141,7 +141,7 @@ def _narrowing(op: str, a: int, b: int, f: Format | None) -> Callable[[State], N
         xlo, xhi, xf = D[x]
         _, yhi, yf = D[y]
         if yf & NAN:
-            # y can be NaN, which is above all.
+            # y can be NaN, which is above all numbers.
             s.drop_flags(x, 0 if strict else NAN)
         elif not strict:
             s.cut(x, xlo, yhi, 0)
@@ -152,7 +152,7 @@ def _narrowing(op: str, a: int, b: int, f: Format | None) -> Callable[[State], N
         else:
             s.cut(x, xlo, f.down(yhi), 0)
         if xlo > xhi:
-            # Nothing but NaN is left of x.
+            # Only NaN remains of x.
             s.cut(y, 1, 0, NAN if xf & NAN and not strict else 0)
         elif not strict:
             s.cut(y, xlo, yhi, NAN)
@@ -194,7 +194,7 @@ def _different(s: State, a: int, b: int, f: Format | None) -> None:
 
 
 def _apart(i: int, a: int, b: int, when: int, f: Format | None) -> Callable[[State], list[Case] | None]:
-    """The two ways of ``a <> b``."""
+    """Return the two cases of ``a <> b``."""
     less, more = _narrowing("lt", a, b, f), _narrowing("gt", a, b, f)
 
     def cases(s: State) -> list[Case] | None:
@@ -224,7 +224,7 @@ def _of_texts(p: Place) -> Rule:
             can, cannot = (not below and not above), not point
             out |= (T if can else 0) | (F if cannot else 0) if op == "eq" else (F if can else 0) | (T if cannot else 0)
             return out
-        # Whether a < b, a = b, a > b can hold.
+        # Whether a < b, a = b, a > b can be true.
         lt = not above and not (alo is not None and alo == bhi)
         gt = not below and not (ahi is not None and ahi == blo)
         eq = not below and not above
@@ -238,7 +238,7 @@ def _of_texts(p: Place) -> Rule:
             return
         s.drop_flags(a, 0)
         s.drop_flags(b, 0)
-        # Most texts have no neighbour below: a strict bound from above does not narrow, but it can be refuted.
+        # Most texts have no lower neighbour: a strict upper bound does not narrow, but it can be refuted.
         s.cut_mask(i, up(s.D))
         if mask not in (T, F):
             return
@@ -258,12 +258,12 @@ def _of_texts(p: Place) -> Rule:
 
 
 def _above(text: Any) -> Any:
-    """The least text above another, which is that and a zero character; None is unbounded."""
+    """Return the least text above another: the text and a zero character. None is unbounded."""
     return text if text is None else text + ("\0" if isinstance(text, str) else b"\0")
 
 
 def _below(text: Any) -> Any:
-    """An upper bound of the texts below another: the text itself, unless it ends in a zero character."""
+    """Return an upper bound of the texts below another: the text itself, unless it ends in a zero character."""
     if text is None or not text or text[-1] not in ("\0", 0):
         return text
     return text[:-1]
@@ -355,7 +355,7 @@ def _renamed(node: Node) -> Node:
 
 
 def in_(p: Place) -> Rule | None:
-    """``x IN (literals)``."""
+    """Return ``x IN (literals)``."""
     i, x = p.i, p.at[0]
     t = p.node.args[0].type
     items = [n.params[0] for n in p.node.args[1:]]
@@ -411,7 +411,7 @@ def in_(p: Place) -> Rule | None:
 
 
 def _shave(s: State, x: int, values: set[Any], f: Format | None, nan: bool) -> None:
-    """Move the ends of x past those that are in ``values``."""
+    """Move the ends of x past values that are in ``values``."""
     lo, hi, _ = s.D[x]
     while lo <= hi and lo in values and lo != inf:
         lo = lo + 1 if f is None else f.up(lo)

@@ -20,7 +20,7 @@ ENTIRE: Pair = (-inf, inf)
 
 
 def format_of(t: Type) -> m.Format:
-    """The format of the values of a float type."""
+    """Return the format of the values of a float type."""
     return t.format
 
 
@@ -151,7 +151,7 @@ def neighbour(up: bool) -> Maker:
         f = format_of(p.node.type)
         step, back = (f.up, f.down) if up else (f.down, f.up)
 
-        # The end of the line stays where it is, so an infinite result may come from two numbers.
+        # Infinity has no next number, so an infinite result may come from two numbers.
         def source(z: Pair, x: Pair) -> Pair:
             return (-inf if z[0] == -inf else back(z[0])), (inf if z[1] == inf else back(z[1]))
 
@@ -166,7 +166,7 @@ def round_(p: Place) -> Rule | None:
         return None
     half = 0.5 * 10.0**-digits
 
-    # Half a unit, a little more for the rounding of this very sum and of the decimal text.
+    # Half a unit, and more for the rounding of this sum and of the decimal text.
     def low(x: float) -> float:
         return x if x - x != 0 else f.floor(x - half - abs(x) * 2.0**-20 * (f.bits == 32) - abs(x) * 2.0**-50)
 
@@ -178,7 +178,7 @@ def round_(p: Place) -> Rule | None:
 
 def _unrounded(z: Pair, half: float, f: m.Format) -> Pair:
     slack = 2.0**-20 if f.bits == 32 else 2.0**-49
-    least, most = min(z[0], f.max), max(z[1], -f.max)  # what is rounded to an infinity may be the greatest number
+    least, most = min(z[0], f.max), max(z[1], -f.max)  # a value that rounds to an infinity may be the greatest number
     lo = least - half - (abs(least) + half) * slack
     hi = most + half + (abs(most) + half) * slack
     return (f.floor(lo) if lo > -f.max else -inf), (f.ceil(hi) if hi < f.max else inf)

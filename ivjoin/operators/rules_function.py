@@ -1,9 +1,9 @@
 """Rules of elementary functions of doubles: roots, exponentials, logarithms, powers, trigonometric functions.
 
-Libraries are not correctly rounded and differ by a few ulp, so that every bound of a function other than the square
-root is moved outward by sixteen numbers, forward and backward. A library's function need not even rise where its
-namesake does; the inverse is found by bisection with the widened function, which stays sound: a number is left out
-only where the true function, which does rise, is past the target by more than the library can be wrong.
+Libraries are not correctly rounded and differ by a few ulp. Every bound of a function other than the square root is
+therefore moved outward by sixteen numbers, forward and backward. A library's function may fall where the real function
+rises. The inverse is found by bisection with the widened function. This is still sound: a number is excluded only if
+the real function, which rises, is beyond the target by more than the error of the library.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Function = Callable[[float], float]
 # most 4 ulp (https://github.com/numpy/numpy/pull/19478); elsewhere numpy calls the C library. glibc is not known to err
 # by more in these functions; the worst is cbrt, 3.67 ulp (Gladman, Innocente, Mather and Zimmermann, "Accuracy of
 # Mathematical Functions in Single, Double, Extended Double and Quadruple Precision", hal-03141101). Together that is
-# 8 ulp, each of them two steps across a power of two, below which numbers stand twice as close.
+# 8 ulp, each of them two steps across a power of two, below which numbers are twice as close.
 LIBRARY_ULPS = 4
 _STEPS = 2 * (LIBRARY_ULPS + LIBRARY_ULPS)
 
@@ -50,7 +50,7 @@ def upper(y: float) -> float:
 
 
 def preimage(low: Function, high: Function, z: Pair, x: Pair, near: Function | None = None) -> Pair:
-    """Doubles of ``x`` at which a rising function, enclosed by ``low`` and ``high``, may be in ``z``."""
+    """Return the doubles of ``x`` at which a rising function, enclosed by ``low`` and ``high``, may be in ``z``."""
     lo, hi = ordinal_of(x[0], FLOAT64), ordinal_of(x[1], FLOAT64)
     guesses = [None, None]
     if near is not None:
@@ -70,7 +70,7 @@ def _guess(near: Function, c: float) -> int | None:
 
 
 def total(f: Function, left: float, right: float) -> Function:
-    """A function of ``math`` with its limits where Python raises because the result is too large."""
+    """Return a function of ``math`` that returns its limits if Python raises because the result is too large."""
 
     def g(x: float) -> float:
         try:
@@ -84,7 +84,7 @@ def total(f: Function, left: float, right: float) -> Function:
 def rising(
     f: Function, inverse: Function | None, domain: Pair, values: Pair, outside: int = 0, falls: bool = False
 ) -> Maker:
-    """A function that rises on its domain; arguments outside of it give the flag ``outside``."""
+    """Return a function that rises on its domain; arguments outside of it give the flag ``outside``."""
     least, most = values
 
     def low(x: float) -> float:
@@ -168,18 +168,18 @@ def cosh(p: Place) -> Rule:
 
 # Trigonometric functions
 
-_WIDE = 1e9  # past it, the position within a period is not worth finding
+_WIDE = 1e9  # beyond it, the position within a period is not computed
 
 
 def _wave(shift: float) -> Callable[[Pair], Pair]:
-    """Bounds of the sine over an interval, moved by a quarter for the cosine."""
+    """Return the bounds of the sine over an interval, moved by a quarter for the cosine."""
     f = math.cos if shift else math.sin
 
     def up(x: Pair) -> Pair:
         lo, hi = x
         if not (lo > -_WIDE and hi < _WIDE) or hi - lo >= 6.2:
             return -1.0, 1.0
-        # Whether a crest or a trough may lie inside, with room for the rounding of this very computation.
+        # Whether a crest or a trough may lie inside, with a margin for the rounding of this computation.
         first, last = (lo + shift) / (2 * pi) - 0.25 - 1e-6, (hi + shift) / (2 * pi) - 0.25 + 1e-6
         crest = math.floor(last) >= math.ceil(first)
         trough = math.floor(last + 0.5) >= math.ceil(first + 0.5)
@@ -194,7 +194,7 @@ def waved(shift: float) -> Maker:
 
     def back(z: Pair, x: Pair) -> Pair:
         lo, hi = x
-        # Only within half a period of an end is anything found; slices are refuted by going forward.
+        # Only the range within half a period of an end can narrow; forward rules refute slices.
         if not (lo > -_WIDE and hi < _WIDE) or (z[0] <= -1 and z[1] >= 1):
             return x
         lo = _advance(wave, z, lo, hi, 1.0)
@@ -318,7 +318,7 @@ def _whole_power(p: Place, n: int) -> Rule:
 def _general(x: Pair, y: Pair) -> Pair:
     if x[0] <= 0:
         return ENTIRE
-    # Monotone in either argument for a positive base, rising or falling by the other: the corners hold the extremes.
+    # Monotone in either argument for a positive base: the extremes are at the corners.
     corners = [_power(a, b) for a in x for b in y]
     lo, hi = min(corners), max(corners)
     if x[0] <= 1 <= x[1] or y[0] <= 0 <= y[1]:
@@ -327,12 +327,12 @@ def _general(x: Pair, y: Pair) -> Pair:
 
 
 def _general_nan(x: Pair, y: Pair) -> bool:
-    """Of a negative base; of 1 and -1 to the power of an infinity."""
+    """Return whether a power may be NaN: for a negative base, and for 1 and -1 with an infinite exponent."""
     return bool(x[0] < 0 or (x[0] <= 1 <= x[1] and (y[0] == -inf or y[1] == inf)))
 
 
 def _base_from(z: Pair, y: Pair, x: Pair) -> Pair:
-    """Members of the base, where the exponent is one positive number and the base is not negative."""
+    """Return the members of a base that is not negative, for one positive exponent."""
     if x[0] < 0 or y[0] != y[1] or not 0 < y[0] < inf:
         return x
     n = y[0]
@@ -342,7 +342,7 @@ def _base_from(z: Pair, y: Pair, x: Pair) -> Pair:
 
 
 def hypot(p: Place) -> Rule:
-    """Rises with the size of either number. NaN beside an infinity is infinite."""
+    """Return the rule of hypot, which rises with either magnitude; NaN with an infinity gives infinity."""
     i, (a, b) = p.i, p.at
 
     def both(x: Pair, y: Pair) -> Pair:

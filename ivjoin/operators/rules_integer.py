@@ -1,7 +1,7 @@
 """Rules of exact arithmetic: ints, times, and decimals on their unscaled integers.
 
-Whatever leaves the type's range errs, and a point that errs satisfies nothing: results are clipped to the range and
-inverted as unbounded integers.
+A value outside of the type's range is an error, and a point with an error satisfies no condition. Results are therefore
+clipped to the range, and inverted as unbounded integers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = [
 
 
 def _linear(p: Place, sign: int) -> Rule:
-    """``a + b`` or ``a - b``, spelled out since these are most of what conditions hold."""
+    """Return ``a + b`` or ``a - b``, written out because most conditions consist of these."""
     i, (a, b) = p.i, p.at
     least, most = p.node.type.limits
     if a == b:
@@ -76,7 +76,7 @@ def sub(p: Place) -> Rule | None:
 
 
 def _alike(p: Place) -> bool:
-    """Whether the sum of the unscaled values is what the evaluator computes."""
+    """Return whether the sum of the unscaled values is what the evaluator computes."""
     node = p.node
     kinds = {a.type.kind for a in node.args}
     if kinds <= {"int", "months"}:
@@ -123,7 +123,7 @@ _MOST_VALUES = 16
 
 
 def _by_value(i: int) -> Cases:
-    """A remainder's values one by one, where they are few: each leaves one class of dividends."""
+    """Return a remainder's values one by one if they are few; each one allows one class of dividends."""
 
     def cases(s: State) -> list[Case] | None:
         lo, hi, flags = s.D[i]
@@ -176,7 +176,7 @@ def same(p: Place) -> Rule:
     return strict_unary(p, lambda x: x, lambda z, x: z, p.node.type.limits)
 
 
-# Decimals: real results are rounded HALF_UP, as ``ivjoin.interval.machine.decimals`` has it.
+# Decimals: real results are rounded HALF_UP, as in ``ivjoin.interval.machine.decimals``.
 
 
 def decimal_sum(sign: int) -> Maker:
@@ -281,5 +281,5 @@ def round_(p: Place) -> Rule | None:
 
 
 def _whole(z: Pair, unit: int) -> Pair:
-    """The quotients of those members of z that are multiples of the unit."""
+    """Return the quotients of the members of z that are multiples of the unit."""
     return -(-z[0] // unit), z[1] // unit

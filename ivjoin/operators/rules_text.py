@@ -1,4 +1,4 @@
-"""Rules of texts: the prefix of a LIKE pattern bounds what matches; functions of texts say nothing."""
+"""Rules of texts: the prefix of a LIKE pattern bounds the matching texts; functions of texts have no rules."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _LAST = 0x10FFFF
 
 
 def _after(prefix: str) -> str | None:
-    """A text above every text with the prefix; None if there is none."""
+    """Return a text above every text with the prefix; None if it does not exist."""
     for k in range(len(prefix) - 1, -1, -1):
         code = ord(prefix[k]) + 1
         if code <= _LAST:
-            # Surrogates are no characters.
+            # Surrogates are not characters.
             return prefix[:k] + chr(0xE000 if 0xD800 <= code <= 0xDFFF else code)
     return None
 

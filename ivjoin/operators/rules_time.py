@@ -1,7 +1,8 @@
 """Rules of times: sums with durations, days and months, truncation, fields, counts since the epoch.
 
-Most are rising functions of one argument without a formula for the inverse; their preimages are found by bisection with
-the function itself (``stepwise``). In a zone whose clock changes, a lower and an upper function enclose the machine's.
+Most of them are rising functions of one argument without a formula for the inverse. Their preimages are found by
+bisection with the function itself (``stepwise``). In a zone whose clock changes, a lower and an upper function enclose
+the computed one.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ DAY = 86_400
 
 
 def stepwise(p: Place, low: Step, high: Step, near: Step | None = None) -> Rule:
-    """The rule of a rising function of integers, enclosed by two others (or one and the same)."""
+    """Return the rule of a rising function of integers, enclosed by two others (or one and the same)."""
 
     def up(x: Pair) -> Pair:
         return low(x[0]), high(x[1])
@@ -50,7 +51,7 @@ def stepwise(p: Place, low: Step, high: Step, near: Step | None = None) -> Rule:
 
 
 def scaled(p: Place, factor: int) -> Rule:
-    """The rule of multiplication by a positive constant."""
+    """Return the rule of multiplication by a positive constant."""
 
     def back(z: Pair, x: Pair) -> Pair:
         return -(-z[0] // factor), z[1] // factor
@@ -59,7 +60,7 @@ def scaled(p: Place, factor: int) -> Rule:
 
 
 def floored(p: Place, width: int) -> Rule:
-    """The rule of division by a positive constant, rounded down."""
+    """Return the rule of division by a positive constant, rounded down."""
     return strict_unary(
         p, lambda x: (x[0] // width, x[1] // width), lambda z, x: (z[0] * width, z[1] * width + width - 1),
         p.node.type.limits,
@@ -67,7 +68,7 @@ def floored(p: Place, width: int) -> Rule:
 
 
 def clock(node: Node, i: int) -> Clock:
-    """The clock of a node's zone parameter: UTC for a timestamp without zone, whose ticks are local already."""
+    """Return the clock of a node's zone parameter: UTC for a timestamp without zone, whose ticks are local already."""
     zoned = any(a.type.tz for a in node.args) or bool(node.type.tz)
     return clock_of(node.params[i] if zoned and len(node.params) > i else None)
 
@@ -97,7 +98,7 @@ def sum_(p: Place) -> Rule | None:
 
 
 def _local_difference(p: Place, c: Clock, per: int) -> Rule:
-    """Spark subtracts local times."""
+    """Return the rule of a difference; Spark subtracts local times."""
 
     def low(x: int) -> int:
         return c.local_low(x // per) * per + x % per
@@ -119,7 +120,7 @@ def _local_difference(p: Place, c: Clock, per: int) -> Rule:
 
 
 def _moved(p: Place, c: Clock, per: int, ticks: int) -> Rule:
-    """A constant of a day or more: its whole days are calendar days, the rest is added to the instant."""
+    """Return a constant of a day or more: its whole days are calendar days, the rest is added to the instant."""
     days = m.truncated(ticks, DAY * per)
     rest = ticks - days * DAY * per
 
@@ -133,7 +134,7 @@ def _moved(p: Place, c: Clock, per: int, ticks: int) -> Rule:
 
 
 def _roughly_moved(p: Place, sign: int, slack: int) -> Rule:
-    """A sum that is off by the difference of two offsets, a day and a bit at most."""
+    """Return the rule of a sum that differs by two clock offsets, slightly more than a day at most."""
 
     def turned(b: Pair) -> Pair:
         return (b[0], b[1]) if sign > 0 else (-b[1], -b[0])
@@ -209,8 +210,8 @@ def _shifts(node: Node) -> tuple[Callable[[int, int], int], Callable[[int, int],
     """Lower and upper bounds of ``add_months`` on timestamps in a zone."""
     c, per = clock(node, 0), TICKS_PER_SECOND[node.type.unit]
 
-    # Days that are clamped to the same month's end all start again at midnight, so that later instants may come out
-    # earlier: below, such a day counts as its midnight, above, as its last tick.
+    # Days that are clamped to the same end of a month all start again at midnight, so a later instant may have an
+    # earlier result. As a lower bound, such a day counts as its midnight; as an upper bound, as its last tick.
     def low(ticks: int, months: int) -> int:
         day, rest = divmod(c.local_low(ticks // per), DAY)
         below = ticks % per
@@ -234,7 +235,7 @@ def _shifts(node: Node) -> tuple[Callable[[int, int], int], Callable[[int, int],
 
 
 def first_day(unit: str) -> Step:
-    """The first day of the week, month, quarter or year of a day."""
+    """Return the first day of the week, month, quarter or year of a day."""
     if unit == "week":
         return lambda days: days - (days + 3) % 7
 
@@ -341,7 +342,7 @@ def _month_number(days: int) -> int:
     return 12 * year + month
 
 
-# Fields that rise with time: which one a day has, and a day near the first that has a value.
+# Fields that rise with time: the field of a day, and a day near the first one with a value.
 _RISING: dict[str, tuple[Step, Step]] = {
     "year": (_year, lambda z: (z - 1970) * 365), "month_number": (_month_number, lambda z: (z // 12 - 1970) * 365),
 }

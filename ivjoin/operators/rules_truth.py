@@ -1,7 +1,7 @@
 """Rules of AND, OR, NOT, IS NULL and of NaN tests.
 
-AND and OR stop at an argument that decides, so an argument is only known to be evaluated if it is the first one, or if
-none before it can decide. OR that is TRUE leaves a choice: its alternatives are "argument k is the first that is TRUE".
+AND and OR stop at the first argument that decides. An argument is therefore certainly evaluated only if it is the first
+one, or if no earlier one can decide. A TRUE OR has alternatives: "argument k is the first one that is TRUE".
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from ivjoin.operators.state import Case, State, Taken
 __all__ = ["connective", "is_nan", "is_null", "not_"]
 
 T, F, N = truth.TRUE, truth.FALSE, truth.NULL
-# Up to so many arguments it is used that those before the one that decides do not: work that grows with the square.
+# Up to this many arguments, the rule uses that the arguments before the deciding one do not decide. The work is
+# quadratic.
 _FEW = 16
 
 
 def connective(decisive: int) -> Maker:
-    """AND (decided by FALSE) or OR (decided by TRUE)."""
+    """Return the rule of AND (decided by FALSE) or OR (decided by TRUE)."""
     other = F if decisive == T else T
     combine = truth.or_ if decisive == T else truth.and_
 

@@ -1,8 +1,8 @@
 """The domains of all nodes during one contraction, and how a rule narrows one.
 
-A domain only ever gets smaller, and holds the values of its node at every point that satisfies the condition and at
-which the node does not err. Where a node is *required* (it is evaluated without error at every satisfying point), an
-empty domain means that no such point is left.
+A domain only shrinks. It encloses the values of its node at every point that satisfies the condition and at which the
+node raises no error. A node is *required* if it is evaluated without error at every satisfying point. If the domain of
+a required node is empty, no point satisfies the condition.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ class Infeasible(Exception):
 
 
 class Structure:
-    """What of a graph does not change between contractions.
+    """The parts of a graph that do not change between contractions.
 
     Attributes
     ----------
     parents : list of tuples of int
-        Nodes by their place in topological order.
+        The parents of each node, by place in topological order.
     strict_args : list of tuples of int
-        Arguments that are evaluated without error wherever the node is.
+        The arguments that are evaluated without error whenever the node is.
     """
 
     __slots__ = ("parents", "strict_args")
@@ -38,7 +38,7 @@ class Structure:
 
 
 class State:
-    """Domains and what is still to be done with them.
+    """The domains, and the nodes whose rules must still run.
 
     Attributes
     ----------
@@ -47,15 +47,15 @@ class State:
     required : bytearray
         Nodes that are evaluated without error at every satisfying point.
     up, down : bytearray
-        Nodes whose forward, whose backward rule may have news.
+        Nodes whose forward (up) or backward (down) rule may narrow a domain.
     narrowed : bool
-        Whether a domain got smaller since this was last set to False.
+        Whether a domain shrank since this was last set to False.
     source : int
-        The node whose rule is at work and need not be told of its own news; -1 if all are told.
+        The node whose rule is running and is not notified of its own changes; -1 notifies all.
     touched : list of int
-        Nodes whose domains got smaller, in order, with repetitions.
+        Nodes whose domains shrank, in order, with repetitions.
     scope : bytearray or None
-        The nodes that are told of news; None is all. The others stay as they are, which is weak and not wrong.
+        The nodes that are notified of changes; None is all. The others do not change, which is wider but correct.
     """
 
     __slots__ = ("D", "down", "narrowed", "required", "scope", "source", "structure", "touched", "up")
@@ -77,7 +77,7 @@ class State:
         return s
 
     def changed(self, j: int) -> None:
-        """Take note that the domain of node j got smaller."""
+        """Record that the domain of node j shrank."""
         self.narrowed = True
         self.touched.append(j)
         up, down, source = self.up, self.down, self.source
@@ -88,7 +88,7 @@ class State:
                 up[p] = down[p] = 1
 
     def cut(self, j: int, lo: Any, hi: Any, flags: int) -> None:
-        """Keep of node j, a number or a time, what is in [lo, hi] and in the flags."""
+        """Narrow node j, a number or a time, to [lo, hi] and the flags."""
         olo, ohi, old = self.D[j]
         if lo < olo:
             lo = olo
@@ -107,7 +107,7 @@ class State:
         self.changed(j)
 
     def cut_text(self, j: int, lo: Any, hi: Any, flags: int) -> None:
-        """Keep of node j, a text, what is in [lo, hi] (None: unbounded) and in the flags."""
+        """Narrow node j, a text, to [lo, hi] (None: unbounded) and the flags."""
         olo, ohi, old = self.D[j]
         if lo is None or (olo is not None and lo < olo):
             lo = olo
@@ -123,7 +123,7 @@ class State:
         self.changed(j)
 
     def cut_mask(self, j: int, mask: int) -> None:
-        """Keep of node j, a truth value, what is in the mask."""
+        """Narrow node j, a truth value, to the mask."""
         old = self.D[j]
         new = old & mask
         if new == old:
@@ -134,7 +134,7 @@ class State:
         self.changed(j)
 
     def drop_flags(self, j: int, keep: int) -> None:
-        """Keep of node j, no truth value, its values and the flags in ``keep``."""
+        """Narrow the flags of node j, which is not a truth value, to ``keep``."""
         lo, hi, flags = self.D[j]
         if flags & ~keep:
             flags &= keep
@@ -144,7 +144,7 @@ class State:
             self.changed(j)
 
     def require(self, j: int) -> None:
-        """Take note that node j is evaluated without error at every satisfying point."""
+        """Record that node j is evaluated without error at every satisfying point."""
         if self.required[j]:
             return
         stack = [j]
@@ -167,7 +167,7 @@ class Taken:
     Attributes
     ----------
     root : int
-        The argument. Of what is below it and what is required anyway, all news is told; other arguments decide nothing.
+        The argument. Changes below it and of required nodes are propagated; the other arguments do not decide.
     """
 
     __slots__ = ("before", "decisive", "root")

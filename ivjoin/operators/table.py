@@ -51,18 +51,18 @@ for _family in FAMILIES.values():
 
 
 def operator_of(node: Node) -> Operator | None:
-    """The record of a node; None of leaves, and of what a damaged snapshot may hold."""
+    """Return the record of a node; None for leaves, and for unknown nodes of a damaged snapshot."""
     return OPERATORS.get(node.params[0] if node.op == "function" else node.op)
 
 
 def kind_of(node: Node) -> str:
-    """The kind of the arguments by which an operator's meaning is found: ``time`` where one is a time."""
+    """Return the kind of the arguments, which selects an operator's meaning: ``time`` if one is a time."""
     kinds = [a.type.kind for a in node.args]
     return "time" if not _TIMES.isdisjoint(kinds) else kinds[0] if kinds else ""
 
 
 def meaning_of(node: Node) -> Meaning | None:
-    """What the node's operator is on its arguments; None if it is nothing on such."""
+    """Return the meaning of the node's operator for its arguments; None if it is not defined for them."""
     operator = operator_of(node)
     if operator is None:
         return None

@@ -31,7 +31,7 @@ _NOT_A_TEXT = Absent("SymPy does not have strings")
 
 
 def _compute(name: str, examples: tuple[str, ...], written: str | Written, *calls: Call) -> Operator:
-    """A function that pyarrow.compute evaluates, its options after the arguments."""
+    """Return a function that pyarrow.compute evaluates, its options after the arguments."""
 
     def text(n: Node, arg: Arg) -> tuple[str, int]:
         return written_call(str(written), [arg(i) for i in range(len(n.args))], n.params[1:])

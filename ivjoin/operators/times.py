@@ -1,4 +1,4 @@
-"""Operators: dates and timestamps moved by days and months, truncated, taken apart and counted."""
+"""Operators on dates and timestamps: sums with days and months, truncation, fields and counts."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def _date_trunc(n: Node, arg: Arg) -> tuple[str, int]:
 
 def _extract(n: Node, arg: Arg) -> tuple[str, int]:
     field = n.params[0]
-    if field == "month_number":  # of bands alone
+    if field == "month_number":  # only in bands
         return f"12 * year({arg(0)}) + month({arg(0)})", ADD
-    if field in ("yearofweek", "dayofweek_iso"):  # no functions of Spark
+    if field in ("yearofweek", "dayofweek_iso"):  # not functions of Spark
         return f"EXTRACT({field.upper()} FROM {arg(0)})", ATOM
     return f"{'weekofyear' if field == 'week' else field}({arg(0)})", ATOM
 
 
 def extracted(field: str, x: Node, zone: str) -> Node:
-    """``EXTRACT(field FROM x)``."""
+    """Return ``EXTRACT(field FROM x)``."""
     if field.lower().rstrip("s") in ("second", "sec", ""):
         raise UnsupportedError(
             "EXTRACT(SECOND) has a fraction, which is not supported; second(x) gives the whole second"
@@ -74,7 +74,7 @@ def _since_epoch(name: str, ticks: int) -> Operator:
 
 
 def _unix_timestamp(x: Node, zone: str) -> Node:
-    """Spark's: whole seconds, toward zero, where unix_seconds rounds down."""
+    """Return whole seconds, rounded toward zero as in Spark; unix_seconds rounds down."""
     if x.type.kind == "date" or x.type.unit == "s":
         return chrono.unix_seconds(x, zone)
     return build.intdiv(chrono.unix_micros(x, zone), literal(1_000_000))
@@ -99,7 +99,7 @@ def _year_month_interval(a: list[Node], zone: str) -> Node:
 
 
 def _total(parts: list[Node], unit: str) -> Node:
-    """The sum of the parts that are not zero."""
+    """Return the sum of the parts that are not zero."""
     return reduce(build.add, [p for p in parts if not is_literal(p) or p.params[0] != 0] or [chrono.interval(0, unit)])
 
 

@@ -1,8 +1,8 @@
 """Bounds of local times and instants where the clock is set back or forward.
 
-Local time is no rising function of the instant: in autumn an hour is lived twice. Each function here bounds the
-machine's conversion, at an argument and at every later one (``low``) or every earlier one (``high``), which is what
-a search for the ends of a preimage needs. Away from changes of the clock they are exact.
+Local time does not rise with the instant: in autumn an hour occurs twice. Each function here bounds the conversion at
+an argument and at every later one (``low``) or every earlier one (``high``). A search for the ends of a preimage needs
+these. Away from changes of the clock they are exact.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from ivjoin.expr.kernels.zones import Zone, zone_of
 __all__ = ["Clock", "clock_of"]
 
 _HOUR = 3600
-# The offsets of a place differ by a day at most (Samoa and Alaska changed sides of the date line).
+# The offsets of a place differ by at most a day (Samoa and Alaska crossed the date line).
 _REACH = 27
-# Seconds past which the tables are not asked, and an offset that none exceeds.
+# Seconds beyond which the tables are not used, and the greatest offset.
 _FAR = 1 << 62
 _ANY = 24 * _HOUR
 
@@ -44,25 +44,25 @@ class Clock:
         return int(found.min()), int(found.max())
 
     def local_low(self, second: int) -> int:
-        """A lower bound of the local times from an instant on."""
+        """Return a lower bound of the local times from an instant on."""
         if self.fixed is not None:
             return second + self.fixed
         return second + self._offsets(second, _REACH)[0]
 
     def local_high(self, second: int) -> int:
-        """An upper bound of the local times up to an instant."""
+        """Return an upper bound of the local times up to an instant."""
         if self.fixed is not None:
             return second + self.fixed
         return second + self._offsets(second - _REACH * _HOUR, _REACH)[1]
 
     def instant_low(self, local: int) -> int:
-        """A lower bound of the instants of the local times from one on."""
+        """Return a lower bound of the instants of the local times from one on."""
         if self.fixed is not None:
             return local - self.fixed
         return local - self._offsets(local - _REACH * _HOUR, 2 * _REACH)[1]
 
     def instant_high(self, local: int) -> int:
-        """An upper bound of the instants of the local times up to one."""
+        """Return an upper bound of the instants of the local times up to one."""
         if self.fixed is not None:
             return local - self.fixed
         return local - self._offsets(local - _REACH * _HOUR, 2 * _REACH)[0]
