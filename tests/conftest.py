@@ -7,14 +7,10 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
+import pace
 import pytest
+import tiers
 from hypothesis import HealthCheck, settings
-from pace import (  # noqa: F401 (hooks)
-    pytest_runtest_protocol,
-    pytest_sessionfinish,
-    pytest_terminal_summary,
-    pytest_testnodedown,
-)
 
 _QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much, HealthCheck.large_base_example]
 for name, count in (("quick", 50), ("ci", 100), ("soak", 5000)):
@@ -25,7 +21,9 @@ for name, count in (("quick", 50), ("ci", 100), ("soak", 5000)):
 settings.load_profile(os.environ.get("IVJOIN_HYPOTHESIS", "quick"))
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(pace)
+    config.pluginmanager.register(tiers)
     os.environ["IVJOIN_KEEP_CONDITIONS"] = "0"  # texts are read anew; tests/expr/read/test_kept.py asks for it
     # Test sessions are over before the JVM's second compiler has paid for itself.
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")

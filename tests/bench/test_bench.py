@@ -33,6 +33,7 @@ def tiny(how: str = "inner", on: tuple[str, ...] = ("k",), residual: str = "abs"
     )  # fmt: skip
 
 
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("residual", list(RESIDUALS))
 @pytest.mark.parametrize("how", ["inner", "left", "right", "full"])
 @pytest.mark.parametrize("on", [("k",), (), ("k", "x")])
@@ -78,6 +79,7 @@ def test_the_checksum_sees_every_change_but_order() -> None:
     assert len({answer.row_sum(t).checksum for t in changed} | {total.checksum}) == len(changed) + 1
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("case", [c for c in SMALL if c.how in ("inner", "full")], ids=lambda c: c.name)
 def test_ivjoin_answers_every_smoke_case(case: Case, tmp_path: Path) -> None:
     truth = runner.write(case, tmp_path / "case")
@@ -149,6 +151,7 @@ def test_a_run_writes_every_cell_and_the_brief_table_shows_them(tmp_path: Path) 
     assert "| 8 | 128 |" in report.brief([out])
 
 
+@pytest.mark.slow
 def test_a_cell_in_a_process_of_its_own_is_ended_at_its_limit(tmp_path: Path) -> None:
     case = named("window/10 rows/4000 rows")
     truth = runner.write(case, tmp_path / "case")
@@ -228,6 +231,7 @@ def records_of_a_grid() -> list[dict[str, Any]]:
     return out
 
 
+@pytest.mark.slow
 def test_the_page_shows_ratios_net_of_input_and_fitted_exponents(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     machine = {"cpu": "c", "cores": 2, "memory_gib": 1.0, "system": "s", "versions": {"python": "3"}, "load": 0.0,
@@ -257,6 +261,7 @@ def test_figures() -> None:
     assert Band("s", -1, 2).hi == 2
 
 
+@pytest.mark.slow
 def test_the_tables_of_parallel_joins_are_made(tmp_path: Path) -> None:
     out, page = tmp_path / "routing.jsonl", tmp_path / "parallel.md"
     assert routing.main(["--rows", "2000", "--workers", "4", "16", "--out", str(out), "--page", str(page)]) == 0
@@ -282,6 +287,7 @@ def test_the_tables_of_parallel_joins_are_made(tmp_path: Path) -> None:
             assert figure in found, (printed, found)
 
 
+@pytest.mark.slow
 def test_the_tables_of_joins_of_many_inputs_are_made(tmp_path: Path) -> None:
     out, page = tmp_path / "multiway.jsonl", tmp_path / "multiway.md"
     few = ["--rows", "3000", "--runs", "1", "--scale", "0.02", "--out", str(out), "--page", str(page)]
@@ -294,6 +300,7 @@ def test_the_tables_of_joins_of_many_inputs_are_made(tmp_path: Path) -> None:
     assert page.read_text().count("| triangle |") == 1
 
 
+@pytest.mark.slow
 def test_the_views_that_are_chosen_are_measured_beside_those_named_by_hand(tmp_path: Path) -> None:
     out, page = tmp_path / "views.jsonl", tmp_path / "views.md"
     few = ["--rows", "600", "--runs", "1", "--scale", "0.01", "--out", str(out), "--page", str(page)]

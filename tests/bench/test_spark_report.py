@@ -53,6 +53,7 @@ def test_first_and_steady_micro_batches_by_size(tmp_path: Path, monkeypatch: pyt
     assert page.count("| 3.0 |") == 1, "a run of another size stands in the first table"
 
 
+@pytest.mark.slow
 def test_the_chart(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     file = tmp_path / spark_report.chart([run("ivjoin", 10.0), run("native", 75.0, ended=False)], tmp_path)

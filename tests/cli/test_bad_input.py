@@ -211,6 +211,7 @@ def test_a_damaged_input_stops_the_join(folder: Path, capsys: pytest.CaptureFixt
     assert re.search(r"cannot read '.*l\.csv' as csv: ", message)
 
 
+@pytest.mark.slow
 def test_no_traceback_in_a_process_of_its_own(folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "ivjoin.cli", "join", "l.parquet", "r.parquet", "--where", "l.tz = r.ts"],

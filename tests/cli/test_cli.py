@@ -116,6 +116,7 @@ def test_quiet_says_nothing(tmp_path: Path, files: tuple[str, str], capsys: pyte
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_orders_keep_the_state_small(tmp_path: Path) -> None:
     big = pa.table({"t": pa.array(range(100_000))})
     files = [str(write(tmp_path / name, big)) for name in ("l.parquet", "r.parquet")]
@@ -215,6 +216,7 @@ def stream_bytes(table: pa.Table) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
+@pytest.mark.slow
 def test_a_pipe_in_and_a_pipe_out(files: tuple[str, str]) -> None:
     arguments = ["join", "-", files[1], *ORDERED]
     done = subprocess.run([*COMMAND, *arguments], input=stream_bytes(LEFT), capture_output=True, check=True)
@@ -224,6 +226,7 @@ def test_a_pipe_in_and_a_pipe_out(files: tuple[str, str]) -> None:
     assert b"\x1b[" not in done.stderr
 
 
+@pytest.mark.slow
 def test_csv_through_pipes(files: tuple[str, str]) -> None:
     text = "k,t,a\n1,5,x\n"
     arguments = ["join", "-", files[1], "--format", "csv", *ORDERED, "-q"]
@@ -231,6 +234,7 @@ def test_csv_through_pipes(files: tuple[str, str]) -> None:
     assert done.stdout.splitlines()[0] == b'"k","t","a","t_right","b"'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["stdin", "stdout"])
 def test_a_redirected_input_is_never_written_over(tmp_path: Path, files: tuple[str, str], end: str) -> None:
     left = write(tmp_path / "l.arrows", LEFT)
@@ -246,6 +250,7 @@ def test_a_redirected_input_is_never_written_over(tmp_path: Path, files: tuple[s
     assert left.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
     big = pa.table({"t": pa.array(range(200_000))})
     files = [str(write(tmp_path / name, big)) for name in ("l.parquet", "r.parquet")]
@@ -260,6 +265,7 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
     assert said == b""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
 def test_a_stopped_join_leaves_nothing_behind(tmp_path: Path, files: tuple[str, str], number: signal.Signals) -> None:
     out = tmp_path / "out.csv"
@@ -306,6 +312,7 @@ def test_stopped_before_all_of_it_is_loaded(tmp_path: Path, number: signal.Signa
     assert (done.returncode, done.stdout, done.stderr) == (128 + number, b"", b"ivjoin: error: stopped\n")
 
 
+@pytest.mark.slow
 def test_closed_standard_streams(tmp_path: Path, files: tuple[str, str]) -> None:
     def run(closed: tuple[int, ...], *arguments: str) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
@@ -322,6 +329,7 @@ def test_closed_standard_streams(tmp_path: Path, files: tuple[str, str]) -> None
     assert rows_of(out) == expected("inner")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocks", [1, 2, 3])
 @pytest.mark.parametrize("ended", [False, True])
 def test_an_error_while_a_pipe_is_still_read(files: tuple[str, str], ended: bool, blocks: int) -> None:
@@ -347,6 +355,7 @@ def test_an_error_while_a_pipe_is_still_read(files: tuple[str, str], ended: bool
     assert said.count(b"\n") == 1
 
 
+@pytest.mark.slow
 def test_version_and_help() -> None:
     import ivjoin
 

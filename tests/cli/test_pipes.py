@@ -66,6 +66,7 @@ def lines_until(process: subprocess.Popen[bytes], last: bytes) -> int:
     raise AssertionError(f"nothing begins with {last!r}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_rows_come_out_as_they_come_in_and_a_signal_ends_the_wait(tmp_path: Path, number: signal.Signals) -> None:
     rows = 130_000
@@ -86,6 +87,7 @@ def test_rows_come_out_as_they_come_in_and_a_signal_ends_the_wait(tmp_path: Path
         assert process.stderr.read() == b"ivjoin: error: stopped\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", [b"1,5\n", b"x,5,y\n", b"1,\xff,y\n"])
 @pytest.mark.parametrize("more", [0, 300_000])
 def test_an_error_in_a_later_block_ends_the_join_at_once(tmp_path: Path, bad: bytes, more: int) -> None:
@@ -101,6 +103,7 @@ def test_an_error_in_a_later_block_ends_the_join_at_once(tmp_path: Path, bad: by
     assert said.count(b"\n") == 1
 
 
+@pytest.mark.slow
 @needs_named_pipes
 @pytest.mark.parametrize("kind", ["csv", "arrows"])
 def test_two_named_pipes(tmp_path: Path, kind: str) -> None:
@@ -171,6 +174,7 @@ def test_a_single_column_whose_nulls_are_empty_lines(tmp_path: Path, ends: bytes
     assert csv_of(tmp_path / "pipe", text, 40_000, 1)["n"].to_pylist() == values
 
 
+@pytest.mark.slow
 def test_columns_of_one_name_and_of_changing_types(tmp_path: Path) -> None:
     rows = 200_000
     text = b"a,a,b\n" + b"".join(b"%d,x%d,\n" % (i, i) for i in range(rows))
@@ -187,6 +191,7 @@ def test_columns_of_one_name_and_of_changing_types(tmp_path: Path) -> None:
         list(open_source(str(tmp_path / "four.csv")).batches)
 
 
+@pytest.mark.slow
 def test_rows_end_outside_of_quotes() -> None:
     """Against the parser's state machine, a byte at a time."""
     draw = random.Random(7)
@@ -222,6 +227,7 @@ def test_nothing_and_a_header_alone(tmp_path: Path) -> None:
     assert (got.num_rows, got.schema.names) == (0, ["a", "b"])
 
 
+@pytest.mark.slow
 def test_a_few_rows_are_there_for_their_reader_at_once(tmp_path: Path) -> None:
     """Less than what a buffer of standard output holds, while the input does not end."""
     right = written(tmp_path / "r.parquet", table(10))
@@ -238,6 +244,7 @@ def test_a_few_rows_are_there_for_their_reader_at_once(tmp_path: Path) -> None:
         assert process.poll() is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "said"), [
     (b"ARROW1\0\0", b"it is an Arrow file, whose end must be known first; expected an Arrow stream, or a name"),
     (b'{"k": 1, "t": 2}\n', b"it begins with b'{\"k\": 1,'; expected an Arrow stream. --format json reads JSON lines"),
@@ -257,6 +264,7 @@ def jsonl_of(rows: pa.Table) -> bytes:
     return b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows.to_pylist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pieces", [1, 7])
 def test_json_lines(tmp_path: Path, pieces: int) -> None:
     rows = 60_000

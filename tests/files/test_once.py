@@ -105,6 +105,7 @@ def test_a_rename_that_overwrites_is_refused(tmp_path: Path, monkeypatch: pytest
     assert not list((tmp_path / "a" / "b").iterdir())
 
 
+@pytest.mark.slow
 def test_a_store_that_forgets_conditions_is_refused(store: ObjectStore) -> None:
     store.forgets = True
     said = r"let two writers of one file succeed, though told not to \(If-None-Match: \*\)"
@@ -123,6 +124,7 @@ def test_every_put_has_its_condition(store: ObjectStore) -> None:
     assert {name.rpartition("/")[0] for name, _ in store.puts} == {"/plans/x"}
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_lost_and_a_put_under_way(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = made(f"{BUCKET}/x")
     store.lost = 1
@@ -151,6 +153,7 @@ def test_what_may_not_be_done_is_said_first(store: ObjectStore, methods: set[str
     assert bool(store.held()) is ("PUT" not in methods), "nothing but what could not be deleted"
 
 
+@pytest.mark.slow
 def test_no_bucket_and_no_credentials(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
     said = r"which cannot be written \(there is no such bucket\); expected a bucket that is"
     with pytest.raises(FileError, match=said):

@@ -71,6 +71,7 @@ def test_what_is_not_the_same_or_not_parquet_is_refused(tmp_path: Path) -> None:
         concatenate_parquet([], str(tmp_path / "none"))
 
 
+@pytest.mark.slow
 def test_more_row_groups_than_their_number_can_say(tmp_path: Path) -> None:
     """A row group's ordinal is an int16 that may be left out."""
     pq.write_table(pa.table({"a": np.arange(12_000)}), tmp_path / "a.parquet", row_group_size=1)

@@ -168,6 +168,7 @@ def written(table: pa.Table, rows: int, **options: Any) -> pq.ParquetFile:
     return pq.ParquetFile(file)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_no_matching_row_is_lost(seed: int) -> None:
     draw = random.Random(seed)
@@ -206,6 +207,7 @@ def by_duckdb(table: pa.Table, rows: int, folder: Path) -> pq.ParquetFile:
     return pq.ParquetFile(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writer", ["polars", "duckdb"])
 def test_other_writers(writer: str, tmp_path: Path) -> None:
     draw = random.Random(7)

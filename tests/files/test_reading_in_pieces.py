@@ -29,6 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.parquet", ""])
 def test_what_has_been_read_is_let_go_of(folder: Path, name: str) -> None:
     size = (folder / "a.parquet").stat().st_size

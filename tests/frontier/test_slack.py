@@ -54,7 +54,7 @@ def turned(value: float, falling: int) -> int:
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
 
-@examples(4)
+@examples(2)
 @given(
     st.floats(allow_nan=False) | st.sampled_from(EDGES + [-x for x in EDGES]),
     finite.map(abs) | st.sampled_from(SLACKS), st.sampled_from([0, 1]),

@@ -8,11 +8,13 @@ from multi.ends import AXES, Case, check
 SEEDS = range(2 * len(AXES))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_pushed_in_pieces_and_pulled(seed: int) -> None:
     check(seed)
 
 
+@pytest.mark.slow
 def test_some_of_them_have_rows() -> None:
     assert sum(bool(Case(seed).expected()) for seed in SEEDS) > 6
 

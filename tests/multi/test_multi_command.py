@@ -40,6 +40,7 @@ def test_two_inputs_by_alias(files: Path) -> None:
     assert len(pq.read_table("out.parquet")) == 6
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_goes_to_files(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(3)
     for alias in "abc":

@@ -37,6 +37,7 @@ def pushed(op: MultiJoin, size: int) -> int:
     return found + sum(b.num_rows for b in op.finish())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("views", ["auto", "none"])
 @pytest.mark.parametrize("size", [100, 5000])
 def test_what_fits_the_limit_comes_out_whole(views: str, size: int) -> None:
@@ -49,6 +50,7 @@ def test_what_fits_the_limit_comes_out_whole(views: str, size: int) -> None:
     assert limited.metrics.state_rows == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("views", ["auto", "none", [("b", "c")]])
 def test_a_refused_batch_is_pushed_again_when_there_is_room(views: Any) -> None:
     op = MultiJoin(dict.fromkeys("abc", S), CHAIN, orders=dict.fromkeys("abc", "ts"), views=views, memory_limit="1MB")
@@ -126,6 +128,7 @@ def test_options(options: dict[str, Any], error: type[Exception] | None, said: s
 WIDE = "a.k = b.k AND b.k = c.k AND b.ts BETWEEN a.ts AND a.ts + 4000 AND c.ts = b.ts"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("views", ["none", [("a", "b")]])
 @pytest.mark.parametrize("size", [500, 4000])
 def test_what_does_not_fit_goes_to_files(views: Any, size: int, tmp_path: Path) -> None:
@@ -178,6 +181,7 @@ def test_a_batch_that_files_are_no_help_for_is_refused_whole(views: Any, tmp_pat
     assert found[0] == found[1] and found[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fails", range(0, 40, 3))
 def test_a_folder_that_fails_at_some_moment_stops_or_refuses(
     fails: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -225,6 +229,7 @@ def _rows(out: pa.RecordBatch) -> list[tuple[Any, ...]]:
     return list(zip(*(out.column(n).to_pylist() for n in ("a_s", "b_s", "c_s", "a_k")), strict=True))
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("seed", range(300, 330))
 def test_random_joins_in_files(seed: int, tmp_path: Path) -> None:
     c = case(seed)

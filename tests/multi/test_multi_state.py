@@ -139,6 +139,7 @@ def test_rows_of_a_step_go_by_what_bounds_them_through_inputs_that_it_has_not(sh
     assert all(n > 36 * BATCH for n in m.rows_retired.values()), m
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("views", ["auto", "none"])
 def test_an_order_of_a_function_bounds_the_column_across_inputs(views: str) -> None:
     condition = "a.k = b.k AND b.k = c.k AND a.ts div 20 = c.ts div 20 AND abs(b.ts - c.ts) <= 20"
@@ -159,6 +160,7 @@ def test_a_watermark_of_a_function_bounds_the_column_across_inputs() -> None:
     assert sum(b.num_rows for b in op.push("c", only(1, 200))) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("order", ["ts", "ts div 10"])
 def test_a_bound_passes_from_the_first_input_to_the_last(order: str, turned: bool) -> None:

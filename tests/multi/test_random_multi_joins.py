@@ -10,11 +10,13 @@ from multi.fuzz import SHAPES, Case, case, check
 import ivjoin
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3 * len(SHAPES)))
 def test_pushed_in_pieces_and_restored_at_every_step(seed: int) -> None:
     check(seed)
 
 
+@pytest.mark.slow
 def test_some_of_them_have_rows() -> None:
     assert sum(bool(case(seed).expected()) for seed in range(4 * len(SHAPES))) > 6
 
@@ -30,6 +32,7 @@ def rows_of(c: Case, **options: object) -> list[tuple[int, ...]]:
     return sorted(zip(*(out.column(f"{a}_id").to_pylist() for a in c.tables), strict=True))
 
 
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("seed", range(100, 107))
 def test_pulled_with_every_choice_of_views(seed: int) -> None:
     c = case(seed)

@@ -55,6 +55,7 @@ def pushed(op: MultiJoin, given: dict[str, pa.RecordBatch], size: int = BATCH) -
     return found
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("said", SAID)
 @pytest.mark.parametrize("kind", TYPES)
 def test_the_state_stays_at_the_windows(kind: str, said: str) -> None:
@@ -65,6 +66,7 @@ def test_the_state_stays_at_the_windows(kind: str, said: str) -> None:
     assert "so a.ts" in op.explain() and "is held until" not in op.explain()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("views", ["none", [("b", "c")]])
 def test_each_set_of_views_has_the_bands_of_two(views: Any) -> None:
     condition = SAID["no key"].format(w="20")
@@ -73,6 +75,7 @@ def test_each_set_of_views_has_the_bands_of_two(views: Any) -> None:
     assert op.metrics.peak_state_rows < 9 * BATCH, op.metrics
 
 
+@pytest.mark.slow
 def test_what_a_null_would_be_passed_by_in_is_held_and_said() -> None:
     condition = SAID["keys"].format(w="20")
     plain = dict.fromkeys("abc", schema("int64", True))
@@ -94,6 +97,7 @@ def test_what_a_null_would_be_passed_by_in_is_held_and_said() -> None:
     assert op.metrics.peak_state_rows < 9 * BATCH, op.metrics
 
 
+@pytest.mark.slow
 def test_tables_show_that_they_have_no_null() -> None:
     n = 8 * ROWS
     tables = {a: pa.Table.from_batches([rows(i, nullable=True, n=n)]) for i, a in enumerate("abc")}
@@ -127,6 +131,7 @@ def test_two_inputs(kind: str) -> None:
     assert op.metrics.peak_state_rows < 5 * BATCH, op.metrics
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", ["w BIGINT", "w in bounds"])
 def test_falling_floats_and_a_width_that_is_a_column(width: str) -> None:
     """A NaN is above all numbers, and may come whatever the order: where none can match, the order bounds."""

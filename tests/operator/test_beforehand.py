@@ -79,6 +79,7 @@ def called() -> dict[str, list[str]]:
     return answer
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not compiling.COMPILES, reason="nothing is compiled")
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_the_kernels_that_a_plan_names_are_those_that_its_operators_call(

@@ -134,6 +134,7 @@ def test_no_two_have_the_same() -> None:
     assert len({id(s) for op in held for s in op._core.stores}) == 2 * len(held)
 
 
+@pytest.mark.slow
 def test_only_so_much_is_left() -> None:
     def waiting() -> int:
         return len(lending._waiting)
@@ -172,6 +173,7 @@ def test_a_limit_begins_with_little() -> None:
     assert limited.metrics.state_bytes < 64_000
 
 
+@pytest.mark.slow
 def test_threads_that_make_operators_of_one_plan_share_none() -> None:
     given = [batches(i, 40, 12, nulls=i % 2 == 0) for i in range(4)]
     want = [rows(made(**QUESTIONS["full"]), g) for g in given]
@@ -183,6 +185,7 @@ def test_threads_that_make_operators_of_one_plan_share_none() -> None:
         assert all(pool.map(work, range(24)))
 
 
+@pytest.mark.slow
 def test_what_a_search_for_circles_has_found_is_not_used() -> None:
     given = batches(8, 30, 9, nulls=True)
     op: Any = made(**QUESTIONS["full"])

@@ -132,6 +132,7 @@ def test_a_store_in_order_is_swept_again_once_late_rows_have_left() -> None:
     assert {max(s, 0) for s in since[7:]} == {0}
 
 
+@pytest.mark.slow
 def test_a_batch_far_away_from_the_last_one_is_left_to_the_lists() -> None:
     """Where a side has come far and the other one jumps to and fro in it, passing through would take too long."""
     rng = random.Random(9)
@@ -201,6 +202,7 @@ def test_ids_of_keys_are_taken_back_while_rows_are_in_no_list(distinct: int) -> 
     assert loose > n // step // 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["snapshot", "advance", "reach", "finish", "grow"])
 def test_whatever_is_called_while_rows_are_in_no_list(what: str) -> None:
     rng = random.Random(what)

@@ -142,12 +142,14 @@ def played(seed: int, how: str, limits: dict[str, Any] | None = None) -> None:
     assert found == want, (seed, name, w, order, on, kind)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["inner", "left", "full", "left_anti", "right_semi"])
 def test_bands_of_doubles_at_their_edges(how: str) -> None:
     for seed in range(24):
         played(1000 * len(how) + seed, how)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["inner", "full"])
 def test_bands_of_doubles_of_which_some_lie_in_files(how: str, tmp_path: Any) -> None:
     for seed in range(6):
@@ -162,6 +164,7 @@ def test_sums_are_as_the_machine_adds() -> None:
             np.testing.assert_array_equal(with_number(ordinals(x, FLOAT64), number), ordinals(x + number, FLOAT64))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [w for w in NUMBERS if np.isfinite(w)])
 def test_the_least_double_that_comes_to_a_bound(number: float) -> None:
     cell = np.zeros(4, dtype=np.int64)

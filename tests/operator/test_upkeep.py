@@ -158,6 +158,7 @@ def test_what_waits_for_a_bound_that_never_comes_is_forgotten_with_its_row(condi
     assert max(held[30:]) <= 1.05 * max(held[5:15])
 
 
+@pytest.mark.slow
 @many_rows
 def test_what_waited_in_a_wide_window_leaves_no_room_behind() -> None:
     schema = pa.schema({"k": pa.int64(), "x": pa.float64()})
@@ -210,6 +211,7 @@ def test_a_sweep_that_ends_half_way_stops_the_operator(monkeypatch: pytest.Monke
             call()
 
 
+@pytest.mark.slow
 @many_rows
 def test_what_waited_out_of_order_leaves_no_room_behind() -> None:
     """Rows in disorder wait in heaps; once rows come in order again, these shrink to what a batch may need."""

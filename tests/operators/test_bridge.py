@@ -41,6 +41,7 @@ def test_of_other_types_there_are_none(arrow: pa.DataType) -> None:
         domain(from_arrow(arrow))
 
 
+@pytest.mark.slow
 def test_there_is_one_class_and_one_table() -> None:
     classes, tables = [], []
     for path in sorted(PACKAGE.rglob("*.py")):

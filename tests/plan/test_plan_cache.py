@@ -216,6 +216,7 @@ def test_a_mistake_is_told_each_time() -> None:
         planned(SCHEMA, SCHEMA, condifion=BAND)
 
 
+@pytest.mark.slow
 def test_no_more_than_so_many_are_kept() -> None:
     first = planned(SCHEMA, SCHEMA, batch_size=1)
     for size in range(2, MOST_PLANS + 1):
@@ -353,6 +354,7 @@ def answer(out: Any) -> Counter[str]:
     return Counter(repr(row) for row in out.read_all().to_pylist())
 
 
+@pytest.mark.slow
 def test_joins_at_the_same_time_and_one_after_the_other() -> None:
     data = [tables(seed) for seed in range(4)]
     want = []

@@ -59,6 +59,7 @@ def read(text: str, box: Box) -> tuple[Node, dict[Node, Dom]]:
     return node, {c: Dom.of(INT64, *box[c.params[1]], null=False) for c in columns_of(node)}
 
 
+@pytest.mark.slow
 def test_both_readings_are_enclosed_and_nothing_else() -> None:
     """The vectors of ``int_hull`` count the NULL, ANSI the error: the bounds are the hull of the points of either."""
     apart = 0
@@ -75,6 +76,7 @@ def test_both_readings_are_enclosed_and_nothing_else() -> None:
     assert apart > 5
 
 
+@pytest.mark.slow
 def test_a_join_knows_that_it_is_an_error() -> None:
     tighter = 0
     for text, box in cases(4, 150):

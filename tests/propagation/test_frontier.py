@@ -138,6 +138,7 @@ def test_a_propagator_forgets() -> None:
     assert p.contract({}, [a])[1][a].lo == INT64.limits[0]
 
 
+@pytest.mark.slow
 def test_threads_share_what_was_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slices of a join, and joins in threads of their own, ask for propagators at one time, and the oldest go."""
     nodes = [node(f"r.a + {i}") for i in range(60)]

@@ -45,12 +45,14 @@ def test_the_vectors_are_all_there() -> None:
     assert (len(EXACT), len(ANSI), len(CASES)) == (938, 234, 1410)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("effort", [0, 600])
 def test_no_point_is_lost(effort: int) -> None:
     lost = [c["id"] for c in EXACT + ANSI if not holds(contracted(c["id"], effort), c["hull"])]
     assert lost == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "effort, optimal, infeasible", [pytest.param(0, 0.96, 0.99, id="propagation"), pytest.param(600, 1, 1, id="search")]
 )
@@ -62,6 +64,7 @@ def test_bounds_are_tight(effort: int, optimal: float, infeasible: float) -> Non
     assert sum(is_exact(contracted(c["id"], effort), "empty") for c in empty) >= infeasible * len(empty)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width, optimal", [(40, 0.99), (1000, 0.95)])
 def test_larger_boxes(width: int, optimal: float) -> None:
     rng = random.Random(width)
@@ -78,6 +81,7 @@ def test_larger_boxes(width: int, optimal: float) -> None:
     assert exact >= optimal * full
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [30, 1000])
 def test_infeasible_boxes_are_seen_without_a_search(width: int) -> None:
     """Boxes moved off the point where the condition is TRUE: of 100 empty ones, propagation tells more than 97."""
@@ -97,6 +101,7 @@ def test_infeasible_boxes_are_seen_without_a_search(width: int) -> None:
     assert told >= 98
 
 
+@pytest.mark.slow
 def test_at_a_point_the_answer_is_exact() -> None:
     """Nothing to search, nothing to split: infeasible if and only if the condition is not TRUE there."""
     rng = random.Random(7)

@@ -41,6 +41,7 @@ def test_what_meets_stays(condition: str, t: str) -> None:
     assert contract(condition, box).outcome is not Outcome.INFEASIBLE
 
 
+@pytest.mark.slow
 def test_nothing_is_called_empty_that_is_not() -> None:
     rng = random.Random(5)
     empty = 0

@@ -75,6 +75,7 @@ def just_true(rng: random.Random, term: str, point: dict[str, Any], t: str) -> t
     return f"{term} {rng.choice(['>=', '<=', '='])} {constant}", at
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("t", ["double", "float", "int64", "decimal(9,2)"])
 def test_a_point_that_just_satisfies_is_kept(t: str) -> None:
     """Witness first: a box that touches the point on every side, or is the point."""
@@ -101,6 +102,7 @@ def test_a_point_that_just_satisfies_is_kept(t: str) -> None:
     assert tried > 310
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("t, width", [("int64", 10**6), ("int64", 10**9), ("double", 10**6), ("decimal(9,2)", 10**4)])
 def test_wide_boxes_by_sampling(t: str, width: int) -> None:
     rng = random.Random(f"{t}{width}")

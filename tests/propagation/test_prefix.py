@@ -38,6 +38,7 @@ def true_at(node: Node, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return true if v.error is None else true & ~v.error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("falling", [False, True])
 def test_no_match_lies_in_a_dead_prefix(falling: bool) -> None:
     """Random conditions, rising along the axis or not, against every point; and the longest prefix is found."""

@@ -97,6 +97,7 @@ class Run:
         return Counter(oracle.pairs(n, m, self.how, (), lambda a, b: (a, b) in self.met))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", oracle.HOWS)
 def test_every_row_once_over_all_plans(how: str) -> None:
     plans = 0

@@ -63,6 +63,7 @@ def call_of(case: Case) -> dict[str, Any]:
     return {"on": case.on, "condition": case.condition.sql if case.condition else None, "how": case.how}
 
 
+@pytest.mark.slow
 @given(cases(max_rows=14), st.sampled_from(("auto", "hash", "slices", "grid")), st.integers(2, 9), st.integers(0, 9))
 @examples(0.25)
 def test_cells_of_plans_joined_one_by_one(case: Case, scheme: str, workers: int, seed: int) -> None:

@@ -32,6 +32,7 @@ def expected(case: Case, pairs: set[tuple[int, int]]) -> Counter[tuple[int | Non
     return Counter(oracle.pairs(n, m, case.how, (), lambda a, b: (a, b) in pairs))
 
 
+@pytest.mark.slow
 @given(cases(max_rows=14), st.integers(0, 2**32))
 @examples(2)
 def test_any_layout(case: Case, seed: int) -> None:
@@ -47,6 +48,7 @@ def test_any_layout(case: Case, seed: int) -> None:
     assert owned_output(sent[0], sent[1], pairs, case.how) == expected(case, pairs), made
 
 
+@pytest.mark.slow
 @given(cases(max_rows=14), st.sampled_from(SCHEMES), st.integers(1, 9))
 @examples()
 def test_plans_of_the_planner(case: Case, scheme: str, workers: int) -> None:
@@ -63,6 +65,7 @@ def test_plans_of_the_planner(case: Case, scheme: str, workers: int) -> None:
     assert str(plan.report).count("\n") >= min(workers, 16)
 
 
+@pytest.mark.one_in(17)
 @pytest.mark.parametrize("how", oracle.HOWS)
 @pytest.mark.parametrize("part", [1.0, 0.8])
 def test_bands_wider_than_a_share(how: str, part: float) -> None:

@@ -122,6 +122,7 @@ def test_forced_schemes() -> None:
     assert schemes(plan)["slices"] > 0 and schemes(plan)["grid"] == 0
 
 
+@pytest.mark.slow
 def test_bands_wider_than_a_slice() -> None:
     left, right = table(n=20_000, seed=1), table(n=20_000, seed=2)
     wide = "l.t BETWEEN r.t - 30000 AND r.t + 30000"
@@ -130,6 +131,7 @@ def test_bands_wider_than_a_slice() -> None:
     assert plan.report.load <= plain.report.load * 1.02
 
 
+@pytest.mark.one_in(13)
 @pytest.mark.parametrize("workers", [1, 2, 7, 8, 64, 1000])
 @pytest.mark.parametrize("condition", [None, BAND])
 def test_loads_are_near_the_bound_whatever_the_skew(workers: int, condition: str | None) -> None:
@@ -141,6 +143,7 @@ def test_loads_are_near_the_bound_whatever_the_skew(workers: int, condition: str
         assert report.over_bound < (1.1 if workers <= 64 else 1.3), (exponent, str(report))
 
 
+@pytest.mark.slow
 def test_the_report_of_a_whole_sample_is_what_is_counted() -> None:
     left, right = table(exponent=1.0, seed=1), table(exponent=1.0, seed=2)
     for how in ("inner", "left", "full", "right_anti", "left_semi"):
@@ -233,6 +236,7 @@ def test_a_rearranged_key_that_may_err_is_no_key() -> None:
     assert not plan.layout.n_light
 
 
+@pytest.mark.slow
 def test_cells_are_the_same_in_every_process() -> None:
     code = """
 import hashlib, numpy as np, pyarrow as pa
@@ -337,6 +341,7 @@ def test_only_a_plan_becomes_text(given: Any) -> None:
         plan_to_json(given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("on", "scheme"), [("k", "auto"), (None, "auto"), (None, "grid")])
 def test_more_workers_than_rows_spread_as_far_as_rows_go(on: str | None, scheme: str) -> None:
     rows = pa.table({"k": [i % 7 for i in range(300)], "t": list(range(300))})

@@ -23,6 +23,7 @@ from ivjoin.routing import plan_join, planner, simulate
 from ivjoin.routing.counting import count
 
 
+@pytest.mark.slow
 @given(cases(max_rows=14), st.integers(0, 2**32))
 @examples()
 def test_counts_are_those_of_cells_joined_one_by_one(case: Case, seed: int) -> None:
@@ -75,6 +76,7 @@ def test_rows_out_are_those_of_the_operator(how: str, on: str | None, condition:
             assert np.isclose(report.lower_bound, (1100 + 0.3 * rows) / workers)
 
 
+@pytest.mark.slow
 def test_the_planner_sees_a_sample_and_all_rows_are_counted() -> None:
     left, right = table(20_000, 1), table(20_000, 2)
     options = {"on": "k", "condition": "l.t BETWEEN r.t - 9 AND r.t + 4", "workers": 8}
@@ -86,6 +88,7 @@ def test_the_planner_sees_a_sample_and_all_rows_are_counted() -> None:
     assert again.rows_in.tolist() == few.rows_in.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [8, 48, 200])
 def test_hashing_grows_with_skew_and_the_planner_stays_flat(workers: int) -> None:
     over = {}
@@ -119,6 +122,7 @@ def test_few_copies_are_made_for_the_load(workers: int, exponent: float) -> None
     assert report.over_bound < 1.08
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [1.0, 0.8])
 @pytest.mark.parametrize("workers", [48, 64, 200])
 def test_bands_wider_than_a_share_are_copied_little(workers: int, part: float) -> None:
@@ -137,6 +141,7 @@ def test_bands_wider_than_a_share_are_copied_little(workers: int, part: float) -
     assert report.over_bound < 1.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "nulls", "width", "beta"), [(800, 1400, 25, 0.3), (2000, 3000, 2000, 0.0)])
 @pytest.mark.parametrize("workers", [24, 80])
 def test_rows_that_match_nothing_are_part_of_the_load(
@@ -181,6 +186,7 @@ def test_many_copies_are_counted_in_shares(monkeypatch: pytest.MonkeyPatch) -> N
         assert parts.rows_out.tolist() == whole.rows_out.tolist()
 
 
+@pytest.mark.slow
 def test_the_fullest_worker_has_little_more_than_the_least_possible() -> None:
     """No key, one key, most rows in one key; bands narrower and wider than a worker's share; full joins too."""
     n, over = 20_000, []

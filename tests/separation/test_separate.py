@@ -317,6 +317,7 @@ def test_a_conjunct_that_does_not_separate_hides_no_other():
     assert len(split(text).residual) == 2
 
 
+@pytest.mark.slow
 def test_twenty_linear_conjuncts_need_no_sympy():
     text = " AND ".join(f"l.a + {i} <= r.b + l.b - {i} AND abs(l.i - r.s) < {i + 5}" for i in range(10))
     code = (

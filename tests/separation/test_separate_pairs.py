@@ -15,6 +15,7 @@ from ivjoin.plan.inner_bounds import inner_bounds
 from ivjoin.separation.separate import separate
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_random_conditions_keep_every_match(family):
     with_bands = replaced = matches = 0

@@ -138,6 +138,7 @@ def test_repr_and_zone():
         expr.resolve(SCOPE, "nowhere")
 
 
+@pytest.mark.slow
 def test_deep_expressions():
     expr = L("a") > 0
     for i in range(5000):

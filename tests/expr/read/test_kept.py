@@ -128,6 +128,7 @@ def test_sources_and_versions_count(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert kept._stamp.__wrapped__() is None
 
 
+@pytest.mark.slow
 def test_the_next_process_needs_no_parser(folder: Path) -> None:
     code = (
         "import sys, pyarrow as pa\n"

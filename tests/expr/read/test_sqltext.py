@@ -323,6 +323,7 @@ def test_condition_and_scalar():
         condition(node, Scope(pa.schema([("a", pa.int64())]), pa.schema([])))
 
 
+@pytest.mark.slow
 def test_sqlglot_and_sympy_are_loaded_when_needed():
     code = (
         "import sys, ivjoin.expr, ivjoin.expr.build, ivjoin.expr.read.fluent, ivjoin.expr.read.sqltext\n"

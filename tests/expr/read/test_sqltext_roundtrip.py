@@ -105,6 +105,7 @@ truths = grown(
 )
 
 
+@pytest.mark.slow
 @examples()
 @given(truths)
 @example("l.i8 = (l.i8 * CAST(1 AS DECIMAL(20,4)))")

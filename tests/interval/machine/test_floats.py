@@ -120,6 +120,7 @@ BACKWARD: list[Any] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op, f, place", BACKWARD)
 def test_backward(op: Any, f: Callable[[Pair, Pair, Pair], Pair], place: int) -> None:
     """Tight targets around true results: where inverting the real operation loses points."""

@@ -6,6 +6,7 @@ import math
 from fractions import Fraction
 from itertools import product
 
+import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from weights import examples
@@ -190,6 +191,7 @@ def test_rounding_functions(x):
         assert (got.inf, got.sup) == (rule(Fraction(x.inf)), rule(Fraction(x.sup))), function.__name__
 
 
+@pytest.mark.slow
 @given(members(intervals()), members(intervals()), members(intervals()))
 def test_exact_values_lie_in_the_results(x_and_a, y_and_b, z_and_c):
     (x, a), (y, b), (z, c) = x_and_a, y_and_b, z_and_c

@@ -38,6 +38,7 @@ def test_results_and_preimages_are_hulls(name: str) -> None:
     assert_hull(backward, 3)
 
 
+@pytest.mark.one_in(17)
 @pytest.mark.parametrize("name", BYTES)
 def test_every_pair_of_bytes(name: str) -> None:
     """Single values of both arguments: every fifth of one against all of the other, and backward a share of all."""
@@ -114,6 +115,7 @@ def test_every_half_of_one_argument(name: str) -> None:
     assert score.backward[0].cases > 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", halves.BINARY)
 def test_every_half_beside_a_narrow_interval(name: str) -> None:
     score = halves.score_binary(name, 60, random.Random(name))
@@ -128,6 +130,7 @@ def test_every_half_beside_many_intervals(name: str) -> None:
     assert_listed(name, halves.score_binary(name, 2500, random.Random(name + " soak")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("domain, name, direction", tightness.REASONS)
 def test_what_is_listed_as_wide_is_wide(domain: str, name: str, direction: str) -> None:
     assert domain == "binary16"

@@ -213,6 +213,7 @@ def test_numbers_of_an_interval() -> None:
 # Casts to floats, against numpy and exact rationals
 
 
+@pytest.mark.slow
 def test_longs_to_floats_are_rounded_once() -> None:
     rng = random.Random(5)
     for _ in range(1500):

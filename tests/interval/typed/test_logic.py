@@ -117,6 +117,7 @@ def test_coalesce_backward(domain: str) -> None:
             assert got_y == hull(domain, (b for _, b in pairs)), (x, y, c)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_in(domain: str) -> None:
     values = [*DOMAINS[domain], None]

@@ -87,6 +87,7 @@ JOINS = {
 }
 
 
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("name", JOINS)
 @pytest.mark.parametrize("how", ["inner", "left"])
 @pytest.mark.parametrize("ordered", [True, False])
@@ -100,6 +101,7 @@ def test_tables(name: str, how: str, ordered: bool) -> None:
     compare(left, right, stream.read_all(), how, sql, by, ties=not ordered and by == "r.t")
 
 
+@pytest.mark.slow
 def test_threads_columns_and_streams() -> None:
     left, right = side(3, 9000, 5, 60_000, True).drop_columns(["s"]), side(4, 9000, 5, 60_000, True)
     left, right = left.filter(pc.is_valid(left["t"])), right.filter(pc.is_valid(right["t"]))

@@ -89,6 +89,7 @@ def test_output_bounds_are_refused() -> None:
         op.output_bounds()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turns", [("left",), ("right",), ("left", "right")])
 def test_rows_that_come_alone_are_held_together(turns: tuple[str, ...]) -> None:
     """Each in arrays of its own would take several times its bytes, and every push would look at all of these."""

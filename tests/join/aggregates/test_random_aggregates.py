@@ -172,6 +172,7 @@ def check(got: list[Row], want: dict[int, tuple[Any, ...]], asked: dict[str, Any
             assert alike(row[name], expected, 1e3), (name, row, expected)
 
 
+@pytest.mark.one_in(17)
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_against_a_nested_loop(name: str) -> None:
     compared(name, 0)

@@ -202,6 +202,7 @@ def test_mistakes() -> None:
             ivjoin.asof_join(t, t, **({"on": "t"} | change))
 
 
+@pytest.mark.slow
 def test_parquet_in_the_order_of_its_row_groups(tmp_path: Path) -> None:
     left, right = tables(3, 20_000, 30_000, 5, True)
     for name, table in (("l", left), ("r", right)):

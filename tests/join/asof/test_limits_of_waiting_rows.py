@@ -41,6 +41,7 @@ def pushed(op: SymmetricHashJoin, side: str, some: pa.RecordBatch) -> tuple[Coun
         return Counter(), str(e)
 
 
+@pytest.mark.one_in(13)
 @pytest.mark.parametrize("text", [False, True])
 @pytest.mark.parametrize("keys", [5, 1 << 40])
 @pytest.mark.parametrize("name", QUESTIONS)
@@ -78,6 +79,7 @@ def test_a_refused_batch_goes_on_elsewhere(name: str, keys: int, text: bool) -> 
     assert got == want
 
 
+@pytest.mark.slow
 def test_tables_are_read_in_pieces_that_fit() -> None:
     """What is pushed at once is a small part of the limit, whatever the tables."""
     rng = np.random.default_rng(1)

@@ -61,6 +61,7 @@ def tables(seed: int, n: int, m: int, keys: int) -> tuple[pa.Table, pa.Table]:
     return left, right.append_column("x", pa.array(np.arange(m)))
 
 
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("which, direction", [("last", "DESC"), ("first", "ASC")])
 @pytest.mark.parametrize(
     "band", ["r.ts BETWEEN l.ts - 30 AND l.ts", "r.ts <= l.ts AND (l.id + r.x) % 3 <> 0", "r.ts > l.ts"]
@@ -132,6 +133,7 @@ def test_what_has_no_distance_or_no_order() -> None:
 # -- what is held ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_text_of_rows_that_are_gone_is_forgotten() -> None:
     left, right = pa.schema({"t": pa.int64()}), pa.schema({"t": pa.int64(), "s": pa.string()})
     op = SymmetricHashJoin(
@@ -156,6 +158,7 @@ def test_text_of_rows_that_are_gone_is_forgotten() -> None:
     assert op.metrics.state_rows == 0 and op.metrics.state_bytes < 700_000
 
 
+@pytest.mark.slow
 def test_one_row_a_key_is_held_of_those_that_every_left_row_can_take() -> None:
     left = pa.schema({"k": pa.int64(), "t": pa.int64(), "id": pa.int64()})
     right = pa.schema({"k": pa.int64(), "t": pa.int64(), "s": pa.string(), "n": pa.int64()})
@@ -215,6 +218,7 @@ def test_labels_rise_as_values_do(monkeypatch: pytest.MonkeyPatch) -> None:
     assert moves > 3
 
 
+@pytest.mark.slow
 def test_labels_of_long_decimals_and_of_rising_text() -> None:
     found = Ranks()
     values = np.array([10**30, -(10**30), 0, -1, 10**30 + 1], dtype=object)

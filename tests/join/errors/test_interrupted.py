@@ -98,6 +98,7 @@ def run(calls: Calls, n: int) -> tuple[Counter[tuple[Any, ...]], str | None, boo
     return out, None, hit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "how"),
     [(pushed, "inner"), (pushed, "full"), (pushed, "left_anti"), (pushed, "right_semi"), (pushed_to_many, "inner")],

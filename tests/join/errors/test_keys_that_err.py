@@ -13,6 +13,8 @@ import pytest
 import ivjoin
 from ivjoin import SymmetricHashJoin
 
+pytestmark = pytest.mark.slow
+
 MOST = 2**31 - 1
 LEFT = pa.schema({"i": pa.int64(), "a": pa.int32(), "c": pa.int32(), "w": pa.int64(), "t": pa.int64()})
 RIGHT = pa.schema({"j": pa.int64(), "b": pa.int32(), "v": pa.int64(), "t": pa.int64()})

@@ -159,6 +159,7 @@ def test_late_rows_and_computed_orders_are_put_back() -> None:
     assert op.metrics.late_rows == free.metrics.late_rows > 0
 
 
+@pytest.mark.slow
 def test_a_state_that_is_built_anew_is_not_cut_short() -> None:
     """As for a key that has erred, or a watermark by which rows must be searched from now on, with no room left."""
     schema = pa.schema({"k": pa.int64(), "t": pa.int64()})

@@ -95,6 +95,7 @@ CASES = [
 ] + [("band", "int", how) for how in HOWS] + [("residual", "text", how) for how in HOWS]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("question", "key", "how"), list(dict.fromkeys(CASES)))
 def test_every_step_gives_the_rows_of_the_join_in_memory(question: str, key: str, how: str, tmp_path: Path) -> None:
     """Pushes, promises and ends of sides, with a snapshot after each step that goes on within a limit or without."""
@@ -151,6 +152,7 @@ def pushed_alike(
             yield
 
 
+@pytest.mark.slow
 def test_the_index_of_a_small_window_lies_in_mapped_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spilling, "MORE_PAGES", 1 << 20)
     rng = np.random.default_rng(5)
@@ -180,6 +182,7 @@ def test_rows_of_one_side_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows_of(op.finish()) == rows_of(free.finish())
 
 
+@pytest.mark.slow
 def test_bounds_of_the_output_know_rows_in_files() -> None:
     rng = np.random.default_rng(8)
     schema = schema_of(pa.int64())

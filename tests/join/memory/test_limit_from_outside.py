@@ -14,6 +14,7 @@ pytestmark = needs_resident
 soak = pytest.mark.soak
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "rows", "share"),
     [("push; struct", 400_000, 0.28), ("one push; list", 400_000, 0.38), ("as-of, pushed", 400_000, 0.28),

@@ -45,6 +45,7 @@ def drawn(rng: np.random.Generator, t: int, n: int, keys: int = 5) -> pa.RecordB
     return pa.record_batch([k, np.sort(rng.integers(t, t + 20, n)), x, rng.random(n)], schema=SCHEMA)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("limit", [17_000, 30_000])
 def test_spilled_joins_are_those_of_the_nested_loop(how: str, limit: int, tmp_path: Path) -> None:
@@ -84,6 +85,7 @@ def test_spilled_joins_are_those_of_the_nested_loop(how: str, limit: int, tmp_pa
     assert Counter(got) == Counter(want)
 
 
+@pytest.mark.one_in(23)
 @pytest.mark.parametrize(("question", "kind"), [
     (q, k) for i, q in enumerate(QUESTIONS) for j, k in enumerate(KINDS) if (i + j) % 3 == 0
 ])  # fmt: skip
@@ -111,6 +113,7 @@ def test_any_payload_and_question_spill(question: str, kind: str) -> None:
     assert Counter(map(str, rows_of(op.finish()))) == want
 
 
+@pytest.mark.slow
 def test_what_was_refused_goes_on_elsewhere_without_loss() -> None:
     rng = np.random.default_rng(5)
     free = SymmetricHashJoin(SCHEMA, SCHEMA, how="full", **WINDOW)
@@ -233,6 +236,7 @@ def test_joins_that_may_not_shed(how: str) -> None:
         SymmetricHashJoin(SCHEMA, SCHEMA, on="k", how=how, memory_limit="1MB", when_full="shed")
 
 
+@pytest.mark.slow
 def test_a_join_of_tables_within_a_limit(tmp_path: Path) -> None:
     rng = np.random.default_rng(8)
     left, right = (
@@ -249,6 +253,7 @@ def test_a_join_of_tables_within_a_limit(tmp_path: Path) -> None:
     assert Counter(rows_of(spilled.read_all().to_batches())) == want
 
 
+@pytest.mark.slow
 def test_a_disk_without_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No room when a file is made or grows: one clear error, and the batch can be pushed again once there is."""
     rng = np.random.default_rng(6)
@@ -347,6 +352,7 @@ def child(way: str, limit: int, rows: int, window: int, kill: bool = False, fold
     return [int(x) for x in done.stdout.split()]
 
 
+@pytest.mark.slow
 @needs_resident
 @pytest.mark.parametrize("way", ["raise", "spill"])
 def test_the_process_stays_within(way: str) -> None:
@@ -356,6 +362,7 @@ def test_the_process_stays_within(way: str) -> None:
     assert (found == -1) == (way == "raise")
 
 
+@pytest.mark.slow
 @needs_resident
 def test_a_killed_process_leaves_nothing(tmp_path: Path) -> None:
     child("spill", 8_000_000, 600_000, 200_000, True, str(tmp_path))
@@ -374,6 +381,7 @@ def test_the_process_stays_within_through_ten_million_rows() -> None:
         assert found == exact
 
 
+@pytest.mark.slow
 def test_rows_out_of_order_spill_too() -> None:
     rng = np.random.default_rng(12)
     question = {**WINDOW, "left_order": Order("t", slack=60), "right_order": Order("t", slack=60), "how": "full"}
@@ -425,6 +433,7 @@ print(peak, found, want, need, spilled)
 """
 
 
+@pytest.mark.slow
 @needs_resident
 def test_wide_payload_stays_within() -> None:
     """Text and doubles, at less than half of what the join needs; output that was not yet taken counts, too."""
@@ -454,6 +463,7 @@ def test_who_pulls_is_told_of_no_operator_to_push_to(threads: int, more: dict[st
     assert pickle.loads(pickle.dumps(said.value)).reason == said.value.reason
 
 
+@pytest.mark.slow
 def test_who_pulls_many_inputs_is_told_of_no_operator_to_push_to() -> None:
     rows = pa.table({"k": np.arange(50_000) % 100, "t": np.arange(50_000)})
     joined = multi_join(

@@ -58,6 +58,7 @@ def test_what_is_promised_is_nobody_elses() -> None:
     assert account.fits_now()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when_full", ["spill", "raise"])
 @pytest.mark.parametrize("kind", PAYLOAD)
 def test_several_such_columns_fit_together_or_are_refused(kind: str, when_full: str, tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ def test_a_million_matches_of_one_row() -> None:
     assert list(op.finish()) == [], "every row has matched"
 
 
+@pytest.mark.slow
 @needs_resident
 @pytest.mark.parametrize("blocks", [True, False], ids=["blocks", "no-blocks"])
 def test_the_probe_is_resumed_not_run_ahead(blocks: bool) -> None:

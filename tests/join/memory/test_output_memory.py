@@ -188,6 +188,7 @@ print(size // resource.getpagesize(), resource.getrusage(resource.RUSAGE_SELF).r
 """
 
 
+@pytest.mark.slow
 @needs_blocks
 @pytest.mark.skipif(sys.platform != "linux", reason="of glibc's malloc, and Linux's count of pages")
 def test_pages_of_output_are_not_the_systems_again_for_each_batch() -> None:

@@ -78,6 +78,7 @@ def made(kind: str, **options: Any) -> SymmetricHashJoin:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [None, "8MB"])
 @pytest.mark.parametrize("keys", [1, 90, 4_000])
 @pytest.mark.parametrize("kind", KEYS)
@@ -129,6 +130,7 @@ def test_where_keys_have_many_rows_there_is_room_for_little_more_than_those(kind
     played(op, pushes())
 
 
+@pytest.mark.slow
 def test_scratch_is_held_while_a_push_goes_on_and_by_that_operator_alone() -> None:
     ops = [made("a number", batch_size=7) for _ in range(3)]
     plain = made("a number")

@@ -81,6 +81,7 @@ def joined(op: SymmetricHashJoin, kind: str, failing: Failing, folder: Path) -> 
     return got + rows_of(op.finish())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize(("kind", "how"), [("key", "left_anti"), ("key", "full"), ("no key", "full")])
 def test_whatever_call_fails_first(
@@ -110,6 +111,7 @@ def test_whatever_call_fails_first(
     assert ends["SpillError" if fault == "broken" else "Counter"] > 0
 
 
+@pytest.mark.slow
 def test_a_turn_to_sorted_runs_that_finds_no_room_is_put_off(monkeypatch: pytest.MonkeyPatch) -> None:
     schema = pa.schema({"k": pa.int64(), "t": pa.int64()})
     order = Order("t", slack=2000)

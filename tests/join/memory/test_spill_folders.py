@@ -17,6 +17,7 @@ from places import PATHS
 from ivjoin import IvjoinError, ProtocolError, SymmetricHashJoin
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes that fork")
 def test_a_forked_process_leaves_the_files_alone(tmp_path: Path) -> None:
     turns = 12
@@ -44,6 +45,7 @@ def test_a_forked_process_leaves_the_files_alone(tmp_path: Path) -> None:
     assert got == whole("key", turns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_folder_that_goes_while_rows_lie_there(kind: str, tmp_path: Path) -> None:
     folder, other = tmp_path / "spill", tmp_path / "other"
@@ -103,6 +105,7 @@ print(goes_on(op, kind, 30, Path(other), "No space left on device"))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_full_file_system(kind: str, tmp_path: Path) -> None:
     small, other = tmp_path / "small", tmp_path / "other"
@@ -125,6 +128,7 @@ except Exception as e:
 """
 
 
+@pytest.mark.slow
 def test_a_read_only_file_system(tmp_path: Path) -> None:
     said = _private(tmp_path, "ro,size=1m", _READ_ONLY)
     assert said.startswith("IvjoinError spill_dir is ")
@@ -155,6 +159,7 @@ print(json.dumps(sorted(got.items())))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_snapshot_is_enough_for_another_process(kind: str, tmp_path: Path) -> None:
     """The process that spilled has ended, and its files and folder with it."""

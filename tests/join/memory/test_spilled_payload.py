@@ -114,6 +114,7 @@ def _of_words(batch: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
     return batch.append_column("n", batch.column("i").cast(pa.int32())).select(names)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("names", [ALIGNED, APART], ids=["aligned", "apart"])
 @pytest.mark.parametrize(
     ("question", "how"), [(q, h) for i, q in enumerate(OF_RECORDS) for j, h in enumerate(HOWS) if (i + j) % 2]
@@ -138,6 +139,7 @@ def test_kernels_put_out_what_lies_in_records(question: str, how: str, names: li
     assert rows_of(op.finish()) == rows_of(free.finish())
 
 
+@pytest.mark.slow
 def test_one_batch_larger_than_the_limit_is_taken_in_pieces() -> None:
     rng = np.random.default_rng(3)
     free = SymmetricHashJoin(SCHEMA, SCHEMA, **QUESTIONS["band"])
@@ -150,6 +152,7 @@ def test_one_batch_larger_than_the_limit_is_taken_in_pieces() -> None:
     assert op.metrics.spilled_rows > 0
 
 
+@pytest.mark.slow
 def test_rows_that_are_gone_give_their_room_in_the_file_back(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     op = SymmetricHashJoin(
@@ -164,6 +167,7 @@ def test_rows_that_are_gone_give_their_room_in_the_file_back(tmp_path: Path) -> 
     assert 0 < max(sizes[20:]) <= 2 * max(sizes[:20])
 
 
+@pytest.mark.slow
 def test_text_beyond_what_narrow_starts_tell_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spilled, "_NARROW", 2000)
     rng = np.random.default_rng(5)

@@ -73,6 +73,7 @@ def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     return request.param
 
 
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_the_account_is_what_is_held(question: str, kind: str, path: str) -> None:
@@ -122,6 +123,7 @@ def plain(t: int, n: int, keys: int) -> pa.RecordBatch:
     return pa.record_batch({"k": rng.integers(0, keys, n), "t": np.arange(n) + t, "v": rng.random(n)})
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not COMPILES, reason="small inputs do not show it, and large ones take long uncompiled")
 def test_through_bursts_sweeps_and_sorted_runs(path: str) -> None:
     """What grows and is given back: scratch for pairs and rows, rings, the table of keys, sorted runs."""

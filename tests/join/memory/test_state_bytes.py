@@ -12,6 +12,7 @@ from ivjoin import SymmetricHashJoin
 from ivjoin.operator import lending
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "make", "condition"), KINDS, ids=[k for k, *_ in KINDS])
 def test_state_is_at_most_twice_the_payload(kind, make, condition):
     found = held(kind, make, condition, 50_000)

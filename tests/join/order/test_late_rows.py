@@ -324,6 +324,7 @@ def test_late_rows_that_are_joined_do_not_disturb_the_others() -> None:
     check(whole(case, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["inner", "left", "left_anti"])
 def test_a_row_outside_its_own_bounds_that_is_joined_meets_later_rows(how: str) -> None:
     """A residual prunes by both sides' bounds; a row may be there in spite of its own side's."""

@@ -67,6 +67,7 @@ def play(text: str, how: str, seed: int) -> None:
     assert op.metrics.state_rows == op.metrics.late_rows == 0
 
 
+@pytest.mark.one_in(89)
 @pytest.mark.parametrize("how", oracle.HOWS)
 @pytest.mark.parametrize("text", [*TEXTS, FALSE])
 def test_rows_are_those_of_duckdb(text: str, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,6 +91,7 @@ def held(text: str, how: str, t: pa.DataType) -> int:
     return most
 
 
+@pytest.mark.one_in(31)
 @pytest.mark.parametrize("how", ["inner", "full", "left_anti"])
 @pytest.mark.parametrize("text", TEXTS)
 def test_the_state_is_the_window(text: str, how: str) -> None:

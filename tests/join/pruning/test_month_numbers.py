@@ -83,6 +83,7 @@ def batches(rows: list[Row], size: int) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(SCHEMA, table.to_batches(max_chunksize=size))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("how", oracle.HOWS)
 @pytest.mark.parametrize("text, condition, _", CASES, ids=IDS)
 def test_rows_are_those_of_a_nested_loop(text: str, condition: Any, _: Any, how: str) -> None:

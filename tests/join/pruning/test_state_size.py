@@ -80,6 +80,7 @@ def matches(weak: Weak) -> np.ndarray:
     return expected(weak, FAST)
 
 
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("how", oracle.HOWS)
 @pytest.mark.parametrize("weak", WEAK, ids=lambda w: w.name.replace(" ", "-"))
 def test_state_is_about_the_window(weak: Weak, how: str) -> None:

@@ -127,6 +127,7 @@ def play(text: str, how: str, seed: int) -> None:
     assert op.metrics.state_rows == 0
 
 
+@pytest.mark.one_in(53)
 @pytest.mark.parametrize("how", oracle.HOWS)
 @pytest.mark.parametrize("text", TEXTS, ids=["contained", "near", "apart", "either", "sums", "banded"])
 def test_rows_are_those_of_a_nested_loop(text: str, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,6 +194,7 @@ def test_where_nothing_else_prunes_python_is_asked_as_often_as_it_takes(monkeypa
     assert sum(held) / len(held) < 100, "mostly the window"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("falling", [False, True])
 @pytest.mark.parametrize("how", ["inner", "full", "left_anti"])
 def test_rows_of_long_runs_are_those_of_a_nested_loop(

@@ -106,6 +106,7 @@ def test_the_probe_decides_alone(condition: str, monkeypatch: pytest.MonkeyPatch
         assert joined(left, right, condition, how, size) == wanted(left, right, condition, how), how
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("runs", [False, True])
 @pytest.mark.parametrize("condition", [*DECIDED, *ASKED])
 def test_with_snapshots_and_either_index(condition: str, runs: bool) -> None:
@@ -116,6 +117,7 @@ def test_with_snapshots_and_either_index(condition: str, runs: bool) -> None:
             assert joined(left, right, condition, how, 20, restored=not runs) == wanted(left, right, condition, how)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", ASKED)
 def test_python_is_asked_about_some_pairs_alone(condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, all_pairs, holds = [], [], pairs.holds
@@ -138,6 +140,7 @@ def test_python_is_asked_about_some_pairs_alone(condition: str, monkeypatch: pyt
     assert 0 < sum(asked) <= sum(all_pairs) < 8 * len(wanted(left, right, "TRUE", "inner"))
 
 
+@pytest.mark.slow
 def test_a_row_outside_the_guards_has_the_whole_condition_decide() -> None:
     rng = random.Random(4)
     left, right = rows(rng, 40), rows(rng, 40)

@@ -30,6 +30,7 @@ def _agree(case: Case) -> None:
     assert Counter(duck.pairs(case.left, case.right, case.how, _duck_text(case))) == Counter(want)
 
 
+@pytest.mark.slow
 @given(cases())
 @examples()
 def test_nested_loop_and_duckdb_agree(case: Case) -> None:

@@ -52,40 +52,46 @@ def plain_joins_pulled(case: Case) -> None:
 
 
 TINY = pytest.param(tiny_plain_joins, marks=pytest.mark.nojit)
+LARGER = (plain_joins, plain_joins_pulled)
 
 
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("play", [TINY, plain_joins, plain_joins_pulled])
+@pytest.mark.parametrize("play", [TINY, *(pytest.param(p, marks=pytest.mark.slow) for p in LARGER)])
 def test_joins_of_plain_columns(play: Callable[[], None]) -> None:
     IN_BLOCKS.clear()
     play()
     assert IN_BLOCKS[True] > IN_BLOCKS[False]
 
 
+@pytest.mark.slow
 @given(cases())
 @examples(2)
 def test_pushed_batches(case: Case) -> None:
     check(case)
 
 
+@pytest.mark.slow
 @given(cases())
 @examples(0.5)
 def test_pulled_streams(case: Case) -> None:
     check(case, run_pull)
 
 
+@pytest.mark.slow
 @given(cases())
 @examples(0.5)
 def test_inputs_exchanged(case: Case) -> None:
     check(mirrored(case))
 
 
+@pytest.mark.slow
 @given(cases() | plain_cases())
 @examples(0.25)
 def test_snapshot_and_restore_at_every_step(case: Case) -> None:
     check(snapshots_everywhere(case))
 
 
+@pytest.mark.slow
 @given(cases() | plain_cases())
 @examples(0.25, suppress_health_check=list(HealthCheck))
 def test_however_it_is_cut(case: Case) -> None:
@@ -96,6 +102,7 @@ def test_however_it_is_cut(case: Case) -> None:
     check(replace(case, sliced=not case.sliced, batch_size=1))
 
 
+@pytest.mark.slow
 @given(cases() | plain_cases())
 @examples(0.25)
 def test_pruning_switched_off(case: Case) -> None:

@@ -25,6 +25,7 @@ from ivjoin.shj.store.side import SideStore
 pytestmark = pytest.mark.usefixtures("contract_every_row")
 
 
+@pytest.mark.slow
 @examples(0.5)
 @given(cases(max_rows=30), st.integers(0, 2**16))
 def test_random_joins(case: Case, seed: int) -> None:
@@ -67,6 +68,7 @@ def wanted(left: pa.Table, right: pa.Table, condition: str, how: str) -> Counter
     return rows
 
 
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("how", ["inner", "left", "full"])
 @pytest.mark.parametrize("near", NEAR)
 def test_a_band_on_another_axis(near: str, how: str) -> None:
@@ -82,6 +84,7 @@ def test_a_band_on_another_axis(near: str, how: str) -> None:
     assert any(axis for axis, _ in drawn)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("near", "axes"), [(NEAR[0], {(1, None), (1, 2), (2, 1)}), (NEAR[2], {(1, None)})])
 def test_a_store_turns_by_itself_to_the_axis_that_lets_few_rows_through(
     near: str, axes: set[tuple[int, int | None]], monkeypatch: pytest.MonkeyPatch
@@ -102,6 +105,7 @@ def test_a_store_turns_by_itself_to_the_axis_that_lets_few_rows_through(
     assert got == wanted(left, right, condition, "full")
 
 
+@pytest.mark.slow
 def test_no_turn_where_no_axis_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
     left, right = sides(np.random.default_rng(5), 2000)
     condition = "l.t BETWEEN r.t - 20 AND r.t + 20 AND l.y BETWEEN r.y - 60 AND r.y + 40"
@@ -149,6 +153,7 @@ def test_a_restored_operator_searches_as_the_one_before_it() -> None:
     assert rows == wanted(left, right, condition, "inner")
 
 
+@pytest.mark.slow
 def test_a_large_batch_turns_to_runs_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(2)
     n = 24_000

@@ -248,11 +248,13 @@ def blocks(request: pytest.FixtureRequest) -> Iterator[bool]:
         yield request.param
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("seed", [*(pytest.param(i, marks=pytest.mark.nojit) for i in range(12)), *range(12, 120)])
 def test_every_push_gives_what_the_model_says(seed: int) -> None:
     Life(seed).live(30, [0, 1, 2, 5, 20])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("kind", TYPES)
 def test_late_rows_of_every_type(kind: str, how: str) -> None:
@@ -268,12 +270,14 @@ def test_rows_far_out_of_order_go_when_they_are_decided(how: str, keys: str) -> 
     Life(f"far {how} {keys}", type="int32", how=how, keys=keys, slack=200, rough=200).live(15, [1, 20, 40])
 
 
+@pytest.mark.one_in(17)
 @pytest.mark.parametrize("how", HOWS)
 def test_a_snapshot_at_every_step(how: str) -> None:
     for seed in range(3):
         Life(f"snapshots {how} {seed}", how=how).live(20, [1, 5, 20], restore=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("residual", [False, True])
 @pytest.mark.parametrize("batch_size", [1, 3])
@@ -286,6 +290,7 @@ def test_small_scratch_for_many_matches(how: str, residual: bool, batch_size: in
         life.live(10, [1, 15, 40])
 
 
+@pytest.mark.one_in(37)
 @pytest.mark.nojit
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("residual", [False, True])
@@ -299,6 +304,7 @@ def test_sorted_runs_in_the_middle_of_a_life(how: str, residual: bool) -> None:
     assert drawn
 
 
+@pytest.mark.slow
 def test_rings_grow_wrap_and_shrink() -> None:
     """Bursts, and then little for long."""
     for seed in range(4):

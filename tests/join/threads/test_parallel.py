@@ -79,6 +79,7 @@ def test_axes_of_every_kind(name: str, falling: bool, how: str) -> None:
         both(left, right, on="k", condition=CONDITIONS[name], how=how, left_order=order[0], right_order=order[1])
 
 
+@pytest.mark.slow
 def test_which_joins_are_cut_to_the_end() -> None:
     left, right = typed(5, 3000, False, False), typed(6, 3000, False, False)
     for name, condition in CONDITIONS.items():
@@ -105,6 +106,7 @@ def test_lateness_is_that_of_the_side_not_of_a_slice(on_late: str) -> None:
     assert run(2) == run(1)
 
 
+@pytest.mark.slow
 def test_a_late_row_that_is_joined_comes_out_once() -> None:
     left, right = side(3, 2000, 3), side(4, 2000)
     options: dict[str, Any] = {"condition": BAND, "left_order": "x", "right_order": "x", "on_late": "join"}
@@ -117,6 +119,7 @@ def test_a_late_row_that_is_joined_comes_out_once() -> None:
     assert sum(got.values()) >= left.num_rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["inner", "full"])
 def test_a_band_too_wide_to_be_cut_is_joined_by_one_operator(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "_MOST_ROWS", 2)
@@ -175,6 +178,7 @@ def _kept(join: SlicedJoin, out: list[pa.RecordBatch]) -> Counter[str]:
     return sum((rows_of(pa.Table.from_batches([b if keep is None else keep(b)])) for b in out), Counter())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["inner", "full"])
 def test_a_thread_without_work_takes_over_half_of_another_s(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All output lies in one half: the thread of the other one helps. Rows of tables are only viewed until then."""
@@ -203,6 +207,7 @@ def test_a_thread_without_work_takes_over_half_of_another_s(how: str, monkeypatc
     assert any(taken)
 
 
+@pytest.mark.slow
 def test_output_of_another_thread_comes_though_the_reader_ends_the_last_share(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both parts of a share end at one time, that of the thread which reads the output last: the other's rows wait."""
     monkeypatch.setattr(shares, "_PIECE", 32)
@@ -341,6 +346,7 @@ def test_a_slow_consumer_holds_the_threads_back() -> None:
     stream.close()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_cut_says_why_and_runs_on_one_thread() -> None:
     left = side(1, 300)
     cases: list[tuple[dict[str, Any], str]] = [

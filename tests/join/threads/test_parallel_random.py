@@ -20,6 +20,7 @@ def joins(case: Case, seed: int) -> None:
     check(case, seed)
 
 
+@pytest.mark.slow
 @pytest.mark.hypothesis
 def test_threads_give_what_the_nested_loop_gives() -> None:
     CUT.clear()

@@ -70,6 +70,7 @@ def limited(left: Any, right: Any, want: Counter[str], limit: int, way: str, **o
     return stream
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(("how", "shape", "way"), [
     (how, shape, ["raise", "spill"][(i + j) % 2])
     for i, how in enumerate(HOWS) for j, shape in enumerate(["table", "stream", "sorted"])
@@ -88,6 +89,7 @@ def test_the_rows_of_one_thread(how: str, shape: str, way: str) -> None:
     assert stream.metrics.state_bytes == 0
 
 
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("how", HOWS)
 def test_threads_spill_what_does_not_fit_their_parts(how: str) -> None:
     left, right = side(3, 6000, keys=400), side(4, 6000, keys=400)
@@ -101,6 +103,7 @@ def test_threads_spill_what_does_not_fit_their_parts(how: str) -> None:
         assert stream.metrics.reads > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", HOWS)
 def test_rows_wait_for_their_slice_in_files(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "_BANDS", 15)
@@ -118,6 +121,7 @@ def test_rows_wait_for_their_slice_in_files(how: str, monkeypatch: pytest.Monkey
     assert stream._operator._alone is None
 
 
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize(("how", "way"), [(how, ["raise", "spill"][i % 2]) for i, how in enumerate(HOWS)])
 def test_rows_that_cannot_wait_are_joined_by_one_operator(how: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Slices that do not fit in memory: it goes on with the whole limit, which grows as what was gathered is pushed."""
@@ -130,6 +134,7 @@ def test_rows_that_cannot_wait_are_joined_by_one_operator(how: str, way: str, mo
     assert stream._operator._alone is not None
 
 
+@pytest.mark.slow
 def test_computed_ranges_count() -> None:
     """Of floats, what says where a row lies is no view of the caller's table."""
     left, right = side(9, 6000, floats=True), side(10, 6000, floats=True)
@@ -139,6 +144,7 @@ def test_computed_ranges_count() -> None:
     assert stream._operator._alone is None
 
 
+@pytest.mark.slow
 def test_aggregates_share_a_limit() -> None:
     left, right = side(11, 6000), side(12, 6000)
     options: dict[str, Any] = {
@@ -243,6 +249,7 @@ def child(shape: str, limit: int, rows: int, window: int) -> tuple[int, int, int
     return int(peak), int(one), int(two), kind, int(spilled)
 
 
+@pytest.mark.slow
 @needs_resident
 @pytest.mark.parametrize("shape", ["table", "stream"])
 def test_the_process_stays_within(shape: str) -> None:

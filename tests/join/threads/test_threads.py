@@ -70,6 +70,7 @@ print(taken, refused)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not COMPILES, reason="only compiled code lets other threads run in the middle")
 @pytest.mark.parametrize("kind", ["int64", "string"])
 def test_two_threads_neither_crash_nor_spoil(kind: str) -> None:

@@ -42,6 +42,7 @@ def wanted(how: str) -> Counter:
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"memory_limit": 20_000, "when_full": "spill"}], ids=["held", "spilled"])
 @pytest.mark.parametrize("t", [NARROW, pa.dictionary(pa.int32(), pa.large_string())], ids=str)
 @pytest.mark.parametrize("how", ["inner", "full", "right_semi"])
@@ -61,6 +62,7 @@ def test_rows_come_out_and_what_is_held_stays_as_it_is(how: str, t: pa.Dictionar
     assert max(held[30:]) < 2 * max(held[:30])
 
 
+@pytest.mark.slow
 def test_of_values_without_end_those_in_use_are_held() -> None:
     t = pa.dictionary(pa.int32(), pa.string())
     op = ivjoin.SymmetricHashJoin(batch(0, t).schema, batch(0, t).schema, **question())

@@ -11,6 +11,7 @@ from drivers.edge_driver import HOWS, MODES, TYPES, Job, check, condition, diffe
 from drivers.edge_unseen import may_be_unseen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TYPES)
 def test_rows_are_those_of_a_nested_loop(name: str) -> None:
     rng = random.Random(name)
@@ -99,6 +100,7 @@ def test_the_driver_tells_a_lost_row_an_invented_one_and_a_missing_error(monkeyp
         assert word in "".join(check(job, pairs))
 
 
+@pytest.mark.slow
 def test_every_mode_and_join_type_is_played() -> None:
     """Each mode finds the rows of a plain equality, under each join type and on either way of a push."""
     pairs = pairs_of("int8")[::5]

@@ -211,6 +211,7 @@ def test_many_inputs(kind: str) -> None:
     assert all(row["x_v"] == row["y_v"] == row["z_v"] == every[row["x_t"]] for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_held_does_not_grow(kind: str) -> None:
     schema = batch(kind, 0).schema
@@ -235,6 +236,7 @@ def test_a_snapshot_of_more_values_than_indices_tell_apart() -> None:
     assert [row["v"] for row in sorted(got, key=lambda row: row["t"])] == values("list")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("t", [pa.list_view(pa.int64()), pa.struct({"x": pa.large_list_view(pa.int64())})], ids=str)
 def test_views_of_lists_keep_no_values_of_rows_that_went(t: pa.DataType) -> None:
     whole = [None, [], [1, None], [2] * 9]

@@ -99,6 +99,7 @@ def ids(stream: Any) -> Counter[Any]:
     return Counter((row.get("id"), row.get("jd")) for b in stream for row in b.to_pylist())
 
 
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("kind", KINDS)
 def test_comparisons(kind: str) -> None:
     left, right, x, y = columns(kind, 60, 3)

@@ -130,6 +130,7 @@ def test_ids_are_taken_back_and_given_again() -> None:
     assert most < 4000
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not COMPILES, reason="small inputs fit into the least limit, and large ones take long uncompiled")
 @pytest.mark.parametrize("text", [False, True], ids=["words", "text"])
 def test_keys_that_lie_in_files(text: bool, tmp_path: Path) -> None:

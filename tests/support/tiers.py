@@ -1,0 +1,23 @@
+"""``@pytest.mark.one_in(7)``: the first tier runs one of seven parameter sets of a test; the others are ``slow``.
+
+The number should be prime, so that every value of every parameter takes part.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    seen: Counter[str] = Counter()
+    for item in items:
+        mark = item.get_closest_marker("one_in")
+        if mark is None:
+            continue
+        test = item.nodeid.partition("[")[0]
+        if seen[test] % mark.args[0]:
+            item.add_marker(pytest.mark.slow)
+        seen[test] += 1
