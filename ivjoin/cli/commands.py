@@ -27,6 +27,7 @@ from ivjoin.files.atomic import Replacement, output_place, remove_unfinished, un
 from ivjoin.files.datasets import Files, open_files, open_stream
 from ivjoin.files.formats import FORMATS, READ_FORMATS, Sink, tells_no_format
 from ivjoin.files.overwriting import refuse_overwriting, same_place
+from ivjoin.files.text.dialects import Csv
 
 __all__ = ["main"]
 
@@ -215,8 +216,8 @@ def _many(options: argparse.Namespace) -> dict[str, str] | None:
 
 
 def _opened(path: str, options: argparse.Namespace) -> Files:
-    nulls = tuple(options.csv_null)
-    return open_stream(path, options.format, nulls) if path == "-" else open_files(path, options.format, nulls)
+    csv = Csv(nulls=("", *options.csv_null))
+    return open_stream(path, options.format, csv) if path == "-" else open_files(path, options.format, csv)
 
 
 def _question(options: argparse.Namespace, left: pa.Schema, right: pa.Schema) -> dict[str, Any]:

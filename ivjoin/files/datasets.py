@@ -1,11 +1,11 @@
-"""Files of any number as one input, by ``pyarrow.dataset``: columns that are asked for, row groups that can matter."""
+"""Files of any number as one input: only the columns that are needed, and only the row groups that can matter."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,19 +25,26 @@ from ivjoin.files.parquet import (
     refuse_wrapped,
     with_int96,
 )
-from ivjoin.files.pipes import csv_lines, csv_values, head_of, is_pipe
+from ivjoin.files.partitions import Partitions
 from ivjoin.files.places import is_place, local_file, pattern_of, places
+from ivjoin.files.text.blocks import is_pipe
+from ivjoin.files.text.dialects import Csv
+from ivjoin.files.text.inference import with_more_digits
+from ivjoin.files.text.opening import open_text
+from ivjoin.files.widening import unified
 from ivjoin.shj.plain import nulls
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds  # imports pandas, a third of a second: where a dataset is made, there it is imported
 
     from ivjoin.files.row_groups import FragmentRanges, Ranges
+    from ivjoin.files.text.reading import Text
 
 __all__ = ["Files", "is_files", "open_files", "open_stream"]
 
 _ROWS = 16_384  # of a batch: of 65,536 wide rows a push takes some 40 MB beside what is held
-_BY_DATASET = {"parquet": "parquet", "csv": "csv", "json": "json", "arrow": "ipc"}
+_TEXT = ("csv", "json")
+_AT_ONCE = 16  # files of a remote store whose first bytes are read at the same time
 # Counting the rows of more files than this takes their footers, one by one.
 _COUNTED = 1000
 
@@ -130,7 +137,7 @@ def _dataset_kind(source: Any) -> str | None:
     return next((kind for kind in ("Dataset", "Scanner") if isinstance(source, getattr(loaded, kind))), None)
 
 
-def open_files(source: Any, declared: str | None = None, csv_nulls: tuple[str, ...] = ()) -> Files:
+def open_files(source: Any, declared: str | None = None, csv: Csv | None = None) -> Files:
     """Open files for reading.
 
     Parameters
@@ -140,8 +147,8 @@ def open_files(source: Any, declared: str | None = None, csv_nulls: tuple[str, .
         columns) or a URI of Arrow's or fsspec's file systems.
     declared : str, optional
         The format of names whose extension does not tell.
-    csv_nulls : tuple of str
-        Unquoted CSV fields that mean null, besides the empty one.
+    csv : Csv, optional
+        The dialect of CSV.
 
     Raises
     ------
@@ -158,22 +165,25 @@ def open_files(source: Any, declared: str | None = None, csv_nulls: tuple[str, .
         return _of_parquet_file(source)
     path = local_file(source)
     if path is not None and is_pipe(path):
-        return open_stream(path, declared, csv_nulls)
+        return open_stream(path, declared, csv)
     if path is not None and not Path(path).suffix and not os.path.exists(path):
         places(path)  # says that there is no such file, or folder
-    if path is not None and not path.lower().endswith(COMPRESSED) and kind_of(path, declared) != "json":
-        return _read_from(_of_file(path, declared, csv_nulls), fs.LocalFileSystem(), [path])
+    if path is not None and not path.lower().endswith(COMPRESSED) and kind_of(path, declared) not in _TEXT:
+        return _read_from(_of_file(path, declared), fs.LocalFileSystem(), [path])
     system, names, folder = places(source)
     kinds = {kind_of(n, declared) for n in names}
     what = came(source if isinstance(source, (list, tuple)) else str(source))
     if len(kinds) > 1:
         raise FileError(f"{what} are files of several formats, {' and '.join(sorted(kinds))}; read one at a time")
     kind = kinds.pop()
+    parts = Partitions(names, folder) if path is None else Partitions.none()
     with _named(what, kind):
-        if kind not in _BY_DATASET or any(n.lower().endswith(COMPRESSED[1:]) for n in names):
-            files = _one_by_one(system, names, folder, kind, csv_nulls, what)
+        if kind in _TEXT:
+            files = _of_texts(system, names, parts, kind, csv, what)
+        elif kind == "arrows" or any(n.lower().endswith(COMPRESSED[1:]) for n in names):
+            files = _of_streams(system, names, parts, kind, what)
         else:
-            files = _of_dataset(_dataset(system, names, folder, kind, csv_nulls), what, kind)
+            files = _of_dataset(_dataset(system, names, parts, kind, what), what, kind)
     return _read_from(files, system, names, folder or pattern_of(source))
 
 
@@ -182,7 +192,7 @@ def _read_from(files: Files, system: Any, names: list[str], grows: str | None = 
     return files
 
 
-def open_stream(path: str, declared: str | None = None, csv_nulls: tuple[str, ...] = ()) -> Files:
+def open_stream(path: str, declared: str | None = None, csv: Csv | None = None) -> Files:
     """An input that is read once and may have no end: standard input (``-``), a pipe.
 
     Raises
@@ -190,7 +200,7 @@ def open_stream(path: str, declared: str | None = None, csv_nulls: tuple[str, ..
     FileError
         If it is not of its format.
     """
-    opened = open_source(path, declared, _ROWS, csv_nulls)
+    opened = open_source(path, declared, _ROWS, csv)
     files = Files(opened.schema, lambda names, *_: _selected(opened.batches, names), opened.rows, ends=False)
     return _read_from(files, fs.LocalFileSystem(), [path])
 
@@ -204,13 +214,13 @@ def kind_of(path: str, declared: str | None) -> str:
 # -- a file, as the command line has always read it --------------------------------------------------------------------
 
 
-def _of_file(path: str, declared: str | None, nulls: tuple[str, ...]) -> Files:
-    opened = open_source(path, declared, _ROWS, nulls)
+def _of_file(path: str, declared: str | None) -> Files:
+    opened = open_source(path, declared, _ROWS)
 
     def read(names: Sequence[str] | None, groups: list[int] | None, alone: bool) -> Iterator[pa.RecordBatch]:
         if opened.row_groups is None:
             return _selected(opened.batches, names)
-        return open_source(path, declared, _ROWS, nulls, groups, names, alone).batches
+        return open_source(path, declared, _ROWS, None, groups, names, alone).batches
 
     if opened.row_groups is None:
         return Files(opened.schema, read, opened.rows)
@@ -256,26 +266,31 @@ def _files_of(dataset: ds.Dataset) -> tuple[Any, list[str]]:
     return (dataset.filesystem, dataset.files) if isinstance(dataset, ds.FileSystemDataset) else (None, [])
 
 
-def _dataset(system: Any, names: list[str], folder: str | None, kind: str, nulls: tuple[str, ...]) -> ds.Dataset:
+def _dataset(system: Any, names: list[str], parts: Partitions, kind: str, what: str) -> ds.Dataset:
+    """Return the columns of all files, each by its name, in the widest of their types."""
     import pyarrow.dataset as ds
 
-    made: Any = _BY_DATASET[kind]
-    if kind == "csv":
-        made = ds.CsvFileFormat(
-            csv_lines(_head(system, names[0])),
-            default_fragment_scan_options=ds.CsvFragmentScanOptions(csv_values(nulls)),
-        )
-    if kind == "parquet":
-        made = dataset_format(near=getattr(system, "type_name", "") == "local")
-    return ds.dataset(
-        names, filesystem=system, format=made, partitioning="hive",
-        partition_base_dir=folder,
-    )  # fmt: skip
+    near = getattr(system, "type_name", "") == "local"
+    made: Any = dataset_format(near) if kind == "parquet" else ds.IpcFileFormat()
+    found = _each(lambda name: _schema(made.make_fragment(name, system), name, kind), names, near)
+    schema = parts.added_to(unified(what, zip(names, found, strict=True)))
+    fragments = [made.make_fragment(name, system, parts.expression(i)) for i, name in enumerate(names)]
+    return ds.FileSystemDataset(fragments, schema, made, system)
 
 
-def _head(system: Any, name: str) -> bytes:
-    with system.open_input_stream(name, compression="detect") as stream:
-        return head_of(stream)
+def _schema(fragment: Any, name: str, kind: str) -> pa.Schema:
+    with _named(came(name), kind):
+        return fragment.physical_schema
+
+
+def _each(take: Callable[[str], Any], names: list[str], near: bool) -> list[Any]:
+    """Return what ``take`` gives for each file; far away, of several files at a time."""
+    if near or len(names) == 1:
+        return [take(name) for name in names]
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        return list(threads.map(take, names))
 
 
 def _of_dataset(dataset: ds.Dataset, what: str, kind: str = "a dataset") -> Files:
@@ -316,23 +331,55 @@ def _of_scanner(scanner: ds.Scanner) -> Files:
     )
 
 
-def _one_by_one(
-    system: Any, names: list[str], folder: str | None, kind: str, nulls: tuple[str, ...], what: str
-) -> Files:
-    """Text that datasets do not unpack, and Arrow streams: a file after the other, all of the first one's schema."""
-    schema = _reader(system, names[0], kind, nulls).schema
-    parts = _hive_columns(names, folder, schema.names)
-    for column, values in parts.items():
-        schema = schema.append(pa.field(column, values.type))
+# -- one file after the other -----------------------------------------------------------------------------------------
 
-    def read(columns: Sequence[str] | None, *_: object) -> Iterator[pa.RecordBatch]:
-        def batches() -> Iterator[pa.RecordBatch]:
-            for i, name in enumerate(names):
-                known = {column: values[i] for column, values in parts.items()}
-                for batch in _reader(system, name, kind, nulls):
-                    yield batch if batch.schema.equals(schema) else _fitted(batch, schema, known)
 
-        return _selected(_checked(batches(), what, kind), columns)
+def _of_texts(system: Any, names: list[str], parts: Partitions, kind: str, csv: Csv | None, what: str) -> Files:
+    near = getattr(system, "type_name", "") == "local"
+    texts = _each(lambda name: open_text(name, kind, csv, system), names, near)
+    found = unified(what, [(n, t.schema) for n, t in zip(names, texts, strict=True)], text=kind == "csv")
+    return _one_by_one(parts.added_to(with_more_digits(found)), texts, parts)
+
+
+def _of_streams(system: Any, names: list[str], parts: Partitions, kind: str, what: str) -> Files:
+    streams = [_Stream(system, name, kind) for name in names]
+    found = unified(what, [(n, s.schema) for n, s in zip(names, streams, strict=True)])
+    return _one_by_one(parts.added_to(found), streams, parts)
+
+
+class _Stream:
+    """A file of Arrow's stream format."""
+
+    def __init__(self, system: Any, name: str, kind: str) -> None:
+        self._system, self._name, self._kind = system, name, kind
+        with _named(came(name), kind), self._reader() as reader:
+            self.schema = reader.schema
+
+    def _reader(self) -> Any:
+        return pa.ipc.open_stream(self._system.open_input_stream(self._name, compression="detect"))
+
+    def batches(self, types: pa.Schema, threads: bool) -> Iterator[pa.RecordBatch]:
+        with _named(came(self._name), self._kind), self._reader() as reader:
+            for batch in reader:
+                yield batch.select(types.names)
+
+
+def _one_by_one(schema: pa.Schema, files: Sequence[Text | _Stream], parts: Partitions) -> Files:
+    """Read one file after the other: the columns of the schema, by name and in its types."""
+
+    def read(names: Sequence[str] | None, groups: object, alone: bool) -> Iterator[pa.RecordBatch]:
+        wanted = schema if names is None else pa.schema([schema.field(n) for n in names], schema.metadata)
+        for i, file in enumerate(files):
+            known = parts.of(i)
+            own = file.schema.names
+            if own == wanted.names and not known:
+                types = wanted
+            else:
+                types = pa.schema([f for f in wanted if f.name in own and f.name not in known])
+            for batch in file.batches(types, threads=not alone):
+                whole = batch if batch.schema.equals(wanted) else _fitted(batch, wanted, known)
+                for start in range(0, whole.num_rows, _ROWS):
+                    yield whole.slice(start, _ROWS)
 
     return Files(schema, read)
 
@@ -349,38 +396,6 @@ def _fitted(batch: pa.RecordBatch, schema: pa.Schema, known: dict[str, pa.Scalar
         else:
             columns.append(nulls(batch.num_rows, field.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _hive_columns(names: list[str], folder: str | None, taken: list[str]) -> dict[str, pa.Array]:
-    """What folders ``name=value`` say of each file, but of columns that are taken: int32 where all are, else text."""
-    inside = [name.removeprefix(folder or "") for name in names]
-    found = [part.partition("=")[0] for name in inside for part in name.split("/")[:-1] if "=" in part]
-    keys = [key for key in dict.fromkeys(found) if key not in taken]
-    if not keys:
-        return {}
-    import pyarrow.dataset as ds
-
-    hive = ds.partitioning(pa.schema([(key, pa.string()) for key in keys]), flavor="hive")
-    said = [ds.get_partition_keys(hive.parse(name)) for name in inside]
-    columns = {key: pa.array([each.get(key) for each in said], pa.string()) for key in keys}
-    for key, values in columns.items():
-        with suppress(pa.ArrowInvalid):
-            columns[key] = values.cast(pa.int32())
-    return columns
-
-
-def _reader(system: Any, name: str, kind: str, nulls: tuple[str, ...]) -> Any:
-    stream = system.open_input_stream(name, compression="detect")
-    if kind == "csv":
-        from pyarrow import csv
-
-        lines = csv_lines(_head(system, name))
-        return csv.open_csv(stream, parse_options=lines, convert_options=csv_values(nulls))
-    if kind == "json":
-        from pyarrow import json
-
-        return json.read_json(stream).to_reader()
-    return pa.ipc.open_stream(stream)
 
 
 def _checked(batches: Iterator[pa.RecordBatch], what: str, kind: str) -> Iterator[pa.RecordBatch]:

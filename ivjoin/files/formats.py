@@ -15,17 +15,9 @@ import pyarrow as pa
 from ivjoin.errors import came
 from ivjoin.files.atomic import FileError, Replacement, unwritable
 from ivjoin.files.parquet import open_parquet, parquet_batches
-from ivjoin.files.pipes import (
-    CSV_BLOCK,
-    ROW_TOO_LONG,
-    CsvOfPipe,
-    JsonOfPipe,
-    csv_lines,
-    csv_values,
-    head_of,
-    is_pipe,
-    opened_pipe,
-)
+from ivjoin.files.text.blocks import is_pipe, opened_pipe
+from ivjoin.files.text.dialects import Csv
+from ivjoin.files.text.opening import open_text
 from ivjoin.shj.dictionaries import has_dictionaries, with_nulls_in_rows
 from ivjoin.shj.plain import no_rows, to_values, value_type
 
@@ -37,7 +29,7 @@ __all__ = [
 FORMATS = ("parquet", "csv", "arrow", "arrows")  # that are written
 READ_FORMATS = (*FORMATS, "json")
 _EXTENSIONS = {
-    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv",
+    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv",
     ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".arrows": "arrows",
     ".json": "json", ".jsonl": "json", ".ndjson": "json",
 }  # fmt: skip
@@ -97,7 +89,7 @@ def open_source(
     path: str,
     declared: str | None = None,
     batch_rows: int = 65536,
-    csv_nulls: tuple[str, ...] = (),
+    csv: Csv | None = None,
     row_groups: list[int] | None = None,
     columns: Sequence[str] | None = None,
     alone: bool = False,
@@ -112,8 +104,8 @@ def open_source(
         One of :data:`READ_FORMATS`, for a name whose extension does not tell.
     batch_rows : int
         Greatest number of rows in a batch.
-    csv_nulls : tuple of str
-        Unquoted CSV fields that mean null, besides the empty one.
+    csv : Csv, optional
+        The dialect of CSV.
     row_groups : list of int, optional
         The row groups of a Parquet file to read, instead of all.
     columns : sequence of str, optional
@@ -134,11 +126,9 @@ def open_source(
             raise FileError(f"cannot read {path!r}: it is a directory; expected a file")
         if kind == "parquet":
             source = _open_parquet(path, batch_rows, row_groups, columns, alone)
-        elif kind == "csv":
-            source = _open_csv(path, csv_nulls)
-        elif kind == "json" and is_pipe(path):
-            come = JsonOfPipe(opened_pipe(path))
-            source = Source(come.schema, iter(come), None)
+        elif kind in ("csv", "json"):
+            text = open_text(path, kind, csv)
+            source = Source(text.schema, text.batches(text.schema), None)
         else:
             source = _open_ipc(path)
         _ = source.schema.names  # names in another encoding than UTF-8 are found out when they are read
@@ -161,18 +151,6 @@ def _open_parquet(
     if columns is not None:
         schema = pa.schema([schema.field(n) for n in columns], metadata=schema.metadata)
     return Source(schema, parquet_batches(file, batch_rows, row_groups, columns, alone), rows, file.num_row_groups)
-
-
-def _open_csv(path: str, nulls: tuple[str, ...]) -> Source:
-    from pyarrow import csv
-
-    if is_pipe(path):
-        come = CsvOfPipe(opened_pipe(path), csv_values(nulls))
-        return Source(come.schema, iter(come), None)
-    with open(path, "rb") as file:
-        head = head_of(file)
-    reader = csv.open_csv(path, csv.ReadOptions(block_size=CSV_BLOCK), csv_lines(head), csv_values(nulls))
-    return Source(reader.schema, iter(reader), None)
 
 
 def _open_ipc(path: str) -> Source:
@@ -207,6 +185,8 @@ def _batches(batches: Iterator[pa.RecordBatch], rows: int, path: str, kind: str)
     while True:
         try:
             batch = next(batches, None)
+        except FileError:
+            raise
         except (OSError, pa.ArrowException, ValueError) as e:
             raise unreadable(path, kind, e) from e
         if batch is None:
@@ -228,7 +208,7 @@ def unreadable(path: str, kind: str, error: Exception) -> FileError:
 def what_was_said(error: Exception) -> str:
     """What the system or Arrow says of a file, in one line."""
     said = str(getattr(error, "strerror", None) or error).strip().splitlines() or [type(error).__name__]
-    return ROW_TOO_LONG if said[0].startswith("straddling object") else said[0].rstrip(".")
+    return said[0].rstrip(".")
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
@@ -282,7 +262,8 @@ class Sink:
         if self._kind == "csv":
             from pyarrow import csv
 
-            writer = csv.CSVWriter(file, schema)
+            tabs = self._place.path.lower().endswith(".tsv")
+            writer = csv.CSVWriter(file, schema, write_options=csv.WriteOptions(delimiter="\t" if tabs else ","))
             # nested columns have no place in CSV; an empty batch finds out before any work is done
             writer.write_batch(no_rows(schema))
             return writer

@@ -258,11 +258,15 @@ class FragmentRanges:
         self._side = side
         self._places = [(f, g) for f, part in enumerate(fragments) for g in range(part.metadata.num_row_groups)]
         self._files = [ColumnRanges.of_footer(f.physical_schema, f.metadata, side) for f in fragments]
-        self._alike = [
-            {n for n in schema.names if n in r.schema.names and r.schema.field(n).type == schema.field(n).type}
-            for r in self._files
-        ]
         self._constant = [_constants(f) for f in fragments]
+        # the value of a folder stands in place of a column that the file has too
+        self._alike = [
+            {
+                n for n in schema.names
+                if n in r.schema.names and n not in known and r.schema.field(n).type == schema.field(n).type
+            }
+            for r, known in zip(self._files, self._constant, strict=True)
+        ]  # fmt: skip
         self.rows = sum(f.metadata.num_rows for f in fragments)
         self.row_groups = len(self._places)
 

@@ -15,6 +15,7 @@ import pytest
 from ivjoin.files.atomic import FileError, Replacement
 from ivjoin.files.datasets import open_files
 from ivjoin.files.formats import Sink, format_of, open_source
+from ivjoin.files.text.dialects import Csv
 
 TABLE = pa.table(
     {
@@ -58,7 +59,8 @@ def test_csv_round_trip_keeps_nulls_apart_from_empty_strings(tmp_path: Path) -> 
 def test_csv_nulls_by_name(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b\n1,x\nNA,NA\n")
     assert read(tmp_path / "t.csv")["a"].to_pylist() == ["1", "NA"]
-    assert read(tmp_path / "t.csv", csv_nulls=("NA",)).to_pylist() == [{"a": 1, "b": "x"}, {"a": None, "b": None}]
+    dialect = Csv(nulls=("", "NA"))
+    assert read(tmp_path / "t.csv", csv=dialect).to_pylist() == [{"a": 1, "b": "x"}, {"a": None, "b": None}]
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.csv", "t.arrow", "t.arrows"])

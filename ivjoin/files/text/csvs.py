@@ -1,0 +1,244 @@
+"""CSV: the dialect of a file, its columns and its rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv
+from pyarrow import types as is_
+
+from ivjoin.errors import came
+from ivjoin.files.atomic import FileError
+from ivjoin.files.text.blocks import BLOCK, ROW_TOO_LONG
+from ivjoin.files.text.dialects import Csv
+from ivjoin.files.text.inference import inexact, is_large, number_type, time_type
+from ivjoin.files.text.reading import Text
+
+__all__ = ["CsvText", "end_of_rows"]
+
+_OTHER_DELIMITERS = (";", "\t", "|", ",")
+_BOM = b"\xef\xbb\xbf"
+_BREAKS = (ord("\n"), ord("\r"))
+_CONVERSION = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to (.+?): (.*)", re.DOTALL)
+_RESCALED = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?(Rescaling .*|.*[Dd]ecimal.*)", re.DOTALL)
+
+
+class CsvText(Text):
+    """A CSV file.
+
+    Parameters
+    ----------
+    name, opened, live
+        As of :class:`Text`.
+    dialect : Csv
+    """
+
+    kind = "csv"
+    option = "ivjoin.csv(path, types={{{column!r}: {type!r}}})"
+
+    def __init__(self, name: str, opened: Callable[[], Any], live: bool, dialect: Csv, delimiter: str = ",") -> None:
+        self._dialect = dialect
+        self._delimiter = dialect.delimiter or delimiter
+        self.encoding = dialect.encoding
+        self._least = 2 if dialect.header else 1
+        self._names: list[str] = []
+        super().__init__(name, opened, live)
+
+    def _end(self, text: bytes) -> int:
+        return end_of_rows(text, self._delimiter, self._dialect.quote)
+
+    # -- types ---------------------------------------------------------------------------------------------------
+
+    def _inferred(self, text: bytes, first: bool, names: Sequence[str] | None) -> pa.Schema:
+        if first:
+            self._names = self._names_in(text)
+        chosen = [i for i, n in enumerate(self._names) if names is None or n in names]
+        try:
+            table = self._read(text, first, {}, chosen)
+        except pa.ArrowInvalid:
+            self._hint_at_delimiter(self._names)
+            raise
+        if len(self._names) == 1 and first:
+            self._hint_at_delimiter(self._names)
+        fields = []
+        for i, f in zip(chosen, table.schema, strict=True):
+            t = self._dialect.types.get(self._names[i]) or self._type_of(i, table.column(f.name), text, first)
+            fields.append(pa.field(self._names[i], t))
+        return pa.schema(fields)
+
+    def _names_in(self, text: bytes) -> list[str]:
+        """Return the names of the columns, by the first rows."""
+        if self._dialect.columns is not None:
+            return list(self._dialect.columns)
+        row = self._without_header(text, header=True)[0]
+        read = csv.ReadOptions(block_size=8 * BLOCK, autogenerate_column_names=not self._dialect.header)
+        return list(csv.read_csv(pa.BufferReader(row), read, self._parse_options(True)).schema.names)
+
+    def _without_header(self, text: bytes, header: bool) -> tuple[bytes, bytes]:
+        """Return the first row of a text, and the rows after it; no first row without a header."""
+        text = text.removeprefix(_BOM)
+        if not header:
+            return b"", text
+        text = text.lstrip(b"\r\n")
+        quote = self._dialect.quote
+        found = None if quote is None else _row_pattern(self._delimiter, quote).match(text)
+        end = found.end() if found else text.find(b"\n") + 1 or len(text)
+        return text[:end], text[end:]
+
+    def _type_of(self, i: int, column: pa.ChunkedArray, text: bytes, first: bool) -> pa.DataType:
+        t, name = column.type, self._names[i]
+        if is_.is_binary(t):
+            self._troubles[name] = f"column {came(name)} is not in UTF-8; {self._encoding_hint('latin-1')}"
+            return pa.string()
+        if is_.is_time(t):
+            return pa.time64("us")
+        if is_.is_timestamp(t):
+            if t.unit == "s":
+                return pa.timestamp("us", t.tz)
+            return time_type(self._texts(text, first, i)) or t
+        if is_.is_string(t):
+            return time_type(column, of_day=True) or t
+        if is_.is_float64(t):
+            found = number_type(self._numbers(text, first, i))
+            if found is None:
+                self._troubles[name] = self._lossy(name, next(filter(inexact, self._numbers(text, first, i)), ""))
+            return t if found is None else found
+        return t
+
+    def _texts(self, text: bytes, first: bool, i: int) -> pa.ChunkedArray:
+        return self._read(text, first, {i: pa.string()}, [i]).column(0)
+
+    def _numbers(self, text: bytes, first: bool, i: int) -> list[str]:
+        """Return the fields of a column of numbers, with a point as the decimal sign."""
+        found = (t.strip() for t in self._texts(text, first, i).drop_null().to_pylist())
+        return [t.replace(self._dialect.decimal, ".") for t in found]
+
+    # -- rows ----------------------------------------------------------------------------------------------------
+
+    def _parsed(self, text: bytes, first: bool, types: pa.Schema, threads: bool) -> pa.Table:
+        if types.names == self._names:  # which may be there twice
+            chosen = list(range(len(self._names)))
+        else:
+            chosen = [self._names.index(n) for n in types.names]
+        wanted = dict(zip(chosen, types.types, strict=True))
+        if not chosen:  # of no column Arrow reads all, and a table without a column has no rows
+            wanted, chosen = {0: pa.binary()}, [0]
+        table = self._read(text, first, wanted, chosen, threads)
+        return table.select(list(range(len(types)))).rename_columns(types.names)
+
+    def _read(
+        self, text: bytes, first: bool, types: dict[int, pa.DataType], chosen: Sequence[int], threads: bool = True
+    ) -> pa.Table:
+        if first:
+            text = self._without_header(text, self._dialect.header)[1]
+        names = [str(i) for i in chosen]
+        if not text.strip(b"\r\n") and not (len(self._names) == 1 and text):
+            return pa.schema([(str(i), types.get(i, pa.null())) for i in chosen]).empty_table()
+        if text.startswith(_BOM):  # it belongs to a value, but Arrow takes it for the mark of a file
+            text = _BOM + text
+        read = csv.ReadOptions(
+            block_size=8 * BLOCK, use_threads=threads, column_names=[str(i) for i in range(len(self._names))]
+        )
+        # quoted fields are never null, so that a file that was written reads back as it was
+        convert = csv.ConvertOptions(
+            null_values=list(self._dialect.nulls), strings_can_be_null=True, quoted_strings_can_be_null=False,
+            decimal_point=self._dialect.decimal, column_types={str(i): t for i, t in types.items()},
+            include_columns=names,
+        )  # fmt: skip
+        return csv.read_csv(pa.BufferReader(text), read, self._parse_options(len(self._names) > 1), convert)
+
+    def _parse_options(self, ignore_empty_lines: bool) -> csv.ParseOptions:
+        """Return how rows become fields: an empty line is the null of a single column."""
+        return csv.ParseOptions(
+            delimiter=self._delimiter, quote_char=self._dialect.quote or False, newlines_in_values=True,
+            ignore_empty_lines=ignore_empty_lines,
+        )  # fmt: skip
+
+    def _check(self, table: pa.Table, text: bytes, first: bool) -> None:
+        for at, f in enumerate(table.schema):
+            if is_.is_float64(f.type) and f.name not in self._dialect.types and is_large(table.column(at)):
+                for number in self._numbers(text, first, self._names.index(f.name)):
+                    if inexact(number):
+                        raise FileError(f"cannot read {self._name} as csv: {self._lossy(f.name, number)}")
+
+    # -- errors --------------------------------------------------------------------------------------------------
+
+    def _lossy(self, column: str, number: str) -> str:
+        digits = sum(c.isdigit() for c in number)
+        t = "string" if digits > 38 else "decimal128(38, 0)"
+        return (
+            f"column {came(column)} has the number {number[:60]}, which a double cannot hold in full; "
+            f"{self._declare(column, t)}"
+        )
+
+    def _encoding_hint(self, encoding: str) -> str:
+        return f"give its encoding, such as ivjoin.csv(path, encoding={encoding!r})"
+
+    def _hint_at_delimiter(self, names: Sequence[str]) -> None:
+        """Name the delimiter that the header shows, where it holds none that is declared or the default."""
+        if self._dialect.delimiter is not None or len(names) != 1:
+            return
+        for other in _OTHER_DELIMITERS:
+            if other != self._delimiter and other in names[0]:
+                raise FileError(
+                    f"cannot read {self._name} as csv: the header {came(names[0])} looks like delimiter {other!r}; "
+                    f"give it, as in ivjoin.csv(path, delimiter={other!r})"
+                )
+
+    def _reason(self, error: Exception) -> str:
+        said = super()._reason(error)
+        if said.startswith("straddling object"):
+            return ROW_TOO_LONG
+        names = self._names
+        found = _CONVERSION.match(said)
+        if found and int(found[1]) < len(names):
+            column = names[int(found[1])]
+            if "invalid UTF8" in found[3]:
+                return f"column {came(column)} is not in UTF-8; {self._encoding_hint('latin-1')}"
+            value = found[3].partition("'")[2].rpartition("'")[0]
+            return (
+                f"column {came(column)} has {came(value[:80])}, which is not {found[2]}, the type of its first rows; "
+                f"{self._declare(column, 'string')}"
+            )
+        found = _RESCALED.match(said)
+        if found and int(found[1]) < len(names):
+            column = names[int(found[1])]
+            return (
+                f"column {came(column)} has a number with more digits than its first rows; "
+                f"{self._declare(column, 'string')}"
+            )
+        return said
+
+
+def end_of_rows(text: bytes, delimiter: str = ",", quote: str | None = '"') -> int:
+    """Return the end of the last row that is complete; 0 if none is. Line breaks within quotes end nothing."""
+    last = max(text.rfind(b"\n"), text.rfind(b"\r", 0, -1)) + 1
+    if not last or quote is None or quote.encode() not in text:
+        return last
+    data = np.frombuffer(text, np.uint8)
+    quotes = np.flatnonzero(data == ord(quote))
+    before, after = data[np.maximum(quotes - 1, 0)], data[np.minimum(quotes + 1, len(data) - 1)]
+    next_to_quotes = np.zeros(256, bool)
+    next_to_quotes[[ord(quote), ord(delimiter), *_BREAKS]] = True
+    if next_to_quotes[before[::2]].all() and next_to_quotes[after[1::2]].all():
+        # every other quote opens or is the second one of a pair, the others close or are the first one
+        while last and np.searchsorted(quotes, last - 1) % 2:
+            inside = int(quotes[np.searchsorted(quotes, last - 1) - 1])
+            last = max(text.rfind(b"\n", 0, inside), text.rfind(b"\r", 0, inside)) + 1
+        return last
+    row = _row_pattern(delimiter, quote)
+    end = 0
+    while found := row.match(text, end):
+        end = found.end()
+    return end
+
+
+def _row_pattern(delimiter: str, quote: str) -> re.Pattern[bytes]:
+    q, d = re.escape(quote).encode(), re.escape(delimiter).encode()
+    # a quote opens at the beginning of a field alone
+    part = rb"(?:%b(?:[^%b]|%b%b)*+%b|(?!%b))[^%b\r\n]*+" % (q, q, q, q, q, q, d)
+    return re.compile(part + rb"(?:" + d + part + rb")*+(?:\r\n|\n|\r(?=[^\n]))")

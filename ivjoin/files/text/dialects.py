@@ -1,0 +1,44 @@
+"""How a text is written, as the caller declares it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+__all__ = ["Csv"]
+
+
+@dataclass(frozen=True)
+class Csv:
+    """The dialect of a CSV file.
+
+    Attributes
+    ----------
+    delimiter : str, optional
+        By default a comma, or the tabulator of a ``.tsv`` file.
+    decimal : str
+        The decimal sign of numbers.
+    header : bool
+        Whether the first row names the columns.
+    columns : tuple of str, optional
+        Names of the columns, in the order of the file; a header is skipped then.
+    types : mapping of str to pa.DataType
+        Types of columns that are not inferred.
+    encoding : str, optional
+        UTF-8 by default.
+    nulls : tuple of str
+        Unquoted fields that are null.
+    quote : str, optional
+        None: no field is quoted.
+    """
+
+    delimiter: str | None = None
+    decimal: str = "."
+    header: bool = True
+    columns: tuple[str, ...] | None = None
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    encoding: str | None = None
+    nulls: tuple[str, ...] = ("",)
+    quote: str | None = '"'

@@ -1,0 +1,57 @@
+"""The reader of a text, by its format: of a file in some file system, or of a pipe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pyarrow import fs
+
+from ivjoin.errors import came
+from ivjoin.files.text.blocks import is_pipe, opened_pipe
+from ivjoin.files.text.dialects import Csv
+
+if TYPE_CHECKING:
+    from ivjoin.files.text.reading import Text
+
+__all__ = ["open_text"]
+
+
+def open_text(path: str, kind: str, csv: Csv | None = None, system: Any = None) -> Text:
+    """Open a text and infer the types of its columns.
+
+    Parameters
+    ----------
+    path : str
+        The name of a file, perhaps compressed, in ``system``; or a pipe; ``-`` is standard input.
+    kind : str
+        ``"csv"`` or ``"json"``.
+    csv : Csv, optional
+    system : pyarrow.fs.FileSystem, optional
+        This machine's by default.
+
+    Raises
+    ------
+    FileError
+        If the first rows cannot be read.
+    """
+    name = "standard input" if path == "-" else came(path)
+    live = system is None and is_pipe(path)
+
+    def opened() -> Any:
+        if live:
+            return opened_pipe(path)
+        return (system or fs.LocalFileSystem()).open_input_stream(path, compression="detect")
+
+    return _reader(name, path, kind, csv or Csv(), opened, live)
+
+
+def _reader(name: str, path: str, kind: str, csv: Csv, opened: Callable[[], Any], live: bool) -> Text:
+    if kind == "json":
+        from ivjoin.files.text.jsons import JsonText
+
+        return JsonText(name, opened, live)
+    from ivjoin.files.text.csvs import CsvText
+
+    inner = path.lower().removesuffix(".gz").removesuffix(".zst").removesuffix(".bz2").removesuffix(".lz4")
+    return CsvText(name, opened, live, csv, "\t" if inner.endswith(".tsv") else ",")
