@@ -250,7 +250,7 @@ def parse_date(text: str) -> Node | None:
 
 
 def parse_timestamp(text: str, zoned: bool, zone: str) -> Node | None:
-    """A timestamp literal in microseconds, or nanoseconds if it is written with more than six digits.
+    """A timestamp literal in microseconds; in nanoseconds if it is written with more than six digits and they reach it.
 
     Without a zone of its own the text is local time in ``zone``, if ``zoned``; a zone in the text of a timestamp
     without zone is ignored, as Spark does.
@@ -266,12 +266,10 @@ def parse_timestamp(text: str, zoned: bool, zone: str) -> Node | None:
         return None
     nanos = int((m[7] or "").ljust(9, "0"))
     seconds = instant_of(local, tz or zone_named(zone)) if zoned else _whole(local)
-    unit = "ns" if nanos % 1000 else "us"
-    per = TICKS_PER_SECOND[unit]
-    ticks = seconds * per + nanos * per // 10**9
-    if not -(1 << 63) <= ticks < 1 << 63:
-        return None
-    return literal(ticks, timestamp(unit, zone if zoned else None))
+    fine = nanos % 1000 and -(1 << 63) <= seconds * 10**9 + nanos < 1 << 63
+    t = timestamp("ns" if fine else "us", zone if zoned else None)
+    per = TICKS_PER_SECOND[t.unit]
+    return literal(seconds * per + nanos * per // 10**9, t)
 
 
 def _whole(local: dt.datetime) -> int:

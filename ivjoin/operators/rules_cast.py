@@ -21,7 +21,7 @@ __all__ = ["cast"]
 
 def cast(p: Place) -> Rule | None:
     t, u = p.node.args[0].type, p.node.type
-    if is_met(p.node):
+    if is_met(p.node) and t.kind != "string":
         return _met(p, t, u)
     if t == u and t.kind in HAVE_INTERVALS:
         return _same(p)

@@ -36,7 +36,18 @@ from ivjoin.expr.build.chrono import (
     unix_millis,
     unix_seconds,
 )
-from ivjoin.expr.build.coerce import as_bool, cast, common_type, compared, exact_value, meet, meet_all
+from ivjoin.expr.build.coerce import (
+    TIMED,
+    as_bool,
+    cast,
+    common_type,
+    compared,
+    exact_value,
+    meet,
+    meet_all,
+    read_time,
+    with_times,
+)
 from ivjoin.expr.build.nested import sort_keys
 from ivjoin.expr.build.numeric import (
     abs_,
@@ -74,7 +85,7 @@ from ivjoin.expr.build.numeric import (
 )
 from ivjoin.expr.build.strings import concat, like
 from ivjoin.expr.kernels.zones import is_fixed
-from ivjoin.expr.literals import is_literal, literal, parse_date, parse_time, parse_timestamp
+from ivjoin.expr.literals import is_literal, literal
 from ivjoin.expr.nodes import LEFT, RIGHT, Node, make
 from ivjoin.expr.types import BOOL, INT32, TICKS_PER_SECOND, Type, timestamp
 
@@ -159,7 +170,7 @@ def _against_literal(op: str, x: Node, lit: Node, zone: str) -> Node | None:
     """``x op lit`` with the literal in x's own type; None where the two have to meet elsewhere."""
     t = x.type
     if lit.type.kind == "string" and t.kind in ("date", "timestamp", "time"):
-        lit = _read(lit, t, zone, _SYMBOLS[op])
+        lit = read_time(lit, t, zone, _SYMBOLS[op])
     elif lit.type.kind == "string" and t.is_numeric:
         lit = meet(x, lit, zone, _SYMBOLS[op])[1]
     if t.kind == lit.type.kind == "timestamp" and bool(t.tz) != bool(lit.type.tz) and is_fixed(zone):
@@ -191,25 +202,6 @@ def _against_literal(op: str, x: Node, lit: Node, zone: str) -> Node | None:
     if op == "ne":
         return make("ge", (x, literal(lo, t)), (), BOOL)
     return make("le" if op in ("lt", "le") else "gt", (x, literal(floor_of(value), t)), (), BOOL)
-
-
-TIMED = ("timestamp", "duration", "time")
-
-
-def _read(lit: Node, t: Type, zone: str, what: str) -> Node:
-    """A text literal as a time: in the unit it is written in where that is finer."""
-    text = lit.params[0]
-    if text is None:
-        return literal(None, t)
-    out = (
-        parse_date(text) if t.kind == "date"
-        else parse_time(text) if t.kind == "time"
-        else parse_timestamp(text, bool(t.tz), zone)
-    )  # fmt: skip
-    if out is None:
-        example = {"date": "2024-01-31", "time": "10:30:00"}.get(t.kind, "2024-01-31 10:30:00")
-        raise ConditionError(f"the text '{text}' cannot be read as {t}, which {what} needs here; expected '{example}'")
-    return out
 
 
 def _comparable(x: Node, lit: Node) -> bool:
@@ -343,6 +335,7 @@ def in_(x: Node, items: list[Node], zone: str = "UTC") -> Node:
         return literal(False)
     if len(items) == 1:
         return eq(x, items[0], zone)
+    x, *items = with_times([x, *items], zone, "IN")
     if _meets_otherwise(x, items):
         x, *items = meet_all([x, *items], zone, "IN")
     if not all(is_literal(i) for i in items) or is_literal(x) or x.type.kind in ("decimal256", "opaque"):
@@ -374,6 +367,6 @@ def _meets_otherwise(x: Node, items: list[Node]) -> bool:
     """Whether x may equal an item in the type of all of them where it does not in the type of the two, or not equal."""
     kinds = {n.type.kind for n in (x, *items)} - {"null"}
     if "string" in kinds:
-        return len(kinds) > 1
+        return len(kinds) > 1 and not kinds <= {"string", "timestamp", "time"}  # which meet two by two
     wide = x.type.kind == "decimal" or (x.type.kind == "int" and x.type.bits > 32)
     return wide and "float" in kinds and bool({"int", "decimal"} & {i.type.kind for i in items})

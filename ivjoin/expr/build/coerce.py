@@ -38,10 +38,12 @@ from ivjoin.expr.types import (
 )
 
 __all__ = [
-    "NESTED", "WIDE_DECIMAL", "as_bool", "as_decimal", "as_double", "as_int32", "as_number", "as_numbers", "as_text",
-    "bounded", "cast", "common_type", "compared", "exact_value", "local_text", "meet", "meet_all", "wider_decimal",
+    "NESTED", "TIMED", "WIDE_DECIMAL", "as_bool", "as_decimal", "as_double", "as_int32", "as_number", "as_numbers", "as_text",
+    "bounded", "cast", "common_type", "compared", "exact_value", "local_text", "meet", "meet_all", "read_time",
+    "wider_decimal", "with_times",
 ]  # fmt: skip
 
+TIMED = ("timestamp", "duration", "time")
 _INT_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 MAX_DIGITS = 38
 MIN_SCALE = 6
@@ -90,7 +92,11 @@ def common_type(a: Type, b: Type, zone: str = "UTC") -> Type | None:
         if other.is_numeric:
             # Spark: with an integral number the text is read as bigint, with a fractional one as double.
             return (UINT64 if other == UINT64 else INT64) if other.kind == "int" else FLOAT64
-        return other if other.kind in ("date", "timestamp", "time", "bool", "binary") else None
+        if other.kind == "timestamp":  # Spark reads texts as microseconds
+            return timestamp(finer_unit(other.unit, "us"), other.tz)
+        if other.kind == "time":
+            return Type("time", unit="ns")
+        return other if other.kind in ("date", "bool", "binary") else None
     if "decimal256" in kinds:
         return _common_wide(a, b) if kinds <= {"decimal256", "decimal", "int"} else None
     if a.is_numeric and b.is_numeric:
@@ -135,6 +141,7 @@ def _common_number(a: Type, b: Type) -> Type:
 
 def meet(a: Node, b: Node, zone: str, what: str) -> tuple[Node, Node]:
     """Both arguments in their common type; ``what`` names the operator in the error."""
+    a, b = with_times([a, b], zone, what)
     t = _meeting_type(a, b, zone)
     if t is None:
         raise ConditionError(f"{what} cannot take {a.type} and {b.type}: {a} and {b}{_cast_hint(a.type, b.type)}")
@@ -143,9 +150,13 @@ def meet(a: Node, b: Node, zone: str, what: str) -> tuple[Node, Node]:
 
 def compared(a: Node, b: Node, zone: str, what: str) -> tuple[Node, Node]:
     """Both arguments of a comparison in their common type; times of different units compare as the instants do."""
+    a, b = with_times([a, b], zone, what)
     x, y = meet(a, b, zone, what)
-    if {a.type.kind, b.type.kind} <= {"timestamp", "duration", "date"} and _may_overflow(a, x) != _may_overflow(b, y):
-        x, y = _met(a, x, zone), _met(b, y, zone)
+    if {a.type.kind, b.type.kind} <= {"timestamp", "duration", "date", "string"} and x.type.kind in TIMED:
+        if _may_overflow(a, x) != _may_overflow(b, y):
+            return _met(a, x, zone), _met(b, y, zone)
+        if x.type.kind == "timestamp":
+            return _choices_met(x, y, zone)
     return x, y
 
 
@@ -154,6 +165,8 @@ def _may_overflow(n: Node, made: Node) -> bool:
     s, t = n.type, made.type
     if is_literal(made):
         return False
+    if s.kind == "string":
+        return t.unit == "ns"
     if s.kind == "date" and t.kind == "timestamp":
         return TICKS_PER_SECOND[t.unit] > TICKS_PER_SECOND["ms"]
     return s.unit != t.unit
@@ -168,8 +181,45 @@ def _met(n: Node, made: Node, zone: str) -> Node:
     return made if value is None else literal(min(max(value, low + 1), high - 1), t)
 
 
+def _choices_met(x: Node, y: Node, zone: str) -> tuple[Node, Node]:
+    """Both arguments, where one chooses among times of its own unit and some that may lie past the range of that.
+
+    These become the range's end, and all others stay below it. Where both sides have such times, two that differ might
+    seem equal: then nothing changes, and one past the range errs.
+    """
+    past = [{n.args[0] for n in _chosen(side) if n.op == "cast" and _may_overflow(n.args[0], n)} for side in (x, y)]
+    if not any(past) or (all(past) and not (past[0] == past[1] and len(past[0]) == 1 and is_literal(*past[0]))):
+        return x, y
+    return _choice_met(x, zone), _choice_met(y, zone)
+
+
+_CHOICES = frozenset({"case", "coalesce", "greatest", "least"})
+
+
+def _chosen(n: Node) -> list[Node]:
+    """The values among which a node chooses; none if it does not choose."""
+    if n.op not in _CHOICES:
+        return []
+    values = [a for i, a in enumerate(n.args) if n.op != "case" or i % 2 or i == len(n.args) - 1]
+    return [v for a in values for v in (_chosen(a) or [a])]
+
+
+def _choice_met(n: Node, zone: str) -> Node:
+    if n.op in _CHOICES:
+        tests = range(0, len(n.args) - 1, 2) if n.op == "case" else ()
+        args = tuple(a if i in tests else _choice_met(a, zone) for i, a in enumerate(n.args))
+        return make(n.op, args, n.params, n.type)
+    if n.op != "cast" or not _may_overflow(n.args[0], n):
+        return _met(n, n, zone)
+    value = exact_value(n.args[0])
+    if value is None:
+        return make("cast", n.args, (n.type, n.params[1], "met"), n.type)
+    return literal(n.type.limits[value > 0], n.type)  # a literal that fits is no cast
+
+
 def meet_all(args: list[Node], zone: str, what: str) -> list[Node]:
     """All arguments in their common type."""
+    args = with_times(args, zone, what)
     t = args[0].type
     for i, n in enumerate(args[1:], 1):
         common = common_type(t, n.type, zone)
@@ -180,6 +230,36 @@ def meet_all(args: list[Node], zone: str, what: str) -> list[Node]:
         reason = WIDE_DECIMAL if t.kind == "decimal256" else NESTED
         raise UnsupportedError(f"{what} cannot take {t}: {args[0]}; {reason}")
     return [_implicit(n, t, zone, what) for n in args]
+
+
+def with_times(args: list[Node], zone: str, what: str) -> list[Node]:
+    """The arguments, with the texts that stand beside timestamps or times of day read in the unit they are written in."""
+    times = [n.type for n in args if n.type.kind in ("timestamp", "time")]
+    if not times:
+        return args
+    return [read_time(n, times[0], zone, what) if is_literal(n) and n.type.kind == "string" else n for n in args]
+
+
+def read_time(text: Node, t: Type, zone: str, what: str) -> Node:
+    """A literal text as a time of type ``t``, or of a finer unit where it needs one.
+
+    Raises
+    ------
+    ConditionError
+        If it is no such time.
+    """
+    value = text.params[0]
+    if value is None:
+        return literal(None, t)
+    out = (
+        parse_date(value) if t.kind == "date"
+        else parse_time(value) if t.kind == "time"
+        else parse_timestamp(value, bool(t.tz), zone)
+    )  # fmt: skip
+    if out is None:
+        example = {"date": "2024-01-31", "time": "10:30:00"}.get(t.kind, "2024-01-31 10:30:00")
+        raise ConditionError(f"the text '{value}' cannot be read as {t}, which {what} needs here; expected '{example}'")
+    return out if out.type == t else _converted(out, t, zone) or out
 
 
 def _cast_hint(a: Type, b: Type) -> str:

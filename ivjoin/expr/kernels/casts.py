@@ -244,8 +244,10 @@ def _date_to_timestamp(t: Type, u: Type, zone: Zone) -> Kernel:
 def _met(t: Type, u: Type, zone: Zone) -> Kernel:
     """A time to be compared with one of another unit: it stays within the range (``ivjoin.expr.nodes.is_met``)."""
     low, high = u.limits
-    plain = _CASTS[t.kind, u.kind](t, u, zone)
-    if t.unit != u.unit:
+    if t.kind == "string" and u.unit == "ns":
+        return ops_casttext.to_met_timestamp(t, u, zone)
+    plain = (_CASTS.get((t.kind, u.kind)) or ops_casttext.CASTS[t.kind, u.kind])(t, u, zone)
+    if t.kind != "string" and t.unit != u.unit:
 
         def ended(a: Cell) -> Cell:
             r, ok, over = plain((a[0], a[1], None))

@@ -20,7 +20,7 @@ from ivjoin.expr.kernels.zones import Zone, zone_of
 from ivjoin.expr.types import STRING, TICKS_PER_SECOND, Type
 from ivjoin.interval.machine.decimals import half_up
 
-__all__ = ["CASTS", "java_double"]
+__all__ = ["CASTS", "java_double", "to_met_timestamp"]
 
 # What UTF8String.trimAll removes: white space and control characters.
 _BLANK = "".join(map(chr, [*range(33), *range(127, 160)]))
@@ -144,7 +144,9 @@ def _clock(hour: str | None, minute: str | None, second: str | None, fraction: s
     return h * 3600 + m * 60 + s, int((fraction or "")[:9].ljust(9, "0"))
 
 
-def _timestamp_parser(u: Type, session: Zone) -> Parse:
+def _timestamp_parser(u: Type, session: Zone, ends: bool = False) -> Parse:
+    """With ``ends``, what lies past the range is its end, and errs no more."""
+    low, high = u.limits
     per = TICKS_PER_SECOND[u.unit]
     # Spark reads no more than microseconds.
     grain = 10**9 // per
@@ -165,7 +167,7 @@ def _timestamp_parser(u: Type, session: Zone) -> Parse:
         if u.tz:
             seconds = int(zone.instants(np.array([seconds]))[0])
         ticks = seconds * per + clock[1] // grain
-        return ticks if -(1 << 63) <= ticks < 1 << 63 else None
+        return ticks if low <= ticks <= high else None if not ends else high if ticks > 0 else low
 
     return parse
 
@@ -304,6 +306,7 @@ _FROM_TEXT: dict[str, Any] = {
     "bool": _parsing(_bool_parser), "date": _parsing(_date_parser), "timestamp": _parsing(_timestamp_parser),
     "time": _parsing(_time_parser), "binary": _reinterpreted,
 }
+to_met_timestamp = _parsing(lambda u, z: _timestamp_parser(u, z, True))
 CASTS: dict[tuple[str, str], Callable[[Type, Type, Zone], Kernel]] = {
     **{(kind, "string"): make for kind, make in _TO_TEXT.items()},
     **{("string", kind): make for kind, make in _FROM_TEXT.items()},

@@ -9,6 +9,9 @@ from ivjoin.expr.nodes import Node, columns_of
 
 __all__ = ["describe"]
 
+_FARTHER = (
+    ", whose range ends in the year 2262 (compare in microseconds: CAST the times in nanoseconds AS TIMESTAMP{})"
+)
 # Whether a node errs in the row, and its value there (None for NULL).
 Probe = Callable[[Node], tuple[bool, Any]]
 
@@ -42,7 +45,8 @@ def _guilty(node: Node, probe: Probe) -> Node | None:
 def _what(node: Node, probe: Probe) -> str:
     op, t = node.op, node.type
     if op == "cast":
-        return f"the value cannot be cast to {t}"
+        short = t.kind == "timestamp" and t.unit == "ns" != node.args[0].type.unit
+        return f"the value cannot be cast to {t}{_FARTHER.format('' if t.tz else '_NTZ') if short else ''}"
     if op in ("div", "intdiv", "mod", "pmod") and probe(node.args[1])[1] == 0:
         return "division by zero"
     if op in ("like_column", "rlike_column"):
