@@ -14,6 +14,7 @@ from ivjoin.expr import build
 from ivjoin.expr.arguments import one_of
 from ivjoin.expr.nodes import Node, columns_of, is_met
 from ivjoin.expr.ordinal import has_ordinal
+from ivjoin.expr.types import TICKS_PER_SECOND
 from ivjoin.frontier.order import Order
 from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.planner import JoinPlan, SidePlan, inferred
@@ -28,6 +29,7 @@ __all__ = ["WHICH", "PickBy", "Picking", "beside", "pick_of", "picking_of"]
 WHICH = ("last", "first", "nearest")
 _RANKED = ("string", "binary", "decimal", "decimal256")  # kinds that compare without an ordinal of their own
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_DAY = 86_400  # seconds
 PickBy: TypeAlias = "Expression | Sequence[Expression]"
 SideExpression = Callable[[Any, int, str], Node]
 
@@ -121,8 +123,10 @@ def _meeting(near: Node, by: Node) -> tuple[Node, Node]:
 
 
 def _in_own_unit(node: Node) -> Node:
-    """The argument itself of a cast to the unit that it has."""
-    return node.args[0] if is_met(node) and node.args[0].type == node.type else node
+    """The argument of a cast to the unit that it has, in the zone of the two, and without the cast's bounds."""
+    if is_met(node) and node.args[0].type.kind == node.type.kind and node.args[0].type.unit == node.type.unit:
+        return build.cast(node.args[0], node.type, node.params[1])
+    return node
 
 
 @dataclass(frozen=True)
@@ -160,6 +164,15 @@ class Picking:
     terms: np.ndarray
     n_search: int
     reads: tuple[list[Node], list[Node]]
+
+    @property
+    def step(self) -> int:
+        """How many steps of the unit in which distances are counted the coarser unit of the place is; 0 for no such."""
+        node = self.lines[1][0]
+        if self.near < 0 or not is_met(node) or node.args[0].type.unit == node.type.unit:
+            return 0
+        ticks = TICKS_PER_SECOND[node.type.unit]
+        return ticks * _DAY if node.args[0].type.kind == "date" else ticks // TICKS_PER_SECOND[node.args[0].type.unit]
 
     def with_near(self, low: int, high: int) -> np.ndarray:
         """The terms, and before them where the place lies from the expression that it is to be near."""

@@ -61,7 +61,7 @@ class Comparer:
             return [(picking.terms, picking.n_search, way)]
         n = picking.n_search + 1
         return [
-            (picking.with_near(I64_MIN, 0), n, pick_kernels.DOWN_GROUPS),
+            (picking.with_near(I64_MIN, 0), n, pick_kernels.DOWN_GROUPS + picking.n_place - 1),
             (picking.with_near(1, I64_MAX), n, pick_kernels.UP),
         ]
 
@@ -72,7 +72,7 @@ class Comparer:
         """
         picking = self._picking
         terms, n_search = picking.terms, picking.n_search
-        far = none = _NONE
+        far = none = last = _NONE
         if picking.which == "nearest":
             if len(w.free):
                 none, rows_held = rows[w.free[rows] != 0], rows[w.free[rows] == 0]
@@ -81,6 +81,8 @@ class Comparer:
             if picking.lines[0][picking.near].type.kind == "float":
                 # All numbers are equally far from an infinity, and the first one is taken.
                 far = rows_held[w.vals[picking.near, rows_held] >= NAN_ORDINAL - 1]
+            if picking.step:
+                last = rows_held[w.vals[picking.near, rows_held] == I64_MAX]
         else:
             rows_held = rows
         for run in list(runs):
@@ -89,6 +91,9 @@ class Comparer:
                     self._sweep_by(w, rows_held, run, table, way)
                 else:
                     self._walk(w, rows_held, run, table, n, way, nodes)
+            if len(last):  # what lies past the range seems to be equal there: look before it, and for its first row
+                for low, high, way in ((I64_MIN, -1, pick_kernels.DOWN_GROUPS), (0, 0, pick_kernels.UP)):
+                    self._walk(w, last, run, picking.with_near(low, high), picking.n_search + 1, way, nodes)
             if len(far):
                 self._walk(w, far, run, terms, n_search, pick_kernels.UP, nodes)
             if len(none):

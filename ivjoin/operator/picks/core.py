@@ -75,7 +75,7 @@ class PickCore(WaitingCore):
         self.keys: KeyTable = kind()
         self.keys.live = 2**31  # only `sweep_keys` takes ids back: none else knows which are in use
         near = picking.lines[0][picking.near].type if picking.near >= 0 else None
-        self._better = Better(picking.which, picking.n_sort, picking.near, near)
+        self._better = Better(picking.which, picking.n_sort, picking.near, near, picking.step)
         self._stored = [
             pa.schema([pa.field(str(i), t) for i, t in enumerate(layout.stored)]) for layout in self.layouts
         ]

@@ -66,7 +66,10 @@ class Reader:
             if i < picking.n_sort and i not in picking.flags and not has_ordinal(node.type)
         }
         pick, bands = plan.spec.pick, plan.kernel_terms
-        self._unbounded = pick is not None and pick.unbounded and plan.decided and all(t.exact for t in bands)
+        # bands of doubles, such as keys of two wide types imply, only prune: they decide nothing, and never overflow
+        self._unbounded = pick is not None and pick.unbounded and plan.decided and all(
+            t.exact or t.left.type.kind == "float" for t in bands
+        )
         # Whether bands over whole numbers without ends are at their own: a time that the finer unit of two cannot hold
         # has come, and one of that unit from beyond the guards.
         self._beyond = self._at_end = False

@@ -32,23 +32,38 @@ class Better:
         The left line from which distances are counted.
     type : Type or None
         Of what distances are counted between.
+    step : int
+        Where right rows have a coarser unit: how many of the finer one it is, in which the first line counts. What that
+        cannot hold is its least or greatest value there, and lies as far away as the second line says. 0 for none.
     """
 
     which: str
     n_sort: int
     near: int
     type: Type | None
+    step: int = 0
 
     def __call__(self, of: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """bool[n]: whether ``a`` is better than ``b`` : int64[lines, n]; ``of`` is what they are to be near."""
         if self.type is not None:
             out = compared(of, a[0], b[0], self.type)
+            if self.step:
+                past = (np.minimum(a[0], b[0]) == I64_MIN) | (np.maximum(a[0], b[0]) == I64_MAX)
+                for i in np.flatnonzero(past).tolist():
+                    first, second = (abs(self._exact(x[:, i]) - int(of[i])) for x in (a, b))
+                    out[i] = (first > second) - (first < second)
         else:
             out = np.zeros(a.shape[1], dtype=np.int8)
         for x, y in zip(a[: self.n_sort], b[: self.n_sort], strict=True):
             less = (x > y).astype(np.int8) - (x < y).astype(np.int8)
             out = np.where(out == 0, less, out)
         return out > 0 if self.which == "last" else out < 0
+
+    def _exact(self, lines: np.ndarray) -> int:
+        value = int(lines[0])
+        if value not in (I64_MIN, I64_MAX):
+            return value
+        return int(lines[1]) * self.step if len(lines) > 1 else value << 64
 
 
 @dataclass(slots=True)

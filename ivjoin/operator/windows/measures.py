@@ -17,8 +17,8 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.operator.windows.reduce import (
     Ranges,
-    as_doubles,
     limbs_of,
+    quotients,
     range_sums,
     running,
     tree_of,
@@ -127,8 +127,8 @@ class WholeSum(Measure):
     def finish(self, part: Part) -> pa.Array:
         there = _mask(part.count)
         if self.aggregate.function == "mean":
-            means = as_doubles(part.value) / np.maximum(part.count, 1)
-            return fixed_array(means / 10.0**self.node.type.scale if self.node.type.scale else means, there, self.type)
+            means = quotients(part.value, np.maximum(part.count, 1), 10**self.node.type.scale)
+            return fixed_array(means, there, self.type)
         low, high, beyond = words_of_limbs(part.value)
         top = high.view(np.int64)
         if pa.types.is_decimal(self.type):

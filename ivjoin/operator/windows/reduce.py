@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "Ranges", "as_doubles", "limbs_of", "range_sums", "running", "spread", "tree_of", "widened", "words_of_limbs",
+    "Ranges", "limbs_of", "quotients", "range_sums", "running", "spread", "tree_of", "widened", "words_of_limbs",
 ]  # fmt: skip
 
 _LONG = 96  # values of a range, on average, from which a tree pays
 _MASK = np.int64(0xFFFFFFFF)
+_EXACT = 2**53  # whole numbers up to here are doubles
 
 
 @dataclass(slots=True)
@@ -194,9 +195,20 @@ def widened(limbs: list[np.ndarray], count: int) -> list[np.ndarray]:
     return [*limbs, *(np.zeros(len(limbs[0]), dtype=np.int64) for _ in range(count - len(limbs)))]
 
 
-def as_doubles(limbs: list[np.ndarray]) -> np.ndarray:
-    """float64[m] of sums of limbs; rounded once where they fit in 85 bits."""
-    out = limbs[-1].astype(np.float64)
-    for part in reversed(limbs[:-1]):
-        out = out * 4294967296.0 + part.astype(np.float64)
+def quotients(limbs: list[np.ndarray], divisors: np.ndarray, unit: int) -> np.ndarray:
+    """float64[m]: sums of limbs divided by ``divisors * unit``, each quotient rounded once.
+
+    Parameters
+    ----------
+    divisors : int64[m], positive
+    unit : int, positive
+    """
+    low, high, beyond = words_of_limbs(limbs)
+    whole = low.view(np.int64)
+    most = _EXACT // unit  # the greatest divisor whose product with the unit is a double
+    plain = ~beyond & (high.view(np.int64) == whole >> 63) & (np.abs(whole) <= _EXACT) & (whole >= -_EXACT)
+    plain &= divisors <= most
+    out = whole / np.where(plain, divisors * unit if most else 1, 1)
+    for i in np.flatnonzero(~plain).tolist():
+        out[i] = sum(int(limb[i]) << 32 * k for k, limb in enumerate(limbs)) / (int(divisors[i]) * unit)
     return out

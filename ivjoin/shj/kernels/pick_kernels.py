@@ -215,6 +215,14 @@ def _checked(axes, i, vals, at, terms, n_search):  # type: ignore[no-untyped-def
     return True
 
 
+@inner
+def _same(vals, n, i, j):  # type: ignore[no-untyped-def]
+    same = True
+    for line in range(n):
+        same = same and vals[line, i] == vals[line, j]
+    return same
+
+
 @compiled(I8(IN1, IN2, IN_U8, IN1, IN1, IN2, IN1, IN2, I8, I8, I8, IO2, IO1, IO1))
 def walk(  # type: ignore[no-untyped-def]
     kids, axes, free, rows, run_kids, vals, starts, terms, n_search, mode, most, state, out_row, out_at,
@@ -223,7 +231,8 @@ def walk(  # type: ignore[no-untyped-def]
 
     ``starts`` says where each key's rows begin; where it is empty, they are looked for. ``free`` rows (none where it is
     empty) are held by no term. ``state`` : int64[4, all rows]: the places left, and the group that is being walked;
-    -1 in the first line asks for a new search.
+    -1 in the first line asks for a new search. From ``DOWN_GROUPS`` on, rows that are equal in the first line, or in
+    as many more as ``mode`` is greater, come together, the first of them first.
     """
     count = 0
     m = run_kids.shape[0]
@@ -269,13 +278,13 @@ def walk(  # type: ignore[no-untyped-def]
             stop = 0
         given = 0
         while given < most:
-            if mode == DOWN_GROUPS:
+            if mode >= DOWN_GROUPS:
                 if at >= stop:
                     if start >= end:
                         break
                     stop = end
                     at = end - 1
-                    while at > start and vals[0, at - 1] == vals[0, stop - 1]:
+                    while at > start and _same(vals, mode - DOWN_GROUPS + 1, at - 1, stop - 1):
                         at -= 1
                     end = at
                 place = at
@@ -306,14 +315,6 @@ def _ripe(vals, i, low, high):  # type: ignore[no-untyped-def]
     for line in range(vals.shape[0]):
         inside = inside and low[line] <= vals[line, i] <= high[line]
     return inside
-
-
-@inner
-def _same(vals, n, i, j):  # type: ignore[no-untyped-def]
-    same = True
-    for line in range(n):
-        same = same and vals[line, i] == vals[line, j]
-    return same
 
 
 @compiled(VOID(IN1, IN2, IN2, I8, I8, I8, IN2, IN2, IO_U8))

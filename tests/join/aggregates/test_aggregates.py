@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from decimal import Decimal
+import random
+from decimal import Context, Decimal
 from functools import partial
 from typing import Any
 
@@ -48,6 +49,31 @@ I64, U64 = 2**63 - 1, 2**64 - 1
 def test_sums(values: list[Any], t: pa.DataType, total: Any) -> None:
     (got,) = over(values, "sum", t)
     assert got == total if not isinstance(total, float) else math.isclose(got, total, abs_tol=2.0)
+
+
+@pytest.mark.parametrize("t", [
+    pa.int64(), pa.uint64(), pa.int16(), pa.decimal128(10, 2), pa.decimal128(18, 0), pa.decimal128(38, 20),
+    pa.decimal128(38, 0), pa.decimal128(20, 18),
+], ids=str)  # fmt: skip
+def test_a_mean_is_the_exact_sum_divided_once(t: pa.DataType) -> None:
+    rng = random.Random(str(t))
+    scale = t.scale if pa.types.is_decimal(t) else 0
+    digits = t.precision if pa.types.is_decimal(t) else 0
+    low, high = (-(10**digits) + 1, 10**digits - 1) if digits else (
+        (0, U64) if t == pa.uint64() else (-(2 ** (t.bit_width - 1)), 2 ** (t.bit_width - 1) - 1)
+    )
+    groups = [
+        [rng.randrange(low, high + 1) >> rng.choice((0, 0, 1, t.bit_width // 2)) for _ in range(rng.randrange(1, 12))]
+        for _ in range(60)
+    ]
+    groups += [[low], [high], [low, high], [high, high - 1, high], [low, low, low + 1], [0, 1, 1]]
+    flat = [(g, v) for g, values in enumerate(groups) for v in values]
+    values = [Decimal(v).scaleb(-scale, Context(prec=40)) if digits else v for _, v in flat]
+    right = pa.table({"g": [g for g, _ in flat], "v": pa.array(values, t)})
+    left = pa.table({"g": range(len(groups))})
+    stream = ivjoin.band_join(left, right, on="g", how="left", aggregate={"m": ("v", "mean")})
+    found = stream.read_all().sort_by("g")["m"].to_pylist()
+    assert found == [sum(values) / (len(values) * 10**scale) for values in groups]
 
 
 @pytest.mark.parametrize("values, t", [

@@ -1,0 +1,95 @@
+"""As-of joins at the ends of types: two units, two zones, tolerances, and keys that meet in a wider type."""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ivjoin import Order, asof_join, band_join
+
+LOW, HIGH = -(2**63), 2**63 - 1
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def stamps(values: list[int], unit: str, zone: str | None) -> pa.Array:
+    return pa.array(values, pa.int64()).view(pa.timestamp(unit, zone))
+
+
+@pytest.mark.parametrize(("a", "b"), [
+    ("UTC", "UTC"), ("+05:30", "UTC"), ("UTC", "+05:30"), ("UTC", "Europe/Berlin"), ("Europe/Berlin", "Asia/Tokyo"),
+    ("UTC", None), (None, "UTC"), (None, None),
+])  # fmt: skip
+@pytest.mark.parametrize(("u", "v"), [("ms", "us"), ("s", "ns"), ("us", "ms"), ("ns", "s"), ("us", "us")])
+def test_the_nearest_of_two_units_and_zones(a: str | None, b: str | None, u: str, v: str) -> None:
+    rng = random.Random(f"{a} {b} {u} {v}")
+    finer = max(PER_SECOND[u], PER_SECOND[v])
+    ends = [LOW, LOW + 1, LOW + 2, -1, 0, 1, HIGH - 2, HIGH - 1, HIGH]
+    for _ in range(3):
+        lefts = rng.sample(ends, 4)
+        near = [x * PER_SECOND[v] // PER_SECOND[u] + rng.randrange(-2, 3) for x in lefts]
+        rights = sorted({*rng.sample(ends, 3), *(x for x in near if LOW <= x <= HIGH)})
+        left = pa.table({"i": range(4), "t": stamps(lefts, u, a)})
+        right = pa.table({"j": range(len(rights)), "t": stamps(rights, v, b)})
+        options: dict[str, Any] = {"timezone": "UTC"} if bool(a) != bool(b) else {}
+        exact = [Fraction(x * finer, PER_SECOND[v]) for x in rights]
+        want = []
+        for x in (Fraction(x * finer, PER_SECOND[u]) for x in lefts):
+            want.append(min(range(len(exact)), key=lambda j: (abs(exact[j] - x), exact[j])))
+        for found in (
+            asof_join(left, right, on="t", direction="nearest", **options),
+            band_join(left, right, condition="true", how="left", pick="nearest", pick_by="t", left_order="t",
+                      on_late="join", **options),
+            *(asof_join(
+                *(iter(x.sort_by([("t", way)]).to_batches(1)) for x in (left, right)), on="t", direction="nearest",
+                left_order=Order("t", descending=way == "descending"),
+                right_order=Order("t", descending=way == "descending"), **options,
+            ) for way in ("ascending", "descending")),
+        ):  # fmt: skip
+            assert found.read_all().sort_by("i")["j"].to_pylist() == want, (lefts, rights)
+
+
+KEYS = {
+    "none": None, "ints": (pa.int64(), pa.int64()), "signed and not": (pa.int64(), pa.uint64()),
+    "wide decimals": (pa.decimal128(19, 0), pa.decimal128(25, 3)), "int and double": (pa.int64(), pa.float64()),
+    "decimal and double": (pa.decimal128(10, 2), pa.float64()), "texts": (pa.string(), pa.string()),
+    "text and int": (pa.string(), pa.int64()), "decimal256": (pa.decimal256(50, 0), pa.int64()),
+    "dictionary": (pa.dictionary(pa.int32(), pa.string()), pa.string()), "double and float": (pa.float64(), pa.float32()),
+}  # fmt: skip
+
+
+def keys(n: int, t: pa.DataType) -> pa.Array:
+    if pa.types.is_dictionary(t):
+        return pa.array(["1"] * n).dictionary_encode()
+    return pa.array([Decimal(1) if pa.types.is_decimal(t) else 1.0 if pa.types.is_floating(t) else 1] * n, t) if (
+        not pa.types.is_string(t)
+    ) else pa.array(["1"] * n)
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
+def test_a_tolerance_never_overflows_where_units_are_the_same(key: str, direction: Any) -> None:
+    kinds = [(pa.timestamp("s"), "1 hours", 3600), (pa.timestamp("ns", "UTC"), "1 seconds", 10**9),
+             (pa.duration("ns"), "1 seconds", 10**9), (pa.int64(), 5, 5)]  # fmt: skip
+    values = [LOW, LOW + 1, LOW + 4000, -1, 0, 2, HIGH - 4000, HIGH - 1, HIGH]
+    for kind, tolerance, limit in kinds:
+        lefts, rights = values, values[1::2]
+        left = pa.table({"t": pa.array(lefts, pa.int64()).view(kind)})
+        right = pa.table({"u": pa.array(rights, pa.int64()).view(kind), "j": range(len(rights))})
+        by = None
+        if KEYS[key] is not None:
+            by = "k"
+            left, right = (x.append_column("k", keys(len(x), t)) for x, t in zip((left, right), KEYS[key], strict=True))
+        want = []
+        for x in lefts:
+            side = {"backward": lambda y: y <= x, "forward": lambda y: y >= x, "nearest": lambda y: True}[direction]
+            good = [j for j, y in enumerate(rights) if side(y) and abs(y - x) <= limit]
+            want.append(min(good, key=lambda j: (abs(rights[j] - x), rights[j]), default=None))
+        for batches in product((left, left.to_batches(2)), (right, right.to_batches(1))):
+            found = asof_join(*batches, on=("t", "u"), by=by, direction=direction, tolerance=tolerance)
+            assert found.read_all()["j"].to_pylist() == want
