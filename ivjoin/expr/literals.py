@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+import uuid
 from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 from typing import Any
@@ -22,6 +23,7 @@ from ivjoin.expr.types import (
     NULL,
     STRING,
     TICKS_PER_SECOND,
+    UUID,
     Type,
     decimal,
     duration,
@@ -30,7 +32,8 @@ from ivjoin.expr.types import (
 
 __all__ = [
     "date_of", "decimal_text", "instant_of", "is_literal", "literal", "parse_date", "parse_number",
-    "parse_time", "parse_timestamp", "physical", "rescaled", "seconds_of", "shifted", "zone_named",
+    "parse_time", "parse_timestamp", "physical", "rescaled", "seconds_of", "shifted", "uuid_bytes",
+    "uuid_text", "zone_named",
 ]  # fmt: skip
 
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -101,6 +104,8 @@ def _natural_type(value: Any) -> Type:
         return STRING
     if isinstance(value, (bytes, bytearray, memoryview)):
         return BINARY
+    if isinstance(value, uuid.UUID):
+        return UUID
     fine = "ns" if getattr(value, "nanosecond", 0) or getattr(value, "nanoseconds", 0) else "us"
     if isinstance(value, dt.datetime):
         return timestamp(fine, "UTC" if value.tzinfo else None)
@@ -114,7 +119,7 @@ def _natural_type(value: Any) -> Type:
         return duration(fine)
     raise UnsupportedError(
         f"a constant of {value.__class__.__module__}.{value.__class__.__qualname__} cannot be used in a condition; "
-        "expected bool, int, float, Decimal, str, bytes, date, datetime, time, timedelta or None"
+        "expected bool, int, float, Decimal, str, bytes, UUID, date, datetime, time, timedelta or None"
     )
 
 
@@ -156,6 +161,8 @@ def physical(value: Any, type: Type) -> Any:
             except UnicodeEncodeError as e:
                 raise ConditionError(f"the text {came(value)} holds half a character, which no column can hold") from e
         return value
+    elif isinstance(value, uuid.UUID) and type == UUID:
+        return value.bytes
     elif isinstance(value, (bytes, bytearray, memoryview)) and kind == "binary":
         return bytes(value)
     raise ConditionError(f"{came(value)} is no value of type {type}")
@@ -301,6 +308,20 @@ def parse_time(text: str) -> Node | None:
     per = TICKS_PER_SECOND[unit]
     seconds = int(m[1]) * 3600 + int(m[2]) * 60 + int(m[3] or 0)
     return literal(seconds * per + nanos * per // 10**9, Type("time", unit=unit))
+
+
+_UUID = re.compile(r"\{?([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{12})\}?", re.IGNORECASE)
+
+
+def uuid_bytes(text: str) -> bytes | None:
+    """The sixteen bytes of a UUID, with hyphens or without them; None if the text is none."""
+    m = _UUID.fullmatch(text.strip())
+    return bytes.fromhex("".join(m.groups())) if m else None
+
+
+def uuid_text(value: bytes) -> str:
+    """A UUID in the common form, with small letters."""
+    return "-".join((value[:4].hex(), value[4:6].hex(), value[6:8].hex(), value[8:10].hex(), value[10:].hex()))
 
 
 def parse_number(text: str) -> int | Decimal | float | None:

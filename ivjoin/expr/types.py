@@ -22,6 +22,7 @@ INT8, INT16, INT32, INT64 = (Type("int", b) for b in (8, 16, 32, 64))
 UINT8, UINT16, UINT32, UINT64 = (Type("int", b, signed=False) for b in (8, 16, 32, 64))
 FLOAT32, FLOAT64 = Type("float", 32), Type("float", 64)
 STRING, BINARY, DATE, MONTHS, NULL = Type("string"), Type("binary"), Type("date"), Type("months"), Type("null")
+UUID = Type("binary", text="uuid")  # sixteen bytes that meet texts as a UUID is written
 
 
 def decimal(precision: int, scale: int) -> Type:
@@ -45,14 +46,15 @@ def from_arrow(t: pa.DataType) -> Type:
     """The expression type of an Arrow type.
 
     A dictionary type gives its value type, float16 gives float32 (its values are exact there), date64 gives date,
-    view and large forms give their plain kind, run ends their values' type, UUIDs are their sixteen bytes. Everything
-    nested is opaque.
+    view and large forms give their plain kind, run ends their values' type, JSON is text. A UUID is its sixteen bytes,
+    which know how they are written. Everything nested is opaque.
     """
     pt = pa.types
     if pt.is_dictionary(t) or pt.is_run_end_encoded(t):
         return from_arrow(t.value_type)
-    if getattr(t, "extension_name", None) == "arrow.uuid":
-        return BINARY
+    extension = getattr(t, "extension_name", None)
+    if extension in ("arrow.uuid", "arrow.json"):
+        return UUID if extension == "arrow.uuid" else STRING
     if pt.is_integer(t):
         return Type("int", t.bit_width, signed=pt.is_signed_integer(t))
     if pt.is_floating(t):
@@ -109,6 +111,8 @@ def to_arrow(t: Type) -> pa.DataType:
         return pa.duration(t.unit)
     if t.kind == "months":
         return pa.int32()
+    if t == UUID:
+        return pa.uuid()
     simple: dict[str, pa.DataType] = {
         "bool": pa.bool_(), "string": pa.string(), "binary": pa.binary(), "date": pa.date32(), "null": pa.null(),
     }

@@ -38,7 +38,9 @@ def dataset_format(near: bool) -> ds.ParquetFileFormat:
     ahead: dict[str, Any] = {"use_buffered_stream": True, "buffer_size": _READ_BYTES, "pre_buffer": False}
     return ds.ParquetFileFormat(
         read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit=_INT96_UNIT),
-        default_fragment_scan_options=ds.ParquetFragmentScanOptions(**(ahead if near else {})),
+        default_fragment_scan_options=ds.ParquetFragmentScanOptions(
+            arrow_extensions_enabled=True, **(ahead if near else {})
+        ),
     )
 
 

@@ -12,6 +12,7 @@ from ivjoin.expr.evaluate import Vector, evaluate, first_error
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinals
 from ivjoin.frontier.order import Frontier, OrderTracker, ordinal_range, shown
+from ivjoin.outer.values import has_value
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
@@ -250,14 +251,6 @@ class Intake:
                 valid = np.ones(n, dtype=np.uint8) if v.valid is None else v.valid.astype(np.uint8)
                 pieces.append(Bytes.fixed(valid.reshape(n, 1)))
         return pack(pieces)
-
-
-def has_value(v: Vector) -> np.ndarray | None:
-    """Rows with a value: neither null nor an error."""
-    valid = v.valid
-    if v.error is not None and v.error.any():
-        valid = ~v.error if valid is None else valid & ~v.error
-    return valid
 
 
 def outside(v: Vector, low: int, high: int) -> np.ndarray | None:

@@ -12,12 +12,13 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.errors import EvaluationError
+from ivjoin.errors import EvaluationError, came
 from ivjoin.expr import build
 from ivjoin.expr.evaluate import evaluate
-from ivjoin.expr.types import from_arrow
+from ivjoin.expr.types import Type, from_arrow
+from ivjoin.outer.values import plain_array
 from ivjoin.shj.arrow import take
-from ivjoin.shj.plain import from_plain, nulls
+from ivjoin.shj.plain import from_plain, nulls, plain_type, to_plain
 from ivjoin.shj.store.side import SideStore
 
 __all__ = ["BatchRows", "Emitter", "OutputField", "Rows", "StoredRows"]
@@ -100,23 +101,31 @@ class Emitter:
         """Return a key column of one side in the common type of both sides."""
         t = self._types[i]
         try:
-            local = getattr(t, "tz", None) is not None and getattr(array.type, "tz", None) is None
-            return self._as_instants(array, t) if local else from_plain(array, t)
+            if pa.types.is_dictionary(t):
+                if not pa.types.is_dictionary(array.type):
+                    array = array.dictionary_encode()
+                return from_plain(to_plain(array, plain_type(t)), t)
+            have, want = from_arrow(array.type), from_arrow(t)
+            plain = have.kind == want.kind and bool(have.tz) == bool(want.tz)
+            if plain or have.kind == "null" or (have.is_numeric and want.is_numeric):
+                return from_plain(array, t)
+            return self._as_compared(array, have, t)
         except pa.ArrowInvalid as e:
             raise EvaluationError(
                 f"the key column {self.schema.names[i]!r} of the output is {self._types[i]}, which cannot represent a "
                 f"value of {array.type}: {e}; rename the column on one side and name both columns in on="
             ) from e
 
-    def _as_instants(self, array: pa.Array, t: pa.TimestampType) -> pa.Array:
-        """Return dates or local times as the instants that the condition compares."""
-        found = evaluate([build.cast(build.column("left", "k", from_arrow(array.type)), from_arrow(t), self._zone)],
-                         lambda _, __: array, len(array))[0]  # fmt: skip
+    def _as_compared(self, array: pa.Array, have: Type, t: pa.DataType) -> pa.Array:
+        """Return texts, dates or local times cast as the condition casts them."""
+        node = build.cast(build.column("left", "k", have), from_arrow(t), self._zone)
+        found = evaluate([node], lambda _, __: array, len(array))[0]
         if found.error is not None and found.error.any():
-            ticks = array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())  # Python may not have this day
-            raise pa.ArrowInvalid(f"{ticks[int(found.error.argmax())]} is beyond the ends of its type")
-        missing = None if found.valid is None else ~found.valid
-        return pa.array(np.ascontiguousarray(found.values, np.int64), pa.int64(), mask=missing).cast(t)
+            row = array.slice(int(found.error.argmax()), 1)
+            if have.kind in ("date", "timestamp"):  # Python may have no such day
+                row = row.view(pa.int32() if row.type.bit_width == 32 else pa.int64())
+            raise pa.ArrowInvalid(f"{came(row[0].as_py())} cannot be cast")
+        return from_plain(plain_array(found, node), t)
 
     def slices(self, n: int) -> Iterator[slice]:
         """Cut n rows into pieces of at most ``batch_size`` rows."""

@@ -7,7 +7,7 @@ import pyarrow as pa
 from ivjoin.errors import SchemaError
 from ivjoin.expr import build
 from ivjoin.expr.build.nested import common_nested
-from ivjoin.expr.types import from_arrow, nested_arrow, to_arrow
+from ivjoin.expr.types import UUID, from_arrow, nested_arrow, to_arrow
 from ivjoin.outer.emit import OutputField
 from ivjoin.outer.jointype import JoinType
 
@@ -36,7 +36,7 @@ def output_fields(
         if f.name in shared:
             j = right.get_field_index(f.name)
             other = right.field(j)
-            t = _common_arrow(f.type, other.type)
+            t = _merged(f.type, other.type, jt.keep[1])
             nullable = f.nullable or other.nullable
             fields.append(pa.field(f.name, t, nullable=nullable, metadata=f.metadata))
             places.append(OutputField(i, j))
@@ -62,8 +62,27 @@ def output_fields(
     return pa.schema(fields), places
 
 
+def _merged(a: pa.DataType, b: pa.DataType, lone: bool) -> pa.DataType:
+    """Return the type of a merged key: a dictionary if the left key is one and its values need no wider type.
+
+    With ``lone``, unmatched right rows are emitted; their values may need wider indices than the left dictionary has.
+    """
+    if a == b and not (lone and pa.types.is_dictionary(a)):
+        return a
+    if not pa.types.is_dictionary(a):
+        return _common_arrow(a, b)
+    values = b.value_type if pa.types.is_dictionary(b) else b
+    t = _common_arrow(a.value_type, values)
+    if from_arrow(t) != from_arrow(a.value_type):
+        return t
+    if not lone:
+        return a
+    widths = [a.index_type.bit_width, 32, b.index_type.bit_width if pa.types.is_dictionary(b) else 32]
+    return pa.dictionary(pa.int64() if max(widths) > 32 else pa.int32(), a.value_type)
+
+
 def _common_arrow(a: pa.DataType, b: pa.DataType) -> pa.DataType:
-    """Return the type of a key column: Spark's widening, and the value type of a dictionary."""
+    """Return the type in which two keys meet: Spark's widening, the values of a dictionary, the zone of the left side."""
     if pa.types.is_dictionary(a):
         a = a.value_type
     if pa.types.is_dictionary(b):
@@ -80,6 +99,8 @@ def _common_arrow(a: pa.DataType, b: pa.DataType) -> pa.DataType:
     if met.kind in ("string", "binary"):
         large = pa.types.is_large_string(a) or pa.types.is_large_string(b)
         if met.kind == "binary":
-            return pa.large_binary()
+            return to_arrow(met) if met == UUID else pa.large_binary()
         return pa.large_string() if large else pa.string()
+    if met.kind == "timestamp":
+        return pa.timestamp(met.unit, left.type.tz or met.tz)
     return to_arrow(met)

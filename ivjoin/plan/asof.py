@@ -19,6 +19,7 @@ from ivjoin.expr.literals import seconds_of
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.read.fluent import Expr, left, lit, right
 from ivjoin.expr.types import TICKS_PER_SECOND, Type, from_arrow
+from ivjoin.plan.question import on_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,12 +71,13 @@ def as_of(
     IvjoinError
         A subclass that says what came, what was expected and the nearest fix.
     """
-    pair = (on, on) if isinstance(on, str) else tuple(on) if isinstance(on, (tuple, list)) else ()
-    if len(pair) != 2 or not all(isinstance(n, str) for n in pair):
-        raise ColumnError(f"on is {came(on)}; expected the column of time, or a pair (left column, right column)")
-    for name, schema, side in zip(pair, schemas, ("left", "right"), strict=True):
-        if name not in schema.names:
-            raise ColumnError(f"column {came(name)} is not in {side}: {', '.join(schema.names) or '(no columns)'}")
+    pairs = on_pairs(on, schemas) if isinstance(on, (str, tuple, list)) else []
+    if len(pairs) != 1:
+        several = "; keys that must be equal go to by=" if len(pairs) > 1 else ""
+        raise ColumnError(
+            f"on is {came(on)}; expected the column of time, or a pair (left column, right column){several}"
+        )
+    pair, = pairs
     kind = from_arrow(schemas[1].field(pair[1]).type)
     if not has_ordinal(kind):
         raise ConditionError(

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Aggregates", "DeclaredBounds", "How", "Keys", "OnLate", "Orders", "SupportsArrowSchema", "join_options",
-    "join_spec", "on_pairs", "schema_of", "side_expression",
+    "join_spec", "named_pairs", "on_pairs", "schema_of", "side_expression",
 ]  # fmt: skip
 
 How = Literal["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
 OnLate = Literal["raise", "drop", "join"]
-Keys: TypeAlias = "str | Iterable[str | tuple[str, str]]"
+Keys: TypeAlias = "str | tuple[str, str] | Iterable[str | tuple[str, str]]"
 Orders: TypeAlias = "Expression | Order | Sequence[Expression | Order]"
 DeclaredBounds: TypeAlias = "Mapping[Expression, tuple[Value | None, Value | None]]"
 Aggregates: TypeAlias = "Mapping[str, tuple[Expression, str]]"
@@ -131,35 +131,51 @@ def schema_of(schema: Any, called: str, of: str) -> pa.Schema:
 
 
 
+def named_pairs(on: Any) -> list[tuple[str, str]]:
+    """The key pairs of ``on``, by name: a tuple of two names is one pair, a list holds several keys.
+
+    Raises
+    ------
+    ColumnError
+        If it is neither a name nor a pair nor a list of these.
+    """
+    if on is None:
+        return []
+    if isinstance(on, (str, tuple)):
+        on = [on]
+    if isinstance(on, (Mapping, Set)) or not _is_iterable(on):
+        such = list(on.items()) if isinstance(on, Mapping) and on else [("id", "user_id")]
+        raise ColumnError(
+            f"on is {came(on)}, a {type(on).__name__}; expected a column name, a pair (left name, right name), or a "
+            f"list of names and pairs such as {came(such)}"
+        )
+    pairs = []
+    for item in on:
+        if isinstance(item, str):
+            pairs.append((item, item))
+        elif isinstance(item, (tuple, list)) and len(item) == 2 and all(isinstance(x, str) for x in item):
+            pairs.append((item[0], item[1]))
+        else:
+            instead = f"; for several keys pass a list: {came(list(item))}" if isinstance(item, tuple) and item else ""
+            raise ColumnError(
+                f"on holds {came(item)}; expected a column name or a pair (left name, right name){instead}"
+            )
+    return pairs
+
+
 def on_pairs(on: Any, schemas: tuple[pa.Schema, pa.Schema]) -> list[tuple[str, str]]:
-    """The key pairs of ``on``.
+    """The key pairs of ``on``, whose columns are there.
 
     Raises
     ------
     ColumnError
     """
-    if on is None:
-        return []
-    if isinstance(on, (Mapping, Set)) or not _is_iterable(on):
-        such = list(on.items()) if isinstance(on, Mapping) and on else [("id", "user_id")]
-        raise ColumnError(
-            f"on is {came(on)}, a {type(on).__name__}; expected a column name, a list of names, or a list of pairs "
-            f"such as {came(such)}"
-        )
-    pairs = []
-    for item in [on] if isinstance(on, str) else on:
-        if isinstance(item, str):
-            pair = (item, item)
-        elif isinstance(item, (tuple, list)) and len(item) == 2 and all(isinstance(x, str) for x in item):
-            pair = (item[0], item[1])
-        else:
-            raise ColumnError(f"on holds {came(item)}; expected a column name or a pair (left name, right name)")
+    pairs = named_pairs(on)
+    for pair in pairs:
         for name, schema, side in zip(pair, schemas, SIDES, strict=True):
             if name not in schema.names:
                 raise ColumnError(_unknown(name, schema, side))
-        pairs.append(pair)
     return pairs
-
 
 
 def _is_iterable(obj: Any) -> bool:

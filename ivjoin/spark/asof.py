@@ -10,6 +10,7 @@ import pyarrow as pa
 from ivjoin.errors import OrderError
 from ivjoin.expr.arguments import known_options
 from ivjoin.plan.asof import AsOf, as_of
+from ivjoin.plan.question import named_pairs
 from ivjoin.spark.join import joined_frames, resolved
 
 if TYPE_CHECKING:
@@ -64,9 +65,7 @@ def asof_join(
     """
 
     def asked(schemas: list[pa.Schema], spelt: Callable[[Any, int], Any]) -> AsOf:
-        pair = (on, on) if isinstance(on, str) else on
-        if isinstance(pair, (tuple, list)) and len(pair) == 2:
-            pair = (spelt(pair[0], 0), spelt(pair[1], 1))
+        pair = [(spelt(a, 0), spelt(b, 1)) for a, b in named_pairs(on)] if isinstance(on, (str, tuple, list)) else on
         names = [ties] if isinstance(ties, str) else list(ties or ())
         return as_of(
             (schemas[0], schemas[1]), pair, direction, tolerance, allow_exact_matches, [spelt(n, 1) for n in names]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.frontier.order import Order, OrderTracker
 from ivjoin.operator.budget import Budget, budget_of
 from ivjoin.plan.cache import plan_of
-from ivjoin.plan.question import join_spec, on_pairs
+from ivjoin.plan.question import join_spec, named_pairs
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.buckets import checked_count
 from ivjoin.spark.carried import carried_slacks
@@ -374,22 +374,15 @@ def _pairs(on: Any, schemas: list[pa.Schema], case_sensitive: bool) -> list[tupl
     """Key pairs, each name as its schema spells it; unknown names are left for the planner to report."""
     if on is None:
         return []
-    both = (schemas[0], schemas[1])
-    if isinstance(on, (Mapping, Set)) or not (is_column(on) or isinstance(on, Iterable)):
-        on_pairs(on, both)  # refuses it
-    items = [on] if isinstance(on, str) or is_column(on) else list(on)
-    for i in items:
+    for i in [on] if is_column(on) else on if isinstance(on, Iterable) and not isinstance(on, str) else ():
         if is_column(i):
             raise ConditionError(
                 f"on holds the Column {i}; expected names of key columns, such as on='id' or on=[('a', 'b')]. "
                 "A Column belongs in condition=..., where equalities are found to be keys too"
             )
-        pair = (i, i) if isinstance(i, str) else i
-        if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and all(isinstance(n, str) for n in pair)):
-            on_pairs([i], both)  # refuses it
+    pairs = named_pairs(on)
     return [
-        tuple(_spelt(n, schemas[s].names, case_sensitive) for s, n in enumerate((i, i) if isinstance(i, str) else i))
-        for i in items
+        (_spelt(a, schemas[0].names, case_sensitive), _spelt(b, schemas[1].names, case_sensitive)) for a, b in pairs
     ]
 
 

@@ -59,7 +59,8 @@ KEYS = {
     "wide decimals": (pa.decimal128(19, 0), pa.decimal128(25, 3)), "int and double": (pa.int64(), pa.float64()),
     "decimal and double": (pa.decimal128(10, 2), pa.float64()), "texts": (pa.string(), pa.string()),
     "text and int": (pa.string(), pa.int64()), "decimal256": (pa.decimal256(50, 0), pa.int64()),
-    "dictionary": (pa.dictionary(pa.int32(), pa.string()), pa.string()), "double and float": (pa.float64(), pa.float32()),
+    "dictionary": (pa.dictionary(pa.int32(), pa.string()), pa.string()),
+    "double and float": (pa.float64(), pa.float32()),
 }  # fmt: skip
 
 
@@ -87,8 +88,8 @@ def test_a_tolerance_never_overflows_where_units_are_the_same(key: str, directio
             left, right = (x.append_column("k", keys(len(x), t)) for x, t in zip((left, right), KEYS[key], strict=True))
         want = []
         for x in lefts:
-            side = {"backward": lambda y: y <= x, "forward": lambda y: y >= x, "nearest": lambda y: True}[direction]
-            good = [j for j, y in enumerate(rights) if side(y) and abs(y - x) <= limit]
+            low, high = x - (direction != "forward") * limit, x + (direction != "backward") * limit
+            good = [j for j, y in enumerate(rights) if low <= y <= high]
             want.append(min(good, key=lambda j: (abs(rights[j] - x), rights[j]), default=None))
         for batches in product((left, left.to_batches(2)), (right, right.to_batches(1))):
             found = asof_join(*batches, on=("t", "u"), by=by, direction=direction, tolerance=tolerance)

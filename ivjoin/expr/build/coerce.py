@@ -20,10 +20,13 @@ from ivjoin.expr.literals import (
     parse_timestamp,
     rescaled,
     shifted,
+    uuid_bytes,
+    uuid_text,
     zone_named,
 )
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import (
+    BINARY,
     BOOL,
     FLOAT64,
     INT32,
@@ -31,6 +34,7 @@ from ivjoin.expr.types import (
     STRING,
     TICKS_PER_SECOND,
     UINT64,
+    UUID,
     Type,
     decimal,
     finer_unit,
@@ -101,6 +105,8 @@ def common_type(a: Type, b: Type, zone: str = "UTC") -> Type | None:
         return _common_wide(a, b) if kinds <= {"decimal256", "decimal", "int"} else None
     if a.is_numeric and b.is_numeric:
         return _common_number(a, b)
+    if kinds == {"binary"}:
+        return BINARY
     if kinds == {"timestamp"}:
         unit = finer_unit(a.unit, b.unit)
         if not a.tz and not b.tz:
@@ -368,8 +374,8 @@ def _conversion(v: Any, s: Type, t: Type, zone: str) -> Any:
         return int(v)
     if s.kind == "int" and t.kind == "string":
         return str(v)
-    if s.kind == "string" and t.kind == "binary":
-        return v.encode()
+    if s.kind == "binary":
+        return uuid_text(v) if s == UUID and t.kind == "string" else v if s == UUID and t == BINARY else None
     return None
 
 
@@ -405,7 +411,7 @@ def _from_text(text: str, t: Type, zone: str) -> Any:
         word = text.strip().lower()
         return _TRUTHS.get(word)
     if t.kind == "binary":
-        return text.encode()
+        return uuid_bytes(text) if t == UUID else text.encode()
     number = parse_number(text)
     if number is None:
         return None
@@ -474,7 +480,7 @@ def as_int32(x: Node, what: str) -> Node:
 def as_text(x: Node, what: str) -> Node:
     if x.type.kind == "opaque":
         raise ConditionError(f"{what} needs a string, not {x.type}: {x}")
-    return x if x.type.kind == "binary" else cast(x, STRING)
+    return x if x.type == BINARY else cast(x, STRING)
 
 
 def local_text(x: Node, zone: str) -> Node:

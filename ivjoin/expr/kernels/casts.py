@@ -18,7 +18,7 @@ from ivjoin.expr.kernels.integers import mul_wrapped, narrowed
 from ivjoin.expr.kernels.times import DAY_SECONDS, as_dates, days_of, split, ticks_of, wrapped
 from ivjoin.expr.kernels.zones import Zone, zone_of
 from ivjoin.expr.nodes import Node, is_met
-from ivjoin.expr.types import INT64, TICKS_PER_SECOND, Type
+from ivjoin.expr.types import INT64, TICKS_PER_SECOND, UUID, Type
 from ivjoin.interval.machine.decimals import half_up
 
 __all__ = ["cast_rule"]
@@ -35,6 +35,10 @@ def cast_rule(node: Node, _: Consts) -> Kernel:
         return lambda a: a
     if t.kind == "null" and u.kind != "opaque":
         return lambda a: nothing(len(a[0]), u)
+    if UUID in (t, u):
+        if {t.kind, u.kind} == {"binary"}:
+            return lambda a: a
+        return ops_casttext.uuid_texts if t == UUID else ops_casttext.uuids_of
     zone = zone_of(node.params[1]) if len(node.params) > 1 else zone_of(None)
     make = _CASTS.get((t.kind, u.kind)) or ops_casttext.CASTS.get((t.kind, u.kind))
     if make is None:

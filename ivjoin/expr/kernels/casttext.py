@@ -17,10 +17,11 @@ from ivjoin.errors import ConditionError
 from ivjoin.expr.kernels.cells import Cell, Kernel, dtype_of, flagged, narrowest
 from ivjoin.expr.kernels.times import DAY_SECONDS, civil, days_from_civil, split
 from ivjoin.expr.kernels.zones import Zone, zone_of
+from ivjoin.expr.literals import uuid_bytes, uuid_text
 from ivjoin.expr.types import STRING, TICKS_PER_SECOND, Type
 from ivjoin.interval.machine.decimals import half_up
 
-__all__ = ["CASTS", "java_double", "to_met_timestamp"]
+__all__ = ["CASTS", "java_double", "to_met_timestamp", "uuid_texts", "uuids_of"]
 
 # What UTF8String.trimAll removes: white space and control characters.
 _BLANK = "".join(map(chr, [*range(33), *range(127, 160)]))
@@ -292,6 +293,23 @@ def _reinterpreted(t: Type, u: Type, zone: Zone) -> Kernel:
         return pc.cast(v, options=options), ok, err
 
     return kernel
+
+
+def uuid_texts(a: Cell) -> Cell:
+    """UUIDs as they are written."""
+    v, ok, err = a
+    return pa.array([None if b is None else uuid_text(b) for b in v.to_pylist()], pa.large_string()), ok, err
+
+
+def uuids_of(a: Cell) -> Cell:
+    """The UUIDs that texts are; a text that is none errs."""
+    v, ok, err = a
+    encoded = v.dictionary_encode()
+    parsed = [None if s is None else uuid_bytes(s.strip(_BLANK)) for s in encoded.dictionary.to_pylist()]
+    index = encoded.indices.fill_null(0)
+    bad = np.array([p is None for p in parsed] or [False])[index.to_numpy(zero_copy_only=False)]
+    words = pa.array([p or b"" for p in parsed] or [b""], pa.large_binary())
+    return words.take(index), ok, flagged(err, bad, ok)
 
 
 _TO_TEXT: dict[str, Any] = {

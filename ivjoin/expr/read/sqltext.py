@@ -37,6 +37,7 @@ from ivjoin.expr.types import (
     UINT16,
     UINT32,
     UINT64,
+    UUID,
     Type,
     decimal,
     timestamp,
@@ -379,7 +380,7 @@ class _Reader:
 _TYPES = {
     "BOOLEAN": BOOL, "TINYINT": INT8, "SMALLINT": INT16, "INT": INT32, "BIGINT": INT64, "UTINYINT": UINT8,
     "USMALLINT": UINT16, "UINT": UINT32, "UBIGINT": UINT64, "FLOAT": FLOAT32, "DOUBLE": FLOAT64, "DATE": DATE,
-    "TIMESTAMPNTZ": timestamp("us"), "TEXT": STRING, "VARCHAR": STRING, "CHAR": STRING, "BINARY": BINARY,
+    "TIMESTAMPNTZ": timestamp("us"), "TEXT": STRING, "VARCHAR": STRING, "UUID": UUID, "CHAR": STRING, "BINARY": BINARY,
     "TIME": Type("time", unit="us"),
 }  # fmt: skip
 _CLOCK_UNITS = ("hour", "minute", "second", "millisecond", "microsecond", "nanosecond")
