@@ -25,7 +25,8 @@ def words(*values: str | None, index: pa.DataType | None = None, kind: pa.DataTy
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("right", [
     words("b", "c"), words("b", "c", index=pa.int8()), words("b", "c", index=pa.int64()), pa.array(["b", "c"]),
-    pa.array(["b", "c"], pa.large_string()), words("b", "c", kind=pa.large_string()), pa.array(["b", "c"], pa.string_view()),
+    pa.array(["b", "c"], pa.large_string()), words("b", "c", kind=pa.large_string()),
+    pa.array(["b", "c"], pa.string_view()),
 ], ids=lambda a: str(a.type))  # fmt: skip
 @pytest.mark.parametrize("index", [pa.int8(), pa.uint16(), pa.int64()])
 def test_a_dictionary_stays_one(how: str, right: pa.Array, index: pa.DataType) -> None:
@@ -52,8 +53,8 @@ def test_more_words_than_the_left_indices_tell_apart() -> None:
 def test_dictionaries_under_by_and_what_is_no_dictionary_on_the_left() -> None:
     a = pa.table({"c": words("a", "b"), "t": [1, 2]})
     assert asof_join(a, a, on="t", by="c").schema.field("c").type == a.schema.field("c").type
-    assert asof_join(a, a.set_column(0, "c", pa.array(["a", "b"])), on="t", by="c").read_all()["t_right"].to_pylist() == [1, 2]
     plain = pa.table({"c": ["a", "b"], "t": [1, 2]})
+    assert asof_join(a, plain, on="t", by="c").read_all()["t_right"].to_pylist() == [1, 2]
     assert band_join(plain, a, on="c").schema.field("c").type == pa.string()
     numbers = pa.table({"c": pa.array([1, 2], pa.int32()).dictionary_encode(), "t": [1, 2]})
     longs = pa.table({"c": pa.array([2, 3], pa.int64())})
@@ -65,7 +66,8 @@ def test_dictionaries_under_by_and_what_is_no_dictionary_on_the_left() -> None:
 @pytest.mark.parametrize("zones", [("Europe/Madrid", "Asia/Tokyo"), ("Asia/Tokyo", "UTC"), ("+02:00", "Europe/Madrid")])
 def test_the_zone_is_the_left_ones(how: str, zones: tuple[str, str]) -> None:
     stamps = [datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 2, tzinfo=UTC)]
-    a, b = (pa.table({"t": pa.array([s], pa.timestamp("us", z)), f"i{z}": [1]}) for s, z in zip(stamps, zones, strict=True))
+    made = zip(stamps, zones, strict=True)
+    a, b = (pa.table({"t": pa.array([s], pa.timestamp("us", z)), f"i{z}": [1]}) for s, z in made)
     out = band_join(a, b, on="t", how=how).read_all()
     assert out.schema.field("t").type.tz == zones[0]
     assert [x.astimezone(UTC) for x in sorted(out["t"].to_pylist())] == {
@@ -77,7 +79,8 @@ def test_the_zone_is_the_left_ones(how: str, zones: tuple[str, str]) -> None:
 @pytest.mark.parametrize(("text", "other", "value"), [
     (" 1 ", pa.array([1]), 1), ("+7", pa.array([7], pa.int8()), 7), ("\t1.5\n", pa.array([1.5]), 1.5),
     (" Infinity", pa.array([float("inf")]), float("inf")), (" 1", pa.array([1.0], pa.float32()), 1.0),
-    (" 2024-1-2 ", pa.array([date(2024, 1, 2)]), date(2024, 1, 2)), ("2024-1-2", pa.array([datetime(2024, 1, 2)]), datetime(2024, 1, 2)),
+    (" 2024-1-2 ", pa.array([date(2024, 1, 2)]), date(2024, 1, 2)),
+    ("2024-1-2", pa.array([datetime(2024, 1, 2)]), datetime(2024, 1, 2)),
     (" yes ", pa.array([True]), True), ("18446744073709551615 ", pa.array([2**64 - 1], pa.uint64()), 2**64 - 1),
 ])  # fmt: skip
 def test_texts_are_written_by_the_cast_that_compares_them(how: str, text: str, other: pa.Array, value: Any) -> None:

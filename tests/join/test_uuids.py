@@ -29,7 +29,9 @@ LEFT = pa.table({"u": uuids(*IDS, None), "i": range(4)})
 
 
 @pytest.mark.parametrize("write", [str, lambda u: str(u).upper(), lambda u: u.hex, lambda u: f" {{{u}}} "])
-@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())])
+@pytest.mark.parametrize("kind", [
+    pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string()),
+], ids=str)  # fmt: skip
 def test_texts(write: Any, kind: pa.DataType) -> None:
     texts = [write(u) for u in IDS]
     made = pa.array(texts).dictionary_encode().cast(kind) if pa.types.is_dictionary(kind) else pa.array(texts, kind)

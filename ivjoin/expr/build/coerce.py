@@ -42,8 +42,8 @@ from ivjoin.expr.types import (
 )
 
 __all__ = [
-    "NESTED", "TIMED", "WIDE_DECIMAL", "as_bool", "as_decimal", "as_double", "as_int32", "as_number", "as_numbers", "as_text",
-    "bounded", "cast", "common_type", "compared", "exact_value", "local_text", "meet", "meet_all", "read_time",
+    "NESTED", "TIMED", "WIDE_DECIMAL", "as_bool", "as_decimal", "as_double", "as_int32", "as_number", "as_numbers",
+    "as_text", "bounded", "cast", "common_type", "compared", "exact_value", "local_text", "meet", "meet_all", "read_time",
     "wider_decimal", "with_times",
 ]  # fmt: skip
 
@@ -239,7 +239,7 @@ def meet_all(args: list[Node], zone: str, what: str) -> list[Node]:
 
 
 def with_times(args: list[Node], zone: str, what: str) -> list[Node]:
-    """The arguments, with the texts that stand beside timestamps or times of day read in the unit they are written in."""
+    """The arguments; literal texts among timestamps or times of day are read as such, in the unit they are written in."""
     times = [n.type for n in args if n.type.kind in ("timestamp", "time")]
     if not times:
         return args

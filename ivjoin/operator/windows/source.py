@@ -12,8 +12,8 @@ from ivjoin.expr.evaluate import Vector, evaluate, first_error
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.operator.windows.rows import Rows
-from ivjoin.plan.layout import RowLayout
 from ivjoin.outer.values import has_value, plain_array
+from ivjoin.plan.layout import RowLayout
 from ivjoin.shj.arrow import byte_width, counted, take
 
 __all__ = ["Picked", "Source"]
