@@ -314,13 +314,13 @@ _UUID = re.compile(r"\{?([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4
 
 
 def uuid_bytes(text: str) -> bytes | None:
-    """The sixteen bytes of a UUID, with hyphens or without them; None if the text is none."""
+    """Return the sixteen bytes of a UUID, written with or without hyphens; None for any other text."""
     m = _UUID.fullmatch(text.strip())
     return bytes.fromhex("".join(m.groups())) if m else None
 
 
 def uuid_text(value: bytes) -> str:
-    """A UUID in the common form, with small letters."""
+    """Write a UUID in the common form, in lower case."""
     return "-".join((value[:4].hex(), value[4:6].hex(), value[6:8].hex(), value[8:10].hex(), value[10:].hex()))
 
 

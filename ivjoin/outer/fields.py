@@ -82,7 +82,7 @@ def _merged(a: pa.DataType, b: pa.DataType, lone: bool) -> pa.DataType:
 
 
 def _common_arrow(a: pa.DataType, b: pa.DataType) -> pa.DataType:
-    """Return the type in which two keys meet: Spark's widening, the values of a dictionary, the zone of the left side."""
+    """Return the common type of two keys: Spark's widening, the value type of a dictionary, the left zone."""
     if pa.types.is_dictionary(a):
         a = a.value_type
     if pa.types.is_dictionary(b):

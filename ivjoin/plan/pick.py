@@ -123,7 +123,7 @@ def _meeting(near: Node, by: Node) -> tuple[Node, Node]:
 
 
 def _in_own_unit(node: Node) -> Node:
-    """The argument of a cast to the unit that it has, in the zone of the two, and without the cast's bounds."""
+    """Return the argument of a cast to its own unit: in the common zone, and without the bounds of the cast."""
     if is_met(node) and node.args[0].type.kind == node.type.kind and node.args[0].type.unit == node.type.unit:
         return build.cast(node.args[0], node.type, node.params[1])
     return node
@@ -167,7 +167,7 @@ class Picking:
 
     @property
     def step(self) -> int:
-        """How many steps of the unit in which distances are counted the coarser unit of the place is; 0 for no such."""
+        """Number of ticks of the distance in one tick of the place, if the place has a coarser unit; else 0."""
         node = self.lines[1][0]
         if self.near < 0 or not is_met(node) or node.args[0].type.unit == node.type.unit:
             return 0

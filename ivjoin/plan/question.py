@@ -132,12 +132,12 @@ def schema_of(schema: Any, called: str, of: str) -> pa.Schema:
 
 
 def named_pairs(on: Any) -> list[tuple[str, str]]:
-    """The key pairs of ``on``, by name: a tuple of two names is one pair, a list holds several keys.
+    """Return the key pairs of ``on``. A tuple of two names is one pair, a list holds several keys.
 
     Raises
     ------
     ColumnError
-        If it is neither a name nor a pair nor a list of these.
+        If ``on`` is not a name, a pair, or a list of these.
     """
     if on is None:
         return []

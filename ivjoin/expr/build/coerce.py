@@ -43,8 +43,8 @@ from ivjoin.expr.types import (
 
 __all__ = [
     "NESTED", "TIMED", "WIDE_DECIMAL", "as_bool", "as_decimal", "as_double", "as_int32", "as_number", "as_numbers",
-    "as_text", "bounded", "cast", "common_type", "compared", "exact_value", "local_text", "meet", "meet_all", "read_time",
-    "wider_decimal", "with_times",
+    "as_text", "bounded", "cast", "common_type", "compared", "exact_value", "local_text", "meet", "meet_all",
+    "read_time", "wider_decimal", "with_times",
 ]  # fmt: skip
 
 TIMED = ("timestamp", "duration", "time")
@@ -188,10 +188,10 @@ def _met(n: Node, made: Node, zone: str) -> Node:
 
 
 def _choices_met(x: Node, y: Node, zone: str) -> tuple[Node, Node]:
-    """Both arguments, where one chooses among times of its own unit and some that may lie past the range of that.
+    """Return the arguments of a comparison, one of which may choose a time past the range of its unit.
 
-    These become the range's end, and all others stay below it. Where both sides have such times, two that differ might
-    seem equal: then nothing changes, and one past the range errs.
+    Such a time becomes the end of the range, and all other times stay below the end. If both sides have such times, two
+    that differ might compare as equal. Then the arguments stay as they are, and a time past the range is an error.
     """
     past = [{n.args[0] for n in _chosen(side) if n.op == "cast" and _may_overflow(n.args[0], n)} for side in (x, y)]
     if not any(past) or (all(past) and not (past[0] == past[1] and len(past[0]) == 1 and is_literal(*past[0]))):
@@ -203,7 +203,7 @@ _CHOICES = frozenset({"case", "coalesce", "greatest", "least"})
 
 
 def _chosen(n: Node) -> list[Node]:
-    """The values among which a node chooses; none if it does not choose."""
+    """Return the values among which a node chooses; an empty list if it does not choose."""
     if n.op not in _CHOICES:
         return []
     values = [a for i, a in enumerate(n.args) if n.op != "case" or i % 2 or i == len(n.args) - 1]
@@ -239,7 +239,7 @@ def meet_all(args: list[Node], zone: str, what: str) -> list[Node]:
 
 
 def with_times(args: list[Node], zone: str, what: str) -> list[Node]:
-    """The arguments; literal texts among timestamps or times of day are read as such, in the unit they are written in."""
+    """Read literal texts among timestamps or times of day as times, in the unit in which they are written."""
     times = [n.type for n in args if n.type.kind in ("timestamp", "time")]
     if not times:
         return args
@@ -247,12 +247,12 @@ def with_times(args: list[Node], zone: str, what: str) -> list[Node]:
 
 
 def read_time(text: Node, t: Type, zone: str, what: str) -> Node:
-    """A literal text as a time of type ``t``, or of a finer unit where it needs one.
+    """Return a literal text as a time of type ``t``, or of a finer unit where the text needs one.
 
     Raises
     ------
     ConditionError
-        If it is no such time.
+        If the text cannot be read as a time.
     """
     value = text.params[0]
     if value is None:

@@ -296,13 +296,13 @@ def _reinterpreted(t: Type, u: Type, zone: Zone) -> Kernel:
 
 
 def uuid_texts(a: Cell) -> Cell:
-    """UUIDs as they are written."""
+    """Write UUIDs as texts."""
     v, ok, err = a
     return pa.array([None if b is None else uuid_text(b) for b in v.to_pylist()], pa.large_string()), ok, err
 
 
 def uuids_of(a: Cell) -> Cell:
-    """The UUIDs that texts are; a text that is none errs."""
+    """Read texts as UUIDs; any other text is an error."""
     v, ok, err = a
     encoded = v.dictionary_encode()
     parsed = [None if s is None else uuid_bytes(s.strip(_BLANK)) for s in encoded.dictionary.to_pylist()]

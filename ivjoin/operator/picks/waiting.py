@@ -33,8 +33,8 @@ class Better:
     type : Type or None
         Of what distances are counted between.
     step : int
-        Where right rows have a coarser unit: how many of the finer one it is, in which the first line counts. What that
-        cannot hold is its least or greatest value there, and lies as far away as the second line says. 0 for none.
+        Number of ticks of the first line in one tick of the second, if right rows have a coarser unit; else 0. A value
+        past the range of the first line is its least or greatest value there. Its distance follows from the second.
     """
 
     which: str

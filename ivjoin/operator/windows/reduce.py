@@ -196,7 +196,7 @@ def widened(limbs: list[np.ndarray], count: int) -> list[np.ndarray]:
 
 
 def quotients(limbs: list[np.ndarray], divisors: np.ndarray, unit: int) -> np.ndarray:
-    """float64[m]: sums of limbs divided by ``divisors * unit``, each quotient rounded once.
+    """Divide sums of limbs by ``divisors * unit`` : float64[m], each quotient rounded once.
 
     Parameters
     ----------
