@@ -1,7 +1,7 @@
-"""One join as many: which copies of which rows go to which of many workers.
+"""Run one join on many workers: plan which copies of a row go to which worker.
 
-A planner takes samples of both sides and gives a routing plan, a function from a row to its cells; each cell is a join
-of its own. `docs/parallel.md` says what is chosen when.
+A planner takes samples of both sides and returns a routing plan, a function from a row to its cells. Each cell is a
+join of its own. `docs/parallel.md` explains how the planner decides.
 """
 
 from ivjoin.routing.along import Edge, PlanList, along

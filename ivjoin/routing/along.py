@@ -1,10 +1,9 @@
-"""Plans that follow each other along the band: no row ever moves from one cell to another.
+"""Plans that follow each other along the band: a row never moves from one cell to another.
 
-Plan e covers the left rows with places in [T_e, T_e+1) of one axis. A left row follows the one plan its place lies in,
-a right row every plan that it reaches. Each plan is then a correct join of its own piece of the axis, so outer, semi
-and anti joins hold as well: where right rows may come out alone, these have a home plan too, and a left row goes, not
-owned, to every plan that is home of a right row it can meet; or, where only right rows may come out alone, the sides
-change parts.
+Plan e covers the left rows with places in [T_e, T_e+1) of one axis. A left row follows the plan of its place, a right
+row every plan that it reaches. Each plan is then a correct join of its own piece of the axis, also for outer, semi and
+anti joins. If right rows are preserved, each of them has a home plan too. A left row then also goes, not owned, to
+every plan that is the home of a right row it can match. If only right rows are preserved, the sides swap roles.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ MOST_LIVE = 3
 
 
 class Plan(Protocol):
-    """What a list of plans asks of each: :class:`RoutingPlan`, or one of slices without end."""
+    """The interface of the plans in a list: :class:`RoutingPlan`, or a plan of endless slices."""
 
     @property
     def how(self) -> str: ...
@@ -38,7 +37,7 @@ class Plan(Protocol):
     def reader(self) -> Reader: ...
 
     def sees(self) -> tuple[Axis | None, bool]:
-        """The axis along which it looks at rows, and whether rows of both sides have a home there."""
+        """Return the axis on which rows have places, and whether rows of both sides have a home there."""
         ...
 
     def features(self, s: int, batch: pa.RecordBatch) -> Features: ...
@@ -46,35 +45,35 @@ class Plan(Protocol):
     def copies(self, s: int, batch: pa.RecordBatch, f: Features) -> Copies: ...
 
     def summary(self) -> str:
-        """In a few words."""
+        """Return a short description."""
         ...
 
 
 @dataclass(frozen=True)
 class Edge:
-    """How far along the axis rows that were routed can reach.
+    """How far the routed rows can reach along the axis.
 
     Attributes
     ----------
     top : int
-        An ordinal of the axis; a new plan begins beyond it. The least of int64 before any row.
+        An ordinal of the axis; a new plan begins beyond it. The least int64 before the first row.
     """
 
     top: int = I64_MIN
 
     @property
     def is_endless(self) -> bool:
-        """Whether a row can meet rows without end, so that the plan stays as it is."""
+        """Return whether a row can match rows without end, so that the plan cannot change."""
         return self.top >= I64_MAX
 
     def joined(self, other: Edge) -> Edge:
-        """The farther of two: of two tasks, or of two batches."""
+        """Return the farther edge of two tasks or batches."""
         return self if self.top >= other.top else other
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The copies of a batch's rows over all plans, as :meth:`PlanList.cells` has them, and what was seen on the way.
+    """The copies of a batch's rows over all plans, as :meth:`PlanList.cells` returns them, with their edge.
 
     Attributes
     ----------
@@ -83,7 +82,7 @@ class Sent:
     edge : Edge
         How far the rows reach.
     features : Features
-        Of the batch's rows, places turned as the list's starts are.
+        The features of the rows, with places inverted like the list's starts.
     """
 
     rows: np.ndarray
@@ -96,18 +95,19 @@ class Sent:
 
 @dataclass(frozen=True)
 class PlanList:
-    """Plans by where on the axis they begin; immutable, and all that routing depends on beside a row.
+    """Plans by their start on the axis. Routing depends only on this immutable list and the row.
 
     Attributes
     ----------
     plans : tuple of Plan
     starts : tuple of int
-        Ordinals where plans begin, but for the first; rising. Of a falling axis they are turned over (``~ordinal``).
+        Rising ordinals at which plans begin, without the first plan. For a falling axis they are inverted
+        (``~ordinal``).
     axis : Axis
     both : bool
-        Rows of both sides have a home plan.
+        Whether rows of both sides have a home plan.
     falling : bool
-        Rows come in falling order of the axis: later plans are for smaller places.
+        Whether rows arrive in falling order of the axis, so that later plans cover smaller places.
     first : int
         The number of the first plan that is still in the list.
     """
@@ -124,15 +124,15 @@ class PlanList:
         return self.plans[0].reader
 
     def cells(self, side: str, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """The copies of a batch's rows over all plans.
+        """Return the copies of a batch's rows over all plans.
 
         Returns
         -------
         rows : int64[m]
         plans : int64[m]
-            The number of the plan that each copy follows, counted from the first plan there ever was.
+            The number of the plan that each copy follows, counted from the very first plan.
         cells : int64[m]
-            The cell within that plan; a plan's cells are its own.
+            The cell within that plan.
         owned : bool[m]
 
         Raises
@@ -143,7 +143,7 @@ class PlanList:
         return sent.rows, sent.plans, sent.cells, sent.owned
 
     def sent(self, side: str, batch: pa.RecordBatch) -> Sent:
-        """As :meth:`cells` and :meth:`edge` in one.
+        """Return the results of :meth:`cells` and :meth:`edge`.
 
         Raises
         ------
@@ -168,7 +168,7 @@ class PlanList:
             rows, cells, owned = plan.copies(s, part, f)
             if s == 1 or s == self.axis.divided or self.both:
                 owned = owned & (home[mine[rows]] == e)
-            # else right rows are in one plan each, and a pair is owned wherever it is found
+            # else each right row is in one plan, and every copy of a pair is owned
             out.append((mine[rows], np.full(len(rows), e + self.first), cells, owned))
         if not out:
             none = np.empty(0, dtype=np.int64)
@@ -183,37 +183,37 @@ class PlanList:
         return rows_at(batch, rows)
 
     def edge(self, side: str, batch: pa.RecordBatch) -> Edge:
-        """How far along the axis the rows of a batch can reach; to be joined over all batches that are routed."""
+        """Return how far the rows of a batch can reach along the axis; combine it over all routed batches."""
         s = side_number(side)
         self.reader.check(s, batch)
         return _edge(self._turned(s, self.reader.features(s, batch, self.axis, self.both)))
 
     def next_start(self, edge: Edge) -> int | None:
-        """Where a new plan may begin at the earliest; None if it may not begin at all."""
+        """Return the earliest place at which a new plan may begin; None if it cannot begin."""
         least = max(edge.top, self.starts[-1] if self.starts else I64_MIN) + 1
         return None if edge.is_endless or least > I64_MAX else least
 
     def add(self, plan: Plan, edge: Edge, start: int | None = None) -> PlanList | None:
-        """The list with a new plan that begins beyond all that was routed; None where none may begin now.
+        """Return the list with a new plan that begins beyond all routed rows; None if it cannot begin now.
 
-        None may where rows reach without end, and as long as :data:`MOST_LIVE` plans are live.
+        A plan cannot begin if rows reach without end, or while :data:`MOST_LIVE` plans are live.
 
         Parameters
         ----------
         plan : Plan
-            For the same join.
+            A plan for the same join.
         edge : Edge
-            Of all rows that were routed so far.
+            The edge of all rows that were routed so far.
         start : int, optional
-            Where it begins: the earliest place by default.
+            The start of the plan; by default the earliest place.
 
         Raises
         ------
         OptionError
-            If the plan is for another join, the edge is none, or the start is not beyond it.
+            If the plan is for another join, the edge is not an Edge, or the start is not beyond it.
         """
         if not isinstance(edge, Edge):
-            raise OptionError(f"edge is {came(edge)}; expected the Edge of all rows routed so far, as edge() gives it")
+            raise OptionError(f"edge is {came(edge)}; expected the Edge of all routed rows, which edge() returns")
         if not hasattr(plan, "copies") or not _same_join(plan, self.plans[0]):
             raise OptionError(f"the new plan is {came(plan)}; expected a RoutingPlan for the join of the first one")
         least = self.next_start(edge)
@@ -223,15 +223,15 @@ class PlanList:
             start = least
         elif start < least:
             raise OptionError(
-                f"start is {start}; rows that were routed reach up to {least - 1}, expected {least} or more"
+                f"start is {start}; expected {least} or more, because routed rows reach up to {least - 1}"
             )
         return replace(self, plans=(*self.plans, plan), starts=(*self.starts, int(start)))
 
     def without_dead(self, passed: int) -> PlanList:
-        """The list without plans whose rows have all left.
+        """Return the list without plans whose rows are all evicted.
 
-        No row of either side lies or reaches below ``passed`` any more, an ordinal turned as ``starts`` are. A row that
-        still comes for such a plan is late, and follows the first one left.
+        No row of either side lies or reaches below ``passed``, an ordinal inverted like ``starts``. A later row for
+        such a plan is late, and follows the first remaining plan.
         """
         dead = sum(start <= passed for start in self.starts)
         return replace(self, plans=self.plans[dead:], starts=self.starts[dead:], first=self.first + dead)
@@ -252,7 +252,7 @@ class PlanList:
         return f
 
     def _span(self, f: Features) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """First, last and home plan of each row, counted in this list; a row that meets nobody follows the newest."""
+        """Return the first, last and home plan of each row, as places in the list; rows without a match: the last."""
         assert f.low is not None
         assert f.high is not None
         assert f.home is not None
@@ -265,7 +265,7 @@ class PlanList:
 
 
 def _edge(f: Features) -> Edge:
-    """How far rows reach, of their turned features."""
+    """Return how far rows reach, from their inverted features."""
     assert f.high is not None
     assert f.home is not None
     ends = np.maximum(f.high, f.home)
@@ -280,12 +280,12 @@ def _same_join(a: Plan, b: Plan) -> bool:
 
 @known_options("along")
 def along(plan: RoutingPlan, falling: bool = False) -> PlanList:
-    """A list of plans that begins with one, which may be followed by others along an axis of the condition.
+    """Return a list with one plan, which other plans may follow along an axis of the condition.
 
     Raises
     ------
     OptionError
-        If the condition has no axis along which plans can follow each other; says why.
+        If the condition has no axis along which plans can follow each other. The message gives the reason.
 
     Examples
     --------
@@ -308,8 +308,8 @@ def along(plan: RoutingPlan, falling: bool = False) -> PlanList:
             f"{reach.axes[0]} gives a {plan.how} join no place for the rows that reach it" if reach.axes
             else "; ".join(reach.notes) or "the condition has no band"
         )
-        raise OptionError(f"no axis along which plans could follow each other: {why}. The first plan stays")
-    # rather an axis that takes no copies beyond a home, then the left one, then the narrowest reach
+        raise OptionError(f"plans cannot follow each other along an axis: {why}. Use the first plan for all rows")
+    # prefer an axis without copies beyond a home, then the left one, then the narrowest reach
     both, axis = min(fit, key=lambda f: (f[0], f[1].divided, f[1].width if f[1].width is not None else I64_MAX))
     return PlanList((plan,), (), axis, both, bool(falling))
 

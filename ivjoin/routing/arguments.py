@@ -1,4 +1,4 @@
-"""Checks of arguments that several functions of the room share."""
+"""Checks of arguments that several functions of this package share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_WORKERS = 100_000
 
 
 def near(value: Any, known: Iterable[str]) -> str:
-    """The nearest known name, as the end of a message; empty if none is near."""
+    """Return the nearest known name as the end of a message; empty if no name is near."""
     found = difflib.get_close_matches(str(value)[:80], list(known), n=1, cutoff=0.5)
     return f"; did you mean {found[0]!r}?" if found else ""
 
@@ -26,7 +26,7 @@ def worker_count(value: Any) -> int:
     Raises
     ------
     OptionError
-        If it is no whole number from 1 to 100,000.
+        If it is not a whole number from 1 to 100,000.
     """
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not whole or not 1 <= value <= MOST_WORKERS:
@@ -39,7 +39,7 @@ def one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
     Raises
     ------
     OptionError
-        With the nearest of the known words.
+        If it is not one of the known words. The message contains the nearest one.
     """
     if not isinstance(value, str) or value not in known:
         words = ", ".join(map(repr, known[:-1]))
@@ -48,7 +48,7 @@ def one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
 
 
 def number(name: str, value: Any, what: str) -> float:
-    """A number that is 0 or more and finite.
+    """Return a number that is 0 or more and finite.
 
     Raises
     ------

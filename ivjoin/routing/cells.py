@@ -1,9 +1,9 @@
-"""Cells as arrays: which cells a row is copied to, for whole batches at once.
+"""Cells as arrays: find the cells of each row's copies, for whole batches at once.
 
-Cells come in *entries*, one for each key that has cells of its own (one in all for a join without a key). An entry is
-a row of slices of the axis, and a slice a grid of ``a`` x ``b`` cells: a left row goes to one row of each grid it
-reaches, a right row to one column. One cell is one slice with a grid of 1 x 1, a plain grid is one slice. What has no
-entry goes to one of the light cells by its hash.
+Cells belong to *entries*, one for each key that has cells of its own (a single one for a join without a key). An entry
+is a row of slices of the axis. A slice is a grid of ``a`` x ``b`` cells. A left row goes to one row of each grid that
+it reaches, a right row to one column. A single cell is one slice with a grid of 1 x 1, and a plain grid is one slice. A
+key without an entry goes to one of the light cells by its hash.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Entry", "Layout"]
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 _LONE_SALT = np.uint64(0xA0761D6478BD642F)
-_MOST_PLACES = 1 << 20  # of a table of the slice that each value lies in, for each entry
+_MOST_PLACES = 1 << 20  # of a table from values to slices, for each entry
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,13 @@ class Entry:
     Attributes
     ----------
     key : int or None
-        The hash of the key; None for a join without one.
+        The hash of the key; None for a join without a key.
     cuts : tuple of int
-        Where slices begin, but for the first.
+        The starts of the slices, without the first.
     grids : tuple of (int, int)
-        Of each slice, rows and columns.
+        Rows and columns of each slice.
     twofold : bool
-        Two grids, both of all rows: (a, 1), which owns left rows, and (1, b), which owns right rows.
+        Whether there are two grids of all rows: (a, 1), which owns left rows, and (1, b), which owns right rows.
     """
 
     key: int | None
@@ -67,21 +67,20 @@ class Entry:
 
 @dataclass(slots=True)
 class Layout:
-    """All cells of a plan.
+    """The cells of a plan.
 
     Attributes
     ----------
     n_light : int
-        Cells 0 to n_light - 1 are those of keys without an entry.
+        Cells 0 to n_light - 1 belong to keys without an entry.
     entries : list of Entry
-        Ordered by key. Cells of an entry follow those of the one before; in it slices follow each other, and in a
-        slice the rows of its grid.
+        Ordered by key. The cells are numbered by entry, then by slice, then by row of the grid.
     both : bool
-        Rows of both sides have a home and go beyond it: a copy is owned at home.
+        Whether rows of both sides have a home and also go elsewhere. A copy is owned at home.
     salted : bool
-        Equal rows of a batch are told apart by their number among themselves when they go to a grid.
+        Whether equal rows of a batch are numbered when they go to a grid.
     only : int64[entries]
-        The cell of an entry that has but one, else -1.
+        The cell of an entry with a single cell, else -1.
     """
 
     n_light: int
@@ -128,7 +127,7 @@ class Layout:
         # a left row has a copy for each column of a slice, a right row one for each row of its grid
         self._ends = _starts(self._b), _starts(self._a)
         self._slice_of = np.repeat(np.arange(len(self._b)), self._b), np.repeat(np.arange(len(self._a)), self._a)
-        # the cell of an entry that has but one, else -1
+        # the cell of an entry with a single cell, else -1
         first = self._first[:-1]
         alone = (np.diff(self._first) == 1) & (self._a[first] * self._b[first] == 1) if len(entries) else first > 0
         self.only = np.where(alone, self._base[first], -1) if len(entries) else first
@@ -138,7 +137,7 @@ class Layout:
             ranks = np.arange(len(entries) * (len(self._unique) + 1))
             whose = ranks // (len(self._unique) + 1)
             self._places = self._first[whose] + np.searchsorted(self._cuts, ranks, side="right") - self._before[whose]
-        # Entries by the low bits of their keys, those of the same bits one after the other; most rows have none.
+        # Entries ordered by the low bits of their keys. Most rows have no entry.
         self._slots = np.full(1 << max(10, (16 * len(self.keys)).bit_length()), -1)
         slot = self._slot(self.keys)
         self._by_slot = np.argsort(slot, kind="stable")
@@ -147,14 +146,14 @@ class Layout:
         self._goes_on = np.append(ranked[1:] == ranked[:-1], [False] * (len(ranked) > 0))
 
     def needs_row_hash(self, s: int) -> bool:
-        """Whether rows of side s are dealt out over rows or columns of a grid."""
+        """Return whether rows of side s are dealt over rows or columns of a grid."""
         return bool(((self._b if s else self._a) > 1).any())
 
     def share_by(self, s: int, slices: np.ndarray, row_hash: np.ndarray) -> None:
-        """Deal rows of side s out so that these, each with a slice that it is in, fall into equal shares.
+        """Set the parts of the hashes so that these rows of side s, each in a slice, are dealt in equal shares.
 
-        By default a row goes to a row or column of a grid by which part of all hashes its own lies in. Of rows that are
-        known, the parts are made so that as many lie in each.
+        By default the hashes are cut into equal parts, one for each row or column of a grid. For known rows, each part
+        gets the same number of rows.
         """
         sizes = self._b if s else self._a
         code = np.sort((slices << 32) | (row_hash >> _HALF).astype(np.int64))
@@ -172,24 +171,24 @@ class Layout:
 
     @property
     def shares(self) -> list[np.ndarray | None]:
-        """Of each side, where the parts of the hashes begin by which grids deal rows out; None for equal parts."""
+        """Return for each side the starts of the hash parts with which grids deal rows; None for equal parts."""
         return [None if s is None else s[0] for s in self._shares]
 
     def set_shares(self, s: int, cuts: np.ndarray) -> None:
-        """Take over the shares of another layout of the same entries."""
+        """Use the shares of another layout of the same entries."""
         self._shares[s] = cuts, _starts((self._b if s else self._a) - 1)
 
     def incidence(
         self, s: int, entry: np.ndarray, low: np.ndarray | None, high: np.ndarray | None, home: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Rows of side s, each with every slice that it is in."""
+        """Return the rows of side s, each with every slice that it is in."""
         rows, where, _, _ = self._visits(s, entry, low, high, home)
         fresh = np.ones(len(rows), dtype=bool)
         fresh[1:] = (rows[1:] != rows[:-1]) | (where[1:] != where[:-1])
         return rows[fresh], where[fresh]
 
     def entry_of(self, key: np.ndarray | None, n: int) -> np.ndarray:
-        """The entry of each row : int64[n], -1 for the light ones."""
+        """Return the entry of each row : int64[n], -1 for light keys."""
         if key is None:
             return np.zeros(n, dtype=np.int64)
         out = np.full(n, -1, dtype=np.int64)
@@ -209,15 +208,15 @@ class Layout:
         return (key & np.uint64(len(self._slots) - 1)).astype(np.int64)
 
     def light(self, key: np.ndarray) -> np.ndarray:
-        """The light cell of each key."""
+        """Return the light cell of each key."""
         return _dealt(key, self.n_light)
 
     def lone(self, row_hash: np.ndarray) -> np.ndarray:
-        """A cell for each row that matches nothing."""
+        """Return a cell for each row that cannot match."""
         return _dealt(mixed(row_hash ^ _LONE_SALT), self.n_light or self.cells)
 
     def slices(self, entry: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """The slice of each value in each entry, numbered over all entries."""
+        """Return the slice of each value in each entry, numbered over all entries."""
         if len(self._unique) == 0:
             return self._first[entry]
         rank = _ranks(self._unique, values)
@@ -232,7 +231,7 @@ class Layout:
         self, s: int, entry: np.ndarray, low: np.ndarray | None, high: np.ndarray | None, home: np.ndarray | None,
         row_hash: np.ndarray | None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Copies of rows of side s that have entries: their places among these rows, cells, and which are owned."""
+        """Return the copies of rows of side s with entries: their places among these rows, cells, and ownership."""
         rows, where, across, at_home = self._visits(s, entry, low, high, home)
         mine = self._dealt(s, rows, where, across, row_hash, len(entry)) if row_hash is not None else 0
         if s == 0:
@@ -251,7 +250,7 @@ class Layout:
     def _dealt(
         self, s: int, rows: np.ndarray, where: np.ndarray, across: np.ndarray, row_hash: np.ndarray, n: int
     ) -> np.ndarray:
-        """The row (left) or column (right) of its grid that each copy goes to."""
+        """Return the row (left) or column (right) of its grid that each copy goes to."""
         shares = self._shares[s]
         if shares is None:
             size = (self._b if s else self._a)[where]
@@ -266,7 +265,7 @@ class Layout:
     def _visits(
         self, s: int, entry: np.ndarray, low: np.ndarray | None, high: np.ndarray | None, home: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """For each copy its row, its slice and its place across the grid; and the home slice of each row."""
+        """Return the row, the slice and the place in the grid of each copy, and the home slice of each row."""
         n = len(entry)
         first = self._first[entry]
         last = at_home = first
@@ -282,7 +281,7 @@ class Layout:
         start = ends[first]
         count = ends[last + 1] - start
         total = int(count.sum())
-        if total == n:  # one each
+        if total == n:  # one for each row
             rows, at = np.arange(n), start
         else:
             rows = np.repeat(np.arange(n), count)
@@ -292,7 +291,7 @@ class Layout:
 
 
 def _ranks(cuts: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """How many cuts, which rise, each value is not below : int64[n]."""
+    """Return the number of (rising) cuts that each value reaches : int64[n]."""
     n = len(values)
     if n > len(cuts) and bool((values[1:] >= values[:-1]).all()):
         ends = np.concatenate([[0], np.searchsorted(values, cuts), [n]])
@@ -305,6 +304,6 @@ def _starts(sizes: np.ndarray) -> np.ndarray:
 
 
 def _dealt(hashes: np.ndarray, count: int | np.ndarray) -> np.ndarray:
-    """A number below ``count`` for each hash, by its high half."""
+    """Return a number below ``count`` for each hash, from its high half."""
     many = np.asarray(count).astype(np.uint64)
     return (((hashes >> _HALF) * many) >> _HALF).astype(np.int64)

@@ -1,4 +1,4 @@
-"""What a plan does to given rows, counted: rows in and out of each worker."""
+"""Count the rows in and out of each worker for given rows and a plan."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ __all__ = ["Counts", "best_band", "count", "groups", "is_plain"]
 
 _PIECE = 1 << 19  # pairs decided at once
 _ROWS = 1 << 16  # rows routed at once
-_COPIES = 1 << 23  # copies held at once
+_COPIES = 1 << 23  # copies in memory at once
 
 
 @dataclass(slots=True)
 class Counts:
-    """Rows in, of each side, and rows out of each cell."""
+    """The rows in, of each side, and the rows out of each cell."""
 
     rows_in: tuple[np.ndarray, np.ndarray]
     rows_out: np.ndarray
 
 
 def best_band(reader: Reader, left: pa.RecordBatch, right: pa.RecordBatch, rows: int = 20_000) -> Axis | None:
-    """The axis along which the fewest pairs are candidates, by the first rows of each side."""
+    """Return the axis with the fewest candidate pairs, by the first rows of each side."""
     bands = reader.reach.bands
     if len(bands) < 2:
         return bands[0] if bands else None
@@ -49,7 +49,7 @@ def best_band(reader: Reader, left: pa.RecordBatch, right: pa.RecordBatch, rows:
 
 
 def groups(left: Features, right: Features) -> tuple[np.ndarray, np.ndarray]:
-    """A number for each row's key, from 0 on; equal on both sides for equal keys."""
+    """Return a number for each row's key, from 0 on; equal on both sides for equal keys."""
     if left.key is None or right.key is None:
         return np.zeros(left.n, dtype=np.int64), np.zeros(right.n, dtype=np.int64)
     dense = np.unique(np.concatenate([left.key, right.key]), return_inverse=True)[1]
@@ -57,7 +57,7 @@ def groups(left: Features, right: Features) -> tuple[np.ndarray, np.ndarray]:
 
 
 def matched(axis: Axis | None, f: list[Features], ids: tuple[np.ndarray, np.ndarray]) -> Matching:
-    """The matching of all rows of two sides that are in one group; lone ones match nothing."""
+    """Return the matching of all rows of two sides in the same group; lone rows match nothing."""
     d = 0 if axis is None else axis.divided
     own, other = f[d], f[1 - d]
     # lone rows get groups of their own
@@ -69,7 +69,7 @@ def matched(axis: Axis | None, f: list[Features], ids: tuple[np.ndarray, np.ndar
 
 
 def is_plain(reader: Reader, axis: Axis | None, left: pa.RecordBatch, right: pa.RecordBatch) -> bool:
-    """Whether keys, filters and the ranges along one axis decide the condition for these rows."""
+    """Return whether keys, filters and the ranges on one axis decide the condition for these rows."""
     plan = reader.plan
     sep = plan.separation
     if plan.raises or sep.residual or len(reader.reach.keys[0]) < len(sep.keys):
@@ -92,12 +92,12 @@ def is_plain(reader: Reader, axis: Axis | None, left: pa.RecordBatch, right: pa.
 
 
 def count(plan: RoutingPlan, left: pa.RecordBatch, right: pa.RecordBatch, exact: bool = True) -> Counts:
-    """Rows in and out of each cell of a plan.
+    """Return the rows in and out of each cell of a plan.
 
     Parameters
     ----------
     exact : bool
-        Decide candidate pairs by the whole condition where keys and one band do not.
+        Whether the whole condition decides candidate pairs if keys and one band do not.
     """
     reader, how = plan.reader, plan.join_type
     batches = (left, right)
@@ -128,10 +128,10 @@ Homes = list[tuple[np.ndarray, np.ndarray] | None]
 
 
 def _single(plan: RoutingPlan, batches: tuple[pa.RecordBatch, pa.RecordBatch], routed: list[Features]) -> Homes | None:
-    """Rows and cells of the owned copies, where one side has but one owned copy a row, which all its pairs leave by.
+    """Return the rows and cells of owned copies, if a side has one owned copy for each row, which emits all its pairs.
 
-    So it is for left rows wherever each is owned once, and for right rows wherever each has one copy. None if neither
-    side is such, or if a side whose rows may come out alone is not.
+    This is true for left rows if each is owned once, and for right rows if each has one copy. None if neither side
+    has this property, or if a preserved side lacks it.
     """
     homes: Homes = [None, None]
     for s in (0, 1):
@@ -154,7 +154,7 @@ def _single(plan: RoutingPlan, batches: tuple[pa.RecordBatch, pa.RecordBatch], r
 
 
 def _by_row(how: JoinType, m: Matching, d: int, homes: Homes, out: np.ndarray) -> None:
-    """Adds what each row brings to the cell that owns it."""
+    """Add the output of each row to the cell that owns it."""
     counts = {1 - d: m.reached, d: m.met()}
     pairs_of = 0 if homes[0] is not None else 1
     for s in (0, 1):
@@ -171,7 +171,7 @@ def _by_row(how: JoinType, m: Matching, d: int, homes: Homes, out: np.ndarray) -
 
 
 def _pieces(plan: RoutingPlan, s: int, batch: pa.RecordBatch, f: Features) -> Iterator[tuple[int, Copies]]:
-    """The copies of a batch's rows, some at a time, with where each piece begins."""
+    """Yield the copies of a batch's rows in pieces, with the start of each piece."""
     if plan.layout.salted or f.n <= _ROWS:
         yield 0, plan.copies(s, batch, f)
         return
@@ -187,7 +187,7 @@ def _received(plan: RoutingPlan, s: int, batch: pa.RecordBatch, f: Features) -> 
 
 
 def _shares(rows_in: np.ndarray) -> list[tuple[int, int]]:
-    """Ranges of cells that together receive some millions of rows."""
+    """Yield ranges of cells that together receive a few million rows."""
     share = np.cumsum(rows_in) // _COPIES
     starts = np.concatenate([[0], np.flatnonzero(np.diff(share)) + 1, [len(rows_in)]])
     return [(int(a), int(b)) for a, b in pairwise(starts) if a < b]
@@ -212,11 +212,11 @@ def _taken(f: Features, rows: np.ndarray) -> Features:
 
 
 def _counted(how: JoinType, copies: list[Copies], m: Matching, d: int, out: np.ndarray) -> list[np.ndarray | None]:
-    """Adds the owned pairs of each cell to ``out``; whether each copy was matched, for the sides that are asked."""
+    """Add the owned pairs of each cell to ``out``. Return whether each copy was matched, for the given sides."""
     reached = m.reached
     met = m.met() if owes(how, d) or (how.pairs and d == 0) else None
     if how.pairs:
-        # a pair is owned where its left copy is
+        # a pair is owned if its left copy is
         _, cells, owned = copies[0]
         per_left = met if d == 0 else reached
         assert per_left is not None
@@ -231,7 +231,7 @@ def _decided(
     plan: RoutingPlan, batches: tuple[pa.RecordBatch, pa.RecordBatch], copies: list[Copies], m: Matching, d: int,
     out: np.ndarray,
 ) -> list[np.ndarray | None]:
-    """As :func:`_counted`, each candidate pair decided by the whole condition."""
+    """Do the same as :func:`_counted`, with the whole condition for each candidate pair."""
     condition = plan.reader.plan.condition
     assert condition is not None
     found = [np.zeros(len(copies[s][0]), dtype=bool) for s in (0, 1)]
@@ -248,7 +248,7 @@ def _decided(
 
 
 def _true(condition: Node, batches: tuple[pa.RecordBatch, pa.RecordBatch], rows: list[np.ndarray]) -> np.ndarray:
-    """For which pairs of rows a condition is TRUE; one that errs is not."""
+    """Return for which pairs of rows the condition is TRUE; an error counts as not TRUE."""
     columns = {}
     for c in columns_of(condition):
         s = int(c.params[0] == "right")
@@ -261,7 +261,7 @@ def _true(condition: Node, batches: tuple[pa.RecordBatch, pa.RecordBatch], rows:
 
 
 def _alone(how: JoinType, copies: list[Copies], found: list[np.ndarray | None], out: np.ndarray) -> None:
-    """Adds the owned rows that come out by themselves."""
+    """Add the owned unmatched, semi or anti rows."""
     for s in (0, 1):
         if not owes(how, s):
             continue

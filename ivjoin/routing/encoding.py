@@ -23,15 +23,15 @@ _VERSION = 2
 
 
 def plan_to_json(plan: RoutingPlan) -> str:
-    """A routing plan as text; its report goes along.
+    """Return a routing plan as text, with its report.
 
     Raises
     ------
     OptionError
-        If it is something else.
+        If it is not a RoutingPlan.
     """
     if not isinstance(plan, RoutingPlan):
-        raise OptionError(f"plan is {came(plan)}; expected a RoutingPlan, as plan_join() makes it")
+        raise OptionError(f"plan is {came(plan)}; expected a RoutingPlan, which plan_join() returns")
     layout, report = plan.layout, plan.report
     axes = plan.reader.reach.axes
     return json.dumps({
@@ -47,12 +47,12 @@ def plan_to_json(plan: RoutingPlan) -> str:
 
 
 def plan_from_json(text: str, left_schema: Any, right_schema: Any, **join: Any) -> RoutingPlan:
-    """The plan of a text, for the join with these schemas, ``on``, ``condition``, ``how`` and ``timezone``.
+    """Return the plan of a text, for the join with these schemas, ``on``, ``condition``, ``how`` and ``timezone``.
 
     Raises
     ------
     SnapshotError
-        If the text is no plan of this version.
+        If the text is not a plan of this version.
     OptionError
         If it is the plan of another join.
     """
@@ -60,9 +60,9 @@ def plan_from_json(text: str, left_schema: Any, right_schema: Any, **join: Any) 
         d = json.loads(text)
         version = d["version"]
     except (ValueError, TypeError, KeyError) as e:
-        raise SnapshotError(f"this is no routing plan: {e}") from e
+        raise SnapshotError(f"the text is not a routing plan: {e}; expected the result of plan_to_json()") from e
     if version != _VERSION:
-        raise SnapshotError(f"a routing plan of version {version}; this release reads version {_VERSION}")
+        raise SnapshotError(f"the routing plan has version {version}; this release reads version {_VERSION}")
     plan = planned(left_schema, right_schema, **join)
     if d["join"] != _join(plan):
         raise OptionError(f"the routing plan is for another join: it says {d['join']}, this one is {_join(plan)}")
@@ -83,6 +83,6 @@ def plan_from_json(text: str, left_schema: Any, right_schema: Any, **join: Any) 
 
 
 def _join(plan: JoinPlan) -> str:
-    """A join in words: what two plans must agree in."""
+    """Return a text of the join, which must be equal for two plans."""
     sides = " with ".join(", ".join(f"{f.name} {f.type}" for f in s.schema) for s in plan.sides)
     return f"{plan.how.name} join of {sides} where {plan.condition} in {plan.spec.timezone}"

@@ -1,7 +1,7 @@
-"""Plans for streams: light keys by their hash, heavy ones in slices of one width without end, or in a grid.
+"""Plans for streams: light keys by their hash, heavy keys in endless slices of one width, or in a grid.
 
-What a stream will bring is not known, so slices are numbered without end, and each lies in the bucket of its number and
-key. Plans of one stream follow each other along the band (``ivjoin.routing.along``).
+The future of a stream is unknown, so slices are numbered without end. The number and the key of a slice select its
+bucket. Plans of one stream follow each other along the band (``ivjoin.routing.along``).
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from ivjoin.routing.reader import Features, Reader
 
 __all__ = ["LEAST_WIDTH", "EndlessPlan", "buckets_of", "cell_keys", "endless_plans"]
 
-LEAST_WIDTH = 8  # of a slice: three bits of an int64 are left for the number of the plan
-_LIGHT = -(1 << 61)  # the cell of rows that go by the hash of their key; no slice has this number
+LEAST_WIDTH = 8  # of a slice; three bits of an int64 remain for the number of the plan
+_LIGHT = -(1 << 61)  # the cell of light keys; no slice has this number
 _HALF = np.uint64(32)
 
 
 @dataclass(frozen=True, eq=False)
 class EndlessPlan:
-    """How the rows of a stream are spread as long as this plan is followed.
+    """How this plan spreads the rows of a stream.
 
     Attributes
     ----------
     reader : Reader
     axis : Axis
     both : bool
-        Rows of both sides have a home on the axis.
+        Whether rows of both sides have a home on the axis.
     hot : uint64[k]
-        Hashes of the heavy keys, rising; of a join without a key nothing, since all its rows are spread.
+        Rising hashes of the heavy keys; empty for a join without a key, which spreads all rows.
     width : int
-        Of a slice, in ordinals.
+        The width of a slice, in ordinals.
     grid : (int, int) or None
-        Rows and columns of the grid that a heavy key has in place of slices.
+        Rows and columns of the grid that replaces the slices of a heavy key.
     used : int or None
-        How many of the buckets its rows go to, the first ones; None for all.
+        The number of buckets in use, the first ones; None for all.
     """
 
     reader: Reader
@@ -66,15 +66,15 @@ class EndlessPlan:
         return bool(self.reader.reach.keys[0])
 
     def sees(self) -> tuple[Axis | None, bool]:
-        """The axis along which it looks at rows, and whether rows of both sides have a home there."""
+        """Return the axis on which rows have places, and whether rows of both sides have a home there."""
         return self.axis, self.both
 
     def features(self, s: int, batch: pa.RecordBatch) -> Features:
-        """What this plan looks at in a batch."""
+        """Return the features of a batch that this plan needs."""
         return self.reader.features(s, batch, self.axis, self.both)
 
     def copies(self, s: int, batch: pa.RecordBatch, f: Features) -> Copies:
-        """The copies of rows of side s: their numbers, cells, and which are owned."""
+        """Return the copies of rows of side s: their numbers, cells and ownership."""
         spread = np.ones(f.n, dtype=bool) if f.key is None else _among(f.key, self.hot)
         if f.lone is not None:
             spread &= ~f.lone
@@ -93,7 +93,7 @@ class EndlessPlan:
         counts = high - low + 1
         rows = np.repeat(np.arange(len(at)), counts)
         slices = low[rows] + np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-        # Of a side whose rows cannot come out alone, and are copied, every copy may be part of a pair.
+        # For a copied side that is not preserved, every copy may be part of a pair.
         owns = s == self.axis.divided or self.both
         return at[rows], slices, slices == home[rows] if owns else np.ones(len(rows), dtype=bool)
 
@@ -106,7 +106,7 @@ class EndlessPlan:
         return np.repeat(at, across), cells, np.ones(len(cells), dtype=bool)
 
     def summary(self) -> str:
-        """In a few words."""
+        """Return a short description."""
         how = f"a grid {self.grid[0]} x {self.grid[1]}" if self.grid else f"slices of {self.width} ordinals"
         where = "" if self.used is None else f", in {self.used} bucket{'s' if self.used > 1 else ''}"
         if not self.keyed:
@@ -117,16 +117,16 @@ class EndlessPlan:
 
     @property
     def as_json(self) -> dict[str, Any]:
-        """What is the plan's own, for :meth:`with_json`."""
+        """Return the fields of the plan, for :meth:`with_json`."""
         return {"hot": self.hot.tolist(), "width": self.width, "grid": self.grid, "used": self.used}
 
     def with_json(self, said: dict[str, Any]) -> EndlessPlan:
-        """Another plan for the same join.
+        """Return another plan for the same join.
 
         Raises
         ------
         ValueError, TypeError, KeyError, OverflowError
-            If this is none.
+            If the text is not a plan.
         """
         hot = np.array(sorted(int(h) for h in said["hot"]), dtype=np.uint64)
         grid = said["grid"]
@@ -140,7 +140,7 @@ class EndlessPlan:
 
 
 def endless_plans(plan: JoinPlan, hot: Iterable[int] = ()) -> PlanList | str:
-    """The list of plans that a stream begins with; or, in words, why it cannot be cut."""
+    """Return the first list of plans of a stream, or the reason why it cannot be cut."""
     slices = periodic_slices(plan)
     if isinstance(slices, str):
         return slices
@@ -159,7 +159,7 @@ def endless_plans(plan: JoinPlan, hot: Iterable[int] = ()) -> PlanList | str:
 
 
 def buckets_of(plans: PlanList, sent: Sent, batch: pa.RecordBatch, count: int) -> np.ndarray:
-    """The bucket, 0 to count - 1, of each copy, among those that its plan uses : int64[m]."""
+    """Return the bucket, 0 to count - 1, of each copy, among the ones that its plan uses : int64[m]."""
     f, rows = sent.features, sent.rows
     dealt = np.zeros(f.n, dtype=np.uint64) if f.key is None else f.key
     shift = (dealt >> _HALF).astype(np.int64)
@@ -173,15 +173,15 @@ def buckets_of(plans: PlanList, sent: Sent, batch: pa.RecordBatch, count: int) -
 
 
 def cell_keys(sent: Sent) -> np.ndarray:
-    """A number for each copy that is the same for copies of one cell of one plan : int64[m].
+    """Return a number for each copy, equal for copies of one cell of one plan : int64[m].
 
-    Of plans that live together: four after it, a plan's number is used again.
+    The number is unique among live plans; the fourth plan after it reuses the number of a plan.
     """
     return sent.cells * 4 + sent.plans % 4
 
 
 def _among(keys: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Which keys are among some, given in order."""
+    """Return which keys are in a sorted list."""
     if not len(known):
         return np.zeros(len(keys), dtype=bool)
     found: np.ndarray = known[np.minimum(np.searchsorted(known, keys), len(known) - 1)] == keys
@@ -189,5 +189,5 @@ def _among(keys: np.ndarray, known: np.ndarray) -> np.ndarray:
 
 
 def _dealt(hashes: np.ndarray, count: int | np.ndarray) -> np.ndarray:
-    """A number below ``count``, which may be one for each, by the high half of each hash."""
+    """Return a number below ``count`` (one, or one for each hash), from the high half of each hash."""
     return (((hashes >> _HALF) * np.asarray(count, dtype=np.uint64)) >> _HALF).astype(np.int64)

@@ -1,4 +1,4 @@
-"""The grid of fewest copies whose cells are small enough."""
+"""Find the grid with the fewest copies whose cells are small enough."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 
 __all__ = ["FREE", "LEFT", "RIGHT", "TWOFOLD", "Grid", "cell_load", "grid_of"]
 
-# Which grids a join type allows: any; left rows in one cell each; right rows in one cell each; one grid for each side.
+# The grids that a join type allows: any; left rows in one cell each; right rows in one cell each; one for each side.
 FREE, LEFT, RIGHT, TWOFOLD = "free", "left", "right", "twofold"
 
 Grid = tuple[int, int]
 
 
 def cell_load(grid: Grid, left: float, right: float, out: float, beta: float, mode: str) -> tuple[float, float]:
-    """Load of the fullest cell, and rows received in all; ``out`` is output, laid to the cells that own it."""
+    """Return the load of the fullest cell, and all rows received; ``out`` is the output of the owning cells."""
     a, b = grid
     if mode == TWOFOLD:
         mine = left / a + right + beta * out / a
@@ -27,9 +27,10 @@ def cell_load(grid: Grid, left: float, right: float, out: float, beta: float, mo
 
 @lru_cache(maxsize=8192)
 def grid_of(size: float, left: float, right: float, out: float, beta: float, mode: str, most: int) -> Grid:
-    """The grid of at most ``most`` rows and columns with cells of load ``size`` or less, and the fewest rows received.
+    """Return the grid of at most ``most`` rows and columns with the fewest copies and cells of at most ``size``.
 
-    Where there is none, the one of least load that takes no more than twice the rows of one cell for each cell less.
+    If all grids have larger cells, return the one with the least load. It receives at most twice the rows of one
+    cell for each cell less.
     """
     if mode in (LEFT, RIGHT):
         split, copied = (left, right) if mode == LEFT else (right, left)
@@ -52,7 +53,7 @@ def grid_of(size: float, left: float, right: float, out: float, beta: float, mod
 
 
 def _divided(room: float, split: float, copied: float, most: int) -> int:
-    """In how many parts to divide ``split``, each of which gets all of ``copied`` besides."""
-    if room <= 0.1 * copied:  # the copies outweigh what dividing gives
+    """Return into how many parts to divide ``split``; each part also gets all of ``copied``."""
+    if room <= 0.1 * copied:  # the copies outweigh the gain of dividing
         room = max(room, copied) if copied else split
     return max(1, min(most, ceil(split / room * (1 - 1e-12)))) if room > 0 else 1

@@ -20,18 +20,19 @@ def heavy_grids(
     heavy: Mapping[Hashable, tuple[float, float]], workers: int,
     current: Mapping[Hashable, tuple[int, int]] | None = None,
 ) -> dict[Hashable, tuple[int, int]]:
-    """Powers of two for the grid of each heavy key, changed no more than they must be.
+    """Return powers of two for the grid of each heavy key, with as few changes as possible.
 
-    With OUT the sum of left x right rows over all heavy keys, a key's desired sizes are left * sqrt(workers / OUT) and
-    right * sqrt(workers / OUT). A size of more than twice the desired one is halved, one of less than half is doubled,
-    until neither holds. A key that is new starts at the nearest power of two, the smaller one half-way (sqrt(2) times).
+    Let OUT be the sum of left x right rows over all heavy keys. The desired sizes of a key are
+    left * sqrt(workers / OUT) and right * sqrt(workers / OUT). A size above twice the desired one is halved, and a size
+    below half of it is doubled, until neither is true. A new key starts at the nearest power of two, at the midpoint
+    (sqrt(2) times) the smaller one.
 
     Parameters
     ----------
     heavy : mapping of key to (left rows, right rows)
     workers : int
     current : mapping of key to (left size, right size), optional
-        The grids in use. Keys that are heavy no more are left out of the answer.
+        The grids in use. The result contains only keys that are still heavy.
 
     Raises
     ------
@@ -55,7 +56,7 @@ def heavy_grids(
     before = {key: _sizes(key, pair) for key, pair in (current or {}).items()}
     grids = {}
     for key, pair in counts.items():
-        # squares of the desired sizes, exactly
+        # exact squares of the desired sizes
         squares = [n * n * workers / out if out else Fraction(0) for n in pair]
         now = before.get(key)
         sizes = [_nearest(q) for q in squares] if now is None else [_kept(n, q) for n, q in zip(now, squares)]
@@ -64,7 +65,7 @@ def heavy_grids(
 
 
 def _nearest(square: Fraction) -> int:
-    """The power of two nearest to the root of ``square``, by their ratio; 1 at least."""
+    """Return the power of two with the nearest ratio to the root of ``square``; at least 1."""
     size = 1
     while square > 2 * size * size:
         size *= 2

@@ -1,6 +1,6 @@
-"""Hashes of keys and rows: 64 bits that depend on values alone, the same in every process and on every machine.
+"""Hashes of keys and rows: 64 bits that depend only on values, equal in every process and on every machine.
 
-Which cell a hash means is said by ``cells.py``.
+``cells.py`` maps hashes to cells.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MASK = (1 << 64) - 1
 
 
 def mixed(x: np.ndarray) -> np.ndarray:
-    """A permutation of uint64 that spreads each bit over all others; changes and returns ``x``."""
+    """Mix each bit of uint64 values into all others. Changes and returns ``x``."""
     # The finaliser of splitmix64 (Steele, Lea, Flood 2014; public domain).
     shifted = x >> _A
     x ^= shifted
@@ -42,9 +42,9 @@ def mixed(x: np.ndarray) -> np.ndarray:
 
 
 def hash_of_keys(nodes: Sequence[Node], vectors: Sequence[Vector], n: int) -> np.ndarray:
-    """uint64[n]: equal for rows whose keys, taken together, are equal as the join compares them.
+    """Return uint64[n], equal for rows whose keys are equal as the join compares them.
 
-    Null is a value of its own here.
+    Null is a value here.
     """
     out: np.ndarray | None = None
     for node, v in zip(nodes, vectors, strict=True):
@@ -56,13 +56,13 @@ def hash_of_keys(nodes: Sequence[Node], vectors: Sequence[Vector], n: int) -> np
 
 
 def _word(node: Node, v: Vector) -> np.ndarray:
-    """64 bits a row that are equal where the values are; an array of its own."""
+    """Return 64 bits for each row, equal for equal values, in a new array."""
     if has_ordinal(node.type):
         image: np.ndarray = ordinals(v.values, node.type).astype(np.int64, copy=True).view(np.uint64)
         return image
     if isinstance(v.values, (pa.Array, pa.ChunkedArray)):
         return _of_bytes(v.values)
-    # decimals of more than 18 digits: both sides have one scale
+    # decimals of more than 18 digits: both sides have the same scale
     there = [True] * len(v.values) if v.valid is None else v.valid.tolist()
     folded = [(x & _MASK) ^ ((x >> 64) * 0x9E3779B97F4A7C15 & _MASK) if ok else 0 for x, ok in zip(v.values, there)]
     return np.array(folded, dtype=np.uint64)
@@ -78,7 +78,7 @@ def _of_bytes(array: pa.Array) -> np.ndarray:
 
 
 def hash_of_rows(batch: pa.RecordBatch, rows: np.ndarray | None = None) -> np.ndarray:
-    """uint64, one for each of some rows: by their values in all columns but nested ones."""
+    """Return a uint64 for each given row, from its values in all columns except nested ones."""
     few = rows is not None and 2 * len(rows) < batch.num_rows
     index = pa.array(rows) if few else None
     out = np.full(len(rows) if rows is not None and few else batch.num_rows, _STEP, dtype=np.uint64)
@@ -92,7 +92,7 @@ def hash_of_rows(batch: pa.RecordBatch, rows: np.ndarray | None = None) -> np.nd
 
 
 def _raw(array: pa.Array, index: pa.Array | None) -> np.ndarray | None:
-    """64 bits of each value, of some rows or all; None for a type that has no bytes of its own."""
+    """Return 64 bits of each value, of the given rows or all; None for a nested type."""
     if isinstance(array, pa.ExtensionArray):
         return _raw(array.storage, index)
     t = array.type

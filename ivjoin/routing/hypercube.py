@@ -1,8 +1,8 @@
-"""Joins of many inputs on a grid of workers: which attribute, or which input, gets how many coordinates.
+"""Joins of many inputs on a grid of workers: the number of coordinates of each attribute or input.
 
-Sizes after Squall (Vitorovic et al., VLDB 2016): a worker receives sum |R| / prod of the dims that R has, and every
-input is sent once to each coordinate of the dims that it has not. The dims are the best of *all* whole numbers whose
-product is at most the workers, not the nearest to the solution over the reals.
+Sizes follow Squall (Vitorovic et al., VLDB 2016). A worker receives the sum over inputs R of |R| divided by the product
+of R's dims. Along the other dims, an input is sent to each coordinate. The dims are the best of *all* whole numbers
+whose product is at most the number of workers, not a rounded solution over the reals.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ivjoin.routing.arguments import near, one_of, worker_count
 __all__ = ["HypercubePlan", "Relation", "hypercube"]
 
 SCHEMES = ("auto", "hash", "random", "hybrid")
-# What an attribute that is said to be skewed is taken to have: half of its rows at one value.
+# The assumption for a skewed attribute: half of its rows have one value.
 _TOP_SHARE = 0.5
 _MOST_DIMS = 24
-_MOST_ROWS = 1e30  # no input has more, and sums and loads of such numbers stay finite
-_MOST_HELD = 1 << 22  # partial solutions held at once
+_MOST_ROWS = 1e30  # of an input; sums and loads of such numbers are finite
+_MOST_HELD = 1 << 22  # partial solutions in memory at once
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class Relation:
     Attributes
     ----------
     rows : int or float
-        How many rows it has, or will have, in any unit that all relations share.
+        The number of rows, now or in the future, in a unit that all relations share.
     attributes : tuple of str
-        Its columns that are joined; two relations that name the same attribute are joined on it.
+        The join columns. Two relations with the same attribute are joined on it.
     """
 
     rows: float
@@ -49,7 +49,7 @@ class Relation:
             raise OptionError(f"rows of a relation are {came(rows)}; expected a number of rows, 0 or more")
         if rows > _MOST_ROWS:
             raise OptionError(
-                f"rows of a relation are {came(rows)}; expected how many there are, or will be for their share, "
+                f"rows of a relation are {came(rows)}; expected the number of rows or their share, "
                 f"at most {_MOST_ROWS:g}"
             )
         given = self.attributes
@@ -61,23 +61,23 @@ class Relation:
                 raise OptionError(f"an attribute of a relation is {came(name)}; expected a name")
         for a, b in pairwise(sorted(names)):
             if a == b:
-                raise OptionError(f"attribute {a!r} comes twice in {came(names)}; name each once")
+                raise OptionError(f"attribute {a!r} occurs twice in {came(names)}; expected each name once")
         object.__setattr__(self, "attributes", names)
 
 
 @dataclass(frozen=True)
 class HypercubePlan:
-    """How rows of many inputs are spread.
+    """A grid over which the rows of many inputs are spread.
 
     Attributes
     ----------
     scheme : str
         hash, random or hybrid.
     dims : dict of str to int
-        Coordinates an attribute, an input (a random dim has its name) or one occurrence of a skewed attribute
-        (``"T.z"``) has; those of 1 are left out.
+        The number of coordinates of an attribute, an input (a random dim has its name) or one occurrence of a skewed
+        attribute (``"T.z"``). Dims of size 1 are left out.
     workers : int
-        Their product: the workers that get rows.
+        The product of the dims: the workers that receive rows.
     load : float
         Rows of the fullest worker.
     total : float
@@ -85,7 +85,7 @@ class HypercubePlan:
     replication : float
         Rows received over rows produced.
     members : dict of str to tuple of str
-        For each input the dims that its rows have a coordinate of; along the others they are copied.
+        The dims of each input. Its rows are copied along the others.
     """
 
     scheme: str
@@ -108,23 +108,23 @@ class HypercubePlan:
 def hypercube(
     relations: Mapping[str, Relation], workers: int, scheme: str = "auto", skewed: Iterable[Any] = ()
 ) -> HypercubePlan:
-    """The best grid of at most ``workers`` workers for an equi-join of several inputs.
+    """Return the best grid of at most ``workers`` workers for an equality join of several inputs.
 
     Parameters
     ----------
     relations : mapping of str to Relation
     workers : int
     scheme : {"auto", "hash", "random", "hybrid"}
-        hash has a dim for each attribute that joins, random one for each input, hybrid hashes and gives each
-        occurrence of a skewed attribute a random dim of its own; auto takes the one of least load.
+        "hash" has a dim for each join attribute and "random" one for each input. "hybrid" hashes, and gives each
+        occurrence of a skewed attribute a random dim of its own. "auto" selects the one with the least load.
     skewed : iterable of str or of (relation, attribute)
-        Attributes with a few values that most rows have, everywhere or in one relation. Hashed all the same, half of
-        the rows are taken to go to one coordinate.
+        Attributes with a few values that most rows have, in all relations or in one. If such an attribute is hashed,
+        half of the rows are assumed to go to one coordinate.
 
     Returns
     -------
     HypercubePlan
-        Of least load; among equals the one whose greatest dim is smallest, then the one of least total.
+        The plan with the least load; then with the smallest greatest dim; then with the least total.
 
     Raises
     ------
@@ -164,14 +164,15 @@ def _occurrences(relations: Mapping[str, Relation], skewed: Iterable[Any]) -> Oc
         if isinstance(item, str):
             if item not in known:
                 raise OptionError(
-                    f"skewed attribute {came(item)} is in no relation: {', '.join(known)}{near(item, known)}"
+                    f"skewed attribute {came(item)} is unknown; expected one of {', '.join(known)}{near(item, known)}"
                 )
             out |= {(name, item) for name, r in relations.items() if item in r.attributes}
         elif isinstance(item, tuple) and len(item) == 2:
             name, attribute = item
             if name not in relations:
                 raise OptionError(
-                    f"skewed {came(item)} names no relation: {', '.join(relations)}{near(name, list(relations))}"
+                    f"skewed {came(item)} names an unknown relation; the relations are {', '.join(relations)}"
+                    f"{near(name, list(relations))}"
                 )
             own = relations[name].attributes
             if attribute not in own:
@@ -180,12 +181,12 @@ def _occurrences(relations: Mapping[str, Relation], skewed: Iterable[Any]) -> Oc
                 )
             out.add((name, attribute))
         else:
-            raise OptionError(f"skewed holds {came(item)}; expected an attribute or a pair (relation, attribute)")
+            raise OptionError(f"skewed contains {came(item)}; expected an attribute or a pair (relation, attribute)")
     return frozenset(out)
 
 
 def _joining(relations: Mapping[str, Relation]) -> list[str]:
-    """Attributes of more than one relation, in the order in which they are first met."""
+    """Return the attributes of more than one relation, in the order of their first occurrence."""
     count: dict[str, int] = {}
     for r in relations.values():
         for a in r.attributes:
@@ -232,7 +233,7 @@ def _planned(
     def share(name: str) -> float:
         out = 1.0
         for d in members[name]:
-            # a hashed attribute keeps the rows of its top value together, however many coordinates it has
+            # a hashed attribute sends all rows of its top value to one coordinate
             out *= max(1 / sizes[d], _TOP_SHARE if scheme == "hash" and (name, d) in marked else 0.0)
         return out
 
@@ -247,15 +248,15 @@ def _planned(
 
 
 def best_dims(rows: np.ndarray, has: np.ndarray, workers: int) -> list[int]:
-    """Dims of least load among all whole numbers >= 1 whose product is at most ``workers``.
+    """Return the dims with the least load among all whole numbers >= 1 whose product is at most ``workers``.
 
-    Branch and bound, a dim at a time over all partial solutions at once. ``has[i, d]``: relation i has dim d.
+    Branch and bound over one dim at a time and all partial solutions. ``has[i, d]``: relation i has dim d.
     """
     n_dims = has.shape[1]
     if n_dims == 0:
         return []
     bound = _rounded_down(rows, has, workers) * (1 + 1e-12)
-    # what a later dim can still divide
+    # the rows that a later dim can still divide
     open_after = [has[:, d + 1 :].any(axis=1) for d in range(n_dims)]
     parts = [(np.ones((1, 0), dtype=np.int64), np.ones(1, dtype=np.int64), np.ones((1, len(rows))))]
     for d in range(n_dims):
@@ -282,7 +283,7 @@ def best_dims(rows: np.ndarray, has: np.ndarray, workers: int) -> list[int]:
 
 
 def _least_load(rows: np.ndarray, divisor: np.ndarray, still: Any, room: np.ndarray, rest: np.ndarray) -> Any:
-    """A lower bound of the load that each partial solution can still come to."""
+    """Return a lower bound of the load of each partial solution."""
     parts = rows / divisor
     done = parts[:, ~still].sum(axis=1)
     if not still.any():
@@ -291,16 +292,16 @@ def _least_load(rows: np.ndarray, divisor: np.ndarray, still: Any, room: np.ndar
     alone = (open_parts / left).sum(axis=1)
     counts = rest[still].sum(axis=0)
     if (counts <= 1).all():
-        # no dim divides two relations: the mean of n parts with a product of at least prod / room
+        # each dim divides one relation: the mean of n parts with a product of at least prod / room
         n = open_parts.shape[1]
-        with np.errstate(over="ignore", invalid="ignore"):  # a product past all doubles says nothing
+        with np.errstate(over="ignore", invalid="ignore"):  # a product beyond all doubles is not a bound
             mean = n * (open_parts.prod(axis=1) / room) ** (1 / n)
         alone = np.maximum(alone, np.where(np.isfinite(mean), mean * (1 - 1e-9), 0.0))
     return done + alone
 
 
 def _rounded_down(rows: np.ndarray, has: np.ndarray, workers: int) -> float:
-    """The load of a good solution: one step up at a time, of whichever dim lowers it most for its factor."""
+    """Return the load of a good solution, which greedily raises the dim that lowers the load most for its factor."""
     dims = np.ones(has.shape[1], dtype=np.int64)
 
     def load(d: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""The least load that nothing avoids, and what samples say of a plan's loads."""
+"""A lower bound for the load of any plan, and the expected loads of a plan from samples."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ivjoin.shj.plain import rows_at
 
 __all__ = ["heaviest_piece", "indivisible", "measured"]
 
-_MOST_COUNTED = 1 << 22  # copies that a report of samples looks at
+_MOST_COUNTED = 1 << 22  # copies in a report of samples
 
 
 def measured(plan: RoutingPlan, sample: Sample, beta: float, mode: str | None) -> LoadReport:
-    """What is expected of each worker, from the samples."""
+    """Return the expected load of each worker, from the samples."""
     batches, scale = sample.batches, sample.scale
-    # as many rows as give a few million copies
+    # the number of rows that gives a few million copies
     most = max(1, sum(b.num_rows for b in batches))
     copies = sum(len(plan.cells(SIDES[s], b.slice(0, 4096))[0]) / min(4096, b.num_rows) * b.num_rows
                  for s, b in enumerate(batches))
@@ -43,7 +43,7 @@ def measured(plan: RoutingPlan, sample: Sample, beta: float, mode: str | None) -
 
 
 def _alone(sample: Sample) -> float:
-    """Rows that match nothing and come out for it."""
+    """Return the rows that cannot match and are emitted for that reason."""
     how = sample.how
     return sum(
         float(np.count_nonzero(lone)) * sample.scale[s]
@@ -57,7 +57,7 @@ def _by_worker(plan: RoutingPlan, cells: np.ndarray) -> np.ndarray:
 
 
 def indivisible(how: JoinType, reach: Reach) -> str | None:
-    """The grids that alone divide a key, whatever scheme was asked for; None if a key can be divided at will."""
+    """Return the grids if only grids divide a key, for any scheme; None if a key can be divided freely."""
     owed = owes(how, 0), owes(how, 1)
     if not any(owed) or any(not owed[1 - a.divided] or a.home is not None for a in reach.axes):
         return None
@@ -67,7 +67,7 @@ def indivisible(how: JoinType, reach: Reach) -> str | None:
 def heaviest_piece(
     rows: tuple[np.ndarray, np.ndarray], out: np.ndarray, beta: float, mode: str | None, workers: int
 ) -> float:
-    """Load of the heaviest piece that nothing divides; ``mode`` says what grids may, None that anything does."""
+    """Return the load of the heaviest indivisible piece. ``mode`` limits grids; None: any piece can be divided."""
     if mode is None or len(out) == 0:
         return 0.0
     left, right = rows

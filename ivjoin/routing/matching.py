@@ -1,4 +1,4 @@
-"""How many rows of the other side each row meets, in groups and along an axis; by sorting, pair by pair nowhere."""
+"""Count by sorting how many rows of the other side each row matches, in groups and along an axis."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["Matching", "matching"]
 
 @dataclass(slots=True)
 class Matching:
-    """Rows of the divided side in order of (group, place), and what rows of the other side reach of them.
+    """Rows of the divided side in order of (group, place), and the ranges that rows of the other side reach.
 
     Attributes
     ----------
     order : int64[n]
-        Divided rows in that order.
+        The divided rows in that order.
     start, stop : int64[m]
-        For each reaching row, the part of the order that it meets.
+        The part of the order that each reaching row matches.
     """
 
     order: np.ndarray
@@ -28,11 +28,11 @@ class Matching:
 
     @property
     def reached(self) -> np.ndarray:
-        """How many divided rows each reaching row meets."""
+        """Return how many divided rows each reaching row matches."""
         return self.stop - self.start
 
     def met(self) -> np.ndarray:
-        """How many reaching rows meet each divided row."""
+        """Return how many reaching rows match each divided row."""
         n = len(self.order)
         steps = np.bincount(self.start, minlength=n + 1) - np.bincount(self.stop, minlength=n + 1)
         out = np.empty(n, dtype=np.int64)
@@ -40,7 +40,7 @@ class Matching:
         return out
 
     def pairs(self, most: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """All pairs as (divided rows, reaching rows), some ``most`` at a time."""
+        """Yield all pairs as (divided rows, reaching rows), about ``most`` at a time."""
         count = self.reached
         ends = np.cumsum(count)
         at = 0
@@ -67,7 +67,7 @@ def matching(
     others : int64[m]
         Groups of the reaching rows.
     low, high : int64[m] or None
-        Closed ranges; an empty one meets nothing.
+        Closed ranges; an empty one matches nothing.
     """
     if place is None or low is None or high is None:
         order = np.argsort(group, kind="stable")

@@ -1,8 +1,8 @@
-"""Slices of one width along an ordered axis, numbered without end: the plan of a stream of which nothing is known yet.
+"""Endless slices of one width along an ordered axis: the plan of a stream before anything is known about it.
 
-A row of the side that is cut lies in one slice, a row of the other in every slice that it can meet. Where rows of both
-sides may come out alone (a full join), a row of the other side is owned in the slice where its range begins, and rows
-of the side that is cut go, not owned, wherever the range of a row begins that they can meet.
+A row of the cut side is in one slice, a row of the other side in every slice that it can match. In a full join, both
+sides are preserved. A row of the other side is then owned in the slice in which its range begins. A row of the cut side
+also goes, not owned, to every slice in which the range of a possible match begins.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class PeriodicSlices:
     nodes : (Node, Node)
         The axis: a column of the left side and one of the right.
     low, high : int
-        A row of the other side meets values of the axis from its own + low to its own + high, as ordinals.
+        A row of the other side matches axis ordinals from its own + low to its own + high.
     width : int
-        Of a slice, in ordinals; at least one more than the band.
+        The width of a slice, in ordinals; at least one more than the band.
     both : bool
-        Rows of both sides may come out alone.
+        Whether both sides are preserved.
     """
 
     own: int
@@ -51,12 +51,12 @@ class PeriodicSlices:
     both: bool
 
     def copies(self, side: int, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The copies of a batch's rows.
+        """Return the copies of a batch's rows.
 
         Returns
         -------
         rows, slices : int64[m]
-            Every row has a copy; one that meets nothing has it in slice 0.
+            Every row has a copy. A row that cannot match has it in slice 0.
         owned : bool[m]
         """
         node = self.nodes[side]
@@ -76,7 +76,7 @@ class PeriodicSlices:
         rows = np.repeat(np.arange(len(places)), counts)
         step = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
         slices = first[rows] + step
-        # Of a side whose rows cannot come out alone, and are copied, every copy may be part of a pair.
+        # For a copied side that is not preserved, every copy may be part of a pair.
         owned = slices == home[rows] if side == self.own or self.both else np.ones(len(rows), dtype=bool)
         return rows, slices, owned
 
@@ -85,7 +85,7 @@ class PeriodicSlices:
 
 
 def periodic_slices(plan: JoinPlan) -> PeriodicSlices | str:
-    """How a join of streams is cut; or, in words, why it is not."""
+    """Return how a join of streams is cut, or the reason why it cannot be cut."""
     cut = cut_of(plan)
     if isinstance(cut, str):
         return cut

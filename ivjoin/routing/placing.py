@@ -1,4 +1,4 @@
-"""Cells on workers by least load: the heaviest first, each to whoever has least."""
+"""Place cells on workers: the heaviest first, each on the worker with the least load."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST_ONE_BY_ONE = 8192
 
 
 def placed(loads: np.ndarray, workers: int) -> tuple[np.ndarray, float]:
-    """The worker of each cell : int64[n], and the greatest load of a worker."""
+    """Return the worker of each cell : int64[n], and the greatest load of a worker."""
     order = np.argsort(-loads, kind="stable")
     where = np.empty(len(loads), dtype=np.int64)
     first = min(workers, len(order))
@@ -31,7 +31,7 @@ def placed(loads: np.ndarray, workers: int) -> tuple[np.ndarray, float]:
 
 
 def _in_rounds(loads: np.ndarray, order: np.ndarray, where: np.ndarray, workers: int) -> tuple[np.ndarray, float]:
-    """As :func:`placed`, of many cells: the next few of them to as many workers of least load at once."""
+    """Do the same as :func:`placed` for many cells, placing several on as many least loaded workers at once."""
     total = np.zeros(workers)
     total[: min(workers, len(order))] = loads[order[:workers]]
     few = max(1, workers // 16)

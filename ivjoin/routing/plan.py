@@ -1,4 +1,4 @@
-"""The routing plan: from a row to its copies. Immutable, and a function of the rows' values alone."""
+"""The routing plan: a function from a row's values to its copies. It is immutable."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def side_number(side: Any) -> int:
 
 @dataclass(frozen=True, eq=False)
 class RoutingPlan:
-    """How one join becomes many.
+    """A plan that divides one join into the joins of many cells.
 
-    A cell is a join of its own of all copies it gets; of its output only what is owned leaves: a pair where its left
-    copy is owned, a row that comes out alone where its own copy is owned. Then every output row comes out once.
+    A cell joins all copies that it receives. From its output, only owned rows are used: a pair if its left copy is
+    owned, and an unmatched, semi or anti row if its own copy is owned. Each output row is then emitted exactly once.
 
     Attributes
     ----------
@@ -49,11 +49,11 @@ class RoutingPlan:
     workers : int
     n_cells : int
     worker_of : int64[n_cells]
-        The worker that each cell is placed on.
+        The worker of each cell.
     scheme : str
-        What was asked for.
+        The requested scheme.
     notes : tuple of str
-        What could not be spread, or not as well as one may think, and why.
+        The reasons for keys that are not spread, or not evenly.
     """
 
     how: str
@@ -65,7 +65,7 @@ class RoutingPlan:
     reader: Reader = field(repr=False)
     layout: Layout = field(repr=False)
     axis: Axis | None = field(repr=False)
-    #: Columns of each side by which a grid deals rows out; none are all.
+    #: Columns of each side with which a grid deals rows; empty for all.
     dealt: tuple[list[int], list[int]] = field(repr=False)
     measure: Callable[[RoutingPlan], LoadReport] = field(repr=False)
 
@@ -75,22 +75,22 @@ class RoutingPlan:
 
     @functools.cached_property
     def report(self) -> LoadReport:
-        """What the planner expects of each worker, from the samples."""
+        """Return the expected load of each worker, from the samples."""
         return self.measure(self)
 
     def cells(self, side: str, batch: pa.RecordBatch) -> Copies:
-        """The copies of a batch's rows.
+        """Return the copies of a batch's rows.
 
         Parameters
         ----------
         side : {"left", "right"}
         batch : pa.RecordBatch
-            Of the schema that the plan was made for.
+            A batch with the schema of the plan's sample.
 
         Returns
         -------
         rows, cells : int64[m]
-            Which row goes to which cell. Every row has a copy.
+            The row and the cell of each copy. Every row has a copy.
         owned : bool[m]
 
         Raises
@@ -102,22 +102,22 @@ class RoutingPlan:
         return self.copies(s, batch, self.features(s, batch))
 
     def sees(self) -> tuple[Axis | None, bool]:
-        """The axis along which it looks at rows, and whether rows of both sides have a home there."""
+        """Return the axis on which rows have places, and whether rows of both sides have a home there."""
         return self.axis, self.layout.both
 
     def summary(self) -> str:
-        """In a few words."""
+        """Return a short description."""
         return f"{self.n_cells} cells, {self.report.replication:.3g} copies a row"
 
     def features(self, s: int, batch: pa.RecordBatch) -> Features:
-        """What this plan looks at in a batch."""
+        """Return the features of a batch that this plan needs."""
         return self.reader.features(s, batch, self.axis, self.layout.both)
 
     def copies(self, s: int, batch: pa.RecordBatch, f: Features) -> Copies:
-        """As :meth:`cells`, of a batch that has been read."""
+        """Do the same as :meth:`cells` for a batch whose features are known."""
         layout, n = self.layout, f.n
         entry = layout.entry_of(f.key, n)
-        # rows of one cell each: light keys, keys of one cell, rows that match nothing
+        # rows with one cell: light keys, keys with one cell, rows that cannot match
         if f.key is None:
             cells = np.full(n, layout.only[0])
         else:
@@ -149,7 +149,7 @@ class RoutingPlan:
         return (rows if isinstance(at, slice) else at[rows]), cells, owned
 
     def share_out(self, s: int, batch: pa.RecordBatch) -> None:
-        """Make the planner's grids deal these rows of side s out in equal parts; before the plan is used."""
+        """Set the planner's grids to deal these rows of side s in equal parts, before the plan is used."""
         layout = self.layout
         if not layout.needs_row_hash(s):
             return
@@ -188,7 +188,7 @@ class RoutingPlan:
 
 
 def _numbered(hashes: np.ndarray) -> np.ndarray:
-    """Equal hashes told apart by how many of them came before."""
+    """Return hashes in which equal ones differ by the number of equal ones before them."""
     order = np.argsort(hashes, kind="stable")
     ranked = hashes[order]
     fresh = np.concatenate([[True], ranked[1:] != ranked[:-1]])

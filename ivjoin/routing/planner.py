@@ -1,4 +1,4 @@
-"""``plan_join``: from samples of both sides to the cells that share the load best."""
+"""``plan_join``: from samples of both sides to the cells with the most even load."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ __all__ = ["SCHEMES", "plan_join"]
 
 SCHEMES = ("auto", "hash", "slices", "grid")
 _MOST_GRID = 4096  # rows or columns
-_MOST_CUTS = 1 << 16  # places that are looked at for one key
+_MOST_CUTS = 1 << 16  # places that are tried for one key
 _LIGHT = 16  # light cells a worker
-_FEWEST_SEEN = 6  # rows of a key in a sample, for it to be believed
+_FEWEST_SEEN = 6  # rows of a key in a sample, to count as evidence
 # A key lighter than this part of a worker's share is placed by its hash.
 _SHARE = 1 / 8
 _CLOSE = 1.02  # greatest loads that count as equal
-# Up to this many times the least possible load, one of so many per cent may save four times as many of the copies.
+# Up to this many times the least possible load, one per cent of load may save four per cent of copies.
 _ALLOWED, _COPIES_WEIGH = 1.08, 0.25
-# That much fewer they must be; and to go into grids, whose rows Spark cannot deal out by itself.
+# The least saving of copies; and the least saving by grids, whose rows Spark cannot deal by itself.
 _SAVED, _SAVED_BY_GRIDS = 0.05, 0.2
-_MANY_KEYS = 1024  # heavy keys, for which no more ways are tried
+_MANY_KEYS = 1024  # heavy keys; for more, no further schemes are tried
 _FEW_KEYS = 4  # heavy keys whose slices are tried as grids of each of these shapes
 _SHAPES = ((1, 1), (1, 2), (2, 1), (1, 3), (3, 1), (2, 2), (1, 4), (4, 1), (2, 3), (3, 2))
-_SLACK = 0.15  # by how much a slice may be smaller, to be cut where few rows reach across
+_SLACK = 0.15  # the part by which a slice may be smaller, to be cut where few rows reach across
 
 
 @known_options("plan_join")
@@ -57,22 +57,22 @@ def plan_join(
     Parameters
     ----------
     left_sample, right_sample : Table, RecordBatch, or list of RecordBatch
-        Rows drawn evenly of each side, or all of them.
+        A uniform sample of each side, or all rows.
     on, condition, how, timezone
         As for ``SymmetricHashJoin``.
     workers : int
     scheme : {"auto", "hash", "slices", "grid"}
-        How heavy keys, and joins without a key, are spread; auto takes what loads the fullest worker least. Where the
-        one that is asked for cannot be had, they stay in one cell, and the plan's notes say why.
+        How heavy keys, and joins without a key, are spread. "auto" selects the least load of the fullest worker. If the
+        requested scheme is not possible, a key stays in one cell, and the plan's notes give the reason.
     left_rows, right_rows : float, optional
-        How many rows each side has; those of the sample by default.
+        The number of rows of each side; by default the rows of the sample.
     beta : float
-        What a row of output costs, in rows of input.
+        The cost of an output row, in input rows.
     current : RoutingPlan, optional
-        The plan in use: a key that has cells of its own there keeps some until it has half of what a new one must have.
+        The plan in use. A key with cells of its own retains some until its weight is half of the threshold.
     key_hash : str, optional
-        An int64 column of both sides, never null, that is equal wherever all equality keys are: rows follow it, and
-        keys are not hashed again.
+        An int64 column of both sides without nulls, equal if all equality keys are equal. Rows follow it, and keys are
+        not hashed again.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def plan_join(
     Raises
     ------
     IvjoinError
-        A subclass that says what came, what was expected and the nearest fix.
+        A subclass. The message states the given value, the expected one and the nearest fix.
 
     Examples
     --------
@@ -103,10 +103,10 @@ def plan_join(
     for s, given in ((0, left_rows), (1, right_rows)):
         n = batches[s].num_rows
         if n == 0:
-            raise OptionError(f"the {SIDES[s]} sample has no rows; give some rows of each side, or all of them")
+            raise OptionError(f"the {SIDES[s]} sample has no rows; expected a sample of each side, or all rows")
         total = float(n) if given is None else number(f"{SIDES[s]}_rows", given, "how many rows the side has")
         if total < n:
-            raise OptionError(f"{SIDES[s]}_rows is {came(given)}, but the sample has {n} rows; expected that or more")
+            raise OptionError(f"{SIDES[s]}_rows is {came(given)}, but the sample has {n} rows; expected {n} or more")
         rows.append(total)
     reader = Reader(plan, reach_of(plan), key_hash)
     sample = Sample(reader, batches, (rows[0], rows[1]), plan.how)
@@ -115,7 +115,7 @@ def plan_join(
 
 @dataclass
 class _Option:
-    """A way to cut all keys: along an axis, or none; with what it comes to."""
+    """A way to cut all keys, along an axis or without one, with its load and copies."""
 
     axis: Axis | None
     both: bool
@@ -149,7 +149,7 @@ class _Planner:
         keys = sample.keys
         self.load = keys.rows[0] + keys.rows[1] + beta * keys.out
         self.total = float(self.load.sum()) + keys.lone
-        # What a worker has where all is even, but no less than two rows that meet: no plan divides them.
+        # The load of a worker under an even division, but at least two matching rows, which no plan divides.
         self.share = max(self.total / workers, 2 + beta)
         self.keyed = bool(self.reader.reach.keys[0])
         seen = sum(b.num_rows for b in sample.batches)
@@ -160,14 +160,14 @@ class _Planner:
         self._made: dict[tuple[Axis | None, bool], list[HeavyKey]] = {}
 
     def _mode(self) -> str | None:
-        """The grids that the join type allows, if any are asked for."""
+        """Return the grids that the join type allows, if the scheme uses grids."""
         if self.scheme not in ("auto", "grid") or self.reader.plan.never:
             return None
         left, right = owes(self.how, 0), owes(self.how, 1)
         return TWOFOLD if left and right else LEFT if left else RIGHT if right else FREE
 
     def _heavy(self, current: RoutingPlan | None) -> np.ndarray:
-        """Keys that get cells of their own, heaviest first."""
+        """Return the keys that get cells of their own, heaviest first."""
         if not self.keyed:
             return np.zeros(1, dtype=np.int64)
         if self.scheme == "hash":
@@ -180,7 +180,7 @@ class _Planner:
         return found[np.argsort(-self.load[found], kind="stable")]
 
     def _light(self) -> np.ndarray:
-        """Load of each light cell; of a sample's differences, only what is more than chance."""
+        """Return the load of each light cell, without differences that chance explains."""
         if not self.keyed:
             return np.empty(0)
         n = min(_LIGHT * self.workers, max(self.workers, 1 << 15))
@@ -212,7 +212,7 @@ class _Planner:
         order = sorted(range(len(best.spreads)), key=lambda i: best.spreads[i].entry.key or 0)
         loads = np.concatenate([best.light, *(best.spreads[i].loads for i in order)])
         dealt = [self._dealt(s, best.spreads) for s in (0, 1)]
-        # Few distinct rows: their values do not deal them out.
+        # Few distinct rows: their values do not spread them.
         salted = any(share < 0.5 for _, share in dealt)
         layout = Layout(len(best.light), entries, best.both, salted)
         where, _ = placed(loads, self.workers)
@@ -230,7 +230,7 @@ class _Planner:
         return plan
 
     def _axes(self) -> list[tuple[Axis, bool]]:
-        """The axes to try, each with whether both sides have a home on it."""
+        """Return the axes to try, each with whether both sides have a home on it."""
         if self.scheme not in ("auto", "slices") or len(self.heavy) == 0 or self.reader.plan.never:
             return []
         owed = owes(self.how, 0), owes(self.how, 1)
@@ -251,7 +251,7 @@ class _Planner:
         heavy = self._heavy_keys(axis, both)
         tried: list[_Option] = []
         for size in self._sizes():
-            # cells that are heavier than the fullest worker need not be
+            # larger cells than the fullest worker are not needed
             if tried and size > 2 * min(o.load for o in tried):
                 break
             tried.append(self._sized(axis, both, heavy, size, _SLACK))
@@ -282,7 +282,7 @@ class _Planner:
                 int(keys.key[k]) if self.keyed else None, float(keys.rows[0][k]), float(keys.rows[1][k]),
                 float(keys.out[k]), self.beta,
                 profile.of(int(k), _MOST_CUTS, self.beta) if profile is not None else None,
-                # beside slices of both sides there is no grid: its cells would need other owners
+                # with slices of both sides a grid is not possible: its cells would need other owners
                 None if both else self.mode, not both, most, (self.sample.is_most(0), self.sample.is_most(1)),
             )
             for k in self.heavy
@@ -301,18 +301,18 @@ class _Planner:
         return _Option(axis, both, spreads, light, where, load)
 
     def _best(self, tried: Sequence[_Option]) -> _Option:
-        """Of the least loads, as far as samples of this size tell them apart, the one of fewest copies."""
+        """Return the option with the fewest copies among the least loads that the samples cannot distinguish."""
         least = min(o.load for o in tried)
         near = [o for o in tried if o.load <= least * self.close]
         fewest = min(o.received for o in near)
         return min((o for o in near if o.received <= 1.02 * fewest), key=lambda o: o.load)
 
     def _of_fewer_copies(self, best: _Option, tried: Sequence[_Option], axes: Sequence[tuple[Axis, bool]]) -> _Option:
-        """One that copies clearly less for little more load, if there is one."""
+        """Return an option with clearly fewer copies for slightly more load, if it exists."""
         most = max(best.load, _ALLOWED * self.share)
         keys = self.sample.keys
         out, rows = keys.out[self.heavy], keys.rows[0][self.heavy] + keys.rows[1][self.heavy]
-        # Where m pairs of one key come out 2 sqrt(m) rows went in, or more, so no more than root**2 pairs fit.
+        # m output pairs of one key need at least 2 sqrt(m) input rows, so at most root**2 pairs fit.
         root = most / (1 + np.sqrt(1 + self.beta * most))
         if best.received <= 1.1 * float(np.maximum(rows, 2 * out / root).sum()):
             return best
@@ -339,14 +339,16 @@ class _Planner:
         return found
 
     def _ways_in_grids(self, most: float) -> list[tuple[Axis | None, list[Spread]]]:
-        """Keys of more than some workers' shares in cells of one size, so that few workers are left over, and the
-        others in smaller ones, that fill what is left: they copy more, but have fewer rows."""
+        """Return keys of several workers' shares in cells of one size, and the other keys in smaller cells.
+
+        Cells of one size leave few workers over. The smaller cells fill these: they copy more, but have fewer rows.
+        """
         heavy = self._heavy_keys(None, False)
         ways: list[tuple[Axis | None, list[Spread]]] = []
         if len(heavy) > _MANY_KEYS:
             return ways
         loads = np.array([h.load for h in heavy])  # the heaviest first
-        least = 2 + self.beta  # what two rows that meet make
+        least = 2 + self.beta  # the load of two matching rows
         small = [[h.spread(max(least, f * self.share), 0.0) for h in heavy] for f in (0.08, 0.16, 0.32, 0.64)]
         for few in (1, 2, 4):
             n = int(np.count_nonzero(loads > few * self.share))
@@ -356,16 +358,16 @@ class _Planner:
         return ways
 
     def _ways_in_slices(self, axis: Axis, both: bool, most: float) -> list[tuple[Axis | None, list[Spread]]]:
-        """Slices that all are grids of one shape: their cells fill the workers evenly, as differing ones seldom do."""
+        """Return slices that are grids of one shape, because equal cells fill the workers evenly."""
         ways: list[tuple[Axis | None, list[Spread]]] = []
         if both:
             return ways
         heavy = self._heavy_keys(axis, both)
-        most -= 0.0 if self.keyed else self.sample.keys.lone / self.workers  # which all cells have a part of
+        most -= 0.0 if self.keyed else self.sample.keys.lone / self.workers  # which is spread over all cells
         for slack in (_SLACK, 0.0):
             for f in np.linspace(0.86, 1.0, 8):
                 size = float(f) * most
-                others: dict[int, Spread] = {}  # of keys that cannot be cut, or take too many slices
+                others: dict[int, Spread] = {}  # for keys that cannot be cut, or need too many slices
                 for grid in _SHAPES:
                     if (self.mode in (None, RIGHT) and grid[0] > 1) or (self.mode in (None, LEFT) and grid[1] > 1):
                         continue
@@ -381,7 +383,7 @@ class _Planner:
         return ways
 
     def _sizes(self) -> list[float]:
-        """Greatest loads of a cell to try."""
+        """Return the greatest loads of a cell to try."""
         if len(self.heavy) == 0:
             return [np.inf]
         share = self.share
@@ -396,7 +398,7 @@ class _Planner:
     # -- what cannot be spread -----------------------------------------------------------------------------------
 
     def _dealt(self, s: int, spreads: list[Spread]) -> tuple[list[int], float]:
-        """By which columns grids deal out rows of side s, and the share of distinct rows among them."""
+        """Return the columns with which grids deal rows of side s, and the share of distinct rows among them."""
         used = any(grid[s] > 1 for spread in spreads for grid in spread.entry.grids)
         return self.sample.dealt(s) if used else ([], 1.0)
 

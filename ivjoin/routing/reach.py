@@ -1,7 +1,7 @@
-"""What a join's parts say of where its rows must meet: keys that spread, axes that can be cut, rows that meet nobody.
+"""Find where rows of a join must meet: keys to spread by, axes to cut along, and rows that cannot match.
 
-A row of one side (the *divided* one) has a place on an axis; a row of the other reaches a closed range of that axis.
-Both are ordinals, and both only ever err on the wide side: whatever the condition is TRUE for lies in the range.
+A row of one side (the *divided* one) has a place on an axis. A row of the other side reaches a closed range of that
+axis. Both are ordinals. The range may be too wide, but every pair for which the condition is TRUE lies in it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class Axis:
     divided : int
         The side (0 left, 1 right) whose rows have one place each.
     node : Node
-        Its place.
+        The place of its rows.
     low, high : tuple of (Node, int)
-        Of the other side: a row reaches from the greatest ``node + offset`` of low to the least one of high.
+        A row of the other side reaches from the greatest ``node + offset`` of low to the least one of high.
     home : Node or None
-        Of the other side: ``node + shift`` is a place for its rows too; None if there is none.
+        If not None, ``node + shift`` is the place of rows of the other side.
     back : (int, int)
-        A row of the divided side meets rows at home from its place + back[0] to its place + back[1].
+        A row of the divided side matches rows with a home from its place + back[0] to its place + back[1].
     """
 
     divided: int
@@ -47,12 +47,12 @@ class Axis:
 
     @property
     def width(self) -> int | None:
-        """How many ordinals a row reaches, where all rows reach the same."""
+        """Return the number of ordinals that each row reaches, if it is equal for all rows."""
         spans = [h - g for n, g in self.low for m, h in self.high if n is m]
         return min(spans) if spans else None
 
     def nodes(self, side: int) -> list[Node]:
-        """What has to be evaluated of a side's rows."""
+        """Return the expressions of a side that must be evaluated."""
         if side == self.divided:
             return [self.node]
         own = [n for n, _ in (*self.low, *self.high)]
@@ -64,23 +64,23 @@ class Axis:
 
 @dataclass(frozen=True)
 class Reach:
-    """The parts of a join by which rows are spread.
+    """The parts of a join that determine how rows are spread.
 
     Attributes
     ----------
     keys : (list of Node, list of Node)
-        Of each side, in one order; those by whose hash rows are spread.
+        The keys of each side whose hash spreads the rows, in the same order.
     null_safe : list of bool
     axes : list of Axis
-        That rows can be cut along.
+        The axes along which rows can be cut.
     bands : list of Axis
-        All axes of the condition, also those on which a row can reach without end.
+        All axes of the condition, also with endless ranges.
     surely : frozenset of Node
-        Where one of these errs, the condition is not TRUE, whatever the other row.
+        If one of these raises an error, the condition is not TRUE for any other row.
     lone : (list of Node, list of Node)
-        Where one of these is null, the row matches nothing.
+        If one of these is null, the row cannot match.
     notes : list of str
-        What could not be used, and why.
+        The parts that cannot be used, with reasons.
     """
 
     keys: tuple[list[Node], list[Node]]
@@ -93,7 +93,7 @@ class Reach:
 
 
 def reach_of(plan: JoinPlan) -> Reach:
-    """What a planned join offers for spreading its rows."""
+    """Return the parts of a planned join that spread its rows."""
     surely = frozenset(_strict(plan))
     keys: tuple[list[Node], list[Node]] = ([], [])
     safe, notes = [], []
@@ -120,7 +120,7 @@ def reach_of(plan: JoinPlan) -> Reach:
 
 
 def owes(how: JoinType, side: int) -> bool:
-    """Whether the join type looks at single rows of a side: unmatched, semi or anti."""
+    """Return whether the join type emits single rows of a side: unmatched, semi or anti."""
     return how.keep[side] or how.single == side
 
 
@@ -147,13 +147,13 @@ def _axes(divided: int, terms: Sequence[BandTerm], surely: frozenset[Node]) -> I
 
 # -- errors ------------------------------------------------------------------------------------------------------
 
-# Never err whatever their arguments; arithmetic of floats beside these.
+# These never raise an error; neither does float arithmetic.
 _QUIET = COMPARISONS | {
     "column", "literal", "and", "or", "not", "is_null", "is_nan", "coalesce", "case", "in", "least", "greatest",
     "next_up", "next_down", "like",
 }  # fmt: skip
 _QUIET_FLOATS = frozenset({"add", "sub", "mul", "neg", "abs", "sqrt", "cbrt", "exp", "sign"})
-# An argument that errs, or is null, leaves the whole no other way than to err or to be null.
+# If an argument raises an error or is null, so does or is the whole expression.
 _STRICT = frozenset({
     "add", "sub", "mul", "div", "intdiv", "mod", "pmod", "neg", "abs", "sign", "floor", "ceil", "round", "bround",
     "trunc", "cast", "not", "eq", "ne", "lt", "le", "gt", "ge", "add_days", "add_months", "date_diff", "date_trunc",
@@ -185,7 +185,7 @@ def _is_sure(n: Node, surely: frozenset[Node]) -> bool:
 
 
 def _strict(plan: JoinPlan) -> set[Node]:
-    """Nodes of which an error leaves the condition no way to be TRUE."""
+    """Return the nodes whose error implies that the condition is not TRUE."""
     found: set[Node] = set()
     stack = [] if plan.condition is None else [(c, True) for c in conjuncts_of(plan.condition)]
     while stack:
@@ -194,7 +194,7 @@ def _strict(plan: JoinPlan) -> set[Node]:
             continue
         found.add(node)
         if node.op == "eq_null_safe":
-            # below, a null argument can keep an error from being seen, and null <=> null is TRUE
+            # below these, a null argument can hide an error, and null <=> null is TRUE
             found.update(node.args)
         elif deeper and node.op in _STRICT:
             stack += [(a, True) for a in node.args]

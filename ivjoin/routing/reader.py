@@ -1,4 +1,4 @@
-"""What routing reads of a batch: the hash of each key, where rows lie or reach, and which can meet nobody."""
+"""Read a batch for routing: the hash of each key, the places and ranges of rows, and rows that cannot match."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ __all__ = ["Features", "Reader", "as_batch"]
 
 @dataclass(slots=True)
 class Features:
-    """Of n rows of one side.
+    """The features of n rows of one side.
 
     Attributes
     ----------
     key : uint64[n] or None
-        The key's hash; None for a join without a key.
+        The hash of each key; None for a join without a key.
     lone : bool[n] or None
-        Rows that match no row at all; None for none.
+        Rows that cannot match; None if all rows can.
     low, high, home : int64[n] or None
-        The closed range of the axis that a row has to be sent to, and its own place in it; None without an axis.
+        The closed range of the axis to which a row is sent, and its own place in it; None without an axis.
     """
 
     n: int
@@ -44,39 +44,39 @@ class Features:
     home: np.ndarray | None = None
 
     def range_of(self, at: np.ndarray | slice) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
-        """Low, high and home of some rows; where two are one array, they stay one."""
+        """Return low, high and home of the given rows; equal arrays stay one object."""
         if self.low is None or self.high is None or self.home is None:
             return None, None, None
         low = self.low[at]
         return low, low if self.high is self.low else self.high[at], low if self.home is self.low else self.home[at]
 
     def part(self, start: int, stop: int) -> Features:
-        """Of some rows."""
+        """Return the features of the given rows."""
         stop = min(stop, self.n)
         key, lone = (None if a is None else a[start:stop] for a in (self.key, self.lone))
         return Features(stop - start, key, lone, *self.range_of(slice(start, stop)))
 
     def taken(self, rows: np.ndarray) -> Features:
-        """Of the rows with these numbers."""
+        """Return the features of the rows with these numbers."""
         key, lone = (None if a is None else a[rows] for a in (self.key, self.lone))
         return Features(len(rows), key, lone, *self.range_of(rows))
 
 
 class Reader:
-    """Reads batches of both sides of one join.
+    """Read batches of both sides of one join.
 
     Parameters
     ----------
     plan : JoinPlan
     reach : Reach
     key_hash : str or None
-        An int64 column of both sides that tells keys apart, where who sends the rows has hashed them; else the keys are
-        hashed here.
+        An int64 column of both sides that distinguishes keys, if the sender has hashed them; else the keys are hashed
+        here.
 
     Raises
     ------
     SchemaError
-        If a side has no such column.
+        If a side lacks this column.
     """
 
     def __init__(self, plan: JoinPlan, reach: Reach, key_hash: str | None = None) -> None:
@@ -97,23 +97,23 @@ class Reader:
         Raises
         ------
         SchemaError
-            If the batch is not one of side s.
+            If the batch does not fit side s.
         """
         if not isinstance(batch, pa.RecordBatch):
-            raise SchemaError(f"cells takes a pyarrow.RecordBatch; got a {type(batch).__name__}")
+            raise SchemaError(f"batch is a {type(batch).__name__}; expected a pyarrow.RecordBatch")
         want, got = self.schemas[s], batch.schema
         if got is want or got.equals(want):
             return
         if got.names != want.names:
             raise SchemaError(f"a {SIDES[s]} batch has columns {got.names}; the plan was made for {want.names}")
         for a, b in zip(got, want, strict=True):
-            if plain_type(a.type) != plain_type(b.type):  # a sample put together may have wider indices
+            if plain_type(a.type) != plain_type(b.type):  # a combined sample may have wider indices
                 raise SchemaError(
                     f"column {a.name!r} of a {SIDES[s]} batch is {a.type}; the plan was made for {b.type}"
                 )
 
     def values(self, s: int, batch: pa.RecordBatch, nodes: list[Node]) -> dict[Node, Vector]:
-        """The values of expressions of side s."""
+        """Return the values of expressions of side s."""
         index = self._index[s]
         distinct = list(dict.fromkeys(nodes))
         vectors = evaluate(distinct, lambda _, name: batch.column(index[name]), batch.num_rows) if distinct else []
@@ -125,7 +125,7 @@ class Reader:
         ----------
         axis : Axis or None
         both : bool
-            Rows of the divided side, too, go wherever the home of a row is that they can meet.
+            Whether rows of the divided side also go to the home of each row that they can match.
         """
         keys, filters = self.reach.keys[s], self.plan.sides[s].filters
         there = self.reach.lone[s]
@@ -158,7 +158,7 @@ class Reader:
 
     @staticmethod
     def _nulls(lone: np.ndarray, v: Vector, null: bool) -> None:
-        """Rows whose value errs, or is null, match nothing."""
+        """Mark rows whose value raises an error or is null: they cannot match."""
         if null and v.valid is not None:
             lone |= ~v.valid
         if v.error is not None:
@@ -189,7 +189,7 @@ class Reader:
     def _end(
         self, terms: tuple[tuple[Node, int], ...], values: dict[Node, Vector], lone: np.ndarray, n: int, up: bool
     ) -> np.ndarray:
-        """The least high end, or the greatest low one, of all terms; endless where a term errs and says nothing."""
+        """Return the least high end, or the greatest low end, of all terms; a term with an error is endless."""
         end: np.ndarray | None = None
         for node, offset in terms:
             v = values[node]
@@ -200,14 +200,14 @@ class Reader:
                 else:
                     at = np.where(v.error, I64_MAX if up else I64_MIN, at)
             if v.valid is not None:
-                # an error beside a null is an error: the null says nothing then
+                # an error and a null give an error, so the null proves nothing
                 lone |= ~v.valid if v.error is None else ~v.valid & ~v.error
             end = at if end is None else np.minimum(end, at) if up else np.maximum(end, at)
         return np.full(n, I64_MAX if up else I64_MIN) if end is None else end
 
 
 def as_batch(data: Any, what: str) -> pa.RecordBatch:
-    """One batch of a table, a batch, a list of batches or anything that is an Arrow stream.
+    """Return one batch from a table, a batch, a list of batches or an Arrow stream.
 
     Raises
     ------
@@ -224,9 +224,9 @@ def as_batch(data: Any, what: str) -> pa.RecordBatch:
     arrays = []
     for column in combined(data).columns:
         whole = column.combine_chunks()
-        if isinstance(whole, pa.ChunkedArray):  # of no chunks, or of more than one array can hold
+        if isinstance(whole, pa.ChunkedArray):  # without chunks, or with more than one array can contain
             if whole.num_chunks > 1:
-                raise SchemaError(f"the {what} has more text in a column than one array holds; give a smaller sample")
+                raise SchemaError(f"the {what} has too much text in a column for one array; give a smaller sample")
             whole = whole.chunk(0) if whole.num_chunks else pa.nulls(0, column.type)
         arrays.append(whole)
     fields = [f.with_type(a.type) for f, a in zip(data.schema, arrays, strict=True)]

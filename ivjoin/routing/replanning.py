@@ -1,7 +1,7 @@
-"""When a stream gets another plan: what its tasks count, and what the one planner makes of it.
+"""Replace the plan of a stream: the counts of its tasks, and the decision of the single planner.
 
-All of it is a function of the rows of the micro-batches so far, in no order: a micro-batch that is done again comes to
-the same plan. Counts of earlier micro-batches weigh half as much with each one that follows.
+The decision depends only on the rows of the micro-batches so far, not on their order, so a retried micro-batch makes
+the same plan. The weight of a micro-batch is halved with each later one.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ __all__ = ["Counts", "Note", "next_plans", "passed"]
 _ENTER = 4  # a key of more than 1/4 of a bucket's share is heavy,
 _LEAVE = 8  # and stays so until it has no more than 1/8
 _COUNTED = 32  # of a piece's keys, those of more than 1/32 of a bucket's share are counted
-_FEWEST_ROWS = 256  # before anything is decided
+_FEWEST_ROWS = 256  # before any decision
 _FEWEST_OF_KEY = 32
-_OLDER = 0.5  # what earlier micro-batches weigh
-_WORTH = 1.5  # a shape is changed where the greatest load falls by this
-# Rows that a micro-batch brings to a bucket on average: from so many on more buckets are used, if there are, and below
-# so few, for a while, fewer, which then get as many as lie between. A turn takes what some thousand rows take.
+_OLDER = 0.5  # the weight of earlier micro-batches
+_WORTH = 1.5  # a shape changes if the greatest load falls by this factor
+# Rows of a bucket in a micro-batch, on average. From the first number on, more buckets are used. Below the second one,
+# after several micro-batches, fewer are used. A call of a bucket takes as long as joining a few thousand rows.
 _BUSY, _BETWEEN, _IDLE = 8_192, 1_024, 128
 _IDLE_TURNS = 8
 
 
 @dataclass(slots=True)
 class Counts:
-    """What map tasks have seen of a micro-batch.
+    """The counts of the map tasks of a micro-batch.
 
     Attributes
     ----------
     rows : int
     keys : dict of int to [int, int]
-        Left and right rows of frequent keys, by their hash. What is missing of a key is less than a 1/32 of a bucket's
+        Left and right rows of frequent keys, by their hash. The missing count of a key is below 1/32 of a bucket's
         share of the rows.
     edge : Edge
     """
@@ -56,7 +56,7 @@ class Counts:
     edge: Edge = field(default_factory=Edge)
 
     def add(self, side: int, key: np.ndarray | None, lone: np.ndarray | None, n: int, edge: Edge, buckets: int) -> None:
-        """Count n rows of a side, with the hash of each key and which rows match nothing."""
+        """Count n rows of a side, with the hash of each key and the rows that cannot match."""
         self.rows += n
         self.edge = self.edge.joined(edge)
         if key is None:
@@ -68,7 +68,7 @@ class Counts:
             self._more(k, side, c)
 
     def merge(self, said: dict[str, Any]) -> None:
-        """Take in what another task has counted, as :attr:`as_json`."""
+        """Add the counts of another task, in the form of :attr:`as_json`."""
         self.rows += said["rows"]
         self.edge = self.edge.joined(Edge(said["edge"]))
         for k, *counts in said["keys"]:
@@ -85,23 +85,23 @@ class Counts:
 
 @dataclass(frozen=True)
 class Note:
-    """What a planner knows from micro-batch to micro-batch.
+    """The state of the planner between micro-batches.
 
     Attributes
     ----------
     rows : float
-        Of all micro-batches so far, the older the less they count; so are ``keys``.
+        The rows of all micro-batches, with lower weights for older ones; ``keys`` likewise.
     keys : dict of int to (float, float)
     edge : Edge
-        Of all rows that were routed.
+        The edge of all routed rows.
     seen : (list of int or None, list of int or None)
-        How far the orders of both sides have come, turned over where they descend.
+        How far the orders of both sides have advanced, inverted if they descend.
     step : float
-        By how much the cut side has come farther along the axis in a micro-batch.
+        How far the cut side advances along the axis in a micro-batch.
     newest : int
         The number of the newest plan file; -1 before the first.
     idle : int
-        Micro-batches one after the other whose rows were few for the buckets in use.
+        The number of consecutive micro-batches with few rows for the buckets in use.
     """
 
     rows: float = 0.0
@@ -128,7 +128,7 @@ class Note:
     def after(
         self, plans: PlanList, counts: Counts, seen: Sequence[Sequence[int | None]], buckets: int
     ) -> Note:
-        """With one more micro-batch."""
+        """Return the note with one more micro-batch."""
         rows = _OLDER * self.rows + counts.rows
         keys: dict[int, tuple[float, float]] = {}
         for k in {*self.keys, *counts.keys}:
@@ -145,12 +145,12 @@ class Note:
         return Note(rows, keys, self.edge.joined(counts.edge), (far[0], far[1]), step, self.newest, idle)
 
     def numbered(self, newest: int) -> Note:
-        """With the number of a plan file that was written."""
+        """Return the note with the number of a plan file that was written."""
         return replace(self, newest=newest)
 
 
 def _a_turn(rows: float) -> float:
-    """Rows of a micro-batch on average, of those of all so far."""
+    """Return the average rows of a micro-batch from the weighted sum."""
     return (1 - _OLDER) * rows
 
 
@@ -161,7 +161,7 @@ def _in_use(plans: PlanList, buckets: int) -> int:
 
 
 def _used(plans: PlanList, note: Note, buckets: int) -> int:
-    """How many buckets the next rows are to go to."""
+    """Return how many buckets the next rows use."""
     now, rows = _in_use(plans, buckets), _a_turn(note.rows)
     if rows > _BUSY * now or note.idle >= _IDLE_TURNS:
         return max(1, min(buckets, math.ceil(rows / _BETWEEN)))
@@ -175,16 +175,16 @@ def _farther(a: list[int | None], b: list[int | None]) -> list[int | None]:
 
 
 def next_plans(plans: PlanList, note: Note, buckets: int, pinned: Iterable[int] = ()) -> PlanList | None:
-    """The list of plans from the next micro-batch on; None if the one in use stays.
+    """Return the list of plans from the next micro-batch on; None if it does not change.
 
     Parameters
     ----------
     plans : PlanList
-        That the micro-batch followed.
+        The plans of the micro-batch.
     note : Note
-        With the counts of the micro-batch.
+        The note with the counts of the micro-batch.
     pinned : iterable of int
-        Hashes of keys that are heavy whatever comes.
+        Hashes of keys that are always heavy.
     """
     newest = plans.plans[-1]
     assert isinstance(newest, EndlessPlan)
@@ -197,7 +197,7 @@ def next_plans(plans: PlanList, note: Note, buckets: int, pinned: Iterable[int] 
     if same and np.array_equal(hot, newest.hot) and used == _in_use(plans, buckets):
         return None
     if plans.axis.node.type.kind == "float" and not plans.falling and note.edge.top >= NAN_ORDINAL:
-        return None  # beyond a NaN nothing lies
+        return None  # a NaN is above all values
     gone = passed(plans, note.seen)
     rest = plans if gone is None else plans.without_dead(max(I64_MIN, min(I64_MAX, gone)))
     more = EndlessPlan(newest.reader, newest.axis, newest.both, hot, width, grid, None if used == buckets else used)
@@ -221,7 +221,7 @@ def _heavy(plan: EndlessPlan, note: Note, buckets: int, pinned: Iterable[int]) -
 
 
 def _shape(plan: EndlessPlan, note: Note, buckets: int, hot: np.ndarray) -> tuple[int, Grid | None]:
-    """Width of the slices, or the grid, that loads the fullest bucket least."""
+    """Return the width of the slices, or the grid, with the least load of the fullest bucket."""
     band = plan.axis.width
     assert band is not None
     counted = [note.keys[k] for k in (hot.tolist() if plan.keyed else [0]) if k in note.keys]
@@ -263,7 +263,7 @@ def _grids(plan: EndlessPlan, left: float, right: float, buckets: int) -> list[G
 
 
 def _order_edge(plans: PlanList, seen: Sequence[Sequence[int | None]]) -> int | None:
-    """How far the side that is cut has come along the axis."""
+    """Return how far the cut side has advanced along the axis."""
     s = plans.axis.divided
     orders = plans.reader.plan.sides[s].orders
     for (node, _, o), edge in zip(orders, seen[s] if len(seen) == 2 else ()):
@@ -273,7 +273,7 @@ def _order_edge(plans: PlanList, seen: Sequence[Sequence[int | None]]) -> int | 
 
 
 def _limit(plans: PlanList, side: int, node: Any, seen: Sequence[Sequence[int | None]]) -> int | None:
-    """Below which turned ordinal no later row's value of an ordered expression lies."""
+    """Return the (inverted) ordinal below which no later value of an ordered expression lies."""
     for (n, where, o), edge in zip(plans.reader.plan.sides[side].orders, seen[side]):
         if n is node and o.descending == plans.falling and edge is not None:
             return OrderTracker(n, where, o.descending, o.slack, o.nulls).least_after(edge)
@@ -281,10 +281,10 @@ def _limit(plans: PlanList, side: int, node: Any, seen: Sequence[Sequence[int | 
 
 
 def passed(plans: PlanList, seen: Sequence[Sequence[int | None]]) -> int | None:
-    """Below which turned place no later row lies or reaches, unless it is late; None where nothing is known."""
+    """Return the (inverted) place below which no later row lies or reaches, unless it is late; None if unknown."""
     axis, falling = plans.axis, plans.falling
     if falling and axis.node.type.kind == "float":
-        return None  # a NaN may still come
+        return None  # a NaN may still arrive
     own, other = axis.divided, 1 - axis.divided
     mine = _limit(plans, own, axis.node, seen)
     ends = [(_limit(plans, other, n, seen), by) for n, by in (axis.high if falling else axis.low)]

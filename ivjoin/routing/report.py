@@ -1,4 +1,4 @@
-"""What each worker gets and gives, and how far that is from the best there could be."""
+"""The input and output of each worker, and its distance from the best possible load."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 __all__ = ["BETA", "LoadReport"]
 
-# What a row of output costs, in rows of input. Measured on one core with the operator: 0.2 to 0.4.
+# The cost of an output row, in input rows. Measured with the operator on one core: 0.2 to 0.4.
 BETA = 0.3
 _MOST_LINES = 16
 
@@ -20,16 +20,16 @@ class LoadReport:
     Attributes
     ----------
     rows_in, rows_out : int64[workers]
-        Copies received; output rows, each counted where its owned copy is.
+        Copies received, and output rows at the worker of their owned copy.
     skew_degree : float
-        Greatest over average load.
+        The greatest load over the average load.
     replication : float
-        Rows received over rows produced.
+        Rows received over input rows.
     load : float
-        The greatest over workers of rows in + beta x rows out.
+        The greatest value of rows in + beta x rows out over all workers.
     lower_bound : float
-        The same of all rows and output rows, each once, over the workers; or that of the heaviest piece that nothing
-        can divide, if it is more.
+        The load of all rows and output rows, each counted once, divided by the workers. If the heaviest indivisible
+        piece has more load, its load.
     beta : float
     """
 
@@ -43,7 +43,7 @@ class LoadReport:
 
     @classmethod
     def of(cls, rows_in: np.ndarray, rows_out: np.ndarray, rows: float, heaviest: float, beta: float) -> LoadReport:
-        """``rows``: all that came; ``heaviest``: load of the heaviest piece that nothing divides."""
+        """Return the report. ``rows``: all input rows; ``heaviest``: the load of the heaviest indivisible piece."""
         loads = rows_in + beta * rows_out
         mean = float(loads.mean())
         return cls(
@@ -54,7 +54,7 @@ class LoadReport:
 
     @property
     def over_bound(self) -> float:
-        """Load over the lower bound: 1 is the best there can be."""
+        """Return the load over the lower bound; 1 is the best possible value."""
         return self.load / self.lower_bound if self.lower_bound else 1.0
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What samples of both sides say of a join's keys: rows, output, and how they lie along an axis."""
+"""Estimate from samples of both sides the rows and output of each key, and their places on an axis."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ivjoin.shj.arrow import byte_width
 __all__ = ["KeyStats", "Profile", "Ramp", "Sample"]
 
 _MOST = 2.0
-_LOOKED_AT = 1 << 15  # rows of a sample that say which columns tell rows apart
+_LOOKED_AT = 1 << 15  # rows of a sample that show which columns distinguish rows
 
 
 @dataclass(slots=True)
 class KeyStats:
-    """Of each distinct key of the samples, what all rows are expected to have.
+    """The estimates for each distinct key of the samples.
 
     Attributes
     ----------
@@ -32,9 +32,9 @@ class KeyStats:
     seen : int64[k]
         Rows in the samples.
     out : float64[k]
-        Rows of output.
+        Output rows.
     lone : float
-        Rows that match nothing.
+        Rows that cannot match.
     """
 
     key: np.ndarray
@@ -45,7 +45,7 @@ class KeyStats:
 
 
 class Sample:
-    """Samples of both sides, and how many rows each row stands for."""
+    """Samples of both sides, and how many rows each sampled row represents."""
 
     def __init__(
         self, reader: Reader, batches: tuple[pa.RecordBatch, pa.RecordBatch], rows: tuple[float, float], how: JoinType
@@ -59,21 +59,21 @@ class Sample:
         f = [reader.features(s, batches[s], self._band, False) for s in (0, 1)]
         self.ids = groups(f[0], f[1])
         self.lone = tuple(x.lone for x in f)
-        #: Rows of output that each row stands for; pairs are laid to the left rows, or (second) to the right ones.
+        #: Output rows that each row represents; pairs count for the left rows, or (second) for the right ones.
         self.gains = self._gains(f)
         self.keys = self._stats(f)
 
     @property
     def is_whole(self) -> bool:
-        """Whether the samples are all there is."""
+        """Return whether the samples contain all rows."""
         return self.scale[0] <= 1 and self.scale[1] <= 1
 
     def is_most(self, s: int) -> bool:
-        """Whether the sample of a side is so much of it that its shares are better than chance."""
+        """Return whether the sample of a side is large enough for its shares to be better than chance."""
         return self.scale[s] < _MOST
 
     def there(self, s: int) -> np.ndarray:
-        """Rows of side s that can match : int64."""
+        """Return the rows of side s that can match : int64."""
         lone = self.lone[s]
         return np.arange(self.batches[s].num_rows) if lone is None else np.flatnonzero(~lone)
 
@@ -89,7 +89,7 @@ class Sample:
                 gain = np.zeros(self.batches[s].num_rows)
                 if self.how.pairs and s == side:
                     gain += self.scale[s] * counts[s]
-                # of rows that the sample leaves without a match, many have one: how many is not guessed
+                # many rows without a match in the sample have one; their number is not estimated
                 if self.how.owes(s):
                     gain += self.scale[s] * (counts[s] == 0)
                 elif self.how.semi == s:
@@ -117,13 +117,13 @@ class Sample:
         return KeyStats(key, (seen[0] * self.scale[0], seen[1] * self.scale[1]), seen[0] + seen[1], out, lone)
 
     def profile(self, axis: Axis, both: bool) -> Profile:
-        """How all rows lie along an axis."""
+        """Return the distribution of all rows along an axis."""
         f = [self.reader.features(s, self.batches[s], axis, both) for s in (0, 1)]
-        # a pair is owned where its left row is at home, and found where its divided row is
+        # a pair is owned at the home of its left row, and found at the place of its divided row
         return Profile(self, axis, f, self.gains[0 if both else axis.divided])
 
     def dealt(self, s: int) -> tuple[list[int], float]:
-        """Columns that tell rows of side s apart nearly as well as all do, cheap ones first; and distinct over rows."""
+        """Return columns that distinguish rows of side s nearly as well as all, and the share of distinct rows."""
         batch = self.batches[s].slice(0, _LOOKED_AT)
         n = batch.num_rows
         cheap = [i for i, t in enumerate(batch.schema.types) if byte_width(t) is not None and byte_width(t) != 1]
@@ -140,7 +140,7 @@ class Sample:
 
 
 class Profile:
-    """Rows in order of key and place, so that any slice of any key is known by four look-ups."""
+    """Rows in order of key and place, so that four lookups describe any slice of any key."""
 
     def __init__(
         self, sample: Sample, axis: Axis, f: list[Features], gains: tuple[np.ndarray, np.ndarray]
@@ -171,7 +171,7 @@ class Profile:
             self._gain.append(np.concatenate([[0.0], np.cumsum(gains[s][mine][order])]))
 
     def of(self, k: int, most: int, beta: float) -> Ramp:
-        """The places of one key where it can be cut, and what lies on either side of each."""
+        """Return the places at which a key can be cut, and the rows on either side of each."""
         d = self.axis.divided
         a, b = self._ends[d][k], self._ends[d][k + 1]
         places = self._at[d][a:b]
@@ -199,7 +199,7 @@ class Profile:
 
 @dataclass(slots=True)
 class Ramp:
-    """Slice i to j of a key, from cut i - 1 (0 is the beginning) to cut j (the last is the end).
+    """The slices of a key. Slice i to j is from cut i - 1 (0 is the beginning) to cut j (the last is the end).
 
     Attributes
     ----------
@@ -209,7 +209,7 @@ class Ramp:
     ended : float64[2, m + 1]
         Rows that end before cut i - 1.
     gain : float64[m + 1]
-        Output of the divided rows before cut j.
+        The output of the divided rows before cut j.
     """
 
     cuts: np.ndarray
@@ -219,17 +219,17 @@ class Ramp:
     beta: float
 
     def slice(self, i: int, j: int) -> tuple[float, float, float]:
-        """Left rows, right rows and output from cut i - 1 to cut j."""
+        """Return the left rows, right rows and output from cut i - 1 to cut j."""
         left, right = (float(self.begun[s, j] - self.ended[s, i]) for s in (0, 1))
         return left, right, float(self.gain[j] - (self.gain[i - 1] if i else 0.0))
 
     def cut(
         self, size: float, slack: float, most: int, grid: tuple[int, int] = (1, 1)
     ) -> list[tuple[int, int]] | None:
-        """Slices (i, j) of a load of some ``size`` at most, where they can be; None if it takes more than ``most``.
+        """Return slices (i, j) with a load of about ``size`` at most if possible; None for more than ``most`` slices.
 
-        Of places that leave a slice no smaller than by the part ``slack``, the one where fewest rows reach both sides.
-        ``grid``: each slice is one, and the load that of its cells.
+        Among the places that make a slice smaller by at most ``slack``, a slice ends where the fewest rows reach both
+        sides. With ``grid``, each slice is a grid, and the load is the load of its cells.
         """
         begun, ended = (rows[0] / grid[0] + rows[1] / grid[1] for rows in (self.begun, self.ended))
         beta = self.beta / (grid[0] * grid[1])
@@ -251,7 +251,7 @@ class Ramp:
             if j < m and slack:
                 least = max(i, int(np.searchsorted(reached, passed[i] + (1 - slack) * size)))
                 if least < j:
-                    # the fewest doubled rows for what the slice holds: RecPart's measure, along one axis
+                    # the fewest copied rows for the load of the slice: RecPart's measure, along one axis
                     window = slice(least, j + 1)
                     held = reached[window] - passed[i]
                     j = least + int(np.argmin((doubled[window] + 1e-3 * size) / held))

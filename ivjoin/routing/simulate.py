@@ -1,4 +1,4 @@
-"""``simulate``: given rows through the shipped planner and router, and what each worker would have got."""
+"""``simulate``: send given rows through the planner and router, and count the load of each worker."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def simulate(
     left: Any, right: Any, on: Any = None, condition: Any = None, how: str = "inner", workers: int = 8,
     scheme: str = "auto", *, beta: float = BETA, timezone: str = "UTC", sample_rows: int | None = None, seed: int = 0,
 ) -> LoadReport:
-    """What each of many workers would get and give: every row is routed, every row of output counted.
+    """Simulate a plan: route every row and count every output row of each worker.
 
-    The planner sees ``sample_rows`` of each side, drawn evenly; then all rows go through the plan it makes. Nothing is
-    joined: where keys and one band decide the condition, output is counted by sorting, else pair by candidate pair.
+    The planner gets a uniform sample of ``sample_rows`` of each side. Then all rows are routed by its plan. Nothing is
+    joined: the output is counted by sorting if keys and one band decide the condition, else by candidate pairs.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def simulate(
     sample_rows : int, optional
         By default 524,288, or 4,096 for each worker if that is more.
     seed : int
-        Of the draw.
+        Seed of the sample.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def simulate(
     samples = []
     for s, batch in enumerate(batches):
         if batch.num_rows == 0:
-            raise OptionError(f"the {SIDES[s]} side has no rows; a simulation needs some of each")
+            raise OptionError(f"the {SIDES[s]} side has no rows; expected rows on both sides")
         if batch.num_rows > sample_rows:
             rows = np.sort(draw.choice(batch.num_rows, int(sample_rows), replace=False))
             samples.append(rows_at(batch, rows))
@@ -88,7 +88,7 @@ def simulate(
 
 
 def counted_report(plan: RoutingPlan, left: pa.RecordBatch, right: pa.RecordBatch, beta: float = BETA) -> LoadReport:
-    """What a plan does to given rows."""
+    """Return the loads of a plan for given rows."""
     met = count(plan, left, right)
     rows_in, rows_out = (
         np.bincount(plan.worker_of, weights=cells, minlength=plan.workers).astype(np.int64)
@@ -104,6 +104,6 @@ def counted_report(plan: RoutingPlan, left: pa.RecordBatch, right: pa.RecordBatc
         for s in (0, 1):
             lone = f[s].lone
             here.append(np.bincount(ids[s] if lone is None else ids[s][~lone], minlength=n))
-        # output of a key is not known from cells alone; without it the piece is only lighter
+        # cells alone do not give the output of a key; without it the piece is only lighter
         heaviest = heaviest_piece((here[0], here[1]), np.zeros(n), beta, mode, plan.workers)
     return LoadReport.of(rows_in, rows_out, float(left.num_rows + right.num_rows), heaviest, beta)

@@ -1,6 +1,6 @@
-"""Frequent keys of a stream in bounded memory, from tasks that know nothing of each other.
+"""Count frequent keys of a stream in bounded memory, in independent tasks.
 
-Exact counts as long as there are few keys; then a frequent-items sketch of Apache DataSketches (the extra ``routing``).
+Counts are exact for few keys. Beyond that, a frequent-items sketch of Apache DataSketches is used (extra ``routing``).
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ _MOST_LG = 20
 
 
 class KeyCounts:
-    """How many rows each frequent key has.
+    """The number of rows of each frequent key.
 
-    Keys are hashes, as :class:`ivjoin.routing.reader.Features` has them.
+    Keys are hashes as in :class:`ivjoin.routing.reader.Features`.
 
     Parameters
     ----------
     workers : int
-        A key of more than 1/workers of all rows is never missed; counts are off by 1/(2 workers) of them at most.
+        Every key with more than 1/workers of all rows is found. The error of a count is at most 1/(2 workers) of all
+        rows.
     exact : int
-        How many distinct keys are counted exactly.
+        The number of distinct keys that are counted exactly.
 
     Examples
     --------
@@ -64,14 +65,14 @@ class KeyCounts:
         Raises
         ------
         UnsupportedError
-            If there are more keys than are counted exactly, and the package datasketches is not installed.
+            If there are too many keys for exact counts and the package datasketches is not installed.
         """
         fresh, counts = np.unique(keys, return_counts=True)
         self.rows += len(keys)
         self._add(fresh, counts)
 
     def merge(self, other: KeyCounts) -> None:
-        """Add what another one has counted."""
+        """Add the counts of another one."""
         self.rows += other.rows
         if other._sketch is not None:
             self._to_sketch()
@@ -80,7 +81,7 @@ class KeyCounts:
             self._add(other._keys, other._counts)
 
     def heavy(self) -> dict[int, int]:
-        """Keys of more than 1/workers of all rows, with how many they have at most; some may be a little lighter."""
+        """Return keys with more than 1/workers of all rows, and an upper bound of their counts; some may have fewer."""
         least = self.rows / self.workers
         if self._sketch is None:
             found = self._counts > least
@@ -90,7 +91,7 @@ class KeyCounts:
         return {int(key, 16): upper for key, _, _, upper in items}
 
     def to_bytes(self) -> bytes:
-        """The counts, for another process."""
+        """Return the counts as bytes for another process."""
         if self._sketch is not None:
             return _HEAD.pack(_MAGIC, 1, 1, self.rows) + bytes(self._sketch.serialize())
         body = self._keys.astype("<u8").tobytes() + self._counts.astype("<i8").tobytes()
@@ -102,18 +103,18 @@ class KeyCounts:
         Raises
         ------
         SnapshotError
-            If the bytes are none of :meth:`to_bytes`.
+            If the bytes are not a result of :meth:`to_bytes`.
         """
         self = cls(workers)
         if len(blob) < _HEAD.size or blob[:4] != _MAGIC or blob[4] != 1:
-            raise SnapshotError(f"{len(blob)} bytes that are no key counts of this version")
+            raise SnapshotError(f"{len(blob)} bytes are not key counts of this version; expected bytes of to_bytes()")
         _, _, sketched, self.rows = _HEAD.unpack_from(blob)
         body = blob[_HEAD.size :]
         if sketched:
             self._sketch = _datasketches().frequent_strings_sketch.deserialize(body)
             return self
         if len(body) % 16:
-            raise SnapshotError("key counts that were cut short")
+            raise SnapshotError("the key counts are truncated; expected the result of to_bytes()")
         n = len(body) // 16
         self._keys = np.frombuffer(body, dtype="<u8", count=n).astype(np.uint64)
         self._counts = np.frombuffer(body, dtype="<i8", offset=8 * n).astype(np.int64)
@@ -149,6 +150,6 @@ def _datasketches() -> Any:
         return importlib.import_module("datasketches")
     except ImportError as e:
         raise UnsupportedError(
-            "more distinct keys than are counted exactly need the package datasketches: pip install 'ivjoin[routing]', "
-            "or give KeyCounts a larger `exact`"
+            "too many distinct keys for exact counts: install datasketches (pip install 'ivjoin[routing]'), "
+            "or pass a larger `exact` to KeyCounts"
         ) from e

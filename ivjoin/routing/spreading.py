@@ -1,4 +1,4 @@
-"""How one key is spread so that no cell is heavier than asked: one cell, slices, a grid, or grids in slices."""
+"""Spread one key so that no cell exceeds a load: one cell, slices, a grid, or grids in slices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ivjoin.routing.sampling import Ramp
 
 __all__ = ["HeavyKey", "Spread"]
 
-# Slices this many times as heavy as a cell may be, each a grid: for bands that are wider than a slice.
+# Slices with this multiple of a cell's load, each of them a grid, for bands that are wider than a slice.
 _COARSER = (1, 2, 4, 8, 16, 32)
 _FEW_COPIES = 1.5
 
@@ -27,7 +27,7 @@ class Spread:
     entry : Entry
     loads : float64[cells]
     received : float
-        Copies that its cells receive in all.
+        All copies that its cells receive.
     """
 
     entry: Entry
@@ -45,19 +45,19 @@ class HeavyKey:
     Parameters
     ----------
     key : int or None
-        Its hash.
+        The hash of the key.
     left, right, out : float
-        Its rows and output.
+        The rows and output of the key.
     ramp : Ramp or None
-        Where it can be cut.
+        The places at which it can be cut.
     mode : str or None
-        Which grids it may have; None for none.
+        The grids that are allowed; None to forbid grids.
     gridded : bool
-        Whether slices may be grids, too.
+        Whether slices may also be grids.
     most : int
-        Rows or columns of a grid, and slices.
+        The greatest number of rows or columns of a grid, and of slices.
     shared : (bool, bool)
-        Whether rows of a side are dealt out in equal shares, not by chance.
+        Whether rows of a side are dealt in equal shares and not by chance.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class HeavyKey:
         self.one = Spread(Entry(key), np.array([self.load]), left + right)
 
     def spread(self, size: float, slack: float) -> Spread:
-        """The way of fewest rows received with no cell above ``size``; if there is none, the one of lightest cells."""
+        """Return the spread with the fewest copies and no cell above ``size``, else with the lightest cells."""
         if self.load <= size:
             return self.one
         ways = [self.one]
@@ -121,7 +121,7 @@ class HeavyKey:
         return self._in_parts(ramp, ramp.cut(coarser * size, slack, self._most), grid_in)
 
     def sliced(self, size: float, slack: float, grid: Grid) -> Spread | None:
-        """Slices that are grids of one shape, of cells of some ``size``; None where they cannot be had."""
+        """Return slices that are grids of one shape with cells of about ``size``; None if that is not possible."""
         if self._ramp is None:
             return None
         room = size / (1 + self._chance(grid, *self.rows))
@@ -130,7 +130,7 @@ class HeavyKey:
     def _in_parts(
         self, ramp: Ramp, parts: list[tuple[int, int]] | None, grid_in: Callable[[float, float, float], Grid]
     ) -> Spread | None:
-        """The slices of a ramp, each the grid that is for its left rows, right rows and output."""
+        """Return the slices of a ramp, each with the grid for its left rows, right rows and output."""
         if parts is None:
             return None
         grids: list[Grid] = []
@@ -148,7 +148,7 @@ class HeavyKey:
         return Spread(Entry(self.key, cuts, tuple(grids)), np.concatenate(loads), received)
 
     def _chance(self, grid: Grid, left: float, right: float) -> float:
-        """By how much the fullest cell of a grid exceeds the mean, where rows are dealt out by their hashes alone."""
+        """Return how far the fullest cell of a grid exceeds the mean if hashes alone deal the rows."""
         varies = 0.0
         for size, rows, shared in zip(grid, (left, right), self._shared, strict=True):
             if size > 1 and not shared:

@@ -154,9 +154,9 @@ def test_a_new_plan_begins_beyond_all_that_was_routed() -> None:
     assert (left.top, right.top) == (99, 106)
     edge = left.joined(right)
     assert plans.next_start(edge) == 107
-    with pytest.raises(OptionError, match="reach up to 106, expected 107 or more"):
+    with pytest.raises(OptionError, match="expected 107 or more, because routed rows reach up to 106"):
         plans.add(plan, edge, start=106)
-    with pytest.raises(OptionError, match="edge is None; expected the Edge of all rows routed so far"):
+    with pytest.raises(OptionError, match="edge is None; expected the Edge of all routed rows"):
         plans.add(plan, None)  # type: ignore[arg-type]
     two = plans.add(plan, edge)
     assert two is not None and two.starts == (107,)
@@ -196,7 +196,7 @@ def test_no_more_than_three_plans_live() -> None:
 def test_rows_that_reach_without_end_keep_the_plan() -> None:
     rows = batch([{"k": 1, "t": t, "n": t} for t in range(10)])
     one_sided = plan_join(rows, rows, condition="l.t <= r.t", workers=2)
-    with pytest.raises(OptionError, match="no end on one side.*first plan stays"):
+    with pytest.raises(OptionError, match="no end on one side.*Use the first plan"):
         along(one_sided)
     plan = plan_join(rows, rows, condition="l.t BETWEEN r.t AND r.t + 1", workers=2)
     plans = along(plan)

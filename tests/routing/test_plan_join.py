@@ -277,7 +277,7 @@ def test_a_plan_goes_to_other_tasks_as_text(options: dict[str, Any]) -> None:
     assert plan_to_json(again) == plan_to_json(plan)
     with pytest.raises(OptionError, match="for another join"):
         plan_from_json(plan_to_json(plan), left.schema, right.schema, on="v")
-    with pytest.raises(ivjoin.SnapshotError, match="no routing plan"):
+    with pytest.raises(ivjoin.SnapshotError, match="not a routing plan"):
         plan_from_json("[]", left.schema, right.schema, **options)
     with pytest.raises(ivjoin.SnapshotError, match="version 99"):
         plan_from_json('{"version": 99}', left.schema, right.schema, **options)
@@ -367,7 +367,7 @@ def test_mistakes_of_cells_and_simulations() -> None:
     batch = SMALL.to_batches()[0]
     with pytest.raises(ivjoin.ProtocolError, match="side is 'middle'"):
         plan.cells("middle", batch)
-    with pytest.raises(ivjoin.SchemaError, match="got a Table"):
+    with pytest.raises(ivjoin.SchemaError, match="batch is a Table"):
         plan.cells("left", SMALL)
     with pytest.raises(ivjoin.SchemaError, match="has columns"):
         plan.cells("left", batch.select(["k"]))

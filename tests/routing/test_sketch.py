@@ -70,7 +70,7 @@ def test_mistakes_are_named() -> None:
         KeyCounts(0)
     with pytest.raises(OptionError, match="exact is 0"):
         KeyCounts(8, exact=0)
-    with pytest.raises(SnapshotError, match="no key counts"):
+    with pytest.raises(SnapshotError, match="are not key counts"):
         KeyCounts.from_bytes(b"abc", 8)
-    with pytest.raises(SnapshotError, match="cut short"):
+    with pytest.raises(SnapshotError, match="are truncated"):
         KeyCounts.from_bytes(counted(10, 1000).to_bytes()[:-3], 8)
