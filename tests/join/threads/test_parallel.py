@@ -20,6 +20,8 @@ from ivjoin.stream import jobs, shares, slices
 from ivjoin.stream.pieces import Run
 from ivjoin.stream.slices import SlicedJoin
 
+pytestmark = pytest.mark.usefixtures("small_slices")
+
 
 def cut(stream: Any) -> bool:
     """Whether it was joined in slices to its end."""

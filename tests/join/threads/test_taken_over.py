@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from drivers.sliced import BAND, both, rows_of, small_slices
+from drivers.sliced import BAND, both, rows_of
 
 from ivjoin import SymmetricHashJoin, band_join
 from ivjoin.plan.cache import planned
@@ -18,7 +18,7 @@ from ivjoin.plan.cutting import Cut, cut_of
 from ivjoin.stream import jobs, shares
 from ivjoin.stream.pieces import Run
 
-__all__ = ["small_slices"]  # a fixture, of all tests here too
+pytestmark = pytest.mark.usefixtures("small_slices")
 
 
 def test_a_share_whose_rest_takes_less_time_than_an_operator_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:

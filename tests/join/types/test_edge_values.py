@@ -86,7 +86,7 @@ def test_which_errors_go_unseen(
     assert truth(condition(job), (left, right)) is None
     assert may_be_unseen(condition(job), (left, right)) == row
     assert differences(job, [(left, right)]) == []
-    monkeypatch.setattr("join.edge_unseen.UNSEEN", [])
+    monkeypatch.setattr("drivers.edge_unseen.UNSEEN", [])
     assert ["no error" in d for d in differences(job, [(left, right)])] == [True] * (row is not None)
 
 
@@ -96,7 +96,7 @@ def test_the_driver_tells_a_lost_row_an_invented_one_and_a_missing_error(monkeyp
     pairs = [(5, 5), (5, 6)]
     assert check(job, pairs) == []
     for wrong, word in ((True, "lost"), (False, "invented"), (None, "no error")):
-        monkeypatch.setattr("join.edge_driver.truth", lambda e, p, wrong=wrong: wrong)
+        monkeypatch.setattr("drivers.edge_driver.truth", lambda e, p, wrong=wrong: wrong)
         assert word in "".join(check(job, pairs))
 
 

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
 from ivjoin import band_join
-from ivjoin.stream import prepared, slices
 
 BAND = "l.x BETWEEN r.x - 6 AND r.x + 3"
 
@@ -32,14 +30,6 @@ def rows_of(table: pa.Table) -> Counter[str]:
 
 
 HOWS = ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
-
-
-@pytest.fixture(autouse=True)
-def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "_SLICE_ROWS", 250)
-    monkeypatch.setattr(slices, "_BANDS", 2)
-    monkeypatch.setattr(prepared, "_PARALLEL_ROWS", 150)
-
 
 
 def both(left: Any, right: Any, threads: int = 3, **options: Any) -> tuple[Any, Any]:
