@@ -1,7 +1,7 @@
-"""ivjoin: joins of ordered streams on keys and a band condition, holding only the rows that can still match.
+"""ivjoin: joins of ordered streams on keys and a band condition that store only rows that can still match.
 
-The names below are loaded when they are first used, so that ``import ivjoin`` costs no more than the error classes:
-numba, sympy and sqlglot come in with the first condition or the first join, pyspark and pandas with ``ivjoin.spark``.
+``import ivjoin`` loads only the error classes. The other names are loaded at first use. The first condition or join
+imports numba, sympy and sqlglot, and ``ivjoin.spark`` imports pyspark and pandas.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The errors ivjoin raises, every one an ``IvjoinError``, and how a value that came is shown in one."""
+"""The errors of ivjoin, all of them an ``IvjoinError``, and how a message shows a value."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ __all__ = [
 
 
 class IvjoinError(ValueError):
-    """Base of all errors that a caller can mend."""
+    """Base class of all errors that a caller can fix."""
 
 
 class OptionError(IvjoinError, TypeError):
-    """An argument by a name that the function does not have."""
+    """An argument with an unknown name or an invalid value."""
 
 
 class ColumnError(IvjoinError):
@@ -37,11 +37,11 @@ class ColumnError(IvjoinError):
 
 
 class ConditionError(IvjoinError):
-    """A condition that does not parse or does not type."""
+    """A condition with a syntax error or a type error."""
 
 
 class UnsupportedError(ConditionError):
-    """A construct that parses but that ivjoin cannot evaluate."""
+    """A valid construct that ivjoin does not support."""
 
 
 class OrderError(IvjoinError):
@@ -49,7 +49,7 @@ class OrderError(IvjoinError):
 
 
 class SchemaError(IvjoinError):
-    """A batch or schema that differs from what was announced."""
+    """A batch or schema that differs from the declared one."""
 
 
 class SlowJoinWarning(UserWarning):
@@ -57,11 +57,11 @@ class SlowJoinWarning(UserWarning):
 
 
 class ProtocolError(IvjoinError):
-    """A call that comes at the wrong time, such as a push after finish."""
+    """A call at the wrong time, such as a push after finish."""
 
 
 class SnapshotError(IvjoinError):
-    """A snapshot that is foreign, newer than this version, or damaged."""
+    """A snapshot that is damaged, from a newer version, or not from ivjoin."""
 
 
 class LateRowError(IvjoinError):
@@ -69,29 +69,29 @@ class LateRowError(IvjoinError):
 
 
 class EvaluationError(IvjoinError, ArithmeticError):
-    """The condition raised for a pair of rows (overflow, division by zero, a bad cast)."""
+    """The condition raises an error for a pair of rows (overflow, division by zero, an invalid cast)."""
 
 
 class CapacityError(IvjoinError):
-    """More rows or keys at once than an operator can hold."""
+    """More rows or keys at once than an operator can store."""
 
 
 class MemoryLimitError(CapacityError):
-    """More memory is needed than ``memory_limit`` allows, or no room to spill to. The operator goes on.
+    """A call needs more memory than ``memory_limit`` allows, or the disk is full. The operator remains usable.
 
     Parameters
     ----------
     reason : str
     then : str, optional
-        How whoever pushed can go on, which the message ends with.
+        The end of the message: how the caller can continue.
 
     Attributes
     ----------
     reason : str
-        What is full, and what can be done about it.
+        What is full, and the possible fixes.
     rows_taken : int
-        Rows of the batch that were taken before, from its first on: their output has come. The rest was not taken;
-        push ``batch.slice(rows_taken)`` again when there is room.
+        The number of first rows of the batch that the operator has taken. Their output has been emitted. Push the rest,
+        ``batch.slice(rows_taken)``, again when memory is free.
     """
 
     rows_taken: int = 0
@@ -102,16 +102,16 @@ class MemoryLimitError(CapacityError):
 
 
 class SpillError(IvjoinError):
-    """A file in ``spill_dir`` cannot be written while rows are on their way there or back. The operator has stopped."""
+    """A file in ``spill_dir`` cannot be written while rows are moved to or from it. The operator has stopped."""
 
 
 _MOST_SHOWN = 100
 
 
 def came(value: Any) -> str:
-    """A value for a message: its repr in one line, cut short; its type where it has none."""
+    """Return a value for a message: its repr in one line, truncated, or its type if it has no repr."""
     if isinstance(value, int) and value.bit_length() > 256:
-        return f"a whole number of {value.bit_length()} bits"  # Python refuses to write the longest of them
+        return f"a whole number of {value.bit_length()} bits"  # Python refuses to print the longest of them
     try:
         long = isinstance(value, (str, bytes, bytearray)) and len(value) > _MOST_SHOWN
         text = " ".join(repr(value[:_MOST_SHOWN] if long else value).split("\n"))

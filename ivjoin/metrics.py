@@ -1,4 +1,4 @@
-"""What the operator counts."""
+"""The counts of an operator."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ __all__ = ["JoinMetrics", "MultiJoinMetrics"]
 
 @dataclass(slots=True)
 class JoinMetrics:
-    """Counts since the operator was made; both sides together where no side is named.
+    """Counts since the creation of the operator, over both sides unless a side is named.
 
     Attributes
     ----------
     left_rows_in, right_rows_in : int
         Rows pushed.
     rows_out : int
-        Rows produced.
+        Rows emitted.
     left_rows_retired, right_rows_retired : int
-        Rows decided and dropped: on arrival, by pruning, or at an end.
+        Rows evicted: on arrival, by pruning, or at the end of an input.
     late_rows : int
-        Rows that broke their side's order or bounds.
+        Rows that violate their side's order or bounds.
     state_rows, state_bytes : int
-        Rows in the side stores when the last call ended, and the bytes that the operator holds: rings, links, arenas
-        and sorted runs of the stores, the key table, and the scratch and registers that it keeps from one call to the
-        next. Output batches belong to whoever took them. An operator that has stopped holds no rows.
+        Rows in state at the end of the last call, and the bytes of the operator: the stored rows and their index, the
+        key table, and scratch memory that stays between calls. Output batches are not counted. An operator that has
+        stopped has no state.
     peak_state_rows, peak_state_bytes : int
-        The greatest of these: of the rows at the end of any call, of the bytes before any batch of output as well.
+        The greatest values: of the rows at the end of any call, of the bytes also before any output batch.
     spilled_rows, spilled_bytes : int
-        Under ``when_full="spill"``: rows of which something lies in files now, and the bytes of the files.
+        With ``when_full="spill"``: rows with data in files, and the bytes of the files.
     reads : int
-        Output rows that were put together while stored rows lay in files.
+        Output rows that were assembled while stored rows were in files.
     shed_left, shed_right : int
-        Under ``when_full="shed"``: rows that were dropped.
+        With ``when_full="shed"``: rows that were dropped.
     recall, recall_error : float or None
-        Of an inner join that has dropped rows: the estimated share of its pairs that has come out, and how far that
-        may be off, 95 times of 100. Computed anew every 16,384 rows or so, and at the end.
+        For an inner join that has dropped rows: the estimated share of its pairs that were emitted, and the error of
+        the estimate with 95 % confidence. Computed about every 16,384 rows, and at the end.
     """
 
     left_rows_in: int = 0
@@ -57,31 +57,31 @@ class JoinMetrics:
     recall_error: float | None = None
 
     def as_dict(self) -> dict[str, int]:
-        """The counts by their names; what is estimated is not among them."""
+        """Return the counts by name, without estimates."""
         return {name: value for name, value in asdict(self).items() if not name.startswith("recall")}
 
 
 @dataclass(slots=True)
 class MultiJoinMetrics:
-    """Counts of a join of many inputs since it was made.
+    """Counts of a join of many inputs since its creation.
 
     Attributes
     ----------
     rows_in, rows_retired, late, stored : dict of str to int
-        By alias: rows pushed; rows decided and dropped, on arrival, by pruning or at an end; rows that broke their
-        input's order or bounds; rows stored now, in each place where they are.
+        By alias: rows pushed; rows evicted on arrival, by pruning or at the end of an input; rows that violate their
+        input's order or bounds; rows stored now, counted in each step that stores them.
     views : dict of str to int
-        Rows stored now of each view, by the aliases that it joins.
+        Rows of each view that are stored now, by the aliases that it joins.
     rows_out : int
-        Rows produced.
+        Rows emitted.
     late_rows : int
-        Of all inputs.
+        Late rows of all inputs.
     state_rows, state_bytes : int
-        Rows of inputs and views that are stored when the last call ended, and the bytes that all steps hold.
+        Rows of inputs and views in state at the end of the last call, and the bytes of all steps.
     peak_state_rows, peak_state_bytes : int
-        The greatest of these at the end of any call.
+        The greatest values at the end of any call.
     spilled_rows, spilled_bytes : int
-        Rows of which something lies in files now, and the size of these files.
+        Rows with data in files, and the size of these files.
     """
 
     rows_in: dict[str, int]

@@ -1,6 +1,6 @@
-"""Where an operator is linear: as a form over rationals for bands, and as a sum of whole numbers for propagation.
+"""The linear forms of operators: over rationals for bands, and as sums of whole numbers for propagation.
 
-Both hold wherever the operator raises nothing: machine integers that do not overflow are integers.
+Both are valid unless the operator raises an error: machine integers that do not overflow are integers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ZONE_SLACK_SECONDS = 36 * 3600
 
 
 class Sum(NamedTuple):
-    """``constant + sum of terms``; ``repeats`` if some atom was met more than once."""
+    """``constant + sum of terms``; ``repeats`` if an atom occurs more than once."""
 
     terms: dict[int, int]
     constant: int
@@ -33,14 +33,14 @@ class Sum(NamedTuple):
 
 
 class Linear(NamedTuple):
-    """The linear forms of a node from those of its arguments; None, and a rule that gives None, where there is none.
+    """Rules for the linear forms of a node from the forms of its arguments. None stands for a missing form.
 
     Attributes
     ----------
     form : callable or None
-        Over the values, rounding included as a range of the constant.
+        The form over values; rounding is a range of the constant.
     total : callable or None
-        Over the physical values, exact.
+        The exact form over physical values.
     """
 
     form: Callable[[Node, list[Form]], Form | None] | None
@@ -72,7 +72,7 @@ def sum_form(n: Node, forms: list[Form]) -> Form | None:
     ticks = TICKS_PER_SECOND[n.args[0].type.unit]
     if kinds == ["timestamp", "timestamp"]:
         return out.widened(_ZONE_SLACK_SECONDS * ticks, _ZONE_SLACK_SECONDS * ticks)
-    # Only whole days of an interval are calendar days of the zone; a shorter one is added to the instant.
+    # Only whole days of an interval are calendar days of the zone; the rest is added to the instant.
     if n.args[1].op == "literal" and size(b.lo) < 86_400 * ticks:
         return out
     return None
@@ -133,7 +133,7 @@ def same_form(n: Node, forms: list[Form]) -> Form:
 
 
 def months_form(n: Node, forms: list[Form]) -> Form:
-    """The difference of the numbers of the months: less by two at most, as from Jan 31 noon to Mar 1 before noon."""
+    """Return the difference of month numbers, which is at most two less: Jan 31 noon to Mar 1 before noon."""
     start, end = (make("extract", (a,), ("month_number", "UTC"), INT32) for a in n.args)
     return Form({end: 1, start: -1}, -2, 1) if start is not end else Form({}, 0, 0, True)
 
@@ -148,14 +148,14 @@ def integral_form(n: Node, forms: list[Form]) -> Form | None:
 
 
 def is_exact_product(n: Node) -> bool:
-    """Whether a product of whole numbers is the product of the unscaled integers."""
+    """Return whether a product of whole numbers is the product of the unscaled integers."""
     if n.type.kind != "decimal":
         return True
     return n.type.scale == sum(a.type.scale for a in n.args) and sum(a.type.precision for a in n.args) <= 38
 
 
 def is_exact_sum(n: Node) -> bool:
-    """Whether a sum or difference is that of the unscaled integers."""
+    """Return whether a sum or difference equals the one of the unscaled integers."""
     t = n.type
     if t.kind == "decimal":
         return all(a.type.scale == t.scale for a in n.args)
@@ -167,7 +167,7 @@ def is_exact_sum(n: Node) -> bool:
 
 
 def cast_factor(n: Node) -> int | None:
-    """What a cast between whole numbers multiplies by; None if it may cut digits."""
+    """Return the factor of a cast between whole numbers; None if it may cut digits."""
     s, t = n.args[0].type, n.type
     if is_met(n):
         return None

@@ -1,4 +1,4 @@
-"""Rules of casts: those of typed intervals, and beside them those of truth values and of local times in a zone."""
+"""Rules of casts: the casts of typed intervals, and casts of truth values and of local times in a zone."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def cast(p: Place) -> Rule | None:
 
 
 def _converted(p: Place, t: Type, u: Type) -> Rule:
-    """As typed intervals have it; of a cast from or to text nothing is known but that it is strict."""
+    """Return the rule of typed intervals; a cast from or to text is only known to be strict."""
     if not {t.kind, u.kind} <= HAVE_INTERVALS:
         return Rule(None, None)
     made = conversion(domain(t), domain(u))
@@ -140,7 +140,7 @@ def _date_to_timestamp(p: Place, t: Type, u: Type) -> Rule:
 
 
 def _met(p: Place, t: Type, u: Type) -> Rule:
-    """What compares with a time of another unit: kept within the range."""
+    """Return the rule of a time that is compared with another unit, clamped to the range."""
     have, want = TICKS_PER_SECOND.get(t.unit, 0), TICKS_PER_SECOND[u.unit]
     least, most = u.limits
     if have == want:

@@ -1,4 +1,4 @@
-"""Operators: how far two times are apart in units and months, and the next weekday."""
+"""Operators: the distance of two times in units and months, and the next weekday."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def _stamp(x: Node, what: str, zone: str) -> Node:
 
 
 def units_between(unit: str, start: Node, end: Node, zone: str = "UTC") -> Node:
-    """``timestampdiff(unit, start, end)``: whole units from start to end in local time of ``zone``, int64."""
+    """Return ``timestampdiff(unit, start, end)``: whole units from start to end in local time of ``zone``, int64."""
     u = unit_named(unit)
     if u not in _SECONDS and u not in _FINER and u not in _WHOLE_MONTHS:
         raise ConditionError(f"timestampdiff does not know the unit {unit!r}")
-    # As Spark has it, local times are compared.
+    # Like Spark, compare local times.
     local = [cast(s, timestamp(s.type.unit), zone) for s in (_stamp(x, "timestampdiff", zone) for x in (start, end))]
     if u in _WHOLE_MONTHS:
         t = max((x.type for x in local), key=lambda t: TICKS_PER_SECOND[t.unit])
@@ -67,7 +67,7 @@ def units_between(unit: str, start: Node, end: Node, zone: str = "UTC") -> Node:
 
 
 def _per_tick(node: Node) -> tuple[int, int]:
-    """What ticks are multiplied by, and divided by, to be units."""
+    """Return the factor and the divisor from ticks to units."""
     per, unit = TICKS_PER_SECOND[node.args[0].type.unit], node.params[0]
     if unit in _SECONDS:
         return 1, per * _SECONDS[unit]
@@ -109,7 +109,7 @@ def _unit_text(n: Node, arg: Arg) -> tuple[str, int]:
 
 
 def _ends(apart: Node) -> list[str]:
-    """The two times of a difference, the earlier one first."""
+    """Return the two times of a difference, the earlier one first."""
     assert apart.op == "sub"
     return [str(apart.args[1]), str(apart.args[0])]
 
@@ -139,9 +139,9 @@ def _month_of(days: int) -> int:
 
 
 def _month_rule(to_number: Callable[[Pair], Pair], slack: float, first: int, limits: Pair, borrowed: int = 0) -> Maker:
-    """The rule of a count of months between two times that is within ``slack`` of the months' own distance.
+    """Return the rule of a count of months between two times that is within ``slack`` of the months' own distance.
 
-    ``first`` is the place of the time that is counted from; the day of the other may be taken for one that is
+    ``first`` is the place of the time at which counting starts. The day of the other time may count as one that is
     ``borrowed`` days nearer.
     """
 
@@ -183,9 +183,10 @@ def _apart_text(n: Node, arg: Arg) -> tuple[str, int]:
 
 
 def _later(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
-    """Rises with the end. It falls with the start as long as that is a date: past midnight it can rise once more.
+    """Return the direction: it rises with the end, and falls with the start if that is a date.
 
-    From Dec 31, 23:59, to Mar 1, 00:00, are one month and 28 days, from Jan 1, 00:00, two months.
+    With a time of day it can rise after midnight: from Dec 31, 23:59, to Mar 1, 00:00, are one month and 28 days, but
+    from Jan 1, 00:00, two months.
     """
     start, end = directions
     if start is Direction.CONSTANT:
@@ -194,7 +195,7 @@ def _later(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
 
 
 def _is_midnight(x: Node) -> bool:
-    """Whether local times are those of dates, cast there and back where no midnight is left out."""
+    """Return whether local times come from dates, through casts in a zone in which every midnight exists."""
     while x.op == "cast" and x.type.kind == "timestamp" and clock_of(x.params[1]).fixed is not None:
         x = x.args[0]
     if is_literal(x) and x.type.kind == "timestamp":

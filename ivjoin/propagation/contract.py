@@ -43,8 +43,8 @@ class Bounds:
     type : Type
     inf, sup : int, float, Decimal, bool, date, datetime, time, timedelta, str, bytes or None
         Least and greatest value, both included. An unbounded end is the type's limit for ints and decimals, an
-        infinity for floats, and None for values that Python's types cannot represent. An empty interval has None at
-        both ends.
+        infinity for floats, and None for values that Python's types cannot represent. An empty interval
+        lacks both.
     may_nan : bool
         Whether the interval contains NaN, which is greater than all numbers.
     is_empty : bool
