@@ -44,10 +44,7 @@ def finder(mutant: Mutant, folder: Path, seconds: float) -> str:
 
 
 def _found(mutant: Mutant, folder: Path, marks: str, seconds: float, profile: str) -> str:
-    env = {
-        **os.environ, "PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "kernels"), "IVJOIN_PACE": "0",
-        "IVJOIN_HYPOTHESIS": profile,
-    }  # fmt: skip
+    env = {**os.environ, "PYTHONPATH": str(folder), "IVJOIN_PACE": "0", "IVJOIN_HYPOTHESIS": profile}
     command = [
         sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", "-m", marks,
         *mutant.tests.split(),
@@ -75,6 +72,10 @@ def main() -> int:
         folder = Path(name) / "tree"
         ignored = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "results")
         shutil.copytree(ROOT, folder, ignore=ignored)
+        compiled = Path("ivjoin/shj/kernels/__pycache__")  # of kernels without a fault
+        (folder / compiled).mkdir()
+        for file in (ROOT / compiled).glob("*.o"):
+            shutil.copy(file, folder / compiled)
         for mutant in MUTANTS:
             if args.only not in mutant.what:
                 continue
