@@ -32,7 +32,7 @@ demo: $(VENV)/.demo-installed
 # The first tier: every test without the mark `slow`, and ten tests of Spark (skipped without Java 17).
 test: $(VENV)/.dev-installed
 	$(BIN)/python -m pytest $(TWO) $(PYTEST_ARGS)$(NONE_CHOSEN)
-	$(BIN)/python -m pytest -m "spark_short" $(PYTEST_ARGS)$(NONE_CHOSEN)
+	$(BIN)/python -m pytest -m "spark_short" $(or $(PYTEST_ARGS),$(OF_SPARK))$(NONE_CHOSEN)
 
 test-all: test test-rest
 
@@ -45,17 +45,21 @@ test-slow: $(VENV)/.dev-installed
 	    $(PYTEST_ARGS)$(NONE_CHOSEN)
 
 test-spark: $(VENV)/.dev-installed
-	$(BIN)/python -m pytest $(TWO) -m "spark and not spark_short and not soak" $(PYTEST_ARGS)$(NONE_CHOSEN)
+	$(BIN)/python -m pytest $(TWO) -m "spark and not spark_short and not soak" \
+	    $(or $(PYTEST_ARGS),$(OF_SPARK))$(NONE_CHOSEN)
 
 # Compiled code as users run it hides reads out of bounds. One run takes the kernels as plain Python, where every index
 # is checked. The other compiles them with checks of the bounds of arrays (not of bare pointers).
 test-nojit: $(VENV)/.dev-installed
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m "nojit and not soak" $(PYTEST_ARGS)$(NONE_CHOSEN)
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m "nojit and not soak" $(or $(PYTEST_ARGS),$(OF_KERNELS))$(NONE_CHOSEN)
 
 test-bounds: $(VENV)/.dev-installed
-	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -q -m "nojit and not soak" $(PYTEST_ARGS)$(NONE_CHOSEN)
+	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -q -m "nojit and not soak" $(or $(PYTEST_ARGS),$(OF_KERNELS))$(NONE_CHOSEN)
 
 TWO := -n 2 --dist worksteal
+# Where tests with the marks `spark` and `nojit` are: the others need not be collected. tests/test_layers.py checks it.
+OF_SPARK := tests/spark tests/expr/test_evaluate_spark.py
+OF_KERNELS := tests/join tests/operator tests/shj
 # PYTEST_ARGS may choose tests of which a run has none (pytest's exit status 5); without it, none is a failure.
 NONE_CHOSEN = $(if $(strip $(PYTEST_ARGS)), || test $$? -eq 5)
 

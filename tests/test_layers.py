@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -135,6 +136,28 @@ _WRITTEN = [p for room in ("ivjoin", "bench", "examples", "tests") for p in sort
 def test_no_file_is_long() -> None:
     lines = {p.relative_to(ROOT.parent).as_posix(): p.read_text().count("\n") for p in _WRITTEN}
     assert {name: n for name, n in lines.items() if n > _MOST_LINES} == {}
+
+
+TESTS = ROOT.parent / "tests"
+
+
+def test_no_folder_of_tests_is_large() -> None:
+    files = Counter(p.parent.relative_to(TESTS).as_posix() for p in TESTS.rglob("test_*.py"))
+    assert {folder: n for folder, n in files.items() if n > 15} == {}
+
+
+def test_no_test_file_imports_another() -> None:
+    found = [p.name for p in TESTS.rglob("*.py") if re.search(r"^(from|import) [\w.]*\btest_\w+", p.read_text(), re.M)]
+    assert found == []
+
+
+@pytest.mark.parametrize("mark, variable", [("spark", "OF_SPARK"), ("nojit", "OF_KERNELS")])
+def test_marked_tests_are_where_make_looks_for_them(mark: str, variable: str) -> None:
+    looked = re.search(rf"^{variable} := (.*)$", (ROOT.parent / "Makefile").read_text(), re.M)
+    assert looked is not None
+    marked = [p for p in TESTS.rglob("test_*.py") if f"pytest.mark.{mark}\n" in p.read_text()]
+    homes = [ROOT.parent / path for path in looked[1].split()]
+    assert [p for p in marked if not any(p.is_relative_to(home) for home in homes)] == []
 
 
 def test_no_module_stands_in_the_hall() -> None:
