@@ -52,9 +52,17 @@ def test_the_readme_example() -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(document: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", document.read_text()):
         if "://" not in target:
-            assert (document.parent / target).exists(), target
+            page = document.parent / target if target else document
+            assert page.exists(), target
+            assert not anchor or anchor in anchors(page), f"{target}#{anchor}"
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as the site makes them."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", h.lower()).strip()) for h in headings}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.relative_to(ROOT).as_posix())
