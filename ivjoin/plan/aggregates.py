@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from ivjoin.errors import ColumnError, IvjoinError, SchemaError, UnsupportedError, came
 from ivjoin.expr.arguments import text
+from ivjoin.expr.build.coerce import cast
 from ivjoin.expr.codec import decode, encode
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.types import to_arrow
+from ivjoin.expr.types import FLOAT64, to_arrow
 
 __all__ = ["FUNCTIONS", "Aggregate", "aggregates_of", "result_schema", "result_type"]
 
@@ -82,7 +83,10 @@ def aggregates_of(given: Any, resolve: Callable[[Any], Node], left: pa.Schema, r
                 raise ColumnError(f"{name!r} is ('*', {function!r}); expected a column: count alone takes *")
             out.append(Aggregate(name, function, None))
             continue
-        made = Aggregate(name, function, resolve(column))
+        node = resolve(column)
+        if node.type.kind == "null" and function in ("sum", "mean"):
+            node = cast(node, FLOAT64)  # of a column without any value
+        made = Aggregate(name, function, node)
         result_type(made, right)
         out.append(made)
     return tuple(out)
@@ -124,6 +128,8 @@ def result_type(a: Aggregate, right: pa.Schema) -> pa.DataType:
             if pa.types.is_dictionary(own) or pa.types.is_run_end_encoded(own):
                 return own.value_type
             return to_arrow(t) if t.kind == "months" else own
+        if t.kind == "null":
+            return own
         raise UnsupportedError(f"{a.function}({a.node}) is of {own}, which has no order; count, first and last take it")
     if t.kind in ("int", "bool") or (t.kind == "duration" and a.function == "sum"):
         if a.function == "mean":

@@ -18,7 +18,7 @@ from ivjoin.expr.arguments import one_of
 from ivjoin.expr.literals import seconds_of
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.read.fluent import Expr, left, lit, right
-from ivjoin.expr.types import TICKS_PER_SECOND, Type, from_arrow
+from ivjoin.expr.types import INT64, TICKS_PER_SECOND, Type, from_arrow, to_arrow
 from ivjoin.plan.question import on_pairs
 
 if TYPE_CHECKING:
@@ -78,7 +78,10 @@ def as_of(
             f"on is {came(on)}; expected the column of time, or a pair (left column, right column){several}"
         )
     pair, = pairs
-    kind = from_arrow(schemas[1].field(pair[1]).type)
+    types = [from_arrow(schema.field(name).type) for name, schema in zip(pair, schemas, strict=True)]
+    unknown = [t.kind == "null" for t in types]  # a column without any value has the type of the other one
+    types = [INT64 if all(unknown) else types[1 - s] if unknown[s] else types[s] for s in (0, 1)]
+    kind = types[1]
     if not has_ordinal(kind):
         raise ConditionError(
             f"on {pair[1]!r} is {kind} on the right side; expected a number, a time or a decimal of at most 18 digits: "
@@ -88,6 +91,8 @@ def as_of(
     if not isinstance(allow_exact_matches, bool):
         raise ConditionError(f"allow_exact_matches is {came(allow_exact_matches)}; expected True or False")
     a, b = left(pair[0]), right(pair[1])
+    a = a.cast(to_arrow(types[0])) if unknown[0] else a
+    b = b.cast(to_arrow(types[1])) if unknown[1] else b
     exact = allow_exact_matches
     parts: list[Expr] = []
     if direction == "backward":
@@ -97,8 +102,7 @@ def as_of(
     elif not exact:
         parts.append(b != a)
     if tolerance is not None:
-        types = from_arrow(schemas[0].field(pair[0]).type), from_arrow(schemas[1].field(pair[1]).type)
-        parts += _within(direction, a, b, types, tolerance)
+        parts += _within(direction, a, b, (types[0], types[1]), tolerance)
     condition = None
     for part in parts:
         condition = part if condition is None else condition & part

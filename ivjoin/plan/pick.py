@@ -14,7 +14,7 @@ from ivjoin.expr import build
 from ivjoin.expr.arguments import one_of
 from ivjoin.expr.nodes import Node, columns_of, is_met
 from ivjoin.expr.ordinal import has_ordinal
-from ivjoin.expr.types import TICKS_PER_SECOND
+from ivjoin.expr.types import INT64, TICKS_PER_SECOND
 from ivjoin.frontier.order import Order
 from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.planner import JoinPlan, SidePlan, inferred
@@ -61,7 +61,8 @@ def pick_of(
             f"how is {how.name!r} with pick={pick!r}, where each left row takes one right row; expected 'inner' or "
             "'left' (for 'right' exchange the two inputs; 'left_semi' and 'left_anti' need no pick)"
         )
-    by = tuple(expression(item, 1, "pick_by") for item in items)
+    found = (expression(item, 1, "pick_by") for item in items)
+    by = tuple(build.cast(node, INT64) if node.type.kind == "null" else node for node in found)  # all rows are alike
     for node, item in zip(by, items, strict=True):
         if not has_ordinal(node.type) and node.type.kind not in _RANKED:
             raise ConditionError(

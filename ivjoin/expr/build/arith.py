@@ -22,6 +22,7 @@ from ivjoin.expr.types import (
     INT32,
     INT64,
     MONTHS,
+    NULL,
     TICKS_PER_SECOND,
     Type,
     duration,
@@ -106,11 +107,8 @@ def _plus_time(a: Node, b: Node, sign: int, zone: str) -> Node:
     ka, kb = a.type.kind, b.type.kind
     op = "+" if sign > 0 else "-"
     if kb == "null" or ka == "null":
-        known = a if kb == "null" else b
-        if known.type.kind in ("duration", "months"):
-            null = literal(None, known.type)
-            return _plus_time(known, null, sign, zone) if kb == "null" else _plus_time(null, known, sign, zone)
-        raise ConditionError(f"{op} cannot take {a.type} and {b.type}: {a} and {b}")
+        # The null may be a time, an interval or a number: the type of the sum is unknown, too, and meets every type.
+        return literal(None, NULL)
     if {ka, kb} == {"string", "date"} or {ka, kb} == {"string", "timestamp"}:
         a, b = meet(a, b, zone, op)
         ka, kb = a.type.kind, b.type.kind

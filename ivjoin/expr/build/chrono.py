@@ -183,7 +183,7 @@ def extract(field: str, x: Node, zone: str = "UTC") -> Node:
     if name not in FIELDS:
         raise ConditionError(f"unknown field {field!r}; expected one of {', '.join(sorted(FIELDS))}")
     f = FIELDS[name]
-    if x.type.kind == "string":
+    if x.type.kind in ("string", "null"):
         x = cast(x, DATE if f not in ("hour", "minute", "second") else timestamp("us", zone), zone)
     if x.type.kind == "date" and f in ("hour", "minute", "second"):
         x = cast(x, timestamp("us", zone), zone)

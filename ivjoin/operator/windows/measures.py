@@ -105,6 +105,13 @@ class Count(Measure):
         return whole_numbers(part.count.astype(np.int64, copy=False))
 
 
+class Unknown(Count):
+    """The least or greatest value of a column without any value: null."""
+
+    def finish(self, part: Part) -> pa.Array:
+        return pa.nulls(len(part.count))
+
+
 class WholeSum(Measure):
     """Of whole numbers, exact; and their mean."""
 
@@ -316,6 +323,8 @@ def _measure(a: Aggregate, schema: pa.Schema) -> Measure:
     kind = a.node.type.kind
     if a.function in ("sum", "mean"):
         return DoubleSum(a, schema) if kind == "float" else WholeSum(a, schema)
+    if kind == "null" and a.function in ("min", "max"):
+        return Unknown(a, schema)
     numbers = kind in _NUMBERS or (kind == "date" and not pa.types.is_date64(result_type(a, schema)))
     return Extreme(a, schema) if a.function in ("min", "max") and numbers else Chosen(a, schema)
 
