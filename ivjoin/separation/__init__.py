@@ -1,1 +1,1 @@
-"""What a join makes of a condition: keys, band terms, filters of one side, and what is left to decide pair by pair."""
+"""Split the condition of a join into keys, band terms, one-sided filters and a residual for candidate pairs."""

@@ -1,8 +1,8 @@
 """OR, CASE and COALESCE: conditions with several alternatives, one of them TRUE.
 
-Each alternative gives bands of its own. Where all of them give a band over the same two nodes, the widest ends hold for
-the whole. An alternative that reads one side alone gives no band, but it says for which rows the band does not matter:
-under ``r.b IS NULL OR l.t < r.b`` the band ``l.t <= coalesce(r.b, greatest value)`` holds for every pair that matches.
+Each alternative has its own bands. If all of them have a band over the same two nodes, the widest ends are true for the
+whole condition. An alternative that reads only one side has no band, but it shows which rows the band does not limit.
+For ``r.b IS NULL OR l.t < r.b``, the band ``l.t <= coalesce(r.b, greatest value)`` is true for every matching pair.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Branch", "alternatives_of", "compared_by_branch", "either", "hull", 
 _TRUE = make("literal", (), (True,), BOOL)
 _MOST_BRANCHES = 16
 _STRICT_COMPARISONS = COMPARISONS - {"eq_null_safe"}
-#: Operators of values that are NULL only where an argument is; all but AND and OR are NULL wherever one is.
+#: Operators that are NULL only if an argument is; all but AND and OR are NULL whenever one is.
 _STRICT = frozenset({
     "add", "sub", "mul", "div", "neg", "abs", "cast", "date_diff", "add_days", "whole_units", "months_apart", "intdiv",
     "floor", "ceil", "round", "bround", "and", "or", "not",
@@ -34,13 +34,13 @@ _STRICT = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """What one alternative gives.
+    """The parts of one alternative.
 
     Attributes
     ----------
     bands : list of BandTerm
     left, right : list of Node
-        Its conjuncts that read one side alone.
+        Its conjuncts that read only one side.
     """
 
     bands: list[BandTerm]
@@ -49,7 +49,7 @@ class Branch:
 
 
 def alternatives_of(forms: Forms, c: Node) -> list[Node] | None:
-    """Conditions, at least one TRUE wherever ``c`` is; None where ``c`` is no choice."""
+    """Return conditions, at least one TRUE whenever ``c`` is; None if ``c`` is not a choice."""
     if c.op == "or":
         return flattened("or", c)
     if c.op == "case":
@@ -60,14 +60,14 @@ def alternatives_of(forms: Forms, c: Node) -> list[Node] | None:
 
 
 def compared_by_branch(forms: Forms, op: str, choice: Node, other: Node) -> list[Node] | None:
-    """The alternatives of ``choice op other``, where ``choice`` is a CASE or a COALESCE; None where they are many."""
+    """Return the alternatives of ``choice op other``, for a CASE or a COALESCE; None if they are too many."""
     split = _by_case if choice.op == "case" else _by_coalesce
     tests = split(forms, choice, lambda v: _compared(op, v, other))
     return tests if len(tests) <= _MOST_BRANCHES else None
 
 
 def _by_case(forms: Forms, case: Node, test: Callable[[Node], Node]) -> list[Node]:
-    """Each test of a CASE with what is made of its value; the value of ELSE with the tests that are not TRUE."""
+    """Return each test of a CASE with its value, and the value of ELSE with the tests that are not TRUE."""
     out: list[Node] = []
     before: list[Node] = []
     for when, then in zip(case.args[:-1:2], case.args[1::2], strict=True):
@@ -78,7 +78,7 @@ def _by_case(forms: Forms, case: Node, test: Callable[[Node], Node]) -> list[Nod
 
 
 def _by_coalesce(forms: Forms, c: Node, test: Callable[[Node], Node]) -> list[Node]:
-    """Each argument of a COALESCE with what is made of it, where the arguments before it are NULL."""
+    """Return each argument of a COALESCE with its condition, if the arguments before it are NULL."""
     out: list[Node] = []
     before: list[tuple[Node, ...]] = [()]
     for a in c.args:
@@ -92,7 +92,7 @@ def _by_coalesce(forms: Forms, c: Node, test: Callable[[Node], Node]) -> list[No
 
 
 def _null_cases(forms: Forms, e: Node) -> list[Node] | None:
-    """Conditions on one side, at least one TRUE wherever ``e`` is NULL; None where they are not known."""
+    """Return conditions on one side, at least one TRUE whenever ``e`` is NULL; None if they are unknown."""
     if e.op == "literal":
         return [_TRUE] if e.params[0] is None else []
     if e.op in ("is_null", "is_nan", "eq_null_safe"):
@@ -111,7 +111,7 @@ def _null_cases(forms: Forms, e: Node) -> list[Node] | None:
 
 
 def _not_true(n: Node) -> Node:
-    """A condition that is TRUE where ``n`` is FALSE or NULL."""
+    """Return a condition that is TRUE if ``n`` is FALSE or NULL."""
     if n.op == "not" and n.args[0].op == "is_null":
         return n.args[0]
     known = n if n.op in ("is_null", "is_nan") else make("coalesce", (n, literal(False, BOOL)), (), BOOL)
@@ -119,7 +119,7 @@ def _not_true(n: Node) -> Node:
 
 
 def _joined(parts: Iterable[Node]) -> Node:
-    """The conjunction of some conditions, without those that are TRUE; a FALSE or NULL one stands for all of them."""
+    """Return the conjunction of conditions without TRUE ones; a FALSE or NULL one replaces all of them."""
     kept = [p for p in dict.fromkeys(parts) if not is_literal(p, True)]
     for p in kept:
         if p.op == "literal":
@@ -128,7 +128,7 @@ def _joined(parts: Iterable[Node]) -> Node:
 
 
 def either(filters: Sequence[Node]) -> list[Node]:
-    """The disjunction of some conditions; nothing where one of them always holds."""
+    """Return the disjunction of conditions; an empty one if one of them is always TRUE."""
     distinct = dict.fromkeys(filters)
     if any(_not_true(f) in distinct for f in distinct):
         return []
@@ -147,7 +147,7 @@ def _compared(op: str, a: Node, b: Node) -> Node:
 
 
 def present_in(conjuncts: Iterable[Node]) -> set[Node]:
-    """Nodes that are not NULL wherever every conjunct is TRUE."""
+    """Return the nodes that are not NULL if every conjunct is TRUE."""
     out: set[Node] = set()
     stack = [c.args[0].args[0] for c in conjuncts if c.op == "not" and c.args[0].op == "is_null"]
     stack += [a for c in conjuncts if c.op in _STRICT_COMPARISONS for a in c.args]
@@ -160,10 +160,10 @@ def present_in(conjuncts: Iterable[Node]) -> set[Node]:
 
 
 def hull(branches: Sequence[Branch], source: Node, present: Container[Node] = ()) -> list[BandTerm]:
-    """Relaxed terms that hold where any one branch holds.
+    """Return relaxed terms that are true if any branch is true.
 
-    A branch without a band over the two nodes lets every pair of its rows through: there the node of a side becomes the
-    end of its type. ``present`` are nodes that are not NULL where the whole condition is TRUE.
+    A branch without a band over the two nodes allows every pair of its rows: for these the node of a side becomes the
+    end of its type. ``present`` are nodes that are not NULL if the whole condition is TRUE.
     """
     tables = [{(t.left, t.right): t for t in merged(b.bands)} for b in branches]
     out: list[BandTerm] = []
@@ -181,7 +181,7 @@ def hull(branches: Sequence[Branch], source: Node, present: Container[Node] = ()
 
 
 def _passing(t: BandTerm, rest: Sequence[Branch], present: Container[Node]) -> list[BandTerm]:
-    """The term, widened so that it holds for all rows of some branches too; nothing where that cannot be."""
+    """Return the term, widened to be true for all rows of some branches too; empty if that is impossible."""
     if not rest:
         return [t]
     if not has_ordinal(t.left.type) or t.left.type == BOOL:
@@ -193,7 +193,7 @@ def _passing(t: BandTerm, rest: Sequence[Branch], present: Container[Node]) -> l
             return []
         by_right = bool(b.right) and (not b.left or not _tells(b.left, t.left) or _tells(b.right, t.right))
         (on_right if by_right else on_left).append(_joined(b.right if by_right else b.left))
-    # A row of one side that passes meets rows of the other that have no value there, too.
+    # A row of one side that passes also matches rows of the other side without a value there.
     for node, own, others in ((t.left, on_left, on_right), (t.right, on_right, on_left)):
         if others and node not in present and not any(_tells([c], node) for c in own):
             own.append(make("is_null", (node,), (), BOOL))
@@ -208,12 +208,12 @@ def _passing(t: BandTerm, rest: Sequence[Branch], present: Container[Node]) -> l
 
 
 def _tells(conjuncts: Sequence[Node], node: Node) -> bool:
-    """Whether a branch is about the rows that have no value at a node."""
+    """Return whether a branch describes the rows without a value at a node."""
     return any(c.op == "is_null" and c.args[0] is node for c in conjuncts)
 
 
 def _ended(node: Node, conditions: Sequence[Node], top: bool) -> Node:
-    """The node, or where one of some conditions is TRUE the greatest value of its type, or the least."""
+    """Return the node, or the greatest (or least) value of its type if one of the conditions is TRUE."""
     if not conditions:
         return node
     end = literal(_end(node.type, top), node.type)
@@ -230,7 +230,7 @@ def _end(t: Type, top: bool) -> float | int:
 
 
 def _float_hull(branches: list[list[BandTerm]], source: Node) -> list[BandTerm]:
-    """Terms such as ``x <= y + 3`` and ``x <= y + 8``: adding a greater constant gives no smaller float."""
+    """Merge terms such as ``x <= y + 3`` and ``x <= y + 8``: a greater constant gives no smaller float."""
     tables = []
     for terms in branches:
         table: dict[tuple[Node, Node, bool, bool], float] = {}
@@ -241,7 +241,7 @@ def _float_hull(branches: list[list[BandTerm]], source: Node) -> list[BandTerm]:
             for upper, bound in ((True, t.hi), (False, t.lo)):
                 if bound is None:
                     continue
-                # The constant may stand on either side; terms are comparable if the other side is the same node.
+                # The constant may be on either side; terms are comparable if the other side is the same node.
                 for on_left, key, k in ((False, (t.left, y, upper, False), j), (True, (x, t.right, upper, True), i)):
                     larger = upper != on_left
                     old = table.get(key, k)

@@ -1,9 +1,9 @@
-"""A condition as a short list of checks on ordinals, which a probe makes by itself, pair by pair.
+"""Compile a condition to a short list of checks on ordinals, which the probe evaluates for each pair.
 
-Each check asks one thing of a pair: how far two ordinals are apart, or where one of them lies. What comes next depends
-on whether that is TRUE, FALSE or NULL, so AND, OR, NOT, CASE and COALESCE cost no check of their own, and are as lazy
-as they are written. A check stands only for what cannot err, where the guards hold. At anything else the list ends in
-``ASK``: the pair is decided by the condition itself.
+A check tests one thing of a pair: the distance of two ordinals, or the range of one. The next check depends on whether
+the result is TRUE, FALSE or NULL. AND, OR, NOT, CASE and COALESCE therefore need no check of their own, and retain
+their lazy evaluation. A check must not raise an error while the guards are true. Anything else ends the list with
+``ASK``: the condition itself decides the pair.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ivjoin.separation.parts import BandTerm, Found, cut
 __all__ = ["ASK", "FALSE", "TRUE", "Check", "Checks", "checks_of"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
-#: What a list ends in; any other number is that of the next check.
+#: The ends of a list; any other number is the next check.
 TRUE, FALSE, ASK = -1, -2, -3
 _MOST = 48  # checks
-_MOST_NODES = 8  # of a side, whose ordinals are kept
+_MOST_NODES = 8  # of a side, whose ordinals are stored
 _MOST_ITEMS = 16  # of an IN list
-_DEEPEST = 64  # that what reads both sides is looked into
+_DEEPEST = 64  # levels of two-sided expressions
 
 _NEVER_ERR = COMPARISONS | {
     "column", "literal", "and", "or", "not", "is_null", "is_nan", "in", "case", "coalesce", "least", "greatest", "like",
@@ -39,9 +39,9 @@ _NEVER_ERR_AS_FLOATS = frozenset({"add", "sub", "mul", "neg", "abs"})
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Whether ``lo <= ordinal(left) - ordinal(right) <= hi``, None being no bound; of one node alone, where it lies.
+    """A test ``lo <= ordinal(left) - ordinal(right) <= hi``, with None for no bound, or a range test of one node.
 
-    ``true``, ``false`` and ``null`` say what comes next; it is NULL where a node is.
+    ``true``, ``false`` and ``null`` are the next checks. The result is NULL if a node is NULL.
     """
 
     left: Node | None
@@ -55,16 +55,16 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """What pairs are asked, from the first check on.
+    """The list of checks for pairs.
 
     Attributes
     ----------
     checks : tuple of Check
-        None at all where each pair would have to be asked about at once.
+        Empty if the condition must decide each pair.
     decided : frozenset of Node
-        The conjuncts that are decided for every pair that gets to them.
+        The conjuncts that the checks decide for every pair that reaches them.
     box : Box
-        Values of one-sided nodes within which this is so.
+        The values of one-sided nodes for which this is valid.
     """
 
     checks: tuple[Check, ...] = ()
@@ -77,14 +77,14 @@ class _TooManyError(Exception):
 
 
 def checks_of(forms: Forms, conjuncts: Sequence[Node], exact: Callable[[Node], Found]) -> Checks:
-    """The checks of conjuncts that read both sides, in source order.
+    """Return the checks of conjuncts that read both sides, in source order.
 
-    ``exact`` says what bands a comparison means, if it means no more.
+    ``exact`` returns the bands of a comparison if they are equivalent to it.
     """
     found = _Checker(forms, exact)
     try:
         decided = [c for c in conjuncts if not found.asks(found.next(c, TRUE, FALSE, FALSE))]
-        # What neither errs nor is decided may as well stand last.
+        # Conjuncts that raise no error and are not decided may come last.
         late = [c for c in conjuncts if c not in decided and found.is_harmless(c)]
         arranged = [*(c for c in conjuncts if c not in late), *late]
         clean, unknown = TRUE, FALSE
@@ -113,11 +113,11 @@ class _Checker:
     # -- the list ----------------------------------------------------------------------------------------------------
 
     def asks(self, start: int) -> bool:
-        """Whether some pair is asked about that begins here."""
+        """Return whether a pair that begins at this check may reach ASK."""
         return start == ASK or any(ASK in (c.true, c.false, c.null) for c in self._reached(start).values())
 
     def listed(self, start: int) -> tuple[Check, ...]:
-        """The checks in order, the one to start with first; empty if there is none."""
+        """Return the checks in order, beginning with the first one to evaluate; may be empty."""
         reached = self._reached(start)
         if len(reached) > _MOST:
             raise _TooManyError
@@ -163,7 +163,7 @@ class _Checker:
     # -- nodes -------------------------------------------------------------------------------------------------------
 
     def next(self, e: Node, true: int, false: int, null: int) -> int:
-        """What to go on with in order to go to one of three places, by the value of ``e``."""
+        """Return the check that continues at one of three places, by the value of ``e``."""
         key = e, true, false, null
         found = self._known.get(key)
         if found is None:
@@ -287,7 +287,7 @@ class _Checker:
         return true if true == false == null and self.is_harmless(e) else ASK
 
     def _meant(self, e: Node) -> list[BandTerm] | None:
-        """The bands that a comparison is, neither more nor less; None if there are none."""
+        """Return the bands that are equivalent to a comparison, or None."""
         if e not in self._bands:
             self._bands[e] = self._bands_of(e)
         return self._bands[e]
@@ -308,11 +308,11 @@ class _Checker:
     # -- errors ------------------------------------------------------------------------------------------------------
 
     def is_harmless(self, e: Node) -> bool:
-        """Whether nothing in ``e`` can err, whatever the row."""
+        """Return whether ``e`` cannot raise an error for any row."""
         return all(_never_errs(n) for n in walk(e))
 
     def _is_safe(self, e: Node) -> bool:
-        """Whether nothing in ``e`` errs where the guards hold, to which those of ``e`` are added."""
+        """Return whether ``e`` raises no error if the guards are true, and add the guards of ``e``."""
         sums = [n for n in walk(e) if not _never_errs(n)]
         for n in sums:
             form = self._forms.form(n) if n.type.is_discrete else None
@@ -334,7 +334,7 @@ def _never_errs(n: Node) -> bool:
 
 
 def _constant(e: Node) -> object:
-    """The value of what reads no column, None for NULL; ``_UNKNOWN`` if it errs, or has no ordinal."""
+    """Return the value of a constant, None for NULL; ``_UNKNOWN`` if it raises an error or has no ordinal."""
     if e.op == "literal":
         return e.params[0]
     (v,) = evaluate([e], _no_column, 1)
@@ -348,7 +348,7 @@ def _no_column(side: str, name: str) -> None:
 
 
 def _flat(e: Node) -> list[Node]:
-    """The arguments of an ``and`` or ``or``, those of its like within it included."""
+    """Return the arguments of an ``and`` or ``or``, with the arguments of nested nodes of the same kind."""
     out, stack = [], [e]
     while stack:
         n = stack.pop()

@@ -1,13 +1,13 @@
 """Relaxed band terms from comparisons of two-sided float expressions.
 
 A machine operation rounds to nearest: if ``fl(x - y) <= u`` then ``x - y <= next_up(u)`` over the reals, so
-``x <= y + next_up(u)``, and because rounding keeps the order and ``x`` is a float, ``x <= fl(y + next_up(u))``. The
-same holds at overflow (an infinite result lies beyond the largest float) and for subnormals. Every step here is of
-that kind, and its result is again a comparison of machine expressions.
+``x <= y + next_up(u)``. Rounding preserves the order and ``x`` is a float, so ``x <= fl(y + next_up(u))``. The same is
+true at overflow (an infinite result is beyond the largest float) and for subnormals. Every step here has this form, and
+its result is again a comparison of machine expressions.
 
-NaN, the greatest value, is what makes ``>`` differ from ``<``: a NaN on the greater side makes a comparison TRUE.
-Through all steps a *bound* that is NaN says nothing. On the greater side it says nothing by itself; on the smaller
-side it is replaced by -inf. ``hazy`` marks a comparison that also holds where the bounded expression is NaN.
+NaN is the greatest value, so ``>`` differs from ``<``: a NaN on the greater side makes a comparison TRUE. In all steps,
+a *bound* that is NaN bounds nothing. This is automatic on the greater side; on the smaller side, -inf replaces it.
+``hazy`` marks a comparison that is also true if the bounded expression is NaN.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class FloatBand:
 
 
 def never_nan(op: str, a: Node, b: Node, known: Collection[Node]) -> list[Node]:
-    """Float nodes that are null or not NaN wherever ``a op b`` is TRUE, given those that are ``known`` to be so."""
+    """Return the float nodes that are null or not NaN if ``a op b`` is TRUE, given the ``known`` ones."""
     if op in ("gt", "ge"):
         a, b, op = b, a, {"gt": "lt", "ge": "le"}[op]
     out: list[Node] = []
@@ -59,7 +59,7 @@ def never_nan(op: str, a: Node, b: Node, known: Collection[Node]) -> list[Node]:
         if n.op in _PASSES_NAN:
             stack.extend(n.args)
         elif n.op == "greatest":
-            # An argument that is null is skipped, and then says nothing of its own arguments.
+            # A null argument is skipped, so its own arguments are not limited.
             out += [x for x in n.args if x.type.kind == "float" and x.op != "literal"]
         elif n.op == "pow" and (_value(n.args[1]) or 0.0) != 0.0:
             stack.append(n.args[0])
@@ -72,7 +72,7 @@ def _is_number(n: Node, known: Collection[Node]) -> bool:
     return n in known or (n.op == "cast" and n.args[0].type.kind in ("int", "decimal"))
 
 
-# Bounds: float64 nodes, folded where they are literals. Python's floats are the machine's.
+# Bounds: float64 nodes, folded if they are literals. Python's floats are the machine's doubles.
 
 
 def _value(n: Node) -> float | None:
@@ -97,13 +97,13 @@ def _arith(op: str, u: Node, v: Node) -> Node:
     if op == "sub" and y is not None:
         op, v = "add", _number(-y)
     if op in ("add", "mul") and x is not None:
-        # One shape for a shifted expression, so that equal ones are one node.
+        # One form for a shifted expression, so that equal ones are one node.
         u, v = v, u
     return make(op, (u, v), (), FLOAT64)
 
 
 def _beyond(u: Node, up: bool, bits: int = 64) -> Node:
-    """At least the next float of ``bits`` above ``u`` (below if not ``up``), as a double."""
+    """Return a double at or above the next float of ``bits`` above ``u`` (mirrored if not ``up``)."""
     x = _value(u)
     to = math.inf if up else -math.inf
     if x is not None:
@@ -112,20 +112,20 @@ def _beyond(u: Node, up: bool, bits: int = 64) -> Node:
         return make("next_up" if up else "next_down", (u,), (), FLOAT64)
     if not up:
         return _neg(_beyond(_neg(u), True, bits))
-    # Farther than one float32 step at any magnitude, the subnormal ones included; past -inf lies the least finite one.
+    # Farther than one float32 step at any magnitude, also for subnormals; the step from -inf is the least finite one.
     step = _arith("add", _arith("mul", make("abs", (u,), (), FLOAT64), _number(2.0**-22)), _number(2.0**-148))
     raised = make("next_up", (_arith("add", u, step),), (), FLOAT64)
     return make("greatest", (raised, _number(-float(np.finfo(np.float32).max))), (), FLOAT64)
 
 
 def _narrow_step(x: float, to: float) -> float:
-    # Float32 values not above x are not above its nearest float32, whichever way that was rounded.
+    # Float32 values not above x are not above its nearest float32, in either rounding direction.
     with np.errstate(all="ignore"):
         return float(np.nextafter(np.float32(x), np.float32(to)))
 
 
 def shift(n: Node) -> tuple[Node, float]:
-    """(base, k) with ``n = base + k`` as the machine computes it."""
+    """Return (base, k) with ``n = base + k`` as the machine computes it."""
     if n.op in ("add", "sub") and n.type == FLOAT64:
         a, b = n.args
         if n.op == "add" and _value(a) is not None:
@@ -137,12 +137,12 @@ def shift(n: Node) -> tuple[Node, float]:
 
 
 def plus_constant(n: Node, k: float) -> Node:
-    """A node for ``n + k``; without the addition where it changes no order."""
+    """Return a node for ``n + k``, without the addition if it does not change the order."""
     return _arith("add", n, _number(k)) if k else n
 
 
 def shifted_image(image: Node, k: Fraction, up: bool) -> Node:
-    """A double not less (not more, unless ``up``) than the image of x + k, from the rounded image of an exact x."""
+    """Return a double >= (``up``) or <= the image of x + k, from the rounded image of an exact x."""
     shift_by = _beyond(_number(float(k)), up)
     moved = _arith("add", _beyond(_beyond(image, up), up), shift_by)
     return _beyond(_beyond(moved, up), up)
@@ -150,7 +150,7 @@ def shifted_image(image: Node, k: Fraction, up: bool) -> Node:
 
 @dataclass(slots=True)
 class Isolator:
-    """Collects what follows from one comparison."""
+    """Collect the consequences of one comparison."""
 
     forms: Forms
     known: Collection[Node]
@@ -158,7 +158,7 @@ class Isolator:
     inequalities: list[Inequality] = field(default_factory=list)
 
     def compare(self, op: str, a: Node, b: Node) -> None:
-        """Learn from ``a op b``, floats of which at least one reads both sides."""
+        """Derive bounds from ``a op b``, floats; at least one reads both sides."""
         if self.forms.sides(a) != BOTH_SIDES:
             a, b, op = b, a, {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}.get(op, op)
         if self.forms.sides(b) == BOTH_SIDES:
@@ -191,11 +191,11 @@ class Isolator:
         return _is_number(base, self.known) and abs(k) < 1e300
 
     def _free(self, n: Node, u: Node) -> bool:
-        """Whether ``n`` and the bound together read at most one side."""
+        """Return whether ``n`` and the bound together read at most one side."""
         return self.forms.sides(n) | self.forms.sides(u) != BOTH_SIDES
 
     def below(self, e: Node, u: Node, hazy: bool) -> None:
-        """``e <= u``, or ``u`` is NaN; if ``hazy``, or ``e`` is NaN."""
+        """Return ``e <= u``, or ``u`` is NaN; if ``hazy``, or ``e`` is NaN."""
         x = _value(u)
         if x is not None and (math.isnan(x) or x == math.inf):
             return
@@ -244,7 +244,7 @@ class Isolator:
             self._ratio(e, more, up=True)
 
     def above(self, e: Node, u: Node, hazy: bool) -> None:
-        """``e >= u``, or ``u`` is NaN; if ``hazy``, or ``e`` is NaN."""
+        """Return ``e >= u``, or ``u`` is NaN; if ``hazy``, or ``e`` is NaN."""
         x = _value(u)
         if x is not None and (math.isnan(x) or x == -math.inf):
             return
@@ -274,9 +274,9 @@ class Isolator:
             self._ratio(e, less, up=False)
 
     def _scaled(self, e: Node, bound: Node, hazy: bool, up: bool) -> bool:
-        """Negation, widening, and a constant factor or divisor."""
+        """Handle negation, widening, and a constant factor or divisor."""
         if e.op == "neg":
-            # Exact: the bound's extra step is not needed, but does no harm.
+            # Exact: the additional step of the bound is not needed, but still correct.
             (self.above if up else self.below)(e.args[0], _neg(bound), hazy)
             return True
         if e.op == "cast":
@@ -298,7 +298,7 @@ class Isolator:
         return True
 
     def _discrete(self, m: Node, u: Node, up: bool) -> None:
-        """A bound of an exact number that the condition rounds to a float."""
+        """Return a bound of an exact number that the condition rounds to a float."""
         u = _beyond(u, up)
         x = _value(u)
         if x is not None:
@@ -316,9 +316,9 @@ class Isolator:
                     return
 
     def _isolated_number(self, n: Node, s: int, other: Node, t: int, u: Node, up: bool) -> None:
-        """``s * n + t * other <= u`` (>= unless ``up``) for exact numbers and signs s, t, solved for ``n``."""
+        """Return ``s * n + t * other <= u`` (>= unless ``up``) for exact numbers and signs s, t, solved for ``n``."""
         above = up == (s > 0)
-        # The rounded image of the other number is at most a step beside it; two, where a cast rounds twice.
+        # The rounded image of the other number is at most one step from it; two steps if a cast rounds twice.
         rises = above == (s * t < 0)
         image = _beyond(_beyond(cast_to(other, FLOAT64), rises), rises)
         bound = _arith("add" if s * t < 0 else "sub", u if s > 0 else _neg(u), image)
@@ -336,12 +336,12 @@ class Isolator:
             (self.below if up else self.above)(self._there(a, end), u, False)
 
     def _there(self, a: Node, end: float) -> Node:
-        """A double, which is ``end`` where it may be NULL and is."""
+        """Return a double that is ``end`` if the node is NULL."""
         image = cast_to(a, FLOAT64)
         return make("coalesce", (image, _number(end)), (), FLOAT64) if self.forms.may_null(a) else image
 
     def _monotone(self, e: Node, u: Node) -> None:
-        """``greatest(..) - least(..) <= u``: whatever stands in the lists, in each order."""
+        """Return ``greatest(..) - least(..) <= u``: for each pair from the lists, in each order."""
         p, q = e.args
         if p.op != "greatest" or q.op != "least":
             return
@@ -354,7 +354,7 @@ class Isolator:
                     )
 
     def _power(self, e: Node, u: Node) -> None:
-        """A literal power: ``|x| <= u ** (1 / n)`` with room for the libraries' rounding."""
+        """Return a literal power: ``|x| <= u ** (1 / n)`` with a margin for the libraries' rounding."""
         n, x = _value(e.args[1]), _value(u)
         if n is None or x is None or not 1 <= n <= 64 or n != int(n) or not math.isfinite(x):
             return
@@ -370,7 +370,7 @@ class Isolator:
             self.below(e.args[0], _number(-least), False)
 
     def _ratio(self, e: Node, bound: Node, up: bool) -> None:
-        """``x / y <= u`` and ``x * y <= u``, or >=, bound ``x`` where ``y`` is positive."""
+        """Return ``x / y <= u`` and ``x * y <= u``, or >=, bound ``x`` where ``y`` is positive."""
         if e.op not in ("div", "mul") or _value(bound) is None:
             return
         x, y = e.args
@@ -381,7 +381,7 @@ class Isolator:
         y = _wide(y)
         end = make("mul" if e.op == "div" else "div", (bound, y), (), FLOAT64)
         positive = make("gt", (y, _number(0.0)), (), BOOL)
-        if not up:  # a quotient of infinities is NaN, which is not below
+        if not up:  # a quotient of infinities is NaN, which is not below a bound
             positive = make("and", (positive, make("lt", (y, _number(math.inf)), (), BOOL)), (), BOOL)
         bounded = make("case", (positive, end, _number(math.nan)), (), FLOAT64)
         if up:
@@ -390,7 +390,7 @@ class Isolator:
             self.above(x, bounded, True)
 
     def _months(self, e: Node, u: Node, up: bool) -> None:
-        """``months_between`` is less than one from the difference of the numbers of the months."""
+        """Return ``months_between`` is less than one from the difference of the numbers of the months."""
         x = _value(u)
         if x is None or not math.isfinite(x):
             return
@@ -401,7 +401,7 @@ class Isolator:
 
 
 def _wide(n: Node) -> Node:
-    """The node as a double; for a NULL, of which nothing follows, NaN."""
+    """Return the node as a double; NaN for a NULL, which bounds nothing."""
     if n.op != "literal":
         return cast_to(n, FLOAT64)
     return _number(math.nan if n.params[0] is None else n.params[0])
@@ -415,7 +415,7 @@ def _root(u: Node) -> Node:
 
 
 def _is_positive(n: Node) -> bool:
-    """Whether the expression is never negative (it may be NaN)."""
+    """Return whether the expression is never negative (it may be NaN)."""
     if n.op in ("abs", "sqrt"):
         return True
     if n.op == "pow":

@@ -4,9 +4,9 @@ The *value* of a node is its physical value, for a decimal divided by ``10**scal
 
     value(node) = sum(coefficient * value(atom)) + c    for some c in [lo, hi]
 
-wherever the node raises nothing and is not null. Nothing is assumed about overflow: a machine operation that does
-not err gives the mathematical result, so an inequality between forms *follows* from the condition being TRUE. The
-converse needs that no node errs; :func:`guard_box` finds a box of atom values in which that holds.
+unless the node raises an error or is null. This assumes nothing about overflow: a machine operation without an error
+gives the mathematical result, so an inequality between forms *follows* from the condition being TRUE. The converse
+requires that no node raises an error; :func:`guard_box` finds a box of atom values in which this is true.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ Power = tuple[Fraction, Form, int]  # (c, a, n) is c * a**n
 
 
 class Forms:
-    """The forms and sides of the nodes of one condition, each worked out once.
+    """The forms and sides of the nodes of one condition, each computed once.
 
     Parameters
     ----------
     present : set of Node
-        Expressions that are not NULL wherever the condition is TRUE.
+        Expressions that are not NULL if the condition is TRUE.
     """
 
     def __init__(self, present: Set[Node] = frozenset()) -> None:
@@ -48,19 +48,19 @@ class Forms:
         self._sides: dict[Node, int] = {}
 
     def may_null(self, node: Node) -> bool:
-        """Whether a node may be NULL where the condition is TRUE."""
+        """Return whether a node may be NULL if the condition is TRUE."""
         while node.op == "cast" and node not in self._present:
             node = node.args[0]
         return node not in self._present and (node.op != "literal" or node.params[0] is None)
 
     def sides(self, node: Node) -> int:
-        """Which inputs the node reads: a sum of LEFT_SIDE and RIGHT_SIDE."""
+        """Return the inputs that the node reads, as a sum of LEFT_SIDE and RIGHT_SIDE."""
         if node not in self._sides:
             self._learn(node)
         return self._sides[node]
 
     def form(self, node: Node) -> Form | None:
-        """The node's form; None where the node is not discrete or holds a null literal."""
+        """Return the node's form; None if the node is not discrete or contains a null literal."""
         if node not in self._sides:
             self._learn(node)
         return self._forms[node]
@@ -92,10 +92,10 @@ class Forms:
             return Form({}, constant, constant)
         one_sided = self._sides[n] != BOTH_SIDES
         if one_sided and n.op == "cast" and n.type.unit != n.args[0].type.unit:
-            # Times meet in the finer unit: there the other side is compared with the refined values.
+            # Times are compared in the finer unit.
             return Form({n: 1}, 0, 0)
         opened = self._open(n)
-        # What one input computes with rounding is best taken as it is: an atom is exact, a widened form is not.
+        # A rounded expression of one input becomes an atom: an atom is exact, a widened form is not.
         if opened is None or (opened.lo != opened.hi and one_sided):
             return Form({n: 1}, 0, 0)
         return opened
@@ -114,9 +114,9 @@ class Forms:
         return form if form is None else in_months(form)
 
     def limits(self, roots: Iterable[Node], covered: frozenset[Node] | set[Node]) -> list[Limit]:
-        """What must hold of atoms so that no node from ``roots`` down to the atoms errs, leaving out the covered nodes.
+        """Return limits of atoms under which no node from ``roots`` to the atoms, except covered ones, raises an error.
 
-        A covered node is one that is evaluated for its own sake, so that its errors show without a guard.
+        A covered node is evaluated for its own sake, so its errors occur without a guard.
         """
         out: list[Limit] = []
         stack = list(roots)
@@ -141,7 +141,7 @@ class Forms:
 
 
 def in_months(form: Form) -> Form:
-    """``12 * year(x) + month(x)`` as the number of a month, which rises with x where the month alone does not."""
+    """Return ``12 * year(x) + month(x)`` as a month number, which rises with x, unlike the month."""
     fields = [(n, c) for n, c in form.terms.items() if n.op == "extract" and n.params[0] in ("year", "month")]
     if len(fields) < 2:
         return form
@@ -158,7 +158,7 @@ def in_months(form: Form) -> Form:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """``lo <= sum(terms) + constant <= hi`` is needed so that a node does not err."""
+    """The limit ``lo <= sum(terms) + constant <= hi``, under which a node raises no error."""
 
     terms: Mapping[Node, Number]
     constant: Number
@@ -167,7 +167,7 @@ class Limit:
 
 
 def span(t: Type) -> tuple[Number, Number]:
-    """Least and greatest value of a discrete type."""
+    """Return the least and greatest value of a discrete type."""
     lo, hi = t.limits
     if t.kind == "decimal":
         return plain(Fraction(lo, 10**t.scale)), plain(Fraction(hi, 10**t.scale))
@@ -175,7 +175,7 @@ def span(t: Type) -> tuple[Number, Number]:
 
 
 def reach(atom: Node) -> tuple[Number, Number]:
-    """Least and greatest value an atom can have, from its operator where that says more than its type."""
+    """Return the least and greatest value of an atom, from its operator if that is narrower than its type."""
     lo, hi = span(atom.type)
     if atom.op == "extract":
         return _field_reach(atom)
@@ -186,7 +186,7 @@ def reach(atom: Node) -> tuple[Number, Number]:
             return lo * target // unit, hi * target // unit
     if atom.op == "cast" and atom.type.kind == "date" and atom.args[0].type.kind == "timestamp":
         day = 86_400 * TICKS_PER_SECOND[atom.args[0].type.unit]
-        # Local dates may lie a day beside those of UTC.
+        # Local dates may differ from UTC dates by a day.
         return max(lo, -(1 << 63) // day - 1), min(hi, (1 << 63) // day + 1)
     if atom.op == "cast" and atom.args[0].type.is_discrete and atom.args[0].type.kind == atom.type.kind != "decimal":
         k = Fraction(TICKS_PER_SECOND.get(atom.type.unit, 1), TICKS_PER_SECOND.get(atom.args[0].type.unit, 1))
@@ -211,10 +211,10 @@ def _field_reach(atom: Node) -> tuple[Number, Number]:
 
 
 def guard_box(limits: Iterable[Limit]) -> Box | None:
-    """A box of atom values in which every limit holds; None if it would shut out values that rows usually have.
+    """Return a box of atom values in which every limit is true; None if it would exclude usual values.
 
-    Only the ends that a limit can reach are cut; atoms that share one limit get equal shares of its room, after
-    those that cannot use theirs up.
+    Only the ends that a limit can reach are cut. Atoms that share one limit get equal parts of its range, after atoms
+    that need less than their part.
     """
     box: Box = {}
     for limit in limits:
@@ -242,8 +242,8 @@ def _shares(room: Number, parts: list[tuple[Node, Number, Number]]) -> list[tupl
     return []
 
 
-# Values beyond these are rare in practice (for times: beyond the year 2040), so the slow path for rows outside a guard
-# is rarely taken. Where a guard would have to be narrower, a relaxed band with the conjunct in the residual is faster.
+# Values beyond these are rare in practice (for times: beyond the year 2040), so rows outside a guard, which take the
+# slow path, are rare. If a guard had to be narrower, a relaxed band with the conjunct in the residual is faster.
 _ROOMY_INT = {8: 1 << 8, 16: 1 << 16, 32: 1 << 26, 64: 1 << 48}
 _ROOMY_TICKS = {"s": 1 << 36, "ms": 1 << 44, "us": 1 << 54, "ns": 1 << 61}
 

@@ -1,7 +1,7 @@
 """Linear inequalities that follow from ones with two-sided atoms: abs, greatest, least, squares.
 
-Each step replaces an atom by something not greater (where its factor is positive, else not less), so what comes out
-follows from what went in, over the values that machine operations without error have.
+Each step replaces an atom with a positive factor by a lower bound, and one with a negative factor by an upper bound.
+The result therefore follows from the input, for machine operations without errors.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ class Inequality:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """A stand-in for an atom, unless one of ``nullable`` is null; a constant one has no terms."""
+    """A replacement for an atom, unless one of ``nullable`` is null; a constant has no terms."""
 
     form: Form
     nullable: frozenset[Node] = frozenset()
 
 
 def consequences(forms: Forms, q: Inequality, depth: int = 3) -> list[Inequality]:
-    """Inequalities without two-sided atoms that follow from ``q``; empty if none is known."""
+    """Return inequalities without two-sided atoms that follow from ``q``; empty if unknown."""
     mixed = [n for n in q.form.terms if forms.sides(n) == BOTH_SIDES]
     if not mixed:
-        # Where such an atom has cancelled out, nothing shows any more that it was null.
+        # If such an atom cancels out, the result does not show that it was null.
         return [q] if q.nullable <= q.form.terms.keys() else []
     if depth == 0 or len(mixed) > 4:
         return []
@@ -94,14 +94,14 @@ def _constant(lo: Number, hi: Number) -> _Choice:
 
 
 def _choices(forms: Forms, z: Node, below: bool) -> list[_Choice]:
-    """Forms never above ``z`` (if ``below``, else never under it) where ``z`` is not null."""
+    """Return forms never above ``z`` (if ``below``, else never below it) if ``z`` is not null."""
     if z.op == "abs" and below:
         m = forms.form(z.args[0])
         return [] if m is None else [_Choice(m), _Choice(m.scaled(-1)), _constant(0, 0)]
     if (z.op == "greatest" and below) or (z.op == "least" and not below):
         out = []
-        # A null argument is skipped, so the others' inequality says nothing of it. Where one may err, rows that are
-        # dropped for another would hide it.
+        # A null argument is skipped, so the inequalities of the others do not limit it. If an argument may raise an
+        # error, rows that are dropped for another one would hide it.
         there = all(a.op in ("column", "literal") for a in z.args)
         for a in z.args:
             f = forms.form(a)
@@ -133,7 +133,7 @@ def proportion(forms: Forms, z: Node) -> tuple[Form, Number] | None:
 
 
 def _with_square(forms: Forms, q: Inequality, z: Node, depth: int) -> list[Inequality]:
-    """``c * a**2 + rest <= 0`` bounds ``a`` from both sides."""
+    """Return ``c * a**2 + rest <= 0`` bounds ``a`` from both sides."""
     square = proportion(forms, z) if z.op == "mul" else None
     if square is None:
         return []
@@ -152,7 +152,7 @@ def _multiplied_out(forms: Forms, q: Inequality, depth: int) -> list[Inequality]
 
 
 def _with_power(forms: Forms, q: Inequality, power: Power, rest: Form, depth: int) -> list[Inequality]:
-    """What ``c * a**n + rest <= 0`` says of ``a``."""
+    """Return the bounds of ``a`` from ``c * a**n + rest <= 0``."""
     c, a, n = power
     if n % 2 and c < 0:
         a, c = a.scaled(-1), -c
@@ -174,7 +174,7 @@ def _with_power(forms: Forms, q: Inequality, power: Power, rest: Form, depth: in
 
 
 def root_bound(u: Fraction, n: int, whole: bool) -> Number | None:
-    """A bound of ``a`` (of ``|a|`` for even n) for ``a**n <= u``; None if no ``a`` will do."""
+    """Return a bound of ``a`` (of ``|a|`` for even n) for ``a**n <= u``; None if ``a`` does not exist."""
     if whole:
         top = floor(u)
         if top >= 0:
@@ -188,7 +188,7 @@ def root_bound(u: Fraction, n: int, whole: bool) -> Number | None:
 
 
 def _root(x: int, n: int) -> int:
-    """The greatest whole number whose n-th power is not above ``x``."""
+    """Return the greatest whole number whose n-th power is not above ``x``."""
     if n == 2:
         return isqrt(x)
     low, high = 0, 1 << (x.bit_length() // n + 1)

@@ -12,16 +12,16 @@ NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq
 
 
 def is_literal(n: Node, value: object) -> bool:
-    """Whether ``n`` is the literal True, False or None that ``value`` is."""
+    """Return whether ``n`` is the literal ``value``: True, False or None."""
     return n.op == "literal" and n.params[0] is value
 
 
 def _negation(n: Node) -> Node:
-    """NOT n with the negation at the leaves; the same in three values and in what it raises."""
+    """Return NOT n with the negation at the leaves, with the same three-valued result and errors."""
     if n.op == "not":
         return n.args[0]
     if n.op in NEGATED:
-        # Spark's order is total (NaN is greatest and equal to itself), so this holds for floats too.
+        # Spark's order is total (NaN is greatest and equal to itself), so this is also true for floats.
         return make(NEGATED[n.op], n.args, (), BOOL)
     if n.op in ("and", "or"):
         negated = tuple(make("not", (a,), (), BOOL) for a in n.args)
@@ -32,7 +32,7 @@ def _negation(n: Node) -> Node:
 
 
 def _simpler(n: Node) -> Node:
-    """``n`` in a form that is TRUE for the same pairs and raises for the same pairs; only for where TRUE is wanted."""
+    """``n`` in a form that is TRUE, and raises errors, for the same pairs; FALSE and NULL may differ."""
     while True:
         if n.op == "not":
             new = _negation(n.args[0])
@@ -57,7 +57,7 @@ def _simpler(n: Node) -> Node:
 
 
 def flattened(op: str, root: Node) -> list[Node]:
-    """The distinct arguments of a tree of ``and`` or ``or`` nodes, in order, each as simple as it gets."""
+    """Return the distinct arguments of a tree of ``and`` or ``or`` nodes, in order, simplified."""
     out: dict[Node, None] = {}
     stack = [root]
     while stack:
@@ -70,5 +70,5 @@ def flattened(op: str, root: Node) -> list[Node]:
 
 
 def conjuncts_of(condition: Node | None) -> list[Node]:
-    """The conjuncts of a condition in source order, with NOT pushed down to the leaves."""
+    """Return the conjuncts of a condition in source order, with NOT pushed down to the leaves."""
     return [] if condition is None else flattened("and", condition)

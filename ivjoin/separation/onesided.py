@@ -1,4 +1,4 @@
-"""One-sided nodes for linear sums: finds them among what the condition computes anyway, else builds them."""
+"""Find one-sided nodes for linear sums among the nodes of the condition, or build them."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def cast_to(node: Node, t: Type) -> Node:
 class SidePool:
     """The one-sided discrete nodes of a condition by the linear sum they compute.
 
-    A node that the condition (and so perhaps a declared order) names itself is preferred to a rebuilt one: it is the
-    same interned node, so what is known of it is known of the band term.
+    A node of the condition (and so perhaps of a declared order) is preferred to a new one. It is the same interned
+    node, so its bounds are also bounds of the band term.
     """
 
     def __init__(self, forms: Forms) -> None:
         self._forms = forms
-        # Of each sum the nodes (with their place in the condition and the constant beside the sum) that come first: of
-        # each type one without a constant and one with. A pair is looked for per conjunct, so the lists are kept short.
+        # For each sum the first nodes, with their place in the condition and the added constant: for each type one with
+        # and one without a constant. Each conjunct searches for a pair, so the lists are short.
         self._by_sum: dict[frozenset[tuple[Node, Number]], dict[tuple[Type, bool], tuple[int, Node, Number]]] = {}
         #: Every discrete node of the condition.
         self.known: set[Node] = set()
@@ -54,11 +54,11 @@ class SidePool:
         return node in self.known
 
     def pair(self, left: Terms, right: Terms) -> tuple[Node, Number, Node, Number] | None:
-        """Nodes of one type whose values are the sums ``left`` and ``right``, each plus the constant beside it."""
+        """Return nodes of one type whose values are the sums ``left`` and ``right``, each with its constant."""
         found = self._found_pair(left, right)
         if found is not None and found[1] == found[3] == 0:
             return found
-        # A constant beside a node keeps it from being shared with other conjuncts; a widening does not.
+        # A node with an added constant cannot be shared with other conjuncts; a widened one can.
         made = [self._made(terms) for terms in (left, right)]
         if made[0] is not None and made[1] is not None:
             a, b = _meet(made[0], made[1])
@@ -67,7 +67,7 @@ class SidePool:
         return found
 
     def rank(self, left: Terms, right: Terms) -> int:
-        """How many of the two sums the condition names itself."""
+        """Return how many of the two sums occur in the condition."""
         return sum(frozenset(t.items()) in self._by_sum for t in (left, right))
 
     def _found_pair(self, left: Terms, right: Terms) -> tuple[Node, Number, Node, Number] | None:
@@ -100,7 +100,7 @@ class SidePool:
 
 
 def _meet(a: Node, b: Node) -> tuple[Node | None, Node | None]:
-    """Both nodes widened to one type that has an ordinal."""
+    """Return both nodes widened to one type that has an ordinal."""
     s, t = a.type, b.type
     if s == t:
         return (a, b) if has_ordinal(s) else (None, None)
@@ -131,7 +131,7 @@ def _whole(terms: Terms) -> bool:
 
 
 def _chain(parts: list[tuple[Node, int]], t: Type) -> Node:
-    """``parts`` summed in type ``t``, positive ones first so that a leading minus is rare."""
+    """Return ``parts`` summed in type ``t``, positive ones first so that a leading minus is rare."""
     parts = sorted(parts, key=lambda p: p[1] < 0)
     out: Node | None = None
     for node, c in parts:
@@ -171,7 +171,7 @@ def _decimal_sum(terms: Terms) -> Node | None:
 
 
 def _time_sum(terms: Terms) -> Node | None:
-    """A timestamp plus durations (and counts of ticks), or a difference of timestamps."""
+    """Return a timestamp plus durations (and counts of ticks), or a difference of timestamps."""
     units = {n.type.unit for n in terms if n.type.kind != "int"}
     if len(units) > 1 or not _whole(terms):
         return None

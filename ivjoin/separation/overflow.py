@@ -1,10 +1,12 @@
-"""Where a conjunct that the residual decides overflows for a pair that its own bands refuse.
+"""Find pairs for which a residual conjunct overflows although its own bands exclude them.
 
-A band follows from the conjunct being TRUE, so it knows nothing of the pairs for which evaluation errs: over unsigned
-integers ``l.a - r.a <= 2`` errs for all pairs with ``l.a < r.a``, over int64 ``l.a = r.a OR l.a - r.a > 5`` for some
-far below its band. Such pairs lie on half-lines beyond the band, which the join looks at too. Where none over the nodes
-of the band is found, a guard does as well, if it lets through what columns usually hold. What reads one side and is
-always computed is a guard itself: whether it errs is known of each row. Of products nothing is said:
+A band follows from the conjunct being TRUE, so it does not describe pairs for which the evaluation raises an error.
+Over unsigned integers, ``l.a - r.a <= 2`` overflows for all pairs with ``l.a < r.a``. Over int64,
+``l.a = r.a OR l.a - r.a > 5`` overflows for some pairs far below its band. Such pairs are on half-lines beyond the
+band, and the join searches them too.
+
+If no half-line over the nodes of the band exists, a guard is used, if it allows the usual values of columns. A one-sided
+expression that is always computed is a guard itself, because its error is known for each row. Products are not handled:
 ``(l.a - r.a) * (l.a - r.a) < 9`` is decided by its root, and the square of a far pair is not computed.
 """
 
@@ -23,20 +25,20 @@ from ivjoin.separation.placing import place
 
 __all__ = ["Overflow", "constant_errs", "overflows"]
 
-_NEVER = -(1 << 300)  # no sum of columns lies below it
+_NEVER = -(1 << 300)  # below every sum of columns
 _WIDE = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class Overflow:
-    """Pairs within ``term``, a half-line, and ``rest``, the bands of the other conjuncts, may overflow."""
+    """Pairs that may overflow: within ``term``, a half-line, and ``rest``, the bands of the other conjuncts."""
 
     term: BandTerm
     rest: tuple[BandTerm, ...]
 
 
 def constant_errs(forms: Forms, c: Node) -> bool:
-    """Whether a part of ``c`` that reads no column errs, so that nothing follows from ``c`` being TRUE."""
+    """Return whether a constant part of ``c`` raises an error, so that ``c`` is never TRUE."""
     from ivjoin.expr.evaluate import evaluate
 
     parts = [n for n in walk(c) if n.op != "literal" and forms.sides(n) == 0]
@@ -50,9 +52,9 @@ def _no_column(side: str, name: str) -> None:
 def overflows(
     forms: Forms, pool: SidePool, c: Node, bands: Collection[BandTerm], kept: Collection[Node]
 ) -> tuple[list[BandTerm], Box]:
-    """Half-lines over the nodes of ``bands`` on which ``c`` may overflow, and a box outside which it may elsewhere.
+    """Return half-lines over the nodes of ``bands`` on which ``c`` may overflow, and a box without other overflows.
 
-    ``kept`` are nodes that are evaluated for each row, so that their own errors show.
+    ``kept`` are nodes that are evaluated for each row, so that their own errors occur.
     """
     pairs = {(_bare(t.left), _bare(t.right)): (t.left, t.right) for t in bands}
     lines: dict[tuple[Node, Node, bool], BandTerm] = {}
@@ -81,10 +83,10 @@ def overflows(
 
 
 def _roomy_box(forms: Forms, limit: Limit, beyond: Form) -> Box | None:
-    """A box of columns in which nothing overflows; None if there is none that lets through what they usually hold."""
+    """Return a box of columns without overflows; None if it would exclude their usual values."""
     if all(atom.op == "column" for atom in limit.terms):
         return guard_box([limit])
-    if limit.hi < _WIDE:  # seconds since 1970 in 32 bits would lie outside
+    if limit.hi < _WIDE:  # seconds since 1970 in 32 bits would be outside
         return None
     each = [*_alternatives(forms, beyond)]
     if any(form is None or any(atom.op != "column" for atom in form.terms) for form in each):
@@ -93,12 +95,12 @@ def _roomy_box(forms: Forms, limit: Limit, beyond: Form) -> Box | None:
 
 
 def _bare(n: Node) -> Node:
-    """The node of a band without what stands there for a null, of which nothing overflows."""
+    """Return the node of a band without its replacement for a null, which cannot overflow."""
     return n.args[0] if n.op == "coalesce" and len(n.args) == 2 and n.args[1].op == "literal" else n
 
 
 def _always_computed(c: Node) -> set[Node]:
-    """Nodes without which ``c`` has no value."""
+    """Return the nodes without which ``c`` has no value."""
     found: set[Node] = set()
     stack = [c]
     while stack:
@@ -114,14 +116,14 @@ def _is_wider(t: BandTerm, old: BandTerm) -> bool:
 
 
 def _limits(forms: Forms, n: Node) -> Iterator[tuple[Limit, Form]]:
-    """What must hold so that ``n`` does not overflow, and a form that is not negative where it does."""
+    """Return the limit under which ``n`` does not overflow, and a form that is not negative if it does."""
     lo, hi = span(n.type)
     step = Fraction(1) / scale_of(n.type)
     form = forms.form(n.args[0] if n.op == "abs" else n) if n.args else None
     if form is None or n in form.terms:
         return
     if n.op == "abs":
-        # Only the least value has no opposite.
+        # Only the least value cannot be negated.
         ends, lo = [form.scaled(-1).plus(_constant(lo))], lo + step
     else:
         ends = [form.plus(_constant(-hi - step)), form.scaled(-1).plus(_constant(lo - step))]
@@ -135,7 +137,7 @@ def _constant(x: Number) -> Form:
 
 
 def _lines(forms: Forms, pool: SidePool, c: Node, beyond: Form) -> list[BandTerm] | None:
-    """Half-lines that hold all pairs for which the form is not negative; None if one reads more than a node a side."""
+    """Return half-lines with all pairs for which the form is not negative; None for more than one node a side."""
     out = []
     for form in _alternatives(forms, beyond):
         if form is None:
@@ -151,7 +153,7 @@ def _lines(forms: Forms, pool: SidePool, c: Node, beyond: Form) -> list[BandTerm
 
 
 def _alternatives(forms: Forms, form: Form, most: int = 8) -> Iterator[Form | None]:
-    """Forms without two-sided nodes, one of which the form is wherever it has a value; None for one not known."""
+    """Return forms without two-sided nodes, one of them equal to the form; None for an unknown one."""
     mixed = next((n for n in form.terms if forms.sides(n) == BOTH_SIDES), None)
     if mixed is None:
         yield form
@@ -171,7 +173,7 @@ def _alternatives(forms: Forms, form: Form, most: int = 8) -> Iterator[Form | No
 
 
 def _values(n: Node) -> tuple[Node, ...]:
-    """Nodes one of whose values ``n`` has, or for ``abs`` the opposite."""
+    """Return nodes, one of them equal to ``n``, or for ``abs`` to its negation."""
     if n.op in ("greatest", "least", "coalesce", "abs"):
         return n.args
     return (*n.args[1::2], n.args[-1]) if n.op == "case" else ()

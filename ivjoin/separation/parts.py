@@ -1,4 +1,4 @@
-"""What a condition is split into: keys, band terms, guards; and how parts of several conjuncts are put together."""
+"""The parts of a condition: keys, band terms and guards, and how parts of several conjuncts are combined."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ivjoin.separation.linear import Box, Number, scale_of
 
 __all__ = ["BandTerm", "Found", "Guard", "JoinKey", "cut", "fitted", "guard_of", "merged"]
 
-_FAR = 2**63 - 2  # kernels hold offsets below this, which leaves room for the one next to them
+_FAR = 2**63 - 2  # kernels use offsets below this, so that the next offset also fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class JoinKey:
 class BandTerm:
     """``lo <= ordinal(left) - ordinal(right) <= hi`` over unbounded integers; None is no bound.
 
-    ``exact`` says that the band, where the guards hold, implies ``source``; otherwise ``source`` is in the residual.
+    ``exact``: if the guards are true, the band implies ``source``; otherwise ``source`` is in the residual.
     """
 
     left: Node
@@ -53,16 +53,16 @@ class Guard:
 
 @dataclass(slots=True)
 class Found:
-    """What one conjunct, or one branch of an OR, gives."""
+    """The parts of one conjunct, or of one branch of an OR."""
 
-    #: The keys and bands, where the guards hold, imply the conjunct.
+    #: Whether the keys and bands imply the conjunct if the guards are true.
     exact: bool = False
     keys: list[JoinKey] = field(default_factory=list)
     bands: list[BandTerm] = field(default_factory=list)
     filters: list[Node] = field(default_factory=list)
-    #: Where the built nodes of the bands do not err.
+    #: The values for which the new nodes of the bands raise no error.
     box: Box = field(default_factory=dict)
-    #: Where the conjunct itself does not err either, which matters only if the bands replace it.
+    #: The values for which the conjunct raises no error either, which matters only if the bands replace it.
     exact_box: Box = field(default_factory=dict)
 
     def take(self, other: Found) -> None:
@@ -74,9 +74,9 @@ class Found:
 
 
 def fitted(found: Found) -> Found:
-    """With ends of bands that 64 bits hold; where another one is left out, the conjunct is decided pair by pair.
+    """Return the parts with band ends that fit 64 bits. If another end is dropped, pairs are decided one by one.
 
-    To be called before bands of several conjuncts are merged, of which each is either implied or in the residual.
+    Call this before bands of several conjuncts are merged. Each conjunct is either implied or in the residual.
     """
     ends = [(_near(t.lo), _near(t.hi)) for t in found.bands]
     if all(t.lo == lo and t.hi == hi for t, (lo, hi) in zip(found.bands, ends, strict=True)):
@@ -106,7 +106,7 @@ def guard_of(n: Node, lo: Number, hi: Number) -> Guard:
 
 
 def merged(bands: Iterable[BandTerm]) -> list[BandTerm]:
-    """One term for each pair of nodes: the intersection, exact if all of it is."""
+    """Return one term for each pair of nodes: the intersection, exact if all terms are."""
     out: dict[tuple[Node, Node], BandTerm] = {}
     for t in bands:
         old = out.get((t.left, t.right))

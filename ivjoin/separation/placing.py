@@ -1,4 +1,4 @@
-"""Places a linear inequality: a band term on one node per side, or a filter of one side."""
+"""Turn a linear inequality into a band term with one node for each side, or a one-sided filter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["place"]
 
 
 def place(forms: Forms, pool: SidePool, found: Found, q: Inequality, source: Node) -> bool:
-    """Add a band (or a filter, if ``q`` reads one side) for ``q`` to ``found``; whether it says all that ``q`` says."""
+    """Add a band for ``q``, or a filter if ``q`` reads one side, to ``found``. Return whether they are equivalent."""
     terms = q.form.terms
     if not terms:
         return False
@@ -28,7 +28,7 @@ def place(forms: Forms, pool: SidePool, found: Found, q: Inequality, source: Nod
     if not left or not right:
         return _filter(found, q)
     left_minus, right_minus = ({n: -k for n, k in side.items()} for side in (left, right))
-    # Either sign will do. One for which the condition names the nodes is best, else the one that all conjuncts take.
+    # Either sign is possible. Prefer one whose nodes occur in the condition, else the sign of all conjuncts.
     flip = (pool.rank(left_minus, right_minus), _leading(left_minus)) > (pool.rank(left, right), _leading(left))
     if flip:
         left, right = left_minus, right_minus
@@ -48,7 +48,7 @@ def place(forms: Forms, pool: SidePool, found: Found, q: Inequality, source: Nod
         bound = (ca - cb - f * q.form.lo) * scale_of(a.type)
         hi = floor(bound)
     if q.nullable:
-        # A null becomes the end of the type at which the band holds whatever the other side is.
+        # A null becomes the end of the type at which the band is always true.
         low, high = a.type.limits
         ends = (high, low) if flip else (low, high)
         sides = {forms.sides(n) for n in q.nullable}
@@ -64,21 +64,21 @@ def place(forms: Forms, pool: SidePool, found: Found, q: Inequality, source: Nod
 def _as_doubles(
     found: Found, q: Inequality, left: dict[Node, int], right: dict[Node, int], f: Fraction, source: Node
 ) -> bool:
-    """A band over doubles for numbers without ordinals, such as decimals of more than 18 digits; always False."""
+    """Add a band over doubles for numbers without ordinals, such as long decimals. Always return False."""
     (a, m), *more_left = left.items()
     (b, n), *more_right = right.items()
     if more_left or more_right or m != 1 or n != 1 or q.nullable:
         return False
     if not {a.type.kind, b.type.kind} <= {"int", "decimal"}:
         return False
-    # left - right <= k, or >= k. Each image is at most a step beside the exact value, the sum at most another.
+    # left - right <= k, or >= k. Each image is at most one step from the exact value, the sum at most another.
     up = f > 0
     k = Fraction(-f * q.form.lo)
     if abs(k) > 1 << 1000:
         return False
     moved = cast_to(b, FLOAT64)
     if abs(k) <= 1 and (k <= 0) == up:
-        # Left below right by a little: the rounding of a shift would cost as much as the shift.
+        # A small distance: the rounding of a shift would be as large as the shift.
         k = Fraction(0)
     if k or a.type != b.type:
         moved = shifted_image(moved, k, up)
@@ -88,7 +88,7 @@ def _as_doubles(
 
 
 def _leading(terms: dict[Node, int]) -> bool:
-    """Whether the first atom, in an order that does not depend on the conjunct, has a positive factor."""
+    """Return whether the first atom, in an order that does not depend on the conjunct, has a positive factor."""
     if len(terms) == 1:
         return next(iter(terms.values())) > 0
     first = min(terms, key=lambda n: ([c.params for c in columns_of(n)], n.op, repr(n.params)))

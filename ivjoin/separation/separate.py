@@ -1,14 +1,15 @@
-"""Splits a join condition by side: keys, band terms, one-sided filters, and the residual that decides each pair.
+"""Split a join condition by side: keys, band terms, one-sided filters, and the residual that decides each pair.
 
-What :func:`separate` promises, for every pair of rows:
+:func:`separate` guarantees for every pair of rows:
 
-1. If the condition is TRUE, then every key, band term and filter holds, wherever its nodes evaluate without error.
-   (A rewrite may only widen. A null in a band term or a plain key means that the condition is not TRUE.)
-2. If no node of a key, band term or filter errs at the two rows, the guards hold for both, and all keys, band terms,
-   filters and residual conjuncts hold, then the condition is TRUE, and no conjunct outside the residual raises.
+1. If the condition is TRUE, every key, band term and filter is true, unless its nodes raise an error. (A rewrite may
+   only widen. A null in a band term or a plain key means that the condition is not TRUE.)
+2. Suppose that no node of a key, band term or filter raises an error for the two rows, and that the guards are true for
+   both. If all keys, band terms, filters and residual conjuncts are true, the condition is TRUE, and no conjunct
+   outside the residual raises an error.
 
-A row outside a guard, or one whose nodes err, keeps promise 1; for its pairs the original condition decides.
-``overflows`` names pairs to look at besides, lest a conjunct's own bands hide that it errs.
+For a row outside a guard, or with an error in a node, guarantee 1 is still true, and the original condition decides its
+pairs. ``overflows`` describes further pairs to test, because a conjunct's own bands could hide its error.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ class Separation:
     """A condition in parts.
 
     ``left_filter`` and ``right_filter`` read one input, ``residual`` is evaluated on candidate pairs in source order,
-    ``constant`` reads no column. ``checks`` say of the residual what ordinals decide, of its conjuncts ``decided`` all.
-    ``numbers`` are float nodes that are not NaN wherever the condition is TRUE.
+    ``constant`` reads no column. ``checks`` decide parts of the residual by ordinals, and its conjuncts ``decided``
+    completely. ``numbers`` are float nodes that are not NaN if the condition is TRUE.
     """
 
     keys: tuple[JoinKey, ...] = ()
@@ -75,18 +76,18 @@ def separate(
     condition: Node | None, present: frozenset[Node] = frozenset(), numbers: frozenset[Node] = frozenset(),
     implied: tuple[Node, ...] = (), infer: Inferring | None = None,
 ) -> Separation:
-    """Split a condition into what each side decides alone, what a pair of ordered columns decides, and the rest.
+    """Split a condition into one-sided filters, keys, bands over pairs of nodes, and the rest.
 
     Parameters
     ----------
     condition : Node or None
         A boolean expression over both inputs; None is TRUE.
     present, numbers : frozenset of Node
-        Expressions that are not NULL, and floats that are not NaN, wherever the condition is TRUE.
+        Expressions that are not NULL, and floats that are not NaN, if the condition is TRUE.
     implied : tuple of Node
-        What holds of every pair that is asked for besides: it gives band terms, and decides no pair.
+        Further conditions that are true for every wanted pair. They give band terms, and decide no pair.
     infer : callable, optional
-        Gives comparisons that are TRUE wherever a comparison is that gives no band by itself.
+        Returns comparisons that follow from a comparison without a band of its own.
 
     Returns
     -------
@@ -138,7 +139,7 @@ class _Separator:
         for c in self.implied:
             if self.forms.sides(c) == BOTH_SIDES:
                 found = fitted(self.analyse(c))
-                total.bands += [replace(t, exact=True) for t in found.bands]  # no pair has to be asked for it
+                total.bands += [replace(t, exact=True) for t in found.bands]  # it decides no pair
                 cut(total.box, found.box)
         cut(total.box, total.exact_box)
         total.bands += _month_bands(total.keys)
@@ -168,7 +169,7 @@ class _Separator:
     def _beyond(
         self, relaxed: list[tuple[Node, list[BandTerm]]], total: Found, filters: list[Node]
     ) -> list[Overflow]:
-        """Where conjuncts of the residual overflow beyond their own bands; adds guards to ``total``."""
+        """Return where conjuncts of the residual overflow beyond their own bands. Add guards to ``total``."""
         nodes = [n for t in total.bands for n in (t.left, t.right)] + [n for k in total.keys for n in (k.left, k.right)]
         kept = set(walk(*nodes, *filters))
         out = []
@@ -181,7 +182,7 @@ class _Separator:
         return out
 
     def _known(self, conjuncts: list[Node], before: frozenset[Node]) -> frozenset[Node]:
-        """Float nodes that are not NaN wherever all conjuncts are TRUE."""
+        """Return the float nodes that are not NaN if all conjuncts are TRUE."""
         comparisons = [c for c in conjuncts if c.op in COMPARISONS and c.args[0].type.kind == "float"]
         known = before.union(*(c.args[0].args for c in conjuncts if c.op == "not" and c.args[0].op == "is_nan"))
         while comparisons:
@@ -192,7 +193,7 @@ class _Separator:
         return known
 
     def analyse(self, c: Node) -> Found:
-        """What follows from a conjunct that reads both sides."""
+        """Return the parts of a conjunct that reads both sides."""
         if c.op in COMPARISONS:
             return self.comparison(c)
         if c.op == "in":
@@ -213,7 +214,7 @@ class _Separator:
                 return Found()
             if self.forms.may_null(a) and self.forms.may_null(b):
                 return Found(exact=True, keys=[JoinKey(a, b, True)])
-            op = "eq"  # a null is equal to nothing here
+            op = "eq"  # a null equals no value here
         keyed = written and op == "eq"
         found = Found()
         if a.type.is_discrete:
@@ -232,12 +233,12 @@ class _Separator:
         return found
 
     def _infer(self, c: Node, found: Found) -> None:
-        """Add the bands of what intervals say of the parts of a comparison."""
+        """Add the bands that intervals give for the parts of a comparison."""
         if self._inferring is None:
             return
         inferring, known = self._inferring, self.known
         follows = list(inferring(c))
-        self._inferring, self.known = None, self._known(follows, known)  # what is inferred says all there is
+        self._inferring, self.known = None, self._known(follows, known)  # inferred comparisons are complete
         for x in follows:
             part = self.comparison(x)
             found.bands += [replace(t, exact=False, source=c) for t in part.bands]
@@ -246,7 +247,7 @@ class _Separator:
         self._inferring, self.known = inferring, known
 
     def meant(self, c: Node) -> Found:
-        """The bands that a comparison means, exact where they say all of it."""
+        """Return the bands of a comparison, exact if they are equivalent to it."""
         if constant_errs(self.forms, c) or c.op == "eq_null_safe":
             return Found()
         op, (a, b) = c.op, c.args
@@ -263,14 +264,14 @@ class _Separator:
         if not exact:
             if a.type.kind != "decimal":
                 return Found()
-            # Rounding to the nearest double keeps the order, but joins neighbours.
+            # Rounding to the nearest double preserves the order, but merges neighbours.
             a, b = cast_to(a, FLOAT64), cast_to(b, FLOAT64)
         lo = {"ge": 0, "gt": int(exact), "eq": 0}.get(op)
         hi = {"le": 0, "lt": -int(exact), "eq": 0}.get(op)
         return Found(exact=exact, bands=[BandTerm(a, b, lo, hi, exact, c)])
 
     def _linear(self, c: Node, op: str, a: Node, b: Node, keyed: bool) -> Found:
-        """Bands from the difference of two linear forms."""
+        """Return bands from the difference of two linear forms."""
         found = Found()
         fa, fb = self._compared_form(op, a), self._compared_form(op, b)
         if fa is None or fb is None:
@@ -279,7 +280,7 @@ class _Separator:
         if any(self.forms.sides(n) == 0 for n in d.terms):
             return found
         signs = (1,) if op in ("le", "lt") else (-1,) if op in ("ge", "gt") else (1, -1)
-        # Both sides are whole numbers of the type's least step, so "less" is "less by a step".
+        # Both sides are multiples of the type's least step, so "less" is "less by a step".
         gap = Fraction(op in ("lt", "gt")) / scale_of(a.type)
         step = Form({}, gap, gap)
         results = [
@@ -310,7 +311,7 @@ class _Separator:
         return found
 
     def _is_square(self, op: str, a: Node, b: Node) -> bool:
-        """Whether a square of whole numbers is bounded by a constant, from above: then the root of that says all."""
+        """Return whether a constant bounds a square of whole numbers from above, so that its root is equivalent."""
         if a.op == "literal":
             a, b, op = b, a, FLIPPED[op]
         if b.op != "literal" or a.op != "mul" or a.type.kind != "int":
@@ -323,12 +324,12 @@ class _Separator:
         return whole and form.exact and not any(self.forms.sides(n) == BOTH_SIDES for n in form.terms)
 
     def _compared_form(self, op: str, n: Node) -> Form | None:
-        # Beyond the range of a unit there is more. What lies there is never less than the last value within, as the
-        # form of a node that met has it, but may be less than what came in.
+        # Beyond the range of a unit are further values. They are never less than the last value within the range, the
+        # form of a clamped node, but may be less than the original value.
         return Form({n: 1}, 0, 0) if is_met(n) and op in ("lt", "gt") else self.forms.form(n)
 
     def _abs_argument(self, op: str, a: Node, b: Node) -> tuple[Node, Node, Type] | None:
-        """(m, other, type of the abs) where the comparison is ``abs(m) <= other`` and all else is linear."""
+        """Return (m, other, type of the abs) if the comparison is ``abs(m) <= other`` and otherwise linear."""
         if op in ("ge", "gt"):
             a, b, op = b, a, FLIPPED[op]
         if op not in ("le", "lt"):
@@ -344,7 +345,7 @@ class _Separator:
         return a.args[0], b, a.type
 
     def _floats(self, c: Node, op: str, a: Node, b: Node) -> Found:
-        """Relaxed bands from two-sided float expressions."""
+        """Return relaxed bands from two-sided float expressions."""
         isolator = Isolator(self.forms, self.known)
         isolator.compare(op, a, b)
         found = Found()
@@ -357,7 +358,7 @@ class _Separator:
             for follows in consequences(self.forms, q):
                 place(self.forms, self.pool, found, follows, c)
         if isolator.bands:
-            # A row with a NaN never matches here; dropped at once, it cannot stay in the state for ever.
+            # A row with a NaN never matches here. It is dropped at once, because no bound would evict it.
             for n in columns_of(c):
                 if n in self.known:
                     nan = make("is_nan", (n,), (), BOOL)
@@ -365,7 +366,7 @@ class _Separator:
         return found
 
     def membership(self, c: Node) -> Found:
-        """``x IN (...)``: between the least and the greatest literal."""
+        """Return ``x IN (...)``: between the least and the greatest literal."""
         x, *items = c.args
         values = [i for i in items if i.op != "literal" or i.params[0] is not None]
         if not values or not (x.type.is_discrete or x.type.kind == "float"):
@@ -385,7 +386,7 @@ class _Separator:
         return found
 
     def _by_branch(self, op: str, a: Node, b: Node) -> Found:
-        """A comparison with a CASE or a COALESCE is a choice of comparisons."""
+        """Return the parts of a comparison with a CASE or a COALESCE, which is a choice of comparisons."""
         if op == "eq_null_safe":
             return Found()
         choice, other, op = (a, b, op) if a.op in _CHOICES else (b, a, FLIPPED[op])
@@ -393,7 +394,7 @@ class _Separator:
         return Found() if tests is None else self.disjunction(make(op, (choice, other), (), BOOL), tests)
 
     def disjunction(self, c: Node, alternatives: list[Node]) -> Found:
-        """What follows where one of some alternatives is TRUE: the hull of their bands, and equal keys."""
+        """Return the parts that are true for every alternative: the hull of their bands, and common keys."""
         out = Found()
         branches: list[Branch] = []
         keys: list[JoinKey] | None = None
@@ -430,7 +431,7 @@ class _Separator:
 
 
 def _month_bands(keys: list[JoinKey]) -> list[BandTerm]:
-    """Where years are equal and months are, the numbers of the months are."""
+    """Add the equality of month numbers if the years and the months are equal."""
     pairs = [(k.left, k.right) for k in keys if k.left.op == k.right.op == "extract" and not k.null_safe]
     out = []
     for a, b in pairs:

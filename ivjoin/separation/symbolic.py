@@ -1,6 +1,6 @@
-"""Polynomial inequalities over discrete values, taken apart by sympy: expansion by side, and powers of a linear form.
+"""Decompose polynomial inequalities over discrete values with sympy: by side, and into powers of a linear form.
 
-Only for products of both sides that ``mixed`` does not see through, such as ``l.a*l.a - 2*l.a*r.a + r.a*r.a < 400`` or
+This is only for products of both sides that ``mixed`` cannot handle, such as ``l.a*l.a - 2*l.a*r.a + r.a*r.a < 400`` or
 ``(l.a + r.a) * (l.a - r.a) < 10``. Machine operations that do not err give the values of the polynomial, so what
 follows from the polynomial inequality follows from the condition. sympy is imported at the first such condition.
 """
@@ -22,7 +22,7 @@ _MOST_TERMS = 64
 
 
 def _polynomial(forms: Forms, form: Form) -> tuple[Any, list[Node]] | None:
-    """The form as a sympy polynomial over the rationals with products multiplied out, and its atoms."""
+    """Return the form as a sympy polynomial over the rationals with products multiplied out, and its atoms."""
     import sympy
 
     symbols: dict[Node, Any] = {}
@@ -60,7 +60,7 @@ def _fraction(x: Any) -> Fraction:
 
 
 def split_by_side(forms: Forms, form: Form) -> Form | None:
-    """The form over products that read one side each, if it multiplies out to such."""
+    """Return the form over products that read one side each, if its expansion has only such products."""
     found = _polynomial(forms, form)
     if found is None:
         return None
@@ -86,7 +86,7 @@ def split_by_side(forms: Forms, form: Form) -> Form | None:
 
 
 def powers(forms: Forms, form: Form) -> tuple[Power, Form] | None:
-    """``form = c * a**n + rest`` with ``a`` and ``rest`` linear, n >= 2; None if there is no such pair."""
+    """Return ``form = c * a**n + rest`` with ``a`` and ``rest`` linear, n >= 2; None if they do not exist."""
     import sympy
 
     found = _polynomial(forms, form)
@@ -111,12 +111,12 @@ def powers(forms: Forms, form: Form) -> tuple[Power, Form] | None:
 
     at_zero = poly.coeff_monomial(tuple([0] * len(atoms)))
     top = sympy.Poly({m: c for m, c in poly.terms() if sum(m) == degree}, *poly.gens, domain="QQ")
-    # Leaving out the constant alone gives bounds without slack; leaving out the linear part is the last resort.
+    # Omitting only the constant gives exact bounds; omitting the linear part is the last resort.
     return _powered(poly, poly - at_zero, linear) or _completed(poly, top, linear) or _powered(poly, top, linear)
 
 
 def _powered(poly: Any, part: Any, linear: Callable[[Any], Form | None]) -> tuple[Power, Form] | None:
-    """``part`` as a power of a linear form, and the rest of ``poly``."""
+    """Return ``part`` as a power of a linear form, and the rest of ``poly``."""
     factor, bases = part.factor_list()
     if len(bases) != 1 or bases[0][1] != part.total_degree():
         return None
