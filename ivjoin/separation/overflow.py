@@ -5,9 +5,9 @@ Over unsigned integers, ``l.a - r.a <= 2`` overflows for all pairs with ``l.a < 
 ``l.a = r.a OR l.a - r.a > 5`` overflows for some pairs far below its band. Such pairs are on half-lines beyond the
 band, and the join searches them too.
 
-If no half-line over the nodes of the band exists, a guard is used, if it allows the usual values of columns. A one-sided
-expression that is always computed is a guard itself, because its error is known for each row. Products are not handled:
-``(l.a - r.a) * (l.a - r.a) < 9`` is decided by its root, and the square of a far pair is not computed.
+If no half-line over the nodes of the band exists, a guard is used, if it allows the usual values of columns. A
+one-sided expression that is always computed is a guard itself, because its error is known for each row. Products are
+not handled: ``(l.a - r.a) * (l.a - r.a) < 9`` is decided by its root, and the square of a far pair is not computed.
 """
 
 from __future__ import annotations
