@@ -1,1 +1,1 @@
-"""Joins of two to eight inputs: what is asked, which joins of two it is made of, and what reaches across all inputs."""
+"""Joins of two to eight inputs: the question, its steps of two inputs each, and bounds across all inputs."""

@@ -1,4 +1,4 @@
-"""What all inputs of a join say of each step: asked of the frontiers and the stored rows, and told to the operators."""
+"""Compute bounds for each step from the frontiers and stored rows of all inputs, and pass them to the operators."""
 
 from __future__ import annotations
 
@@ -17,29 +17,30 @@ from ivjoin.plan.spec import SIDES
 
 __all__ = ["Across"]
 
-# A look across all inputs costs some hundred microseconds: one every so many rows, or when half of the state is new.
+# Bounds across all inputs take a few hundred microseconds: compute them every so many rows, or when half of the state
+# is new.
 _LOOK_EVERY = 256
 _LOOK_AT_LEAST = 16_384
-# The rows that are stored are gone through for their least and greatest values when as many have come.
+# Stored rows are scanned for their least and greatest values after as many new rows.
 _SPANS_EVERY = 16_384
-_IN_ORDER = 16  # times as rare where each input has an order: frontiers say as much, but for gaps
-_RAREST = 64  # and rarer yet, twice each time, where such a look let go of next to nothing
-_NEXT_TO_NOTHING = 64  # one row in so many
-# Stored rows are gone through for what inputs beyond their step say of them when so many rows have come, or so great a
-# part of all that is stored; twice as rarely each time, up to so many times, where next to none of them went.
+_IN_ORDER = 16  # times as rare if each input has an order: frontiers give the same bounds, except for gaps
+_RAREST = 64  # the interval doubles, up to this factor, if a computation evicted almost nothing
+_NEXT_TO_NOTHING = 64  # one evicted row in so many
+# Stored rows are scanned by the bounds of inputs beyond their step after so many rows, or so great a part of the state.
+# The interval doubles, up to this factor, if a scan evicted almost nothing.
 _GONE_EVERY, _GONE_PART, _SPARSEST = 4096, 8, 64
-_FORCED = 16  # calls of ``advance``, if no rows come between
+_FORCED = 16  # calls of ``advance`` without rows between them
 
 
 class Across:
-    """Keeps the steps' operators up with what the inputs say together.
+    """Update the operators of the steps with the bounds of all inputs.
 
     Attributes
     ----------
     closed : list of [bool, bool]
-        By step: whether a side can have no later row that matters.
+        By step: whether each side cannot have a later row that matters.
     hulls : dict of str to Box
-        What rows of an input can hold at all, whether stored or yet to come, when that was looked at last.
+        The last known domains of each input's rows, stored and future.
     """
 
     def __init__(
@@ -47,21 +48,21 @@ class Across:
     ) -> None:
         self._spec, self._steps, self._inputs, self._operators = spec, steps, inputs, operators
         self.closed = [[False, False] for _ in steps]
-        # By step and side: what may be told of its later rows, and what was told last.
+        # By step and side: the expressions whose bounds it uses, and the last bounds.
         self._told: dict[tuple[int, int], dict[Node, Span]] = {}
         self._asked = {(i, p): self._asks(i, p) for i in range(len(self._steps)) for p in (0, 1)}
-        # A side that meets no stored rows bounds none.
+        # A side that matches no stored rows bounds none.
         self._asked = {(i, p): nodes for (i, p), nodes in self._asked.items() if self._steps[i].sides[1 - p].keeps}
-        # Columns of the rows that a side's later rows meet, where inputs that are not in the step may bound these.
+        # Columns of the rows that a side's later rows match, if inputs outside of the step may bound them.
         self._kept = {(i, p): found for i, p in self._asked if (found := self._through(i, p))}
         self._reach = Reach(spec, (n for nodes in (*self._asked.values(), *self._kept.values()) for n in nodes))
         self._names = [frozenset(f.name for f in step.spec.schemas[0]) for step in self._steps]
         self._local: dict[tuple[int, Node], Node] = {}
         self.hulls: dict[str, Box] = {}
         self._hull_version = 0
-        self._boxes: dict[str, Box | None] = {}  # of what is yet to come, by the input that is awaited
+        self._boxes: dict[str, Box | None] = {}  # of future rows, by the input that is awaited
         self._seen: dict[str, tuple[int, bool, int]] = {}
-        if spec.options.on_late != "join":  # then a stored row may lie outside its input's bounds
+        if spec.options.on_late != "join":  # else a stored row may be outside its input's bounds
             for a, i in self._inputs.items():
                 own = Frontier([], i.frontier.bounds, spec.certain[0])
                 self.hulls[a] = {n: domain_of(n, v) for n, v in own.intervals.items()}
@@ -69,9 +70,9 @@ class Across:
         self._rarer = self._sparser = 1
 
     def _asks(self, i: int, p: int) -> list[Node]:
-        """Expressions of a step's side, over wide names, of which a bound prunes the other side.
+        """Return the expressions of a step's side, over wide names, whose bounds prune the other side.
 
-        Columns, since a bound is promised of what errs for no row, and what is declared in order, since it did not.
+        These are columns, because a bound needs an expression without errors, and declared orders, which raised none.
         """
         step, plan = self._steps[i], plan_of(self._steps[i].spec)
         mine = [t.left if p == 0 else t.right for t in plan.terms]
@@ -84,7 +85,7 @@ class Across:
         return list(dict.fromkeys([*columns_asked(found), *(n for n in declared if n in inside)]))
 
     def _through(self, i: int, p: int) -> list[Node]:
-        """Columns that rows which side p meets have in conjuncts with inputs that the step has not."""
+        """Return the columns of rows that match side p in conjuncts with inputs outside of the step."""
         met = self._steps[i].sides[1 - p].aliases
         here = {*met, *self._steps[i].sides[p].aliases}
         names = {f.name for a in met for f in self._spec.wide(a)}
@@ -92,36 +93,36 @@ class Across:
         return [c for c in columns_asked(beyond) if c.params[1] in names]
 
     def prepare(self) -> None:
-        """Let each step know at once of what it may be told: later, it would have to go through all of its rows."""
+        """Declare all possible bounds to each step at once; a later declaration would scan all of its rows."""
         for (i, p), nodes in self._asked.items():
             if not self.closed[i][p]:
                 spans = {self._locally(i, n): ordinal_range(n.type) for n in nodes}
                 for _ in self._operators[i].narrow(SIDES[p], spans):
-                    raise AssertionError("an inner join gave rows when it was told nothing")
+                    raise AssertionError("an inner join emitted rows without a bound")
 
     def _locally(self, i: int, n: Node) -> Node:
-        """An expression over a wide row as one over the two sides of a step."""
+        """Return an expression over a wide row as an expression over the two sides of a step."""
         found = self._local.get((i, n))
         if found is None:
             found = self._local[i, n] = local(n, self._names[i])
         return found
 
     def came(self, rows: int) -> None:
-        """So many rows have been pushed."""
+        """Count pushed rows."""
         self._since_look += rows
         self._since_spans += rows
         self._since_gone += rows
 
     def prune(self, held: int, force: bool) -> None:
-        """Look across the inputs, and tell each step what its sides' later rows can still hold.
+        """Compute bounds across the inputs, and pass them to each step.
 
-        ``held``: rows that are stored. Unless ``force``, it is put off until it pays.
+        ``held``: the number of stored rows. Without ``force``, the computation waits until it pays.
         """
         if not force and self._since_look < max(_LOOK_EVERY, min(_LOOK_AT_LEAST, held // 2)):
             return
         if force:
             self._since_spans += held // _FORCED + 1
-        # Going through what is stored pays where a good part of it is new, or little is there.
+        # A scan of the state pays if much of it is new, or if it is small.
         every = _SPANS_EVERY if self._waits else _SPANS_EVERY * _IN_ORDER * self._rarer
         deep = self._since_spans >= max(every, held) or (force and held <= _SPANS_EVERY)
         self._since_look = 0
@@ -138,13 +139,13 @@ class Across:
             if deep:
                 self._look_at_stored()
             while self._tell() and deep and force:
-                self._look_at_stored()  # of what is left, more may follow
+                self._look_at_stored()  # the remaining rows may give narrower bounds
         while due and self._let_go() and deep and force:
             self._look_at_stored()
             self._tell()
 
     def _let_go(self) -> bool:
-        """Drop stored rows that the whole condition rules out, though what their step says does not; whether many."""
+        """Evict stored rows that only the whole condition excludes. Return whether these were many."""
         self._since_gone, before, gone = 0, self._rows(), 0
         for (i, p), columns in self._kept.items():
             live = [box for a in self._steps[i].sides[p].awaits if (box := self._boxes[a]) is not None]
@@ -163,11 +164,11 @@ class Across:
 
     @property
     def _waits(self) -> bool:
-        """Whether an input's rows are bounded by what is stored of it alone."""
+        """Return whether only its stored rows bound an input."""
         return any(i.ended or not i.frontier.intervals for i in self._inputs.values())
 
     def _tell(self) -> bool:
-        """Tell each step what its sides' later rows can still hold; whether there was news."""
+        """Pass the bounds of later rows to each step. Return whether one of them changed."""
         news = self._looked()
         moved = False
         for (i, p), nodes in self._asked.items():
@@ -179,18 +180,18 @@ class Across:
             if not live:
                 self.closed[i][p] = moved = True
                 for _ in op.finish(SIDES[p]):
-                    raise AssertionError("an inner join gave rows at an end")
+                    raise AssertionError("an inner join emitted rows at the end of an input")
                 continue
             spans = self._spans_of(i, p, nodes, live)
             if spans:
                 moved = True
                 self._told.setdefault((i, p), {}).update(spans)
                 for _ in op.narrow(SIDES[p], {self._locally(i, n): span for n, span in spans.items()}):
-                    raise AssertionError("an inner join gave rows when it was pruned")
+                    raise AssertionError("an inner join emitted rows when it was pruned")
         return moved
 
     def _looked(self) -> set[str]:
-        """Contract the boxes of inputs whose frontier has moved, of all where stored rows were gone through."""
+        """Contract the boxes of inputs whose frontier moved, or of all inputs after a scan of stored rows."""
         news = set()
         frontiers = self.frontiers()
         for a, f in frontiers.items():
@@ -203,20 +204,20 @@ class Across:
         return news
 
     def _spans_of(self, i: int, p: int, nodes: list[Node], live: list[Box]) -> dict[Node, Span]:
-        """What is new of expressions of a step's side."""
+        """Return the new bounds of expressions of a step's side."""
         side, told, out = self._steps[i].sides[p], self._told.get((i, p), {}), {}
         own = self._inputs[side.aliases[0]].frontier if not side.is_joined else None
         for n in nodes:
             span = united([box[n] for box in live if n in box], n)
             if span is None or told.get(n) == span:
                 continue
-            # What came of an input's own order, the step follows by itself.
+            # The step itself follows the bounds from an input's own order.
             if own is None or n in own.promised or own.intervals.get(n, ())[:2] != span:
                 out[n] = span
         return out
 
     def frontiers(self) -> dict[str, Frontier]:
-        """How far each input has come."""
+        """Return how far each input has advanced."""
         return {a: i.frontier for a, i in self._inputs.items()}
 
     def _look_at_stored(self) -> None:
@@ -225,7 +226,7 @@ class Across:
         self._hull_version += 1
 
     def spans(self, nodes: Sequence[Node]) -> dict[str, Box]:
-        """What rows of each input can hold at all, whether stored or yet to come."""
+        """Return the domains of each input's rows, stored and future."""
         late = self._spec.options.on_late == "join"
         present = self._spec.certain[0]
         out: dict[str, Box] = {}
@@ -242,7 +243,7 @@ class Across:
                     for n, span in zip(mine, found.values(), strict=True):
                         box.setdefault(n, []).append(hull(n, span, n not in present))
             for n, doms in list(box.items()):
-                # what cannot be in a result any more is as good as ended
+                # an input that cannot be in a future result counts as ended
                 if not own.ended and self._boxes.get(a, box) is not None:
                     if n not in own.frontier.matching or late:
                         del box[n]

@@ -1,4 +1,4 @@
-"""How a join of many inputs is done: its steps, what is kept, what bounds what through which inputs, and its grid."""
+"""Explain a join of many inputs: its steps, its state, the bounds through other inputs, and its grid."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _WORKERS = 8
 
 
 def explained(op: MultiJoin, rows: Mapping[str, float] | None = None, workers: int = _WORKERS) -> Explanation:
-    """What an operator does.
+    """Return the explanation of an operator.
 
     Parameters
     ----------
     rows : mapping of str to float, optional
-        Rows of each input, for the grid.
+        The number of rows of each input, for the grid.
     workers : int
-        Of the grid.
+        The number of workers of the grid.
     """
     spec = op.spec
     words = _Words(spec)
@@ -52,7 +52,7 @@ def explained(op: MultiJoin, rows: Mapping[str, float] | None = None, workers: i
 
 
 class _Words:
-    """Expressions over a wide row, as they are written."""
+    """Expressions over a wide row, as the condition writes them."""
 
     def __init__(self, spec: MultiSpec) -> None:
         self._names = [
@@ -90,7 +90,7 @@ def _steps(layout: Layout, words: _Words) -> list[str]:
 
 
 def _frontier(spec: MultiSpec, alias: str) -> Frontier:
-    """Of an input whose orders have come to a typical value."""
+    """Return the bounds of an input whose orders are at a typical value."""
     trackers = []
     for o in spec.inputs[alias].orders[0]:
         t = OrderTracker(o.node, str(o.node), o.descending, o.slack, o.nulls)
@@ -105,7 +105,7 @@ def _frontier(spec: MultiSpec, alias: str) -> Frontier:
 def _bounds(
     parts: Iterable[Part], frontier: Frontier, nodes: list[Node], columns: Iterable[Node]
 ) -> dict[Node, Span]:
-    """What is left of some expressions beside a later row; ``columns``: those that hold no null there."""
+    """Return the domains of expressions next to a later row. ``columns``: columns that are not null there."""
     from ivjoin.propagation import Dom, contract_nodes
 
     parts = list(parts)
@@ -124,7 +124,7 @@ def _bounds(
 def _needed(
     parts: list[Part], frontier: Frontier, node: Node, span: Span, columns: Iterable[Node]
 ) -> list[Part]:
-    """The fewest conjuncts, by leaving out one after the other, that give a bound."""
+    """Return a minimal set of conjuncts that gives a bound, by removing one after the other."""
     for p in list(parts):
         rest = [q for q in parts if q is not p]
         if _bounds(rest, frontier, [node], columns).get(node) == span:
@@ -133,7 +133,7 @@ def _needed(
 
 
 def _path(source: str, target: str, parts: list[Part]) -> list[str]:
-    """The inputs from one to another over conjuncts, the shortest way."""
+    """Return the shortest path of inputs from one to another over conjuncts."""
     ways = [[source]]
     seen = {source}
     while ways:
@@ -205,13 +205,13 @@ def _held(spec: MultiSpec, step: Step, side: Side, other: Side, words: _Words) -
 
 
 def _passed_by(spec: MultiSpec, sources: list[str], nodes: list[Node], words: _Words) -> str:
-    """Which columns would have to hold no null for later rows of some inputs to bound rows; "" for none."""
+    """Return which columns must not be null for later rows of some inputs to bound rows; "" if no column."""
     if not passes_nulls(p.node for p in spec.parts):
         return ""
     asked = [c for c in columns_of(*(p.node for p in spec.parts)) if c not in spec.certain[0]]
     if not all(_bounds(spec.parts, _frontier(spec, a), nodes, asked) for a in sources):
         return ""
-    for c in list(asked):  # the fewest, by leaving out one after the other
+    for c in list(asked):  # a minimal set, by removing one after the other
         rest = [x for x in asked if x is not c]
         if all(_bounds(spec.parts, _frontier(spec, a), nodes, rest) for a in sources):
             asked = rest

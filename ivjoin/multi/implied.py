@@ -1,15 +1,14 @@
-"""What a conjunct over three or more inputs says of two of them, so that a join of these two has a band of its own.
+"""Derive a comparison of two inputs from a conjunct over three or more, as a band of the step that joins these two.
 
-``greatest(a.x, b.x, c.x) - least(a.x, b.x, c.x) < 20`` says ``greatest(a.x, b.x) - least(a.x, b.x) < 20``: on the side
-of a comparison that has to be small, whatever reads other inputs is replaced by something that is never greater, on the
-other side by something never less. ``greatest`` and ``least`` lose arguments, which they may only where the ones that
-stay are not NULL, and not NaN; an ``abs`` or a square becomes 0, since where it is NULL the conjunct is not TRUE.
+``greatest(a.x, b.x, c.x) - least(a.x, b.x, c.x) < 20`` implies ``greatest(a.x, b.x) - least(a.x, b.x) < 20``. On the
+smaller side of a comparison, an expression of other inputs is replaced by a lower bound, on the greater side by an
+upper bound. ``greatest`` and ``least`` may lose arguments if the remaining ones are not NULL and not NaN. An ``abs`` or
+a square becomes 0, because the conjunct is not TRUE if it is NULL.
 
-What comes of it is meant over the values that operations without error have: it gives bands, and is never evaluated. A
-sum of floats is NaN where infinities meet or an argument is, and NaN is above all numbers. So floats are only asked of
-where nothing but literals is added, or a finite literal stands on the other side. Such a sum is not NaN on the side
-that has to be small. On the other one no argument may be: then it is NaN only where a term is infinite, and so is what
-takes its place.
+The result is about the values of operations without errors. It gives bands and is never evaluated. A sum of floats is
+NaN if infinities cancel or an argument is NaN, and NaN is above all numbers. Floats are therefore used only if all
+addends are literals, or if the other side is a finite literal. On the smaller side, such a sum is not NaN. On the
+greater side, no argument may be NaN: the sum is then NaN only if a term is infinite, and so is its replacement.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ _RISING_CASTS = frozenset({"int", "decimal", "float"})
 
 @dataclass(frozen=True)
 class _Replacing:
-    """What is kept: columns of some inputs, by name, and what is known of columns."""
+    """The columns of the two inputs, by name, and known properties of columns."""
 
     names: Set[str]
     present: Set[Node]
-    numbers: Set[Node] | None  # None where a NaN may stand in its place, which is above all numbers
+    numbers: Set[Node] | None  # None if a NaN, which is above all numbers, may replace it
 
     def below(self, n: Node, down: bool) -> Node | None:
-        """An expression over the kept columns that is never greater than ``n`` (never less, unless ``down``)."""
+        """Return an expression over the two inputs that is never greater than ``n`` (not ``down``: never less)."""
         if self._reads(n):
             return n
         if n.op == ("greatest" if down else "least"):
@@ -73,16 +72,16 @@ class _Replacing:
 def of_two(
     conjunct: Node, names: Mapping[str, Set[str]], present: Set[Node], numbers: Set[Node]
 ) -> Iterable[tuple[frozenset[str], Node]]:
-    """For pairs of inputs what a comparison over more of them says of the two.
+    """Return the implied comparisons of each pair of inputs.
 
     Parameters
     ----------
     conjunct : Node
-        Over the columns of a wide row.
+        A conjunct over the columns of a wide row.
     names : mapping of str to set of str
         The wide names of the columns of each input that the conjunct reads.
     present, numbers : set of Node
-        Columns that are not NULL, and floats that are not NaN, wherever the whole condition is TRUE.
+        Columns that are not NULL, and floats that are not NaN, if the whole condition is TRUE.
     """
     small_left = _SMALL_LEFT.get(conjunct.op)
     if small_left is None or len(names) < 3:
@@ -91,7 +90,7 @@ def of_two(
     found: dict[Node, frozenset[str]] = {}
     for a, b in combinations(names, 2):
         both = names[a] | names[b]
-        # Each side over both inputs; or over one, since of floats only such a comparison gives a band.
+        # Each side over both inputs, or over one, because only this form gives a band for floats.
         for of_left, of_right in ((both, both), (names[a], names[b]), (names[b], names[a])):
             known: Set[Node] | None = numbers
             if left.type.kind == "float":
@@ -110,7 +109,7 @@ def of_two(
 
 
 def _rises(n: Node) -> bool:
-    """Whether a float rises with each of its columns, NaN above all: literals are added, and no more."""
+    """Return whether a float rises with each of its columns, NaN above all: only literals are added."""
     if n.op in ("add", "sub"):
         return _is_finite(n.args[1]) and _rises(n.args[0])
     if n.op in ("greatest", "least", "cast"):
@@ -119,7 +118,7 @@ def _rises(n: Node) -> bool:
 
 
 def _adds_up(n: Node, numbers: Set[Node], inside: bool = False) -> bool:
-    """Whether a sum is NaN only where infinities meet in it, and none does ``inside`` of an extreme."""
+    """Return whether a sum is NaN only if infinities cancel, and not ``inside`` of greatest or least."""
     if n.type.kind in ("int", "decimal"):
         return True
     if n.op in ("add", "sub", "neg"):

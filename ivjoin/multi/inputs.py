@@ -1,4 +1,4 @@
-"""One input of a join of many: what it has promised, how far it has come, and which of its rows are late."""
+"""One input of a join of many: its declared orders, its frontier, and its late rows."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ __all__ = ["Input"]
 
 
 class Input:
-    """An input's frontier, and the screen before it.
+    """An input's frontier, and the check of its batches.
 
     Parameters
     ----------
     alias : str
     schema : pa.Schema
-        As batches come.
+        The schema of the batches.
     spec : JoinSpec
-        The input alone, under its wide names.
+        The spec of the input alone, with its wide names.
     late_within : bool
-        False measures lateness against earlier batches only.
+        With False, a row is late only by rows of earlier batches.
     certain : (set of Node, set of Node)
         Columns that are not NULL, and floats that are not NaN, in any result.
     """
@@ -57,7 +57,7 @@ class Input:
         return self.frontier.ended
 
     def wide(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch under the wide names.
+        """Return a batch with the wide names.
 
         Raises
         ------
@@ -86,7 +86,7 @@ class Input:
         return pa.RecordBatch.from_arrays(batch.columns, schema=self.spec.schemas[0])
 
     def screen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows to join of a wide batch; the frontier moves.
+        """Return the rows of a wide batch to join, and move the frontier.
 
         Raises
         ------
@@ -103,18 +103,18 @@ class Input:
         return kept
 
     def save(self) -> tuple[list[dict[str, Any]], int, int]:
-        """How far it has come, for :meth:`load` to go back to."""
+        """Return the state of the frontier for :meth:`load`."""
         return [t.save() for t in self.frontier.trackers], self.rows_in, self.late
 
     def load(self, saved: tuple[list[dict[str, Any]], int, int]) -> None:
-        """Back to where :meth:`save` was called: what came since is refused."""
+        """Restore the state of :meth:`save`: later rows are refused."""
         trackers, self.rows_in, self.late = saved
         for t, state in zip(self.frontier.trackers, trackers, strict=True):
             t.load(state)
         self.frontier.refresh()
 
     def refuse_late(self, batch: pa.RecordBatch) -> None:
-        """Refuse a batch for its late rows before it is taken piece by piece; moves nothing.
+        """Refuse a batch for its late rows before it is taken piece by piece. Change nothing.
 
         Raises
         ------
@@ -126,7 +126,7 @@ class Input:
             raise type(e)(of_input(str(e), self.alias)) from e
 
     def reach(self, edges: Sequence[int | None]) -> None:
-        """Let it have come as far as rows that were pushed elsewhere; as of :meth:`SymmetricHashJoin.reach`.
+        """Advance the frontier by rows that were pushed elsewhere, like :meth:`SymmetricHashJoin.reach`.
 
         Raises
         ------
@@ -141,7 +141,7 @@ class Input:
         self.frontier.refresh()
 
     def promises(self, values: Any, timezone: str) -> list[tuple[Node, int, bool]]:
-        """What :meth:`advance` is given, as expressions over wide names, ordinals and whether they fall.
+        """Return the arguments of :meth:`advance` as expressions over wide names, ordinals and directions.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""A limit that all steps of a join of many inputs keep together, and what is said where it is reached."""
+"""A memory limit that all steps of a join of many inputs share, and its errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SCRATCH = 160  # bytes that a row takes while it is pushed
 def allowed(
     memory_limit: int | str | None, when_full: str, spill_dir: str | os.PathLike[str] | None = None
 ) -> Budget | None:
-    """What a join of many inputs may hold; None for no limit.
+    """Return the memory budget of a join of many inputs; None without a limit.
 
     Raises
     ------
@@ -43,15 +43,15 @@ def allowed(
 
 
 def part_of(budget: Budget, steps: int) -> Budget:
-    """What each of some steps may hold that write the rest to files: an equal part."""
+    """Return the equal part of the limit for each step that spills."""
     return replace(budget, limit=max(1, budget.limit // steps), whole=budget.limit)
 
 
 class SharedLimit:
-    """Watches what the steps of a join hold together.
+    """Watch the memory of all steps of a join.
 
-    A step asks before it takes more. Where the first step of a batch has no room, the batch is refused, and nothing
-    has changed; in a later step what came of it is half done, so that the join stops.
+    A step requests memory before it takes it. If the first step of a batch cannot get it, the batch is refused, and
+    nothing has changed. In a later step, the results of the batch are incomplete, so the join stops.
     """
 
     def __init__(self, op: MultiJoin, limit: int) -> None:
@@ -63,12 +63,12 @@ class SharedLimit:
             step.limit(limit, output, self.held, self._on_full)
 
     def held(self) -> int:
-        """Bytes that all steps hold."""
+        """Return the bytes of all steps."""
         op = self._op()
         return 0 if op is None else sum(step.held[1] for step in op.operators)
 
     def give_back(self) -> None:
-        """Give back the room of rows that are gone."""
+        """Release the memory of evicted rows."""
         op = self._op()
         assert op is not None
         for step in op.operators:
@@ -76,11 +76,11 @@ class SharedLimit:
 
     @property
     def is_near(self) -> bool:
-        """Whether rows that need not be held had better go."""
+        """Return whether rows should be evicted as early as possible."""
         return 2 * self.held() > self.limit
 
     def most_rows(self, batch: pa.RecordBatch) -> int:
-        """Rows that are pushed at once, so that they take a small part of what is allowed."""
+        """Return the rows of a piece, so that a piece takes a small part of the limit."""
         op = self._op()
         assert op is not None
         size = max(fixed_bytes(batch.schema), -(-batch.nbytes // max(batch.num_rows, 1))) + _SCRATCH
@@ -105,7 +105,7 @@ class SharedLimit:
 
 
 def refused(error: MemoryLimitError, rows: int) -> MemoryLimitError:
-    """The error of a batch of which so many rows were taken, and the next ones refused with nothing changed."""
+    """Return the error of a batch whose first rows were taken and whose other rows were refused."""
     if rows:
         said = f"Of the batch, the first {rows:,} rows were taken and no more. Push batch.slice({rows}) again"
     else:
@@ -116,7 +116,7 @@ def refused(error: MemoryLimitError, rows: int) -> MemoryLimitError:
 
 
 def stopped(error: MemoryLimitError) -> MemoryLimitError:
-    """The error of a batch that was refused when results of it were under way."""
+    """Return the error of a batch that was refused after it had results."""
     return MemoryLimitError(error.reason, (
         ". Results of the batch were under way, so this operator has stopped: restore a snapshot of it with a greater "
         "memory_limit"

@@ -1,4 +1,4 @@
-"""Which input to read next: the one that holds the others back."""
+"""Decide which input to read next: the one that delays the others."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = ["behind", "offsets", "sorted_along"]
 
 
 def offsets(steps: Sequence[Step], roots: Iterable[Node], keys: bool = True) -> list[dict[Node, int]]:
-    """Expressions over a wide row that bands tie together, and how far each is ahead of the first of its group.
+    """Return groups of expressions over a wide row that bands connect, with the offset of each in its group.
 
-    Ordinals, in the middle of the bands; groups with the most expressions first. Keys are bands of no width; without
-    ``keys`` they are left out.
+    Offsets are ordinals in the middle of the bands. Groups with the most expressions come first. Keys are bands without
+    width; without ``keys`` they are left out.
     """
     links: dict[Node, list[tuple[Node, int]]] = {}
     for step in steps:
@@ -55,15 +55,15 @@ def offsets(steps: Sequence[Step], roots: Iterable[Node], keys: bool = True) -> 
 def sorted_along(
     spec: MultiSpec, steps: Sequence[Step], free: Collection[str], seen: Mapping[str, Seen] | None = None
 ) -> dict[str, tuple[Node, Node]]:
-    """By which column each input that may be sorted is to be, so that all go along what bands tie together.
+    """Return the sort column of each input, so that all inputs follow connected bands.
 
     Returns
     -------
     dict of alias to (column, expression)
-        Over wide names: the column, and what bands compare of it, which rises with it and is of one type in all inputs.
-        Empty where no two inputs go together. Bands go before keys that tie as many inputs together: along a key, all
-        rows of a hot one would be held. Only where what is ``seen`` of the rows says that bands hold many, and the
-        most frequent key few, keys go first.
+        Over wide names: the column, and the expression of it that bands compare. The expression rises with the column
+        and has one type in all inputs. Empty if no two inputs are connected. Bands are preferred to keys that connect
+        as many inputs, because all rows of a hot key would be stored. Keys are preferred only if the sample ``seen``
+        shows that bands store many rows and the most frequent key few.
     """
     declared = {a: {o.node for o in spec.inputs[a].orders[0]} for a in spec.aliases}
     owner = {f.name: a for a in spec.aliases for f in spec.wide(a)}
@@ -91,14 +91,14 @@ def sorted_along(
     return best
 
 
-# Rows held along bands before which their number costs nothing, and how many times fewer those of a key must be:
-# measured with 10,000 even keys, along which 300,000 rows take as long where bands hold 60,000, 10^6 where 400,000.
+# Rows stored along bands below which their number does not matter, and how many times fewer rows a key must store.
+# Measured with 10,000 even keys: sorting by keys is as fast if bands store 60,000 of 300,000 rows, or 400,000 of 10^6.
 _MANY = 1 << 18
 _FEWER = 8
 
 
 def _widths(steps: Sequence[Step]) -> dict[Node, float]:
-    """How wide the widest band of an expression over a wide row is, as a difference of ordinals."""
+    """Return the width of the widest band of an expression over a wide row, in ordinals."""
     out: dict[Node, float] = {}
     for step in steps:
         for t in plan_of(step.spec).kernel_terms:
@@ -111,9 +111,9 @@ def _widths(steps: Sequence[Step]) -> dict[Node, float]:
 def _held(
     by: Mapping[str, tuple[Node, Node]], widths: Mapping[Node, float], seen: Mapping[str, Seen]
 ) -> float | None:
-    """Rows that are held at once where inputs are sorted so: those within a band, or of the most frequent key.
+    """Return the rows that are stored at once for this sorting: the rows of a band, or of the most frequent key.
 
-    None where too little is known of them.
+    None if the inputs are not sampled.
     """
     rows = 0.0
     for alias, (_, node) in by.items():
@@ -135,14 +135,14 @@ _RISING = frozenset({"int", "decimal", "float", "date", "timestamp"})
 
 
 def _column(node: Node) -> Node | None:
-    """The column that an expression rises with."""
+    """Return the column with which an expression rises."""
     while node.op == "cast" and {node.type.kind, node.args[0].type.kind} <= _RISING:
         node = node.args[0]
     return node if node.op == "column" and has_ordinal(node.type) else None
 
 
 def behind(op: MultiJoin, rows: Mapping[str, int]) -> str:
-    """The input that has come least far along what bands tie together; else the one of which least was read."""
+    """Return the input that is last along connected bands, else the one with the fewest read rows."""
     least = min(rows, key=lambda a: rows[a])
     progress: dict[str, tuple[int, int]] = {}
     for group in op.groups:

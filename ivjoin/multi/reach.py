@@ -1,12 +1,12 @@
 """What reaches across a join of many inputs: from all inputs' frontiers to what later rows of each can still hold.
 
-A result that is yet to come has at least one row that is yet to come, of an input x, say. So for each x the box is
-contracted in which x lies in its frontier and every other input is anything, stored or to come; the propagator's graph
-is the whole condition, so a frontier of one input bounds another through a third that no conjunct names with it. What
-is left of x's own columns, and of a view's by each input that it has, bounds every later row of that side of a step:
-a stored row that only rows outside of it could meet is in no later result and goes.
+A future result has at least one future row, of some input x. For each x, a box is contracted: x is in its frontier, and
+every other input is stored or future. The graph of the propagator is the whole condition, so the frontier of one input
+bounds another input through a third one. The remaining domains of x's columns, and of a view's columns for each of its
+inputs, bound every later row of that side of a step. A stored row that matches only rows outside of these bounds is in
+no later result and is evicted.
 
-Results of rows that are all stored have been put out when the last of them came, so they keep nothing.
+Results of stored rows alone have already been emitted, so they retain no row.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from ivjoin.plan.certain import domain_of, ordinals_of, there
 __all__ = ["Box", "Reach", "Span", "hull", "rounds_of", "united"]
 
 Span: TypeAlias = tuple[int, int]
-Box: TypeAlias = dict[Node, Any]  # what is known of expressions over a wide row: their Dom
+Box: TypeAlias = dict[Node, Any]  # domains of expressions over a wide row
 
 
 class Reach:
-    """The condition of a join of many inputs, with all that is ever asked of it.
+    """The condition of a join of many inputs, with all expressions whose bounds are needed.
 
     Parameters
     ----------
     spec : MultiSpec
     want : iterable of Node
-        Expressions over a wide row whose bounds are asked for.
+        Expressions over a wide row whose bounds are needed.
     """
 
     def __init__(self, spec: MultiSpec, want: Iterable[Node]) -> None:
@@ -45,16 +45,15 @@ class Reach:
         self._asserted: dict[tuple[Node, ...], tuple[Node, ...]] = {}
 
     def future(self, alias: str, frontiers: Mapping[str, Frontier], hulls: Mapping[str, Box]) -> Box | None:
-        """What is left of the wanted expressions for a result with a later row of one input; None: there is none.
+        """Return the domains of the wanted expressions for a result with a later row of one input; None if impossible.
 
         Parameters
         ----------
         frontiers : mapping of str to Frontier
         hulls : mapping of str to Box
-            What rows of the other inputs can hold at all, whether stored or yet to come; of an input that is not in it,
-            nothing is known.
+            The domains of the other inputs' rows, stored and future. A missing input is unbounded.
         alias : str
-            "" asks of rows that are all stored.
+            "" stands for a result of stored rows alone.
         """
         from ivjoin.propagation import Dom, Outcome, confirmed, contract_nodes, propagator
 
@@ -81,7 +80,7 @@ class Reach:
         return left
 
     def _with(self, known: tuple[Node, ...]) -> tuple[Node, ...]:
-        """The condition, and that expressions of which something is known are there."""
+        """Return the condition, and conjuncts that make expressions with known domains part of the graph."""
         found = self._asserted.get(known)
         if found is None:
             found = self._asserted[known] = (*there((), self._present.keys(), {}, known), *self._conjuncts)
@@ -89,12 +88,12 @@ class Reach:
 
 
 def rounds_of(aliases: Collection[str]) -> int:
-    """How often to propagate so that a bound may pass from any of some inputs to any other."""
+    """Return the number of rounds in which a bound can pass from any input to any other."""
     return len(aliases) + 1
 
 
 def hull(node: Node, span: Span | None, null: bool = True) -> Any:
-    """The domain of a closed interval of ordinals; None is no value at all."""
+    """Return the domain of a closed interval of ordinals; None is the empty one."""
     from ivjoin.propagation import Dom
 
     t = node.type
@@ -110,14 +109,14 @@ def hull(node: Node, span: Span | None, null: bool = True) -> Any:
 
 
 def united(doms: Sequence[Any], node: Node) -> Span | None:
-    """The interval that holds the values of some domains; None where none has any, or they say nothing."""
+    """Return the interval that encloses some domains; None if they are all empty, or unbounded."""
     spans = [s for s in (ordinals_of(d, node) for d in doms) if s[0] <= s[1]]
     if not spans:
         return None
     low, high = min(a for a, _ in spans), max(b for _, b in spans)
     least, most = ordinal_range(node.type)
     if node.type.is_discrete:
-        near = (most - least) >> 12  # a limit of the type moved by a band's width is no news
+        near = (most - least) >> 12  # a limit of the type that moved by a band's width is not a bound
         first = 0 if node.type.limits[0] == 0 else near  # unsigned ones begin there
         low, high = (least if low - least < first else low), (most if most - high < near else high)
     if node.type.kind == "float" and high >= ordinal_of(float("inf"), node.type):
@@ -126,5 +125,5 @@ def united(doms: Sequence[Any], node: Node) -> Span | None:
 
 
 def columns_asked(parts: Iterable[Node]) -> list[Node]:
-    """The columns of some expressions that can be bounded."""
+    """Return the columns of expressions that can be bounded."""
     return [c for c in columns_of(*parts) if has_ordinal(c.type)]

@@ -22,7 +22,7 @@ VERSION = 1
 
 
 def write(op: MultiJoin) -> bytes:
-    """Header and steps, with a checksum behind the magic and the version."""
+    """Return header and steps, with a checksum after the magic bytes and the version."""
     steps = [s.snapshot() for s in op.operators]
     header = {
         "spec": op.spec.as_json,
@@ -40,7 +40,7 @@ def write(op: MultiJoin) -> bytes:
 
 
 def read(op: MultiJoin, blob: Any, budget: Budget | None = None) -> None:
-    """Make an operator what :func:`write` wrote; ``budget``: what its steps may hold, which spill the rest.
+    """Fill an operator from the bytes of :func:`write`. ``budget``: the memory of its steps, which spill the rest.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def read(op: MultiJoin, blob: Any, budget: Budget | None = None) -> None:
         op.resume(header["closed"], header["counts"])
     except IvjoinError:
         raise
-    except Exception as e:  # its checksum fits: another program wrote it, and anything may be missing
+    except Exception as e:  # the checksum is right: another program wrote it, and any part may be missing
         raise SnapshotError(f"the snapshot is damaged: {came(e)}") from e
 
 

@@ -1,4 +1,4 @@
-"""A join of many inputs as relations with attributes, as the hypercube planner takes them."""
+"""A join of many inputs as relations with attributes, for the hypercube planner."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["attributes", "cube", "skewed_names"]
 
 
 def attributes(spec: MultiSpec) -> dict[str, dict[str, Node]]:
-    """For each attribute, a class of columns that are equal, the expression that each input has of it.
+    """Return for each attribute, a class of equal columns, the expression of each input.
 
-    An attribute has the name of its column, with the input's where two have one name.
+    An attribute has the name of its column, with the input's name if two attributes share a name.
     """
     out: dict[str, dict[str, Node]] = {}
     for c in equal_classes(spec):
@@ -35,7 +35,7 @@ def cube(
     spec: MultiSpec, workers: int, rows: Mapping[str, float] | None = None, scheme: str = "auto",
     skewed: frozenset[str | tuple[str, str]] = frozenset(),
 ) -> HypercubePlan:
-    """The grid for a join: hashed attributes, random dims, or both; inputs without rows known are taken to be equal."""
+    """Return the grid of a join: hashed attributes, random dims, or both; inputs of unknown size count as equal."""
     named = attributes(spec)
     relations = {
         a: Relation((rows or {}).get(a, 1.0), tuple(n for n, own in named.items() if a in own)) for a in spec.aliases
@@ -44,7 +44,7 @@ def cube(
 
 
 def skewed_names(spec: MultiSpec, skewed: object) -> frozenset[str | tuple[str, str]]:
-    """What is said to be skewed, by attributes: a name, or ``alias.column`` of one input.
+    """Return the skewed attributes of ``skewed``: a name, or ``alias.column`` of one input.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def skewed_names(spec: MultiSpec, skewed: object) -> frozenset[str | tuple[str, 
     columns = {
         f"{a}.{column.params[1].removeprefix(f'{a}_')}": (a, n)
         for n, own in named.items() for a, node in own.items()
-        # an integer of another width is widened to meet the others
+        # an integer of another width is widened to the common type
         if (column := node.args[0] if node.op == "cast" else node).op == "column"
     }
     out: set[str | tuple[str, str]] = set()

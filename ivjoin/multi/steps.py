@@ -1,12 +1,12 @@
-"""A join of many inputs as steps, each a join of two, and the ways that rows of each input go through them.
+"""A join of many inputs as steps of two inputs each, and the routes of each input's rows through the steps.
 
-In a *tree* both sides of a step are stored, as the side stores of one operator: inputs, and views, which are results of
-earlier steps. In a *cascade* no view is kept: rows of an input go from store to store of the others, each of them the
-right side of a step whose left side is only probed with. An input that is met with other inputs at hand on different
-ways has a store for each, since rows are found in it by other expressions, and are awaited by other rows.
+In a *tree*, both sides of a step are stored in one operator: inputs, and views, which are results of earlier steps. In
+a *cascade*, no view is stored: rows of an input probe the stores of the other inputs in turn. Each store is the right
+side of a step whose left side only probes. An input has several stores if routes reach it with different other inputs,
+because its rows are then found by other expressions and awaited by other rows.
 
-Each conjunct is decided at the first step that has all of its columns. Equalities are transitive: where two sides share
-a class of equal columns that no conjunct between them names, the step has an equality of its own as a key.
+The first step with all columns of a conjunct decides it. Equalities are transitive: if two sides share a class of equal
+columns that no conjunct between them names, the step gets an equality of its own as a key.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 ]  # fmt: skip
 
 Tree: TypeAlias = "str | tuple[Tree, Tree]"
-Paths: TypeAlias = "dict[str, tuple[str, ...]]"  # by input: the others, in the order in which its rows meet them
+Paths: TypeAlias = "dict[str, tuple[str, ...]]"  # by input: the others, in the order in which its rows probe them
 Shape: TypeAlias = "Tree | Paths"
 
 
@@ -41,11 +41,11 @@ class Side:
     Attributes
     ----------
     aliases : tuple of str
-        Inputs whose columns its rows have; more than one are joined.
+        The inputs of its columns; several inputs are joined.
     awaits : tuple of str
-        Inputs of which later rows bring rows to this side, so that it is their bounds that matter.
+        Inputs whose later rows bring rows to this side, so that their bounds matter.
     keeps : bool
-        Whether its rows are stored; else they only probe.
+        Whether its rows are stored. Otherwise they only probe.
     """
 
     aliases: tuple[str, ...]
@@ -73,9 +73,9 @@ class Step:
     ----------
     sides : (Side, Side)
     spec : JoinSpec
-        Of the operator; its columns have their wide names.
+        The spec of the operator; columns have their wide names.
     parts : tuple of Part
-        The conjuncts that are decided here.
+        The conjuncts that this step decides.
     """
 
     sides: tuple[Side, Side]
@@ -85,15 +85,15 @@ class Step:
 
 @dataclass(frozen=True)
 class Layout:
-    """Steps, and how rows of each input go through them.
+    """The steps, and the routes of each input's rows.
 
     Attributes
     ----------
     steps : list of Step
     routes : dict of str to list of (int, int)
-        By input: the step and the side that its rows are pushed to, then those that take what came out.
+        By input: the step and the side to which its rows are pushed, then the steps that receive the results.
     stores : dict of str to list of (int, int)
-        Where rows of an input are stored besides, to be met by later rows of others.
+        The other places where rows of an input are stored for later rows of other inputs.
     """
 
     steps: list[Step]
@@ -101,13 +101,13 @@ class Layout:
     stores: dict[str, list[tuple[int, int]]]
 
     def homes(self, alias: str) -> list[tuple[int, int]]:
-        """Where an input's own rows are stored."""
+        """Return where an input's own rows are stored."""
         first = self.routes[alias][0]
         return [*([first] if self.steps[first[0]].sides[first[1]].keeps else []), *self.stores[alias]]
 
 
 def laid_out(spec: MultiSpec, shape: Shape) -> Layout:
-    """The steps of a tree, or of a cascade."""
+    """Return the steps of a tree, or of a cascade."""
     return _cascade(spec, shape) if isinstance(shape, dict) else _tree(spec, shape)
 
 
@@ -133,7 +133,7 @@ def _tree(spec: MultiSpec, tree: Tree) -> Layout:
 
 def _cascade(spec: MultiSpec, paths: Paths) -> Layout:
     classes = equal_classes(spec)
-    found: dict[tuple[frozenset[str], str], list[str]] = {}  # what is at hand, what it meets: whose rows go this way
+    found: dict[tuple[frozenset[str], str], list[str]] = {}  # joined inputs, next input: whose rows go so
     for start, path in paths.items():
         for k, alias in enumerate(path):
             found.setdefault((frozenset((start, *path[:k])), alias), []).append(start)
@@ -141,7 +141,7 @@ def _cascade(spec: MultiSpec, paths: Paths) -> Layout:
     routes: dict[str, list[tuple[int, int]]] = {a: [] for a in spec.aliases}
     stores: dict[str, list[tuple[int, int]]] = {a: [] for a in spec.aliases}
     for (hand, alias), starts in sorted(found.items(), key=lambda f: len(f[0][0])):
-        # as rows come to it, so that no columns are moved: in the order of the first way, of the others by name
+        # in the column order of the first route, so that no columns move; of the others by name
         left = Side(tuple(a for a in spec.aliases if a in hand), tuple(starts), keeps=False)
         steps.append(_step(spec, (left, Side((alias,), (alias,))), classes))
         stores[alias].append((len(steps) - 1, 1))
@@ -179,7 +179,7 @@ def _step(spec: MultiSpec, sides: tuple[Side, Side], classes: list[list[tuple[st
 
 
 def _follows(spec: MultiSpec, a: frozenset[str], b: frozenset[str], mine: Sequence[Part]) -> list[Node]:
-    """What holds between the two sides in every result, besides the conjuncts of the step, over a wide row."""
+    """Return further conditions between the two sides that are true in every result, over a wide row."""
     out = [p.node for p in spec.implied if p.aliases <= a | b and p.aliases & a and p.aliases & b]
     skipping = [n for n in (*(p.node for p in mine), *out) if passes_nulls([n])]
     there = [c for c in columns_of(*skipping) if c in spec.certain[0]]
@@ -199,7 +199,7 @@ def _turned_bounds(spec: JoinSpec | None) -> Bounds:
 
 
 def local(node: Node, left: Iterable[str]) -> Node:
-    """An expression over a wide row as one over two sides; ``left`` are the names of the left one."""
+    """Return an expression over a wide row as one over two sides; ``left``: the names of the left side."""
 
     def placed(n: Node) -> Node | None:
         if n.op != "column" or n.params[1] in left:
@@ -210,7 +210,7 @@ def local(node: Node, left: Iterable[str]) -> Node:
 
 
 def wide(node: Node) -> Node:
-    """An expression over two sides as one over a wide row."""
+    """Return an expression over two sides as one over a wide row."""
 
     def placed(n: Node) -> Node | None:
         return make("column", (), (LEFT, n.params[1]), n.type) if n.op == "column" else None
@@ -222,7 +222,7 @@ def wide(node: Node) -> Node:
 
 
 def equal_classes(spec: MultiSpec) -> list[list[tuple[str, Node]]]:
-    """Classes of columns of several inputs that are equal wherever the condition is TRUE: (alias, expression)."""
+    """Return classes of columns of several inputs that are equal if the condition is TRUE: (alias, expression)."""
     owners = {f.name: a for a in spec.aliases for f in spec.wide(a)}
     found: list[dict[Node, str]] = []
     for p in spec.parts:
@@ -240,7 +240,7 @@ def equal_classes(spec: MultiSpec) -> list[list[tuple[str, Node]]]:
 
 
 def _owner(n: Node, owners: Mapping[str, str]) -> str | None:
-    """The input that an end of an equality is a column of; None for what may err, or is computed of more."""
+    """Return the input of one end of an equality; None if it may raise an error or reads several columns."""
     inner = n
     while inner.op == "cast" and inner.type.kind == inner.args[0].type.kind == "int" and _holds(inner):
         inner = inner.args[0]
@@ -256,7 +256,7 @@ def _holds(cast: Node) -> bool:
 def _implied(
     classes: Sequence[Sequence[tuple[str, Node]]], a: frozenset[str], b: frozenset[str], mine: Sequence[Part]
 ) -> Iterator[Node]:
-    """An equality for each class that both sides have, and no conjunct of the step compares."""
+    """Return an equality for each class of both sides that no conjunct of the step compares."""
     direct = {n for p in mine if p.node.op == "eq" for n in p.node.args}
     for c in classes:
         ends = [next((n for alias, n in c if alias in side), None) for side in (a, b)]
@@ -270,7 +270,7 @@ def _implied(
 def pair_parts(
     spec: MultiSpec, classes: Sequence[Sequence[tuple[str, Node]]]
 ) -> Mapping[tuple[str, str], Separation]:
-    """For each two inputs that conjuncts compare, what these come to."""
+    """Return the separated conjuncts of each pair of inputs that conjuncts compare."""
     out = {}
     for i, a in enumerate(spec.aliases):
         for b in spec.aliases[i + 1 :]:

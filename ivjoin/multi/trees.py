@@ -1,8 +1,8 @@
-"""Which steps: the tree whose views are estimated to hold the fewest rows; without views where these would hold many.
+"""Select the steps: the tree whose views are estimated to have the fewest rows, or a cascade if views would be large.
 
-Sizes as System R's optimizer has them (Selinger et al., 1979): the inputs' rows times a selectivity for each class of
-equal columns (one over the distinct values, for each member after the first) and for each band (its width over the
-range of values). All trees are looked at, by dynamic programming over sets of inputs.
+Sizes are estimated as in System R's optimizer (Selinger et al., 1979): the inputs' rows times a selectivity for each
+class of equal columns and for each band. The first is one over the distinct values, for each member after the first;
+the second is the width over the range of values. Dynamic programming over sets of inputs tries all trees.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from ivjoin.multi.steps import Paths, Shape, Tree, equal_classes, pair_parts, wi
 
 __all__ = ["Seen", "best_shape"]
 
-_WIDE = 8.0  # times the inputs' rows that views may hold before rows had better go from store to store
-_ROWS = 1e6  # of an input of which nothing is known
+_WIDE = 8.0  # times the inputs' rows that views may have before a cascade is better
+_ROWS = 1e6  # of an input of unknown size
 _DISTINCT = 1e4
-_BOTH_ENDS, _ONE_END, _OTHER = 1e-3, 0.5, 0.9  # bands whose width is not known against anything
+_BOTH_ENDS, _ONE_END, _OTHER = 1e-3, 0.5, 0.9  # bands whose relative width is unknown
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What is known of an input's rows.
+    """Estimates of an input's rows.
 
     Attributes
     ----------
@@ -35,9 +35,9 @@ class Seen:
     distinct : dict of Node to float
         Estimated number of values of an expression over its wide names.
     span : dict of Node to float
-        How far apart the ordinals of its least and greatest value are.
+        The distance of the ordinals of its least and greatest value.
     top : dict of Node to float
-        The share of the rows that have its most frequent value.
+        The share of the rows with its most frequent value.
     """
 
     rows: float = _ROWS
@@ -47,12 +47,12 @@ class Seen:
 
 
 def best_shape(spec: MultiSpec, seen: Mapping[str, Seen] | None = None) -> Shape:
-    """The tree or cascade for a join, within what ``spec.views`` asks for.
+    """Return the tree or cascade for a join that ``spec.views`` allows.
 
     Raises
     ------
     IvjoinError
-        If no tree has the views that are asked for.
+        If no tree has the requested views.
     """
     aliases = spec.aliases
     known = {a: (seen or {}).get(a, Seen()) for a in aliases}
@@ -66,7 +66,7 @@ def best_shape(spec: MultiSpec, seen: Mapping[str, Seen] | None = None) -> Shape
 
 
 def _paths(aliases: Sequence[str], sizes: _Sizes) -> Paths:
-    """For each input the others, each time the one that leaves the fewest rows."""
+    """Return for each input the order of the others: each time the one that leaves the fewest rows."""
     out = {}
     for start in aliases:
         path: list[str] = []
@@ -89,14 +89,14 @@ def _best_tree(spec: MultiSpec, aliases: Sequence[str], sizes: _Sizes) -> tuple[
                 if a not in best or b not in best or not _keeps(wanted, whole, a, b):
                     continue
                 (cost_a, deep_a, tree_a), (cost_b, deep_b, tree_b) = best[a], best[b]
-                # of equal ones the deepest, since it reads an input at a time
+                # among equal ones the deepest, which reads one input at a time
                 tree = (tree_a, tree_b) if len(a) >= len(b) else (tree_b, tree_a)
                 choices.append((cost_a + cost_b + rows, -min(len(a), len(b)) + deep_a + deep_b, tree))
             if choices:
                 best[whole] = min(choices, key=lambda c: (c[0], -c[1]))
     found = best.get(frozenset(aliases))
     if found is None:
-        raise IvjoinError(f"no order of joins of two has all the views {spec.views}; name fewer, or views='auto'")
+        raise IvjoinError(f"a tree with all the views {spec.views} does not exist; name fewer, or use views='auto'")
     return found[0], found[2]
 
 
@@ -111,12 +111,12 @@ def _splits(group: Sequence[str]) -> list[tuple[frozenset[str], frozenset[str]]]
 
 
 def _keeps(wanted: Sequence[frozenset[str]], whole: frozenset[str], a: frozenset[str], b: frozenset[str]) -> bool:
-    """Whether every view that is asked for and lies within a set can still come of its two parts."""
+    """Return whether every requested view within a set is possible with its two parts."""
     return all(v <= a or v <= b or not v < whole for v in wanted)
 
 
 class _Sizes:
-    """Estimated rows of the join of some inputs."""
+    """Estimate the rows of the join of some inputs."""
 
     def __init__(self, spec: MultiSpec, known: Mapping[str, Seen]) -> None:
         self._known = known
@@ -125,7 +125,7 @@ class _Sizes:
         self._classed = {frozenset(n for _, n in c) for c in self._classes}
 
     def _share(self, known: Mapping[str, Seen], pair: tuple[str, str], sep: object) -> float:
-        """The share of row pairs that the bands and the rest of two inputs' conjuncts let through, keys left out."""
+        """Return the share of row pairs that satisfy the bands and residual of two inputs, without keys."""
         from ivjoin.separation.separate import Separation
 
         assert isinstance(sep, Separation)
@@ -143,11 +143,11 @@ class _Sizes:
             if t.lo is None or t.hi is None:
                 share *= _ONE_END
                 continue
-            width = max(t.hi - t.lo, 0) + 1  # bands that no row can satisfy have one, too
+            width = max(t.hi - t.lo, 0) + 1  # also for bands that no row satisfies
             if span and t.left.type.kind != "float":
                 share *= min(1.0, width / (span + 1))
             else:
-                share *= _BOTH_ENDS * (1 + log10(width) / 20)  # of two unknown ones the narrower
+                share *= _BOTH_ENDS * (1 + log10(width) / 20)  # prefers the narrower of two unknown ones
         for _ in sep.residual:
             share *= _OTHER
         return share

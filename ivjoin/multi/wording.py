@@ -1,4 +1,4 @@
-"""What a step says of its two sides, and an input of its left one, said of the inputs as they were named."""
+"""Translate texts about the sides of a step, or the left side of an input, into the names of the inputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OF_A_SIDE = re.compile(r"\b[lr]\.(?:`(?:[^`]|``)+`|\w+)")
 
 
 def of_input(message: str, alias: str) -> str:
-    """What is said of a left side, said of an input."""
+    """Translate a text about a left side into one about an input."""
     plain = message.replace("the left side", f"input {alias!r}").replace("side 'left'", f"input {alias!r}")
     plain = plain.replace("left_bounds", f"bounds[{alias!r}]").replace("left_order", f"orders[{alias!r}]")
     plain = re.sub(rf"\bl\.{alias}_", f"{alias}.", plain)
@@ -29,7 +29,7 @@ def of_input(message: str, alias: str) -> str:
 
 
 def own_names(schemas: Mapping[str, pa.Schema]) -> dict[str, str]:
-    """By how a step writes a column, without the side: ``alias.column``."""
+    """Map the column names of a step, without the side, to ``alias.column``."""
 
     def text(side: str, name: str, t: pa.DataType) -> str:
         return str(make("column", (), (side, name), from_arrow(t)))
@@ -42,7 +42,7 @@ def own_names(schemas: Mapping[str, pa.Schema]) -> dict[str, str]:
 
 @contextmanager
 def by_their_names(names: Mapping[str, str]) -> Iterator[None]:
-    """Say of an error in the words of the inputs what a step says in those of its sides.
+    """Raise an error of a step with the names of the inputs in place of its sides.
 
     Raises
     ------
