@@ -1,10 +1,10 @@
-"""Plans of recent joins, by the arguments that they were made of.
+"""A cache of the plans of recent joins, by their arguments.
 
-Programs join again and again with the same words: one operator a partition, a file, a micro-batch, a restart. Planning
-costs as much as joining some ten thousand rows, and depends on nothing but its arguments, so those that can be told
-apart exactly are remembered with the plan. Two arguments share an entry only if they are alike in type and spelling:
-``1``, ``1.0`` and ``True``, or ``0.0`` and ``-0.0``, are equal in Python and are four orders to a planner. What cannot
-be told apart so (SymPy, subclasses, times of a zone of the caller's making) is planned anew each time.
+Programs often repeat a join: one operator for each partition, file, micro-batch or restart. Planning takes as long as
+joining about ten thousand rows and depends only on its arguments. Arguments that can be distinguished exactly are keys
+of the cache. Two arguments share an entry only if their types and spellings are equal: ``1``, ``1.0`` and ``True``, or
+``0.0`` and ``-0.0``, are equal in Python, but mean different plans. Arguments without an exact key (SymPy, subclasses,
+times in a caller's own time zone) are planned again each time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ivjoin.plan.spec import JoinSpec
 __all__ = ["MOST_PLANS", "forget_plans", "plan_of", "planned"]
 
 MOST_PLANS = 128
-# A key larger than this (a list of a thousand constants, say) is not worth its memory.
+# A larger key (such as a list of a thousand constants) is not worth its memory.
 _LONGEST_TEXT = 10_000
 _MOST_PARTS = 1_000
 
@@ -39,12 +39,12 @@ _plans: OrderedDict[Hashable, JoinPlan] = OrderedDict()
 _lock = Lock()
 
 
-# Schemas that were asked about, by where they lie, with their keys; those whose object is gone are no more.
+# Keys of schemas by the address of the schema. An entry is removed with its object.
 _schemas: dict[int, tuple[ref[pa.Schema], _SchemaKey]] = {}
 
 
 class _SchemaKey:
-    """What tells a schema apart; its hash is found once."""
+    """The key of a schema; its hash is computed once."""
 
     __slots__ = ("_hash", "_told")
 
@@ -59,18 +59,18 @@ class _SchemaKey:
 
 
 class _Untold(Exception):
-    """An argument that has no exact key."""
+    """An argument without an exact key."""
 
 
 def planned(left_schema: Any, right_schema: Any, **arguments: Any) -> JoinPlan:
-    """The plan of a join as :func:`ivjoin.plan.question.join_spec` takes it, made now or before.
+    """Return the plan for the arguments of :func:`ivjoin.plan.question.join_spec`, new or from the cache.
 
     The plan is shared: an operator takes a copy (:meth:`JoinPlan.own`) before it changes anything.
 
     Raises
     ------
     IvjoinError
-        As ``join_spec`` and ``make_plan``; a mistake is never remembered.
+        Like ``join_spec`` and ``make_plan``. Errors are not cached.
     """
     try:
         names = sorted(arguments)
@@ -82,7 +82,7 @@ def planned(left_schema: Any, right_schema: Any, **arguments: Any) -> JoinPlan:
 
 
 def plan_of(spec: JoinSpec) -> JoinPlan:
-    """The plan of a join that is resolved, made now or before; shared, too."""
+    """Return the shared plan of a resolved join, new or from the cache."""
     return _kept(spec, lambda: make_plan(spec))
 
 
@@ -101,14 +101,14 @@ def _kept(key: Hashable, make: Callable[[], JoinPlan]) -> JoinPlan:
 
 
 def forget_plans() -> None:
-    """Let go of all remembered plans."""
+    """Clear the cache."""
     with _lock:
         _plans.clear()
         _schemas.clear()
 
 
 def _schema(schema: Any) -> _SchemaKey:
-    """The key of a schema, made now or, for the same object, before."""
+    """Return the key of a schema, cached for the same object."""
     known = _schemas.get(id(schema))
     if known is not None and known[0]() is schema:
         return known[1]
@@ -121,10 +121,10 @@ def _schema(schema: Any) -> _SchemaKey:
 
 
 def _schema_told(schema: Any) -> tuple[Any, ...]:
-    """Names, types, nullability and metadata, in their order.
+    """Return names, types, nullability and metadata, in order, as bytes.
 
-    The bytes hold everything but which fields are of an extension type: those come out as their storage, with metadata.
-    Whether two such types are equal is for whoever wrote them to say, so they get no key.
+    The bytes do not show extension types, which are written as their storage with metadata. Only an extension type
+    itself can compare with another one, so such schemas have no key.
     """
     if type(schema) is not pa.Schema:
         raise _Untold
@@ -138,7 +138,7 @@ def _schema_told(schema: Any) -> tuple[Any, ...]:
 
 
 class _Parts:
-    """Counts what a key consists of, and knows the expressions it has met."""
+    """Count the parts of a key, and record its expressions."""
 
     __slots__ = ("count", "met")
 
@@ -148,19 +148,19 @@ class _Parts:
 
 
 def _exact(value: Any, parts: _Parts) -> Any:
-    """A hashable that is equal for two values only if no planner can tell them apart.
+    """Return a hashable that is equal for two values only if the planner cannot distinguish them.
 
     Raises
     ------
     _Untold
-        If there is none.
+        If the value has no exact key.
     """
     parts.count += 1
     if parts.count > _MOST_PARTS:
         raise _Untold
     kind = type(value)
     if value is None or kind is Node or kind is Type:
-        return value  # frozen; a node is equal to itself alone
+        return value  # frozen; a node equals only itself
     if kind is str or kind is bytes:
         if len(value) > _LONGEST_TEXT:
             raise _Untold
@@ -186,7 +186,7 @@ def _plain_zone(value: datetime) -> bool:
 
 
 def _expression(root: Expr, parts: _Parts) -> list[Any]:
-    """The operators of a fluent expression, arguments before users, shared ones once."""
+    """Return the operators of a fluent expression, arguments before their users, each one once."""
     out: list[Any] = []
     stack = [(root, False)]
     while stack:

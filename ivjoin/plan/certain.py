@@ -1,8 +1,8 @@
-"""What a condition and what is declared say of single expressions: which are never NULL, and never NaN, in a match.
+"""Find expressions that are never NULL, and never NaN, in a match, from the condition and from declarations.
 
-``greatest``, ``least`` and ``coalesce`` pass a NULL by, so a row that has one may match whatever the others hold: these
-bound an argument only where it is known to be there. NaN is the greatest number, so a falling order of floats says
-something only of rows that have none.
+``greatest``, ``least`` and ``coalesce`` skip a NULL, so a row with a NULL may match for any other arguments. They bound
+an argument only if it is known not to be NULL. NaN is the greatest number, so a falling order of floats bounds only
+rows without NaN.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _PASS_NULLS = frozenset({"greatest", "least", "coalesce"})
 
 
 def passes_nulls(nodes: Iterable[Node]) -> bool:
-    """Whether something within some expressions passes NULLs by."""
+    """Return whether an expression contains an operator that skips NULLs."""
     return any(n.op in _PASS_NULLS for n in walk(*nodes))
 
 
 def domain_of(node: Node, interval: tuple[int, int, bool]) -> Any:
-    """The values of an expression of which the least and greatest ordinal are known, and whether it may be NULL."""
+    """Return the domain of an expression from its least and greatest ordinal, and whether it may be NULL."""
     from ivjoin.propagation import Dom
 
     low, high, null = interval
@@ -45,7 +45,7 @@ def domain_of(node: Node, interval: tuple[int, int, bool]) -> Any:
 
 
 def ordinals_of(dom: Any, node: Node) -> tuple[int, int]:
-    """A domain as a closed interval of ordinals, NaN on top; (1, 0) when it holds no value."""
+    """Return a domain as a closed interval of ordinals, with NaN as the greatest; (1, 0) if it is empty."""
     t = node.type
     least, most = ordinal_range(t)
     if dom.is_empty:
@@ -60,15 +60,15 @@ def ordinals_of(dom: Any, node: Node) -> tuple[int, int]:
 def certain(
     conjuncts: Sequence[Node], never_null: Set[Node], bounds: Mapping[Node, tuple[int, int]], nodes: Iterable[Node]
 ) -> tuple[frozenset[Node], frozenset[Node]]:
-    """Of some expressions those that are not NULL, and the floats that are not NaN, wherever all conjuncts are TRUE.
+    """Return the expressions that are not NULL, and the floats that are not NaN, if all conjuncts are TRUE.
 
     Parameters
     ----------
     conjuncts : sequence of Node
     never_null : set of Node
-        Columns that hold no NULL.
+        Columns without NULL.
     bounds : mapping of Node to (int, int)
-        Closed intervals of ordinals in which every value lies.
+        Closed intervals of ordinals that enclose every value.
     nodes : iterable of Node
     """
     from ivjoin.propagation import Dom, contract_nodes
@@ -84,10 +84,10 @@ def certain(
 def there(
     conjuncts: Sequence[Node], never_null: Set[Node], bounds: Mapping[Node, tuple[int, int]], nodes: Iterable[Node]
 ) -> tuple[Node, ...]:
-    """``IS NOT NULL`` of those computed expressions of which :func:`certain` says so.
+    """Return ``IS NOT NULL`` for the computed expressions that :func:`certain` finds.
 
-    What an order or a watermark says of one holds of what it is computed of: under an order of ``unix_seconds(r.ts)``
-    no later row has a ``ts`` before the second that the order has come to. Rows for which it errs are refused.
+    A bound of such an expression bounds its arguments: with an order of ``unix_seconds(r.ts)``, no later row has a
+    ``ts`` before the second that the order has reached. Rows for which the expression raises an error are refused.
     """
     computed = [n for n in nodes if n.op != "column"]
     present = certain(conjuncts, never_null, bounds, computed)[0] if computed else frozenset[Node]()

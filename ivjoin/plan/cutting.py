@@ -1,7 +1,7 @@
-"""Along which ordered axis a join can be cut into joins of its own: slices of that axis.
+"""Find an ordered axis along which a join can be cut into slices, each of them a join of its own.
 
-A slice has the rows of one side whose value lies in it, and of the other side every row that can meet one of these.
-What a row can meet is a closed range of the axis, which the band terms give.
+A slice contains the rows of one side whose value lies in it, and every row of the other side that can match one of
+these. The band terms give the closed range of the axis that a row can match.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ class Cut:
     Attributes
     ----------
     own : int
-        The side (0 left, 1 right) of which each row lies in one slice.
+        The side (0 left, 1 right) whose rows lie in one slice each.
     axis : int
-        Place of the expression among that side's axes.
+        The place of the expression among that side's axes.
     node : Node
-        The expression; it is ordered.
+        The ordered expression.
     falling : bool
         Whether the order descends.
     lows, highs : tuple of (Node, int)
-        Expressions of the other side: the axis values that its row can meet lie from the greatest of expression + int
-        of ``lows`` to the least of those of ``highs``, as ordinals.
+        Expressions of the other side. A row of it matches axis ordinals from the greatest ``expression + int`` of
+        ``lows`` to the least one of ``highs``.
     both : bool
-        Rows of both sides can come out alone: the other side's rows have a home, too.
+        Whether both sides are preserved, so that the other side's rows have a home too.
     """
 
     own: int
@@ -57,7 +57,7 @@ class Cut:
 
 
 def cut_of(plan: JoinPlan) -> Cut | str:
-    """How a join can be cut; or, in words, why it cannot."""
+    """Return how a join can be cut, or the reason why it cannot be cut."""
     how = plan.how
     if plan.spec.pick is not None:
         return "each left row takes one partner, for which all of them are compared by one operator"
@@ -81,7 +81,7 @@ def cut_of(plan: JoinPlan) -> Cut | str:
 
 
 def met_by(terms: Sequence[BandTerm], own: int, node: Node) -> tuple[tuple[Offset, ...], tuple[Offset, ...]]:
-    """Between which ``theirs + offset`` a row's ``node`` of side ``own`` lies in every pair: below, and above."""
+    """Return the ``theirs + offset`` that bound a row's ``node`` of side ``own`` in every pair: below, and above."""
     lows, highs = [], []
     for t in terms:  # lo <= left - right <= hi
         mine, theirs = (t.left, t.right) if own == 0 else (t.right, t.left)
@@ -94,7 +94,7 @@ def met_by(terms: Sequence[BandTerm], own: int, node: Node) -> tuple[tuple[Offse
 
 
 def shifted(ordinals: np.ndarray, by: int) -> np.ndarray:
-    """int64[n] of sums that stay at the ends of int64 where they would pass them."""
+    """Return int64[n] of sums that saturate at the ends of int64."""
     while by:
         step = max(-I64_MAX, min(by, I64_MAX))
         by -= step

@@ -1,4 +1,4 @@
-"""Orders that follow from declared ones: of a column that is moved, scaled or turned over, the column's own."""
+"""Derive the order of a column from a declared order of the shifted, scaled or negated column."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _KINDS = {"int", "decimal", "date", "timestamp", "duration"}
 
 
 def with_columns(orders: tuple[Order, ...], wanted: Container[Node]) -> tuple[Order, ...]:
-    """The orders, and after them those of ``wanted`` columns that say the same.
+    """Return the orders, followed by equivalent orders of the ``wanted`` columns.
 
-    Conditions over ``t + 5``, ``2 * t`` or ``-t`` are compared by ``t``, so that is what must be known to rise or fall.
-    They say nothing of what a promise about the column means, nor is one asked how far they have come.
-    ``k * t + c`` falls by at most s exactly where t falls, or with k below 0 rises, by at most ``s / |k|``.
+    Conditions over ``t + 5``, ``2 * t`` or ``-t`` are compared by ``t``, so the order of ``t`` must be known. Derived
+    orders do not change the meaning of a watermark, and callers do not see their progress. ``k * t + c`` falls by at
+    most s if and only if t falls, or with k below 0 rises, by at most ``s / |k|``.
     """
     out = list(orders)
     forms = Forms()
@@ -34,15 +34,15 @@ def with_columns(orders: tuple[Order, ...], wanted: Container[Node]) -> tuple[Or
 
 
 def with_edges(orders: Sequence[Order], edges: Sequence[int | None]) -> list[int | None]:
-    """How far each order has come, by how far the declared ones have; those that follow from these stand behind them.
+    """Return how far each order has advanced, from the declared ones; derived orders follow the declared ones.
 
     Parameters
     ----------
     orders : sequence of Order
-        All of a side.
+        All orders of a side.
     edges : sequence of int or None
-        Of each declared one: the greatest ordinal of the rows seen, of the least, as ``~ordinal``, where the order
-        falls; None where no value was seen.
+        For each declared order the greatest ordinal so far, or ``~ordinal`` of the least one if the order falls; None
+        before the first value.
     """
     out = list(edges)
     forms = Forms()
@@ -53,7 +53,7 @@ def with_edges(orders: Sequence[Order], edges: Sequence[int | None]) -> list[int
         if edge is not None:
             value = Fraction(value_of(~edge if by.descending else edge, by.node.type), 10**by.node.type.scale)
             ticks = (value - c) / k * 10**o.node.type.scale
-            # Between two values, if no row had it: the one that promises less.
+            # Between two values if no row had it: the weaker promise.
             whole = ceil(ticks) if o.descending else floor(ticks)
             least, most = o.node.type.limits
             if least <= whole <= most:
@@ -64,7 +64,7 @@ def with_edges(orders: Sequence[Order], edges: Sequence[int | None]) -> list[int
 
 
 def _following(o: Order, forms: Forms) -> tuple[Order, Number, Number] | None:
-    """The order of the column t that follows from one of ``k * t + c``, with k and c."""
+    """Return the order of the column t that follows from an order of ``k * t + c``, with k and c."""
     form = forms.form(o.node) if o.node.op != "column" and o.node.type.kind in _KINDS else None
     if form is None or not form.exact or len(form.terms) != 1:
         return None
@@ -77,6 +77,6 @@ def _following(o: Order, forms: Forms) -> tuple[Order, Number, Number] | None:
     if slack is not None and abs(k) != 1:
         if not (isinstance(slack, int) and isinstance(k, int)):
             return None
-        slack = -(-slack // abs(k))  # a little more than it may be promises a little less
+        slack = -(-slack // abs(k))  # rounded up, which is the weaker promise
     follows = replace(o, expr=column, descending=o.descending != (k < 0), slack=slack, follows=True)
     return follows, k, form.lo

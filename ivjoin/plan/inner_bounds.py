@@ -1,6 +1,6 @@
-"""Comparisons that follow from another one: the intervals of the expressions within it.
+"""Derive comparisons from another one by the intervals of the expressions within it.
 
-No band can be read from ``(l.t - r.t) / 1000.0 <= 5``. Propagation finds that ``l.t - r.t <= 5000`` where it is TRUE.
+``(l.t - r.t) / 1000.0 <= 5`` is not a band. Propagation finds that ``l.t - r.t <= 5000`` if it is TRUE.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 __all__ = ["inner_bounds"]
 
-_MOST_NODES = 64  # of a comparison that is looked into
+_MOST_NODES = 64  # of a comparison that is analysed
 
 
 def inner_bounds(c: Node, never_null: Set[Node]) -> Iterator[Node]:
-    """Comparisons with literals, of expressions within ``c`` that read both sides; TRUE wherever ``c`` is.
+    """Return comparisons with literals that follow from ``c``, for two-sided expressions within it.
 
     Parameters
     ----------
     c : Node
         A comparison.
     never_null : set of Node
-        Columns that hold no NULL.
+        Columns without NULL.
     """
     inside = [n for n in walk(c) if n is not c and len(sides_of(n)) == 2 and n.op not in ("case", "coalesce")]
     inside = [n for n in inside if (n.type.is_discrete or n.type.kind == "float") and n not in c.args]
@@ -44,7 +44,7 @@ def inner_bounds(c: Node, never_null: Set[Node]) -> Iterator[Node]:
 
 
 def _bounds(n: Node, found: Dom, always: Dom) -> Iterator[Node]:
-    """The ends of a domain that say more than the expression's own."""
+    """Return the ends of a domain that are narrower than the expression's own."""
     if found.may_null or found.is_empty:
         return
     if found.lo is not None and (always.lo is None or found.lo > always.lo):

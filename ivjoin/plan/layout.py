@@ -1,4 +1,4 @@
-"""How the rows of a plan lie in memory: what all of its operators know of their columns."""
+"""The memory layout of a plan's rows, shared by all of its operators."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ __all__ = ["RowLayout", "row_layouts"]
 
 @dataclass(frozen=True, slots=True)
 class RowLayout:
-    """Columns of one side, by their places in its schema; shared by operators, and never changed.
+    """The columns of one side, by their places in its schema; shared by operators and immutable.
 
     Attributes
     ----------
     schema : pa.Schema, or None
-        Of the types that the operator holds (``ivjoin.shj.plain.plain_type``), where they are not the input's own.
+        The schema with the operator's types (``ivjoin.shj.plain.plain_type``), if they differ from the input's types.
     changed : list of (int, pa.DataType)
-        Columns that are held in another type than the input's own.
+        Columns that are stored in another type than the input's.
     stored : list of pa.DataType
-        Types of the columns that are stored, in the order in which they are.
+        Types of the stored columns, in order.
     stored_widths : list of int or None
-        Bytes a value of theirs.
+        Bytes of a value of each stored column.
     widths : list of int or None
-        Bytes a value.
+        Bytes of a value of each column.
     places : list of int
-        Which of the stored columns each one is, or -1.
+        The place of each column among the stored ones, or -1.
     never_null : list of int
         Columns that are declared not nullable.
     index : dict of str to int
@@ -48,7 +48,7 @@ class RowLayout:
 
 
 def row_layouts(plan: JoinPlan) -> tuple[RowLayout, RowLayout]:
-    """The layouts of a plan's sides, worked out once for all its operators."""
+    """Return the layouts of a plan's sides, computed once for all its operators."""
     known: tuple[RowLayout, RowLayout] | None = plan.kept.get("rows")
     if known is None:
         known = plan.kept["rows"] = _layout(plan, 0), _layout(plan, 1)

@@ -1,4 +1,4 @@
-"""The composition root: schemas, keys, condition, orders and join type become the tables the operator runs on."""
+"""Compile schemas, keys, condition, orders and join type into the tables of the operator."""
 
 from __future__ import annotations
 
@@ -32,43 +32,43 @@ from ivjoin.shj.store.bands import BandTable
 __all__ = ["JoinPlan", "SidePlan", "inferred", "make_plan", "watched"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
-# Sub-expressions of residual conjuncts whose intervals may prune, a side; each costs eight bytes a row.
+# Sub-expressions of residual conjuncts whose intervals may prune, for each side; each takes eight bytes a row.
 _MAX_WATCHED = 4
 
 
 @dataclass(slots=True)
 class SidePlan:
-    """What is evaluated and stored of one input.
+    """The expressions and columns of one input that are evaluated and stored.
 
     Attributes
     ----------
     schema : pa.Schema
     stored : list of int
-        Columns kept with a stored row.
+        Columns of a stored row.
     keys : list of Node
-        Key expressions, in the order of the other side's.
+        Key expressions, in the order of the other side's keys.
     axes : list of Node
-        Expressions whose values bounds and bands are about; the first is the primary axis.
+        The expressions that bands and bounds compare; the first one is the primary axis.
     sums : list of (int, float)
-        What the last of the axes are: the axis of that place and the number, added. The ordinals of the other ones,
-        ``n_stored_axes``, are stored with each row.
+        The last axes, which are not stored: the place of another axis and a number that is added to it. The ordinals of
+        the other ``n_stored_axes`` are stored with each row.
     band_axes : int
-        How many of the axes belong to band terms: a null there decides the row.
+        The number of axes of band terms. A null on these decides the row.
     filters : list of Node
-        Conjuncts that read this side alone.
+        Conjuncts that read only this side.
     guards : list of (Node, int, int)
-        Outside these ranges the whole condition is evaluated on the pair.
+        Ranges; for a row outside of its range, the whole condition decides each pair.
     orders : list of (Node, name, Order)
     bounds : dict of Node to (int, int)
         Declared bounds, as ordinals.
     never_null : frozenset of Node
         Columns that the schema declares not nullable.
     present : frozenset of Node
-        These, and columns that the whole condition shows not to be NULL in a row that matches, if it was asked.
+        These, and columns that are not NULL in a matching row by the whole condition, if that was computed.
     numbers : frozenset of Node
-        Float expressions that are not NaN in a row that matches.
+        Float expressions that are not NaN in a matching row.
     checked : frozenset of Node
-        Axes that checks ask about: a null there decides nothing, an error has the whole condition evaluated.
+        Axes of the checks. A null there decides nothing; after an error, the whole condition is evaluated.
     """
 
     schema: pa.Schema
@@ -94,7 +94,7 @@ class SidePlan:
 
 @dataclass(slots=True)
 class JoinPlan:
-    """Everything the operator needs to know, fixed before the first row."""
+    """The compiled join: everything that the operator needs, fixed before the first row."""
 
     spec: JoinSpec  # the question
     sides: tuple[SidePlan, SidePlan]
@@ -103,23 +103,23 @@ class JoinPlan:
     fields: list[OutputField]  # of the joined rows; aggregates have none
     separation: Separation
     condition: Node | None  # key equalities of ``on`` included
-    null_safe: list[bool]  # one a key
-    terms: list[BandTerm]  # all, those implied by keys too
+    null_safe: list[bool]  # for each key
+    terms: list[BandTerm]  # all, with the terms that keys imply
     kernel_terms: list[BandTerm]
     tables: tuple[BandTable, BandTable]  # [p]: rows of side p probe the other side's store
-    checks: tuple[np.ndarray, np.ndarray]  # [p]: what the probe asks of the residual, as ``check_table`` has it
+    checks: tuple[np.ndarray, np.ndarray]  # [p]: the checks of the residual, as in ``check_table``
     decided: bool  # the probe decides all of the residual
-    # [p]: where the residual may overflow for pairs that ``tables`` refuse
+    # [p]: where the residual may overflow for pairs that ``tables`` exclude
     overflows: tuple[list[BandTable], list[BandTable]]
     never: bool  # a constant conjunct is not TRUE
-    raises: bool  # a constant conjunct errs: every pair that gets to it does
-    # What operators of this plan have worked out of it and share; nothing in it is ever changed.
+    raises: bool  # a constant conjunct raises an error, for every pair that reaches it
+    # Derived values that operators of this plan share; immutable.
     kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def own(self) -> JoinPlan:
-        """A copy for one operator: a row whose key errs, or a promise, changes keys and axes of that operator alone.
+        """Return a copy for one operator, whose keys and axes may change after a key error or a watermark.
 
-        It shares ``kept`` until it is changed; whoever changes it, begins a new one.
+        The copy shares ``kept`` until it changes, and then starts a new one.
         """
         copy, left, right = _alike(self), _alike(self.sides[0]), _alike(self.sides[1])
         for side in (left, right):
@@ -129,21 +129,21 @@ class JoinPlan:
 
     @property
     def word_keys(self) -> bool:
-        """Whether the key is ordinals: one or several."""
+        """Return whether the key consists of ordinals, one or several."""
         return bool(self.null_safe) and all(has_ordinal(key.type) for key in self.sides[0].keys)
 
     @property
     def int_keys(self) -> bool:
-        """Whether the key is one int64."""
+        """Return whether the key is one int64."""
         return len(self.null_safe) == 1 and not self.null_safe[0] and self.word_keys
 
     def axis(self, side: int, node: Node) -> int | None:
-        """Place of an expression among the side's axes."""
+        """Return the place of an expression among the side's axes."""
         axes = self.sides[side].axes
         return axes.index(node) if node in axes else None
 
     def add_axis(self, side: int, node: Node) -> None:
-        """One more axis to store, in an operator's own plan."""
+        """Add an axis to store to an operator's own plan."""
         self.sides[side].axes.insert(self.sides[side].n_stored_axes, node)
         if self.sides[side].sums:
             self.tables = tuple(_table(p, self.sides, self.kernel_terms) for p in (0, 1))  # type: ignore[assignment]
@@ -153,7 +153,7 @@ _Record = TypeVar("_Record", SidePlan, JoinPlan)
 
 
 def _alike(record: _Record) -> _Record:
-    """Another one with the same values; ``dataclasses.replace`` takes three times as long."""
+    """Return a copy with the same values; ``dataclasses.replace`` takes three times as long."""
     copy = object.__new__(type(record))
     for name in type(record).__slots__:
         setattr(copy, name, getattr(record, name))
@@ -161,12 +161,12 @@ def _alike(record: _Record) -> _Record:
 
 
 def make_plan(spec: JoinSpec) -> JoinPlan:
-    """Plan a join: keys, bands, residual, axes, output. What is wrong with the question is reported here at the latest.
+    """Plan a join: keys, bands, residual, axes, output. Errors in the question are raised here at the latest.
 
     Raises
     ------
     IvjoinError
-        A subclass that says what came, what was expected and the nearest fix.
+        A subclass. The message states the given value, the expected one and the nearest fix.
     """
     jt, schemas, pairs = join_type(spec.how), spec.schemas, list(spec.on)
     equalities = [_key_equality(a, b, schemas, spec.timezone) for a, b in pairs]
@@ -229,9 +229,9 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
 def _certain(
     spec: JoinSpec, condition: Node | None, never_null: frozenset[Node]
 ) -> tuple[frozenset[Node], frozenset[Node]]:
-    """Columns that are not NULL, and falling floats that are not NaN, in rows that match.
+    """Return the columns that are not NULL, and the falling floats that are not NaN, in matching rows.
 
-    It takes a propagation, so it is asked only where something comes of it.
+    This takes a propagation, so it is computed only if it can have an effect.
     """
     conjuncts = (*conjuncts_of(condition), *spec.implied)
     asked = columns_of(*conjuncts) if passes_nulls(conjuncts) else []
@@ -272,7 +272,7 @@ def _implied(term: BandTerm, keys: Sequence[JoinKey]) -> bool:
 def _choose_axes(
     sides: tuple[SidePlan, SidePlan], s: int, kernel_terms: list[BandTerm], terms: list[BandTerm], sep: Separation
 ) -> None:
-    """Axes of a side: the primary one first, the other band axes, then what only prunes."""
+    """Return the axes of a side: the primary one, the other band axes, then axes that only prune."""
     own = [t.left if s == 0 else t.right for t in kernel_terms]
     ordered_there = {n for n, _, _ in sides[1 - s].orders}
     score: dict[Node, int] = {}
@@ -285,7 +285,7 @@ def _choose_axes(
     axes = sorted(dict.fromkeys(own), key=lambda n: -score[n])
     sides[s].axes = axes
     sides[s].band_axes = len(axes)
-    # A key that is ordered or bounded on the other side prunes like a band, though the probe need not check it.
+    # A key that is ordered or bounded on the other side prunes like a band; the probe does not check it.
     known_there = ordered_there | set(sides[1 - s].bounds) | set(columns_of(*ordered_there))
     for t in terms:
         mine, theirs = (t.left, t.right) if s == 0 else (t.right, t.left)
@@ -301,7 +301,7 @@ def _choose_axes(
 
 
 def watched(sep: Separation, s: int) -> list[Node]:
-    """Columns and largest one-sided expressions of the residual whose contracted intervals may prune."""
+    """Return columns and largest one-sided expressions of the residual whose contracted intervals may prune."""
     found: list[Node] = []
     for conjunct in sep.residual:
         reads: dict[Node, frozenset[str]] = {}
@@ -315,7 +315,7 @@ def watched(sep: Separation, s: int) -> list[Node]:
 
 
 def inferred(side: SidePlan, node: Node) -> str | None:
-    """How an expression without a declared order goes, and why: "rises, since l.a rises"; None if it is not proved."""
+    """Return the direction of an expression with its reason, "rises, since l.a rises"; None if unproved."""
     if not side.orders or any(node is n for n, _, _ in side.orders):
         return None
     from ivjoin.propagation import Direction, Dom, ordering
@@ -339,7 +339,7 @@ def _is_ordered(side: SidePlan, node: Node) -> bool:
 
 
 def _table(p: int, sides: tuple[SidePlan, SidePlan], kernel_terms: list[BandTerm]) -> BandTable:
-    """The band table with which rows of side p probe the other store."""
+    """Return the band table with which rows of side p probe the other store."""
     rows = []
     for t in kernel_terms:
         low, high = t.lo, t.hi
@@ -357,7 +357,7 @@ def _table(p: int, sides: tuple[SidePlan, SidePlan], kernel_terms: list[BandTerm
 
 
 def _overflow_tables(p: int, sides: tuple[SidePlan, SidePlan], sep: Separation) -> list[BandTable]:
-    """As :func:`_table`, of the half-lines on which a conjunct of the residual may overflow."""
+    """Do the same as :func:`_table` for the half-lines on which a residual conjunct may overflow."""
     def is_kept(t: BandTerm) -> bool:
         return t.left in sides[0].axes and t.right in sides[1].axes
 
@@ -370,7 +370,7 @@ def _overflow_tables(p: int, sides: tuple[SidePlan, SidePlan], sep: Separation) 
 
 
 def _stored_columns(plan: JoinPlan, s: int) -> list[int]:
-    """Output columns of the side, and those the condition may still have to read."""
+    """Return the output columns of the side, and the columns that the condition may still read."""
     schema = plan.sides[s].schema
     wanted: set[int] = set()
     for f in plan.fields:
@@ -390,7 +390,7 @@ def _stored_columns(plan: JoinPlan, s: int) -> list[int]:
 
 
 def _constants(constant: Sequence[Node]) -> tuple[bool, bool]:
-    """Whether a conjunct without columns rules out every pair, and else whether one errs for those that get to it."""
+    """Return whether a constant conjunct excludes every pair, and else whether one raises an error."""
     from ivjoin.expr.evaluate import evaluate
 
     null = False
@@ -399,7 +399,7 @@ def _constants(constant: Sequence[Node]) -> tuple[bool, bool]:
         if v.error is not None and v.error[0]:
             return False, True
         if v.valid is not None and not v.valid[0]:
-            null = True  # as of any NULL, what stands to its right is evaluated all the same
+            null = True  # as for any NULL, the conjuncts to its right are still evaluated
         elif not v.values[0]:
             return True, False
     return null, False

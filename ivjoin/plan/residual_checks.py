@@ -1,4 +1,4 @@
-"""Checks of the residual in a plan: the axes that they ask about, and the tables with which either side probes."""
+"""The checks of the residual in a plan: their axes, and the tables with which either side probes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Axes = tuple[list[Node], list[Node]]
 
 
 def keep_checked(axes: Axes, sep: Separation) -> Separation:
-    """Add what the checks ask about to the axes of each side; without checks, if there would be too many."""
+    """Add the nodes of the checks to the axes of each side. Drop the checks if there are too many."""
     missing = [list(dict.fromkeys(n for c in sep.checks if (n := (c.left, c.right)[s]) is not None)) for s in (0, 1)]
     missing = [[n for n in nodes if n not in kept] for kept, nodes in zip(axes, missing, strict=True)]
     if any(len(kept) + len(nodes) > MOST_AXES for kept, nodes in zip(axes, missing, strict=True)):
@@ -29,7 +29,7 @@ def keep_checked(axes: Axes, sep: Separation) -> Separation:
 
 
 def check_table(p: int, axes: Axes, checks: Sequence[Check]) -> np.ndarray:
-    """The checks with which rows of side p probe : int64[c, 8], as ``index_kernels.verdict`` reads them."""
+    """Return the checks with which rows of side p probe : int64[c, 8], for ``index_kernels.verdict``."""
     table = np.zeros((len(checks), 8), dtype=np.int64)
     for row, c in zip(table, checks, strict=True):
         lo, hi = c.lo, c.hi
@@ -45,10 +45,10 @@ def check_table(p: int, axes: Axes, checks: Sequence[Check]) -> np.ndarray:
 
 
 def bands_say_all(sep: Separation, terms: Sequence[BandTerm], known: Set[Node], bounded: Set[Node]) -> bool:
-    """Whether intervals of the residual could prune no more than the bands do, by what is ``known`` of future rows.
+    """Return whether intervals of the residual cannot prune more than the bands, for the ``known`` frontier.
 
-    So it is where each check of what is known belongs to a band of all branches: a bound of one end, as an order gives
-    it, rules out no branch.
+    This is true if each check of a known expression belongs to a band of all branches, because a bound with one end, as
+    an order gives it, excludes no branch.
     """
     if not sep.checks or not sep.decided.issuperset(sep.residual):
         return False

@@ -1,7 +1,7 @@
-"""The question of a join, with every name resolved: what decides which rows come out.
+"""The question of a join with all names resolved: it determines the output rows.
 
-One value stands for a join wherever it is remembered, written or sent: plans are kept by it, a snapshot and a
-checkpoint hold its encoding, Spark's workers get it. It is encoded once.
+One immutable value represents a join: it is the key of cached plans, a snapshot and a checkpoint contain its encoding,
+and Spark's workers receive it. It is encoded once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _Pairs = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Pick:
-    """Which one of the right rows that satisfy the whole condition a left row takes.
+    """How a left row selects one of the right rows that satisfy the whole condition.
 
     Attributes
     ----------
@@ -41,9 +41,9 @@ class Pick:
     by : tuple of Node
         Expressions of the right side; the later ones break ties.
     near : Node or None
-        Expression of the left side from which the distance is counted, for ``nearest``.
+        Expression of the left side at which the distance starts, for ``nearest``.
     unbounded : bool
-        Sums of the condition are meant over numbers without end: where one would overflow, nothing errs.
+        Whether sums of the condition are over unbounded numbers, so that an overflow is not an error.
     """
 
     which: str
@@ -74,27 +74,26 @@ class JoinSpec:
     on : tuple of (str, str)
         Key columns, left and right.
     condition : Node or None
-        What must hold besides, as it was given.
+        The condition besides the keys, as given.
     how : str
         One of the eight join types, by its own name.
     orders : (tuple of Order, tuple of Order)
-        Their expressions are nodes.
+        The orders, with nodes as expressions.
     bounds : (tuple of (Node, int, int), the same)
-        Closed bounds that every row keeps, as ordinals (``ivjoin.expr.ordinal``).
+        Closed bounds of every row, as ordinals (``ivjoin.expr.ordinal``).
     suffix, on_late, timezone : str
     batch_size : int
         Greatest number of rows of an output batch.
     left_over : tuple of str
         Conjuncts, in the caller's own language, that the caller applies to the joined rows.
     pick : Pick or None
-        Which one of its partners each left row takes; None for all of them.
+        The selection of one match for each left row; None for all matches.
     aggregates : tuple of Aggregate
-        Of each left row's partners, in place of the pairs.
+        Aggregates of each left row's matches, in place of the pairs.
     first_by : (Node, bool) or None
-        The right expression by which partners are first and last, and whether it falls; None is the band's.
+        The right expression that orders matches for first and last, and whether it falls; None for the band's.
     implied : tuple of Node
-        What holds of every pair that matters to whoever asks, though the condition does not say it: it prunes, and
-        decides no pair.
+        Further conditions that are true for every pair that the caller needs. They prune, and decide no pair.
     """
 
     schemas: tuple[pa.Schema, pa.Schema]
@@ -115,7 +114,7 @@ class JoinSpec:
 
     @cached_property
     def as_json(self) -> dict[str, Any]:
-        """The spec in JSON's own types; :meth:`from_json` reads it."""
+        """Return the spec in JSON's own types; :meth:`from_json` reads it."""
         saved = {
             "schemas": [base64.b64encode(s.serialize().to_pybytes()).decode() for s in self.schemas],
             "on": [list(pair) for pair in self.on],
@@ -147,14 +146,14 @@ class JoinSpec:
 
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> JoinSpec:
-        """The spec that :attr:`as_json` describes.
+        """Return the spec that :attr:`as_json` describes.
 
         Raises
         ------
         SnapshotError
             If an expression in it is damaged.
         KeyError, TypeError, ValueError
-            If it is none.
+            If it is not a spec.
         """
         left, right = (pa.ipc.read_schema(pa.py_buffer(base64.b64decode(t))) for t in saved["schemas"])
         first, second = (
@@ -177,20 +176,20 @@ class JoinSpec:
 
     @cached_property
     def encoded(self) -> bytes:
-        """The spec as bytes: equal for equal joins, the same in every process."""
+        """Return the spec as bytes: equal for equal joins, the same in every process."""
         return json.dumps(self.as_json, separators=(",", ":"), sort_keys=True).encode()
 
     @cached_property
     def fingerprint(self) -> str:
-        """A short digest of :attr:`encoded`."""
+        """Return a short digest of :attr:`encoded`."""
         return hashlib.sha256(self.encoded).hexdigest()[:32]
 
     def with_late(self, on_late: str) -> JoinSpec:
-        """The same join with other rules for late rows."""
+        """Return the same join with other rules for late rows."""
         return replace(self, on_late=on_late)
 
     def with_orders(self, left: tuple[Order, ...], right: tuple[Order, ...], on_late: str) -> JoinSpec:
-        """The same join with other promises."""
+        """Return the same join with other orders."""
         return replace(self, orders=(left, right), on_late=on_late)
 
     def __hash__(self) -> int:
@@ -199,7 +198,7 @@ class JoinSpec:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, JoinSpec):
             return NotImplemented
-        # An extension type is written as its storage: the types tell two of them apart.
+        # An extension type is written as its storage; the types distinguish two of them.
         return self is other or (
             self.encoded == other.encoded
             and all(a.types == b.types for a, b in zip(self.schemas, other.schemas, strict=True))

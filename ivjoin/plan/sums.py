@@ -1,9 +1,9 @@
-"""Axes that are another one and a number: of both, rows keep the other one alone.
+"""Axes that are the sum of another axis and a number: rows store only the other axis.
 
-A band over doubles such as ``l.t BETWEEN r.t - w AND r.t + w`` has two axes on the right, since rounding lets neither
-stand for the other. But x + w, as the machine rounds it, never falls as x rises. So a bound of it leaves in what one of
-x does: the least x for which x + w is no less, which is found by adding (``shj/kernels/sum_kernels.py``). So x is
-stored, whatever numbers are added to it, and mostly it is a column that is stored anyway.
+A band over doubles such as ``l.t BETWEEN r.t - w AND r.t + w`` has two axes on the right, because rounding makes them
+inequivalent. But the rounded x + w never falls while x rises. A bound of x + w is therefore a bound of x: the least x
+for which x + w reaches it, which is found by adding (``shj/kernels/sum_kernels.py``). Only x is stored, whatever
+numbers are added to it, and usually it is a column that is stored anyway.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Line", "leave_sums", "probes"]
 
-Line = tuple[int, int, float]  # the probe row's axis, a whole number added to its ordinal, the double that is added
+Line = tuple[int, int, float]  # the probe row's axis, an integer added to its ordinal, the double that is added
 
 
 def leave_sums(side: SidePlan, sep: Separation) -> None:
-    """Put the axes that need not be stored behind the others, and what they are made of among these."""
+    """Move the axes that need not be stored behind the others, and add their base axes."""
     asked = {n for c in sep.checks for n in (c.left, c.right)}
     inside = frozenset(walk(*sep.residual))
     made: dict[Node, dict[Node, float]] = {}
     for node in side.axes:
         found = None if node in asked else _sum_of(node)
-        # What propagation would look at besides, were it an axis, stays none.
+        # An expression that only propagation would use does not become an axis.
         if found is not None and (found[0] in side.axes or found[0] not in inside):
             made.setdefault(found[0], {})[node] = found[1]
     base_of: dict[Node, Node] = {}
@@ -51,7 +51,7 @@ def leave_sums(side: SidePlan, sep: Separation) -> None:
 
 
 def _sum_of(node: Node) -> tuple[Node, float] | None:
-    """What an expression adds a number to, and the number, if both are doubles and it is finite."""
+    """Return the base and the finite number of a sum of doubles."""
     if not (node.op in ("add", "sub") and node.type.kind == "float" and node.type.bits == 64):
         return None
     a, b = node.args
@@ -66,10 +66,10 @@ def _sum_of(node: Node) -> tuple[Node, float] | None:
 
 
 def probes(plan: JoinPlan, p: int) -> tuple[BandTable, list[Line]]:
-    """The bands with which rows of side p probe, by what the other side stores, and the lines that they ask for.
+    """Return the bands with which rows of side p probe the stored axes of the other side, and the lines they need.
 
-    The probe row's value of line k stands behind those of the side's axes: the least ordinal of a double that, with the
-    line's number added, is no less than the axis and the line's offset are together.
+    The value of line k follows the values of the side's axes. It is the least ordinal of a double that, plus the line's
+    number, is at least the axis plus the line's offset.
     """
     found: list[tuple[BandTable, list[Line]]] | None = plan.kept.get("probes")
     if found is None:
