@@ -155,6 +155,7 @@ def csv_of(pipe: Path, text: bytes, pieces: int, seed: int) -> pa.Table:
     return got
 
 
+@pytest.mark.slow
 @needs_named_pipes
 @pytest.mark.parametrize("pieces", [700, 90_000])
 def test_text_of_several_lines_and_of_any_beginning(tmp_path: Path, pieces: int) -> None:

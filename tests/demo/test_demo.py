@@ -75,6 +75,7 @@ def test_instants_are_new_york_times_in_utc(flights: pa.Table, tmp_path: Path) -
     assert counts == [(336_776, 0)]
 
 
+@pytest.mark.slow
 def test_streams_are_ordered(flights: pa.Table, weather: pa.Table) -> None:
     for table, name in (
         (scheduled(flights), "scheduled"), (weather_by_time(weather), "measured"),

@@ -50,6 +50,7 @@ def second_opinion(given: dict[str, pa.Table], condition: str) -> Counter[tuple[
         return rows_of(db.sql(f"SELECT a.*, b.*, c.* FROM a, b, c WHERE {condition}").to_arrow_table())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("condition, hot, kind, by", [
     pytest.param(NARROW, 0.0, None, "t", id="narrow bands"),
     pytest.param(NARROW, 0.3, None, "t", id="narrow bands and a hot key"),

@@ -287,6 +287,7 @@ def test_unknown_time_zone():
         parse("l.ts > r.ts", SCOPE, "Mars/Base")
 
 
+@pytest.mark.slow
 def test_long_and_deep_conditions():
     wide = parse(" AND ".join(f"l.a <> {i}" for i in range(1500)), SCOPE)
     assert (wide.op, len(wide.args)) == ("and", 1500)
