@@ -115,20 +115,23 @@ ENGINE = [
         "ivjoin/spark/pack.py",
         "(label, mark, None, seen.text(arrived)) for label in labels]",
         "(label, mark, None, seen.text(arrived)) for label in labels[:1]]",
-        "tests/spark/streaming tests/spark/state",
+        "tests/spark/streaming/test_when_rows_come_out.py tests/spark/streaming/test_stream_slices.py "
+        "tests/spark/state/test_restarts.py",
     ),
     Mutant(
         "on Spark, rows of a bucket are packed as those of another",
         "ivjoin/spark/pack.py",
         'order = np.argsort(small, kind="stable")',
         "order = np.arange(len(small))",
-        "tests/spark/streaming tests/spark/state",
+        "tests/spark/streaming/test_when_rows_come_out.py tests/spark/streaming/test_stream_slices.py "
+        "tests/spark/state/test_restarts.py",
     ),
     Mutant(
         "on Spark, a side has come as far as its last batch",
         "ivjoin/spark/pack.py",
         "self.edges[i] = top if before is None else max(before, top)",
         "self.edges[i] = top",
-        "tests/spark/streaming tests/spark/state",
+        "tests/spark/streaming/test_when_rows_come_out.py tests/spark/streaming/test_stream_slices.py "
+        "tests/spark/state/test_restarts.py",
     ),
 ]
