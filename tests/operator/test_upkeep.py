@@ -211,7 +211,6 @@ def test_a_sweep_that_ends_half_way_stops_the_operator(monkeypatch: pytest.Monke
             call()
 
 
-@pytest.mark.slow
 @many_rows
 def test_what_waited_out_of_order_leaves_no_room_behind() -> None:
     """Rows in disorder wait in heaps; once rows come in order again, these shrink to what a batch may need."""

@@ -77,6 +77,14 @@ def test_first_comes_out_with_its_partner() -> None:
     assert rest(op) == [(5, None), (8, None)]
 
 
+def test_first_waits_for_a_row_as_early_as_the_slack_allows() -> None:
+    op = op_of(condition="r.t >= l.t - 5", pick="first", right_order=Order("t", slack=3))
+    assert push(op, "left", (1, 5)) == []
+    assert push(op, "right", (1, 6, 60)) == []  # the frontier is 3
+    assert push(op, "right", (2, 8, 0)) == []  # 5: a partner at 5 would be earlier
+    assert push(op, "right", (1, 5, 50)) == [(5, 50)]
+
+
 def test_nearest_waits_for_what_could_be_nearer() -> None:
     op = op_of(condition=None, pick="nearest")
     assert push(op, "left", (1, 10)) == []
