@@ -14,10 +14,10 @@ import numpy as np
 __all__ = [
     "ARRAYS", "AS_DOUBLE", "AS_READ", "BAND_ROLE", "BEGIN", "BEYOND", "BITS", "BOUND", "BOUNDING", "BOUNDS",
     "BYTES", "CODES", "DECIDE", "DROPPED", "EMITTING", "EXPIRY", "FIELD", "FIXED_PIECE", "FULL", "GATHER", "GIVEN",
-    "HEAP", "INDEX", "INT", "INTS", "KEEPING", "KEYED", "KEYS", "KEY_PIECE", "KEY_ROLE", "KEY_WORD",
+    "GROUPING", "HEAP", "INDEX", "INT", "INTS", "KEEPING", "KEYED", "KEYS", "KEY_PIECE", "KEY_ROLE", "KEY_WORD",
     "LARGE_TEXT_PIECE", "LATE", "LEAST", "LEAVING", "LINK", "MINUS", "MORE", "NAMING", "NAN_BITS", "NAN_ORDINAL",
     "NO_KEY", "OPERATOR", "ORDINAL_PIECE", "OUTPUT", "PIECE", "PLUS", "PROBING", "PRUNING", "RETIRING", "RING",
-    "ROOM", "RUNS", "Register", "SIDE", "SOURCE", "STORE", "STORED", "STORING", "SUM", "SWEEP", "TERM", "TEXT",
+    "ROOM", "RUNS", "Register", "SIDE", "SLICE", "SOURCE", "STORE", "STORED", "STORING", "SUM", "SWEEP", "TERM", "TEXT",
     "TEXT_ALONE", "TEXT_PIECE", "TIDY", "TIMES", "TRACKER", "USABLE", "VALIDITY_PIECE", "VALIDITY_WORD",
     "VALUE_WORD", "WILD", "WORDS", "as_words", "blank", "placed", "words_in", "words_of",
 ]
@@ -90,6 +90,17 @@ RING = _record("values stride valid filed")
 # A stored column of text, or of bools: those have starts alone, their values. Of the arena, ``room`` bytes may be used.
 TEXT = _record("column kind start_width offset_width room top base next wanted", "starts arena valid")  # address
 
+# A slice: two batches that are joined as a whole, see ``slice_join``. ``probe`` is the side whose rows ask, the other
+# one is the build side; of both, the rows from ``from`` to ``to`` are owned, and the others are copies.
+SLICE = _record(
+    "phase probe key_kind n_ids room block_rows n_fields",
+    "probe_from probe_to build_from build_to",
+    "segment keyed exact rises n_pairs asked cursor total listed which",  # how far it has come
+    "turned_by",  # entries between the two arrays of ``turned``
+    "operators first last spare probe_ids build_ids ends rows table words used turned",  # address
+    "out_probe out_build at to clean state",  # address
+)
+
 # What a push says when it returns, added up. All but OUTPUT, TIDY and SWEEP ask for something and a further call.
 # HEAP comes with ROOM: of rows out of order.
 OUTPUT, MORE, ROOM, LATE, TIDY, SWEEP, FULL = 1, 2, 4, 8, 16, 32, 64
@@ -98,7 +109,7 @@ DECIDE, GATHER, STORE, BOUNDS, INDEX, RUNS, PIECE, HEAP, BEYOND, KEYS = (
 )
 
 # How far it has come.
-BEGIN, PROBING, EMITTING, KEEPING, STORING, LEAVING, BOUNDING, PRUNING, RETIRING, NAMING = range(10)
+BEGIN, PROBING, EMITTING, KEEPING, STORING, LEAVING, BOUNDING, PRUNING, RETIRING, NAMING, GROUPING = range(11)
 
 LINK = 2  # in place of a side, in a call that puts all rows into lists
 TEXT_ALONE, ARRAYS = 1, 2  # what a side has that the push does not store

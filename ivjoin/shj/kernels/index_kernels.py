@@ -23,7 +23,7 @@ from ivjoin.shj.kernels.memory import AHEAD, line_of, prefetch
 __all__ = [
     "ASK", "FALSE", "FIRST_ABSENCE", "FIRST_AXIS", "FIRST_PROBE", "FIRST_STORE", "FLAGS", "KEY", "LIVE", "MARK_PROBE",
     "MARK_STORE", "MATCHED", "MOST_AXES", "PAIRS", "PROBE_ROW", "PUSH", "SOME_REFUSED", "SOME_STEPS", "TRUE",
-    "WORTH_REFUSING", "WORTH_WALKING", "candidates", "insert", "insert_rows", "link_one", "others", "probe",
+    "WORTH_REFUSING", "WORTH_WALKING", "candidates", "insert", "insert_rows", "lies_within", "link_one", "others", "probe",
     "probe_rows", "unlink", "verdict", "window",
 ]
 
@@ -203,7 +203,7 @@ def window(axes, stride, bands, n_primary, i):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _lies_within(v, p, low, high):  # type: ignore[no-untyped-def]
+def lies_within(v, p, low, high):  # type: ignore[no-untyped-def]
     """Whether v is in [p + low, p + high], over integers without end."""
     if low != I64_MIN:
         if low > 0 and p > I64_MAX - low:
@@ -223,7 +223,7 @@ def others(axes, stride, bands, n_primary, n_bands, i, rows, row):  # type: igno
     """Whether the stored row that begins at ``rows[row]`` satisfies the band terms on the other axes."""
     for b in range(n_primary, n_bands):
         p = axes[bands[4 * b] * stride + i]
-        if not _lies_within(rows[row + FIRST_AXIS + bands[4 * b + 1]], p, bands[4 * b + 2], bands[4 * b + 3]):
+        if not lies_within(rows[row + FIRST_AXIS + bands[4 * b + 1]], p, bands[4 * b + 2], bands[4 * b + 3]):
             return False
     return True
 
@@ -256,7 +256,7 @@ def verdict(checks, axes, absent, stride, nulls, i, rows, row, flags):  # type: 
             p = np.int64(0)
         if missing:
             at = checks[c + 6]
-        elif _lies_within(v, p, checks[c + 2], checks[c + 3]):
+        elif lies_within(v, p, checks[c + 2], checks[c + 3]):
             at = checks[c + 4]
         else:
             at = checks[c + 5]

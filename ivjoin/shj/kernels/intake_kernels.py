@@ -15,7 +15,7 @@ from ivjoin.shj.kernels.packed_key_kernels import packed_bytes_wanted
 from ivjoin.shj.kernels.records import bound_at, piece_at, source_at, stored_at, tracker_at
 from ivjoin.shj.kernels.sum_kernels import read_least
 
-__all__ = ["arrive", "below"]
+__all__ = ["arrive", "below", "check_orders", "read_columns", "settle_marks"]
 
 
 @tiny
@@ -34,7 +34,7 @@ def _limit_after(op, t, edge):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _read_columns(op, side, n):  # type: ignore[no-untyped-def]
+def read_columns(op, side, n):  # type: ignore[no-untyped-def]
     """Where each needed column's values and validity lie; a validity address of 0: no null in these rows."""
     first = load(op.in_struct + OFFSET)
     children = load(op.in_struct + CHILDREN)
@@ -217,7 +217,7 @@ def _check_key_nulls(op, side, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _check_orders(op, side, n):  # type: ignore[no-untyped-def]
+def check_orders(op, side, n):  # type: ignore[no-untyped-def]
     """Late rows by all orders and promises; 0, or the number of them, each counted once a rule that it breaks."""
     late = op.n_late
     for s in range(side.n_sources):
@@ -264,7 +264,7 @@ def _commit_orders(op, side, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _settle_marks(op, side, other, n):  # type: ignore[no-untyped-def]
+def settle_marks(op, side, other, n):  # type: ignore[no-untyped-def]
     """Late rows that are dropped match nothing; a wild row makes every pair be decided by the whole condition."""
     if op.never or (other.ended and other.live == 0):
         marks = _marks(op, n)
@@ -387,14 +387,14 @@ def _find_usable(op, side, n):  # type: ignore[no-untyped-def]
 def _take_in(op, p, side, other):  # type: ignore[no-untyped-def]
     """Read and check a batch; all that can refuse it stands before anything changes. Returns a status, 0 to go on."""
     n = load(op.in_struct + LENGTH)
-    _read_columns(op, side, n)
+    read_columns(op, side, n)
     if not _has_room(op, p, side, other, n):
         return at.ROOM
     if op.prepared == 0:
         op.masked = 0
         op.n_late = 0
     op.moved = 0
-    late = _check_orders(op, side, n)
+    late = check_orders(op, side, n)
     if late and op.raises:
         op.prepared = 0
         return at.LATE
@@ -407,7 +407,7 @@ def _take_in(op, p, side, other):  # type: ignore[no-untyped-def]
     op.largest = max(op.largest, n)
     side.rows_in += n
     _commit_orders(op, side, n)
-    _settle_marks(op, side, other, n)
+    settle_marks(op, side, other, n)
     op.late_rows += op.n_late
     _sort_out(op, side, n)
     _find_usable(op, side, n)

@@ -11,7 +11,7 @@ from ivjoin.shj.kernels.compiling import COMPILES, Later
 
 __all__ = [
     "bound_at", "expiry_at", "field_at", "key_word_at", "operator_at", "piece_at", "ring_at", "side_at",
-    "source_at", "stored_at", "sum_at", "term_at", "text_at", "tracker_at",
+    "slice_at", "source_at", "stored_at", "sum_at", "term_at", "text_at", "tracker_at",
 ]
 
 
@@ -53,3 +53,4 @@ piece_at = _entry_of(registers.KEY_PIECE)
 key_word_at = _entry_of(registers.KEY_WORD)
 ring_at = _entry_of(registers.RING)
 text_at = _entry_of(registers.TEXT)
+slice_at = _entry_of(registers.SLICE)

@@ -1,0 +1,365 @@
+"""A join of two batches as a whole: one compiled call, which stores nothing.
+
+Where both inputs have an end, or a range of the axis is complete, the rows of that range are a *slice*. A slice is
+joined by ``join_slice``, the sister of ``push_batch``: reading, nulls, guards, keys, checks, the residual, join types
+and output are those of a push, and only the index step is another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.errors import IvjoinError
+from ivjoin.expr.evaluate import evaluate
+from ivjoin.frontier.order import Frontier
+from ivjoin.operator.blocks import wanted, works
+from ivjoin.operator.intake import Intake
+from ivjoin.operator.residual import holds
+from ivjoin.operator.sources import SideSources, side_sources
+from ivjoin.operator.state import State
+from ivjoin.operator.tables import join_fields, output_table
+from ivjoin.operator.values import prepare
+from ivjoin.outer.emit import Emitter, Rows
+from ivjoin.plan.layout import row_layouts
+from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.spec import SIDES
+from ivjoin.shj import registers as at
+from ivjoin.shj.arrow import bitmap, take, taken
+from ivjoin.shj.kernels import slice_join
+from ivjoin.shj.kernels.memory import address_of as address
+from ivjoin.shj.kernels.memory import release_struct
+from ivjoin.shj.plain import to_plain
+from ivjoin.shj.store.account import Account
+from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys
+
+__all__ = ["Part", "Whole", "why_pushed"]
+
+_MOST_PAIRS, _LEAST_PAIRS = 1 << 18, 1 << 10  # candidates that are looked at at once
+_BEHIND = 8  # entries behind the last one that the kernels may read
+
+
+def why_pushed(plan: JoinPlan) -> str:
+    """Why the rows of a plan have to be pushed; empty where slices of them can be joined as a whole."""
+    if plan.spec.pick is not None:
+        return "each left row takes one partner"
+    if plan.spec.aggregates:
+        return "partners are aggregated"
+    if any(plan.overflows):
+        return "the condition may overflow for pairs beyond its bands"
+    return "a constant conjunct errs" if plan.raises else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One side of a slice: rows in the order of the axis.
+
+    Attributes
+    ----------
+    batch : pa.RecordBatch
+    start, end : int
+        The rows from ``start`` to ``end`` are owned; the others are copies of rows that another slice owns.
+    """
+
+    batch: pa.RecordBatch
+    start: int
+    end: int
+
+    @classmethod
+    def owned(cls, batch: pa.RecordBatch) -> Part:
+        """A batch all of whose rows are owned."""
+        return cls(batch, 0, batch.num_rows)
+
+
+class _Half:
+    """How one side of a slice is read; what ``values.prepare`` knows as a core."""
+
+    def __init__(self, whole: Whole, s: int, columns: int) -> None:
+        self.plan, self.sources, self.index, self.intake = whole.plan, whole.sources, whole.index, whole.intake
+        self.keys = whole.keys
+        self.state = State(whole.plan.spec.batch_size, columns)
+
+    def source_table(self, p: int) -> np.ndarray:
+        """How side p's sources are read : SOURCE[n]."""
+        return self.state["sources", p].view(at.SOURCE)
+
+    def rekey(self) -> None:
+        raise AssertionError("a key errs that was looked at before")
+
+
+class Whole:
+    """Joins slices of one plan, one after the other; its scratch goes from slice to slice.
+
+    Parameters
+    ----------
+    plan : JoinPlan
+        For which :func:`why_pushed` is empty. Its orders and bounds are not looked at: rows that break them are found
+        before.
+    probe : int
+        The side whose rows ask. Its rows come out in their order. The other side's rows may be copied to other slices
+        unless they come out alone.
+    """
+
+    def __init__(self, plan: JoinPlan, probe: int) -> None:
+        self.plan = plan = plan.own()
+        self.probe = probe
+        self.rows_out = 0
+        self.layouts = layouts = row_layouts(plan)
+        self.index = layouts[0].index, layouts[1].index
+        frontiers = Frontier([], {}), Frontier([], {})
+        self.intake = Intake(plan, frontiers)
+        self.emitter = Emitter(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
+        self.keys = _key_table(plan)
+        output = output_table(plan)
+        self._blocks = output.kinds is not None and output.kinds <= {at.WORDS} and wanted() and works()
+        payload = [self._payload(s) for s in (0, 1)]
+        self.sources: list[SideSources] = [side_sources(plan, s, frontiers[s], payload[s]) for s in (0, 1)]
+        width = max(len(side.schema) for side in plan.sides)
+        self._halves = [_Half(self, s, width) for s in (0, 1)]
+        self._arrays: dict[str, np.ndarray] = {}
+        self._record = at.blank(at.SLICE, 1)
+        self._words = at.as_words(self._record)
+        self._fields = at.words_of(at.SLICE)
+        for s, half in enumerate(self._halves):
+            self._tabulate(s, half.state)
+        self._operators = np.array([half.state.at for half in self._halves])
+        kind = self.keys.kind
+        self._set(
+            probe=probe, key_kind=kind, operators=address(self._operators), n_fields=len(output.fields),
+            state=self._hold("state", 4, np.int64), used=self._hold("used", max(1, len(plan.kernel_terms)), np.int64),
+        )
+        self._rooms = (0, 0)
+
+    def _payload(self, s: int) -> set[int]:
+        if not self._blocks:
+            return set()
+        return {i for f in self.plan.fields if (i := f.left if s == 0 else f.right) is not None}
+
+    def _tabulate(self, s: int, state: State) -> None:
+        """What the kernel reads of a side."""
+        plan, sources = self.plan, self.sources[s]
+        state.put_side(s, join_fields(plan, s))
+        terms = plan.tables[s].terms
+        fields: dict[str, int] = {
+            "n_bands": len(terms), "bands": address(terms), "n_axes": len(plan.sides[s].axes),
+            "n_sources": len(sources.table), "n_columns": len(sources.columns),
+            "sources": state.hold(("sources", s), at.as_words(sources.table)),
+            "columns": state.hold(("columns", s), sources.columns),
+        }
+        if sources.words is not None:
+            fields["key_words"] = state.hold(("key_words", s), sources.words)
+        if sources.pieces is not None:
+            fields |= {
+                "packs": 1, "n_pieces": len(sources.pieces),
+                "pieces": state.hold(("pieces", s), at.as_words(sources.pieces)),
+            }
+        state.set_side(s, **fields)
+        output = output_table(plan)
+        state.set(
+            never=int(plan.never), blocks=int(self._blocks), fields=state.lend("fields", output.fields),
+            n_fields=len(output.fields),
+        )
+
+    def _set(self, **fields: int) -> None:
+        for name, value in fields.items():
+            self._words[self._fields[name]] = value
+
+    def _get(self, name: str) -> int:
+        return self._words.item(self._fields[name])
+
+    def _hold(self, name: str, n: int, dtype: type) -> int:
+        made = self._arrays[name] = np.empty(n, dtype=dtype)
+        return address(made)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of scratch."""
+        return sum(a.nbytes for a in self._arrays.values()) + sum(half.state.nbytes for half in self._halves)
+
+    def _make_room(self, n: int, m: int) -> None:
+        """Scratch for n probe rows and m build rows."""
+        if n <= self._rooms[0] and m <= self._rooms[1]:
+            return
+        n, m = (max(a, b) for a, b in zip((n + n // 8, m + m // 8), self._rooms, strict=True))
+        self._rooms = n, m
+        room = min(_MOST_PAIRS, max(_LEAST_PAIRS, 4 * n))
+        both = max(n, m) + _BEHIND
+        self._set(
+            room=room, block_rows=_MOST_PAIRS, turned_by=both,
+            first=self._hold("first", n + _BEHIND, np.int32), last=self._hold("last", n + _BEHIND, np.int32),
+            spare=self._hold("spare", n + _BEHIND, np.int32),
+            probe_ids=self._hold("probe_ids", n + _BEHIND, np.int32),
+            build_ids=self._hold("build_ids", m + _BEHIND, np.int32),
+            ends=self._hold("ends", 2 * max(slice_join.most_ids(m), n + m) + _BEHIND, np.int32),
+            rows=self._hold("rows", m + _BEHIND, np.int32),
+            table=self._hold("table", max(64, 1 << (2 * max(1, m) - 1).bit_length()), np.int32),
+            words=self._hold("words", m + 1, np.int64), turned=self._hold("turned", 2 * both, np.int64),
+            out_probe=self._hold("out_probe", room + _BEHIND, np.int32),
+            out_build=self._hold("out_build", room + _BEHIND, np.int32),
+            at=self._hold("at", room + both + 1, np.int32), to=self._hold("to", room + both + 1, np.int32),
+            clean=self._hold("clean", min(room + both + 1, _MOST_PAIRS), np.int32),
+        )
+
+    # -- a slice -----------------------------------------------------------------------------------------------------
+
+    def join(self, left: Part, right: Part) -> Iterator[pa.RecordBatch]:
+        """The output of a slice, in batches of up to 2**18 rows.
+
+        Raises
+        ------
+        EvaluationError
+            If the condition errs for a pair.
+        """
+        parts = left, right
+        batches = [self._plain(s, part.batch) for s, part in enumerate(parts)]
+        probe, build = parts[self.probe], parts[1 - self.probe]
+        self._make_room(probe.batch.num_rows, build.batch.num_rows)
+        self._set(
+            phase=at.BEGIN, probe_from=probe.start, probe_to=probe.end, build_from=build.start, build_to=build.end,
+        )
+        if not isinstance(self.keys, NoKeys | IntKeys) or isinstance(self.keys, WordKeys):
+            self.keys.clear(Account())
+        most = max(s.rows for s in self.sources)
+        for s, (half, batch) in enumerate(zip(self._halves, batches, strict=True)):
+            half.state.row_room(batch.num_rows, most)
+            half.state.set(prepared=0)
+            if self.sources[s].roots:
+                prepare(half, s, batch)  # type: ignore[arg-type]
+            batch._export_to_c(half.state.in_struct)
+        try:
+            yield from self._joined(batches)
+        finally:
+            for half in self._halves:
+                release_struct(half.state.in_struct)
+
+    def _joined(self, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        record = address(self._words)
+        while status := slice_join.join_slice(record):
+            if status & at.OUTPUT:
+                batch = pa.RecordBatch._import_from_c(self._halves[0].state.out_struct, self.plan.schema)
+                self.rows_out += batch.num_rows
+                yield batch
+            elif status & at.GATHER:
+                batch = self._gathered(batches)
+                self.rows_out += batch.num_rows
+                yield batch
+            elif status & at.DECIDE:
+                self._decide(batches)
+            elif status & at.KEYS:
+                self._name(batches)
+            elif status & at.FULL:
+                raise IvjoinError("no memory for an output batch")
+            else:
+                raise AssertionError("a row lies outside the plan's guards that was looked at before")
+
+    def _plain(self, s: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+        layout = self.layouts[s]
+        if layout.schema is None:
+            return batch
+        plain = batch.columns
+        for i, t in layout.changed:
+            plain[i] = to_plain(plain[i], t)
+        return pa.RecordBatch.from_arrays(plain, schema=layout.schema)
+
+    def _name(self, batches: Sequence[pa.RecordBatch]) -> None:
+        """Ids of keys that the kernel does not name."""
+        for p, (half, batch) in enumerate(zip(self._halves, batches, strict=True)):
+            if self.sources[p].keys:
+                continue  # named as they were prepared
+            n, state, nodes = batch.num_rows, half.state, self.plan.sides[p].keys
+            found = evaluate(nodes, lambda _, name: batch.column(self.index[p][name]), n)  # noqa: B023
+            usable = state["usable"][:n].astype(bool) if state.get("masked") else None
+            ids = self.intake.key_ids(p, n, dict(zip(nodes, found, strict=True)), self.keys, usable)
+            state["key_ids"][:n] = ids
+        self._set(n_ids=max(1, self.keys.n_ids))
+
+    def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        n = self._get("n_pairs")
+        return self._arrays["out_probe"][:n], self._arrays["out_build"][:n]
+
+    def _decide(self, batches: Sequence[pa.RecordBatch]) -> None:
+        """Leave of the pairs at hand those for which the condition holds."""
+        rows, places = self._pairs()
+        mine, nodes = self.probe, list(self.plan.separation.residual)
+        asked = None
+        if len(self.plan.checks[mine]):  # which have decided all pairs whose rows are not turned
+            asked = np.flatnonzero(rows < 0)
+            rows[asked] = ~rows[asked]
+        here, there = (rows, places) if asked is None else (rows[asked], places[asked])
+        widths = self.layouts[0].widths, self.layouts[1].widths
+
+        def column(side: str, name: str) -> pa.Array:
+            s = SIDES.index(side)
+            i = self.index[s][name]
+            return take(batches[s].column(i), here if s == mine else there, widths[s][i])
+
+        true = holds(nodes, column, len(here))
+        if asked is not None:
+            every = np.ones(len(rows), dtype=bool)
+            every[asked] = true
+            true = every
+        left, right = rows[true], places[true]
+        n = len(left)
+        self._arrays["out_probe"][:n], self._arrays["out_build"][:n] = left, right
+        self._set(n_pairs=n)
+
+    # -- output that Arrow puts together -----------------------------------------------------------------------------
+
+    def _gathered(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        """The rows that are listed, as one batch."""
+        one, other = ("at", "to") if self._get("listed") else ("out_probe", "out_build")
+        cut = slice(self._get("cursor"), self._get("total"))
+        rows, places = self._arrays[one][cut].copy(), self._arrays[other][cut].copy()
+        self._set(cursor=self._get("total"))
+        which, p = self._get("which"), self.probe
+        if which in (0, 1):
+            alone = _Rows(batches[which], rows, self.layouts[which].widths)
+            return self.emitter.batch(*((alone, None) if which == 0 else (None, alone)))
+        if p == 0:
+            return self.emitter.batch(
+                _Rows(batches[0], rows, self.layouts[0].widths), _Rows(batches[1], places, self.layouts[1].widths)
+            )
+        here, there = _Rows(batches[1], rows, self.layouts[1].widths), places >= 0
+        if there.all():
+            return self.emitter.batch(_Rows(batches[0], places, self.layouts[0].widths), here)
+        # A key column that comes out once is taken from the right side where the left one has no row.
+        pairs = self.emitter.batch(
+            _Rows(batches[0], places[there], self.layouts[0].widths),
+            _Rows(batches[1], rows[there], self.layouts[1].widths),
+        )
+        alone = self.emitter.batch(None, _Rows(batches[1], rows[~there], self.layouts[1].widths))
+        order = np.empty(len(rows), dtype=np.int64)
+        order[there], order[~there] = np.arange(pairs.num_rows), pairs.num_rows + np.arange(alone.num_rows)
+        both = pa.Table.from_batches([pairs, alone]).combine_chunks().to_batches()[0]
+        return taken(both, pa.array(order))
+
+
+def _key_table(plan: JoinPlan) -> KeyTable:
+    if plan.int_keys:
+        return IntKeys()
+    if plan.word_keys:
+        return WordKeys(len(plan.null_safe) + sum(plan.null_safe))
+    return ByteKeys() if plan.null_safe else NoKeys()
+
+
+class _Rows:
+    """Rows of a batch at places, -1 for a row of nulls."""
+
+    __slots__ = ("_batch", "_index", "_widths")
+
+    def __init__(self, batch: pa.RecordBatch, index: np.ndarray, widths: Sequence[int | None]) -> None:
+        self._batch, self._index, self._widths = batch, index, widths
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def column(self, index: int) -> pa.Array:
+        there = self._index >= 0
+        array = self._batch.column(index)
+        if there.all():
+            return take(array, self._index, self._widths[index])
+        buffers = [bitmap(there), pa.py_buffer(self._index)]
+        return taken(array, pa.Array.from_buffers(pa.int32(), len(there), buffers, int(len(there) - there.sum())))
