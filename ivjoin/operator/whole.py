@@ -17,7 +17,7 @@ from ivjoin.errors import IvjoinError
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.frontier.order import Frontier
 from ivjoin.operator.blocks import wanted, works
-from ivjoin.operator.intake import Intake
+from ivjoin.operator.intake import Intake, outside
 from ivjoin.operator.residual import holds
 from ivjoin.operator.sources import SideSources, side_sources
 from ivjoin.operator.state import State
@@ -32,7 +32,7 @@ from ivjoin.shj.arrow import bitmap, take, taken
 from ivjoin.shj.kernels import slice_join
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.kernels.memory import release_struct
-from ivjoin.shj.plain import to_plain
+from ivjoin.shj.plain import in_few_batches, rows_at, to_plain
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys
 
@@ -131,7 +131,7 @@ class Whole:
             probe=probe, key_kind=kind, operators=address(self._operators), n_fields=len(output.fields),
             state=self._hold("state", 4, np.int64), used=self._hold("used", max(1, len(plan.kernel_terms)), np.int64),
         )
-        self._rooms = (0, 0)
+        self._rooms = -1, -1  # rows for which there is scratch
 
     def _payload(self, s: int) -> set[int]:
         if not self._blocks:
@@ -183,7 +183,7 @@ class Whole:
         """Scratch for n probe rows and m build rows."""
         if n <= self._rooms[0] and m <= self._rooms[1]:
             return
-        n, m = (max(a, b) for a, b in zip((n + n // 8, m + m // 8), self._rooms, strict=True))
+        n, m = max(n + n // 8, self._rooms[0]), max(m + m // 8, self._rooms[1])
         self._rooms = n, m
         room = min(_MOST_PAIRS, max(_LEAST_PAIRS, 4 * n))
         both = max(n, m) + _BEHIND
@@ -202,6 +202,18 @@ class Whole:
             at=self._hold("at", room + both + 1, np.int32), to=self._hold("to", room + both + 1, np.int32),
             clean=self._hold("clean", min(room + both + 1, _MOST_PAIRS), np.int32),
         )
+
+    def strays(self, s: int, batch: pa.RecordBatch) -> bool:
+        """Whether the whole condition decides pairs of some row of side s: it is outside a guard, or something errs."""
+        nodes = list(dict.fromkeys([*self.sources[s].roots, *(n for n, _, _ in self.plan.sides[s].guards)]))
+        if not nodes or not batch.num_rows:
+            return False
+        batch = self._plain(s, batch)
+        found = evaluate(nodes, lambda _, name: batch.column(self.index[s][name]), batch.num_rows)
+        values = dict(zip(nodes, found, strict=True))
+        if any(v.error is not None and v.error.any() for v in found):
+            return True
+        return any(outside(values[n], low, high) is not None for n, low, high in self.plan.sides[s].guards)
 
     # -- a slice -----------------------------------------------------------------------------------------------------
 
@@ -224,7 +236,7 @@ class Whole:
             self.keys.clear(Account())
         most = max(s.rows for s in self.sources)
         for s, (half, batch) in enumerate(zip(self._halves, batches, strict=True)):
-            half.state.row_room(batch.num_rows, most)
+            half.state.row_room(max(1, batch.num_rows), most)
             half.state.set(prepared=0)
             if self.sources[s].roots:
                 prepare(half, s, batch)  # type: ignore[arg-type]
@@ -243,9 +255,9 @@ class Whole:
                 self.rows_out += batch.num_rows
                 yield batch
             elif status & at.GATHER:
-                batch = self._gathered(batches)
-                self.rows_out += batch.num_rows
-                yield batch
+                for batch in self._gathered(batches):
+                    self.rows_out += batch.num_rows
+                    yield batch
             elif status & at.DECIDE:
                 self._decide(batches)
             elif status & at.KEYS:
@@ -308,8 +320,8 @@ class Whole:
 
     # -- output that Arrow puts together -----------------------------------------------------------------------------
 
-    def _gathered(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-        """The rows that are listed, as one batch."""
+    def _gathered(self, batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+        """The rows that are listed."""
         one, other = ("at", "to") if self._get("listed") else ("out_probe", "out_build")
         cut = slice(self._get("cursor"), self._get("total"))
         rows, places = self._arrays[one][cut].copy(), self._arrays[other][cut].copy()
@@ -317,24 +329,28 @@ class Whole:
         which, p = self._get("which"), self.probe
         if which in (0, 1):
             alone = _Rows(batches[which], rows, self.layouts[which].widths)
-            return self.emitter.batch(*((alone, None) if which == 0 else (None, alone)))
-        if p == 0:
-            return self.emitter.batch(
-                _Rows(batches[0], rows, self.layouts[0].widths), _Rows(batches[1], places, self.layouts[1].widths)
-            )
-        here, there = _Rows(batches[1], rows, self.layouts[1].widths), places >= 0
-        if there.all():
-            return self.emitter.batch(_Rows(batches[0], places, self.layouts[0].widths), here)
-        # A key column that comes out once is taken from the right side where the left one has no row.
-        pairs = self.emitter.batch(
-            _Rows(batches[0], places[there], self.layouts[0].widths),
-            _Rows(batches[1], rows[there], self.layouts[1].widths),
-        )
-        alone = self.emitter.batch(None, _Rows(batches[1], rows[~there], self.layouts[1].widths))
+            return [self.emitter.batch(*((alone, None) if which == 0 else (None, alone)))]
+        there = places >= 0
+        if p == 1 and not there.all() and any(f.left is not None and f.right is not None for f in self.plan.fields):
+            # A key column that comes out once is taken from the right side where the left one has no row.
+            return self._merged(batches, rows, places, there)
+        index = (rows, places) if p == 0 else (places, rows)
+        left, right = (_Rows(batches[s], index[s], self.layouts[s].widths) for s in (0, 1))
+        return [self.emitter.batch(left, right)]
+
+    def _merged(
+        self, batches: Sequence[pa.RecordBatch], rows: np.ndarray, places: np.ndarray, there: np.ndarray
+    ) -> list[pa.RecordBatch]:
+        """Right rows with left ones where they have one, in the order of the right rows."""
+        widths = self.layouts[0].widths, self.layouts[1].widths
+        parts = [
+            self.emitter.batch(_Rows(batches[0], places[there], widths[0]), _Rows(batches[1], rows[there], widths[1])),
+            self.emitter.batch(None, _Rows(batches[1], rows[~there], widths[1])),
+        ]
         order = np.empty(len(rows), dtype=np.int64)
-        order[there], order[~there] = np.arange(pairs.num_rows), pairs.num_rows + np.arange(alone.num_rows)
-        both = pa.Table.from_batches([pairs, alone]).combine_chunks().to_batches()[0]
-        return taken(both, pa.array(order))
+        order[np.concatenate((np.flatnonzero(there), np.flatnonzero(~there)))] = np.arange(len(rows))
+        one = in_few_batches([part for part in parts if part.num_rows])
+        return [rows_at(one[0], order)] if len(one) == 1 else one
 
 
 def _key_table(plan: JoinPlan) -> KeyTable:

@@ -72,8 +72,8 @@ def _int_ids(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-d
     build_keys = at_i64(theirs.values + 8 * at_i64(their_side.key_words)[0] * theirs.room_rows)
     probe_keys = at_i64(mine.values + 8 * at_i64(my_side.key_words)[0] * mine.room_rows)
     usable = at_u8(theirs.usable)
-    least = I64_MAX
-    most = I64_MIN
+    least = np.int64(I64_MAX)
+    most = np.int64(I64_MIN)
     if theirs.masked:
         for j in range(theirs.n):
             if usable[j]:
