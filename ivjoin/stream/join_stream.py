@@ -18,6 +18,7 @@ from ivjoin.stream.outputs import Outputs
 from ivjoin.stream.prepared import PreparedJoin
 from ivjoin.stream.slices import SlicedJoin
 from ivjoin.stream.sorting import Arranged
+from ivjoin.stream.table_join import TableJoin
 
 if TYPE_CHECKING:
     from ivjoin.expr.written import Value
@@ -53,7 +54,7 @@ class JoinStream(Outputs):
     def __init__(self, join: PreparedJoin) -> None:
         self._join = join
         self._read_from = join.read_from
-        self._operator = join.operator(join.plan)
+        self._operator: SymmetricHashJoin | SlicedJoin | TableJoin = join.operator(join.plan)
         self._arranged: Arranged | None = None
         self._open()
 
@@ -195,7 +196,7 @@ class JoinStream(Outputs):
 
     def _left(self) -> None:
         """Nothing more is read: let go of the inputs, as far as whoever holds the stream does not hold them, too."""
-        if isinstance(self._operator, SlicedJoin):
+        if isinstance(self._operator, SlicedJoin | TableJoin):
             self._operator.close()
         self._join.end()
         if self._arranged is not None:
@@ -206,6 +207,11 @@ class JoinStream(Outputs):
 
     def _joined(self) -> Iterator[pa.RecordBatch]:
         self._arranged, inputs = self._join.begin()
+        whole = self._join.in_slices(self._arranged)
+        if whole is not None:
+            self._operator = whole
+            yield from whole.output()
+            return
         if self._arranged.plan is not self._join.plan:
             arranged = self._arranged
             self._operator = self._join.operator(arranged.plan, arranged.errors_first, arranged.copies)

@@ -14,6 +14,7 @@ from ivjoin.stream.inputs import Source
 from ivjoin.stream.memory import threads_within
 from ivjoin.stream.picked import arrange_picked
 from ivjoin.stream.slices import SlicedJoin, slice_rows
+from ivjoin.stream.table_join import TableJoin, table_join
 from ivjoin.stream.sorting import Arranged, arrange, as_they_are
 
 __all__ = ["PreparedJoin"]
@@ -111,6 +112,12 @@ class PreparedJoin:
             for batches, source, rows in zip(arranged.batches, self._sources, most, strict=True)
         )
         return arranged, (left, right)
+
+    def in_slices(self, arranged: Arranged) -> TableJoin | None:
+        """The join of two tables as a whole; None where their rows are pushed."""
+        if self._sources is None or self.budget is not None:
+            return None
+        return table_join(arranged.plan, arranged, self._sources, self._threads)
 
     def sweep_rows(self, plan: JoinPlan) -> int:
         """Rows of a piece, where one side is swept along another that is in memory as a whole."""

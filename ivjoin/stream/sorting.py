@@ -16,7 +16,7 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.expr.nodes import columns_of
+from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.frontier.order import Order
 from ivjoin.operator.budget import Budget
 from ivjoin.operator.wording import listed, said
@@ -60,6 +60,8 @@ class Arranged:
         The side that is read to its end first, whatever the orders.
     compared : float
         Where no order prunes: the share of all pairs of rows for which the residual is decided.
+    ready : (Ready or None, Ready or None)
+        What was given an order.
     """
 
     plan: JoinPlan
@@ -72,6 +74,7 @@ class Arranged:
     copies: bool = False
     leads: int | None = None
     compared: float = 0.0
+    ready: tuple[Ready | None, Ready | None] = (None, None)
 
     @property
     def first(self) -> int | None:
@@ -115,6 +118,9 @@ class Ready:
     errs: bool
     done: str  # "sorted", "runs", "kept" or "groups"
     size: int = 0
+    table: pa.Table | None = None  # all rows, where they are in memory, and by which expression they lie in order
+    node: Node | None = None
+    ordinals: Ordinals | None = None
 
 
 @dataclass
@@ -197,6 +203,7 @@ def arrange(
     kept.errors_first = any(r is not None and r.errs for r in ready)
     kept.said = said_of(axis, ready)
     kept.copies = any(r is not None and r.done != "kept" for r in ready)
+    kept.ready = ready[0], ready[1]
     kept.sweep = _sweep(plan, axis, ready)
     if kept.sweep is None:
         given = [sides[s].batches() if r is None else (b for b, _ in r.rows) for s, r in enumerate(ready)]
@@ -258,7 +265,7 @@ def in_order(axis: Axis, s: int, side: Given, threads: int) -> Ready:
         return Ready(runs.rows(), runs.errs, "runs", runs.nbytes)
     sorted_rows = Ordinals.of(table, node, axis.descending, threads)
     done, size = ("kept", 0) if sorted_rows.index is None else ("sorted", 12 * len(sorted_rows.index))
-    return Ready(of_table(table, sorted_rows), sorted_rows.errs, done, size)
+    return Ready(of_table(table, sorted_rows), sorted_rows.errs, done, size, table, node, sorted_rows)
 
 
 def _compared(plan: JoinPlan, s: int) -> list[str]:

@@ -1,0 +1,269 @@
+"""A join of two tables, slice by slice, by any number of threads.
+
+Both tables lie, or were sorted, in the order of an axis. A slice is a range of rows of one side, its *own* side, with
+the rows of the other side that can meet them: views of the tables. Where the slices begin follows from the rows and the
+question alone, never from the number of threads, and each slice is one call (``ivjoin.operator.whole``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.metrics import JoinMetrics
+from ivjoin.operator.whole import Part, Whole, why_pushed
+from ivjoin.plan.cutting import Cut, cut_of
+from ivjoin.plan.planner import JoinPlan
+from ivjoin.stream.inputs import Source
+from ivjoin.stream.sorting import Arranged
+from ivjoin.stream.table_rows import TableRows, any_late, rises
+from ivjoin.stream.workers import joined
+
+__all__ = ["TableJoin", "table_join"]
+
+_OWN_ROWS = 65_536  # of the own side in a slice, if the band is narrow
+_BANDS = 8  # a slice is this many bands wide, so that few rows go to two
+_MOST_OWN_ROWS = 1 << 20  # of a slice however wide its band is
+_MOST_COPIED = 4  # times the rows of a slice that its band may add
+_LEAST_ROWS = 1 << 15  # of both sides: to push fewer takes less
+_SEEN = 64  # rows of which the window is looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Rows from ``start`` to ``end`` of the own side, and what of the other side can meet them.
+
+    Attributes
+    ----------
+    start, end : int
+        The own rows.
+    last : int
+        Where the copies of own rows end, which rows at home here can meet; ``end`` where there are none.
+    first_other, end_other : int
+        Rows of the other side.
+    home, end_home : int
+        Those of them whose home is this slice.
+    """
+
+    start: int
+    end: int
+    last: int
+    first_other: int
+    end_other: int
+    home: int
+    end_home: int
+
+    @property
+    def rows(self) -> int:
+        return self.last - self.start + self.end_other - self.first_other
+
+
+def slices_of(own: np.ndarray, low: np.ndarray, high: np.ndarray, both: bool, rows: int) -> list[Slice]:
+    """Cut two sides at values of an axis.
+
+    Parameters
+    ----------
+    own : int64[n]
+        Axis values of the own side; they rise.
+    low, high : int64[m]
+        Between which axis values the rows of the other side can meet own rows; they rise.
+    both : bool
+        Whether rows of both sides come out alone: a row of the other side is at home where its least value lies.
+    rows : int
+        Own rows of a slice, at least.
+    """
+    n, m = len(own), len(low)
+    starts, at = [0], rows
+    while at < n:
+        start = int(np.searchsorted(own, own[at], side="left"))
+        if start <= starts[-1]:  # one value has all the rows
+            start = int(np.searchsorted(own, own[at], side="right"))
+        if start >= n:
+            break
+        starts.append(start)
+        at = start + rows
+    out = []
+    for start, end in zip(starts, [*starts[1:], n], strict=True):
+        home = int(np.searchsorted(low, own[start])) if start else 0
+        end_other = int(np.searchsorted(low, own[end])) if end < n else m
+        first = min(int(np.searchsorted(high, own[start])) if start else 0, home)
+        last = end
+        if both and end < n and end_other > home:
+            last = max(end, int(np.searchsorted(own, high[end_other - 1], side="right")))
+        out.append(Slice(start, end, last, min(first, end_other), end_other, home, end_other))
+    return out
+
+
+class TableJoin:
+    """The join of two tables along a cut.
+
+    Parameters
+    ----------
+    plan : JoinPlan
+    cut : Cut
+    sides : (TableRows, TableRows)
+        Left and right.
+    slices : list of Slice
+    threads : int
+    first : Whole
+        The one that has looked at the rows.
+    """
+
+    def __init__(
+        self, plan: JoinPlan, cut: Cut, sides: tuple[TableRows, TableRows], slices: list[Slice], threads: int,
+        first: Whole,
+    ) -> None:
+        self.plan, self._cut, self._sides, self._slices, self._threads = plan, cut, sides, slices, threads
+        self._spare = [first]
+        self._counts = _Counts(cut.own)
+        self._rows_out = 0
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the output."""
+        return self.plan.schema
+
+    @property
+    def metrics(self) -> JoinMetrics:
+        """Counts so far. The state is the rows of slices at work, copies included, and their scratch memory."""
+        m = JoinMetrics(rows_out=self._rows_out)
+        self._counts.fill(m)
+        return m
+
+    def output(self) -> Iterator[pa.RecordBatch]:
+        """The output, slice by slice, each batch of as many rows as the caller allows."""
+        most = self.plan.spec.batch_size
+        for batch in joined(self._slices, self._joiner, self._threads):
+            for start in range(0, batch.num_rows, most):
+                piece = batch.slice(start, most) if batch.num_rows > most else batch
+                self._rows_out += piece.num_rows
+                yield piece
+
+    def close(self) -> None:
+        """Release the tables."""
+        self._slices = []
+        self._spare.clear()
+
+    def _joiner(self) -> partial[Iterator[pa.RecordBatch]]:
+        try:
+            whole = self._spare.pop()
+        except IndexError:
+            whole = Whole(self.plan, self._cut.own)
+        return partial(_join, self._counts, self._sides, whole)
+
+
+class _Counts:
+    """What threads count; they know no more of the join. Each list is only added to, by any thread."""
+
+    def __init__(self, own: int) -> None:
+        self._own = own
+        self._begun: list[Slice] = []
+        self._done: list[Slice] = []
+        self._peaks: list[tuple[int, int]] = []
+
+    def begin(self, part: Slice, nbytes: int) -> None:
+        self._begun.append(part)
+        at_work = self._begun[len(self._done) :]  # about, while others begin and end
+        self._peaks.append((sum(s.rows for s in at_work), nbytes * len(at_work)))
+
+    def end(self, part: Slice) -> None:
+        self._done.append(part)
+
+    def fill(self, m: JoinMetrics) -> None:
+        begun, done = list(self._begun), list(self._done)
+        rows = [sum(s.end - s.start for s in parts) for parts in (begun, done)]
+        others = [sum(s.end_home - s.home for s in parts) for parts in (begun, done)]
+        left, right = (others, rows) if self._own else (rows, others)
+        m.left_rows_in, m.left_rows_retired = left
+        m.right_rows_in, m.right_rows_retired = right
+        m.state_rows = sum(s.rows for s in begun) - sum(s.rows for s in done)
+        m.peak_state_rows = max((rows for rows, _ in self._peaks), default=0)
+        m.peak_state_bytes = max((size for _, size in self._peaks), default=0)
+
+
+def _join(
+    counts: _Counts, sides: tuple[TableRows, TableRows], whole: Whole, part: Slice
+) -> Iterator[pa.RecordBatch]:
+    own = whole.probe
+    counts.begin(part, whole.nbytes)
+    mine = Part(sides[own].part(part.start, part.last), 0, part.end - part.start)
+    theirs = Part(
+        sides[1 - own].part(part.first_other, part.end_other), part.home - part.first_other,
+        part.end_home - part.first_other,
+    )
+    yield from whole.join(*((mine, theirs) if own == 0 else (theirs, mine)))
+    counts.end(part)
+
+
+def table_join(
+    plan: JoinPlan, arranged: Arranged, sources: tuple[Source, Source], threads: int
+) -> TableJoin | None:
+    """The join of two inputs in slices, if both are tables in memory and their rows can be cut; else None."""
+    plan = arranged.plan
+    cut = cut_of(plan)
+    if isinstance(cut, str) or why_pushed(plan) or arranged.errors_first:
+        return None
+    found = [_rows_of(arranged, source, s) for s, source in enumerate(sources)]
+    if found[0] is None or found[1] is None or found[0].rows + found[1].rows < _LEAST_ROWS:
+        return None
+    sides = found[0], found[1]
+    mine = sides[cut.own].values(cut.node, cut.falling)
+    if mine is None or not rises(mine[0]):
+        return None
+    other = sides[1 - cut.own]
+    lows, highs = (cut.highs, cut.lows) if cut.falling else (cut.lows, cut.highs)
+    low, high = other.moved(lows, cut, ends=False), other.moved(highs, cut, ends=True)
+    if low is None or high is None:
+        return None
+    rows = _own_rows(mine[0], low, high)
+    if rows is None or not all(side.is_cut(2 * rows) for side in sides):
+        return None
+    never_null = any(
+        source.table().column(i).null_count
+        for s, source in enumerate(sources) if source.in_memory
+        for i, f in enumerate(plan.sides[s].schema) if not f.nullable
+    )
+    clean = _clean(plan, arranged, cut, mine[1])
+    whole = Whole(plan, cut.own)
+    if never_null or any_late(plan, sides, clean):
+        return None
+    if any(whole.strays(s, batch) for s, side in enumerate(sides) for batch in side.batches()):
+        return None
+    return TableJoin(plan, cut, sides, slices_of(mine[0], low, high, cut.both, rows), threads, whole)
+
+
+def _rows_of(arranged: Arranged, source: Source, s: int) -> TableRows | None:
+    ready = arranged.ready[s]
+    if ready is not None:
+        return None if ready.table is None else TableRows(ready.table, (ready.node, ready.ordinals))
+    return TableRows(source.table()) if source.in_memory else None
+
+
+def _clean(plan: JoinPlan, arranged: Arranged, cut: Cut, every: bool) -> tuple[frozenset, frozenset]:
+    """Of each side, ordered expressions of which it is known that no row breaks the order."""
+    out = []
+    for s in (0, 1):
+        if arranged.ready[s] is not None:
+            out.append(frozenset(n for n, _, _ in plan.sides[s].orders))
+        elif s == cut.own and every and cut.node.type.kind != "float":
+            out.append(frozenset([cut.node]))
+        else:
+            out.append(frozenset())
+    return out[0], out[1]
+
+
+def _own_rows(own: np.ndarray, low: np.ndarray, high: np.ndarray) -> int | None:
+    """How many own rows a slice has; None where its band would have it copy too many rows."""
+    n, m = len(own), len(low)
+    if not n or not m:
+        return _OWN_ROWS
+    seen = np.arange(0, n, max(1, n // _SEEN))
+    some = own[seen]
+    window = np.searchsorted(low, some, side="right") - np.searchsorted(high, some)
+    band = int(max(0, window.mean()) * n / m)  # own rows that lie in one window, about
+    rows = min(max(_OWN_ROWS, _BANDS * band), _MOST_OWN_ROWS)
+    return None if n > rows and band > _MOST_COPIED * rows else rows
