@@ -23,7 +23,7 @@ from ivjoin.operator.sources import SideSources, side_sources
 from ivjoin.operator.state import State
 from ivjoin.operator.tables import join_fields, output_table
 from ivjoin.operator.values import prepare
-from ivjoin.outer.emit import Emitter, Rows
+from ivjoin.outer.emit import Emitter
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES

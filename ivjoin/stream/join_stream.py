@@ -12,16 +12,17 @@ import pyarrow as pa
 from ivjoin.errors import ProtocolError
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.operator import SymmetricHashJoin
+from ivjoin.stream.gathering import Pieces
 from ivjoin.stream.inputs import first_line
 from ivjoin.stream.memory import to_the_end
 from ivjoin.stream.outputs import Outputs
 from ivjoin.stream.prepared import PreparedJoin
 from ivjoin.stream.slices import SlicedJoin
 from ivjoin.stream.sorting import Arranged
-from ivjoin.stream.table_join import TableJoin
 
 if TYPE_CHECKING:
     from ivjoin.expr.written import Value
+    from ivjoin.stream.table_join import TableJoin
 
 __all__ = ["JoinStream"]
 
@@ -54,7 +55,8 @@ class JoinStream(Outputs):
     def __init__(self, join: PreparedJoin) -> None:
         self._join = join
         self._read_from = join.read_from
-        self._operator: SymmetricHashJoin | SlicedJoin | TableJoin = join.operator(join.plan)
+        self._pusher = join.operator(join.plan)
+        self._operator: SymmetricHashJoin | SlicedJoin | TableJoin = self._pusher
         self._arranged: Arranged | None = None
         self._open()
 
@@ -105,7 +107,7 @@ class JoinStream(Outputs):
             After an error, once closed, or with threads.
         """
         self._check_bounded()
-        if not isinstance(self._operator, SymmetricHashJoin):
+        if isinstance(self._operator, SlicedJoin):
             raise ProtocolError("output_bounds() is of one operator; this stream has several (threads > 1)")
         return self._operator.output_bounds()
 
@@ -196,7 +198,7 @@ class JoinStream(Outputs):
 
     def _left(self) -> None:
         """Nothing more is read: let go of the inputs, as far as whoever holds the stream does not hold them, too."""
-        if isinstance(self._operator, SlicedJoin | TableJoin):
+        if not isinstance(self._operator, SymmetricHashJoin):
             self._operator.close()
         self._join.end()
         if self._arranged is not None:
@@ -214,8 +216,14 @@ class JoinStream(Outputs):
             return
         if self._arranged.plan is not self._join.plan:
             arranged = self._arranged
-            self._operator = self._join.operator(arranged.plan, arranged.errors_first, arranged.copies)
-        op, names, first = self._operator, ("left", "right"), self._arranged.first
+            self._pusher = self._join.operator(arranged.plan, arranged.errors_first, arranged.copies)
+            self._operator = self._pusher
+        yield from self._pushed(self._pusher, inputs)
+
+    def _pushed(self, op: SymmetricHashJoin | SlicedJoin, inputs: tuple[Pieces, Pieces]) -> Iterator[pa.RecordBatch]:
+        """The output of rows that are pushed, piece by piece."""
+        assert self._arranged is not None
+        names, first = ("left", "right"), self._arranged.first
         if self._arranged.sweep is not None:
             for p, piece in self._arranged.sweep.turns(self._join.sweep_rows(self._arranged.plan)):
                 yield from op.finish(names[p]) if piece is None else op.push(names[p], piece)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ivjoin.expr.arguments import MOST_ROWS
 from ivjoin.operator.budget import Budget
 from ivjoin.operator.operator import SymmetricHashJoin
@@ -14,10 +16,14 @@ from ivjoin.stream.inputs import Source
 from ivjoin.stream.memory import threads_within
 from ivjoin.stream.picked import arrange_picked
 from ivjoin.stream.slices import SlicedJoin, slice_rows
-from ivjoin.stream.table_join import TableJoin, table_join
 from ivjoin.stream.sorting import Arranged, arrange, as_they_are
 
+if TYPE_CHECKING:
+    from ivjoin.stream.table_join import TableJoin
+
 __all__ = ["PreparedJoin"]
+
+_LEAST_IN_SLICES = 1 << 15  # rows of both sides: to push fewer takes less time than to load the kernel of slices
 
 # Rows pushed at once, whatever the size of the batches that come in: the state holds a pushed batch whole, so this
 # is what keeps it near the window when the input is one large batch.
@@ -114,10 +120,13 @@ class PreparedJoin:
         return arranged, (left, right)
 
     def in_slices(self, arranged: Arranged) -> TableJoin | None:
-        """The join of two tables as a whole; None where their rows are pushed."""
-        if self._sources is None or self.budget is not None:
+        """The join of two tables in slices; None if their rows are pushed."""
+        rows = sum(source.rows or 0 for source in self._sources or ())
+        if self._sources is None or self.budget is not None or rows < _LEAST_IN_SLICES:
             return None
-        return table_join(arranged.plan, arranged, self._sources, self._threads)
+        from ivjoin.stream.table_join import table_join
+
+        return table_join(arranged, self._sources, self._threads)
 
     def sweep_rows(self, plan: JoinPlan) -> int:
         """Rows of a piece, where one side is swept along another that is in memory as a whole."""

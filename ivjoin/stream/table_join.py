@@ -10,14 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.expr.evaluate import evaluate
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.ordinal import ordinals
 from ivjoin.metrics import JoinMetrics
+from ivjoin.operator.intake import has_value
+from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.operator.whole import Part, Whole, why_pushed
 from ivjoin.plan.cutting import Cut, cut_of
 from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.spec import SIDES
 from ivjoin.stream.inputs import Source
 from ivjoin.stream.sorting import Arranged
 from ivjoin.stream.table_rows import TableRows, any_late, rises
@@ -29,7 +36,6 @@ _OWN_ROWS = 65_536  # of the own side in a slice, if the band is narrow
 _BANDS = 8  # a slice is this many bands wide, so that few rows go to two
 _MOST_OWN_ROWS = 1 << 20  # of a slice however wide its band is
 _MOST_COPIED = 4  # times the rows of a slice that its band may add
-_LEAST_ROWS = 1 << 15  # of both sides: to push fewer takes less
 _SEEN = 64  # rows of which the window is looked at
 
 
@@ -108,6 +114,7 @@ class TableJoin:
     sides : (TableRows, TableRows)
         Left and right.
     slices : list of Slice
+        In order.
     threads : int
     first : Whole
         The one that has looked at the rows.
@@ -117,10 +124,10 @@ class TableJoin:
         self, plan: JoinPlan, cut: Cut, sides: tuple[TableRows, TableRows], slices: list[Slice], threads: int,
         first: Whole,
     ) -> None:
-        self.plan, self._cut, self._sides, self._slices, self._threads = plan, cut, sides, slices, threads
+        self.plan, self._cut, self._sides, self.slices, self._threads = plan, cut, sides, slices, threads
         self._spare = [first]
         self._counts = _Counts(cut.own)
-        self._rows_out = 0
+        self._rows_out = self._at = 0
 
     @property
     def schema(self) -> pa.Schema:
@@ -137,16 +144,45 @@ class TableJoin:
     def output(self) -> Iterator[pa.RecordBatch]:
         """The output, slice by slice, each batch of as many rows as the caller allows."""
         most = self.plan.spec.batch_size
-        for batch in joined(self._slices, self._joiner, self._threads):
+        for number, batch in joined(self.slices, self._joiner, self._threads):
+            self._at = number
             for start in range(0, batch.num_rows, most):
                 piece = batch.slice(start, most) if batch.num_rows > most else batch
                 self._rows_out += piece.num_rows
                 yield piece
+        self._at = len(self.slices)
+
+    def output_bounds(self) -> dict[str, tuple[Any, Any]]:
+        """What later output rows can still hold, as ``SymmetricHashJoin.output_bounds`` says."""
+        op = SymmetricHashJoin.from_plan(self.plan)
+        part = self.slices[self._at] if self._at < len(self.slices) else None
+        for s in (0, 1):
+            first = self._sides[s].rows
+            if part is not None:
+                first = part.start if s == self._cut.own else part.first_other
+            if first < self._sides[s].rows:
+                list(op.reach(SIDES[s], self._edges(s, first)))
+            else:
+                list(op.finish(SIDES[s]))
+        return op.output_bounds()
+
+    def _edges(self, s: int, row: int) -> list[int | None]:
+        """Where the orders of a side are at a row."""
+        batch = self._sides[s].part(row, row + 1)
+        orders = [(n, o.descending) for n, _, o in self.plan.sides[s].orders if not o.follows]
+        edges: list[int | None] = []
+        found = evaluate([n for n, _ in orders], lambda _, name: batch.column(name), 1)
+        for (node, falls), v in zip(orders, found, strict=True):
+            value = int(ordinals(v.values, node.type)[0])
+            present = has_value(v)
+            edges.append(None if present is not None and not present[0] else ~value if falls else value)
+        return edges
 
     def close(self) -> None:
         """Release the tables."""
-        self._slices = []
         self._spare.clear()
+        left, right = (TableRows(side.schema.empty_table()) for side in self.plan.sides)
+        self._sides = left, right
 
     def _joiner(self) -> partial[Iterator[pa.RecordBatch]]:
         try:
@@ -199,16 +235,14 @@ def _join(
     counts.end(part)
 
 
-def table_join(
-    plan: JoinPlan, arranged: Arranged, sources: tuple[Source, Source], threads: int
-) -> TableJoin | None:
+def table_join(arranged: Arranged, sources: tuple[Source, Source], threads: int) -> TableJoin | None:
     """The join of two inputs in slices, if both are tables in memory and their rows can be cut; else None."""
     plan = arranged.plan
     cut = cut_of(plan)
     if isinstance(cut, str) or why_pushed(plan) or arranged.errors_first:
         return None
     found = [_rows_of(arranged, source, s) for s, source in enumerate(sources)]
-    if found[0] is None or found[1] is None or found[0].rows + found[1].rows < _LEAST_ROWS:
+    if found[0] is None or found[1] is None:
         return None
     sides = found[0], found[1]
     mine = sides[cut.own].values(cut.node, cut.falling)
@@ -239,11 +273,13 @@ def table_join(
 def _rows_of(arranged: Arranged, source: Source, s: int) -> TableRows | None:
     ready = arranged.ready[s]
     if ready is not None:
-        return None if ready.table is None else TableRows(ready.table, (ready.node, ready.ordinals))
+        if ready.table is None or ready.node is None or ready.ordinals is None:
+            return None
+        return TableRows(ready.table, (ready.node, ready.ordinals))
     return TableRows(source.table()) if source.in_memory else None
 
 
-def _clean(plan: JoinPlan, arranged: Arranged, cut: Cut, every: bool) -> tuple[frozenset, frozenset]:
+def _clean(plan: JoinPlan, arranged: Arranged, cut: Cut, every: bool) -> tuple[frozenset[Node], frozenset[Node]]:
     """Of each side, ordered expressions of which it is known that no row breaks the order."""
     out = []
     for s in (0, 1):

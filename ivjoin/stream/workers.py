@@ -111,8 +111,8 @@ class _Shared(Generic[_Task]):
 
 def joined(
     tasks: Sequence[_Task], make: Callable[[], Callable[[_Task], Iterator[pa.RecordBatch]]], threads: int
-) -> Iterator[pa.RecordBatch]:
-    """The output of all tasks, in their order, by a number of threads.
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The output of all tasks, in their order, by a number of threads: (number of the task, batch).
 
     Parameters
     ----------
@@ -130,8 +130,9 @@ def joined(
     threads = min(threads, len(tasks))
     if threads <= 1:
         join = make()
-        for task in tasks:
-            yield from join(task)
+        for number, task in enumerate(tasks):
+            for batch in join(task):
+                yield number, batch
         return
     shared = _Shared(tasks, make, _AHEAD * threads)
     try:
@@ -156,7 +157,7 @@ class _Reader(Generic[_Task]):
         # The task that it joins: its number, its place, and the rest of its output.
         self._own: tuple[int, _Place, Iterator[pa.RecordBatch]] | None = None
 
-    def output(self) -> Iterator[pa.RecordBatch]:
+    def output(self) -> Iterator[tuple[int, pa.RecordBatch]]:
         shared = self._shared
         while shared.taken < len(shared.tasks):
             if self._has_ready():
@@ -170,7 +171,7 @@ class _Reader(Generic[_Task]):
                 if batch is None:
                     place.done, self._own = True, None
                 elif number == shared.taken and not place.batches:
-                    yield batch
+                    yield number, batch
                 else:
                     place.add(batch)
 
@@ -194,14 +195,14 @@ class _Reader(Generic[_Task]):
                 raise ProtocolError("this process was forked from the one whose threads join this stream: join again")
             return place is not None and place.is_ready
 
-    def _taken(self, place: _Place) -> Iterator[pa.RecordBatch]:
+    def _taken(self, place: _Place) -> Iterator[tuple[int, pa.RecordBatch]]:
         """What waits of the next task."""
         shared = self._shared
         done = place.done  # before its batches are looked at
         while place.batches:
             batch = place.batches.popleft()
             place.taken += batch.nbytes
-            yield batch
+            yield shared.taken, batch
         if done and place.error is not None:
             raise place.error
         with shared.held:

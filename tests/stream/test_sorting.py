@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import ivjoin
-from ivjoin.stream import axis, ordered, prepared, sorting
+from ivjoin.stream import axis, ordered, prepared, sorting, table_join
 
 N = 20_000
 
@@ -65,6 +65,8 @@ def peak(left: Any, right: Any, condition: str, **options: Any) -> tuple[int, pa
 def test_the_state_is_the_window(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prepared, "_SWEEP_ROWS", 256)
     monkeypatch.setattr(prepared, "_PUSH_ROWS", 256)
+    monkeypatch.setattr(table_join, "_OWN_ROWS", 128)
+    monkeypatch.setattr(table_join, "_BANDS", 1)
     held, got = peak(LEFT, RIGHT, CONDITIONS[name])
     assert got.num_rows
     assert held < 256 + 700
@@ -77,7 +79,10 @@ def test_the_state_is_the_window(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("other", ["table", "stream"])
 @pytest.mark.parametrize("descending", [False, True])
-def test_a_side_is_sorted_to_match_the_other_ones_order(other: str, descending: bool) -> None:
+def test_a_side_is_sorted_to_match_the_other_ones_order(
+    other: str, descending: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_join, "_OWN_ROWS", 1000)
     left = LEFT.sort_by([("i", "descending" if descending else "ascending")])
     stream = ivjoin.band_join(
         left if other == "table" else left.to_reader(max_chunksize=500), RIGHT, condition="abs(l.i - r.i) <= 3",
@@ -91,6 +96,7 @@ def test_a_side_is_sorted_to_match_the_other_ones_order(other: str, descending: 
 
 def test_what_is_in_order_is_not_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ordered, "gathered", None)
+    monkeypatch.setattr(prepared, "_LEAST_IN_SLICES", 1 << 60)
     tables = [t.sort_by("x") for t in (LEFT, RIGHT)]
     held, out = peak(*tables, "abs(l.x - r.x) < 1 AND abs(l.y - r.y) < 3000")
     assert out.num_rows

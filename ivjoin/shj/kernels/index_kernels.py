@@ -23,8 +23,8 @@ from ivjoin.shj.kernels.memory import AHEAD, line_of, prefetch
 __all__ = [
     "ASK", "FALSE", "FIRST_ABSENCE", "FIRST_AXIS", "FIRST_PROBE", "FIRST_STORE", "FLAGS", "KEY", "LIVE", "MARK_PROBE",
     "MARK_STORE", "MATCHED", "MOST_AXES", "PAIRS", "PROBE_ROW", "PUSH", "SOME_REFUSED", "SOME_STEPS", "TRUE",
-    "WORTH_REFUSING", "WORTH_WALKING", "candidates", "insert", "insert_rows", "lies_within", "link_one", "others", "probe",
-    "probe_rows", "unlink", "verdict", "window",
+    "WORTH_REFUSING", "WORTH_WALKING", "candidates", "insert", "insert_rows", "lies_within", "link_one", "others",
+    "probe", "probe_rows", "unlink", "verdict", "window",
 ]
 
 I64_MIN = -(2**63)

@@ -186,7 +186,7 @@ def _find_windows(s, mine, my_side, theirs, their_side):  # type: ignore[no-unty
         low = bands[4 * b + 2]
         high = bands[4 * b + 3]
         if high == I64_MIN and course == steps.FALLS:
-            course = np.int64(0)  # which cannot be turned
+            course = 0  # which cannot be turned
         used[b] = course
         if course == 0:
             rest += 1

@@ -16,8 +16,8 @@ from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.index_kernels import ASK, I64_MAX, I64_MIN, TRUE, lies_within
 
 __all__ = [
-    "FALLS", "LOOKS", "RISES", "course", "fill", "group_places", "mark", "meet", "meet_all", "meets_any", "named", "narrow",
-    "passing", "places", "turned", "with_alone",
+    "FALLS", "LOOKS", "RISES", "course", "fill", "group_places", "mark", "meet", "meet_all", "meets_any", "named",
+    "narrow", "passing", "places", "turned", "with_alone",
 ]  # fmt: skip
 
 RISES, FALLS = 1, 2
@@ -109,7 +109,7 @@ def _places_near(values, m, probes, n, by, out):  # type: ignore[no-untyped-def]
             while low + step <= m and values[low + step - 1] < x:
                 low += step
                 step += step
-            high = min(low + step - 1, np.int64(m))
+            high = np.int64(min(low + step - 1, m))
         else:
             step = np.int64(1)
             high = p
@@ -421,7 +421,7 @@ def passing(  # type: ignore[no-untyped-def]
             end = _verdict(
                 checks, mine, my_absent, my_stride, my_nulls, i, theirs, their_absent, their_stride, their_nulls, j
             )
-            good = end == TRUE or end == ASK
+            good = end in (TRUE, ASK)
             if end == ASK:
                 i = ~i
                 asks += 1

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from contextlib import suppress
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
-from join.cases import Case, Broken, in_blocks
+from join.cases import Broken, Case, in_blocks
 from join.plain_cases import plain_cases
 from join.strategies import cases
 from join.tables import rows
@@ -62,10 +62,8 @@ def check_whole(case: Case) -> None:
             WENT["strays"] += 1
             return
         orders = [batches]
-        try:
+        with suppress(pa.ArrowNotImplementedError, pa.ArrowInvalid):  # rows of views are not taken
             orders += [[in_order(plan, s, b, falls) for s, b in enumerate(batches)] for falls in (False, True)]
-        except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
-            pass
         for left, right in orders:
             out = list(whole.join(Part.owned(left), Part.owned(right)))
             for batch in out:

@@ -26,6 +26,8 @@ def test_threads_give_what_the_nested_loop_gives() -> None:
     CUT.clear()
     joins()
     assert CUT["slices"] > 5
+    assert CUT["tables"] > 20
+    assert CUT["several"] > 10
     assert CUT["up"] > 0
     assert CUT["one"] > 0
     assert CUT["limited"] > 3

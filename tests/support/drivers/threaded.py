@@ -17,6 +17,7 @@ from stream.unordered import at_once, bare
 from ivjoin import SymmetricHashJoin, band_join
 from ivjoin.stream import memory, ordered, prepared, shares, slices
 from ivjoin.stream.slices import SlicedJoin
+from ivjoin.stream.table_join import TableJoin
 
 CUT: Counter[str] = Counter()  # joins that ran on "one" operator, in "slices" to the end, or gave it "up"
 
@@ -65,14 +66,20 @@ def check(case: Case, seed: int) -> None:
     as_tables = rng.random() < 0.5
     with at_once(seed), small_slices(seed):
         op = _play(case, threads, as_tables, {})
-    CUT["one" if not isinstance(op, SlicedJoin) else "slices" if op._alone is None else "up"] += 1
+    if isinstance(op, TableJoin):
+        CUT["tables"] += 1
+        CUT["several"] += len(op.slices) > 2
+    else:
+        CUT["one" if not isinstance(op, SlicedJoin) else "slices" if op._alone is None else "up"] += 1
     for way in ("raise", "spill") if isinstance(op, SlicedJoin) else ():
         with at_once(seed), small_slices(seed), small_memory(seed + len(way)):
             op = _play(case, threads, as_tables, {"memory_limit": "2MB", "when_full": way})
             CUT["limited"] += isinstance(op, SlicedJoin) and op._alone is None
 
 
-def _play(case: Case, threads: int, as_tables: bool, limit: dict[str, Any]) -> SymmetricHashJoin | SlicedJoin:
+def _play(
+    case: Case, threads: int, as_tables: bool, limit: dict[str, str]
+) -> SymmetricHashJoin | SlicedJoin | TableJoin:
     inputs: list[pa.Table | pa.RecordBatchReader] = []
     for side in ("left", "right"):
         schema = (case.left if side == "left" else case.right).schema

@@ -15,7 +15,7 @@ from join.cases import Case, Run, outputs
 
 from ivjoin import band_join
 from ivjoin.plan.planner import JoinPlan
-from ivjoin.stream import ordered, outside, prepared, sorting
+from ivjoin.stream import ordered, outside, prepared, sorting, table_join
 from ivjoin.stream.axis import Axis, axes
 
 SORTED: Counter[str] = Counter()  # what was said of the joins
@@ -45,6 +45,11 @@ def at_once(seed: int) -> Iterator[None]:
         patch.setattr(sorting, "best_axis", drawn)
         patch.setattr(prepared, "_SWEEP_ROWS", 1)
         patch.setattr(prepared, "_PUSH_ROWS", rng.choice([1, 2, 5, 2048]))
+        patch.setattr(prepared, "_LEAST_IN_SLICES", rng.choice([0, 0, 0, 1 << 20]))  # or rows are pushed
+        patch.setattr(table_join, "_OWN_ROWS", rng.choice([1, 2, 3, 7, 1 << 16]))
+        patch.setattr(table_join, "_BANDS", rng.choice([0, 1, 2]))
+        patch.setattr(table_join, "_MOST_OWN_ROWS", rng.choice([1, 5, 1 << 20]))
+        patch.setattr(table_join, "_MOST_COPIED", 1 << 20)
         yield
 
 
