@@ -42,6 +42,7 @@ class Ordinals:
     values: np.ndarray
     errs: bool
     index: np.ndarray | None  # that sorts the rows; None where they are in order
+    missing: int = 0  # rows without a value, where they were sorted
 
     @classmethod
     def of(cls, table: pa.Table, node: Node, descending: bool, threads: int = 1) -> Ordinals:
@@ -63,7 +64,7 @@ class Ordinals:
             return cls(np.maximum.accumulate(np.where(valid, values, I64_MIN)), errs, None)
         none, (order, seen) = np.flatnonzero(~valid), _order(seen, threads)
         index = np.concatenate((none, np.flatnonzero(valid)[order]))
-        return cls(np.concatenate((np.full(len(none), I64_MIN), seen)), errs, _short(index))
+        return cls(np.concatenate((np.full(len(none), I64_MIN), seen)), errs, _short(index), len(none))
 
 
 def _order(values: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarray]:

@@ -52,7 +52,7 @@ class Slice:
     first_other, end_other : int
         Rows of the other side.
     home, end_home : int
-        Those of them whose home is this slice.
+        The rows of the other side whose home is this slice; only where they are emitted unmatched are all of them here.
     """
 
     start: int
@@ -68,7 +68,9 @@ class Slice:
         return self.last - self.start + self.end_other - self.first_other
 
 
-def slices_of(own: np.ndarray, low: np.ndarray, high: np.ndarray, both: bool, rows: int) -> list[Slice]:
+def slices_of(
+    own: np.ndarray, low: np.ndarray, high: np.ndarray, both: bool, rows: int, missing: int = 0
+) -> list[Slice]:
     """Cut two sides at values of an axis.
 
     Parameters
@@ -78,14 +80,16 @@ def slices_of(own: np.ndarray, low: np.ndarray, high: np.ndarray, both: bool, ro
     low, high : int64[m]
         Between which axis values the rows of the other side can meet own rows; they rise.
     both : bool
-        Whether rows of both sides come out alone: a row of the other side is at home where its least value lies.
+        Whether unmatched rows of both sides are emitted: a row of the other side is at home where its least value lies.
     rows : int
         Own rows of a slice, at least.
+    missing : int
+        How many of the first own rows have no value, and match nothing.
     """
     n, m = len(own), len(low)
     starts, at = [0], rows
     while at < n:
-        start = int(np.searchsorted(own, own[at], side="left"))
+        start = at if at < missing else max(missing, int(np.searchsorted(own, own[at], side="left")))
         if start <= starts[-1]:  # one value has all the rows
             start = int(np.searchsorted(own, own[at], side="right"))
         if start >= n:
@@ -93,14 +97,20 @@ def slices_of(own: np.ndarray, low: np.ndarray, high: np.ndarray, both: bool, ro
         starts.append(start)
         at = start + rows
     out = []
+    home = 0
     for start, end in zip(starts, [*starts[1:], n], strict=True):
-        home = int(np.searchsorted(low, own[start])) if start else 0
-        end_other = int(np.searchsorted(low, own[end])) if end < n else m
-        first = min(int(np.searchsorted(high, own[start])) if start else 0, home)
-        last = end
-        if both and end < n and end_other > home:
-            last = max(end, int(np.searchsorted(own, high[end_other - 1], side="right")))
-        out.append(Slice(start, end, last, min(first, end_other), end_other, home, end_other))
+        end_home = m if end == n else 0 if end < missing else int(np.searchsorted(low, own[end]))
+        first, end_other, last = home, end_home, end
+        if end > max(start, missing):
+            some = max(start, missing)
+            meets = int(np.searchsorted(high, own[some])), int(np.searchsorted(low, own[end - 1], side="right"))
+            first, end_other = (min(first, meets[0]), end_home) if both else (min(meets), meets[1])
+        elif not both:
+            end_other = first
+        if both and end < n and end_home > home:
+            last = max(end, int(np.searchsorted(own, high[end_home - 1], side="right")))
+        out.append(Slice(start, end, last, first, end_other, home, end_home))
+        home = end_home
     return out
 
 
@@ -228,8 +238,8 @@ def _join(
     counts.begin(part, whole.nbytes)
     mine = Part(sides[own].part(part.start, part.last), 0, part.end - part.start)
     theirs = Part(
-        sides[1 - own].part(part.first_other, part.end_other), part.home - part.first_other,
-        part.end_home - part.first_other,
+        sides[1 - own].part(part.first_other, part.end_other), max(0, part.home - part.first_other),
+        max(0, part.end_home - part.first_other),
     )
     yield from whole.join(*((mine, theirs) if own == 0 else (theirs, mine)))
     counts.end(part)
@@ -267,7 +277,8 @@ def table_join(arranged: Arranged, sources: tuple[Source, Source], threads: int)
         return None
     if any(whole.strays(s, batch) for s, side in enumerate(sides) for batch in side.batches()):
         return None
-    return TableJoin(plan, cut, sides, slices_of(mine[0], low, high, cut.both, rows), threads, whole)
+    slices = slices_of(mine[0], low, high, cut.both, rows, sides[cut.own].missing)
+    return TableJoin(plan, cut, sides, slices, threads, whole)
 
 
 def _rows_of(arranged: Arranged, source: Source, s: int) -> TableRows | None:

@@ -39,6 +39,7 @@ class TableRows:
 
     def __init__(self, table: pa.Table, known: tuple[Node, Ordinals] | None = None) -> None:
         self.rows = table.num_rows
+        self.missing = 0 if known is None else known[1].missing  # first rows without a value
         self._index = None if known is None else known[1].index
         self._known = known
         if self._index is not None:

@@ -219,7 +219,7 @@ def _find_windows(s, mine, my_side, theirs, their_side):  # type: ignore[no-unty
             steps.places(at_i64(values), m, at_i64(probes), n, rises, high, 1, at_i32(s.spare) if begun else last)
             if begun:
                 _narrowed(s, n, m, 0, 1)
-        begun = 1
+        begun = np.int64(1)
     if mine.masked or s.keyed:
         usable = at_u8(mine.usable)
         ids = at_i32(s.probe_ids)

@@ -235,9 +235,9 @@ def group_places(ids, n, n_ids, ends, rows):  # type: ignore[no-untyped-def]
         total += c
     for j in range(n):
         if ids[j] >= 0:
-            b = 2 * np.int64(ids[j]) + 1
-            p = np.int64(ends[b])
-            ends[b] = p + 1
+            at = 2 * np.int64(ids[j]) + 1
+            p = np.int64(ends[at])
+            ends[at] = p + 1
             rows[p] = j
     return total
 
