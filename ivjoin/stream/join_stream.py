@@ -202,7 +202,7 @@ class JoinStream(Outputs):
             self._operator.close()
         self._join.end()
         if self._arranged is not None:
-            self._arranged = replace(self._arranged, batches=(iter(()), iter(())), sweep=None)
+            self._arranged = replace(self._arranged, batches=(iter(()), iter(())), sweep=None, ready=(None, None))
 
     def _output(self) -> Iterator[pa.RecordBatch]:
         return map(self._join.chosen.pick, to_the_end(self._joined()))

@@ -78,7 +78,7 @@ def check(case: Case, seed: int) -> None:
 
 
 def _play(
-    case: Case, threads: int, as_tables: bool, limit: dict[str, str]
+    case: Case, threads: int, as_tables: bool, limit: dict[str, Any]
 ) -> SymmetricHashJoin | SlicedJoin | TableJoin:
     inputs: list[pa.Table | pa.RecordBatchReader] = []
     for side in ("left", "right"):
