@@ -1,8 +1,8 @@
 """A join of two batches as a whole: one compiled call, which stores nothing.
 
 Where both inputs have an end, or a range of the axis is complete, the rows of that range are a *slice*. A slice is
-joined by ``join_slice``, the sister of ``push_batch``: reading, nulls, guards, keys, checks, the residual, join types
-and output are those of a push, and only the index step is another one.
+joined by ``join_slice``, the sister of ``push_batch``. Both share the code for reading, nulls, guards, checks, the
+residual, join types and output. Only the index step differs.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ class Whole:
         For which :func:`why_pushed` is empty. Its orders and bounds are not looked at: rows that break them are found
         before.
     probe : int
-        The side whose rows ask. Its rows come out in their order. The other side's rows may be copied to other slices
-        unless they come out alone.
+        The probe side. The output follows the order of its rows. Rows of the other side may be copied to several
+        slices, unless their unmatched rows are emitted.
     """
 
     def __init__(self, plan: JoinPlan, probe: int) -> None:

@@ -48,7 +48,7 @@ class Slice:
     start, end : int
         The own rows.
     last : int
-        Where the copies of own rows end, which rows at home here can meet; ``end`` where there are none.
+        Where the copies of own rows end, which rows at home here can meet; ``end`` if no copy is needed.
     first_other, end_other : int
         Rows of the other side.
     home, end_home : int
@@ -291,7 +291,7 @@ def _rows_of(arranged: Arranged, source: Source, s: int) -> TableRows | None:
 
 
 def _clean(plan: JoinPlan, arranged: Arranged, cut: Cut, every: bool) -> tuple[frozenset[Node], frozenset[Node]]:
-    """Of each side, ordered expressions of which it is known that no row breaks the order."""
+    """For each side, the ordered expressions whose order no row breaks."""
     out = []
     for s in (0, 1):
         if arranged.ready[s] is not None:

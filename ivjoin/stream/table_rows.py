@@ -81,7 +81,7 @@ class TableRows:
     def values(self, node: Node, falls: bool) -> tuple[np.ndarray, bool] | None:
         """Ordinals of an expression in the order of the rows, and whether each row has a value; None where one errs.
 
-        A row without a value has that of the row before. Values are turned if they fall.
+        A row without a value repeats the value before it. Values are turned if they fall.
         """
         if self._known is not None and node is self._known[0]:
             return self._known[1].values, False

@@ -109,7 +109,7 @@ def build_rows(s, which, n, at, to):  # type: ignore[no-untyped-def]
     ----------
     which : int
         ``PAIRS``: rows of the probe side at the places ``at`` with rows of the build side at ``to``, addresses of
-        int32[n]; else the side of which there are rows alone, at its own places.
+        int32[n]. Otherwise rows of this side alone, at its places ``at``.
     """
     p = s.probe
     first = operator_at(mem.load(s.operators), 0)

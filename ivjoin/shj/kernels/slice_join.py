@@ -1,7 +1,7 @@
 """A slice, as compiled code goes through it: two batches are read, grouped, probed and put out as one call.
 
-The sister of ``push_batch`` for batches that are joined as a whole. Reading, nulls, guards, checks and statuses are
-those of a push (``registers``); the index step is that of ``slice_kernels``.
+The sister of ``push_batch`` for batches that are joined as a whole. It reads batches and returns statuses as a push
+does (``registers``). The index step is in ``slice_kernels``.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _turn(op, a, out):  # type: ignore[no-untyped-def]
 
 @inner
 def _narrowed(s, n, m, begins, ends):  # type: ignore[no-untyped-def]
-    """Meet the ranges so far with those of one more term."""
+    """Intersect the ranges so far with the ranges of one more term."""
     first = at_i32(s.first)
     last = at_i32(s.last)
     lo = at_i32(s.spare)
@@ -240,7 +240,7 @@ def _find_windows(s, mine, my_side, theirs, their_side):  # type: ignore[no-unty
 
 @inner
 def _nulls_of(side):  # type: ignore[no-untyped-def]
-    """A bit for each axis of which some row has no value."""
+    """A bit for each axis where some row has no value."""
     nulls = np.int64(0)
     for a in range(min(side.n_axes, 62)):
         if source_at(side.sources, a).has_absent:
@@ -255,7 +255,7 @@ def _end_of_segment(s, n):  # type: ignore[no-untyped-def]
 
 @inner
 def _find_pairs(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-def]
-    """Pairs until there is no more room for them; False where no probe row is left."""
+    """Find pairs until their scratch is full; False if no probe row is left."""
     state = at_i64(s.state)
     while state[0] >= _end_of_segment(s, mine.n):
         if s.segment == 2:
@@ -319,7 +319,7 @@ def _settle_pairs(s, mine, my_side, theirs, their_side):  # type: ignore[no-unty
 
 @inner
 def _list_rows(s, which, op, begin, end, value):  # type: ignore[no-untyped-def]
-    """Rows of one side that come out alone: those whose flag has a value."""
+    """List the rows of one side that are emitted alone: their flag has a given value."""
     matched = at_u8(op.matched)
     out = at_i32(s.at)
     count = np.int64(0)
@@ -349,7 +349,7 @@ def _emit(s, first):  # type: ignore[no-untyped-def]
 
 @inner
 def _begin(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-def]
-    """Windows and groups; and where a match is all that is asked of a row, which rows have one."""
+    """Find windows and groups; where one match decides a row and no check is left, find the rows that have one."""
     _group(s, mine, my_side, theirs, their_side)
     _find_windows(s, mine, my_side, theirs, their_side)
     state = at_i64(s.state)

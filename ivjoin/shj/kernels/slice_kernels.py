@@ -27,7 +27,7 @@ SPREAD = np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing (Knuth 3, 6.4)
 
 @inner
 def fill(values, absent, n):  # type: ignore[no-untyped-def]
-    """Give rows without a value that of the row before, or of the first that has one, so that the order is kept."""
+    """Fill rows without a value with the value before, or with the first value, so that they do not break the order."""
     last = np.int64(0)
     for i in range(n):
         if not absent[i]:
@@ -407,7 +407,7 @@ def passing(  # type: ignore[no-untyped-def]
     bands, used, n_bands, checks, n_checks, mine, my_absent, my_stride, my_nulls, theirs, their_absent, their_stride,
     their_nulls, n, out_probe, out_store,
 ):
-    """Of n candidate pairs those that bands and checks let through; how many, and how many of them are to be asked.
+    """Of n candidate pairs those that bands and checks let through; how many, and how many of them are open.
 
     The probe row of a pair that the checks do not decide is turned, ``~i``.
     """
@@ -433,7 +433,7 @@ def passing(  # type: ignore[no-untyped-def]
 
 @inner
 def mark(flags, places, n):  # type: ignore[no-untyped-def]
-    """Set the flags of some places; -1 is none."""
+    """Set the flags of some places; -1 stands for no row."""
     for k in range(n):
         if places[k] >= 0:
             flags[places[k]] = 1

@@ -64,7 +64,8 @@ def table(rng: np.random.Generator, rows: int, span: int, falls: bool, ordered: 
 
 def split(rng: random.Random, rows: pa.Table) -> pa.Table:
     """The same rows in batches of other lengths, some of them empty."""
-    batches, at = [], 0
+    batches: list[pa.RecordBatch] = []
+    at = 0
     while at < rows.num_rows:
         n = rng.choice([0, 1, 7, 50, 1000])
         batches += rows.slice(at, n).to_batches() or [pa.RecordBatch.from_pylist([], rows.schema)]
