@@ -28,8 +28,8 @@ from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj import registers as at
-from ivjoin.shj.arrow import bitmap, take, taken
-from ivjoin.shj.kernels import slice_join
+from ivjoin.shj.arrow import bitmap, offset_width, take, taken
+from ivjoin.shj.kernels import packed_key_kernels, slice_join
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.kernels.memory import release_struct
 from ivjoin.shj.plain import in_few_batches, rows_at, to_plain
@@ -40,6 +40,14 @@ __all__ = ["Part", "Whole", "why_pushed"]
 
 _MOST_PAIRS, _LEAST_PAIRS = 1 << 18, 1 << 10  # candidates that are looked at at once
 _BEHIND = 8  # entries behind the last one that the kernels may read
+_OPERATOR = at.words_of(at.OPERATOR)
+_KEY_WORDS = np.array([
+    _OPERATOR[name]
+    for name in (
+        "live_keys", "n_ids", "n_free", "free", "table_size", "slots_size", "passed", "stirred", "table", "slots",
+        "spans", "arena", "rest", "arena_room", "arena_top",
+    )
+])  # fmt: skip
 
 
 def why_pushed(plan: JoinPlan) -> str:
@@ -79,7 +87,7 @@ class _Half:
 
     def __init__(self, whole: Whole, s: int, columns: int) -> None:
         self.plan, self.sources, self.index, self.intake = whole.plan, whole.sources, whole.index, whole.intake
-        self.keys = whole.keys
+        self.keys: KeyTable
         self.state = State(whole.plan.spec.batch_size, columns)
 
     def source_table(self, p: int) -> np.ndarray:
@@ -112,13 +120,15 @@ class Whole:
         frontiers = Frontier([], {}), Frontier([], {})
         self.intake = Intake(plan, frontiers)
         self.emitter = Emitter(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
-        self.keys = _key_table(plan)
         output = output_table(plan)
         self._blocks = output.kinds is not None and output.kinds <= {at.WORDS} and wanted() and works()
         payload = [self._payload(s) for s in (0, 1)]
         self.sources: list[SideSources] = [side_sources(plan, s, frontiers[s], payload[s]) for s in (0, 1)]
         width = max(len(side.schema) for side in plan.sides)
         self._halves = [_Half(self, s, width) for s in (0, 1)]
+        self.keys = _key_table(plan, self._halves[0].state.operator)
+        for half in self._halves:
+            half.keys = self.keys
         self._arrays: dict[str, np.ndarray] = {}
         self._record = at.blank(at.SLICE, 1)
         self._words = at.as_words(self._record)
@@ -156,6 +166,7 @@ class Whole:
                 "packs": 1, "n_pieces": len(sources.pieces),
                 "pieces": state.hold(("pieces", s), at.as_words(sources.pieces)),
             }
+            state.set(key_sizes=state.hold("key_sizes", np.zeros(2 * len(plan.null_safe) + 1, dtype=np.int64)))
         state.set_side(s, **fields)
         output = output_table(plan)
         state.set(
@@ -233,7 +244,10 @@ class Whole:
             phase=at.BEGIN, probe_from=probe.start, probe_to=probe.end, build_from=build.start, build_to=build.end,
         )
         if not isinstance(self.keys, NoKeys | IntKeys) or isinstance(self.keys, WordKeys):
+            # All capacity is made before the first id: a table that grows later may take back ids of no stored row.
             self.keys.clear(Account())
+            self.keys.reserve(sum(batch.num_rows for batch in batches))
+            self.keys.point()
         most = max(s.rows for s in self.sources)
         for s, (half, batch) in enumerate(zip(self._halves, batches, strict=True)):
             half.state.row_room(max(1, batch.num_rows), most)
@@ -281,12 +295,30 @@ class Whole:
         for p, (half, batch) in enumerate(zip(self._halves, batches, strict=True)):
             if self.sources[p].keys:
                 continue  # named as they were prepared
+            if self.sources[p].pieces is not None:
+                self._name_packed(p, batch)
+                continue
             n, state, nodes = batch.num_rows, half.state, self.plan.sides[p].keys
             found = evaluate(nodes, lambda _, name: batch.column(self.index[p][name]), n)  # noqa: B023
             usable = state["usable"][:n].astype(bool) if state.get("masked") else None
             ids = self.intake.key_ids(p, n, dict(zip(nodes, found, strict=True)), self.keys, usable)
             state["key_ids"][:n] = ids
         self._set(n_ids=max(1, self.keys.n_ids))
+
+    def _name_packed(self, p: int, batch: pa.RecordBatch) -> None:
+        """Ids of keys that are byte strings, by the kernel of a push. The key table is in the left side's record."""
+        n, state = batch.num_rows, self._halves[p].state
+        assert isinstance(self.keys, ByteKeys)
+        self.keys.make_room(n, _most_bytes(self.sources[p], batch))
+        self.keys.point()
+        mine, theirs = (at.as_words(half.state.operator) for half in self._halves)
+        if p:
+            theirs[_KEY_WORDS] = mine[_KEY_WORDS]
+        state.set(n_named=0, n_kept=1)
+        if packed_key_kernels.name_packed(state.at, p):
+            raise AssertionError("no capacity for keys after it was made")
+        if p:
+            mine[_KEY_WORDS] = theirs[_KEY_WORDS]
 
     def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
         n = self._get("n_pairs")
@@ -353,12 +385,28 @@ class Whole:
         return [rows_at(one[0], order)] if len(one) == 1 else one
 
 
-def _key_table(plan: JoinPlan) -> KeyTable:
+def _key_table(plan: JoinPlan, operator: np.ndarray) -> KeyTable:
     if plan.int_keys:
-        return IntKeys()
+        return IntKeys(operator)
     if plan.word_keys:
-        return WordKeys(len(plan.null_safe) + sum(plan.null_safe))
-    return ByteKeys() if plan.null_safe else NoKeys()
+        return WordKeys(len(plan.null_safe) + sum(plan.null_safe), operator)
+    return ByteKeys(operator) if plan.null_safe else NoKeys(operator)
+
+
+def _most_bytes(sources: SideSources, batch: pa.RecordBatch) -> int:
+    """Bytes that the packed keys of a batch take at most."""
+    assert sources.pieces is not None
+    n = batch.num_rows
+    total = 16 + (8 + 12 * len(sources.pieces)) * n
+    for piece in sources.pieces:
+        column = batch.column(int(piece["column"])) if piece["column"] >= 0 else None
+        if column is not None and piece["kind"] == at.FIXED_PIECE:
+            total += n * int(piece["width"])
+        elif column is not None and (width := offset_width(column.type)):
+            if n:
+                words = np.frombuffer(column.buffers()[1], np.int32 if width == 4 else np.int64)
+                total += int(words[column.offset + n]) - int(words[column.offset])
+    return total
 
 
 class _Rows:

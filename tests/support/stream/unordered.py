@@ -45,6 +45,7 @@ def at_once(seed: int) -> Iterator[None]:
         patch.setattr(sorting, "best_axis", drawn)
         patch.setattr(prepared, "_SWEEP_ROWS", 1)
         patch.setattr(prepared, "_PUSH_ROWS", rng.choice([1, 2, 5, 2048]))
+        rng = random.Random(seed + 1)
         patch.setattr(prepared, "_LEAST_IN_SLICES", rng.choice([0, 0, 0, 1 << 20]))  # or rows are pushed
         patch.setattr(table_join, "_OWN_ROWS", rng.choice([1, 2, 3, 7, 1 << 16]))
         patch.setattr(table_join, "_BANDS", rng.choice([0, 1, 2]))
