@@ -191,15 +191,16 @@ class Whole:
         return sum(a.nbytes for a in self._arrays.values()) + sum(half.state.nbytes for half in self._halves)
 
     def _make_room(self, n: int, m: int) -> None:
-        """Scratch for n probe rows and m build rows."""
+        """Scratch for n probe rows and m build rows; where the output is cut depends on them alone."""
+        self._set(room=_pairs_at_once(n))
         if n <= self._rooms[0] and m <= self._rooms[1]:
             return
         n, m = max(n + n // 8, self._rooms[0]), max(m + m // 8, self._rooms[1])
         self._rooms = n, m
-        room = min(_MOST_PAIRS, max(_LEAST_PAIRS, 4 * n))
+        room = _pairs_at_once(n)
         both = max(n, m) + _BEHIND
         self._set(
-            room=room, block_rows=_MOST_PAIRS, turned_by=both,
+            block_rows=_MOST_PAIRS, turned_by=both,
             first=self._hold("first", n + _BEHIND, np.int32), last=self._hold("last", n + _BEHIND, np.int32),
             spare=self._hold("spare", n + _BEHIND, np.int32),
             probe_ids=self._hold("probe_ids", n + _BEHIND, np.int32),
@@ -383,6 +384,10 @@ class Whole:
         order[np.concatenate((np.flatnonzero(there), np.flatnonzero(~there)))] = np.arange(len(rows))
         one = in_few_batches([part for part in parts if part.num_rows])
         return [rows_at(one[0], order)] if len(one) == 1 else one
+
+
+def _pairs_at_once(n: int) -> int:
+    return min(_MOST_PAIRS, max(_LEAST_PAIRS, 4 * n))
 
 
 def _key_table(plan: JoinPlan, operator: np.ndarray) -> KeyTable:
