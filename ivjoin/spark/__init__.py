@@ -4,7 +4,7 @@
 >>> matches = clicks.band_join(views, on="user", condition="l.ts BETWEEN r.ts AND r.ts + INTERVAL 1 HOUR",
 ...                            how="left", left_order="ts", right_order="ts")  # doctest: +SKIP
 
-Names are loaded when they are first asked for: workers import modules of this package, and need little of it.
+A module is loaded when one of its names is first used, because workers import only a few modules of this package.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def __dir__() -> list[str]:
 
 
 class _Method:
-    """A method of DataFrames until it is first asked for."""
+    """A method of DataFrames whose module is imported at its first use."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -69,7 +69,7 @@ class _Method:
 
 
 def attach() -> None:
-    """Add ``band_join`` and ``asof_join`` to the DataFrame classes; done at import."""
+    """Add ``band_join`` and ``asof_join`` to the DataFrame classes; called at import."""
     from pyspark.sql import DataFrame
 
     for name in ("band_join", "asof_join"):

@@ -1,4 +1,4 @@
-"""``asof_join`` on DataFrames, which Spark has not for streams."""
+"""``asof_join`` on DataFrames, which Spark does not offer for streams."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def asof_join(
     batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None, buckets: int | None = None,
     backend: str = "applyInPandasWithState", name: str | Observation | None = None,
 ) -> DataFrame:
-    """Give each left row the right row that is the last one before it, the first one after it, or the nearest.
+    """Join each left row with the last right row before it, the first one after it, or the nearest one.
 
-    Of streams, a left row comes out as soon as no later right row can be better, by the right side's watermark or
-    declared order; without one of these on the right side a stream is refused.
+    In streams, a left row is emitted as soon as no later right row can be a better match. The right stream therefore
+    needs a watermark or a declared order; without one it is refused.
 
     Parameters
     ----------
@@ -52,12 +52,12 @@ def asof_join(
     Returns
     -------
     DataFrame
-        One row a left row, at most.
+        At most one row for each left row.
 
     Raises
     ------
     IvjoinError
-        A subclass that says what came, what was expected, and the nearest fix; before the query starts.
+        A subclass, before the query starts. Its message names the given value, the expected one and a fix.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def asof_join(
     )
     if left.isStreaming and not call.spec.orders[1]:
         raise OrderError(
-            "asof_join of streams needs to know how far the right side has come, or no left row could ever come out: "
+            "the right stream of asof_join has no watermark and no order, so a left row could never be emitted; "
             "use right.withWatermark(column, delay), or right_order="
         )
     return joined_frames(left, right, call, buckets, backend, name, "hash")

@@ -1,12 +1,12 @@
-"""The order that joined rows come in, so that what stands behind a join can forget rows as the join does.
+"""The order of joined rows, so that operators after a join can evict rows as the join does.
 
-A pair comes out with the later of its rows. Let ``a`` and ``b`` be ordered columns of the two sides, with slacks s and
-t, and ``lo <= a - b <= hi`` in the condition. Once the inputs have come to A and B, no pair so far has an ``a`` above
-``min(A, B + hi)``, and a later one has a new left row, with ``a >= A - s``, or a new right row, with ``a >= b + lo >=
-B - t + lo``. So ``a`` falls by no more than ``max(s, hi - lo + t)``.
+A pair is emitted with the later of its rows. Let ``a`` and ``b`` be ordered columns of the two sides, with slacks s
+and t, and let the condition contain ``lo <= a - b <= hi``. Once the inputs have reached A and B, no earlier pair has
+an ``a`` above ``min(A, B + hi)``. A later pair has a new left row, with ``a >= A - s``, or a new right row, with ``a
+>= b + lo >= B - t + lo``. So ``a`` falls by no more than ``max(s, hi - lo + t)``.
 
-That holds of the rows that found a partner. One that found none may come out the moment it arrives, however far the
-other side lags; the columns of a side whose unmatched rows come out carry no order.
+This applies to rows with a partner. An unmatched row may be emitted when it arrives, however far the other side lags.
+The columns of a preserved side therefore carry no order.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _MICROS = {"s": 1_000_000, "ms": 1000, "us": 1}
 
 
 def output_slacks(spec: JoinSpec) -> dict[int, Slack]:
-    """For columns of a streaming join's output, by index, how far each falls below its greatest value so far."""
+    """Return, by column index, how far a column of a streaming join falls below its greatest value so far."""
     plan = plan_of(spec)
-    # A late row may come out however late it is; picked rows and aggregates come out when they are decided.
+    # A late row may be emitted however late it is; picked rows and aggregates are emitted once they are decided.
     if spec.on_late == "join" or spec.pick is not None or spec.aggregates:
         return {}
     ordered = [_ordered(plan, s) for s in (0, 1)]
@@ -55,12 +55,12 @@ def output_slacks(spec: JoinSpec) -> dict[int, Slack]:
 
 
 def _matched_alone(how: str, side: int) -> bool:
-    """Whether a side's rows come out only with a partner, or for one."""
+    """Return whether a side's rows are emitted only with a partner, or for one."""
     return not join_type(how).owes(side)
 
 
 def _ordered(plan: JoinPlan, side: int) -> dict[str, tuple[Node, int]]:
-    """The plain columns of a side that are declared to rise, with their slack in ticks."""
+    """Return the columns of a side that are declared to rise, with their slack in ticks."""
     out = {}
     for node, where, o in plan.sides[side].orders:
         if node.op == "column" and not o.descending and node.type.kind in ("int", "timestamp", "date"):
@@ -95,7 +95,7 @@ def _span(node: Node, ticks: int) -> timedelta:
 
 
 def carried_slacks(frame: Any) -> dict[int, Slack]:
-    """The same for a DataFrame's columns, if a joined stream stands behind it, and nothing that mixes its rows."""
+    """Return the same for a DataFrame's columns, if it is derived from a joined stream without mixing its rows."""
     origin = origin_of(frame)
     if origin is None or not origin.in_order:
         return {}
@@ -104,17 +104,18 @@ def carried_slacks(frame: Any) -> dict[int, Slack]:
 
 
 def with_output_watermark(joined: DataFrame, column: str) -> DataFrame:
-    """A joined stream with a watermark on one of its time columns, of the least delay that makes no row late.
+    """Return a joined stream with a watermark on a time column, with the least delay that makes no row late.
 
-    For what Spark does with the rows by event time, such as ``groupBy(window(...))``. A second ``band_join`` needs
-    none: it knows the order of a joined stream by itself.
+    Use it before Spark's own operators by event time, such as ``groupBy(window(...))``. A second ``band_join`` does
+    not need it, because it knows the order of a joined stream.
 
     Parameters
     ----------
     joined : DataFrame
-        Made by ``band_join`` of streams, and columns selected or rows filtered from it.
+        The output of ``band_join`` of streams, or columns selected or rows filtered from it.
     column : str
-        A timestamp that is an ordered column of one side, within a band of both ends around one of the other.
+        A timestamp that is an ordered column of one side, and that a band bounds on both ends by an ordered column of
+        the other side.
 
     Returns
     -------
@@ -123,9 +124,9 @@ def with_output_watermark(joined: DataFrame, column: str) -> DataFrame:
     Raises
     ------
     ColumnError
-        If there is no such column.
+        If the column does not exist.
     OrderError
-        If nothing is known of the column's order; says what would be needed.
+        If the column's order is not known; the message says what is missing.
 
     Examples
     --------
@@ -136,10 +137,10 @@ def with_output_watermark(joined: DataFrame, column: str) -> DataFrame:
     slack = carried_slacks(joined).get(joined.columns.index(column))
     if not isinstance(slack, timedelta) or joined.schema[column].dataType.typeName() != "timestamp":
         raise OrderError(
-            f"nothing is known of the order in which {column!r} comes out. Needed is a timestamp of a side whose "
-            "unmatched rows do not come out, with an order or a watermark, in a band of both ends around an ordered "
-            "timestamp of the other side, and nothing but selected columns and filters behind the join; or say it "
-            f"yourself: joined.withWatermark({column!r}, ...)"
+            f"the order of column {column!r} in the joined rows is not known. It is known for a timestamp with an "
+            "order or a watermark, if a band bounds it on both ends by an ordered timestamp of the other side. The "
+            "join must not emit unmatched rows of its side, and only selections and filters may follow the join. Or "
+            f"set the watermark yourself: joined.withWatermark({column!r}, ...)"
         )
     # Spark counts in milliseconds, and takes a row at the watermark itself for late.
     millis = 1 - (-slack // timedelta(milliseconds=1))

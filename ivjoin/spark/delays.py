@@ -1,9 +1,9 @@
-"""Production delay of a stream: from when the later of two rows came to when their pair was put out.
+"""Production delay of a stream: from the arrival of the later row of a pair to the output of the pair.
 
-A row comes to the join when a map task takes it in, and goes out when the stage that joins has handed it on to Spark or
-to the sink that writes there. All that a micro-batch puts out is decided by what it brought: of a pair the later
-row, of a row that comes out alone what moved the frontier. So what ticks say of when its rows came bounds each delay.
-Clocks are those of the machines.
+A row arrives when a map task reads it. It is output when the stage that joins has passed it to Spark, or to the sink
+that writes there. Everything that a micro-batch emits is decided by the rows that it received: a pair by its later
+row, an unmatched row by the row that moved the frontier. The arrival times in the ticks therefore bound each delay.
+Times are from the clocks of the machines.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ import pyarrow as pa
 
 __all__ = ["DELAYS", "Arrived", "Delay", "told_delays"]
 
-#: What a turn counts: microseconds summed over the rows out, and the longest.
+#: Counts of a turn: microseconds summed over the output rows, and the longest.
 DELAYS = ("delay_us", "peak_delay_us")
 
 
 @dataclass(slots=True)
 class Arrived:
-    """When rows came, in microseconds of the clock: how many, the first, and the sum."""
+    """Arrival times of rows, in microseconds of the clock: their number, the first, and the sum."""
 
     rows: int = 0
     first: int = 0
     total: int = 0
 
     def show(self, rows: int) -> None:
-        """Rows that come now."""
+        """Count rows that arrive now."""
         now = time.time_ns() // 1000
         self.merge((rows, now, rows * now))
 
     def merge(self, said: Sequence[int]) -> None:
-        """Take in what another task has counted, as :attr:`as_json`."""
+        """Add the counts of another task, given as :attr:`as_json`."""
         rows, first, total = said
         if rows:
             self.first = min(self.first, first) if self.rows else first
@@ -47,15 +47,15 @@ class Arrived:
 
 @dataclass(slots=True)
 class Delay:
-    """The delays of what one turn puts out.
+    """The delays of the output of one turn.
 
     Attributes
     ----------
     rows_out : int
     total : int
-        Summed over the rows out, each pair taken to have come with the average row of the micro-batch.
+        Sum over the output rows; each pair is assumed to arrive with the micro-batch's average row.
     peak : int
-        From the first row of the micro-batch to the last row out: no pair took longer.
+        From the first row of the micro-batch to the last output row; an upper bound for each pair.
     """
 
     rows_out: int = 0
@@ -63,7 +63,7 @@ class Delay:
     peak: int = 0
 
     def counted(self, out: Iterator[pa.RecordBatch], came: Arrived) -> Iterator[pa.RecordBatch]:
-        """The output, counted as each batch has been handed on."""
+        """Yield the output, and count each batch after it has been consumed."""
         for batch in out:
             yield batch
             self.rows_out += batch.num_rows
@@ -74,10 +74,10 @@ class Delay:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """As ``DELAYS`` names them."""
+        """Return the values under the names in ``DELAYS``."""
         return self.total, self.peak
 
 
 def told_delays(total: int, peak: int, rows_out: int) -> dict[str, int]:
-    """As :func:`ivjoin.spark.metrics` tells them."""
+    """Return the delays as :func:`ivjoin.spark.metrics` reports them."""
     return {"production_delay_us": total // max(1, rows_out), "peak_production_delay_us": peak}

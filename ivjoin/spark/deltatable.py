@@ -1,7 +1,8 @@
-"""A micro-batch as one commit of a Delta table, under the query's id: an application transaction, as Delta calls it.
+"""One commit of a Delta table for each micro-batch, under the query's id, as an application transaction of Delta.
 
-Workers write Parquet files into the table's folder, which are nothing to readers until the log names them. The commit
-says "query q, micro-batch b" beside its files; a micro-batch that finds this said already drops its files.
+Workers write Parquet files into the table's folder, which readers do not see until the log names them. The commit
+contains the query's id and the micro-batch next to its files. If a micro-batch finds its own commit in the log, it
+drops its files.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _OTHERWISE = re.compile(r"%[0-9A-Fa-f]{2}|[\\\x00-\x1f\x7f]")
 
 
 def delta_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema in types that Delta has: times in UTC and microseconds."""
+    """Return the schema in Delta's types: times in UTC and microseconds."""
     return pa.schema([_delta_field(f) for f in schema], schema.metadata)
 
 
@@ -52,7 +53,7 @@ def _delta_field(f: pa.Field) -> pa.Field:
 
 
 class DeltaFolder:
-    """The driver's end of a Delta sink.
+    """The driver's part of a Delta sink.
 
     Raises
     ------
@@ -74,12 +75,12 @@ class DeltaFolder:
         return {"_layout": self._layout, "_table": None}
 
     def check(self) -> None:
-        """Make the table if there is none.
+        """Create the table if it does not exist.
 
         Raises
         ------
         IvjoinError
-            If there is one with other columns or partitions, or none can be made.
+            If the table has other columns or partitions, or cannot be created.
         """
         from deltalake import DeltaTable, Schema
 
@@ -116,7 +117,7 @@ class DeltaFolder:
             raise IvjoinError(f"the Delta table {layout.folder!r} is partitioned by {by}, not by {layout.partition_by}")
 
     def publish(self, query: str, batch: int, parts: Sequence[Part]) -> None:
-        """Commit the rows of a query's micro-batch, unless that was done."""
+        """Commit the rows of a query's micro-batch, unless the table already has them."""
         if not parts:
             return
         from deltalake import CommitProperties, Transaction

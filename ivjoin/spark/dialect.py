@@ -1,8 +1,8 @@
-"""Where a session reads SQL in another way than conditions are read: what is followed, and what is said.
+"""Differences between a session's SQL and conditions: some are followed, the others are reported.
 
-Quotes are followed: where the session takes ``"a"`` for a name, text is handed on with backquotes. Arithmetic is not:
-conditions follow ANSI, whose errors a session without it turns into NULLs and wrapped numbers, which no interval could
-follow. So where a condition can err, the caller is told before the query starts.
+Quotes are followed: if ``"a"`` is a name in the session's SQL, text is passed on with backquotes. Arithmetic is not:
+conditions follow ANSI. A session without it turns errors into NULLs and wrapped numbers, which no interval can
+enclose. If a condition can raise an error, the caller is therefore warned before the query starts.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _PER_SECOND = {"unix_seconds": 1, "unix_millis": 1_000, "unix_micros": 1_000_000
 
 
 class AnsiWarning(UserWarning):
-    """A condition that can raise where the session, whose ANSI mode is off, would not."""
+    """Warns that a condition can raise an error, while the session's ANSI mode is off."""
 
 
 def backquoted(text: str) -> str:
-    """SQL text with its names in double quotes put into backquotes.
+    """Return SQL text with backquotes in place of the double quotes around names.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def _name(quoted: str) -> str:
 
 
 def ansi_note(condition: Node | None) -> str | None:
-    """What to tell a session without ANSI mode about a condition; None where no value could make it raise."""
+    """Return the warning for a session without ANSI mode; None if no value can make the condition raise."""
     nodes = [] if condition is None else list(walk(condition))
     tried = {n.args[-1] for n in nodes if n.op == "attempt"}  # NULL in place of an error
     found = [n for n in nodes if _can_err(n) and n not in tried]
@@ -53,7 +53,7 @@ def ansi_note(condition: Node | None) -> str | None:
 
 
 def _can_err(n: Node) -> bool:
-    """Whether the operator itself, in ANSI mode alone, raises for some value of its arguments' types."""
+    """Return whether the operator, in ANSI mode alone, raises for some value of its arguments' types."""
     kind = n.type.kind
     if n.op in ("div", "intdiv", "mod", "pmod"):
         if n.args[1].op == "literal" and kind == "float":
@@ -90,7 +90,7 @@ def _outside(span: tuple[int, int] | None, limits: tuple[int, int]) -> bool:
 
 
 def _span(n: Node) -> tuple[int, int] | None:
-    """The least and the greatest whole number that an expression would come to of arguments that do not overflow."""
+    """Return the least and greatest integer of an expression over arguments that do not overflow."""
     if n.op == "literal":
         return (n.params[0], n.params[0]) if n.type.kind in ("int", "decimal") and n.params[0] is not None else None
     if n.op == "cast" and n.type.is_numeric:

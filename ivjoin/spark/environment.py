@@ -1,4 +1,4 @@
-"""The one module that asks a Spark session: its settings, its kind, and how one is made with the right interpreter."""
+"""The one module that reads a Spark session's settings and kind, and starts one with the right interpreter."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ _UNCHECKED = {"ARROW_ENABLE_UNSAFE_MEMORY_ACCESS": "true", "ARROW_ENABLE_NULL_CH
 
 
 class SparkSetupError(IvjoinError):
-    """What Spark needs and this machine lacks."""
+    """A requirement of Spark that this machine lacks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a session says that a join must follow.
+    """Settings of a session that a join must follow.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Settings:
 
 
 def settings_of(spark: Any) -> Settings:
-    """The settings of a session, classic or Connect."""
+    """Return the settings of a session, classic or Connect."""
     conf = spark.conf
     ansi = _is_on(conf.get("spark.sql.ansi.enabled"))
     return Settings(
@@ -89,12 +89,12 @@ def _is_on(value: str | None) -> bool:
 
 
 def arrow_batch_rows(spark: Any) -> int:
-    """Rows of an Arrow batch between Spark and Python; zero or less for no limit."""
+    """Return the rows of an Arrow batch between Spark and Python; zero or less for no limit."""
     return int(spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch") or 10_000)
 
 
 def is_connect(frame: Any) -> bool:
-    """Whether a DataFrame belongs to Spark Connect, found without importing Connect (it needs grpcio)."""
+    """Return whether a DataFrame belongs to Spark Connect, without importing Connect (it needs grpcio)."""
     return type(frame).__module__.startswith("pyspark.sql.connect")
 
 
@@ -106,12 +106,12 @@ _OLDEST_JAVA = 17
 
 
 def check_java() -> str:
-    """The Java runtime's program.
+    """Return the path of the Java runtime.
 
     Raises
     ------
     SparkSetupError
-        If no Java runtime is found, or one too old for Spark 4; names the package to install.
+        If no Java runtime is found, or it is too old for Spark 4. The message names the package to install.
     """
     home = os.environ.get("JAVA_HOME")
     # JAVA_HOME goes first in Spark's own scripts too, whatever is on PATH.
@@ -126,7 +126,7 @@ def check_java() -> str:
 
 
 def _java_version(java: str) -> int | None:
-    """The major version that ``java -version`` gives (8 for ``1.8``); None if it gives none."""
+    """Return the major version that ``java -version`` prints (8 for ``1.8``); None if it prints none."""
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -139,31 +139,34 @@ def session(
     master: str = "local[2]", app: str = "ivjoin", *, class_archive: str | os.PathLike[str] | None = None,
     **config: str | int | float | bool | None,
 ) -> SparkSession:
-    """A local Spark session whose workers run this interpreter, and are forked with the join already loaded.
+    """Start a local Spark session whose workers run this interpreter, with the join already imported.
 
-    Checkpoints of a local session are written through Hadoop's ``FileSystem``, unless a setting says otherwise: Spark's
-    own choice, ``FileContext``, starts a process or two for each file where Hadoop's native library is not there.
-    Its tasks take memory for sorting in pages of a megabyte, unless a setting says otherwise: Spark's own are of up to
-    64, and a micro-batch has a few packed rows to sort.
+    The session differs from Spark's defaults in these points, unless a setting says otherwise:
 
-    Arrow batches to Python end by their number of rows, ``spark.sql.execution.arrow.maxRecordsPerBatch``: to count
-    their bytes as well costs Spark a fifth of a join's time in Java. For rows of 100 kB and more set it lower, or
-    ``spark.sql.execution.arrow.maxBytesPerBatch`` to what Spark has, "64MB". Arrow's own checks of each value are off,
-    unless the environment says otherwise (``ARROW_ENABLE_UNSAFE_MEMORY_ACCESS``, ``ARROW_ENABLE_NULL_CHECK_FOR_GET``).
+    - Checkpoints are written through Hadoop's ``FileSystem``. Spark's choice, ``FileContext``, starts one or two
+      processes for each file where Hadoop's native library is missing.
+    - Tasks allocate memory for sorting in pages of one megabyte. Spark's have up to 64, and a micro-batch has only a
+      few packed rows to sort.
+    - Arrow batches to Python are limited by ``spark.sql.execution.arrow.maxRecordsPerBatch`` alone. Counting their
+      bytes takes a fifth of a join's time in Java. For rows of 100 kB and more, set a lower number, or set
+      ``spark.sql.execution.arrow.maxBytesPerBatch`` to Spark's default, "64MB".
+    - Arrow's own checks of each value are off (``ARROW_ENABLE_UNSAFE_MEMORY_ACCESS``,
+      ``ARROW_ENABLE_NULL_CHECK_FOR_GET`` in the environment).
 
-    While Java starts, the modules of a join are loaded, and what every join calls is compiled by another process, once
-    for an installation.
+    While Java starts, this process imports the modules of a join. Another process compiles the kernels that every join
+    needs, once for each installation.
 
     Parameters
     ----------
     master, app : str
     class_archive : str or PathLike, optional
-        A folder for an archive of Java's classes, some 180 MB. The first session with it writes there, when its JVM
-        ends, what it has loaded; later ones start in six tenths of the processor time. Another Java or other jars of
-        Spark have another file.
+        A folder for an archive of Java's classes of about 180 MB. The first session with it writes the archive when
+        its JVM ends. Later sessions start in six tenths of the processor time. Each version of Java and of Spark's
+        jars has a file of its own.
     **config
-        Spark settings with ``__`` for the dots: ``spark__sql__shuffle__partitions=4``. None leaves to Spark what would
-        be set here. What ``spark-defaults.conf`` says stands, but for the interpreter and a local session's addresses.
+        Spark settings with ``__`` for the dots: ``spark__sql__shuffle__partitions=4``. None restores Spark's default
+        for a setting of this function. Settings in ``spark-defaults.conf`` apply, except for the interpreter and a
+        local session's addresses.
 
     Returns
     -------
@@ -172,12 +175,12 @@ def session(
     Raises
     ------
     SparkSetupError
-        If there is no Java, or an old one.
+        If Java is missing or too old.
     OptionError
-        If ``class_archive`` is no folder, or none that can be made.
+        If ``class_archive`` is not a folder and cannot be created.
     """
     java = check_java()
-    # Spark starts whatever python3 is first on PATH for its workers unless told.
+    # By default, Spark starts the first python3 on PATH for its workers.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
@@ -212,9 +215,9 @@ def session(
 
 
 def _page_bytes(said: Mapping[str, object]) -> int | None:
-    """Bytes of a page: a megabyte, or so many that a task that had all memory would hold no more pages than it may.
+    """Return the bytes of a page: a megabyte, or more if a task with all memory would exceed Spark's limit of pages.
 
-    None where that memory is not known from the settings alone.
+    None if the settings alone do not determine that memory.
     """
     memory = _MEMORY.fullmatch(str(said.get(_DRIVER_MEMORY) or "1g"))
     off_heap = str(said.get("spark.memory.offHeap.enabled")).lower() == "true"
@@ -228,7 +231,7 @@ def _page_bytes(said: Mapping[str, object]) -> int | None:
 
 
 def _conf_folder() -> Path | None:
-    """Where Spark looks for settings; None where that cannot be told."""
+    """Return the folder of Spark's settings; None if it is not known."""
     if os.environ.get("SPARK_CONF_DIR"):
         return Path(os.environ["SPARK_CONF_DIR"])
     folder = _spark_folder()
@@ -245,7 +248,7 @@ def _spark_folder() -> Path | None:
 
 
 def _defaults() -> dict[str, str]:
-    """What ``spark-defaults.conf`` says, a file of Java's properties; nothing where there is none."""
+    """Return the settings in ``spark-defaults.conf``, a file of Java properties; empty if it does not exist."""
     folder = _conf_folder()
     if folder is None:
         return {}
@@ -270,7 +273,7 @@ def _write_checkpoints_directly(spark: SparkSession) -> None:
 
 
 def _prepare() -> None:
-    """What the first join would do before all else, while this process waits for Java."""
+    """Import the modules of a join and compile its kernels, while this process waits for Java."""
     with suppress(Exception):  # it is left to who needs the kernels
         from ivjoin.operator.beforehand import compile_early
 

@@ -1,9 +1,13 @@
-"""Whether a column still comes in the order that its watermark speaks of.
+"""Whether a column still arrives in the order that its watermark promises.
 
-Spark keeps a watermark's delay in the column's metadata, and hands that on where the order is lost: a union has the
-delay of its first input over the rows of all, a join of two streams gives rows again as late as partners come, and
-``window_time`` is the end of a window, which rounds times up. Spark's own operators wait for the least watermark of
-all; an order says more, so the delay is read as one only where the rows still come as ``withWatermark`` saw them.
+Spark stores a watermark's delay in the column's metadata, and copies it where the order is lost:
+
+- A union has the delay of its first input for the rows of all.
+- A join of two streams emits rows again, as late as their partners arrive.
+- ``window_time`` is the end of a window, which rounds times up.
+
+Spark's own operators wait for the least watermark of all. An order is a stronger promise. The delay is therefore read
+as an order only if rows still arrive as ``withWatermark`` received them.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ _MIXING = frozenset({"Join", "SetOperation"})
 
 
 class WatermarkWarning(UserWarning):
-    """A watermark that is not read as an order."""
+    """Warns that a watermark is not read as an order."""
 
 
 def watermark_note(side: str, column: str) -> str:
@@ -32,9 +36,9 @@ def watermark_note(side: str, column: str) -> str:
 
 
 def in_order(frame: Any, index: int) -> bool:
-    """Whether the column at a place of a streaming frame, which carries a delay, keeps the promise of it.
+    """Return whether a column of a streaming frame that carries a delay still keeps its promise.
 
-    Over Connect the analysed plan is not to be had; there, unions and joins alone are seen.
+    Over Connect the analyzed plan is not available. Only unions and joins are detected there.
     """
     if is_connect(frame):
         return _in_order_on_connect(frame)
@@ -47,19 +51,19 @@ def _in_order(plan: Any, expression: int) -> bool:
     while True:
         kind = plan.getClass().getSimpleName()
         if kind == "Aggregate":
-            return True  # a group comes out when the watermark passes it
+            return True  # a group is emitted when the watermark passes it
         if kind in _WATERMARKS and plan.eventTime().exprId().id() == source:
             return True
         streams = [c for c in _each(plan.children()) if c.isStreaming()]
         if len(streams) != 1:
-            return not streams and source is not None  # a source, to whose schema somebody gave the delay
+            return not streams and source is not None  # a source whose schema was given the delay
         if kind == "Project" and source is not None:
             source = _handed_on(plan, source)
         plan = streams[0]
 
 
 def _handed_on(project: Any, expression: int) -> int | None:
-    """The input attribute that is this output of a projection; None if it is computed."""
+    """Return the input attribute that a projection passes on as this output; None if it is computed."""
     for e in _each(project.projectList()):
         if e.exprId().id() == expression:
             node = e.child() if e.getClass().getSimpleName() == "Alias" else e

@@ -1,4 +1,4 @@
-"""What a join of DataFrames would do: the pruning plan of the operator, and how the work is divided."""
+"""The plan of a join of DataFrames as text: which rows it evicts, and how the work is divided."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ def explain(
     pick: str | None = None, pick_by: str | Sequence[str] | None = None, memory_limit: int | str | None = None,
     when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None,
 ) -> str:
-    """The plan of ``left.band_join(right, ...)`` as text; takes its arguments, and joins nothing.
+    """Return the plan of ``left.band_join(right, ...)`` as text; takes the same arguments, and joins nothing.
 
-    Static frames are read once for a sample where ``band_join`` does so.
+    It reads static frames once for a sample if ``band_join`` does so.
 
     Parameters
     ----------
     left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size, \
     on_late, timezone, buckets, backend, name, routing, hot_keys, routing_dir, aggregate, pick, pick_by, memory_limit, \
     when_full, spill_dir
-        As for :func:`ivjoin.spark.band_join`; ``backend`` and ``name`` change nothing. Of a joined stream, given alone
-        as ``left``, the text also says how :func:`ivjoin.spark.write_stream` would write it.
+        As for :func:`ivjoin.spark.band_join`; ``backend`` and ``name`` change nothing. If ``left`` is a joined stream
+        and the only argument, the text also says how :func:`ivjoin.spark.write_stream` would write it.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def explain(
     Raises
     ------
     IvjoinError
-        As ``band_join``; or if ``left`` alone is no joined stream.
+        As ``band_join``; or if ``left`` is the only argument and not a joined stream.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def _of_a_joined_stream(frame: DataFrame) -> str:
 
 
 def _streaming(spec: JoinSpec, notes: Sequence[Warning], buckets: int, spread: StreamSpread) -> list[str]:
-    """The lines about a join of streams."""
+    """Return the lines about a join of streams."""
     plan = plan_of(spec)
     keys = key_sql(plan)
     if spread.plans is not None:

@@ -1,4 +1,4 @@
-"""``band_join`` on DataFrames: arguments are resolved against schemas and session, then a backend runs them."""
+"""``band_join`` on DataFrames: resolve the arguments against schemas and session, then run a backend."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ BACKENDS = ("applyInPandasWithState", "transformWithState")
 
 @dataclass(frozen=True)
 class Resolved:
-    """A call of ``band_join`` with everything looked up, and what the caller is to be told about it."""
+    """A call of ``band_join`` with every name resolved, and the notes for the caller."""
 
     spec: JoinSpec
     settings: Settings
@@ -69,71 +69,74 @@ def band_join(
     pick: str | None = None, pick_by: str | Sequence[str] | None = None, memory_limit: int | str | None = None,
     when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None,
 ) -> DataFrame:
-    """Join two DataFrames on keys and a band condition, holding only the rows that can still match.
+    """Join two DataFrames on keys and a band condition; store only the rows that can still match.
 
     Parameters
     ----------
     left, right : DataFrame
         Both streaming or both static; classic or Connect.
     on : str, list of str, or list of (str, str), optional
-        Key columns. Not needed: without a key, rows are spread along the band.
+        Key columns. Without a key, rows are spread along the band.
     condition : str or Column, optional
-        SQL text with ``l.`` and ``r.`` (or the DataFrames' aliases) naming the sides, or a Column over both. Of an
-        inner join, conjuncts that the operator cannot evaluate are applied by Spark to the joined rows; other join
-        types refuse them.
+        SQL text in which ``l.`` and ``r.``, or the DataFrames' aliases, name the sides, or a Column over both. In an
+        inner join, Spark filters the joined rows by conjuncts that the operator cannot evaluate. Other join types
+        refuse such conjuncts.
     how : str, default "inner"
         inner, left, right, full, left_semi, left_anti, right_semi, right_anti, or Spark's aliases.
     left_order, right_order : str, Order, or a list of these, optional
-        In which order rows arrive, up to a slack. A watermark set by ``withWatermark`` counts as one, its delay as the
-        slack, but not behind a union or a join of streams, whose rows come otherwise. Rows of another ``band_join``
-        have the order that it gives them, where it is known (``docs/spark-order-and-watermarks.md``). Static frames
-        are sorted by whatever prunes best; there, an order is only a hint.
+        Order in which rows arrive, up to a slack. For static frames it is only a hint: the join sorts them in the
+        order that evicts most. For streams, a watermark set by ``withWatermark`` counts as an order, with its delay as
+        the slack. It does not count after a union or a join of streams, because these change the order of rows. The
+        output of another ``band_join`` has the order that this join gives it, where that is known; see
+        ``docs/spark-order-and-watermarks.md``.
     left_bounds, right_bounds : mapping of column to (least, greatest), optional
     suffix : str, default "_right"
-        For right columns whose name collides.
+        Suffix of right columns whose name collides.
     batch_size : int, default 65536
-        Greatest number of rows the operator emits at once.
+        Greatest number of rows that the operator emits at once.
     on_late : {"drop", "join", "raise"}
-        What to do with a row that breaks its side's order (streaming only): dropped and counted by default.
+        What to do with a late row of a stream. By default it is dropped and counted.
     timezone : str, optional
         The session's by default.
     buckets : int, optional
-        How many groups the state is divided into; ``spark.sql.shuffle.partitions`` by default. A checkpoint keeps to
-        the number it began with.
+        Number of groups into which the state is divided; ``spark.sql.shuffle.partitions`` by default. A checkpoint
+        retains the number with which it began.
     backend : {"applyInPandasWithState", "transformWithState"}
         For streaming frames.
     name : str or Observation, optional
-        Tells this join's counts from another's in the same query, see :func:`ivjoin.spark.metrics`; two joins of one
-        query take different names, or none. Of static frames, a ``pyspark.sql.Observation`` takes them; without one
-        they are not counted.
+        Name of this join's counts, see :func:`ivjoin.spark.metrics`. Two joins of one query need different names, or
+        none. Joins of static frames are counted only if you pass a ``pyspark.sql.Observation``.
     routing : {"auto", "hash", "slices", "grid"}
-        How heavy keys, and joins without a key or with computed ones, are spread over the tasks. All but "hash" read
-        static frames once for a sample, when this is called; "auto" does not where both are small and have keys, and
-        joins them in one task, without a shuffle, unless ``buckets`` is given. Streams are cut along the band into
-        slices of four bands ("auto", "slices") where there is no key. See ``ivjoin.routing``.
+        How heavy keys, and joins without a key or with computed keys, are spread over the tasks. See
+        ``ivjoin.routing``. For static frames, all but "hash" read the inputs once for a sample during this call. If
+        both frames are small and have keys, "auto" takes no sample: it joins them in one task, without a shuffle,
+        unless ``buckets`` is given. For streams without a key, "auto" and "slices" cut the axis into slices of four
+        bands.
     hot_keys : list of keys, optional
-        For streams: rows of these keys are cut so, too; a tuple where there are several key columns. A checkpoint
-        keeps to them. Those of static frames are found by the sample.
+        For streams: keys whose rows are cut into slices, too. With several key columns, each key is a tuple. A
+        checkpoint retains its hot keys. For static frames, the sample finds them.
     routing_dir : str or path, optional
-        For streams: a folder that all workers share, mounted or on HDFS, S3, Google Cloud or Azure (``s3://bucket/plans``),
-        of this join and checkpoint alone. Keys that become heavy on the
-        way are found and spread within a few micro-batches, by plans that are kept there; see ``docs/routing.md``.
+        For streams: a folder for this join and checkpoint alone, which all workers share. It is mounted, or on HDFS,
+        S3, Google Cloud or Azure (``s3://bucket/plans``). Keys that become heavy while the query runs are detected and
+        spread within a few micro-batches. The folder stores the plans for them; see ``docs/routing.md``.
     aggregate : mapping of str to (column, function), optional
-        ``{"vwap": ("price", "mean"), "n": ("*", "count")}``: each left row once, with count, sum, mean, min, max, first
-        or last of the right rows that match it; of streams, as soon as no later one can. An inner or left join.
+        Emit each left row once, with aggregates of the right rows that match it: count, sum, mean, min, max, first or
+        last. An example is ``{"vwap": ("price", "mean"), "n": ("*", "count")}``. In streams, the row is emitted as
+        soon as no later right row can match it. ``how`` is inner or left.
     pick : {"last", "first", "nearest"}, optional
-        Of the right rows that satisfy the whole condition each left row takes one; ``how`` is inner or left. Rows meet
-        by their keys alone then, in one task without a key.
+        Join each left row with one of the right rows that satisfy the whole condition; ``how`` is inner or left. Rows
+        are then divided by their keys alone. Without a key, one task joins all of them.
     pick_by : str, or list of str, optional
-        Right columns, or SQL text over them, by which rows are compared; the later ones break ties.
+        Right columns, or SQL text over them, that order the right rows. Later ones break ties.
     memory_limit : int or str, optional
-        Bytes that the operator at work in a Python worker may hold, or text such as "512MB": of static frames that of a
-        task, of streams that of a bucket, whose rows kept between micro-batches it bounds, too.
+        Limit for an operator in a Python worker, in bytes or as text such as "512MB". For static frames it applies to
+        a task, for streams to a bucket. For a bucket it also limits the rows
+        that are stored between micro-batches.
     when_full : {"raise", "spill"}
-        What happens where the rows that can still match do not fit: MemoryLimitError, which ends the query; or, of
-        static frames, files (exact).
+        What to do when the state exceeds the limit. "raise" raises MemoryLimitError, which ends the query. "spill",
+        for static frames only, writes rows to files; the result stays exact.
     spill_dir : path, optional
-        Folder of the files on each worker's machine; the system's for temporary files by default.
+        Folder for these files on each worker's machine; the system's folder for temporary files by default.
 
     Returns
     -------
@@ -142,14 +145,14 @@ def band_join(
     Raises
     ------
     IvjoinError
-        A subclass that says what came, what was expected, and the nearest fix; before the query starts.
+        A subclass, before the query starts. Its message names the given value, the expected one and a fix.
 
     Warns
     -----
     AnsiWarning
-        If the session's ANSI mode is off and the condition can raise.
+        If the session's ANSI mode is off and the condition can raise an error.
     WatermarkWarning
-        If a watermark is not read as an order, since a union or a join of streams lies behind it.
+        If a watermark is not read as an order, because a union or a join of streams comes after it.
     """
     streaming = _streaming(left, right)
     refuse_unbuilt(routing, hot_keys, routing_dir, streaming)
@@ -176,7 +179,7 @@ def joined_frames(
     name: str | Observation | None, routing: str, hot_keys: Sequence[object] | None = None,
     routing_dir: str | None = None, budget: Budget | None = None,
 ) -> DataFrame:
-    """The frame of a call that was looked up, run by the backend that is asked for."""
+    """Return the joined frame of a resolved call, executed by the given backend."""
     if backend not in BACKENDS:
         raise IvjoinError(f"backend is {backend!r}; expected {' or '.join(map(repr, BACKENDS))}")
     streaming = _streaming(left, right)
@@ -222,7 +225,7 @@ def _joined_stream(
     left: Any, right: Any, call: Resolved, out: Any, buckets: int, name: str, backend: str, spread: StreamSpread,
     budget: Budget | None,
 ) -> DataFrame:
-    """The joined stream, remembered for sinks that take it packed."""
+    """Return the joined stream, and remember it for sinks that read its packed rows."""
     from ivjoin.spark.segments import segmented_join
     from ivjoin.spark.stateful import in_two_groups
     from ivjoin.spark.streaming import opened, packed_sides, streaming_join
@@ -245,12 +248,12 @@ def worker_budget(
     spec: JoinSpec, memory_limit: int | str | None, when_full: str, spill_dir: str | os.PathLike[str] | None,
     streaming: bool,
 ) -> Budget | None:
-    """What an operator in a worker may hold; None for no limit.
+    """Return the memory budget of an operator in a worker; None for no limit.
 
     Raises
     ------
     IvjoinError
-        If the options say no limit; an UnsupportedError where rows cannot be dealt with as they say.
+        If the options are not a valid limit. If Spark cannot follow them, it is an UnsupportedError.
     """
     if when_full == "shed":
         raise UnsupportedError(
@@ -272,7 +275,7 @@ def refuse_unbuilt(routing: object, hot_keys: object, routing_dir: object, strea
     Raises
     ------
     IvjoinError
-        If ``routing`` is no scheme; an UnsupportedError where rows cannot be spread as it says.
+        If ``routing`` is not a scheme. If the rows cannot be spread by it, it is an UnsupportedError.
     """
     if routing not in SCHEMES:
         raise IvjoinError(f"routing is {routing!r}; expected {', '.join(map(repr, SCHEMES[:-1]))} or {SCHEMES[-1]!r}")
@@ -283,18 +286,18 @@ def refuse_unbuilt(routing: object, hot_keys: object, routing_dir: object, strea
             f"routing_dir is {routing_dir!r} with routing='hash'; expected 'auto' or 'slices', or no routing_dir"
         )
     if hot_keys is not None and not streaming:
-        raise UnsupportedError(f"hot_keys is {hot_keys!r}; expected None: those of static frames are found by a sample")
+        raise UnsupportedError(f"hot_keys is {hot_keys!r}; expected None: a sample finds the hot keys of static frames")
     if streaming and routing == "grid":
         raise UnsupportedError("routing is 'grid'; expected 'auto', 'slices' or 'hash': streams have no grids")
 
 
 def _streaming(left: Any, right: Any) -> bool:
-    """Whether both sides are streams.
+    """Return whether both sides are streams.
 
     Raises
     ------
     IvjoinError
-        If one side is a stream and the other is not, or one is no DataFrame.
+        If only one side is a stream, or one is not a DataFrame.
     """
     for frame, side in ((left, "left"), (right, "right")):
         if not hasattr(frame, "isStreaming") or not hasattr(frame, "mapInArrow"):
@@ -317,9 +320,9 @@ def resolved(
     pick: Any = None, pick_by: Any = None,
     as_of: Callable[[list[pa.Schema], Callable[[Any, int], Any]], AsOf] | None = None,
 ) -> Resolved:
-    """Look every name up and plan once, so that all mistakes are reported here.
+    """Resolve every name and plan once, so that all errors are raised here.
 
-    ``as_of`` takes both schemas, and how to spell a name of a side, in place of a condition and a pick.
+    ``as_of`` replaces a condition and a pick. It receives both schemas, and a function that spells a name of a side.
     """
     settings = settings_of(left.sparkSession)
     zone = timezone or settings.timezone
@@ -371,7 +374,7 @@ def resolved(
 
 
 def _pairs(on: Any, schemas: list[pa.Schema], case_sensitive: bool) -> list[tuple[str, str]]:
-    """Key pairs, each name as its schema spells it; unknown names are left for the planner to report."""
+    """Return the key pairs, with names as the schemas spell them; the planner reports unknown names."""
     if on is None:
         return []
     for i in [on] if is_column(on) else on if isinstance(on, Iterable) and not isinstance(on, str) else ():
@@ -387,7 +390,7 @@ def _pairs(on: Any, schemas: list[pa.Schema], case_sensitive: bool) -> list[tupl
 
 
 def _text(given: Any, names: list[str], settings: Settings) -> Any:
-    """A column's name as its schema spells it, or SQL text with the names in it as the session quotes them."""
+    """Return a column's name as its schema spells it, or SQL text with its names quoted as in the session."""
     name = _spelt(given, names, settings.case_sensitive)
     return backquoted(name) if settings.quoted_names and isinstance(name, str) and name not in names else name
 
@@ -413,7 +416,7 @@ def _spelt(name: Any, names: list[str], case_sensitive: bool) -> Any:
 def _orders(
     given: Any, side: int, frame: Any, schemas: list[pa.Schema], settings: Settings, zone: str, notes: list[Warning]
 ) -> tuple[Order, ...]:
-    """Declared orders and watermarks of a side, their expressions as nodes."""
+    """Return the declared orders and watermarks of a side, their expressions as nodes."""
     items = [] if given is None else list(given) if isinstance(given, (list, tuple)) else [given]
     empty = pa.schema([])
     both = (schemas[0], empty) if side == 0 else (empty, schemas[1])

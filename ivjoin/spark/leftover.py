@@ -1,12 +1,12 @@
-"""Conjuncts that the operator cannot evaluate: an inner join leaves them to Spark, as a filter on the joined rows.
+"""Conjuncts that the operator cannot evaluate: in an inner join, Spark applies them as a filter to the joined rows.
 
 ::
 
     l.ts BETWEEN r.ts - INTERVAL 5 SECONDS AND r.ts  AND  levenshtein(l.name, r.name) < 3
-    \\_____________ the operator: joins, prunes _____/       \\_ Spark: filters the pairs _/
+    \\_____________ the operator: joins, evicts ____/       \\_ Spark: filters the pairs _/
 
-An inner join is the pairs for which every conjunct is true, so it does not matter who asks which. Any other join type
-has to know of a row whether the *whole* condition ever held, and cannot be served so.
+An inner join contains the pairs for which every conjunct is TRUE, so the conjuncts may be evaluated in two places. Any
+other join type has to know whether the *whole* condition was TRUE for a row, and cannot be split.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _QUALIFIERS = {"l": 0, "left": 0, "r": 1, "right": 1}
 
 
 def conjuncts(text: str) -> list[str]:
-    """SQL text split at its outermost ANDs, with parentheses around all of it taken off.
+    """Return SQL text split at its outermost ANDs, without parentheses around all of it.
 
-    Where the split is in doubt the text stays whole, which costs pruning and never a row.
+    If the split is in doubt, the text stays whole. Fewer rows are then evicted, and the result is the same.
 
     Examples
     --------
@@ -70,13 +70,13 @@ def conjuncts(text: str) -> list[str]:
 
 
 def tokens(text: str) -> Iterator[str]:
-    """The pieces of SQL text, white space and comments among them; together they are the text again."""
+    """Return the tokens of SQL text, including white space and comments; joined, they are the text again."""
     for token in _TOKEN.finditer(text):
         yield token[0]
 
 
 def _outermost_words(text: str) -> Iterator[tuple[str, int, int]]:
-    """Words outside all brackets and quotes, in capitals, with their places; names after a dot are none."""
+    """Yield the words outside all brackets and quotes, in capitals, with their places, except names after a dot."""
     depth, after_dot = 0, False
     for token in _TOKEN.finditer(text):
         kind = token.lastgroup
@@ -88,7 +88,7 @@ def _outermost_words(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _without_parentheses(text: str) -> str | None:
-    """What is between the first character and the last, if these are parentheses that belong together."""
+    """Return the text between the first and the last character, if these are a pair of parentheses."""
     depth, last = 0, None
     for token in _TOKEN.finditer(text):
         if depth == 0 and last is not None and token.lastgroup != "skip":
@@ -104,10 +104,10 @@ def _without_parentheses(text: str) -> str | None:
 def rows_where(
     joined: Any, plan: JoinPlan, types: tuple[Any, Any], aliases: Mapping[str, str], texts: Sequence[str]
 ) -> Any:
-    """The rows of an inner join for which Spark finds all of ``texts`` true.
+    """Return the rows of an inner join for which Spark evaluates all of ``texts`` to TRUE.
 
-    For the filter each side's row is put together again as a struct, so that ``l.x``, ``right.x`` and ``alias.x`` in
-    the text are fields of it, whatever the output calls them. Spark's optimiser takes the structs out.
+    For the filter, the row of each side becomes a struct, so that ``l.x``, ``right.x`` and ``alias.x`` in the text are
+    its fields, whatever their names in the output. Spark's optimizer removes the structs.
     """
     held = [f"_ivjoin_{i}" for i in range(len(plan.fields))]
     qualifiers = _QUALIFIERS | {alias: 0 if side == "left" else 1 for alias, side in aliases.items()}
@@ -132,6 +132,6 @@ def rows_where(
 
 
 def _of_one_side(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The columns whose name only one side has: there a name without a qualifier is clear."""
+    """Return the columns whose name only one side has, so that the name needs no qualifier."""
     known = [{name.lower() for name in side} for side in rows]
     return {n: c for side, columns in enumerate(rows) for n, c in columns.items() if n.lower() not in known[1 - side]}

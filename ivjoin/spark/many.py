@@ -50,54 +50,58 @@ def multi_join(
     bounds: AliasBounds | None = None, batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None,
     allow_cross: bool = False, workers: int | None = None, columns: Sequence[str] | None = None,
 ) -> DataFrame:
-    """Join two to eight DataFrames in one shuffle at most, each row sent to the cells where it may meet others.
+    """Join two to eight DataFrames with at most one shuffle, which sends each row to the cells where it can match.
 
     Parameters
     ----------
     inputs : mapping of alias to DataFrame
-        All static or all streaming; one frame may stand under several aliases.
+        All static or all streaming. One frame may have several aliases.
     condition : str
         SQL text over columns ``alias.name``.
     orders : mapping of alias to str, Order, or a list of these, optional
-        Of streams, in which order rows arrive; a watermark counts as one, its delay as the slack. Of static frames a
-        hint: rows are sorted in each cell along what bands tie together, whatever their order was.
+        For streams, the order in which rows arrive. A watermark counts as an order, with its delay as the slack. For
+        static frames it is a hint: each cell sorts its rows by the axes of the bands in any case.
     scheme : {"auto", "hash", "random", "hybrid"}
-        How rows are spread (:func:`ivjoin.routing.hypercube`); the one of least load by default.
+        How rows are spread (:func:`ivjoin.routing.hypercube`). By default the scheme with the least load.
     skewed : iterable of str, optional
-        Columns with a few values that most rows have: ``"alias.column"``, or the column's name alone for all inputs.
+        Columns in which most rows have one of a few values: ``"alias.column"``, or the column's name alone for all
+        inputs.
     bounds : mapping of alias to mapping of column to (least, greatest), optional
     batch_size : int, default 65536
     on_late : {"drop", "join", "raise"}
-        Of streams: what to do with a row that breaks its input's order or bounds. Of static frames, one that breaks its
-        bounds raises LateRowError in any case, unless a null or a conjunct of its own keeps it out of every result.
+        For streams, what to do with a row that violates its input's order or bounds. A row of a static frame that
+        violates its bounds always raises LateRowError, unless a null or a filter on its own input excludes it from
+        every result.
     timezone : str, optional
         The session's by default.
     allow_cross : bool, default False
-        Whether inputs that the condition does not connect may meet.
+        Whether to join inputs that the condition does not connect.
     workers : int, optional
-        Cells at most; ``spark.sql.shuffle.partitions`` by default, and one, in a task that reads all inputs, where
-        static ones are small and ``scheme`` is "auto". Parquet files in local mode are read by the tasks, by default
-        as many as there are cores, at most eight. A checkpoint keeps to the grid it began with.
+        Greatest number of cells; ``spark.sql.shuffle.partitions`` by default. If static inputs are small and
+        ``scheme`` is "auto", the default is one cell, in a task that reads all inputs. In local mode, the tasks read
+        Parquet files themselves; the default is then the number of cores, at most eight. A checkpoint retains the grid
+        with which it began.
     columns : list of str, optional
-        The columns of the output, by their names ``alias_name`` and in their order; all by default. What neither they
-        nor the condition, orders and bounds name is not shuffled. A checkpoint keeps to those it began with.
+        Output columns, by their names ``alias_name`` and in this order; all by default. Columns are shuffled only if
+        they are listed here, or if the condition, orders or bounds use them. A checkpoint retains the columns with
+        which it began.
 
     Returns
     -------
     DataFrame
-        Its columns are the inputs', as ``alias_name``.
+        The columns of the inputs, as ``alias_name``.
 
     Raises
     ------
     IvjoinError
-        A subclass that says what came, what was expected, and the nearest fix; before anything runs.
+        A subclass, before the query starts. Its message names the given value, the expected one and a fix.
 
     Warns
     -----
     AnsiWarning
-        If the session's ANSI mode is off and the condition can raise.
+        If the session's ANSI mode is off and the condition can raise an error.
     WatermarkWarning
-        If a watermark is not read as an order, since a union or a join of streams lies behind it.
+        If a watermark is not read as an order, because a union or a join of streams comes after it.
     """
     frames = named_inputs(inputs)
     streaming = _streaming(frames)
@@ -155,12 +159,12 @@ def multi_join(
 
 
 def _streaming(frames: Mapping[str, Any]) -> bool:
-    """Whether all inputs are streams.
+    """Return whether all inputs are streams.
 
     Raises
     ------
     IvjoinError
-        If some are and others are not, or one is no DataFrame.
+        If only some of them are streams, or one is not a DataFrame.
     """
     for alias, frame in frames.items():
         if not hasattr(frame, "isStreaming") or not hasattr(frame, "mapInArrow"):
@@ -176,12 +180,12 @@ def _streaming(frames: Mapping[str, Any]) -> bool:
 
 
 def _watermarked(frames: Mapping[str, Any]) -> list[str]:
-    """The columns that have a watermark, by their names in the output."""
+    """Return the columns that have a watermark, by their names in the output."""
     return [f"{a}_{f.name}" for a, frame in frames.items() for f in frame.schema if delays([f])]
 
 
 def _begin_early(spec: MultiSpec, frames: Mapping[str, Any], rows: Mapping[str, float], streaming: bool) -> None:
-    """What need not wait for the first rows: kernels of the steps, and workers."""
+    """Start before the first rows arrive: the kernels of the steps, and workers."""
     first = next(iter(frames.values()))
     shape = best_shape(spec, None if streaming else {a: Seen(n) for a, n in rows.items()})
     kernels_early(first, *(plan_of(step.spec) for step in laid_out(spec, shape).steps))
@@ -190,7 +194,7 @@ def _begin_early(spec: MultiSpec, frames: Mapping[str, Any], rows: Mapping[str, 
 
 
 def _watermarks(spec: MultiSpec, frames: Mapping[str, Any]) -> MultiSpec:
-    """The declared orders with the frames' watermarks, whose delay is a slack."""
+    """Return the declared orders and the frames' watermarks, with their delay as slack."""
     out = {}
     for alias, frame in frames.items():
         delay, no_order = {}, []
@@ -210,11 +214,12 @@ def _watermarks(spec: MultiSpec, frames: Mapping[str, Any]) -> MultiSpec:
 
 
 def _hashed(spec: MultiSpec) -> MultiSpec:
-    """The spec, once it is clear that Spark can hash what would be hashed.
+    """Return the spec, after checking that Spark can hash its keys.
 
     Raises
     ------
     UnsupportedError
+        If Spark cannot hash a key.
     """
     for name, own in attributes(spec).items():
         for alias, node in own.items():
@@ -240,7 +245,7 @@ def _are_small(frames: Mapping[str, Any]) -> bool:
 
 
 def _sizes(frames: Mapping[str, Any]) -> dict[str, float]:
-    """What Spark's optimizer says of the frames' sizes, in bytes; all alike where it says nothing, as over Connect."""
+    """Return the optimizer's estimates of the frames' sizes in bytes; all equal without one, as over Connect."""
     out: dict[str, float] = {}
     for alias, frame in frames.items():
         size = estimated_bytes(frame)

@@ -1,4 +1,4 @@
-"""What joins count, carried by Spark's observed metrics: in the progress of a query, or in an Observation."""
+"""Counts of joins, which Spark's observed metrics carry in a query's progress or in an Observation."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ _PREFIX = "ivjoin"
 _BUCKETS = "buckets"
 _TURNS = "turns"  # the observed field of counts that are not added up
 _BY_BUCKET = ("left_rows_in", "right_rows_in", "rows_out", "state_rows")
-_PEAK = "peak_"  # begins the name of a count of which the greatest is taken
-MOST_GATHERED = 1024  # buckets whose counts are told one by one
+_PEAK = "peak_"  # prefix of the counts whose greatest value is reported
+MOST_GATHERED = 1024  # greatest number of buckets whose counts are reported one by one
 _unnamed = itertools.count(1)
 
 
 def observed_name(name: str | None) -> str:
-    """Under which a join's counts are observed; without a name another one each time, as Spark wants in a query.
+    """Return the name of a join's observed counts; without ``name`` a new one each time, as a query of Spark requires.
 
-    Nothing that outlives the process holds it, so a query that is started again may observe under another one.
+    It is not stored beyond the process, so a restarted query may use another one.
     """
     return f"{_PREFIX}#{next(_unnamed)}" if name is None else f"{_PREFIX}-{name}"
 
 
 def observed(played: Any, name: Any, counts: Sequence[str] = COUNTS, by_bucket: bool = False) -> Any:
-    """The packed rows alone; the counts beside them are added up on the way, of peaks the greatest is taken.
+    """Return the packed rows, and observe the sums of their counts, or the greatest values of peaks.
 
-    ``name`` is that of the observed metrics, or a ``pyspark.sql.Observation``. ``by_bucket``: the texts themselves, of
-    ``COUNTS`` and the number of the bucket, are gathered, and :func:`metrics` adds them up. For sums by Spark each task
-    makes the code of fifteen aggregates anew, in each micro-batch.
+    ``name`` is the name of the observed metrics, or a ``pyspark.sql.Observation``. With ``by_bucket``, the texts with
+    ``COUNTS`` and the bucket's number are collected, and :func:`metrics` adds them up. Sums by Spark cost more: each
+    task generates the code of fifteen aggregates again in each micro-batch.
     """
     field, rows = F.col(COUNTS_COLUMN), F.col(ROWS_COLUMN)
     totals = []
@@ -57,40 +57,50 @@ def observed(played: Any, name: Any, counts: Sequence[str] = COUNTS, by_bucket: 
 def metrics(
     query: StreamingQuery | StreamingQueryProgress | Observation,
 ) -> list[dict[str, int | str | list[dict[str, int]]]]:
-    """What band joins counted: those of a streaming query, per micro-batch, or one of static frames.
+    """Return the counts of band joins, for each micro-batch of a stream or for a join of static frames.
 
     Parameters
     ----------
     query : StreamingQuery, StreamingQueryProgress or Observation
-        Classic or Connect. Of a streaming query, Spark keeps the progress of the last 100 micro-batches; that of one
-        micro-batch is what listeners are given. An
-        ``Observation`` given to a static join as ``name`` waits until the first action on the result has ended.
+        Classic or Connect. Spark stores the progress of the last 100 micro-batches of a streaming query. A progress is
+        what listeners receive for one micro-batch. If you passed an ``Observation`` to a static join as ``name``, this
+        call waits until the first action on the result has ended.
 
     Returns
     -------
     list of dict
-        Of a streaming query one entry per micro-batch and join, oldest first: ``batch`` and ``join`` (``ivjoin-`` and
-        its name; of those without one, the query's first is ``ivjoin``, its second ``ivjoin#2``, and so on), then,
-        summed over the buckets: ``left_rows_in``, ``right_rows_in``, ``rows_out``, ``left_rows_retired``,
-        ``right_rows_retired``, ``late_rows`` of the micro-batch; ``state_rows``, ``state_bytes`` (memory) and
-        ``bytes_written`` (state handed to Spark) at its end; ``restored``, the buckets whose operator was read back
-        from state, and ``caught_up``, those whose operator was some turns old and played them; ``read_us``,
-        ``join_us``, ``write_us``, the time inside the operator; ``production_delay_us``, the microseconds from when
-        the later of two rows came to the join to when their pair was put out, on average over the rows out, and
-        ``peak_production_delay_us``, which none exceeded; zero where nothing came out. A row comes when a map task
-        takes it in, for the average that of the micro-batch's average row, for the peak that of its first; what it
-        waited in the source before, and for the commit after, is not in it. Clocks are those of the machines.
-        ``buckets`` is a list with ``bucket`` (its number),
-        ``left_rows_in``, ``right_rows_in``, ``rows_out``, ``state_rows`` and both delays of each bucket that took
-        part; empty where there are more than 1,024.
-        Of a static join one entry: the first six, summed over the tasks, and ``peak_state_rows`` and
-        ``peak_state_bytes``, the greatest of any task. Of :func:`multi_join` of streams ``rows_in`` and
-        ``rows_retired`` are of each input, as ``alias_rows_in``, a row counted in each cell that it was sent to.
+        For a streaming query one entry for each micro-batch and join, oldest first; for a static join one entry.
 
     Raises
     ------
     IvjoinError
-        If it is none of these.
+        If ``query`` has another type.
+
+    Notes
+    -----
+    The counts of a streaming query are summed over the buckets. An entry contains:
+
+    - ``batch``, and ``join``: ``ivjoin-`` and the join's name. Joins without a name are ``ivjoin``, ``ivjoin#2`` and
+      so on.
+    - ``left_rows_in``, ``right_rows_in``, ``rows_out``, ``left_rows_retired``, ``right_rows_retired`` and
+      ``late_rows`` of the micro-batch.
+    - ``state_rows``, ``state_bytes`` (memory) and ``bytes_written`` (state that Spark received) at its end.
+    - ``restored``: buckets whose operator was restored from state. ``caught_up``: buckets whose operator was some
+      turns behind and replayed the missing rows.
+    - ``read_us``, ``join_us`` and ``write_us``: microseconds inside the operator.
+    - ``production_delay_us``: microseconds from the arrival of the later row of a pair to the output of the pair, on
+      average over the output rows. ``peak_production_delay_us`` is an upper bound for all rows. Both are zero without
+      output.
+    - ``buckets``: for each bucket that took part its number as ``bucket``, ``left_rows_in``, ``right_rows_in``,
+      ``rows_out``, ``state_rows`` and both delays. The list is empty if there are more than 1,024 buckets.
+
+    A row arrives when a map task reads it. The average delay starts at the arrival of the micro-batch's average row,
+    the peak at the arrival of its first row. Time in the source before that, or in the commit after the output, is not
+    included. Times are from the clocks of the machines.
+
+    The entry of a static join has the first six counts, summed over the tasks, and ``peak_state_rows`` and
+    ``peak_state_bytes``, the greatest of any task. For :func:`multi_join` of streams, the entry has ``alias_rows_in``
+    and ``alias_rows_retired`` for each input. A row is counted in each cell that received it.
 
     Examples
     --------
@@ -123,7 +133,7 @@ def metrics(
 
 
 def _shown(names: set[str]) -> dict[str, str]:
-    """What the joins among the observed names are called to users: unnamed ones by their place in the query."""
+    """Return the public names of the joins among the observed names; unnamed joins are numbered within the query."""
     found = (n.removeprefix(f"{_PREFIX}#") for n in names if n.startswith(f"{_PREFIX}#"))
     numbers = sorted(int(n) for n in found if n.isdecimal())
     out = {f"{_PREFIX}#{n}": _PREFIX if i == 1 else f"{_PREFIX}#{i}" for i, n in enumerate(numbers, 1)}
@@ -131,7 +141,7 @@ def _shown(names: set[str]) -> dict[str, str]:
 
 
 def _added_up(turns: Sequence[str]) -> dict[str, Any]:
-    """The counts of all turns of a micro-batch, and some of them by bucket; nothing where there was none."""
+    """Return the counts of all turns of a micro-batch, and some of them by bucket; empty without turns."""
     told = sorted(([int(n) for n in text.split(",")] for text in turns), key=itemgetter(-1))
     if not told:
         return {}
@@ -145,14 +155,14 @@ def _added_up(turns: Sequence[str]) -> dict[str, Any]:
 
 
 def _tell_delays(counts: dict[str, Any]) -> None:
-    """What turns counted, as users are told it."""
+    """Replace the delays of turns by those that users read."""
     if DELAYS[0] in counts:
         total, peak = (counts.pop(name) for name in DELAYS)
         counts.update(told_delays(total, peak, counts["rows_out"]))
 
 
 def _by_field(row: dict[str, Any]) -> dict[str, Any]:
-    """The row by name; over Connect, Spark 4.3 gives its values and its schema apart."""
+    """Return the row by name; over Connect, Spark 4.3 returns its values and its schema separately."""
     if row.keys() != {"values", "schema"}:
         return row
     return dict(zip((f["name"] for f in row["schema"]["fields"]), row["values"], strict=True))

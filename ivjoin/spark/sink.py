@@ -1,11 +1,11 @@
-"""``write_stream``: a joined stream into files, exactly once, without its rows ever becoming rows of Spark's.
+"""``write_stream``: write a joined stream to files, exactly once, without converting its rows to rows of Spark.
 
 ::
 
     operator --> Parquet, in the worker --> what was written --> driver: publish (foreachBatch)
 
-Spark's own way takes four hops more: packed rows to the JVM, to another worker that opens them, back as columns, then
-row by row into Spark's writer.
+Spark's own path takes four more steps: packed rows to the JVM, to another worker that opens them, back as columns,
+then row by row into Spark's writer.
 """
 
 from __future__ import annotations
@@ -63,18 +63,19 @@ def write_stream(
     compression: str | None = None, row_group_size: int = ROW_GROUP_ROWS, file_rows: int | None = None,
     statistics: bool | Sequence[str] = True,
 ) -> StreamingQuery:
-    """Start a query that writes a joined stream into files, each row exactly once.
+    """Start a query that writes a joined stream to files, each row exactly once.
 
-    The workers that join write the files, as Arrow batches come out of the operator. Columns selected, dropped or
-    renamed behind the join travel along; behind a filter or a computed column the rows go through Spark before they are
-    written, and ``ivjoin.spark.explain(joined)`` says so. Any other streaming DataFrame is written likewise.
+    The workers that join write the operator's Arrow batches to the files directly. You may select, drop or rename
+    columns after the join. With a filter or a computed column after it, the rows pass through Spark before they are
+    written; ``ivjoin.spark.explain(joined)`` shows this. Any other streaming DataFrame is written in the same way.
 
     Parameters
     ----------
     joined : DataFrame
-        Streaming; made by ``band_join``, or from one that was.
+        Streaming; the output of ``band_join``, or derived from it.
     path : str or path
-        A folder, made if there is none; of driver and workers the same: local, or mounted alike.
+        A folder that driver and workers share: local, or mounted at the same place. It is created if it does not
+        exist.
     checkpoint_location : str or path, optional
         The session's ``spark.sql.streaming.checkpointLocation`` by default.
     format : {"parquet", "delta", "ipc"}
@@ -82,35 +83,35 @@ def write_stream(
     partition_by : str or sequence of str, optional
         Columns that become folders, ``day=2024-01-01/``: integers, text, bools, dates and decimals.
     trigger : str, timedelta or mapping, optional
-        ``"availableNow"``, an interval such as ``"10 seconds"`` or a timedelta, or what ``DataStreamWriter.trigger``
-        takes, ``{"processingTime": "10 seconds"}``. As soon as possible by default.
+        ``"availableNow"``, an interval such as ``"10 seconds"``, a timedelta, or an argument of
+        ``DataStreamWriter.trigger`` such as ``{"processingTime": "10 seconds"}``. As soon as possible by default.
     query_name : str, optional
     compression : str, optional
-        Of Parquet and Delta "snappy" (the default), "zstd", "lz4", "gzip", "brotli" or "none"; of Arrow "none" (the
+        For Parquet and Delta "snappy" (the default), "zstd", "lz4", "gzip", "brotli" or "none". For Arrow "none" (the
         default), "lz4" or "zstd".
     row_group_size : int, default 131072
-        Rows of a Parquet row group, or Arrow batch.
+        Rows in a Parquet row group or Arrow batch.
     file_rows : int, optional
-        Greatest number of rows in a file. By default a micro-batch is one file, or one a folder and worker.
+        Greatest number of rows in a file. By default a micro-batch is one file, or one for each folder and worker.
     statistics : bool, str or sequence of str, default True
-        Whether Parquet files hold least and greatest values, or of which columns.
+        Whether Parquet files contain least and greatest values, or the columns for which they do.
 
     Returns
     -------
     pyspark.sql.streaming.StreamingQuery
-        As Spark's own; :func:`ivjoin.spark.metrics` has what the join counts.
+        Spark's own; :func:`ivjoin.spark.metrics` returns the counts of the join.
 
     Raises
     ------
     IvjoinError
-        If an argument is not one of these, a column cannot be written so, or the folder holds what readers would not
-        see together with the new files; before the query starts.
+        Before the query starts: if an argument has another value, the format cannot store a column, or the folder
+        contains files that readers would not see together with the new ones.
 
     Notes
     -----
-    A micro-batch is published by the rename of one file; with ``partition_by`` or ``file_rows`` by an entry in the log
-    that Spark's own sink writes (see :func:`ivjoin.spark.published_files`); of a Delta table by one commit. One that is
-    done again after a failure finds what it has published.
+    The rename of one file publishes a micro-batch. With ``partition_by`` or ``file_rows``, an entry in the log of
+    Spark's own sink publishes it (see :func:`ivjoin.spark.published_files`), and for a Delta table one commit. A
+    micro-batch that is repeated after a failure detects what it has already published.
 
     Examples
     --------
@@ -157,7 +158,7 @@ def write_stream(
 
 
 def _query_id(frame: Any, checkpoint: str) -> str:
-    """The streaming query's id, which its checkpoint keeps."""
+    """Return the streaming query's id, which its checkpoint stores."""
     if not is_connect(frame):
         known = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         if known:
@@ -169,7 +170,7 @@ def laid_out(
     joined: Any, path: str | os.PathLike[str], format: str, partition_by: str | Sequence[str] | None,
     compression: str | None, row_group_size: int, file_rows: int | None, statistics: bool | Sequence[str],
 ) -> tuple[Layout, Origin | None]:
-    """The files' layout, every argument looked at, and where the rows come from."""
+    """Check every argument; return the layout of the files and the origin of the rows."""
     if format not in FORMATS:
         raise IvjoinError(f"format is {format!r}; expected one of {', '.join(map(repr, FORMATS))}")
     if compression is not None and compression not in _COMPRESSIONS[format]:
@@ -232,12 +233,12 @@ def _check_partitions(schema: pa.Schema, by: tuple[str, ...]) -> None:
 
 
 def _local(path: str | os.PathLike[str]) -> str:
-    """A folder's absolute path.
+    """Return a folder's absolute path.
 
     Raises
     ------
     IvjoinError
-        If it is no path; an UnsupportedError if it is a URI of another place than a mounted file system.
+        If it is not a path. If it is a URI outside a mounted file system, it is an UnsupportedError.
     """
     text = _path("path", path)
     url = urlparse(text.replace("?", "%3F").replace("#", "%23"))  # of a folder's name, as Spark has them
@@ -273,7 +274,7 @@ _TRIGGERS = ("processingTime", "availableNow", "once")
 
 
 def _trigger(given: str | timedelta | Mapping[str, str | bool] | None) -> dict[str, Any]:
-    """What ``DataStreamWriter.trigger`` is to be called with."""
+    """Return the arguments of ``DataStreamWriter.trigger``."""
     if given is None:
         return {}
     if isinstance(given, timedelta):

@@ -1,13 +1,13 @@
-"""The log of a file sink, in the form of Spark's own: which files of a folder are whole micro-batches.
+"""The log of a file sink, in the form of Spark's own: which files of a folder are complete micro-batches.
 
 ::
 
     _spark_metadata/0 ... 8      v1, then a line of JSON for each file of the micro-batch
-    _spark_metadata/9.compact    the same of all micro-batches so far, every so many
+    _spark_metadata/9.compact    the lines of all micro-batches so far, at regular intervals
     _spark_metadata/10 ...
-    _spark_metadata/.query       whose log it is, which a micro-batch without rows has no line to say
+    _spark_metadata/.query       the query that owns the log; a micro-batch without rows has no line to name it
 
-Spark reads a folder that has such a log by the log alone, in batches and as a stream.
+If a folder has such a log, Spark reads only the files that it lists, in batches and as a stream.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class SinkLog:
     ----------
     folder : str
     compact_interval : int
-        Every how many micro-batches a ``.compact`` file is written; that of the session in which it is read must be the
-        same as long as there is none.
+        Number of micro-batches between ``.compact`` files. Until the first one exists, the session that reads the log
+        needs the same setting.
     """
 
     def __init__(self, folder: str, compact_interval: int) -> None:
@@ -50,12 +50,12 @@ class SinkLog:
         return Path(folder, _FOLDER).is_dir()
 
     def holds(self, batch: int, query: str) -> bool:
-        """Whether a micro-batch is in the log.
+        """Return whether a micro-batch is in the log.
 
         Raises
         ------
         IvjoinError
-            If the log is another query's: each query has a folder of its own.
+            If the log belongs to another query. Each query has a folder of its own.
         """
         latest = max(_numbers(self._folder), default=-1)
         whose = self._query()
@@ -73,9 +73,9 @@ class SinkLog:
         return latest >= batch
 
     def _may_be(self, batch: int, query: str, latest: int) -> bool:
-        """Whether a micro-batch is the query's in a log that does not say whose it is, such as that of Spark's sink.
+        """Return whether a micro-batch is the query's in a log without an owner, such as a log of Spark's sink.
 
-        A query that had Spark's sink before may meet there the last micro-batch, and none if it is at its first.
+        A query that used Spark's sink before may find its last micro-batch there, and none at its first one.
         """
         path = self._path(batch)
         names = [os.path.basename(urlparse(line["path"]).path) for line in (_lines(path) if path.exists() else [])]
@@ -83,7 +83,7 @@ class SinkLog:
         return all(query in name for name in ours) if ours else batch == latest > 0
 
     def add(self, batch: int, query: str, paths: Sequence[str]) -> None:
-        """Log the files of a query's micro-batch: they are published once this returns."""
+        """Log the files of a query's micro-batch, which publishes them."""
         self._folder.mkdir(parents=True, exist_ok=True)
         if self._query() is None:
             self._write(self._folder / _QUERY, query)
@@ -145,14 +145,14 @@ def _numbers(folder: Path) -> dict[int, Path]:
 
 
 def _all_lines(folder: Path, until: int) -> list[dict[str, str]]:
-    """Every file of the micro-batches up to one: from the last whole log on."""
+    """Return every file of the micro-batches up to one, from the last compact log on."""
     logs = {n: p for n, p in _numbers(folder).items() if n <= until}
     begin = max((n for n, p in logs.items() if p.name.endswith(_COMPACT)), default=0)
     return [line for n in sorted(logs) if n >= begin for line in _lines(logs[n])]
 
 
 def published_files(path: str | os.PathLike[str]) -> list[str]:
-    """The files of a folder that are whole micro-batches, for readers that do not know Spark's log.
+    """Return the files of a folder that are complete micro-batches, for readers that do not know Spark's log.
 
     Parameters
     ----------
@@ -162,13 +162,13 @@ def published_files(path: str | os.PathLike[str]) -> list[str]:
     Returns
     -------
     list of str
-        Paths in the order of the micro-batches. Without a log every Parquet or Arrow file is a whole micro-batch,
-        or more.
+        Paths in the order of the micro-batches. Without a log, all Parquet and Arrow files, because each one contains
+        one or more complete micro-batches.
 
     Raises
     ------
     IvjoinError
-        If there is no such folder.
+        If the folder does not exist.
 
     Examples
     --------

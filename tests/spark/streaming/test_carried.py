@@ -154,7 +154,7 @@ def test_where_no_watermark_can_be_said(spark: Any, tmp_path: Path) -> None:
     joined = a.band_join(b, on="k", condition=BAND, how="left", left_order="ts", right_order="ts")
     assert with_output_watermark(joined, "ts_right").isStreaming
     for frame, column in ((joined, "ts"), (joined, "v"), (a, "ts"), (joined.dropDuplicates(), "ts_right")):
-        with pytest.raises(OrderError, match=f"nothing is known of the order in which '{column}' comes out"):
+        with pytest.raises(OrderError, match=f"the order of column '{column}' in the joined rows is not known"):
             with_output_watermark(frame, column)
     with pytest.raises(ColumnError, match="column 'tz' is not in the joined rows: k, ts, v"):
         with_output_watermark(joined, "tz")
