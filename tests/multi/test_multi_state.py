@@ -40,6 +40,7 @@ def pushed(op: MultiJoin, inputs: dict[str, list[pa.RecordBatch]]) -> int:
     return rows
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("views", ["auto", "none"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_state_stays_at_the_windows(shape: str, views: str) -> None:

@@ -14,6 +14,7 @@ def test_of_tables_and_readers(seed: int) -> None:
     check_tables(seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_pushed_with_late_rows_and_watermarks(seed: int) -> None:
     check_pushed(seed)

@@ -45,6 +45,7 @@ def test_every_pair(seed: int, direction: Any) -> None:
     np.testing.assert_array_equal(numbers(rows["t"].combine_chunks()), numbers(there["t_right"].combine_chunks()))
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("kind", ["near", "heaps", "stamps", "floats"])
 @pytest.mark.parametrize("names", ["near", "far", "many", "heavy", "text"])
 @pytest.mark.parametrize("direction, sql", [("backward", ">="), ("forward", "<="), ("backward", ">"), ("forward", "<")])

@@ -167,6 +167,7 @@ def test_the_index_of_a_small_window_lies_in_mapped_files(monkeypatch: pytest.Mo
     assert rows_of(op.finish()) == rows_of(free.finish())
 
 
+@pytest.mark.slow
 def test_rows_of_one_side_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spilling, "MORE_PAGES", 0)
     rng = np.random.default_rng(6)

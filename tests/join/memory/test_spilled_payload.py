@@ -68,6 +68,7 @@ def rows_of(batches: Any) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(row.values()) for batch in batches for row in batch.to_pylist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("question", "how"), [(q, h) for i, q in enumerate(QUESTIONS) for j, h in enumerate(HOWS) if (i + j) % 2 == 0]
 )

@@ -98,6 +98,7 @@ def test_small_joins_of_every_type(how: str, batch_size: int, monkeypatch: pytes
     assert both(monkeypatch, left, right, on="k", condition=BAND, how=how, batch_size=batch_size, **ORDERS)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("seed", range(4))
 def test_random_joins(how: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
