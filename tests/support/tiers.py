@@ -1,6 +1,8 @@
-"""``@pytest.mark.one_in(7)``: the first tier runs one of seven parameter sets of a test; the others are ``slow``.
+"""Marks that follow from others.
 
-The number should be prime, so that every value of every parameter takes part.
+``@pytest.mark.one_in(7)``: the first tier runs one of seven parameter sets of a test; the others are ``slow``. The
+number should be prime, so that every value of every parameter takes part. A test that uses the fixture ``spark`` has
+that mark.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ import pytest
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     seen: Counter[str] = Counter()
     for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
         mark = item.get_closest_marker("one_in")
         if mark is None:
             continue

@@ -241,6 +241,7 @@ def test_no_task_has_more_pages_than_it_may(
     assert _page_bytes(given) is None
 
 
+@pytest.mark.spark
 def test_a_session_keeps_to_the_file_of_defaults(tmp_path: Path) -> None:
     """In a process of its own: settings of a file, and a None, each in place of what would be set here."""
     (tmp_path / "spark-defaults.conf").write_text("""
