@@ -99,7 +99,7 @@ def some_rows(columns: list[Node], rng: random.Random, n: int = 120, around: Row
     return rows
 
 
-def to_array(values: list[object], t: Type) -> pa.Array:
+def to_array(values: list[Any], t: Type) -> pa.Array:
     if t.kind == "decimal":
         with decimal.localcontext(prec=60):
             scaled = [None if v is None else decimal.Decimal(v).scaleb(-t.scale) for v in values]
