@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 import math
 import random
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
