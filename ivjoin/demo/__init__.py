@@ -1,1 +1,1 @@
-"""The main job on real data: ``ivjoin demo``."""
+"""Joins of real data: ``ivjoin demo``."""

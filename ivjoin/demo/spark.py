@@ -1,4 +1,4 @@
-"""The demo's first join once more, on Spark: two streams of files, stopped half way, started again from the checkpoint.
+"""The demo's first join on Spark: two streams of files, stopped half way, restarted from the checkpoint.
 
 ::
 
@@ -6,8 +6,9 @@
                                          +-- band_join --> joined/*.parquet, with a checkpoint
     weather/00000.parquet, 00001, ...  --+
 
-One file a side is one micro-batch. A stream of files has no end, so the last file holds one reading of no airport, a
-day after the last flight: it says that the year is over, and the flights that still wait for weather come out.
+One file of each side is one micro-batch. A stream of files has no end. The last file therefore contains one reading
+without an airport, a day after the last flight. It moves the frontier past the year, so the flights that still wait for
+weather are emitted.
 """
 
 from __future__ import annotations
@@ -38,27 +39,27 @@ if TYPE_CHECKING:
 __all__ = ["SparkRun", "join_files", "run_on_spark"]
 
 _FILES = 12
-_STOP_AFTER = 5  # micro-batches seen to end; the next one is running by then
+_STOP_AFTER = 5  # micro-batches that end before the stop, which interrupts the next one
 _PARTS = ("flights", "weather", "joined", "checkpoint")
 _DAY = 86_400_000_000  # microseconds
 
 
 @dataclass(frozen=True, slots=True)
 class SparkRun:
-    """What the streaming query did, before the stop and after it.
+    """Results of the streaming query, before and after the stop.
 
     Attributes
     ----------
     batches : (int, int)
         Micro-batches that ended in the first run, and in the second.
     rows_at_stop : int
-        Rows that the sink held when the first run had been stopped.
+        Rows in the sink when the first run had stopped.
     counts : list of dict
-        ``ivjoin.spark.metrics`` of both runs, a micro-batch an entry.
+        ``ivjoin.spark.metrics`` of both runs, one entry for each micro-batch.
     seconds : float
-        Of both runs together.
+        Seconds of both runs together.
     files : list of pathlib.Path
-        The Parquet files that the sink's log names; a stopped micro-batch may leave others beside them.
+        The Parquet files that the sink's log names; a stopped micro-batch may leave other files next to them.
     rows : int
         Rows in these files.
     """
@@ -72,14 +73,14 @@ class SparkRun:
 
 
 def run_on_spark(console: Console, job: Job, output: Path, arrow_result: Path, check: bool) -> bool:
-    """Run the join of flights and weather on a Spark of its own, and show what it did.
+    """Run the join of flights and weather in a Spark session of its own, and show the results.
 
     Parameters
     ----------
     job : Job
         The left join of flights and weather.
     output : pathlib.Path
-        The demo's folder; everything of Spark goes to ``<job.name>_spark`` in it, which is emptied first.
+        The demo's folder; Spark writes to ``<job.name>_spark`` in it, which is emptied first.
     arrow_result : pathlib.Path
         The Parquet file that the Arrow operator wrote for the same job.
     check : bool
@@ -88,7 +89,7 @@ def run_on_spark(console: Console, job: Job, output: Path, arrow_result: Path, c
     Returns
     -------
     bool
-        False if a checked result differs. True if Spark cannot run here: what to install has been said then.
+        False if a compared result differs. True if Spark cannot run here; the output then names what to install.
     """
     console.print("[bold cyan]3. the first join on Spark, stopped half way and started again[/bold cyan]")
     folder = output / f"{job.name}_spark"
@@ -129,20 +130,20 @@ def run_on_spark(console: Console, job: Job, output: Path, arrow_result: Path, c
 
 
 def join_files(spark: Any, console: Console, job: Job, folder: Path, files: int = _FILES) -> SparkRun:
-    """Lay the job's inputs out as files, join them as two streams, stop the query half way and start it again.
+    """Write the job's inputs to files, join them as two streams, stop the query half way and restart it.
 
     Parameters
     ----------
     spark : pyspark.sql.SparkSession
     folder : pathlib.Path
-        Gets ``flights``, ``weather``, ``joined`` and ``checkpoint``, none of which may be there yet.
+        Folder for ``flights``, ``weather``, ``joined`` and ``checkpoint``, which must not exist yet.
     files : int
-        Into how many files, of equal time, each input is cut; at least two.
+        Number of files of each input, which span equal times; at least two.
 
     Raises
     ------
     DemoError
-        If the query had ended before it could be stopped.
+        If the query ended before it could be stopped.
     """
     from ivjoin.spark import metrics
 
@@ -200,7 +201,7 @@ def join_files(spark: Any, console: Console, job: Job, folder: Path, files: int 
     seconds = perf_counter() - start
     counts = metrics(first), metrics(second)
     if not counts[0] or not counts[1]:
-        raise DemoError("the query was to be stopped half way, and had done all or nothing by then")
+        raise DemoError("the query could not be stopped half way: all or none of its micro-batches had ended")
     paths, rows = committed()
     return SparkRun((len(counts[0]), len(counts[1])), rows_at_stop, counts[0] + counts[1], seconds, paths, rows)
 
@@ -213,7 +214,7 @@ def _micros(table: pa.Table, column: str) -> np.ndarray:
 
 
 def _cuts(job: Job, files: int) -> np.ndarray:
-    """Ends of ``files`` equal spans of the time that both inputs cover, int64[files - 1] in microseconds."""
+    """Return the ends of ``files`` equal spans of the inputs' time, int64[files - 1] in microseconds."""
     spans = [_micros(job.left, job.left_order), _micros(job.right, job.right_order)]
     ends = np.linspace(min(t[0] for t in spans), max(t[-1] for t in spans), files + 1)
     return ends[1:-1].astype(np.int64)
@@ -229,7 +230,7 @@ def _write_files(table: pa.Table, order: str, ends: np.ndarray, folder: Path) ->
 def _write(table: pa.Table, folder: Path, number: int) -> None:
     path = folder / f"{number:05d}.parquet"
     pq.write_table(table, path)
-    os.utime(path, (1_388_534_400 + number,) * 2)  # Spark takes files by their age
+    os.utime(path, (1_388_534_400 + number,) * 2)  # Spark reads files by their age
 
 
 # -- the screen --------------------------------------------------------------------------------------------------------
@@ -237,7 +238,7 @@ def _write(table: pa.Table, folder: Path, number: int) -> None:
 
 @contextmanager
 def _messages_to(log: Path) -> Iterator[None]:
-    """Lets what Java writes to standard error go to a file, from its start to its end."""
+    """Redirect what Java writes to standard error to a file, while the context is active."""
     sys.stderr.flush()
     kept = os.dup(2)
     with log.open("wb") as file:
@@ -251,7 +252,7 @@ def _messages_to(log: Path) -> Iterator[None]:
 
 
 class _Progress:
-    """A bar over the input rows of both runs."""
+    """A progress bar over the input rows of both runs."""
 
     def __init__(self, console: Console, total: int) -> None:
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
