@@ -27,6 +27,7 @@ from ivjoin.errors import (
 
 if TYPE_CHECKING:
     from ivjoin.expr.read.fluent import column, left, lit, right
+    from ivjoin.files.declared import csv, json
     from ivjoin.files.row_groups import prune_row_groups
     from ivjoin.frontier.order import Order
     from ivjoin.metrics import JoinMetrics, MultiJoinMetrics
@@ -51,7 +52,9 @@ _LAZY = {
     "asof_join": "ivjoin.stream.asof",
     "band_join": "ivjoin.stream.pull",
     "column": "ivjoin.expr.read.fluent",
+    "csv": "ivjoin.files.declared",
     "explain": "ivjoin.stream.explaining",
+    "json": "ivjoin.files.declared",
     "left": "ivjoin.expr.read.fluent",
     "multi_join": "ivjoin.stream.many",
     "lit": "ivjoin.expr.read.fluent",
@@ -83,7 +86,9 @@ __all__ = [
     "asof_join",
     "band_join",
     "column",
+    "csv",
     "explain",
+    "json",
     "left",
     "lit",
     "multi_join",

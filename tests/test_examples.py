@@ -76,6 +76,8 @@ def files(folder: Path) -> None:
     (folder / "clicks").mkdir()
     pq.write_table(pa.table({"user": np.arange(50) % 3, "ts": ts, "click": np.arange(50)}), folder / "clicks/1.parquet")
     pq.write_table(pa.table({"user": np.arange(50) % 4, "ts": ts, "view": np.arange(50)}), folder / "views.parquet")
+    (folder / "prices.csv").write_bytes("id;price;stadt\n1;2,50;Zürich\n2;NULL;\n".encode("latin-1"))
+    (folder / "events.json").write_text('[{"id": 1, "at": "2024-01-01T00:00:00Z"}]')
     days = pa.array(np.arange(40) * 10 + 19_700, pa.int32()).view(pa.date32())
     pq.write_table(pa.table({"started": days, "fare": np.arange(40) * 1.5}), folder / "trips.parquet", row_group_size=3)
 

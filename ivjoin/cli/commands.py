@@ -18,6 +18,7 @@ import pyarrow as pa
 import ivjoin
 from ivjoin import MultiJoinMetrics
 from ivjoin.cli.asof import ASOF_EXAMPLE, add_asof, asof_question, names
+from ivjoin.cli.dialects import add_csv, check_types, dialect_of
 from ivjoin.cli.many import add_options, aliased, question_of_many
 from ivjoin.cli.options import add_limit, limit_of, parse_aggregates, parse_bounds, parse_keys, parse_order, parse_zone
 from ivjoin.cli.progress import Progress
@@ -25,9 +26,8 @@ from ivjoin.cli.stopping import fail
 from ivjoin.errors import IvjoinError
 from ivjoin.files.atomic import Replacement, output_place, remove_unfinished, unwritable
 from ivjoin.files.datasets import Files, open_files, open_stream
-from ivjoin.files.formats import FORMATS, READ_FORMATS, Sink, tells_no_format
+from ivjoin.files.formats import FORMATS, Sink, tells_no_format
 from ivjoin.files.overwriting import refuse_overwriting, same_place
-from ivjoin.files.text.dialects import Csv
 
 __all__ = ["main"]
 
@@ -175,8 +175,8 @@ def _add_output(command: argparse.ArgumentParser) -> None:
 def _add_files(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("--timezone", default="UTC", help="zone of calendar arithmetic (default UTC)")
-    add("--format", choices=READ_FORMATS, help="format of names that tell none; - is an Arrow stream by default")
-    add("--csv-null", action="append", default=[], metavar="TEXT", help="CSV field that means null, besides the empty")
+    add("--format", choices=FORMATS, help="format of names that tell none; - is an Arrow stream by default")
+    add_csv(command)
 
 
 def _add_question(command: argparse.ArgumentParser) -> None:
@@ -203,7 +203,8 @@ def _add_question(command: argparse.ArgumentParser) -> None:
 def _open_inputs(options: argparse.Namespace) -> tuple[Files, Files]:
     if options.left == options.right == "-":
         raise IvjoinError("LEFT and RIGHT are both standard input; one of them must be a file")
-    left, right = (_opened(path, options) for path in (options.left, options.right))
+    left, right = _opened(options.left, options, "left"), _opened(options.right, options, "right")
+    check_types(options, (left.schema, right.schema))
     return left, right
 
 
@@ -215,8 +216,8 @@ def _many(options: argparse.Namespace) -> dict[str, str] | None:
     return aliased(options, defaults)
 
 
-def _opened(path: str, options: argparse.Namespace) -> Files:
-    csv = Csv(nulls=("", *options.csv_null))
+def _opened(path: str, options: argparse.Namespace, side: str | None = None) -> Files:
+    csv = dialect_of(options, side)
     return open_stream(path, options.format, csv) if path == "-" else open_files(path, options.format, csv)
 
 
@@ -244,6 +245,7 @@ def _join(options: argparse.Namespace) -> int:
         stream, inputs = _join_of_two(options)
     else:
         files = {alias: _opened(path, options) for alias, path in paths.items()}
+        check_types(options, [f.schema for f in files.values()])
         asked = question_of_many(options, {alias: f.schema for alias, f in files.items()})
         stream = ivjoin.multi_join(
             files, **asked, batch_size=options.batch_size, on_late=options.on_late, sort=options.sort,
@@ -356,6 +358,7 @@ def _explain(options: argparse.Namespace) -> int:
     paths = _many(options)
     if paths is not None:
         files = {alias: _opened(path, options) for alias, path in paths.items()}
+        check_types(options, [f.schema for f in files.values()])
         asked = question_of_many(options, {alias: f.schema for alias, f in files.items()})
         print(ivjoin.explain(files, asked.pop("condition"), **asked, workers=options.workers))
         return 0

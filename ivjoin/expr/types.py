@@ -13,7 +13,7 @@ import pyarrow as pa
 from ivjoin.errors import UnsupportedError, came
 from ivjoin.interval.machine.types import TICKS_PER_SECOND, Type
 
-__all__ = ["TICKS_PER_SECOND", "Type", "finer_unit", "from_arrow", "named", "nested_arrow", "to_arrow"]
+__all__ = ["TICKS_PER_SECOND", "Type", "arrow_type", "finer_unit", "from_arrow", "named", "nested_arrow", "to_arrow"]
 
 _UNITS = ("s", "ms", "us", "ns")
 
@@ -125,11 +125,22 @@ def named(name: Any) -> Type:
     """The type of a name such as ``"int64"``, ``"double"``, ``"timestamp[us, UTC]"``, or of an Arrow type."""
     if isinstance(name, Type):
         return name
+    return from_arrow(arrow_type(name))
+
+
+def arrow_type(name: Any) -> pa.DataType:
+    """Return the Arrow type of a name of Spark's or Arrow's.
+
+    Raises
+    ------
+    UnsupportedError
+        If no type has this name.
+    """
     if isinstance(name, pa.DataType):
-        return from_arrow(name)
+        return name
     if not isinstance(name, str):
         raise UnsupportedError(f"a type is {came(name)}; expected its name, such as 'int64', or an Arrow type")
-    return from_arrow(_arrow_named(name.strip().lower(), name.strip()))
+    return _arrow_named(name.strip().lower(), name.strip())
 
 
 def _arrow_named(lower: str, text: str) -> pa.DataType:

@@ -28,7 +28,7 @@ from ivjoin.files.parquet import (
 from ivjoin.files.partitions import Partitions
 from ivjoin.files.places import is_place, local_file, pattern_of, places
 from ivjoin.files.text.blocks import is_pipe
-from ivjoin.files.text.dialects import Csv
+from ivjoin.files.text.dialects import Dialect, declared_names
 from ivjoin.files.text.inference import with_more_digits
 from ivjoin.files.text.opening import open_text
 from ivjoin.files.widening import unified
@@ -137,7 +137,7 @@ def _dataset_kind(source: Any) -> str | None:
     return next((kind for kind in ("Dataset", "Scanner") if isinstance(source, getattr(loaded, kind))), None)
 
 
-def open_files(source: Any, declared: str | None = None, csv: Csv | None = None) -> Files:
+def open_files(source: Any, declared: str | None = None, dialect: Dialect | None = None) -> Files:
     """Open files for reading.
 
     Parameters
@@ -147,8 +147,8 @@ def open_files(source: Any, declared: str | None = None, csv: Csv | None = None)
         columns) or a URI of Arrow's or fsspec's file systems.
     declared : str, optional
         The format of names whose extension does not tell.
-    csv : Csv, optional
-        The dialect of CSV.
+    dialect : Csv or Json, optional
+        How text is written.
 
     Raises
     ------
@@ -165,7 +165,7 @@ def open_files(source: Any, declared: str | None = None, csv: Csv | None = None)
         return _of_parquet_file(source)
     path = local_file(source)
     if path is not None and is_pipe(path):
-        return open_stream(path, declared, csv)
+        return open_stream(path, declared, dialect)
     if path is not None and not Path(path).suffix and not os.path.exists(path):
         places(path)  # says that there is no such file, or folder
     if path is not None and not path.lower().endswith(COMPRESSED) and kind_of(path, declared) not in _TEXT:
@@ -179,7 +179,7 @@ def open_files(source: Any, declared: str | None = None, csv: Csv | None = None)
     parts = Partitions(names, folder) if path is None else Partitions.none()
     with _named(what, kind):
         if kind in _TEXT:
-            files = _of_texts(system, names, parts, kind, csv, what)
+            files = _of_texts(system, names, parts, kind, dialect, what)
         elif kind == "arrows" or any(n.lower().endswith(COMPRESSED[1:]) for n in names):
             files = _of_streams(system, names, parts, kind, what)
         else:
@@ -192,7 +192,7 @@ def _read_from(files: Files, system: Any, names: list[str], grows: str | None = 
     return files
 
 
-def open_stream(path: str, declared: str | None = None, csv: Csv | None = None) -> Files:
+def open_stream(path: str, declared: str | None = None, dialect: Dialect | None = None) -> Files:
     """An input that is read once and may have no end: standard input (``-``), a pipe.
 
     Raises
@@ -200,7 +200,7 @@ def open_stream(path: str, declared: str | None = None, csv: Csv | None = None) 
     FileError
         If it is not of its format.
     """
-    opened = open_source(path, declared, _ROWS, csv)
+    opened = open_source(path, declared, _ROWS, dialect)
     files = Files(opened.schema, lambda names, *_: _selected(opened.batches, names), opened.rows, ends=False)
     return _read_from(files, fs.LocalFileSystem(), [path])
 
@@ -334,11 +334,11 @@ def _of_scanner(scanner: ds.Scanner) -> Files:
 # -- one file after the other -----------------------------------------------------------------------------------------
 
 
-def _of_texts(system: Any, names: list[str], parts: Partitions, kind: str, csv: Csv | None, what: str) -> Files:
+def _of_texts(system: Any, names: list[str], parts: Partitions, kind: str, dialect: Dialect | None, what: str) -> Files:
     near = getattr(system, "type_name", "") == "local"
-    texts = _each(lambda name: open_text(name, kind, csv, system), names, near)
+    texts = _each(lambda name: open_text(name, kind, dialect, system), names, near)
     found = unified(what, [(n, t.schema) for n, t in zip(names, texts, strict=True)], text=kind == "csv")
-    return _one_by_one(parts.added_to(with_more_digits(found)), texts, parts)
+    return _one_by_one(parts.added_to(with_more_digits(found, declared_names(dialect))), texts, parts)
 
 
 def _of_streams(system: Any, names: list[str], parts: Partitions, kind: str, what: str) -> Files:

@@ -16,23 +16,23 @@ from ivjoin.errors import came
 from ivjoin.files.atomic import FileError, Replacement, unwritable
 from ivjoin.files.parquet import open_parquet, parquet_batches
 from ivjoin.files.text.blocks import is_pipe, opened_pipe
-from ivjoin.files.text.dialects import Csv
+from ivjoin.files.text.dialects import Dialect
 from ivjoin.files.text.opening import open_text
 from ivjoin.shj.dictionaries import has_dictionaries, with_nulls_in_rows
 from ivjoin.shj.plain import no_rows, to_values, value_type
 
 __all__ = [
-    "COMPRESSED", "FORMATS", "READ_FORMATS", "FileError", "Sink", "Source", "format_of", "open_source",
+    "COMPRESSED", "FORMATS", "FileError", "Sink", "Source", "format_of", "open_source",
     "tells_no_format", "unreadable", "what_was_said",
 ]  # fmt: skip
 
-FORMATS = ("parquet", "csv", "arrow", "arrows")  # that are written
-READ_FORMATS = (*FORMATS, "json")
+FORMATS = ("parquet", "csv", "json", "arrow", "arrows")
 _EXTENSIONS = {
-    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv",
+    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv", ".bed": "csv",
     ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".arrows": "arrows",
     ".json": "json", ".jsonl": "json", ".ndjson": "json",
 }  # fmt: skip
+_CODECS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}  # of outputs, as pyarrow names them
 COMPRESSED = (".gz", ".zst", ".bz2", ".lz4", ".br")
 _ROW_GROUP_ROWS = 131_072
 _IPC_FILE_MAGIC = b"ARROW1"
@@ -89,7 +89,7 @@ def open_source(
     path: str,
     declared: str | None = None,
     batch_rows: int = 65536,
-    csv: Csv | None = None,
+    dialect: Dialect | None = None,
     row_groups: list[int] | None = None,
     columns: Sequence[str] | None = None,
     alone: bool = False,
@@ -101,11 +101,11 @@ def open_source(
     path : str
         A file, or ``-`` for standard input.
     declared : str, optional
-        One of :data:`READ_FORMATS`, for a name whose extension does not tell.
+        One of :data:`FORMATS`, for a name whose extension does not tell.
     batch_rows : int
         Greatest number of rows in a batch.
-    csv : Csv, optional
-        The dialect of CSV.
+    dialect : Csv or Json, optional
+        How text is written.
     row_groups : list of int, optional
         The row groups of a Parquet file to read, instead of all.
     columns : sequence of str, optional
@@ -127,7 +127,7 @@ def open_source(
         if kind == "parquet":
             source = _open_parquet(path, batch_rows, row_groups, columns, alone)
         elif kind in ("csv", "json"):
-            text = open_text(path, kind, csv)
+            text = open_text(path, kind, dialect)
             source = Source(text.schema, text.batches(text.schema), None)
         else:
             source = _open_ipc(path)
@@ -214,6 +214,18 @@ def what_was_said(error: Exception) -> str:
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
+class _Unclosed:
+    """A binary file that stays open when a stream on it is closed."""
+
+    closed = False
+
+    def __init__(self, file: Any) -> None:
+        self.write, self.flush = file.write, file.flush
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
 class Sink:
     """An output of one format; it appears under its name only when :meth:`commit` is called.
 
@@ -232,10 +244,15 @@ class Sink:
     """
 
     def __init__(self, path: str, schema: pa.Schema, declared: str | None = None) -> None:
-        self._kind = format_of(path, declared)
-        if self._kind not in FORMATS:
-            raise FileError(f"cannot write {came(path)}: {self._kind} is read only; write {', '.join(FORMATS)}")
-        if path == "-" and self._kind != "csv" and sys.stdout is not None and sys.stdout.isatty():
+        self._codec = _CODECS.get(Path(path).suffix.lower())
+        self._kind = format_of(path.removesuffix(Path(path).suffix) if self._codec else path, declared)
+        if self._kind == "csv" and ".bed" in Path(path.lower()).suffixes:
+            raise FileError(f"cannot write {came(path)}: BED has no header; write a .tsv file")
+        if self._codec and self._kind in ("parquet", "arrow"):
+            raise FileError(
+                f"cannot write {came(path)}: {self._kind} is compressed inside of the file; leave the last suffix out"
+            )
+        if path == "-" and self._kind not in ("csv", "json") and sys.stdout is not None and sys.stdout.isatty():
             raise FileError(f"{self._kind} would fill the terminal with bytes; name a file with -o, or pipe it on")
         self._schema = schema
         if self._kind != "arrows":
@@ -246,6 +263,7 @@ class Sink:
         self._pending_rows = 0
         self._place = Replacement(path)
         self._writer: Any = None
+        self._compressed: Any = None
         try:
             with self._errors_named():
                 self._writer = self._make_writer()
@@ -254,7 +272,14 @@ class Sink:
             raise
 
     def _make_writer(self) -> Any:
-        file, schema = self._place.file, self._schema
+        file: Any = self._place.file
+        schema = self._schema
+        if self._codec:
+            file = self._compressed = pa.CompressedOutputStream(pa.PythonFile(_Unclosed(file), "w"), self._codec)
+        if self._kind == "json":
+            from ivjoin.files.text.writing import JsonWriter
+
+            return JsonWriter(file, schema)
         if self._kind == "parquet":
             import pyarrow.parquet as pq
 
@@ -262,7 +287,7 @@ class Sink:
         if self._kind == "csv":
             from pyarrow import csv
 
-            tabs = self._place.path.lower().endswith(".tsv")
+            tabs = ".tsv" in Path(self._place.path.lower()).suffixes
             writer = csv.CSVWriter(file, schema, write_options=csv.WriteOptions(delimiter="\t" if tabs else ","))
             # nested columns have no place in CSV; an empty batch finds out before any work is done
             writer.write_batch(no_rows(schema))
@@ -298,6 +323,8 @@ class Sink:
         self._write_row_group()
         with self._errors_named():
             self._writer.close()
+            if self._compressed is not None:
+                self._compressed.close()
             self._place.commit()
 
     def abandon(self) -> None:
@@ -325,7 +352,7 @@ def _stored(t: pa.DataType, kind: str) -> pa.DataType:
     """
     if kind == "parquet":
         return value_type(t) if _is_refused(t) else t
-    return value_type(t) if kind == "csv" or _is_view(t) or has_dictionaries(t) else t
+    return value_type(t) if kind in ("csv", "json") or _is_view(t) or has_dictionaries(t) else t
 
 
 def _is_refused(t: pa.DataType) -> bool:

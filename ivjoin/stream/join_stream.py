@@ -44,7 +44,7 @@ class JoinStream(Outputs):
     error, raises :class:`ProtocolError` rather than give nothing.
 
     It is a context manager, which closes it, and may be iterated over by ``async for``. ``to_arrow``, ``to_polars``,
-    ``to_pandas``, ``to_duckdb``, ``write_parquet``, ``write_ipc`` and ``write_csv`` take all of it at once.
+    ``to_pandas``, ``to_duckdb``, ``write_parquet``, ``write_ipc``, ``write_csv`` and ``write_json`` take all of it.
 
     Also an Arrow stream (``__arrow_c_stream__``), so that polars, duckdb and others take it directly, as a whole: it
     cannot be handed over once a batch was taken. Whoever asks last has the output; a reader handed out before, and not

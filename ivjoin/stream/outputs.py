@@ -194,6 +194,18 @@ class Outputs:
         """
         return self._write(path, "csv")
 
+    def write_json(self, path: str | os.PathLike[str]) -> int:
+        """Write the rest of the output to a file of JSON lines.
+
+        Numbers keep all their digits, times are ISO 8601, and NaN is null. Binary columns are refused.
+
+        Returns
+        -------
+        int
+            Number of rows written.
+        """
+        return self._write(path, "json")
+
     def _write(self, path: str | os.PathLike[str], kind: str) -> int:
         name = _place(path)
         if format_of(name, kind) != kind:

@@ -60,7 +60,7 @@ def test_csv_nulls_by_name(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b\n1,x\nNA,NA\n")
     assert read(tmp_path / "t.csv")["a"].to_pylist() == ["1", "NA"]
     dialect = Csv(nulls=("", "NA"))
-    assert read(tmp_path / "t.csv", csv=dialect).to_pylist() == [{"a": 1, "b": "x"}, {"a": None, "b": None}]
+    assert read(tmp_path / "t.csv", dialect=dialect).to_pylist() == [{"a": 1, "b": "x"}, {"a": None, "b": None}]
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.csv", "t.arrow", "t.arrows"])

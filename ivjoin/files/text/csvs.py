@@ -22,6 +22,11 @@ __all__ = ["CsvText", "end_of_rows"]
 
 _OTHER_DELIMITERS = (";", "\t", "|", ",")
 _BOM = b"\xef\xbb\xbf"
+_BED_COLUMNS = (
+    "chrom", "start", "end", "name", "score", "strand", "thickStart", "thickEnd", "itemRgb", "blockCount", "blockSizes",
+    "blockStarts",
+)  # fmt: skip
+_BED_COMMENTS = (b"#", b"track", b"browser")
 _BREAKS = (ord("\n"), ord("\r"))
 _CONVERSION = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to (.+?): (.*)", re.DOTALL)
 _RESCALED = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?(Rescaling .*|.*[Dd]ecimal.*)", re.DOTALL)
@@ -40,11 +45,14 @@ class CsvText(Text):
     kind = "csv"
     option = "ivjoin.csv(path, types={{{column!r}: {type!r}}})"
 
-    def __init__(self, name: str, opened: Callable[[], Any], live: bool, dialect: Csv, delimiter: str = ",") -> None:
-        self._dialect = dialect
+    def __init__(
+        self, name: str, opened: Callable[[], Any], live: bool, dialect: Csv, delimiter: str = ",", bed: bool = False
+    ) -> None:
+        self._dialect, self._is_bed = dialect, bed
+        self._header = dialect.header and not bed
         self._delimiter = dialect.delimiter or delimiter
         self.encoding = dialect.encoding
-        self._least = 2 if dialect.header else 1
+        self._least = 2 if self._header else 1
         self._names: list[str] = []
         super().__init__(name, opened, live)
 
@@ -75,12 +83,15 @@ class CsvText(Text):
         if self._dialect.columns is not None:
             return list(self._dialect.columns)
         row = self._without_header(text, header=True)[0]
-        read = csv.ReadOptions(block_size=8 * BLOCK, autogenerate_column_names=not self._dialect.header)
-        return list(csv.read_csv(pa.BufferReader(row), read, self._parse_options(True)).schema.names)
+        read = csv.ReadOptions(block_size=8 * BLOCK, autogenerate_column_names=not self._header)
+        names = list(csv.read_csv(pa.BufferReader(row), read, self._parse_options(True)).schema.names)
+        return [*_BED_COLUMNS[: len(names)], *names[len(_BED_COLUMNS) :]] if self._is_bed else names
 
     def _without_header(self, text: bytes, header: bool) -> tuple[bytes, bytes]:
         """Return the first row of a text, and the rows after it; no first row without a header."""
         text = text.removeprefix(_BOM)
+        while self._is_bed and text.startswith(_BED_COMMENTS):
+            text = text.partition(b"\n")[2]
         if not header:
             return b"", text
         text = text.lstrip(b"\r\n")
@@ -134,7 +145,7 @@ class CsvText(Text):
         self, text: bytes, first: bool, types: dict[int, pa.DataType], chosen: Sequence[int], threads: bool = True
     ) -> pa.Table:
         if first:
-            text = self._without_header(text, self._dialect.header)[1]
+            text = self._without_header(text, self._header)[1]
         names = [str(i) for i in chosen]
         if not text.strip(b"\r\n") and not (len(self._names) == 1 and text):
             return pa.schema([(str(i), types.get(i, pa.null())) for i in chosen]).empty_table()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-__all__ = ["Csv"]
+__all__ = ["Csv", "Dialect", "Json", "declared_names"]
 
 
 @dataclass(frozen=True)
@@ -42,3 +42,26 @@ class Csv:
     encoding: str | None = None
     nulls: tuple[str, ...] = ("",)
     quote: str | None = '"'
+
+
+@dataclass(frozen=True)
+class Json:
+    """What the caller knows of JSON.
+
+    Attributes
+    ----------
+    schema : pa.Schema, optional
+        The fields to read, with their types. Other fields are ignored, and those that an object lacks are null.
+    """
+
+    schema: pa.Schema | None = None
+
+
+Dialect = Csv | Json
+
+
+def declared_names(dialect: Dialect | None) -> Collection[str]:
+    """Return the names of the columns whose types the caller declared."""
+    if isinstance(dialect, Csv):
+        return dialect.types.keys()
+    return () if dialect is None or dialect.schema is None else dialect.schema.names

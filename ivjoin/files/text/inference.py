@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -85,11 +85,13 @@ def _digits(text: str) -> tuple[int, int]:
     return max(0, len(digits) + exponent), max(0, -exponent)
 
 
-def with_more_digits(schema: pa.Schema) -> pa.Schema:
-    """Return a schema whose decimals, which :func:`number_type` found, have capacity for more digits in later rows."""
+def with_more_digits(schema: pa.Schema, declared: Collection[str]) -> pa.Schema:
+    """Return a schema whose decimals have capacity for more digits in later rows, but for declared columns."""
     fields = [
-        f.with_type(pa.decimal128(_MOST_DIGITS, f.type.scale)) if pa.types.is_decimal128(f.type) else f for f in schema
-    ]
+        f if f.name in declared or not pa.types.is_decimal128(f.type)
+        else f.with_type(pa.decimal128(_MOST_DIGITS, f.type.scale))
+        for f in schema
+    ]  # fmt: skip
     return pa.schema(fields, metadata=schema.metadata)
 
 

@@ -35,12 +35,18 @@ class JsonText(Text):
     """JSON lines: an object a line. Fields that the first block lacks are ignored."""
 
     kind = "json"
-    option = "ivjoin.json(path, schema={{{column!r}: {type!r}}})"
+    option = "ivjoin.json(path, schema={{{column!r}: {type!r}, ...}}), with all fields to read"
+
+    def __init__(self, name: str, opened: Callable[[], Any], live: bool, schema: pa.Schema | None = None) -> None:
+        self._declared, self._is_declared = schema, schema is not None
+        super().__init__(name, opened, live)
 
     def _end(self, text: bytes) -> int:
         return text.rfind(b"\n") + 1
 
     def _inferred(self, text: bytes, first: bool, names: Sequence[str] | None) -> pa.Schema:
+        if self._declared is not None:
+            return self._declared
         text.decode()  # Arrow's parser does not look
         found = self._read(text, None).schema
         chosen = [f for f in found if names is None or f.name in names]
@@ -102,6 +108,8 @@ class JsonText(Text):
         return arrow_json.read_json(pa.BufferReader(text), read, parse)
 
     def _check(self, table: pa.Table, text: bytes, first: bool) -> None:
+        if self._declared is not None:
+            return
         doubtful = [f for f in table.schema if any(map(is_large, _doubles(table.column(f.name).combine_chunks())))]
         for one in _objects(text) if doubtful else ():
             for f in doubtful:

@@ -9,7 +9,7 @@ from pyarrow import fs
 
 from ivjoin.errors import came
 from ivjoin.files.text.blocks import is_pipe, opened_pipe
-from ivjoin.files.text.dialects import Csv
+from ivjoin.files.text.dialects import Csv, Dialect, Json
 
 if TYPE_CHECKING:
     from ivjoin.files.text.reading import Text
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["open_text"]
 
 
-def open_text(path: str, kind: str, csv: Csv | None = None, system: Any = None) -> Text:
+def open_text(path: str, kind: str, dialect: Dialect | None = None, system: Any = None) -> Text:
     """Open a text and infer the types of its columns.
 
     Parameters
@@ -26,7 +26,8 @@ def open_text(path: str, kind: str, csv: Csv | None = None, system: Any = None) 
         The name of a file, perhaps compressed, in ``system``; or a pipe; ``-`` is standard input.
     kind : str
         ``"csv"`` or ``"json"``.
-    csv : Csv, optional
+    dialect : Csv or Json, optional
+        Of the same kind.
     system : pyarrow.fs.FileSystem, optional
         This machine's by default.
 
@@ -43,15 +44,21 @@ def open_text(path: str, kind: str, csv: Csv | None = None, system: Any = None) 
             return opened_pipe(path)
         return (system or fs.LocalFileSystem()).open_input_stream(path, compression="detect")
 
-    return _reader(name, path, kind, csv or Csv(), opened, live)
+    return _reader(name, path, kind, dialect, opened, live)
 
 
-def _reader(name: str, path: str, kind: str, csv: Csv, opened: Callable[[], Any], live: bool) -> Text:
+def _reader(
+    name: str, path: str, kind: str, dialect: Dialect | None, opened: Callable[[], Any], live: bool
+) -> Text:
     if kind == "json":
+        from ivjoin.files.text.arrays import ObjectLines
         from ivjoin.files.text.jsons import JsonText
 
-        return JsonText(name, opened, live)
+        json = dialect if isinstance(dialect, Json) else Json()
+        return JsonText(name, lambda: ObjectLines(opened()), live, json.schema)
     from ivjoin.files.text.csvs import CsvText
 
     inner = path.lower().removesuffix(".gz").removesuffix(".zst").removesuffix(".bz2").removesuffix(".lz4")
-    return CsvText(name, opened, live, csv, "\t" if inner.endswith(".tsv") else ",")
+    csv = dialect if isinstance(dialect, Csv) else Csv()
+    bed = inner.endswith(".bed")
+    return CsvText(name, opened, live, csv, "\t" if bed or inner.endswith(".tsv") else ",", bed)

@@ -63,6 +63,7 @@ class Text:
 
     # -- of the format -------------------------------------------------------------------------------------------
 
+    _is_declared = False  # all types, by the caller
     _least = 1  # lines of a pipe without which no type is known
 
     def _end(self, text: bytes) -> int:
@@ -123,7 +124,7 @@ class Text:
 
     def _settled(self, first: bytes, blocks: Blocks) -> pa.Schema:
         schema = self._inferred(first, True, None)
-        if not blocks.ended:
+        if not blocks.ended and not self._is_declared:
             unknown = {f.name: f.type for f in schema if has_null(f.type)}
             for _ in range(0 if self._live else _BLOCKS_AHEAD):
                 if not unknown or not (text := blocks.next()):
