@@ -28,6 +28,7 @@ SAYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(p.name for p in EXAMPLES.glob("*.py")))
 def test_a_script(name: str, tmp_path: Path) -> None:
     around = {**os.environ, "PYTHONPATH": str(ROOT)}

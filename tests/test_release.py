@@ -37,6 +37,7 @@ def read_by_tests() -> set[str]:
     return found & there
 
 
+@pytest.mark.slow
 def test_the_archive_holds_what_the_tests_read() -> None:
     held = {name.strip("/") for name in PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]}
     assert {"bench", "docs", "examples", "ivjoin", "pyproject.toml"} <= read_by_tests()

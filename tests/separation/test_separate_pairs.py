@@ -34,6 +34,7 @@ def test_random_conditions_keep_every_match(family):
     assert replaced > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["float64", "float32", "float and int"])
 def test_a_float_band_keeps_the_row_that_just_matches(family):
     with_bands = just = 0

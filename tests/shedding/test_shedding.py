@@ -44,6 +44,7 @@ def joined(
     return found, op.metrics
 
 
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize(("question", "kind"), KINDS_OF_ROWS)
 def test_no_row_is_invented(question: str, kind: str) -> None:
     """Whatever is stored, and with a snapshot now and then: a subset, within the limit."""
@@ -77,6 +78,7 @@ def test_no_row_is_invented(question: str, kind: str) -> None:
     assert question != "slow order" or op.metrics.shed_left + op.metrics.shed_right > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_what_fits_is_whole(policy: str) -> None:
     whole, _ = joined(1)
@@ -85,6 +87,7 @@ def test_what_fits_is_whole(policy: str) -> None:
     assert (m.shed_left, m.shed_right, m.recall, m.recall_error) == (0, 0, None, None)
 
 
+@pytest.mark.slow
 def test_likely_rows_stay() -> None:
     whole, _ = joined(3)
     shares = {}
@@ -96,6 +99,7 @@ def test_likely_rows_stay() -> None:
     assert shares["life"] > shares["random"] + 0.05
 
 
+@pytest.mark.slow
 def test_a_band_is_worth_what_lies_in_it() -> None:
     """Without keys: rows whose band on an unordered column holds much of the other side stay."""
     band = "abs(l.t - r.t) <= 600 AND abs(l.k - r.k) <= 1"
@@ -110,6 +114,7 @@ def test_a_band_is_worth_what_lies_in_it() -> None:
     assert share["prob"] > 1.1 * share["random"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("runs", "good"), [(4, 3), pytest.param(60, 54, marks=pytest.mark.soak)], ids=["few", "many"]
 )
@@ -127,6 +132,7 @@ def test_the_estimate_is_right_within_its_error(runs: int, good: int) -> None:
     assert right >= good
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("on", "limit", "band"), [("k", 48_000, ""), (None, 60_000, " AND abs(l.k - r.k) <= 1")], ids=["key", "band"]
 )
@@ -144,6 +150,7 @@ def test_where_all_that_was_dropped_is_looked_at_nothing_is_estimated(
     assert m.recall_error == 0
 
 
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("snapshots", [False, True])
 def test_what_was_seen_to_be_lost_stays_lost(seed: int, snapshots: bool) -> None:
@@ -176,6 +183,7 @@ def test_what_was_seen_to_be_lost_stays_lost(seed: int, snapshots: bool) -> None
     assert abs(m.rows_out / free.metrics.rows_out - m.recall) <= m.recall_error
 
 
+@pytest.mark.slow
 def test_a_restored_operator_goes_on_estimating() -> None:
     limit: dict[str, Any] = {"memory_limit": 30_000, "when_full": "shed", "shed": "random"}
     question: dict[str, Any] = {
@@ -202,6 +210,7 @@ def test_a_restored_operator_goes_on_estimating() -> None:
     assert m.recall < 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limited", [False, True])
 def test_what_a_restored_operator_has_no_room_for_is_counted(limited: bool) -> None:
     question: dict[str, Any] = {
@@ -279,6 +288,7 @@ def test_keys_that_no_row_has_any_more_take_no_room_from_rows(full: Any) -> None
     assert op.metrics.shed_left == op.metrics.shed_right == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize(
     "condition",

@@ -84,6 +84,7 @@ def drawn(n: int, domain: int, seed: int, skewed: bool = True) -> tuple[np.ndarr
     return rng.choice(domain, n, p=weights / weights.sum()), rng.integers(0, domain, n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("domain", "memory", "fractions"),
     [(50, 100, {"random": 0.30, "prob": 0.79, "life": 0.73}), (10, 400, {"random": 0.73, "prob": 0.93, "life": 0.87})],
@@ -98,6 +99,7 @@ def test_the_policies_reach_what_the_paper_has(domain: int, memory: int, fractio
         assert replay(left, right, window=400, memory=memory, policy=policy) / best == pytest.approx(fraction, abs=0.03)
 
 
+@pytest.mark.slow
 def test_on_uniform_keys_the_policies_tie() -> None:
     left, right = drawn(4000, 20, 5, skewed=False)
     got = [replay(left, right, window=200, memory=80, policy=p) for p in POLICIES]
@@ -181,6 +183,7 @@ def test_the_optimum_keeps_rows_of_nan() -> None:
     assert optimal_offline([math.nan, 1], [2, math.nan], window=2, memory=2).matches == 1
 
 
+@pytest.mark.slow
 def test_the_bench_draws_what_the_paper_shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("ortools")
     pytest.importorskip("matplotlib")

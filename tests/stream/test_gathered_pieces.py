@@ -27,6 +27,7 @@ def test_every_row_comes_once_and_in_order(sizes: list[int], least: int) -> None
     assert _rows(Pieces(iter(batches), least, 10)) == list(range(sum(sizes)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_table_of_many_pieces_joins_as_one_of_few(threads: int) -> None:
     n = 30_000

@@ -270,6 +270,7 @@ def test_columns_that_are_none(columns: Any) -> None:
         ivjoin.band_join(LEFT, RIGHT, **CALL, columns=columns)
 
 
+@pytest.mark.slow
 def test_files_are_joined_without_other_libraries_frames(tmp_path: Path) -> None:
     import subprocess
     import sys

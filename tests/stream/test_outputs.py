@@ -111,6 +111,7 @@ def test_a_context_closes_what_is_left() -> None:
         next(iter(s))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_stream_that_is_over_lets_go_of_its_inputs(threads: int) -> None:
     table = pa.table({"k": [1] * 300_000, "t": range(300_000)})
@@ -142,6 +143,7 @@ def test_a_stream_that_is_over_lets_go_of_its_inputs(threads: int) -> None:
         assert stream.metrics.state_rows == 0
 
 
+@pytest.mark.slow
 def test_a_closed_join_of_many_lets_go_of_its_inputs() -> None:
     table = pa.table({"t": range(50_000)})
     closed: list[bool] = []

@@ -40,6 +40,7 @@ CONDITIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("kind", CONDITIONS)
 def test_random_files(kind: str, descending: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

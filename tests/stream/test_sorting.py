@@ -116,6 +116,7 @@ def test_the_axis_that_lets_fewest_rows_meet_is_chosen() -> None:
     assert sorted_by("l.y < r.y AND l.x BETWEEN r.x AND r.x + 5") == "by l.x and r.x"
 
 
+@pytest.mark.slow
 def test_streams_keep_their_order_and_their_rows() -> None:
     stream = ivjoin.band_join(LEFT.to_reader(), RIGHT.to_reader(), condition="abs(l.x - r.x) < 1", how="left_semi")
     stream.read_all()
@@ -173,6 +174,7 @@ ERRING: dict[str, Callable[[int, int, int], bool]] = {
 }
 
 
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("condition", ERRING)
 def test_rows_for_which_the_axis_errs(condition: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,7 @@ def sorted_outside_memory(case: Case, seed: int, sides: tuple[str, ...]) -> None
         check(bare(case, *sides), partial(run_tables, memory_limit=1 << 40))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:memory_limit is")
 def test_sorted_outside_memory() -> None:
     FILES.clear()
@@ -46,6 +47,7 @@ def test_sorted_outside_memory() -> None:
     assert FILES["by runs"] > 20
 
 
+@pytest.mark.slow
 def test_neither_side_ordered() -> None:
     SORTED.clear()
     neither_side_ordered()
@@ -53,6 +55,7 @@ def test_neither_side_ordered() -> None:
     assert SORTED["both sides are in"] > 2
 
 
+@pytest.mark.slow
 def test_one_side_ordered() -> None:
     SORTED.clear()
     one_side_ordered()

@@ -96,6 +96,7 @@ def never(*_: Any) -> None:
     raise AssertionError("Python was asked about a pair")
 
 
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("condition", DECIDED)
 def test_the_probe_decides_alone(condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairs, "decide", never)

@@ -33,6 +33,7 @@ def kept(folder: Path) -> set[str]:
     return {".".join(path.name.split(".")[:2]) for path in folder.rglob("*.o")}
 
 
+@pytest.mark.slow
 def test_kernels_by_name_are_there_when_the_other_process_has_ended(folder: Path) -> None:
     assert compiling.not_on_disk([NAME, OTHER]) == [NAME, OTHER]
     thread = apart.begin([NAME])
@@ -44,6 +45,7 @@ def test_kernels_by_name_are_there_when_the_other_process_has_ended(folder: Path
     assert not list(folder.rglob("*.lock"))
 
 
+@pytest.mark.slow
 def test_kernels_that_were_called_here_are_found_by_name_too(folder: Path) -> None:
     import numpy as np
 
@@ -85,6 +87,7 @@ print(len(made), compiling.refused)
 """
 
 
+@pytest.mark.slow
 def test_of_two_processes_that_need_a_kernel_one_compiles_it(folder: Path) -> None:
     command = [sys.executable, "-c", _COMPILED, NAME]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]

@@ -87,6 +87,7 @@ def callback_hits() -> int:
     return int(made.cache_hits)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hits", [kernel_hits, callback_hits])
 @pytest.mark.usefixtures("by_numba")
 def test_numba_takes_no_code_of_other_files_from_disk(
@@ -202,6 +203,7 @@ def test_words_are_checked_before_they_reach_a_kernel(arguments: Any, error: typ
     assert made(np.int64(2**62)) == -(2**63)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_what_needs_numbas_runtime_is_numbas(made: list[Any]) -> None:
     for _ in range(2):
@@ -326,6 +328,7 @@ def test_what_is_not_on_disk_is_not_said_to_be(possible: bool, monkeypatch: pyte
     assert compiling.is_cached(kernel)
 
 
+@pytest.mark.slow
 def test_a_join_with_kernels_on_disk_imports_neither_numba_nor_pandas_nor_the_list_of_arrows_functions() -> None:
     code = """
 import pyarrow as pa, ivjoin, sys
@@ -346,6 +349,7 @@ for how in ("inner", "full"):
         assert expected is None or done.stdout == expected
 
 
+@pytest.mark.slow
 def test_text_is_picked_by_aggregated_and_compared_without_pandas() -> None:
     code = """
 import pyarrow as pa, ivjoin, sys
@@ -385,6 +389,7 @@ for info in pkgutil.iter_modules(room.__path__):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not objects.POSSIBLE, reason="no object files here")
 def test_the_packages_kernels_are_such_files() -> None:
     """One that is not would cost the first join that calls it half a second for numba's import."""
@@ -413,6 +418,7 @@ print(found, "numba" in sys.modules, op.metrics.spilled_bytes > 0)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not objects.POSSIBLE or not compiling.COMPILES, reason="no object files here")
 def test_where_memory_is_limited_another_process_compiles(tmp_path: Path) -> None:
     """A compiler takes more memory than the join may; where none can be started, it is this process that compiles."""

@@ -32,6 +32,7 @@ def test_items_of_a_known_array() -> None:
         plain_memory.pointer_to("int64")(at + 28)[0]
 
 
+@pytest.mark.slow
 def test_a_view_knows_the_whole_array_and_a_dead_array_is_forgotten() -> None:
     a = np.arange(6)
     at = plain_memory.address_of(a[2:4])

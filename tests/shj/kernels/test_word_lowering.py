@@ -127,11 +127,13 @@ def test_a_range_has_the_numbers_that_pythons_has() -> None:
         assert kernel(*given) == wrapped(numbers(*given)), given
 
 
+@pytest.mark.slow
 def test_loops_within_loops_end_where_pythons_do() -> None:
     kernel = built(nested, 1)
     assert [kernel(n) for n in range(9)] == [nested(n) for n in range(9)]
 
 
+@pytest.mark.slow
 def test_the_least_and_the_most_are_those_of_whole_numbers() -> None:
     kernel = built(between, 3)
     ends = (-MOST - 1, -5, 0, 3, 999, 1001, MOST)
@@ -139,6 +141,7 @@ def test_the_least_and_the_most_are_those_of_whole_numbers() -> None:
         assert kernel(*given) == between(*given), given
 
 
+@pytest.mark.slow
 def test_what_a_called_function_returns_arrives_and_what_follows_is_done() -> None:
     kernel, room = built(stored, 2), np.zeros(2, np.int64)
     at = room.ctypes.data
@@ -159,6 +162,7 @@ def test_an_exception_passes_two_calls_up() -> None:
             kernel(rows, step)
 
 
+@pytest.mark.slow
 def test_numba_is_as_it_was_once_a_kernel_is_made() -> None:
     ours = ((BaseContext, "get_function"), (CPUContext, "call_conv"), (Lower, "storevar"), (Lower, "incref"))
     before = [getattr(owner, name) for owner, name in ours]

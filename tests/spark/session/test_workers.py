@@ -40,6 +40,7 @@ def loaded(first: list[str]) -> tuple[str, str, set[str]]:
     return spark, py4j, set(packages)
 
 
+@pytest.mark.slow
 def test_the_daemon_loads_what_a_join_needs_and_no_more() -> None:
     assert ARCHIVES
     spark, py4j, packages = loaded([str(p) for p in ARCHIVES])
@@ -49,6 +50,7 @@ def test_the_daemon_loads_what_a_join_needs_and_no_more() -> None:
     assert not packages & {"numba", "sympy", "sqlglot", "duckdb", "deltalake"}
 
 
+@pytest.mark.slow
 def test_another_archive_is_left_first_on_the_path(tmp_path: Path) -> None:
     other = tmp_path / "pyspark.zip"
     other.write_bytes(next(p for p in ARCHIVES if p.name == "pyspark.zip").read_bytes())

@@ -97,6 +97,7 @@ def killed_at(step: int, work: Callable[[], None]) -> bool:
     return os.WIFSIGNALED(status)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_killed_at_every_step_and_done_again(tmp_path: Path, name: str) -> None:
     steps = 0

@@ -216,6 +216,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("how", oracle.HOWS)
 def test_each_row_once_over_plans_that_change(how: str, tmp_path: Path, often: pytest.MonkeyPatch) -> None:
     assert sum(one_run(seed, how, tmp_path, often) for seed in range(6)) > 9
@@ -270,6 +271,7 @@ def test_a_key_that_becomes_heavy_half_way_is_spread(
     assert sum(stream.rows_in[7]) < 1.2 * 2400
 
 
+@pytest.mark.slow
 def test_a_band_wider_than_what_arrives_gets_a_grid(tmp_path: Path, often: pytest.MonkeyPatch) -> None:
     rng = random.Random(1)
     stream = stream_of(4, tmp_path, often, keyed=False, band=3000)
@@ -284,6 +286,7 @@ def test_a_band_wider_than_what_arrives_gets_a_grid(tmp_path: Path, often: pytes
     assert fullest(stream.rows_in[-1]) < 1.3, stream.rows_in
 
 
+@pytest.mark.slow
 def test_plans_in_use_are_three_at_most_and_the_old_ones_end(tmp_path: Path, often: pytest.MonkeyPatch) -> None:
     rng = random.Random(5)
     stream = stream_of(3, tmp_path, often)
@@ -310,6 +313,7 @@ def test_few_rows_and_even_keys_keep_the_first_plan(tmp_path: Path, monkeypatch:
     assert [p.name for p in tmp_path.iterdir()] == ["plan-0.json"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keyed", [True, False])
 def test_buckets_in_use_follow_the_rows_that_come(
     keyed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

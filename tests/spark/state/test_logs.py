@@ -86,6 +86,7 @@ def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stateful, "_sizes", OrderedDict())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forget", [False, True])
 def test_a_small_micro_batch_over_a_large_window_writes_little(forget: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """30,000 live rows a side, 100 at a time: the state of the window is some 300 times what a micro-batch brings."""

@@ -60,6 +60,7 @@ def played(spec: Any, budget: Budget | None) -> tuple[Counter[Any], Any]:
     return out, op.metrics
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["inner", "full", "left_anti"])
 @pytest.mark.parametrize("on_late", ["drop", "join"])
 def test_a_bucket_within_its_limit_gives_the_same_rows(how: str, on_late: str) -> None:

@@ -124,6 +124,7 @@ def short_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segments, "_SHORT_LOG", 1500)
 
 
+@pytest.mark.one_in(29)
 @pytest.mark.usefixtures("short_log")
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("backend", [stateful, in_one_group, segmented])

@@ -49,6 +49,7 @@ class State:
         self.held = value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 3])
 def test_cells_played_by_hand(workers: int) -> None:
     """Without Spark: each micro-batch packed, the cells played with states as Spark keeps them, one of them twice."""
