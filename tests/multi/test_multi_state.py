@@ -10,6 +10,10 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import MultiJoin, Order
+from ivjoin.expr import build
+from ivjoin.expr.ordinal import NAN_ORDINAL
+from ivjoin.expr.types import FLOAT64
+from ivjoin.multi.reach import hull
 
 SCHEMA = pa.schema({"k": pa.int64(), "ts": pa.int64(), "id": pa.int64()})
 ROWS, BATCH, KEYS = 30_000, 500, 20
@@ -172,3 +176,9 @@ def test_a_bound_passes_from_the_first_input_to_the_last(order: str, turned: boo
     first = 1000 if order == "ts" else 10_000
     assert f"so f.ts >= {first - 250} through b, c, d and e " in text
     assert f"so a.ts >= {first - 250} through e, d, c and b " in text
+
+
+def test_what_reaches_up_to_nan_may_be_nan() -> None:
+    x = build.column("left", "x", FLOAT64)
+    assert hull(x, (0, NAN_ORDINAL)).may_nan
+    assert not hull(x, (0, NAN_ORDINAL - 1)).may_nan

@@ -194,7 +194,7 @@ def test_where_nothing_else_prunes_python_is_asked_as_often_as_it_takes(monkeypa
     assert sum(held) / len(held) < 100, "mostly the window"
 
 
-@pytest.mark.slow
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("falling", [False, True])
 @pytest.mark.parametrize("how", ["inner", "full", "left_anti"])
 def test_rows_of_long_runs_are_those_of_a_nested_loop(
