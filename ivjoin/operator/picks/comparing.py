@@ -24,6 +24,7 @@ __all__ = ["Comparer"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _NONE = np.empty(0, dtype=np.int64)
+_NO_BLOCKS = np.empty((2, 0), dtype=np.int64)
 _OFTEN = 64  # rows that come before it is looked at again who may go, at least
 _SWEEP = 24  # right rows and keys to a left row, for both sides to be gone through side by side
 _PAIRS = 1 << 17  # decided at once
@@ -148,6 +149,8 @@ class Comparer:
         """Offer the best row of a run that satisfies the condition to each left row."""
         if not every:
             run.group(self._keys.n_ids, self._offered.fits)
+        blocks = None if n_search >= len(terms) else run.blocks(int(terms[n_search, 1]))
+        skips = (_NO_BLOCKS, _NONE) if blocks is None else (blocks.upper, blocks.starts)
         state = np.zeros((4, len(w)), dtype=np.int64)
         state[0, rows] = -1
         most = 1 if not nodes else len(run.kids) if every else min(_FIRST_TRIES, len(run.kids))
@@ -159,8 +162,8 @@ class Comparer:
                 room = len(some) * most
                 out_row, out_at = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
                 count = pick_kernels.walk(
-                    w.kids, w.vals, w.free, some, run.kids, run.vals, run.starts, terms, n_search, way, most, state,
-                    out_row, out_at,
+                    w.kids, w.vals, w.free, some, run.kids, run.vals, run.starts, terms, n_search, way, most, *skips,
+                    state, out_row, out_at,
                 )
                 out_row, out_at = out_row[:count], out_at[:count]
                 if not nodes:

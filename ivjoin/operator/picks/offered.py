@@ -17,6 +17,7 @@ from ivjoin.operator.picks.payload import Chunks
 from ivjoin.operator.small_parts import put
 from ivjoin.shj.kernels import pick_kernels
 from ivjoin.shj.sorting import in_order, order_by_key
+from ivjoin.shj.store.value_blocks import ValueBlocks
 
 __all__ = ["Offered", "Run"]
 
@@ -49,10 +50,18 @@ class Run:
     rows: np.ndarray
     starts: np.ndarray = field(default_factory=lambda: _NONE)
     flat: bool = False
+    _blocks: dict[int, ValueBlocks] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
-        return self.kids.nbytes + self.vals.nbytes + self.rows.nbytes + self.starts.nbytes
+        made = sum(b.nbytes for b in self._blocks.values())
+        return self.kids.nbytes + self.vals.nbytes + self.rows.nbytes + self.starts.nbytes + made
+
+    def blocks(self, line: int) -> ValueBlocks:
+        """The blocks of a line's values; of a run that is by key."""
+        if line not in self._blocks:
+            self._blocks[line] = ValueBlocks.of(self.vals[line])
+        return self._blocks[line]
 
     def group(self, n_ids: int, fits: Fits) -> None:
         """Put the rows by key."""

@@ -13,7 +13,7 @@ from ivjoin.operator.residual import holds
 from ivjoin.operator.windows.measures import Part, measures
 from ivjoin.operator.windows.reduce import Ranges
 from ivjoin.operator.windows.rows import Rows
-from ivjoin.operator.windows.run import Run, Term, order_of, reach
+from ivjoin.operator.windows.run import Pairs, Run, order_of
 from ivjoin.operator.windows.source import Picked, Source
 from ivjoin.shj.arrow import byte_width, take, whole_numbers
 from ivjoin.shj.plain import from_plain, nulls
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Answers"]
 
 _MOST_ROWS = 65_536  # that are looked up at once
-_MOST_PAIRS = 1 << 18  # that are asked about at once
+_MOST_PAIRS = 1 << 18  # that are decided at once
 
 
 class Answers:
@@ -56,8 +56,8 @@ class Answers:
         runs = self._core.right.sorted()
         for start in range(0, len(rows), size):
             some = rows if len(rows) <= size else rows.slice(start, min(start + size, len(rows)))
-            for block in self._blocks(some, runs):
-                batch = self._answer(block, runs)
+            for block, pairs in self._blocks(some, runs):
+                batch = self._answer(block, runs, pairs)
                 if batch.num_rows:
                     yield batch
 
@@ -66,45 +66,40 @@ class Answers:
         by = next((t.left for t in self._core.terms if t.right == self._core.axis), None)
         return order_of(rows.kids, None if by is None else rows.axes[by])
 
-    def _blocks(self, rows: Rows, runs: list[Run]) -> Iterator[Rows]:
-        """Rows in pieces that have not too many pairs to be asked about."""
-        if not self._asks(runs) or len(rows) == 1:
-            yield rows
+    def _blocks(self, rows: Rows, runs: list[Run]) -> Iterator[tuple[Rows, list[Pairs] | None]]:
+        """Rows in pieces that have not too many pairs to be decided at once, with the pairs of each run."""
+        if not self._asks(runs):
+            yield rows, None
             return
-        sizes = np.zeros(len(rows), dtype=np.int64)
-        for run in runs:
-            sizes += run.find(rows, self._core.terms).ranges.sizes
-        ends = np.cumsum(sizes)
         start = 0
         while start < len(rows):
-            before = int(ends[start - 1]) if start else 0
-            stop = max(start + 1, int(np.searchsorted(ends, before + _MOST_PAIRS, side="right")))
-            yield rows.slice(start, stop)
-            start = stop
+            some = rows if not start else rows.slice(start, len(rows))
+            pairs = [run.pairs(some, self._core.terms, _MOST_PAIRS) for run in runs]
+            done = min((n for _, n in pairs), default=len(some))
+            yield some.slice(0, done), [_of_rows(found, done) for found, _ in pairs]
+            start += done
 
     def _asks(self, runs: list[Run]) -> bool:
         if self._core.decides():
             return True
         return any(run.asks(self._core.terms) for run in runs)
 
-    def _answer(self, rows: Rows, runs: list[Run]) -> pa.RecordBatch:
+    def _answer(self, rows: Rows, runs: list[Run], pairs: list[Pairs] | None) -> pa.RecordBatch:
         n, given = len(rows), rows
         partners = np.zeros(n, dtype=np.int64)
         parts: list[Part] | None = None
         nodes = self._core.decides()
-        order = self._order(rows)
+        order = self._order(rows) if pairs is None else None
         if order is not None:
             rows = rows.take(order)
-        for run in runs:
-            found = run.find(rows, self._core.terms)
-            if not found.ranges.total:
-                continue
+        for i, run in enumerate(runs):
             source = Source(run.rows, self._core.layouts[1], run.kept, self._core.order, self._in_order)
-            ranges = found.ranges
-            if nodes or found.rest:
-                source, ranges = self._asked(rows, run, source, ranges, found.rest, nodes)
-                if not ranges.total:
-                    continue
+            if pairs is None:
+                ranges = run.find(rows, self._core.terms).ranges
+            else:
+                source, ranges = self._decided(rows, source, *pairs[i], nodes)
+            if not ranges.total:
+                continue
             partners += ranges.sizes
             more = [m.over(source, ranges) for m in self._measures]
             if parts is None:
@@ -128,18 +123,10 @@ class Answers:
             made = [from_plain(a, m.type) for a, m in zip(made, self._measures, strict=True)]
         return pa.RecordBatch.from_arrays([*left, *made], schema=self._schema)
 
-    def _asked(
-        self, rows: Rows, run: Run, source: Source, ranges: Ranges, rest: Sequence[Term], nodes: Sequence[Node]
+    def _decided(
+        self, rows: Rows, source: Source, here: np.ndarray, there: np.ndarray, nodes: Sequence[Node]
     ) -> tuple[Source, Ranges]:
-        """The pairs of some ranges for which the rest of the condition holds."""
-        here, there = np.repeat(np.arange(len(rows)), ranges.sizes), ranges.positions()
-        for t in rest:
-            low, high = reach(rows, t)
-            values = run.rows.axes[t.right][there]
-            inside = (values >= low[here]) & (values <= high[here])
-            if t.right in run.rows.absent:
-                inside |= run.rows.absent[t.right][there]
-            here, there = here[inside], there[inside]
+        """The pairs of rows and places for which the rest of the condition holds."""
         if nodes and len(here):
             true = holds(nodes, self._columns(rows, here, source, there), len(here))
             here, there = here[true], there[true]
@@ -167,3 +154,10 @@ class Answers:
             whole_numbers(np.zeros(n, dtype=np.int64)) if m.aggregate.function == "count" else nulls(n, m.type)
             for m in self._measures
         ]
+
+
+def _of_rows(pairs: Pairs, n: int) -> Pairs:
+    """The pairs of the first n rows."""
+    here, there = pairs
+    stop = int(np.searchsorted(here, n))
+    return here[:stop], there[:stop]

@@ -11,10 +11,12 @@ import numpy as np
 from ivjoin.operator.windows.reduce import Ranges
 from ivjoin.operator.windows.rows import Rows
 from ivjoin.shj.kernels import grouped_kernels
+from ivjoin.shj.store.value_blocks import ValueBlocks
 
-__all__ = ["Found", "Run", "Term", "in_order", "order_of", "reach"]
+__all__ = ["Found", "Pairs", "Run", "Term", "in_order", "order_of", "reach"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+Pairs = tuple[np.ndarray, np.ndarray]  # int64[p], int64[p]: numbers of left rows, places in a run
 _SMALL = 1 << 16  # keys that are no farther apart are sorted by two bytes
 
 
@@ -117,6 +119,7 @@ class Run:
         self._kids = kids[self._starts[:-1]]
         self._new = new
         self._places: dict[int, _Places | None] = {}
+        self._blocks: dict[int, ValueBlocks] = {}
         self.kept: dict[Any, Any] = {}  # what reductions have made of its columns
 
     def __len__(self) -> int:
@@ -125,7 +128,7 @@ class Run:
     @property
     def nbytes(self) -> int:
         """Bytes held, about."""
-        made = sum(p.nbytes for p in [*self._places.values()] if p is not None)
+        made = sum(p.nbytes for p in [*self._places.values(), *self._blocks.values()] if p is not None)
         return self.rows.nbytes + self._starts.nbytes + self._kids.nbytes + self._new.nbytes + made + sum(
             k.nbytes for k in [*self.kept.values()] if hasattr(k, "nbytes")
         )
@@ -153,6 +156,29 @@ class Run:
             lo, hi = np.maximum(lo, a), np.minimum(hi, b)
         hi = np.where(there, np.maximum(lo, hi), lo)
         return Found(Ranges(lo, hi), rest)
+
+    def pairs(self, left: Rows, terms: Sequence[Term], most: int) -> tuple[Pairs, int]:
+        """Left rows and places that satisfy all terms, and for how many left rows; see :meth:`ValueBlocks.pairs`."""
+        found = self.find(left, terms)
+        ranges, first = found.ranges, found.rest[0] if found.rest else None
+        if first is None:
+            done = len(left)
+            if ranges.total > most:
+                done = max(1, int(np.searchsorted(np.cumsum(ranges.sizes), most, side="right")))
+                ranges = Ranges(ranges.lo[:done], ranges.hi[:done])
+            return (np.repeat(np.arange(done), ranges.sizes), ranges.positions()), done
+        if first.right not in self._blocks:
+            values, absent = self.rows.axes[first.right], self.rows.absent.get(first.right)
+            self._blocks[first.right] = ValueBlocks.of(values, absent)
+        here, there, done = self._blocks[first.right].pairs(ranges.lo, ranges.hi, *reach(left, first), most)
+        for t in found.rest[1:]:
+            low, high = reach(left, t)
+            values = self.rows.axes[t.right][there]
+            inside = (values >= low[here]) & (values <= high[here])
+            if t.right in self.rows.absent:
+                inside |= self.rows.absent[t.right][there]
+            here, there = here[inside], there[inside]
+        return (here, there), done
 
     def asks(self, terms: Sequence[Term]) -> bool:
         """Whether ranges leave something to be asked of each pair."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IN_U8, IO1, IO2, IO_U8, VOID, compiled, inner
 from ivjoin.shj.kernels.index_kernels import I64_MAX, I64_MIN
+from ivjoin.shj.kernels.range_kernels import last_within, next_within
 
 __all__ = ["DOWN", "DOWN_GROUPS", "UP", "group_rows", "merge_order", "radix_order", "sweep", "thin", "walk"]
 
@@ -223,20 +224,45 @@ def _same(vals, n, i, j):  # type: ignore[no-untyped-def]
     return same
 
 
-@compiled(I8(IN1, IN2, IN_U8, IN1, IN1, IN2, IN1, IN2, I8, I8, I8, IO2, IO1, IO1))
+@inner
+def _reach(axes, i, terms, t):  # type: ignore[no-untyped-def]
+    """The closed range in which a right value satisfies a term; empty where it begins above its end."""
+    v = axes[terms[t, 0], i]
+    low = np.int64(I64_MIN)
+    high = np.int64(I64_MAX)
+    d = terms[t, 2]
+    if d != I64_MIN:
+        past = _passes(d, v)
+        if past > 0:
+            return np.int64(I64_MAX), np.int64(I64_MIN)
+        low = v + d if past == 0 else low
+    d = terms[t, 3]
+    if d != I64_MAX:
+        past = _passes(d, v)
+        if past < 0:
+            return np.int64(I64_MAX), np.int64(I64_MIN)
+        high = v + d if past == 0 else high
+    return low, high
+
+
+@compiled(I8(IN1, IN2, IN_U8, IN1, IN1, IN2, IN1, IN2, I8, I8, I8, IN2, IN1, IO2, IO1, IO1))
 def walk(  # type: ignore[no-untyped-def]
-    kids, axes, free, rows, run_kids, vals, starts, terms, n_search, mode, most, state, out_row, out_at,
+    kids, axes, free, rows, run_kids, vals, starts, terms, n_search, mode, most, upper, levels, state, out_row, out_at,
 ):
     """The next ``most`` candidates of each row, the best ones first; how many pairs there are in all.
 
     ``starts`` says where each key's rows begin; where it is empty, they are looked for. ``free`` rows (none where it is
-    empty) are held by no term. ``state`` : int64[4, all rows]: the places left, and the group that is being walked;
-    -1 in the first line asks for a new search. From ``DOWN_GROUPS`` on, rows that are equal in the first line, or in
-    as many more as ``mode`` is greater, come together, the first of them first.
+    empty) are held by no term. ``upper`` and ``levels`` are the blocks of the values that the first term past
+    ``n_search`` is about, as in ``range_kernels``; without such a term they are empty. ``state`` : int64[4, all rows]:
+    the places left, and the group that is being walked; -1 in the first line starts a new search. From ``DOWN_GROUPS``
+    on, rows that are equal in the first line, or in as many more as ``mode`` is greater, come together, the first of
+    them first.
     """
     count = 0
     m = run_kids.shape[0]
     indexed = starts.shape[0] > 0
+    skips = n_search < terms.shape[0]
+    values = vals[terms[n_search, 1]] if skips else vals[0]
     hint = np.int64(-1)  # where the last row's candidates were
     for j in range(rows.shape[0]):
         i = rows[j]
@@ -276,8 +302,17 @@ def walk(  # type: ignore[no-untyped-def]
                 hint = start if mode == UP else end - 1
             at = 0
             stop = 0
+        low = np.int64(I64_MIN)
+        high = np.int64(I64_MAX)
+        if skips and not is_free:
+            low, high = _reach(axes, i, terms, n_search)
         given = 0
         while given < most:
+            if skips and not is_free and start < end and (mode < DOWN_GROUPS or at >= stop):
+                if mode == UP:
+                    start = next_within(values, values, upper, levels, start, end, low, high)
+                else:
+                    end = last_within(values, values, upper, levels, start, end, low, high) + 1
             if mode >= DOWN_GROUPS:
                 if at >= stop:
                     if start >= end:

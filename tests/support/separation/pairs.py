@@ -103,7 +103,7 @@ def some_rows(columns: list[Node], rng: random.Random, n: int = 120, around: Row
 def to_array(values: list[Any], t: Type) -> pa.Array:
     if t.kind == "decimal":
         with decimal.localcontext(prec=60):
-            scaled = [None if v is None else decimal.Decimal(v).scaleb(-t.scale) for v in values]
+            scaled = [None if v is None else decimal.Decimal(str(v)).scaleb(-t.scale) for v in values]
         return pa.array(scaled, to_arrow(t))
     if t.kind == "date":
         return pa.array(values, pa.int32()).cast(pa.date32())

@@ -1,0 +1,99 @@
+"""Places of a run whose value lies in a range, found without a look at each place.
+
+The values are not sorted, as the ends of intervals in a run that is sorted by their starts. Blocks of four places, and
+blocks of four such blocks, have a least and a greatest value. A search skips blocks that hold no value in range.
+``least`` and ``most`` : int64[n] are the values themselves, ``upper`` : int64[2, m] the least and greatest of the
+blocks of all levels above. ``starts`` says where each of these levels begins.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IO1, compiled, inner
+
+__all__ = ["BITS", "last_within", "next_within", "pairs_within"]
+
+BITS = 2  # a block has 2^2 places, or blocks of the level below
+_MASK = (1 << BITS) - 1
+
+
+@inner
+def _may_hold(least, most, upper, starts, level, i, low, high):  # type: ignore[no-untyped-def]
+    """Whether block i of a level may hold a value in [low, high]."""
+    if level == 0:
+        return most[i] >= low and least[i] <= high
+    j = starts[level - 1] + i
+    return upper[1, j] >= low and upper[0, j] <= high
+
+
+@inner
+def next_within(least, most, upper, starts, at, end, low, high):  # type: ignore[no-untyped-def]
+    """The first place in [at, end) whose value lies in [low, high]; ``end`` if none does."""
+    levels = starts.shape[0]
+    level = 0
+    i = at
+    while (i << (BITS * level)) < end:
+        if _may_hold(least, most, upper, starts, level, i, low, high):
+            if level == 0:
+                return i
+            level -= 1
+            i <<= BITS
+        else:
+            i += 1
+            while level < levels and (i & _MASK) == 0:
+                i >>= BITS
+                level += 1
+    return end
+
+
+@inner
+def last_within(least, most, upper, starts, start, end, low, high):  # type: ignore[no-untyped-def]
+    """The last place in [start, end) whose value lies in [low, high]; ``start - 1`` if none does."""
+    levels = starts.shape[0]
+    level = 0
+    i = end - 1
+    while i >= 0 and ((i + 1) << (BITS * level)) > start:
+        if _may_hold(least, most, upper, starts, level, i, low, high):
+            if level == 0:
+                return i
+            level -= 1
+            i = (i << BITS) | _MASK
+        else:
+            i -= 1
+            while level < levels and i >= 0 and (i & _MASK) == _MASK:
+                i >>= BITS
+                level += 1
+    return start - 1
+
+
+@compiled(I8(IN1, IN1, IN1, IN1, IN1, IN1, IN2, IN1, IO1, IO1, IO1))
+def pairs_within(first, last, low, high, least, most, upper, starts, state, out_row, out_at):  # type: ignore[no-untyped-def]
+    """The places k with ``first[i] <= k < last[i]`` and a value in ``[low[i], high[i]]``, for each row i in turn.
+
+    Stops where the output is full. ``state`` : int64[2] then says with which row and place to go on; -1 in the second
+    one begins a row. Returns the number of pairs.
+    """
+    count = 0
+    room = out_row.shape[0]
+    i = state[0]
+    at = state[1]
+    while i < first.shape[0]:
+        if at < 0:
+            at = first[i]
+        while at < last[i]:
+            at = next_within(least, most, upper, starts, at, last[i], low[i], high[i])
+            if at < last[i]:
+                if count == room:
+                    state[0] = i
+                    state[1] = at
+                    return count
+                out_row[count] = i
+                out_at[count] = at
+                count += 1
+                at += 1
+        i += 1
+        at = np.int64(-1)
+    state[0] = i
+    state[1] = at
+    return count

@@ -1,0 +1,114 @@
+"""Aggregates and picks over intervals that contain a point: rows as DuckDB has them, and few places looked at."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import ivjoin
+from ivjoin.shj.store.value_blocks import ValueBlocks
+
+CONTAINS = "r.a <= l.t AND l.t < r.b"
+OPEN = "r.a <= l.t AND (r.b IS NULL OR l.t < r.b)"
+
+
+def tables(n: int, keys: int = 1, seed: int = 3) -> tuple[pa.Table, pa.Table]:
+    """Points, and short intervals with a few long and a few open ones."""
+    rng = np.random.default_rng(seed)
+    a = rng.integers(0, n * 100, n)
+    b = a + np.where(rng.random(n) < 0.01, n * 50, rng.integers(1, 1000, n))
+    points = pa.table({"p": np.arange(n), "t": rng.integers(0, n * 100, n), "k": rng.integers(0, keys, n)})
+    return points, pa.table({
+        "id": np.arange(n), "a": a, "b": pa.array(b, mask=rng.random(n) < 0.005), "k": rng.integers(0, keys, n),
+        "v": rng.integers(-9, 9, n),
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("condition", [CONTAINS, OPEN, f"{OPEN} AND l.k = r.k", f"{CONTAINS} AND r.v <> 3"])
+def test_aggregates_are_those_of_duckdb(condition: str, how: str) -> None:
+    left, right = tables(700, 3)
+    got = ivjoin.band_join(
+        left, right, condition=condition, how=how, columns=["p", "n", "s", "m"],
+        aggregate={"n": ("*", "count"), "s": ("v", "sum"), "m": ("id", "max")},
+    ).to_arrow()
+    with duckdb.connect(config={"threads": 1}) as db:
+        db.register("l", left)
+        db.register("r", right)
+        want = db.sql(
+            f"SELECT p, count(id) AS n, sum(v)::BIGINT AS s, max(id) AS m FROM l {how.upper()} JOIN r ON {condition} "
+            "GROUP BY p ORDER BY p"
+        ).fetchall()
+    assert [tuple(r.values()) for r in got.sort_by("p").to_pylist()] == want
+
+
+@pytest.mark.parametrize("pick", ["first", "last", "nearest"])
+@pytest.mark.parametrize("condition", [CONTAINS, OPEN, f"{OPEN} AND l.k = r.k", f"{CONTAINS} AND r.v <> 3"])
+def test_picks_are_those_of_duckdb(condition: str, pick: str) -> None:
+    left, right = tables(700, 3)
+    left = left.sort_by("t")
+    got = ivjoin.band_join(
+        left, right, condition=condition, how="left", pick=pick, pick_by=["a", "id"], columns=["p", "id"],
+        left_order="t",
+    ).to_arrow()
+    order = {"first": "a, id", "last": "a DESC, id DESC", "nearest": "abs(t - a), id"}[pick]
+    with duckdb.connect(config={"threads": 1}) as db:
+        db.register("l", left)
+        db.register("r", right)
+        want = db.sql(
+            f"SELECT p, id FROM (SELECT p, id, row_number() OVER (PARTITION BY p ORDER BY {order}) AS i "
+            f"FROM l LEFT JOIN r ON {condition}) WHERE i = 1 ORDER BY p"
+        ).fetchall()
+    assert [tuple(r.values()) for r in got.sort_by("p").to_pylist()] == want
+
+
+def test_an_aggregate_looks_at_its_pairs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    left, right = tables(3000)
+    made: list[int] = []
+    pairs = ValueBlocks.pairs
+
+    def counted(self: ValueBlocks, *args: Any) -> Any:
+        out = pairs(self, *args)
+        made.append(len(out[0]))
+        return out
+
+    monkeypatch.setattr(ValueBlocks, "pairs", counted)
+    out = ivjoin.band_join(left, right, condition=CONTAINS, aggregate={"n": ("*", "count")}).to_arrow()
+    matches = sum(out["n"].to_pylist())
+    assert matches > 3000
+    assert matches <= sum(made) <= 2 * matches
+
+
+LOOKS = f"""
+import runpy
+globals().update(runpy.run_path({__file__!r}))
+from ivjoin.shj.kernels import range_kernels
+
+looks, look = [0], range_kernels._may_hold
+def counted(*args):
+    looks[0] += 1
+    return look(*args)
+range_kernels._may_hold = counted
+left, right = tables(500)
+for pick in ("first", "last"):
+    rows = ivjoin.band_join(left, right, condition=CONTAINS, pick=pick, pick_by="a").to_arrow().num_rows
+    assert rows > 400
+print(looks[0])
+"""
+
+
+@pytest.mark.slow
+def test_a_pick_skips_intervals_that_have_ended() -> None:
+    out = subprocess.run(
+        [sys.executable, "-c", LOOKS], env={**os.environ, "NUMBA_DISABLE_JIT": "1"}, capture_output=True, text=True,
+        check=False,
+    )
+    assert out.returncode == 0, out.stderr
+    assert 500 < int(out.stdout) < 500 * 2 * 50  # 500 * 250 to look at each interval before the point
