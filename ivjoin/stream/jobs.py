@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from math import inf
 from queue import Empty, SimpleQueue
-from threading import Condition, Event, Lock, Thread
+from threading import Condition, Lock, Thread
 from time import perf_counter
 from typing import TypeAlias
 
@@ -58,13 +58,13 @@ class _Output:
         self._held = Lock()
         self._changed = Condition(self._held)
 
-    def put(self, item: _Item, stop: Event) -> None:
+    def put(self, item: _Item, stopped: Callable[[], bool]) -> None:
         """Wait for room, until it is stopped."""
         size = item.nbytes if self._most_bytes is not None and isinstance(item, pa.RecordBatch) else 0
         with self._held:
-            while not stop.is_set() and self._items and self._is_full(size):
+            while not stopped() and self._items and self._is_full(size):
                 self._changed.wait(_WAIT)
-            if not stop.is_set():
+            if not stopped():
                 self._items.append((item, size))
                 self._bytes += size
                 self._changed.notify_all()
@@ -80,10 +80,6 @@ class _Output:
             self._changed.notify_all()
             return item
 
-    def clear(self) -> None:
-        with self._held:
-            self._items.clear()
-
     def _is_full(self, more: int) -> bool:
         much = self._most_bytes is not None and self._bytes + more > self._most_bytes
         return much or len(self._items) >= self._most
@@ -96,29 +92,31 @@ class _Threads:
         self.plan, self.keep, self.memory = plan, keep, memory
         self.jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self.output = _Output(ahead, None if memory is None else memory.output)
-        self.stop = Event()
+        self.stop = False
         self._parts: dict[Work, _Job] = {}  # that are under way
         self._operators: dict[Work, SymmetricHashJoin] = {}
-        self._reads = 0
+        self._reads: deque[int] = deque()  # of operators that are done
         self._making = inf  # seconds that an operator takes to make, at best
         self._lock = Lock()
 
     def spilled(self) -> tuple[int, int]:
         """Rows of which something lies in files now, and output rows that were put together meanwhile."""
-        with self._lock:
-            found = [op.metrics for op in self._operators.values()]
-            return sum(m.spilled_rows for m in found), self._reads + sum(m.reads for m in found)
+        found = [op.metrics for op in list(self._operators.values())]
+        return sum(m.spilled_rows for m in found), sum(self._reads) + sum(m.reads for m in found)
 
     def run(self, early: bool = False) -> None:
         """Share by share, until there is none; ``early``: an operator is made before the first one is known."""
         try:
             made = [self._operator()] if early else []
-            while (found := self._found()) is not None and not self.stop.is_set():
+            while (found := self._found()) is not None and not self.stop:
                 for item in self.joined(*found, made.pop() if made else None):
                     if item is not None:
-                        self.output.put(item, self.stop)
+                        self.output.put(item, self._stopped)
         except BaseException as e:
-            self.output.put(e, self.stop)
+            self.output.put(e, self._stopped)
+
+    def _stopped(self) -> bool:
+        return self.stop
 
     def _operator(self) -> SymmetricHashJoin:
         begun = perf_counter()
@@ -138,7 +136,7 @@ class _Threads:
             self._operators[work] = op
         try:
             yield from self._pushed(op, work)
-            if self.stop.is_set():
+            if self.stop:
                 return
             m = op.metrics
             with self._lock:
@@ -147,8 +145,8 @@ class _Threads:
                 job.parts -= 1
                 done = not job.parts
         finally:
-            with self._lock:
-                self._reads += self._operators.pop(work).metrics.reads
+            # Without the lock: the cyclic collector may run this in a thread that has it.
+            self._reads.append(self._operators.pop(work).metrics.reads)
             account = op.account
             del op
             if self.memory is not None:
@@ -190,7 +188,7 @@ class _Threads:
         return None if job is None else self._begun(job)
 
     def _begun(self, job: _Job) -> tuple[_Job, Work] | None:
-        if self.memory is not None and not self.memory.pool.take(self.stop.is_set):
+        if self.memory is not None and not self.memory.pool.take(self._stopped):
             return None
         assert job.share is not None
         work, job.share = Work(job.share, self.memory is None), None
@@ -213,7 +211,7 @@ class _Threads:
             return job, half
 
     def _pushed(self, op: SymmetricHashJoin, work: Work) -> Iterator[pa.RecordBatch | None]:
-        while not self.stop.is_set() and (push := work.next()) is not None:
+        while not self.stop and (push := work.next()) is not None:
             rows = push.batch.num_rows
             # Aggregates refuse a push as a whole; the others take it in pieces by themselves.
             most = rows if self.memory is None or not self.plan.spec.aggregates else self.memory.rows_at_once
@@ -223,7 +221,7 @@ class _Threads:
             if push.segment is not None:
                 push.segment.let_go()
             yield None
-        if not self.stop.is_set():
+        if not self.stop:
             for out in op.finish():
                 yield out if self.keep is None else self.keep(out)
 
@@ -353,18 +351,18 @@ class Jobs:
                         return item
 
     def end(self) -> None:
-        """Stop all; nothing more is taken."""
-        self._work.stop.set()
+        """Stop all; nothing more is taken.
+
+        This waits for no thread and takes no lock that a thread may have: the cyclic collector may call it from any
+        thread, also from one of these. Each thread ends once it has seen that it is stopped, and with the last of them
+        the output that was not taken is freed.
+        """
+        self._work.stop = True
         for _ in self._threads:
             self._work.jobs.put(None)
-        for thread in self._threads:
-            thread.join()
         if self._own is not None:
             self._own.close()
             self._own = None
         self._done = None
         self._threads.clear()
         self._jobs.clear()
-        self._work.output.clear()  # what holds batches
-        while not self._work.jobs.empty():
-            self._work.jobs.get_nowait()

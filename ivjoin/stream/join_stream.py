@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -12,23 +11,16 @@ import pyarrow as pa
 from ivjoin.errors import ProtocolError
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.operator import SymmetricHashJoin
-from ivjoin.stream.gathering import Pieces
-from ivjoin.stream.inputs import first_line
-from ivjoin.stream.memory import to_the_end
 from ivjoin.stream.outputs import Outputs
 from ivjoin.stream.prepared import PreparedJoin
-from ivjoin.stream.slices import SlicedJoin
-from ivjoin.stream.sorting import Arranged
+from ivjoin.stream.running import CLOSED, ENDED, Run, RunOfTwo, stopped_by
 
 if TYPE_CHECKING:
     from ivjoin.expr.written import Value
+    from ivjoin.stream.slices import SlicedJoin
     from ivjoin.stream.table_join import TableJoin
 
 __all__ = ["JoinStream"]
-
-_STOPPED = "this stream stopped with an error and gives nothing more: {}"
-_CLOSED = "this stream was closed and gives nothing more"
-_ENDED = "the output was read to its end, and comes once: keep what was read, or join again"
 
 _READ_ELSEWHERE = (
     "this stream is read by another thread at this moment, or by a call further up in this one; wait until that call "
@@ -55,18 +47,18 @@ class JoinStream(Outputs):
     def __init__(self, join: PreparedJoin) -> None:
         self._join = join
         self._read_from = join.read_from
-        self._pusher = join.operator(join.plan)
-        self._operator: SymmetricHashJoin | SlicedJoin | TableJoin = self._pusher
-        self._arranged: Arranged | None = None
-        self._open()
+        self._two = RunOfTwo(join)
+        self._open(self._two)
 
-    def _open(self) -> None:
-        self._batches = self._run()
+    def _open(self, run: Run) -> None:
+        self._run, self._batches = run, run.batches()
         self._reading = False  # by a call that is under way; as OneCall._busy
         self._begun = False
-        self._over: str | None = None  # why nothing more can come
-        self._broken = False  # by an error, which is not to be taken for an end
         self._reader: object | None = None  # the one that was handed out last, where the output is not taken here
+
+    @property
+    def _operator(self) -> SymmetricHashJoin | SlicedJoin | TableJoin:
+        return self._two.operator
 
     @property
     def schema(self) -> pa.Schema:
@@ -81,7 +73,7 @@ class JoinStream(Outputs):
     @property
     def sorting(self) -> str:
         """What was done to inputs without an order, in a line; "" before the first row, and where nothing was."""
-        return "" if self._arranged is None else self._arranged.said
+        return self._two.sorting
 
     @property
     def row_groups_skipped(self) -> tuple[int, int] | None:
@@ -113,8 +105,8 @@ class JoinStream(Outputs):
 
     def _check_bounded(self) -> None:
         """Refuse to tell of the rest of an output that was given up."""
-        if self._over not in (None, _ENDED):
-            raise ProtocolError(self._over)
+        if self._run.over not in (None, ENDED):
+            raise ProtocolError(self._run.over)
 
     def close(self) -> None:
         """Read no more of the inputs, and give up the rest of the output."""
@@ -123,8 +115,8 @@ class JoinStream(Outputs):
             raise ProtocolError(_READ_ELSEWHERE)
         try:
             self._batches.close()
-            self._over = self._over or _CLOSED
-            self._left()  # nothing was left by the generator of one that has not begun
+            self._run.over = self._run.over or CLOSED
+            self._run.release()  # the generator of one that has not begun released nothing
         finally:
             self._reading = False
 
@@ -141,7 +133,7 @@ class JoinStream(Outputs):
         return pa.RecordBatchReader.from_batches(self.schema, iter(partial(self._next, reader, True), None))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        if self._begun and self._over is None:
+        if self._begun and self._run.over is None:
             raise ProtocolError(
                 "batches of this stream were taken already, and an Arrow stream is the whole output; "
                 "pass read_all() or to_reader(), which are the rest"
@@ -150,8 +142,8 @@ class JoinStream(Outputs):
 
     def _claim(self, reader: object | None) -> None:
         """Make the output that of a reader, None for the stream itself."""
-        if self._over is not None:
-            raise ProtocolError(self._over)
+        if self._run.over is not None:
+            raise ProtocolError(self._run.over)
         if self._reader is not None and self._begun:
             raise ProtocolError("another reader has begun to take the output of this stream, which comes once")
         self._reader = reader
@@ -163,8 +155,8 @@ class JoinStream(Outputs):
         try:
             if self._reader is not reader:
                 raise ProtocolError("the output of this stream was handed to another reader, and comes once")
-            if self._broken:
-                raise ProtocolError(self._over)
+            if self._run.broken:
+                raise ProtocolError(self._run.over)
             self._begun = True
             try:
                 batch = next(self._batches, None)
@@ -179,64 +171,6 @@ class JoinStream(Outputs):
 
     def _break(self, error: BaseException) -> None:
         """Give no more: an error came from the inputs or the join, or an interrupt as a batch was on its way out."""
-        if self._over is None:
-            self._over, self._broken = _STOPPED.format(first_line(error)), True
+        if self._run.over is None:
+            self._run.over, self._run.broken = stopped_by(error), True
             self._batches.close()
-
-    def _run(self) -> Generator[pa.RecordBatch, None, None]:
-        try:
-            yield from self._output()
-            self._over = _ENDED
-        except GeneratorExit:
-            self._over = self._over or _CLOSED
-            raise
-        except BaseException as e:
-            self._over, self._broken = _STOPPED.format(first_line(e)), True
-            raise
-        finally:
-            self._left()
-
-    def _left(self) -> None:
-        """Nothing more is read: let go of the inputs, as far as whoever holds the stream does not hold them, too."""
-        if not isinstance(self._operator, SymmetricHashJoin):
-            self._operator.close()
-        self._join.end()
-        if self._arranged is not None:
-            self._arranged = replace(self._arranged, batches=(iter(()), iter(())), sweep=None, ready=(None, None))
-
-    def _output(self) -> Iterator[pa.RecordBatch]:
-        return map(self._join.chosen.pick, to_the_end(self._joined()))
-
-    def _joined(self) -> Iterator[pa.RecordBatch]:
-        self._arranged, inputs = self._join.begin()
-        whole = self._join.in_slices(self._arranged)
-        if whole is not None:
-            self._operator = whole
-            yield from whole.output()
-            return
-        if self._arranged.plan is not self._join.plan:
-            arranged = self._arranged
-            self._pusher = self._join.operator(arranged.plan, arranged.errors_first, arranged.copies)
-            self._operator = self._pusher
-        yield from self._pushed(self._pusher, inputs)
-
-    def _pushed(self, op: SymmetricHashJoin | SlicedJoin, inputs: tuple[Pieces, Pieces]) -> Iterator[pa.RecordBatch]:
-        """The output of rows that are pushed, piece by piece."""
-        assert self._arranged is not None
-        names, first = ("left", "right"), self._arranged.first
-        if self._arranged.sweep is not None:
-            for p, piece in self._arranged.sweep.turns(self._join.sweep_rows(self._arranged.plan)):
-                yield from op.finish(names[p]) if piece is None else op.push(names[p], piece)
-            return
-        open_ = [True, True]
-        while open_[0] or open_[1]:
-            if first is not None and open_[first]:
-                p = first
-            else:
-                p = 0 if not open_[1] else 1 if not open_[0] else op.lagging(inputs[0].rows, inputs[1].rows)
-            batch = inputs[p].next()
-            if batch is None:
-                open_[p] = False
-                yield from op.finish(names[p])
-            else:
-                yield from op.push(names[p], batch)

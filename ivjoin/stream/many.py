@@ -33,6 +33,7 @@ from ivjoin.stream.inputs import ArrowStream, Source, open_input
 from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.memory import to_the_end
 from ivjoin.stream.ordered import Ordinals, moves, of_steps, of_table, steps
+from ivjoin.stream.running import Run
 
 if TYPE_CHECKING:
     from ivjoin.expr.written import Expression, Value
@@ -193,68 +194,28 @@ def _look(node: Node, rows: pa.RecordBatch, alias: str, whole: int) -> tuple[flo
     return distinct, float(counts.max() / counts.sum()), span
 
 
-class MultiJoinStream(JoinStream):
-    """The output of a join of many inputs; see :class:`JoinStream`."""
+class _RunOfMany(Run):
+    """A join of many inputs under way."""
 
     def __init__(self, many: _Many) -> None:
-        self._many = many
-        self._read_from = [source.local for source in many.sources.values()]
-        self._joining = MultiJoin.from_spec(many.spec, many.shape, budget=many.budget)
-        schema, self._schema = many.spec.schema, many.schema
-        same = self._schema.equals(schema)
-        self._picks = None if same else [schema.get_field_index(n) for n in self._schema.names]
-        self._sorting = ""
-        self._open()
+        self._many, self.sorting = many, ""
+        self.joining = MultiJoin.from_spec(many.spec, many.shape, budget=many.budget)
 
-    @property
-    def schema(self) -> pa.Schema:
-        """Schema of the output."""
-        return self._schema
-
-    @property
-    def metrics(self) -> MultiJoinMetrics:  # type: ignore[override]
-        """Counts so far."""
-        return self._joining.metrics
-
-    @property
-    def views(self) -> list[tuple[str, ...]]:
-        """The results of some inputs that are kept."""
-        return self._joining.views
-
-    @property
-    def sorting(self) -> str:
-        """What was done to inputs without an order, in a line; "" before the first row, and where nothing was."""
-        return self._sorting
-
-    @property
-    def row_groups_skipped(self) -> tuple[int, int] | None:
-        """None: of many inputs, all row groups are read."""
-        return None
-
-    def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
-        """What later output batches can still hold, as :meth:`MultiJoin.output_bounds` says."""
-        self._check_bounded()
-        bounds = self._joining.output_bounds()
-        return bounds if self._picks is None else {n: bounds[n] for n in self._schema.names if n in bounds}
-
-    def explain(self) -> str:
-        """The steps, what each side keeps, and what bounds it through which inputs."""
-        return self._joining.explain()
-
-    def _left(self) -> None:
+    def release(self) -> None:
         self._many.sources = {}
 
-    def _output(self) -> Iterator[pa.RecordBatch]:
-        joined = to_the_end(self._joined())
-        if self._picks is None:
+    def output(self) -> Iterator[pa.RecordBatch]:
+        joined, schema = to_the_end(self._joined()), self._many.schema
+        if schema.equals(self._many.spec.schema):
             yield from joined
             return
+        places = [self._many.spec.schema.get_field_index(n) for n in schema.names]
         for batch in joined:
-            yield pa.RecordBatch.from_arrays([batch.column(i) for i in self._picks], schema=self._schema)
+            yield pa.RecordBatch.from_arrays([batch.column(i) for i in places], schema=schema)
 
     def _joined(self) -> Iterator[pa.RecordBatch]:
-        inputs, self._sorting = self._many.begin()
-        op = self._joining
+        inputs, self.sorting = self._many.begin()
+        op = self.joining
         rows = dict.fromkeys(inputs, 0)
         # what prunes by no order is best there whole, the shortest first
         held = [a for a, s in self._many.sources.items() if s.ends and not op.inputs[a].frontier.trackers]
@@ -270,6 +231,51 @@ class MultiJoinStream(JoinStream):
             else:
                 rows[alias] += batch.num_rows
                 yield from op.push(alias, batch)
+
+
+class MultiJoinStream(JoinStream):
+    """The output of a join of many inputs; see :class:`JoinStream`."""
+
+    def __init__(self, many: _Many) -> None:
+        self._read_from = [source.local for source in many.sources.values()]
+        self._schema = many.schema
+        self._many = _RunOfMany(many)
+        self._open(self._many)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the output."""
+        return self._schema
+
+    @property
+    def metrics(self) -> MultiJoinMetrics:  # type: ignore[override]
+        """Counts so far."""
+        return self._many.joining.metrics
+
+    @property
+    def views(self) -> list[tuple[str, ...]]:
+        """The results of some inputs that are kept."""
+        return self._many.joining.views
+
+    @property
+    def sorting(self) -> str:
+        """What was done to inputs without an order, in a line; "" before the first row, and where nothing was."""
+        return self._many.sorting
+
+    @property
+    def row_groups_skipped(self) -> tuple[int, int] | None:
+        """None: of many inputs, all row groups are read."""
+        return None
+
+    def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
+        """What later output batches can still hold, as :meth:`MultiJoin.output_bounds` says."""
+        self._check_bounded()
+        bounds = self._many.joining.output_bounds()
+        return {n: bounds[n] for n in self._schema.names if n in bounds}
+
+    def explain(self) -> str:
+        """The steps, what each side keeps, and what bounds it through which inputs."""
+        return self._many.joining.explain()
 
 
 def stream_of_tables(spec: MultiSpec, tables: Mapping[str, pa.Table]) -> MultiJoinStream:

@@ -1,0 +1,128 @@
+"""A join of two inputs under way."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+
+from ivjoin.operator.operator import SymmetricHashJoin
+from ivjoin.stream.gathering import Pieces
+from ivjoin.stream.inputs import first_line
+from ivjoin.stream.memory import to_the_end
+from ivjoin.stream.prepared import PreparedJoin
+from ivjoin.stream.slices import SlicedJoin
+from ivjoin.stream.sorting import Arranged
+from ivjoin.stream.table_join import TableJoin
+
+__all__ = ["CLOSED", "ENDED", "Run", "RunOfTwo", "stopped_by"]
+
+CLOSED = "this stream was closed and gives nothing more"
+ENDED = "the output was read to its end, and comes once: keep what was read, or join again"
+
+
+def stopped_by(error: BaseException) -> str:
+    """Return why a stream that stopped with an error gives nothing more."""
+    return f"this stream stopped with an error and gives nothing more: {first_line(error)}"
+
+
+class Run:
+    """A join under way: it reads the inputs and gives the output.
+
+    It does not refer to the stream that gives its output to the caller, nor to its own generator. So a stream that the
+    caller drops is freed at once, with its threads, files and rows, and does not wait for the cyclic collector.
+
+    Attributes
+    ----------
+    over : str or None
+        Why nothing more can come.
+    broken : bool
+        Whether an error is the reason, which is not to be taken for an end.
+    """
+
+    over: str | None = None
+    broken = False
+
+    def batches(self) -> Generator[pa.RecordBatch, None, None]:
+        """Yield the output; once."""
+        try:
+            yield from self.output()
+            self.over = ENDED
+        except GeneratorExit:
+            self.over = self.over or CLOSED
+            raise
+        except BaseException as e:
+            self.over, self.broken = stopped_by(e), True
+            raise
+        finally:
+            self.release()
+
+    def output(self) -> Iterator[pa.RecordBatch]:
+        raise NotImplementedError
+
+    def release(self) -> None:
+        """Read no more: stop threads and release the inputs.
+
+        This waits for no thread and takes no lock, because the cyclic collector may call it from any thread.
+        """
+        raise NotImplementedError
+
+
+class RunOfTwo(Run):
+    """A join of two inputs under way."""
+
+    def __init__(self, join: PreparedJoin) -> None:
+        self._join = join
+        self._pusher = join.operator(join.plan)
+        self.operator: SymmetricHashJoin | SlicedJoin | TableJoin = self._pusher
+        self._arranged: Arranged | None = None
+
+    @property
+    def sorting(self) -> str:
+        """What was done to inputs without an order, in a line."""
+        return "" if self._arranged is None else self._arranged.said
+
+    def release(self) -> None:
+        if not isinstance(self.operator, SymmetricHashJoin):
+            self.operator.close()
+        self._join.end()
+        if self._arranged is not None:
+            self._arranged = replace(self._arranged, batches=(iter(()), iter(())), sweep=None, ready=(None, None))
+
+    def output(self) -> Iterator[pa.RecordBatch]:
+        return map(self._join.chosen.pick, to_the_end(self._joined()))
+
+    def _joined(self) -> Iterator[pa.RecordBatch]:
+        self._arranged, inputs = self._join.begin()
+        whole = self._join.in_slices(self._arranged)
+        if whole is not None:
+            self.operator = whole
+            yield from whole.output()
+            return
+        if self._arranged.plan is not self._join.plan:
+            arranged = self._arranged
+            self._pusher = self._join.operator(arranged.plan, arranged.errors_first, arranged.copies)
+            self.operator = self._pusher
+        yield from self._pushed(self._pusher, inputs)
+
+    def _pushed(self, op: SymmetricHashJoin | SlicedJoin, inputs: tuple[Pieces, Pieces]) -> Iterator[pa.RecordBatch]:
+        """The output of rows that are pushed, piece by piece."""
+        assert self._arranged is not None
+        names, first = ("left", "right"), self._arranged.first
+        if self._arranged.sweep is not None:
+            for p, piece in self._arranged.sweep.turns(self._join.sweep_rows(self._arranged.plan)):
+                yield from op.finish(names[p]) if piece is None else op.push(names[p], piece)
+            return
+        open_ = [True, True]
+        while open_[0] or open_[1]:
+            if first is not None and open_[first]:
+                p = first
+            else:
+                p = 0 if not open_[1] else 1 if not open_[0] else op.lagging(inputs[0].rows, inputs[1].rows)
+            batch = inputs[p].next()
+            if batch is None:
+                open_[p] = False
+                yield from op.finish(names[p])
+            else:
+                yield from op.push(names[p], batch)
