@@ -185,6 +185,8 @@ def _batches(batches: Iterator[pa.RecordBatch], rows: int, path: str, kind: str)
     while True:
         try:
             batch = next(batches, None)
+            if batch is not None and kind in ("arrow", "arrows"):
+                batch.validate(full=True)  # Arrow takes offsets and indices as they are, and kernels follow them
         except FileError:
             raise
         except (OSError, pa.ArrowException, ValueError) as e:

@@ -179,7 +179,8 @@ def open_input(source: Any, side: str) -> Source:
         return _of_table(pa.Table.from_batches([source]))
     if isinstance(source, pa.RecordBatchReader):
         # As it is: through the C stream its own errors would come out as Arrow's.
-        return _of_batches(source.schema, iter(source))
+        batches = iter(source)
+        return _of_batches(source.schema, _validated(batches, side) if _is_of_bytes(source) else batches)
     if isinstance(source, pa.Table):
         return _of_table(source)
     if isinstance(source, type):
@@ -217,6 +218,20 @@ def _of_table(table: pa.Table) -> Source:
     )
     source.in_memory = True
     return source
+
+
+def _is_of_bytes(reader: pa.RecordBatchReader) -> bool:
+    """Whether a reader decodes a file, a pipe or a socket, whose bytes may be damaged."""
+    return isinstance(reader, pa.ipc.RecordBatchStreamReader)
+
+
+def _validated(batches: Iterator[pa.RecordBatch], side: str) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        try:
+            batch.validate(full=True)
+        except pa.ArrowInvalid as e:
+            raise FileError(f"the {side} input, an Arrow stream, is damaged: {first_line(e)}") from e
+        yield batch
 
 
 def _of_batches(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Source:

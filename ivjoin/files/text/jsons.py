@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import json as arrow_json
 from pyarrow import types as is_
@@ -19,6 +20,12 @@ from ivjoin.files.text.reading import Text
 __all__ = ["JsonText"]
 
 _BOM = b"\xef\xbb\xbf"
+# Arrow's parser and Python's call themselves for each bracket, and Arrow's ends the process at some 10,000 of them.
+_MOST_DEEP = 100
+_STEPS = np.zeros(256, np.int8)
+_STEPS[list(b"[{")], _STEPS[list(b"]}")] = 1, -1
+_QUOTE = ord('"')
+_NO_MARKS = bytes(set(range(256)) - set(b'[]{}"'))
 _SPACE = " \t\r\n"
 
 
@@ -48,6 +55,7 @@ class JsonText(Text):
         if self._declared is not None:
             return self._declared
         text.decode()  # Arrow's parser does not look
+        _refuse_deep(text)
         found = self._read(text, None).schema
         chosen = [f for f in found if names is None or f.name in names]
         table = self._read(text, pa.schema([f.with_type(_wire(f.type)) for f in chosen]))
@@ -80,6 +88,7 @@ class JsonText(Text):
 
     def _parsed(self, text: bytes, first: bool, types: pa.Schema, threads: bool) -> pa.Table:
         text.decode()  # Arrow's parser does not look
+        _refuse_deep(text)
         if not text.strip():
             return types.empty_table()
         try:
@@ -128,6 +137,21 @@ class JsonText(Text):
         if said.startswith("straddling object"):
             return ROW_TOO_LONG
         return said
+
+
+def _refuse_deep(text: bytes) -> None:
+    """Refuse a text with brackets within brackets that are more than a parser may meet.
+
+    Up to the first mistake in the text, which ends all parsing, this counts them as a parser does.
+    """
+    if b"\\" in text:
+        text = text.replace(b"\\\\", b"").replace(b'\\"', b"")  # what is escaped ends no string
+    # of a string without brackets both quotes go, which leaves few
+    marks = np.frombuffer(text.translate(None, _NO_MARKS).replace(b'""', b""), np.uint8)
+    outside = 1 - (np.cumsum(marks == _QUOTE, dtype=np.int8) & 1)
+    deepest = int(np.cumsum(_STEPS[marks] * outside, dtype=np.int32).max(initial=0))
+    if deepest > _MOST_DEEP:
+        raise ValueError(f"a value has {deepest:,} brackets within each other; expected {_MOST_DEEP} at most")
 
 
 def _wire(t: pa.DataType) -> pa.DataType:
