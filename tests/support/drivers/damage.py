@@ -25,6 +25,7 @@ from typing import Any
 import pyarrow as pa
 
 import ivjoin
+from ivjoin import routing
 from ivjoin.errors import IvjoinError
 from ivjoin.files.datasets import open_files
 
@@ -162,7 +163,7 @@ def operator(many: bool, which: int) -> Any:
         {"on": "k", "condition": _BAND, "left_order": "t", "right_order": ivjoin.Order("t", slack=3)},
         {"on": "s", "condition": "l.d <= r.d AND l.word <> r.word", "how": "full", "left_order": "at"},
         {"on": "k", "condition": "l.t >= r.t", "left_order": "t", "right_order": "t", "pick": "last", "pick_by": "t"},
-        {"on": "k", "condition": _BAND, "aggregate": {"n": ("*", "count"), "m": ("d", "mean")}, "how": "left",
+        {"on": "k", "condition": _BAND, "aggregate": {"count": ("*", "count"), "mean": ("d", "mean")}, "how": "left",
          "left_order": "t", "right_order": "t"},
         {"on": "k", "condition": _BAND, "memory_limit": "64MB", "when_full": "shed", "left_order": "t"},
     ]  # fmt: skip
@@ -232,7 +233,8 @@ def restored(kind: str, blob: bytes, good: bytes) -> str:
             list(op.push(side, batch.slice(40)))
         for side in ("a", "b", "c") if many else ("left", "right"):
             list(op.finish(side))
-        op.metrics, op.snapshot()  # noqa: B018
+        assert op.metrics
+        op.snapshot()
     except IvjoinError:
         return "error"
     return "rows"
@@ -241,23 +243,21 @@ def restored(kind: str, blob: bytes, good: bytes) -> str:
 # -- plans ------------------------------------------------------------------------------------------------------------
 
 
+_SCHEMA = pa.schema({"k": pa.int64(), "t": pa.int64()})
+
+
 def plan_text() -> str:
-    from ivjoin import routing
-
     draw = random.Random(1)
-    table = pa.table({"k": [min(9, int(draw.expovariate(0.5))) for _ in range(400)], "t": range(400)})
-    plan = routing.plan_join(table, table, workers=6, on="k", condition=_BAND)
-    return routing.plan_to_json(plan)
+    table = pa.table({"k": [min(9, int(draw.expovariate(0.5))) for _ in range(400)], "t": range(400)}, schema=_SCHEMA)
+    return routing.plan_to_json(routing.plan_join(table, table, workers=6, on="k", condition=_BAND))
 
 
-def planned(text: bytes, good: str) -> str:
-    from ivjoin import routing
-
+def planned(text: bytes) -> str:
     try:
-        plan = routing.plan_from_json(text.decode("utf-8", "surrogateescape"))
-        table = pa.table({"k": range(20), "t": range(20)})
+        plan = routing.plan_from_json(text.decode("utf-8", "replace"), _SCHEMA, _SCHEMA, on="k", condition=_BAND)
+        batch = pa.record_batch({"k": range(20), "t": range(20)}, schema=_SCHEMA)
         for side in ("left", "right"):
-            plan.cells(side, table) if hasattr(plan, "cells") else plan.route(side, table)
+            plan.cells(side, batch)
     except IvjoinError:
         return "error"
     return "rows"
@@ -279,8 +279,9 @@ def case(kind: str, folder: Path) -> Callable[[random.Random, int], str]:
         text = plan_text()
 
         def plan(draw: random.Random, seed: int) -> str:
-            bad = json.dumps(forged(json.loads(text), draw)).encode() if "forged" in kind else damaged(text.encode(), draw)
-            return planned(bad, text)
+            if "forged" in kind:
+                return planned(json.dumps(forged(json.loads(text), draw)).encode())
+            return planned(damaged(text.encode(), draw))
 
         return plan
     good = made(kind, folder)
