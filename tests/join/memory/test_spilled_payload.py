@@ -115,7 +115,7 @@ def _of_words(batch: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
     return batch.append_column("n", batch.column("i").cast(pa.int32())).select(names)
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(41)
 @pytest.mark.parametrize("names", [ALIGNED, APART], ids=["aligned", "apart"])
 @pytest.mark.parametrize(
     ("question", "how"), [(q, h) for i, q in enumerate(OF_RECORDS) for j, h in enumerate(HOWS) if (i + j) % 2]

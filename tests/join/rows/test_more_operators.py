@@ -101,6 +101,7 @@ def batches(rows: list[Row], size: int) -> list[pa.RecordBatch]:
     return pa.Table.from_pylist(rows, schema=SCHEMA).to_batches(max_chunksize=size)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("how", oracle.HOWS)
 @pytest.mark.parametrize("text, condition", CASES)
 def test_rows_are_those_of_a_nested_loop(text: str, condition: Callable[[Row, Row], Any], how: str) -> None:

@@ -262,6 +262,7 @@ def test_late_rows_of_every_type(kind: str, how: str) -> None:
     Life(f"{kind} {how} {on_late}", type=kind, how=how, on_late=on_late, slack=7, rough=9).live(20, [1, 4, 9])
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.nojit
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("keys", ["none", "int", "text"])

@@ -29,6 +29,7 @@ def cut(stream: Any) -> bool:
     return isinstance(stream._operator, SlicedJoin) and stream._operator._alone is None
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("threads", [2, 3])
 @pytest.mark.parametrize("on", ["k", "s", None, ["k", "s"]])
 @pytest.mark.parametrize("how", HOWS)
@@ -71,6 +72,7 @@ def typed(seed: int, rows: int, falling: bool, holes: bool) -> pa.Table:
     })  # fmt: skip
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("falling", [False, True])
 @pytest.mark.parametrize("name", CONDITIONS)
 @pytest.mark.parametrize("how", ["inner", "full", "right_anti", "left"])

@@ -121,6 +121,7 @@ def rows(t: pa.Table) -> Counter[str]:
     return Counter(repr([v.decode() if isinstance(v, bytes) else v for v in row.values()]) for row in t.to_pylist())
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", COLUMNS)
 @pytest.mark.parametrize("way", WAYS)
 def test_as_payload(way: str, name: str) -> None:
