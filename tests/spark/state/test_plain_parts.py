@@ -31,7 +31,7 @@ from ivjoin.spark.buckets import bucket_labels, checked_count, murmur3_of_int, s
 from ivjoin.spark.codec import FORMAT, compressed, expanded, meta_text, new_token, read_state
 from ivjoin.spark.columns import key_sql
 from ivjoin.spark.join import _orders
-from ivjoin.spark.pack import whole
+from ivjoin.spark.pack import Seen, whole
 from ivjoin.spark.results import Results, opener
 from ivjoin.spark.slots import columns_packed, share_slots
 from ivjoin.spark.spec import identity
@@ -308,3 +308,12 @@ def test_operators_of_one_worker_do_not_share_what_a_row_that_errs_changes() -> 
     list(erring.push("left", pa.record_batch([[7], [0]], schema=left)))  # 10 div 0: hashed by k alone from now on
     for op in (before, new_operator(spec)):
         assert rows_out(op) == [(1, 2, 5), (1, 5, 2)]
+
+
+def test_a_side_has_come_as_far_as_the_greatest_of_its_batches() -> None:
+    schema = pa.schema({"t": pa.int64()})
+    spec = join_spec(schema, schema, condition="abs(l.t - r.t) <= 1", left_order=Order("t", slack=9))
+    seen = Seen(plan_of(spec), 0)
+    for times in ([5, 9], [3, 7]):
+        seen.show(pa.record_batch([times], schema=schema))
+    assert seen.edges == [9]

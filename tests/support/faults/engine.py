@@ -132,6 +132,6 @@ ENGINE = [
         "self.edges[i] = top if before is None else max(before, top)",
         "self.edges[i] = top",
         "tests/spark/streaming/test_when_rows_come_out.py tests/spark/streaming/test_stream_slices.py "
-        "tests/spark/state/test_restarts.py",
+        "tests/spark/state/test_restarts.py tests/spark/state/test_plain_parts.py",
     ),
 ]
