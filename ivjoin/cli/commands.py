@@ -133,10 +133,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _threads(text: str) -> int | str:
+    return text if text == "auto" else int(text)
+
+
 def _add_join(join: argparse.ArgumentParser) -> None:
     _add_question(join)
     _add_output(join)
-    join.add_argument("--threads", type=int, default=1, metavar="N", help="threads that share the join (default: 1)")
+    join.add_argument(
+        "--threads", type=_threads, default="auto", metavar="N",
+        help="threads that share the join: a number, or auto (default), which uses all CPUs for large files",
+    )  # fmt: skip
     add_limit(join, "raise (default), spill to files or shed rows")
     join.add_argument("--shed", metavar="POLICY", help="which rows go first: prob (default), life or random")
     join.add_argument("--shed-shared", action="store_true", help="both sides share the memory, not half of it each")

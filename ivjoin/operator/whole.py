@@ -7,7 +7,7 @@ residual, join types and output. Only the index step differs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from ivjoin.errors import IvjoinError
 from ivjoin.expr.evaluate import evaluate
+from ivjoin.expr.nodes import Node
 from ivjoin.frontier.order import Frontier
 from ivjoin.operator.blocks import wanted, works
 from ivjoin.operator.intake import Intake, outside
@@ -215,17 +216,29 @@ class Whole:
             clean=self._hold("clean", min(room + both + 1, _MOST_PAIRS), np.int32),
         )
 
-    def strays(self, s: int, batch: pa.RecordBatch) -> bool:
-        """Whether the whole condition decides pairs of some row of side s: it is outside a guard, or something errs."""
-        nodes = list(dict.fromkeys([*self.sources[s].roots, *(n for n, _, _ in self.plan.sides[s].guards)]))
-        if not nodes or not batch.num_rows:
-            return False
-        batch = self._plain(s, batch)
-        found = evaluate(nodes, lambda _, name: batch.column(self.index[s][name]), batch.num_rows)
-        values = dict(zip(nodes, found, strict=True))
-        if any(v.error is not None and v.error.any() for v in found):
-            return True
-        return any(outside(values[n], low, high) is not None for n, low, high in self.plan.sides[s].guards)
+    def strays(
+        self, s: int, batches: Sequence[pa.RecordBatch], spans: Mapping[Node, tuple[int, int]] | None = None
+    ) -> bool:
+        """Whether the whole condition decides pairs of some row of side s: it is outside a guard, or something errs.
+
+        ``spans``: expressions with the least and the greatest of their values, where these are known.
+        """
+        spans, guards = spans or {}, []
+        for node, low, high in self.plan.sides[s].guards:
+            if node not in spans:
+                guards.append((node, low, high))
+            elif not low <= spans[node][0] <= spans[node][1] <= high:
+                return True
+        nodes = list(dict.fromkeys([*self.sources[s].roots, *(n for n, _, _ in guards)]))
+        for whole in batches if nodes else ():
+            batch = self._plain(s, whole)
+            found = evaluate(nodes, lambda _, name: batch.column(self.index[s][name]), batch.num_rows)  # noqa: B023
+            values = dict(zip(nodes, found, strict=True))
+            if any(v.error is not None and v.error.any() for v in found):
+                return True
+            if any(outside(values[n], low, high) is not None for n, low, high in guards):
+                return True
+        return False
 
     # -- a slice -----------------------------------------------------------------------------------------------------
 

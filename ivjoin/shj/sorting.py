@@ -20,7 +20,7 @@ _PLACES = 1 << 16  # that the values of a key are dealt to
 
 
 def in_order(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The order of some values : int64[n], and the values in it."""
+    """The order of some values : int64[n], and the values in it; equal ones stay as they were."""
     n = len(values)
     if not _FEW <= n <= _MANY:
         return _compared(values)
@@ -65,7 +65,7 @@ def order_by_key(kids: np.ndarray, values: np.ndarray, n_ids: int) -> tuple[np.n
 
 
 def _compared(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    order = np.argsort(values)
+    order = np.argsort(values, kind="stable")
     return order, values.take(order)
 
 

@@ -32,6 +32,7 @@ __all__ = ["Ordinals", "Step", "gathered", "moves", "of_steps", "of_table", "ste
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _GATHERED = 65_536  # rows gathered at once
 _WORTH_THREADS = 100_000  # rows
+_MOST_AT_ONCE = 1 << 21  # values that are sorted together
 _SAMPLE = 4_096  # rows that say where to divide those to be sorted
 
 
@@ -69,10 +70,11 @@ class Ordinals:
 
 def _order(values: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarray]:
     """The order, and the values in it; each thread sorts what lies between two quantiles of a sample."""
-    if threads == 1 or len(values) < _WORTH_THREADS:
+    parts = max(threads if len(values) >= _WORTH_THREADS else 1, len(values) // _MOST_AT_ONCE + 1)
+    if parts == 1:
         return in_order(values)
     some = np.sort(values[:: max(1, len(values) // _SAMPLE)])
-    cuts = np.unique(some[np.arange(1, threads) * len(some) // threads])
+    cuts = np.unique(some[np.arange(1, parts) * len(some) // parts])
 
     def part(i: int) -> tuple[np.ndarray, np.ndarray]:
         inside = values < cuts[i] if i < len(cuts) else np.ones(len(values), dtype=bool)
@@ -82,11 +84,14 @@ def _order(values: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarray]:
         order, found = in_order(values[rows])
         return rows[order], found
 
-    from concurrent.futures import ThreadPoolExecutor
+    if threads == 1:
+        done = [part(i) for i in range(len(cuts) + 1)]
+    else:
+        from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(threads) as pool:
-        parts = list(pool.map(part, range(len(cuts) + 1)))
-    return np.concatenate([at for at, _ in parts]), np.concatenate([found for _, found in parts])
+        with ThreadPoolExecutor(threads) as pool:
+            done = list(pool.map(part, range(len(cuts) + 1)))
+    return np.concatenate([at for at, _ in done]), np.concatenate([found for _, found in done])
 
 
 def _short(index: np.ndarray) -> np.ndarray:

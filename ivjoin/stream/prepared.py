@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ivjoin.expr.arguments import MOST_ROWS
 from ivjoin.operator.budget import Budget
@@ -11,6 +11,7 @@ from ivjoin.plan.cutting import cut_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.stream.columns import Chosen
 from ivjoin.stream.compared import warn_of_pairs
+from ivjoin.stream.cpus import threads_for
 from ivjoin.stream.gathering import Pieces
 from ivjoin.stream.inputs import Source
 from ivjoin.stream.memory import threads_within
@@ -46,7 +47,8 @@ class PreparedJoin:
     """A join that is yet to begin: what it reads is looked at, and sorted, with the first row."""
 
     def __init__(
-        self, found: Chosen, sources: tuple[Source, Source], sort: bool, coalesce: int, threads: int,
+        self, found: Chosen, sources: tuple[Source, Source], sort: bool, coalesce: int,
+        threads: int | Literal["auto"],
         budget: Budget | None = None,
     ) -> None:
         self.budget = budget
@@ -54,14 +56,18 @@ class PreparedJoin:
         self.plan = found.plan
         self.chosen = found
         self.skipped: tuple[int, int] | None = None
-        self._sort, self._coalesce, self._threads = sort, coalesce, threads_within(budget, threads)
+        self._sort, self._coalesce = sort, coalesce
+        self._threads = 1 if threads == "auto" else threads_within(budget, threads)
+        # Of two tables, which are joined in slices where they can be, whatever the caller has said.
+        rows = sum(source.rows or 0 for source in sources)
+        self._of_tables = threads_for(rows) if threads == "auto" and budget is None else self._threads
         self._sources: tuple[Source, Source] | None = sources  # until the end
         known = all(source.in_memory for source in sources)
         self._rows = sum(source.rows or 0 for source in sources) if known else 0
         wide = known and max(len(side.schema) for side in found.plan.sides) > _MANY_COLUMNS
         self._push_rows = _WIDE_ROWS if wide else _PUSH_ROWS
-        small = threads == 1 and not found.plan.spec.aggregates
-        piece = self._push_rows if small else max(_PARALLEL_ROWS, slice_rows(self._rows, threads, False) // 4)
+        small = self._threads == 1 and not found.plan.spec.aggregates
+        piece = self._push_rows if small else max(_PARALLEL_ROWS, slice_rows(self._rows, self._threads, False) // 4)
         self.most = max(piece, coalesce)
 
     def operator(
@@ -99,7 +105,7 @@ class PreparedJoin:
             self.most = max(_SWEEP_ROWS if arranged.leads is None else _PICK_ROWS, self._coalesce)
         else:
             arrange_ = arrange if self._sort else as_they_are
-            arranged = arrange_(self.plan, self._sources, self._threads, self.budget)
+            arranged = arrange_(self.plan, self._sources, self._of_tables, self.budget)
             if isinstance(cut_of(arranged.plan), str):
                 if not self.plan.spec.aggregates:
                     self.most = max(self._push_rows, self._coalesce)
@@ -126,7 +132,7 @@ class PreparedJoin:
             return None
         from ivjoin.stream.table_join import table_join
 
-        return table_join(arranged, self._sources, self._threads)
+        return table_join(arranged, self._sources, self._of_tables)
 
     def sweep_rows(self, plan: JoinPlan) -> int:
         """Rows of a piece, where one side is swept along another that is in memory as a whole."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ivjoin.errors import UnsupportedError
 from ivjoin.expr.arguments import MOST_ROWS, known_options, one_of, whole_number
@@ -35,7 +35,8 @@ def band_join(
     how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
     batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC", coalesce_rows: int = 0,
-    threads: int = 1, sort: str = "auto", columns: Sequence[str] | None = None, aggregate: Aggregates | None = None,
+    threads: int | Literal["auto"] = "auto", sort: str = "auto", columns: Sequence[str] | None = None,
+    aggregate: Aggregates | None = None,
     memory_limit: int | str | None = None, when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None,
     shed: str | None = None, shed_shared: bool = False, pick: str | None = None, pick_by: PickBy | None = None,
 ) -> JoinStream:
@@ -68,13 +69,13 @@ def band_join(
         Zone of calendar arithmetic.
     coalesce_rows : int, default 0
         Gather small input batches until they have this many rows; 0 never waits.
-    threads : int, default 1
-        Join slices of an ordered axis at the same time, each on the next free thread: whatever the keys, where a side
-        whose rows may be spread has a declared order and the condition a band on it with both ends. The order of the
-        output rows is then another one, from one time to the next, and a slice of some 131,072 rows and eight bands is
-        held for each thread beyond the window; of tables in memory, which are cut into as many slices as there are
-        threads, as views. Once all input is read, who asks for the output may be one of them. Tables are sorted by as
-        many threads. A join that cannot be cut runs on one thread; :func:`ivjoin.explain` says why.
+    threads : int or "auto", default "auto"
+        The threads that join slices of an ordered axis at the same time. It needs a side with an order, declared or by
+        sorting, and a band on it with two ends; otherwise the join runs on one thread, and :func:`ivjoin.explain` shows
+        the reason. Tables in memory: the output has the same rows in the same order for any number of threads, and the
+        thread that reads the output joins, too. Streams: the order of the output differs from run to run, and each
+        thread stores a slice of about 131,072 rows or eight bands. ``"auto"``: for tables, one thread for each 262,144
+        rows of both inputs, and no more than the CPUs of the process; for streams and within ``memory_limit``, one.
     sort : {"auto", "never"}
         What to do with an input that has an end (a table, a frame, a list of batches) and no declared order: sort it
         along the band that lets the join hold the fewest rows, unless it is in order or small, or read it as it is.
@@ -147,16 +148,17 @@ def _present(sources: tuple[Source, Source], plan: JoinPlan) -> tuple[frozenset[
 
 
 def stream_of(
-    sources: tuple[Source, Source], plan: JoinPlan, coalesce_rows: int, threads: int, sort: str,
+    sources: tuple[Source, Source], plan: JoinPlan, coalesce_rows: int, threads: int | Literal["auto"], sort: str,
     columns: Sequence[str] | None, budget: Budget | None = None,
 ) -> JoinStream:
     """The join of two inputs that were opened; what the arguments mean is said of :func:`band_join`."""
     coalesce_rows = whole_number("coalesce_rows", coalesce_rows, 0, MOST_ROWS, "a whole number of rows")
-    threads = whole_number("threads", threads, 1, _MOST_THREADS)
+    if not isinstance(threads, str) or threads != "auto":
+        threads = whole_number("threads", threads, 1, _MOST_THREADS, "'auto' or a whole number")
     one_of("sort", sort, ("auto", "never"))
     if budget is not None:
         budget.check(plan)
-        if budget.when_full == "shed" and threads > 1:
+        if budget.when_full == "shed" and threads not in ("auto", 1):
             raise UnsupportedError(
                 f"when_full='shed' with threads={threads}: which rows go is chosen among all that are held, by one "
                 "operator; leave threads out, or use when_full='spill', which is exact"

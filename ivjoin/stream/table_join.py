@@ -27,7 +27,7 @@ from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.inputs import Source
 from ivjoin.stream.sorting import Arranged
-from ivjoin.stream.table_rows import TableRows, any_late, rises
+from ivjoin.stream.table_rows import Bounds, TableRows, any_late, places
 from ivjoin.stream.workers import joined
 
 __all__ = ["TableJoin", "table_join"]
@@ -68,17 +68,15 @@ class Slice:
         return self.last - self.start + self.end_other - self.first_other
 
 
-def slices_of(
-    own: np.ndarray, low: np.ndarray, high: np.ndarray, both: bool, rows: int, missing: int = 0
-) -> list[Slice]:
+def slices_of(own: np.ndarray, low: Bounds, high: Bounds, both: bool, rows: int, missing: int = 0) -> list[Slice]:
     """Cut two sides at values of an axis.
 
     Parameters
     ----------
     own : int64[n]
         Axis values of the own side; they rise.
-    low, high : int64[m]
-        Between which axis values the rows of the other side can meet own rows; they rise.
+    low, high : Bounds
+        Between which axis values the rows of the other side can meet own rows.
     both : bool
         Whether unmatched rows of both sides are emitted: a row of the other side is at home where its least value lies.
     rows : int
@@ -99,16 +97,15 @@ def slices_of(
     out = []
     home = 0
     for start, end in zip(starts, [*starts[1:], n], strict=True):
-        end_home = m if end == n else 0 if end < missing else int(np.searchsorted(low, own[end]))
+        end_home = m if end == n else 0 if end < missing else low.below(int(own[end]))
         first, end_other, last = home, end_home, end
         if end > max(start, missing):
-            some = max(start, missing)
-            meets = int(np.searchsorted(high, own[some])), int(np.searchsorted(low, own[end - 1], side="right"))
-            first, end_other = (min(first, meets[0]), end_home) if both else (min(meets), meets[1])
+            begins, ends = high.below(int(own[max(start, missing)])), low.up_to(int(own[end - 1]))
+            first, end_other = (min(first, begins), end_home) if both else (min(begins, ends), ends)
         elif not both:
             end_other = first
         if both and end < n and end_home > home:
-            last = max(end, int(np.searchsorted(own, high[end_home - 1], side="right")))
+            last = max(end, places(own, high.at(end_home - 1), "right"))
         out.append(Slice(start, end, last, first, end_other, home, end_home))
         home = end_home
     return out
@@ -256,14 +253,14 @@ def table_join(arranged: Arranged, sources: tuple[Source, Source], threads: int)
         return None
     sides = found[0], found[1]
     mine = sides[cut.own].values(cut.node, cut.falling)
-    if mine is None or not rises(mine[0]):
+    if mine is None or not mine.rises:
         return None
     other = sides[1 - cut.own]
     lows, highs = (cut.highs, cut.lows) if cut.falling else (cut.lows, cut.highs)
     low, high = other.moved(lows, cut, ends=False), other.moved(highs, cut, ends=True)
     if low is None or high is None:
         return None
-    rows = _own_rows(mine[0], low, high)
+    rows = _own_rows(mine.values, low, high)
     if rows is None or not all(side.is_cut(2 * rows) for side in sides):
         return None
     never_null = any(
@@ -271,13 +268,13 @@ def table_join(arranged: Arranged, sources: tuple[Source, Source], threads: int)
         for s, source in enumerate(sources) if source.in_memory
         for i, f in enumerate(plan.sides[s].schema) if not f.nullable
     )
-    clean = _clean(plan, arranged, cut, mine[1])
+    clean = _clean(plan, arranged, sides)
     whole = Whole(plan, cut.own)
     if never_null or any_late(plan, sides, clean):
         return None
-    if any(whole.strays(s, batch) for s, side in enumerate(sides) for batch in side.batches()):
+    if any(whole.strays(s, side.batches(), side.spans()) for s, side in enumerate(sides)):
         return None
-    slices = slices_of(mine[0], low, high, cut.both, rows, sides[cut.own].missing)
+    slices = slices_of(mine.values, low, high, cut.both, rows, sides[cut.own].missing)
     return TableJoin(plan, cut, sides, slices, threads, whole)
 
 
@@ -290,27 +287,27 @@ def _rows_of(arranged: Arranged, source: Source, s: int) -> TableRows | None:
     return TableRows(source.table()) if source.in_memory else None
 
 
-def _clean(plan: JoinPlan, arranged: Arranged, cut: Cut, every: bool) -> tuple[frozenset[Node], frozenset[Node]]:
+def _clean(
+    plan: JoinPlan, arranged: Arranged, sides: tuple[TableRows, TableRows]
+) -> tuple[frozenset[Node], frozenset[Node]]:
     """For each side, the ordered expressions whose order no row breaks."""
-    out = []
-    for s in (0, 1):
-        if arranged.ready[s] is not None:
-            out.append(frozenset(n for n, _, _ in plan.sides[s].orders))
-        elif s == cut.own and every and cut.node.type.kind != "float":
-            out.append(frozenset([cut.node]))
-        else:
-            out.append(frozenset())
-    return out[0], out[1]
+    left, right = (
+        frozenset(
+            node for node, _, order in plan.sides[s].orders
+            if arranged.ready[s] is not None or side.keeps_order(node, order.descending)
+        )
+        for s, side in enumerate(sides)
+    )
+    return left, right
 
 
-def _own_rows(own: np.ndarray, low: np.ndarray, high: np.ndarray) -> int | None:
+def _own_rows(own: np.ndarray, low: Bounds, high: Bounds) -> int | None:
     """How many own rows a slice has; None where its band would have it copy too many rows."""
     n, m = len(own), len(low)
     if not n or not m:
         return _OWN_ROWS
-    seen = np.arange(0, n, max(1, n // _SEEN))
-    some = own[seen]
-    window = np.searchsorted(low, some, side="right") - np.searchsorted(high, some)
-    band = int(max(0, window.mean()) * n / m)  # own rows that lie in one window, about
+    some = [int(own[i]) for i in range(0, n, max(1, n // _SEEN))]
+    window = sum(low.up_to(x) - high.below(x) for x in some) / len(some)
+    band = int(max(0, window) * n / m)  # own rows that lie in one window, about
     rows = min(max(_OWN_ROWS, _BANDS * band), _MOST_OWN_ROWS)
     return None if n > rows and band > _MOST_COPIED * rows else rows

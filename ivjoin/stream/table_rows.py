@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +13,7 @@ import pyarrow as pa
 from ivjoin.errors import EvaluationError, LateRowError
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ordinal import ordinals
+from ivjoin.expr.ordinal import has_ordinal, ordinal_of, ordinals
 from ivjoin.operator.core import frontiers_of
 from ivjoin.operator.intake import Intake, has_value
 from ivjoin.plan.cutting import Cut, Offset, shifted
@@ -21,9 +24,10 @@ from ivjoin.shj.plain import in_few_batches, no_rows, plain_rows
 from ivjoin.stream.axis import indices
 from ivjoin.stream.ordered import Ordinals
 
-__all__ = ["TableRows", "any_late", "rises"]
+__all__ = ["AxisValues", "Bounds", "TableRows", "any_late", "places"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_PIECE = 1 << 16  # values
 _MOST_BYTES = 1 << 30  # of the rows of a slice: offsets of text and lists have 32 bits
 
 
@@ -42,6 +46,7 @@ class TableRows:
         self.missing = 0 if known is None else known[1].missing  # first rows without a value
         self._index = None if known is None else known[1].index
         self._known = known
+        self._found: dict[Node, AxisValues | None] = {}
         if self._index is not None:
             table = combined(plain_rows(table))  # rows of views cannot be taken
         elif _has_dictionaries(table.schema):
@@ -78,15 +83,17 @@ class TableRows:
         """All rows, in no order."""
         return self._batches
 
-    def values(self, node: Node, falls: bool) -> tuple[np.ndarray, bool] | None:
-        """Ordinals of an expression in the order of the rows, and whether each row has a value; None where one errs.
+    def values(self, node: Node, falls: bool) -> AxisValues | None:
+        """Ordinals of an expression in the order of the rows; None where one errs. Values are turned if they fall."""
+        if node not in self._found:
+            self._found[node] = self._values(node, falls)
+        return self._found[node]
 
-        A row without a value repeats the value before it. Values are turned if they fall.
-        """
+    def _values(self, node: Node, falls: bool) -> AxisValues | None:
         if self._known is not None and node is self._known[0]:
-            return self._known[1].values, False
+            return AxisValues(self._known[1].values, False, True, falls)
         if not self._batches:
-            return np.empty(0, dtype=np.int64), True
+            return AxisValues(np.empty(0, dtype=np.int64), True, True, falls)
         parts = [evaluate([node], lambda _, name: b.column(name), b.num_rows)[0] for b in self._batches]  # noqa: B023
         if any(v.error is not None and v.error.any() for v in parts):
             return None
@@ -99,31 +106,102 @@ class TableRows:
             there = np.concatenate([np.ones(len(o), bool) if p is None else p for p, o in pairs])
             values = np.where(there, values, I64_MIN)
             values = values if self._index is None else values[self._index]
-            return np.maximum.accumulate(values), False
-        return values if self._index is None else values[self._index], True
+            return AxisValues(np.maximum.accumulate(values), False, True, falls)
+        values = values if self._index is None else values[self._index]
+        return AxisValues(values, True, _rises(values), falls)
 
-    def moved(self, offsets: Sequence[Offset], cut: Cut, ends: bool) -> np.ndarray | None:
+    def moved(self, offsets: Sequence[Offset], cut: Cut, ends: bool) -> Bounds | None:
         """The greatest of some expressions and offsets of each row (``ends``: the least); None if one errs or falls."""
-        out: np.ndarray | None = None
+        found: list[Bounds] = []
         for node, by in offsets:
-            found = self.values(node, cut.falling)
-            if found is None or not rises(found[0]):
+            one = self.values(node, cut.falling)
+            if one is None or not one.rises:
                 return None
-            one = shifted(found[0], -by if cut.falling else by)
-            if out is None:
-                out = one
-            else:
-                out = np.minimum(out, one) if ends else np.maximum(out, one)
+            found.append(Bounds(one.values, -by if cut.falling else by))
+        if len(found) == 1:
+            return found[0]
+        meet = np.minimum if ends else np.maximum
+        return Bounds(reduce(meet, (shifted(bounds.values, bounds.by) for bounds in found)), 0)
+
+    def keeps_order(self, node: Node, falls: bool) -> bool:
+        """Whether each row is known to have a value of an expression, and the values rise, or fall."""
+        found = self._found.get(node)
+        known = found is not None and found.every and found.rises and found.turned == falls
+        return known and node.type.kind != "float"
+
+    def spans(self) -> dict[Node, tuple[int, int]]:
+        """The least and the greatest value of expressions whose values are known to rise or fall."""
+        out = {}
+        for node, found in self._found.items():
+            is_own = node.type.kind != "float" and has_ordinal(node.type) and ordinal_of(0, node.type) == 0
+            if is_own and found is not None and found.every and found.rises and len(found.values):
+                ends = int(found.values[0]), int(found.values[-1])
+                out[node] = (~ends[1], ~ends[0]) if found.turned else ends
         return out
+
+
+@dataclass(frozen=True, slots=True)
+class AxisValues:
+    """Ordinals of an expression for each row.
+
+    Attributes
+    ----------
+    values : int64[n]
+        A row without a value repeats the value before it.
+    every : bool
+        Each row has a value.
+    rises : bool
+        Values never fall.
+    turned : bool
+        They are ``~ordinal``.
+    """
+
+    values: np.ndarray
+    every: bool
+    rises: bool
+    turned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """One bound for each row: ``values + by``, which never falls; sums are exact."""
+
+    values: np.ndarray
+    by: int
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def at(self, row: int) -> int:
+        """The bound of a row."""
+        return int(self.values[row]) + self.by
+
+    def below(self, x: int) -> int:
+        """How many bounds are less than x."""
+        return places(self.values, x - self.by, "left")
+
+    def up_to(self, x: int) -> int:
+        """How many bounds are no greater than x."""
+        return places(self.values, x - self.by, "right")
+
+
+def places(values: np.ndarray, x: int, side: Literal["left", "right"]) -> int:
+    """How many values, which rise, are less than x (``"right"``: no greater), which may lie outside of int64."""
+    if x > I64_MAX:
+        return len(values)
+    return 0 if x < I64_MIN else int(np.searchsorted(values, x, side=side))
 
 
 def _has_dictionaries(schema: pa.Schema) -> bool:
     return any(map(has_dictionaries, schema.types))
 
 
-def rises(values: np.ndarray) -> bool:
-    """Whether values never fall."""
-    return bool((values[1:] >= values[:-1]).all())
+def _rises(values: np.ndarray) -> bool:
+    for start in range(0, len(values), _PIECE):  # a piece fits into a cache
+        piece = values[start : start + _PIECE + 1]
+        if not (piece[1:] >= piece[:-1]).all():
+            return False
+    return True
 
 
 def any_late(plan: JoinPlan, sides: tuple[TableRows, TableRows], clean: Sequence[frozenset[Node]]) -> bool:

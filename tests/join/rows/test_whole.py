@@ -58,7 +58,7 @@ def check_whole(case: Case) -> None:
     batches = [batch_of(case, side) for side in ("left", "right")]
     for p in probe_of(plan):
         whole = Whole(plan, p)
-        if any(whole.strays(s, batch) for s, batch in enumerate(batches)):
+        if any(whole.strays(s, [batch]) for s, batch in enumerate(batches)):
             WENT["strays"] += 1
             return
         orders = [batches]

@@ -324,8 +324,9 @@ def test_who_asks_for_the_output_is_one_of_the_threads(how: str) -> None:
 def test_a_reader_that_stops_leaves_no_thread_at_work(left_by: str) -> None:
     n = 20_000
     table = pa.table({"k": np.zeros(n, dtype=np.int64), "x": np.arange(n)})
+    readers = (table.to_reader(max_chunksize=500) for _ in range(2))
     stream: Any = band_join(
-        table, table, on="k", condition="l.x BETWEEN r.x - 40 AND r.x + 40", left_order="x", right_order="x",
+        *readers, on="k", condition="l.x BETWEEN r.x - 40 AND r.x + 40", left_order="x", right_order="x",
         batch_size=100, threads=2,
     )
     assert next(iter(stream)).num_rows == 100
