@@ -35,9 +35,9 @@ def allowed(
     budget = budget_of(memory_limit, when_full, spill_dir)
     if budget is not None and budget.when_full == "shed":
         raise UnsupportedError(
-            "when_full='shed' with many inputs: of a view nobody knows which rows would be missed least; use "
-            "when_full='spill', which is exact, leave when_full out, which raises MemoryLimitError where rows do not "
-            "fit, or join pairs by band_join"
+            "when_full='shed' is not supported with many inputs, because the value of a view's rows is not known. "
+            "Use when_full='spill', which is exact, omit when_full, which raises MemoryLimitError at the limit, or "
+            "join pairs with band_join"
         )
     return budget
 
@@ -94,13 +94,13 @@ class SharedLimit:
         rows = {f"input {a}": n for a, n in m.stored.items()} | {f"view ({v})": n for v, n in m.views.items()}
         most = sorted(rows, key=lambda name: -rows[name])
         sides = ", ".join(f"{name} {rows[name]:,}" for name in most if rows[name]) or "none"
-        ways = ["a greater memory_limit", "narrower bands, or orders and bounds that let rows go"]
+        ways = ["a greater memory_limit", "narrower bands, or orders and bounds that evict rows"]
         if m.views:
-            ways.append("views='none', which keeps no joined rows")
-        ways.append("when_full='spill', which goes on in files")
+            ways.append("views='none', which stores no joined rows")
+        ways.append("when_full='spill', which continues in files")
         raise MemoryLimitError(
-            f"memory_limit of {self.limit:,} bytes: {held:,} are held and {needed:,} more are needed. Rows held: "
-            f"{sides}. Ways out: {'; '.join(ways)}"
+            f"memory_limit of {self.limit:,} bytes: {held:,} are in use and {needed:,} more are needed. Rows in state: "
+            f"{sides}. Fixes: {'; '.join(ways)}"
         )
 
 
@@ -110,7 +110,7 @@ def refused(error: MemoryLimitError, rows: int) -> MemoryLimitError:
         said = f"Of the batch, the first {rows:,} rows were taken and no more. Push batch.slice({rows}) again"
     else:
         said = "The batch was not taken; push it again"
-    out = MemoryLimitError(error.reason, f". {said} when there is room, as after advance or finish of another input")
+    out = MemoryLimitError(error.reason, f". {said} when memory is free, as after advance or finish of another input")
     out.rows_taken = rows
     return out
 
@@ -118,6 +118,6 @@ def refused(error: MemoryLimitError, rows: int) -> MemoryLimitError:
 def stopped(error: MemoryLimitError) -> MemoryLimitError:
     """Return the error of a batch that was refused after it had results."""
     return MemoryLimitError(error.reason, (
-        ". Results of the batch were under way, so this operator has stopped: restore a snapshot of it with a greater "
+        ". Part of the batch had been joined, so this operator has stopped: restore a snapshot of it with a greater "
         "memory_limit"
     ))

@@ -208,13 +208,13 @@ def fixed_bytes(schema: pa.Schema) -> int:
 
 
 def _refusal(core: Core, budget: Budget, needed: int, held: int) -> MemoryLimitError:
-    """What holds so much, what would let go of it, and what can be done."""
+    """Return the error: what uses the memory, what would evict rows, and the fixes."""
     from ivjoin.operator.explain import kept_lines
 
     sizes = [store.nbytes for store in core.stores]
     largest = int(sizes[1] > sizes[0])
     sides = "; ".join(
-        f"{SIDES[s]} holds {core.stores[s].live:,} rows in {sizes[s]:,} bytes" for s in (largest, 1 - largest)
+        f"{SIDES[s]} stores {core.stores[s].live:,} rows in {sizes[s]:,} bytes" for s in (largest, 1 - largest)
     )
     ways = ["a greater memory_limit"]
     if budget.when_full != "spill":
@@ -223,35 +223,35 @@ def _refusal(core: Core, budget: Budget, needed: int, held: int) -> MemoryLimitE
     if budget.when_full != "shed" and alone and core.how.name in ("inner", "left_semi", "right_semi"):
         ways.append("when_full='shed' (drops rows: a subset of the result)")
     if len(ways) < 3:
-        ways.append("a narrower window, or orders and bounds that let rows go")
+        ways.append("a narrower window, or orders and bounds that evict rows")
     why = ""
     if budget.when_full == "spill":
-        why = " All that can lie in files does: the limit is below what one step takes."
+        why = " Everything that can be spilled is in files: one step needs more than the limit."
     elif budget.when_full == "shed":
-        why = " No row is left to drop: the limit is below what one step takes."
-    if budget.whole:  # the step's sides are nothing that its caller named
+        why = " No row is left to drop: one step needs more than the limit."
+    if budget.whole:  # the caller did not name the sides of the step
         return MemoryLimitError(
-            f"memory_limit of {budget.whole:,} bytes, of which each step has {budget.limit:,}: one holds {held:,} and "
-            f"needs {needed:,} more.{why} Ways out: {'; '.join(ways)}"
+            f"memory_limit of {budget.whole:,} bytes, of which each step has {budget.limit:,}: one uses {held:,} and "
+            f"needs {needed:,} more.{why} Fixes: {'; '.join(ways)}"
         )
     waiting = [bool(f.trackers) and not any(t.seen_value for t in f.trackers) for f in core.frontiers]
-    kept = [f"no {SIDES[s]} row has come to say which {SIDES[1 - s]} rows are done" for s in (0, 1) if waiting[s]]
+    kept = [f"no {SIDES[s]} row has arrived, so no {SIDES[1 - s]} row can be evicted" for s in (0, 1) if waiting[s]]
     kept = kept or [line.strip() for line in kept_lines(core.plan, core.frontiers)]
     limit, after = f"memory_limit of {budget.limit:,} bytes", GOES_ON
     if budget.pool is not None:
         limit, after = shared_words(budget.pool, core.account.limit), ""
-        ways.append("fewer threads, each of which holds a window")
+        ways.append("fewer threads, because each one stores a window")
     return MemoryLimitError(
-        f"{limit}: {held:,} are held and {needed:,} more are needed. {sides}.{why} "
-        f"What prunes: {'. '.join(kept)}. Ways out: {'; '.join(ways)}", after
+        f"{limit}: {held:,} are in use and {needed:,} more are needed. {sides}.{why} "
+        f"What evicts rows: {'. '.join(kept)}. Fixes: {'; '.join(ways)}", after
     )
 
 
 def _taken_before(error: MemoryLimitError, rows: int) -> MemoryLimitError:
     """The same error, of a batch of which the first rows were taken before."""
     out = MemoryLimitError(error.reason, (
-        f". Of the batch, the first {rows:,} rows were taken and no more: push batch.slice({rows}) again when there is "
-        "room, or to what snapshot() restores with a greater limit"
+        f". Of the batch, the first {rows:,} rows were taken and no more: push batch.slice({rows}) again when memory "
+        "is free, or to an operator that was restored from snapshot() with a greater limit"
     ))
     out.rows_taken = rows
     return out

@@ -12,10 +12,10 @@ from ivjoin.shj.store.backing import Files, own_memory
 __all__ = ["GOES_ON", "Pool", "not_restored", "shared_words"]
 
 GOES_ON = (
-    ". The batch was not taken; the operator can go on, and snapshot() can be restored with a greater limit"
+    ". The batch was not taken; the operator can continue, and snapshot() can be restored with a greater limit"
 )
 
-_NOT_RESTORED = ". No operator was made of the snapshot, whose bytes are whole: restore it with a greater limit"
+_NOT_RESTORED = ". No operator was made of the snapshot, which is intact: restore it with a greater limit"
 
 _WAIT = 0.05  # seconds between two looks at whether anybody still reads
 

@@ -105,19 +105,19 @@ class WaitingLimits:
         ways = ["a greater memory_limit"]
         if not spills and core.plan.spec.pick is not None:
             ways.append("when_full='spill' (files, exact)")
-        ways += ["smaller batches", "a narrower band, or orders and bounds that let rows go"]
+        ways += ["smaller batches", "a narrower band, or orders and bounds that evict rows"]
         if pool is not None:
             limit, after = shared_words(pool, core.account.limit), ""
-            ways.append("fewer threads, each of which holds a window")
+            ways.append("fewer threads, because each one stores a window")
         sides = "; ".join(
-            f"the {name} side holds {rows:,} rows{said} in {size:,} bytes"
+            f"the {name} side stores {rows:,} rows{said} in {size:,} bytes"
             for name, rows, size, said in zip(
                 SIDES, core.rows_held(), core.bytes_of_sides(), (" that wait for their partners", ""), strict=True
             )
         )
-        why = " All columns lie in files: this is what rows are found by." if spills else ""
+        why = " All columns are in files: the index of the rows remains in memory." if spills else ""
         kept = ". ".join(line.strip() for line in kept_lines(core.plan, core.frontiers))
         return MemoryLimitError(
-            f"{limit}: {held:,} are held and {needed:,} more are needed. {sides[0].upper()}{sides[1:]}.{why} "
-            f"What prunes: {kept}. Ways out: {'; '.join(ways)}", after
+            f"{limit}: {held:,} are in use and {needed:,} more are needed. {sides[0].upper()}{sides[1:]}.{why} "
+            f"What evicts rows: {kept}. Fixes: {'; '.join(ways)}", after
         )

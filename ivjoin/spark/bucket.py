@@ -106,11 +106,11 @@ def _said_of_a_bucket() -> Iterator[None]:
     try:
         yield
     except MemoryLimitError as e:
-        what = str(e).partition(" Ways out:")[0]
+        what = str(e).partition(" Fixes:")[0]
         raise MemoryLimitError(
-            f"{what} Of a stream, memory_limit bounds the state of each bucket. Ways out: a greater memory_limit, and "
-            "the query goes on from its checkpoint; fewer rows a micro-batch (maxFilesPerTrigger, "
-            "maxOffsetsPerTrigger); a narrower window, or orders that let rows go; more buckets, with a new checkpoint"
+            f"{what} Of a stream, memory_limit bounds the state of each bucket. Fixes: a greater memory_limit, and "
+            "the query continues from its checkpoint; fewer rows in a micro-batch (maxFilesPerTrigger, "
+            "maxOffsetsPerTrigger); a narrower window, or orders that evict rows; more buckets, with a new checkpoint"
         ) from e
 
 

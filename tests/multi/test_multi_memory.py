@@ -109,7 +109,7 @@ def test_a_late_row_is_refused_before_any_piece_is_taken() -> None:
         pytest.param({"memory_limit": 0}, IvjoinError, "memory_limit is 0", id="zero"),
         pytest.param({"memory_limit": "much"}, IvjoinError, "memory_limit is 'much'", id="text"),
         pytest.param({"when_full": "raise"}, None, "", id="no limit"),
-        pytest.param({"memory_limit": 2**20, "when_full": "shed"}, UnsupportedError, "join pairs by band_", id="shed"),
+        pytest.param({"memory_limit": 2**20, "when_full": "shed"}, UnsupportedError, "pairs with band_", id="shed"),
         pytest.param({"memory_limit": 2**20, "spill_dir": "/tmp"}, IvjoinError, "add when_full='spill'", id="no spill"),
         pytest.param({"when_full": "spill"}, IvjoinError, "without a limit", id="spill without a limit"),
     ],

@@ -203,7 +203,7 @@ def test_keys_that_are_gone_are_forgotten() -> None:
 def test_a_memory_limit() -> None:
     op = op_of(memory_limit=200_000, right_order=None)
     batch = pa.record_batch([np.zeros(500, np.int64), np.arange(500), np.arange(500)], schema=RIGHT)
-    with pytest.raises(MemoryLimitError, match="right side holds"):
+    with pytest.raises(MemoryLimitError, match="right side stores"):
         _ = [list(op.push("right", batch)) for _ in range(50)]
     assert push(op, "left", (0, 3)) == [] and rest(op) == [(3, 3)]
     with pytest.raises(UnsupportedError, match="another one would come.*use when_full='spill'"):

@@ -141,11 +141,11 @@ def test_what_is_full_is_said(tmp_path: Path) -> None:
         if said:
             break
         taken += b.num_rows
-    found = re.search(r"The left side holds ([\d,]+) rows that wait for their partners in ([\d,]+) bytes", said)
+    found = re.search(r"The left side stores ([\d,]+) rows that wait for their partners in ([\d,]+) bytes", said)
     assert found is not None, said
     assert int(found[1].replace(",", "")) == taken == op.metrics.spilled_rows
-    assert "the right side holds 0 rows in 0 bytes" in said and "What prunes: left rows" in said
-    assert "All columns lie in files" in said and "a greater memory_limit" in said
+    assert "the right side stores 0 rows in 0 bytes" in said and "What evicts rows: left rows" in said
+    assert "All columns are in files" in said and "a greater memory_limit" in said
     more = SymmetricHashJoin.restore(op.snapshot(), memory_limit="1MB", when_full="spill", spill_dir=str(tmp_path))
     assert more.metrics.state_rows == taken
     held = SymmetricHashJoin.restore(op.snapshot(), memory_limit="8MB").metrics

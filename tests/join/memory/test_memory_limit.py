@@ -147,7 +147,7 @@ def test_the_error_says_what_holds_so_much_and_what_to_do() -> None:
             list(op.push("left", drawn(rng, 20 * i, 50)))
     text = str(said.value)
     for part in (
-        "memory_limit of 30,000 bytes", "left holds", "rows in", "right holds 0 rows", "What prunes",
+        "memory_limit of 30,000 bytes", "left stores", "rows in", "right stores 0 rows", "What evicts rows",
         "a greater memory_limit", "when_full='spill'", "when_full='shed'", "snapshot()",
     ):
         assert part in text
@@ -456,7 +456,7 @@ def test_who_pulls_is_told_of_no_operator_to_push_to(threads: int, more: dict[st
         rows, rows, on="k", condition="l.t >= r.t", left_order="t", right_order="t", threads=threads,
         memory_limit=300_000, **more,
     )
-    with pytest.raises(MemoryLimitError, match=r"Ways out: .*\. The join has stopped: join again$") as said:
+    with pytest.raises(MemoryLimitError, match=r"Fixes: .*\. The join has stopped: join again$") as said:
         joined.read_all()
     assert not any(word in str(said.value) for word in ("snapshot", "Push", "push", "operator"))
     assert said.value.reason in str(said.value)
@@ -470,6 +470,6 @@ def test_who_pulls_many_inputs_is_told_of_no_operator_to_push_to() -> None:
         {"a": rows, "b": rows, "c": rows}, "a.k = b.k AND b.k = c.k AND a.t >= b.t AND c.t <= b.t",
         orders=dict.fromkeys("abc", "t"), memory_limit=300_000,
     )
-    with pytest.raises(MemoryLimitError, match=r"Ways out: .*\. The join has stopped: join again$") as said:
+    with pytest.raises(MemoryLimitError, match=r"Fixes: .*\. The join has stopped: join again$") as said:
         joined.read_all()
-    assert "again when there is room" not in str(said.value)
+    assert "again when memory is free" not in str(said.value)
