@@ -229,6 +229,7 @@ class Recall:
         for sample, side, kept in zip(self._samples, core.plan.sides, saved["samples"], strict=True):
             if kept is not None:
                 sample.rows = pa.ipc.open_stream(base64.b64decode(kept["rows"])).read_all().combine_chunks()
+                sample.rows.validate(full=True)
                 sample.found = np.array(kept["found"], dtype=np.float64)
                 sample.before = np.array(kept.get("before", np.zeros(len(sample.found))), dtype=np.float64)
                 sample.since = np.zeros(len(sample.found), dtype=np.int64)

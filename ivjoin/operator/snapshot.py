@@ -67,7 +67,8 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
     """What :func:`write` wrote; ``limit`` sees to it that the rows fit before they are read."""
     try:
         header, parts = opened(blob, MAGIC, VERSION)
-        tables = [pa.ipc.open_stream(pa.py_buffer(part)).read_next_batch() for part in parts]
+        tables = [_whole(pa.ipc.open_stream(pa.py_buffer(part)).read_next_batch()) for part in parts]
+        metrics = _counts(header["metrics"])
         core = core_of(_planned(header["plan"]), late_within=header["late_within"], keeps=_keeps(header))
         for p, saved in enumerate(header["frontiers"]):
             load_frontier(core.frontiers[p], saved)
@@ -84,12 +85,15 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
             limit(core)
         limits = core.limits
         dropping = core.limits.dropping if isinstance(core, Core) and core.limits is not None else None
-        core.metrics = JoinMetrics(**header["metrics"])  # of rows that do not fit, more may be dropped
+        core.metrics = metrics  # of rows that do not fit, more may be dropped
         core.metrics.spilled_rows = core.metrics.spilled_bytes = 0  # files are those of the operator that wrote it
         if dropping is not None and header.get("sample") is not None:
             dropping.recall.load(header["sample"])
         for s in (0, 1):
             arrays, matched = _split(tables[s])
+            stored = _types(core.saved_rows(s)[0])
+            if stored != _types(arrays):
+                raise SnapshotError(f"the snapshot is damaged: it holds columns {_types(arrays)}, not {stored}")
             size = _PIECE if limits is None else limits.least_rows()
             for start in range(0, len(matched), size):
                 piece = slice(start, start + size)
@@ -109,6 +113,23 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
     except Exception as e:  # its checksum fits: another program wrote it, and anything may be missing
         raise SnapshotError(f"the snapshot is damaged: {came(e)}") from e
     return core
+
+
+def _whole(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows that kernels can follow: a checksum does not find a forger."""
+    batch.validate(full=True)
+    return batch
+
+
+def _counts(saved: dict[str, Any]) -> JoinMetrics:
+    for name, value in saved.items():
+        if isinstance(value, bool) or not (value is None or isinstance(value, (int, float))) or (value or 0) < 0:
+            raise SnapshotError(f"the snapshot is damaged: it counts {name} as {came(value)}")
+    return JoinMetrics(**saved)
+
+
+def _types(arrays: list[pa.Array]) -> list[pa.DataType]:
+    return [a.type for a in arrays]
 
 
 def _keeps(header: dict[str, Any]) -> tuple[bool, bool]:

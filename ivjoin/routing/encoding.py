@@ -64,8 +64,15 @@ def plan_from_json(text: str, left_schema: Any, right_schema: Any, **join: Any) 
     if version != _VERSION:
         raise SnapshotError(f"the routing plan has version {version}; this release reads version {_VERSION}")
     plan = planned(left_schema, right_schema, **join)
-    if d["join"] != _join(plan):
-        raise OptionError(f"the routing plan is for another join: it says {d['join']}, this one is {_join(plan)}")
+    if d.get("join") != _join(plan):
+        raise OptionError(f"the routing plan is for another join: it says {d.get('join')}, this one is {_join(plan)}")
+    try:
+        return _decoded(d, plan)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as e:
+        raise SnapshotError(f"the routing plan is damaged: {came(e)}; expected the result of plan_to_json()") from e
+
+
+def _decoded(d: dict[str, Any], plan: JoinPlan) -> RoutingPlan:
     reader = Reader(plan, reach_of(plan), d["key_hash"])
     entries = [Entry(key, tuple(cuts), tuple((a, b) for a, b in grids), two) for key, cuts, grids, two in d["entries"]]
     layout = Layout(d["n_light"], entries, d["both"], d["salted"])
@@ -74,9 +81,12 @@ def plan_from_json(text: str, left_schema: Any, right_schema: Any, **join: Any) 
             layout.set_shares(s, np.array(cuts, dtype=np.int64))
     rows_in, rows_out, *numbers = d["report"]
     report = LoadReport(np.array(rows_in), np.array(rows_out), *numbers)
+    worker_of, workers = np.array(d["worker_of"], dtype=np.int64), d["workers"]
+    if len(worker_of) != layout.cells or not ((worker_of >= 0) & (worker_of < workers)).all():
+        raise ValueError(f"{layout.cells} cells, and the workers {came(d['worker_of'])} of {came(workers)}")
     return RoutingPlan(
-        how=plan.how.name, workers=d["workers"], scheme=d["scheme"], notes=tuple(d["notes"]),
-        worker_of=np.array(d["worker_of"], dtype=np.int64), join_type=join_type(plan.how.name), reader=reader,
+        how=plan.how.name, workers=workers, scheme=d["scheme"], notes=tuple(d["notes"]),
+        worker_of=worker_of, join_type=join_type(plan.how.name), reader=reader,
         layout=layout, axis=None if d["axis"] is None else reader.reach.axes[d["axis"]],
         dealt=(d["dealt"][0], d["dealt"][1]), measure=lambda _: report,
     )
