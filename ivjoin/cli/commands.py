@@ -18,7 +18,7 @@ import pyarrow as pa
 import ivjoin
 from ivjoin import MultiJoinMetrics
 from ivjoin.cli.asof import ASOF_EXAMPLE, add_asof, asof_question, names
-from ivjoin.cli.dialects import add_csv, check_types, dialect_of
+from ivjoin.cli.dialects import add_csv, as_options, check_types, dialect_of
 from ivjoin.cli.many import add_options, aliased, question_of_many
 from ivjoin.cli.options import add_limit, limit_of, parse_aggregates, parse_bounds, parse_keys, parse_order, parse_zone
 from ivjoin.cli.progress import Progress
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None, on_stop: list[Callable[[], None
         return 128 + _SIGPIPE
     except (IvjoinError, pa.ArrowException, OSError) as e:
         _drop_output()
-        return fail(str(e), 2)
+        return fail(as_options(str(e)), 2)
 
 
 def _flush_output() -> None:

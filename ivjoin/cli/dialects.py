@@ -13,7 +13,7 @@ from ivjoin.errors import IvjoinError, came
 from ivjoin.files.declared import csv_dialect
 from ivjoin.files.text.dialects import Csv
 
-__all__ = ["add_csv", "check_types", "dialect_of"]
+__all__ = ["add_csv", "as_options", "check_types", "dialect_of"]
 
 # The option, its argument, and its help.
 _OPTIONS = (
@@ -27,6 +27,10 @@ _OPTIONS = (
     ("quote", "CHAR", "the character around quoted fields (default: \"); none: no field is quoted"),
 )
 _ITEM = re.compile(r"\s*(?P<name>[^=]+?)\s*=\s*(?P<type>[^,\[(]+(?:[\[(][^\])]*[\])])?)\s*(?:,|$)")
+
+# Calls that errors name as the fix.
+_HINT = re.compile(r"ivjoin\.csv\(path, (?P<name>delimiter|encoding)=(?P<value>'[^']*')\)")
+_TYPE_HINT = re.compile(r"ivjoin\.csv\(path, types=\{'(?P<name>[^']*)': '(?P<type>[^']*)'\}\)")
 
 
 def add_csv(command: argparse.ArgumentParser) -> None:
@@ -78,6 +82,12 @@ def dialect_of(options: argparse.Namespace, side: str | None) -> Csv:
         nulls=["", *given("null")],
         quote=None if quote == "none" else quote or '"',
     )
+
+
+def as_options(message: str) -> str:
+    """Return an error message whose calls of ``ivjoin.csv`` are options of the command line."""
+    message = _HINT.sub(lambda m: f"--csv-{m['name']} {m['value']}", message)
+    return _TYPE_HINT.sub(lambda m: f'--csv-types "{m["name"]}={m["type"]}"', message)
 
 
 def check_types(options: argparse.Namespace, schemas: Sequence[pa.Schema]) -> None:

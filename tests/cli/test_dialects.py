@@ -60,3 +60,14 @@ def test_an_option_of_one_side_has_no_meaning_for_an_alias(capsys: pytest.Captur
     many = ["a=semi.csv", "b=semi.csv", "c=semi.csv", "--where", "a.id = b.id AND b.id = c.id"]
     assert main(["join", *many, "--left-csv-delimiter", ";"]) == 2
     assert "--left-csv-delimiter is for two inputs without an alias; write --csv-delimiter" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("id;w\n1;5\n", "looks like delimiter ';'; give it, as in --csv-delimiter ';'"),
+    ("id,w\n1,Z\xfcrich\n", "give its encoding, such as --csv-encoding 'latin-1'"),
+    ("id,w\n" + "1,5\n" * 300_000 + "1,x\n", "declare its type: --csv-types \"w=string\""),
+])  # fmt: skip
+def test_errors_name_the_option(folder: Path, text: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "t.csv").write_bytes(text.encode("latin-1"))
+    assert main(["join", "t.csv", "plain.csv", "--on", "id", "-o", "o.parquet", "-q"]) == 2
+    assert said in capsys.readouterr().err

@@ -83,6 +83,7 @@ class CsvText(Text):
         if self._dialect.columns is not None:
             return list(self._dialect.columns)
         row = self._without_header(text, header=True)[0]
+        row += b"" if row.endswith((b"\n", b"\r")) else b"\n"  # without it Arrow takes a header alone for nothing
         read = csv.ReadOptions(block_size=8 * BLOCK, autogenerate_column_names=not self._header)
         names = list(csv.read_csv(pa.BufferReader(row), read, self._parse_options(True)).schema.names)
         return [*_BED_COLUMNS[: len(names)], *names[len(_BED_COLUMNS) :]] if self._is_bed else names
@@ -149,6 +150,9 @@ class CsvText(Text):
         names = [str(i) for i in chosen]
         if not text.strip(b"\r\n") and not (len(self._names) == 1 and text):
             return pa.schema([(str(i), types.get(i, pa.null())) for i in chosen]).empty_table()
+        quote = self._dialect.quote
+        if text.endswith(self._delimiter.encode()) and not (quote and text.count(quote.encode()) % 2):
+            text += b"\n"  # without it Arrow takes an empty last field for a quoted one
         if text.startswith(_BOM):  # it belongs to a value, but Arrow takes it for the mark of a file
             text = _BOM + text
         read = csv.ReadOptions(

@@ -109,7 +109,7 @@ class JsonText(Text):
         table = self._read(text, pa.schema([f.with_type(_wire(f.type)) for f in types]), threads)
         return table.select(types.names).cast(types) if len(types) else table
 
-    def _read(self, text: bytes, schema: pa.Schema | None, threads: bool = True) -> pa.Table:
+    def _read(self, text: bytes, schema: pa.Schema | None, threads: bool = False) -> pa.Table:
         read = arrow_json.ReadOptions(block_size=8 * BLOCK, use_threads=threads)
         parse = None
         if schema is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 from io import BytesIO
@@ -14,6 +15,7 @@ import pytest
 import ivjoin
 from ivjoin.errors import ColumnError, IvjoinError, OptionError
 from ivjoin.files.atomic import FileError
+from ivjoin.files.text import blocks
 from ivjoin.files.text.arrays import ObjectLines
 
 
@@ -124,10 +126,9 @@ def test_a_declared_schema_of_json(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("indent", [None, 2])
 @pytest.mark.parametrize("name", ["t.json", "t.json.gz"])
-def test_json_arrays(tmp_path: Path, indent: int | None, name: str) -> None:
-    import gzip
-
-    rows = [{"id": i, "s": f'a,"]}}{{[\n{i}', "n": {"x": [i, i + 1], "y": {"z": i / 2}}} for i in range(15_000)]
+def test_json_arrays(tmp_path: Path, indent: int | None, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "BLOCK", 5_000)  # several blocks
+    rows = [{"id": i, "s": f'a,"]}}{{[\n{i}', "n": {"x": [i, i + 1], "y": {"z": i / 2}}} for i in range(500)]
     text = json.dumps(rows, indent=indent).encode()
     (tmp_path / name).write_bytes(gzip.compress(text, 1) if name.endswith("gz") else text)
     assert ivjoin.json(tmp_path / name).table(["id", "s", "n"]).to_pylist() == rows

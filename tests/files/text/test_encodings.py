@@ -72,3 +72,14 @@ def test_tsv_by_suffix_and_headers_with_blank_lines_and_quotes(tmp_path: Path) -
     assert open_files(str(tmp_path / "t.tsv")).table(None).to_pylist() == [{"id": 1, "v": "a,b"}]
     (tmp_path / "t.csv").write_text('\n\n"i\nd",v\n\n1,2\n\n')
     assert open_files(str(tmp_path / "t.csv")).table(None).to_pylist() == [{"i\nd": 1, "v": 2}]
+
+
+@pytest.mark.parametrize(("text", "rows"), [
+    ("id,v", []), ("id,v\n1,", [{"id": 1, "v": None}]), ('id,v\n";",', [{"id": ";", "v": None}]),
+    ("id,v\n1,x", [{"id": 1, "v": "x"}]), ("id,v\r\n1,2\r\n", [{"id": 1, "v": 2}]), ("id\n1\n", [{"id": 1}]),
+])  # fmt: skip
+def test_a_last_line_without_its_end(tmp_path: Path, text: str, rows: list[dict[str, object]]) -> None:
+    (tmp_path / "t.csv").write_bytes(text.encode())
+    files = open_files(str(tmp_path / "t.csv"))
+    assert files.table(None).to_pylist() == rows
+    assert files.schema.names == text.splitlines()[0].split(",")
