@@ -33,7 +33,7 @@ def mixed(core: Core, p: int) -> int:
     status: int = text_kernels.build_mixed(state.at, p)
     if status & at.ROOM:
         field, size = state["state"][:2]
-        raise too_much_text(int(size), core.plan.schema.types[field])
+        raise too_much_text(int(size), core.plan.schema.field(field).type)
     r = state.operator[0]
     if not status & at.GATHER and r["phase"] == at.EMITTING and r["n_pairs"] == state.pairs:
         state.more_pairs()

@@ -101,7 +101,7 @@ def _ordinal_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
         column = column_of(node)
         if column is not None:
             index = side.schema.get_field_index(column.params[1])
-            t = side.schema.types[index]
+            t = side.schema.field(index).type
             told = is_own_ordinal(t) or (source is not None and pa.types.is_float64(t))
             if index in side.stored and told:
                 out.setdefault(side.stored.index(index), source)
@@ -125,7 +125,7 @@ def _key_columns(plan: JoinPlan, s: int) -> dict[int, int]:
     for key, safe in zip(side.keys, plan.null_safe, strict=True):
         if key.op == "column" and not safe and not plan.word_keys:
             index = side.schema.get_field_index(key.params[1])
-            if index in side.stored and _text_kind(side.schema.types[index]) in (at.TEXT_PIECE, at.LARGE_TEXT_PIECE):
+            if index in side.stored and _text_kind(side.schema.field(index).type) in (at.TEXT_PIECE, at.LARGE_TEXT_PIECE):
                 out.setdefault(side.stored.index(index), piece)
         piece += 1 + safe
     return out
@@ -204,7 +204,7 @@ def side_sources(plan: JoinPlan, s: int, frontier: Frontier, also: set[int]) -> 
     if pieces is not None:
         used |= {int(c) for c in pieces["column"] if c >= 0}
     roots = [*(nodes[i] for i in computed), *keys, *side.filters, *(g for g, _, _ in guards)]
-    widths = [(i, _step(plain_type(side.schema.types[i]))) for i in sorted(used)]
+    widths = [(i, _step(plain_type(side.schema.field(i).type))) for i in sorted(used)]
     return SideSources(
         nodes, table, computed, keys, list(side.filters), list(dict.fromkeys(guards)), list(dict.fromkeys(roots)),
         _key_words(plan, s, nodes) if words else None, pieces, np.array(widths, dtype=np.int64).reshape(-1, 2),
@@ -217,7 +217,7 @@ def _column(schema: pa.Schema, node: Node) -> tuple[int, int] | None:
     if column is None:
         return None
     index = schema.get_field_index(column.params[1])
-    code = _code(schema.types[index])
+    code = _code(schema.field(index).type)
     return None if code is None else (index, code)
 
 
@@ -306,8 +306,8 @@ def _pieces(plan: JoinPlan, s: int, nodes: list[Node]) -> np.ndarray:
             kind: int | None = at.ORDINAL_PIECE
         else:
             index = schema.get_field_index(key.params[1])
-            kind = _text_kind(schema.types[index])
-            where = -1, index, _step(schema.types[index])
+            kind = _text_kind(schema.field(index).type)
+            where = -1, index, _step(schema.field(index).type)
         assert kind is not None
         rows.append((kind, *where, int(safe), 0))
         if safe:

@@ -83,7 +83,7 @@ def _output_table(plan: JoinPlan) -> OutputTable:
         kinds.add(kind or 0)
         builds &= kind is not None
         for side, index in zip(plan.sides, places, strict=True):
-            builds &= index < 0 or side.schema.types[index] == t  # each of its input's type
+            builds &= index < 0 or side.schema.field(index).type == t  # each of its input's type
     return OutputTable(np.array(rows, dtype=at.FIELD), frozenset(kinds) if builds else None)
 
 

@@ -43,14 +43,14 @@ def output_fields(
         else:
             fields.append(f.with_nullable(True) if jt.keep[1] else f)
             places.append(OutputField(i, None))
-    taken = set(left.names)
+    taken, others = set(left.names), set(right.names)
     for j, f in enumerate(right):
         if f.name in shared:
             continue
         name = f.name
         if name in taken:
             name = f.name + suffix
-            if name in taken or name in right.names:
+            if name in taken or name in others:
                 raise SchemaError(
                     f"the right column {f.name!r} collides with a left one, and {name!r} is taken too; "
                     "choose another suffix or rename a column"

@@ -76,8 +76,9 @@ def chosen(
         narrow = plan_of(replace(spec, schemas=(left, right), aggregates=wanted))
         return Chosen(narrow, names, schema, [narrow.schema.get_field_index(n) for n in schema.names])
     narrow = plan_of(replace(spec, schemas=(left, right)))
-    there = {_origin(narrow, i): i for i in range(len(narrow.schema))}
-    picks = [there[_origin(plan, i)] for i in places]
+    there = {origin: i for i, origin in enumerate(_origins(narrow))}
+    origins = _origins(plan)
+    picks = [there[origins[i]] for i in places]
     return Chosen(narrow, names, schema, picks)
 
 
@@ -96,21 +97,22 @@ def places_of(known: list[str], columns: Any) -> list[int]:
     if isinstance(columns, str) or not isinstance(columns, Iterable):
         raise ColumnError(f"columns is {came(columns)}; expected a list of names of output columns")
     wanted = list(columns)
+    at = {name: i for i, name in reversed(list(enumerate(known)))}
     for name in wanted:
-        if not isinstance(name, str) or name not in known:
+        if not isinstance(name, str) or name not in at:
             raise ColumnError(f"columns holds {came(name)}, which is none of the output: {', '.join(known)}")
     if not wanted or len(set(wanted)) < len(wanted):
         raise ColumnError(f"columns is {came(wanted)}; expected names of output columns, each once, and at least one")
-    return [known.index(n) for n in wanted]
+    return [at[n] for n in wanted]
 
 
-def _origin(plan: JoinPlan, place: int) -> tuple[str | None, str | None]:
-    """The left and the right column that an output column comes of."""
-    if place >= len(plan.fields):  # an aggregate
-        return None, None
-    f = plan.fields[place]
+def _origins(plan: JoinPlan) -> list[tuple[str | None, str | None]]:
+    """The left and the right column that each output column comes from; None and None for an aggregate."""
     left, right = (s.schema.names for s in plan.sides)
-    return None if f.left is None else left[f.left], None if f.right is None else right[f.right]
+    found = [
+        (None if f.left is None else left[f.left], None if f.right is None else right[f.right]) for f in plan.fields
+    ]
+    return found + [(None, None)] * (len(plan.schema) - len(found))
 
 
 def _read(plan: JoinPlan, s: int, places: list[int]) -> list[str]:
@@ -127,7 +129,8 @@ def _read(plan: JoinPlan, s: int, places: list[int]) -> list[str]:
     nodes += [] if plan.spec.first_by is None else [plan.spec.first_by[0]]
     needed = {c.params[1] for c in columns_of(*nodes) if c.params[0] == SIDES[s]}
     needed |= {pair[s] for pair in plan.spec.on}
-    needed |= {name for i in places if (name := _origin(plan, i)[s]) is not None}
+    origins = _origins(plan)
+    needed |= {name for i in places if (name := origins[i][s]) is not None}
     names: list[str] = side.schema.names
     kept = [n for n in names if n in needed]
     return kept or names[:1]

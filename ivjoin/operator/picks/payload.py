@@ -78,7 +78,7 @@ class Chunks:
         """Values of a column in some rows; null where ``none`` is True."""
         index = whole_numbers(at) if none is None else _with_nulls(at, none)
         if not self.batches:
-            return pa.nulls(len(at), self.schema.types[i])
+            return pa.nulls(len(at), self.schema.field(i).type)
         parts = [b.column(i) for b in self.batches]
         if len(parts) == 1:
             return taken(parts[0], index)
