@@ -125,7 +125,8 @@ def _key_columns(plan: JoinPlan, s: int) -> dict[int, int]:
     for key, safe in zip(side.keys, plan.null_safe, strict=True):
         if key.op == "column" and not safe and not plan.word_keys:
             index = side.schema.get_field_index(key.params[1])
-            if index in side.stored and _text_kind(side.schema.field(index).type) in (at.TEXT_PIECE, at.LARGE_TEXT_PIECE):
+            kind = _text_kind(side.schema.field(index).type)
+            if index in side.stored and kind in (at.TEXT_PIECE, at.LARGE_TEXT_PIECE):
                 out.setdefault(side.stored.index(index), piece)
         piece += 1 + safe
     return out

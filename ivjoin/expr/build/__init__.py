@@ -343,7 +343,11 @@ def in_(x: Node, items: list[Node], zone: str = "UTC") -> Node:
     t: Type | None = x.type
     met: list[Node] = []
     for item in items:
-        e = literal(None, x.type) if item.params[0] is None else eq(x, item, zone)
+        value = item.params[0]
+        if value is not None and _is_within(value, item.type, x.type):
+            met.append(item if item.type == x.type else make("literal", (), (value,), x.type))
+            continue
+        e = literal(None, x.type) if value is None else eq(x, item, zone)
         if is_literal(e):
             met.append(e)
         elif e.op == "eq" and e.args[0] is x:
@@ -361,6 +365,13 @@ def in_(x: Node, items: list[Node], zone: str = "UTC") -> Node:
     if not all(is_literal(i) for i in all_met[1:]):
         return or_(*(eq(x, i, zone) for i in items))
     return make("in", tuple(all_met), (), BOOL)
+
+
+def _is_within(value: int | str, given: Type, wanted: Type) -> bool:
+    """Whether a literal is a value of the wanted type as it is: a text, or a whole number in range."""
+    if given.kind == wanted.kind == "int":
+        return isinstance(value, int) and wanted.limits[0] <= value <= wanted.limits[1]
+    return given.kind == "string" and given == wanted
 
 
 def _meets_otherwise(x: Node, items: list[Node]) -> bool:

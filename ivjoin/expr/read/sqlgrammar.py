@@ -69,8 +69,6 @@ def tree(text: str) -> exp.Expression:
         raise ConditionError(f"the condition cannot be read: {str(e).splitlines()[0]}\n  {text.strip()}") from None
     except ParseError as e:
         raise _syntax_error(text, e) from None
-    except RecursionError:
-        raise ConditionError("the condition is nested too deeply to be read") from None
     trees = [t for t in trees if t is not None]
     if len(trees) != 1:
         raise ConditionError(f"expected one condition, got {len(trees)} statements: {text.strip()}")
