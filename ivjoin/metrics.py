@@ -24,7 +24,7 @@ class JoinMetrics:
     state_rows, state_bytes : int
         Rows in state at the end of the last call, and the bytes of the operator: the stored rows and their index, the
         key table, and scratch memory that stays between calls. Output batches are not counted. An operator that has
-        stopped has no state.
+        stopped has no state. A join of tables in slices counts the rows of slices at work, and their scratch memory.
     peak_state_rows, peak_state_bytes : int
         The greatest values: of the rows at the end of any call, of the bytes also before any output batch.
     spilled_rows, spilled_bytes : int

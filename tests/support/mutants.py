@@ -18,9 +18,10 @@ from pathlib import Path
 from faults.engine import ENGINE
 from faults.kernels import KERNELS
 from faults.mutant import Mutant
+from faults.slices import SLICES
 
 ROOT = Path(__file__).resolve().parents[2]
-MUTANTS = [*KERNELS, *ENGINE]
+MUTANTS = [*KERNELS, *ENGINE, *SLICES]
 
 
 TIERS = {"first tier": "not slow and not soak and not spark", "rest": "(slow or hypothesis) and not soak and not spark"}

@@ -1,0 +1,66 @@
+"""Faults of joins in slices: what a slice has, what it owns, and its index step."""
+
+from __future__ import annotations
+
+from faults.mutant import Mutant
+
+_TESTS = "tests/join/rows/test_slices.py tests/join/rows/test_whole.py"
+
+SLICES = [
+    Mutant(
+        "a slice lacks the last rows of the other side that can match",
+        "ivjoin/stream/table_join.py",
+        "low.up_to(int(own[end - 1]))",
+        "low.below(int(own[end - 1]))",
+        _TESTS,
+    ),
+    Mutant(
+        "a slice lacks the first rows of the other side that can match",
+        "ivjoin/stream/table_join.py",
+        "high.below(int(own[max(start, missing)]))",
+        "high.up_to(int(own[max(start, missing)]))",
+        _TESTS,
+    ),
+    Mutant(
+        "a full join copies no own rows to the slice before",
+        "ivjoin/stream/table_join.py",
+        'last = max(end, places(own, high.at(end_home - 1), "right"))',
+        "last = end",
+        _TESTS,
+    ),
+    Mutant(
+        "a row of the other side is at home in two slices",
+        "ivjoin/stream/table_join.py",
+        "home = end_home\n    return out",
+        "home = end_other\n    return out",
+        _TESTS,
+    ),
+    Mutant(
+        "a key table grows between the two sides of a slice",
+        "ivjoin/operator/whole.py",
+        "self.keys.reserve(sum(batch.num_rows for batch in batches))",
+        "self.keys.reserve(0)",
+        _TESTS,
+    ),
+    Mutant(
+        "a closed end of a band is an open one",
+        "ivjoin/shj/kernels/slice_kernels.py",
+        "far = by + 1",
+        "far = by",
+        _TESTS,
+    ),
+    Mutant(
+        "the row behind a probe row's range matches, too",
+        "ivjoin/shj/kernels/slice_kernels.py",
+        "count += np.int64((q + u < end) & (j < hi))",
+        "count += np.int64((q + u < end) & (j <= hi))",
+        _TESTS,
+    ),
+    Mutant(
+        "a probe row whose key is beyond the narrow ones has the last one's rows",
+        "ivjoin/shj/kernels/slice_kernels.py",
+        "good = k < np.uint64(n_ids)",
+        "good = k <= np.uint64(n_ids)",
+        _TESTS,
+    ),
+]
