@@ -19,6 +19,7 @@ __all__ = [
     "SlowJoinWarning",
     "SnapshotError",
     "SpillError",
+    "TimezoneWarning",
     "UnsupportedError",
     "came",
 ]
@@ -50,6 +51,10 @@ class OrderError(IvjoinError):
 
 class SchemaError(IvjoinError):
     """A batch or schema that differs from the declared one."""
+
+
+class TimezoneWarning(UserWarning):
+    """A condition reads the local time of a column in UTC, though the column has another zone."""
 
 
 class SlowJoinWarning(UserWarning):

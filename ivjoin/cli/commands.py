@@ -181,7 +181,7 @@ def _add_output(command: argparse.ArgumentParser) -> None:
 
 def _add_files(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("--timezone", default="UTC", help="zone of calendar arithmetic (default UTC)")
+    add("--timezone", metavar="ZONE", help="zone of calendar days and of times without a zone (default UTC)")
     add("--format", choices=FORMATS, help="format of names that tell none; - is an Arrow stream by default")
     add_csv(command)
 

@@ -124,7 +124,7 @@ def _slack(text: str | None) -> int | Decimal | timedelta | None:
         ) from e
 
 
-def parse_zone(text: str) -> str:
+def parse_zone(text: str | None) -> str | None:
     """The name of a time zone, unchanged.
 
     Raises
@@ -132,7 +132,8 @@ def parse_zone(text: str) -> str:
     OrderError
         If there is no such zone here.
     """
-    _zone(text)
+    if text is not None:
+        _zone(text)
     return text
 
 
@@ -147,7 +148,7 @@ def _zone(text: str) -> tzinfo:
         raise OrderError(f"timezone is {came(text)}; expected a name such as UTC, Europe/Berlin or +02:00") from e
 
 
-def parse_bounds(texts: Sequence[str], schema: pa.Schema, timezone: str) -> dict[str, tuple[Any, Any]] | None:
+def parse_bounds(texts: Sequence[str], schema: pa.Schema, timezone: str | None) -> dict[str, tuple[Any, Any]] | None:
     """Bounds from ``NAME=LEAST..GREATEST``; an end left out is open.
 
     Parameters
@@ -174,7 +175,7 @@ def parse_bounds(texts: Sequence[str], schema: pa.Schema, timezone: str) -> dict
     return bounds or None
 
 
-def _value(text: str, t: pa.DataType | None, name: str, timezone: str) -> Any:
+def _value(text: str, t: pa.DataType | None, name: str, timezone: str | None) -> Any:
     if not text:
         return None
     try:
@@ -184,7 +185,7 @@ def _value(text: str, t: pa.DataType | None, name: str, timezone: str) -> Any:
             return date.fromisoformat(text)
         if t is not None and pa.types.is_timestamp(t):
             at = datetime.fromisoformat(text)
-            return at.replace(tzinfo=_zone(timezone)) if t.tz and at.tzinfo is None else at
+            return at.replace(tzinfo=_zone(timezone or "UTC")) if t.tz and at.tzinfo is None else at
         if t is not None and pa.types.is_floating(t):
             return float(text)
         return int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else Decimal(text)

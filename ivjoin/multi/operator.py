@@ -60,8 +60,9 @@ class MultiJoin(OneCall):
         Greatest number of rows of an output batch.
     on_late : {"raise", "drop", "join"}
         What to do with a row that breaks its input's order or bounds.
-    timezone : str
-        Zone of calendar arithmetic and of timestamps without zone.
+    timezone : str, optional
+        Zone of calendar days and of timestamps without a zone; UTC by default. A timestamp without a zone is compared
+        with one that has a zone only if you give it.
     allow_cross : bool
         Whether inputs that the condition does not connect may meet, each row with every row.
     memory_limit : int or str, optional
@@ -97,7 +98,7 @@ class MultiJoin(OneCall):
     def __init__(
         self, inputs: Mapping[str, SupportsArrowSchema], condition: Expression | None = None, *,
         orders: AliasOrders | None = None, bounds: AliasBounds | None = None, views: Views = "auto",
-        batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC", allow_cross: bool = False,
+        batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None, allow_cross: bool = False,
         memory_limit: int | str | None = None, when_full: str = "raise",
         spill_dir: str | os.PathLike[str] | None = None,
     ) -> None:

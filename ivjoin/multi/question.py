@@ -16,15 +16,15 @@ from ivjoin.errors import ConditionError, IvjoinError, OrderError, ProtocolError
 from ivjoin.expr.arguments import MOST_ROWS, one_of, whole_number
 from ivjoin.expr.codec import decode, encode
 from ivjoin.expr.evaluate import check_supported
-from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import COMPARISONS, LEFT, Node, columns_of, make, rewrite
 from ivjoin.expr.scope import nearest
+from ivjoin.expr.timezones import zone_of_call
 from ivjoin.expr.types import from_arrow
 from ivjoin.frontier.order import Order
 from ivjoin.multi.implied import of_two
 from ivjoin.multi.wording import of_input
 from ivjoin.plan.certain import certain
-from ivjoin.plan.question import join_spec, schema_of
+from ivjoin.plan.question import join_spec, schema_of, warn_of_utc
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.separation.separate import conjuncts_of
 
@@ -239,7 +239,7 @@ def named_inputs(inputs: Any) -> dict[str, Any]:
 def multi_spec(
     inputs: Mapping[str, SupportsArrowSchema], condition: Expression | None, *, orders: AliasOrders | None = None,
     bounds: AliasBounds | None = None, views: Views = "auto", batch_size: int = 65536, on_late: str = "raise",
-    timezone: str = "UTC", allow_cross: bool = False, case_sensitive: bool = True,
+    timezone: str | None = None, allow_cross: bool = False, case_sensitive: bool = True,
 ) -> MultiSpec:
     """Check the arguments of a join of many inputs, and look every name up.
 
@@ -253,14 +253,16 @@ def multi_spec(
     }
     one_of("on_late", on_late, ("raise", "drop", "join"))
     batch_size = whole_number("batch_size", batch_size, 1, MOST_ROWS, "a whole number of rows")
-    zone_named(timezone)
+    zone = zone_of_call(timezone)
     if not isinstance(allow_cross, bool):
         raise IvjoinError(f"allow_cross is {came(allow_cross)}; expected True or False")
     _wide_names(schemas)
     scope = expr.Scope.of_inputs(schemas, case_sensitive)
-    given = expr.condition(condition, scope, timezone=timezone)
+    given = expr.condition(condition, scope, timezone=zone)
     if given is not None:
         check_supported(given)
+        if timezone is None:
+            warn_of_utc([given])
     by_order, by_bounds = _by_alias("orders", orders, schemas), _by_alias("bounds", bounds, schemas)
     empty = pa.schema([])
     specs = {}

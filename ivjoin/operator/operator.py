@@ -77,8 +77,9 @@ class SymmetricHashJoin(OneCall):
         Greatest number of rows of an output batch.
     on_late : {"raise", "drop", "join"}
         What to do with a row that breaks its side's order or bounds.
-    timezone : str
-        Zone of calendar arithmetic and of timestamps without zone.
+    timezone : str, optional
+        Zone of calendar days and of timestamps without a zone; UTC by default. A timestamp without a zone is compared
+        with one that has a zone only if you give it.
     pick : {"last", "first", "nearest"}, optional
         Of the right rows that satisfy the whole condition each left row takes one: the last, the first, or the one
         nearest to the left side's order (ties to the earlier one). ``how`` is inner or left.
@@ -127,7 +128,7 @@ class SymmetricHashJoin(OneCall):
         condition: Expression | None = None, how: str = "inner", left_order: Orders | None = None,
         right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
         right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536,
-        on_late: str = "raise", timezone: str = "UTC", aggregate: Aggregates | None = None,
+        on_late: str = "raise", timezone: str | None = None, aggregate: Aggregates | None = None,
         memory_limit: int | str | None = None, when_full: str = "raise",
         spill_dir: str | os.PathLike[str] | None = None, shed: str | None = None, shed_shared: bool = False,
         pick: str | None = None, pick_by: PickBy | None = None,

@@ -37,6 +37,7 @@ SideExpression = Callable[[Any, int, str], Node]
 def pick_of(
     pick: Any, pick_by: Any, near: Any, how: JoinType, condition: Node | None,
     left_orders: tuple[Order, ...], schemas: tuple[pa.Schema, pa.Schema], expression: SideExpression,
+    zone: str,
 ) -> Pick | None:
     """The arguments ``pick`` and ``pick_by`` of a join, with every name looked up.
 
@@ -72,14 +73,15 @@ def pick_of(
         return Pick(pick, by)
     if near is not None:
         start = expression(near, 0, "pick_near")
-        _meeting(start, by[0])
+        _meeting(start, by[0], zone)
         return Pick(pick, by, start)
-    return Pick(pick, by, _near(by[0], condition, left_orders, schemas, expression))
+    return Pick(pick, by, _near(by[0], condition, left_orders, schemas, expression, zone))
 
 
 def _near(
     by: Node, condition: Node | None, left_orders: tuple[Order, ...],
     schemas: tuple[pa.Schema, pa.Schema], expression: SideExpression,
+    zone: str,
 ) -> Node:
     """The left expression from which distances are counted: what is ordered, compared, or of the same name."""
     found = [o.node for o in left_orders[:1]]
@@ -92,11 +94,11 @@ def _near(
         raise ConditionError(
             f"pick='nearest' takes the least distance from the left side's order to {by}; give left_order="
         )
-    _meeting(found[0], by)
+    _meeting(found[0], by, zone)
     return found[0]
 
 
-def _meeting(near: Node, by: Node) -> tuple[Node, Node]:
+def _meeting(near: Node, by: Node, zone: str) -> tuple[Node, Node]:
     """Both ends of a distance in one type.
 
     Raises
@@ -111,7 +113,7 @@ def _meeting(near: Node, by: Node) -> tuple[Node, Node]:
                 "numbers or times (decimals of at most 18 digits); cast it, or use pick='last' or 'first'"
             )
     try:
-        a, b = build.eq(near, by).args
+        a, b = build.eq(near, by, zone).args
     except ConditionError as e:
         raise ConditionError(f"pick='nearest': no distance from {near} to {by}: {e}") from e
     if not has_ordinal(a.type) or a.type.kind == "bool":
@@ -197,7 +199,7 @@ def _picking(plan: JoinPlan) -> Picking:
     near = None
     n_place = 1
     if pick.near is not None:
-        near, met = _meeting(pick.near, place)
+        near, met = _meeting(pick.near, place, plan.spec.timezone)
         if met is not place:
             sort, n_place = [met, *sort], 2
     left = list(dict.fromkeys([*plan.sides[0].axes, *([near] if near is not None else [])]))

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 import pyarrow as pa
 
 from ivjoin import expr
-from ivjoin.errors import ColumnError, ConditionError, OrderError, SchemaError, came
+from ivjoin.errors import ColumnError, ConditionError, OrderError, SchemaError, TimezoneWarning, came
 from ivjoin.expr import build
-from ivjoin.expr.arguments import MOST_ROWS, one_of, text, whole_number
+from ivjoin.expr.arguments import MOST_ROWS, one_of, text, warn_caller, whole_number
 from ivjoin.expr.evaluate import check_supported
-from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import has_ordinal
+from ivjoin.expr.timezones import in_utc_unasked, refuse_mixed, zone_of_call
 from ivjoin.expr.types import from_arrow
 from ivjoin.frontier.order import Order, ordinal_range, physical_ordinal
 from ivjoin.outer.jointype import join_type
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Aggregates", "DeclaredBounds", "How", "Keys", "OnLate", "Orders", "SupportsArrowSchema", "join_options",
     "join_spec", "named_pairs", "on_pairs", "schema_of", "side_expression",
+    "warn_of_utc",
 ]  # fmt: skip
 
 How = Literal["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
@@ -58,7 +59,7 @@ def join_spec(
     condition: Expression | None = None, how: str = "inner", left_order: Orders | None = None,
     right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
     right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536,
-    on_late: str = "raise", timezone: str = "UTC", aggregate: Aggregates | None = None, pick: str | None = None,
+    on_late: str = "raise", timezone: str | None = None, aggregate: Aggregates | None = None, pick: str | None = None,
     pick_by: PickBy | None = None, pick_near: Expression | None = None,
 ) -> JoinSpec:
     """Check the arguments of a join, and look every name up.
@@ -79,14 +80,16 @@ def join_spec(
     one_of("on_late", on_late, ("raise", "drop", "join"))
     batch_size = whole_number("batch_size", batch_size, 1, MOST_ROWS, "a whole number of rows")
     text("suffix", suffix, "_right")
-    zone_named(timezone)
+    zone = zone_of_call(timezone)
     pairs = on_pairs(on, schemas)
     scope = expr.Scope(schemas[0], schemas[1], on=pairs)
-    given = expr.condition(condition, scope, timezone=timezone)
-    orders = tuple(_orders(o, s, schemas, timezone) for s, o in enumerate((left_order, right_order)))
-    bounds = tuple(_bounds(b, s, schemas, timezone) for s, b in enumerate((left_bounds, right_bounds)))
+    for a, b in pairs:
+        refuse_mixed(scope.resolve(SIDES[0], a), scope.resolve(SIDES[1], b), zone)
+    given = expr.condition(condition, scope, timezone=zone)
+    orders = tuple(_orders(o, s, schemas, zone) for s, o in enumerate((left_order, right_order)))
+    bounds = tuple(_bounds(b, s, schemas, zone) for s, b in enumerate((left_bounds, right_bounds)))
     aggregates = aggregates_of(
-        aggregate, lambda e: side_expression(e, 1, schemas[1], timezone, "aggregate"), *schemas
+        aggregate, lambda e: side_expression(e, 1, schemas[1], zone, "aggregate"), *schemas
     )
     if aggregates and jt.name not in ("inner", "left"):
         raise ConditionError(f"how is {came(how)}; with aggregate= expected 'inner' or 'left'")
@@ -95,12 +98,24 @@ def join_spec(
     first_by = (orders[1][0].node, bool(orders[1][0].descending)) if aggregates and orders[1] else None
     picked = pick_of(
         pick, pick_by, pick_near, jt, given, orders[0], schemas,
-        lambda obj, s, what: side_expression(obj, s, schemas[s], timezone, what),
+        lambda obj, s, what: side_expression(obj, s, schemas[s], zone, what), zone,
     )
+    if timezone is None:
+        warn_of_utc([n for n in (given, *(a.node for a in aggregates)) if n is not None])
     return JoinSpec(
         schemas, tuple(pairs), given, jt.name, _with_columns(orders, given, pairs, schemas), (bounds[0], bounds[1]),
-        suffix, batch_size, on_late, timezone, aggregates=aggregates, first_by=first_by, pick=picked,
+        suffix, batch_size, on_late, str(zone), aggregates=aggregates, first_by=first_by, pick=picked,
     )
+
+
+def warn_of_utc(nodes: list[Node]) -> None:
+    """Warn if a condition reads local times in UTC of a column that has another zone."""
+    found = in_utc_unasked(nodes)
+    if found is not None:
+        warn_caller(TimezoneWarning(
+            f"{found[0]} reads the local time of UTC, though the column has the zone {found[1]}; give timezone= "
+            f"(--timezone), such as timezone='{found[1]}' or timezone='UTC'"
+        ))  # fmt: skip
 
 
 def join_options() -> tuple[str, ...]:

@@ -50,7 +50,7 @@ _SLACK = 0.15  # the part by which a slice may be smaller, to be cut where few r
 def plan_join(
     left_sample: Any, right_sample: Any, on: Any = None, condition: Any = None, how: str = "inner", workers: int = 8,
     scheme: str = "auto", *, left_rows: float | None = None, right_rows: float | None = None, beta: float = BETA,
-    timezone: str = "UTC", current: RoutingPlan | None = None, key_hash: str | None = None,
+    timezone: str | None = None, current: RoutingPlan | None = None, key_hash: str | None = None,
 ) -> RoutingPlan:
     """Plan how the rows of a join are spread over workers.
 

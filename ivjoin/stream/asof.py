@@ -30,7 +30,7 @@ def asof_join(
     direction: Literal["backward", "forward", "nearest"] = "backward", tolerance: Tolerance | None = None,
     how: str = "left", suffix: str = "_right", allow_exact_matches: bool = True, *,
     ties: str | Sequence[str] | None = None, left_order: Orders | None = None, right_order: Orders | None = None,
-    slack: Slack | None = None, batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC",
+    slack: Slack | None = None, batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None,
     coalesce_rows: int = 0, sort: str = "auto", columns: Sequence[str] | None = None,
     memory_limit: int | str | None = None, when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None,
 ) -> JoinStream:

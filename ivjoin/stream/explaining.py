@@ -39,7 +39,7 @@ def explain(
     on: Keys | None = None, how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None,
     frontier: Mapping[str, Mapping[Expression, Value]] | None = None, suffix: str = "_right",
-    batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC", aggregate: Aggregates | None = None, *,
+    batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None, aggregate: Aggregates | None = None, *,
     orders: AliasOrders | None = None, bounds: AliasBounds | None = None, views: Views = "auto",
     allow_cross: bool = False, workers: int = 8, pick: str | None = None, pick_by: PickBy | None = None,
 ) -> Explanation:

@@ -287,7 +287,7 @@ def stream_of_tables(spec: MultiSpec, tables: Mapping[str, pa.Table]) -> MultiJo
 def multi_join(
     inputs: Mapping[str, ArrowStream], condition: Expression | None = None, orders: AliasOrders | None = None,
     bounds: AliasBounds | None = None, batch_size: int = 65536, views: Views = "auto", *, on_late: str = "raise",
-    timezone: str = "UTC", allow_cross: bool = False, coalesce_rows: int = 0, sort: str = "auto",
+    timezone: str | None = None, allow_cross: bool = False, coalesce_rows: int = 0, sort: str = "auto",
     columns: Sequence[str] | None = None, memory_limit: int | str | None = None, when_full: str = "raise",
     spill_dir: str | os.PathLike[str] | None = None,
 ) -> JoinStream:
@@ -310,8 +310,9 @@ def multi_join(
         Which results of some inputs are kept; by estimated sizes, by default.
     on_late : {"raise", "drop", "join"}
         What to do with a row that breaks its input's order.
-    timezone : str, default "UTC"
-        Zone of calendar arithmetic.
+    timezone : str, optional
+        Zone of calendar days and of timestamps without a zone; UTC by default. A timestamp without a zone is compared
+        with one that has a zone only if you give it.
     allow_cross : bool, default False
         Whether inputs that the condition does not connect may meet, each row with every row.
     coalesce_rows : int, default 0

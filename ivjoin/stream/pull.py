@@ -34,7 +34,7 @@ def band_join(
     left: ArrowStream, right: ArrowStream, on: Keys | None = None, condition: Expression | None = None,
     how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
-    batch_size: int = 65536, on_late: str = "raise", timezone: str = "UTC", coalesce_rows: int = 0,
+    batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None, coalesce_rows: int = 0,
     threads: int | Literal["auto"] = "auto", sort: str = "auto", columns: Sequence[str] | None = None,
     aggregate: Aggregates | None = None,
     memory_limit: int | str | None = None, when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None,
@@ -65,8 +65,9 @@ def band_join(
         Greatest number of rows of an output batch.
     on_late : {"raise", "drop", "join"}
         What to do with a row that breaks its side's order.
-    timezone : str, default "UTC"
-        Zone of calendar arithmetic.
+    timezone : str, optional
+        Zone of calendar days and of timestamps without a zone; UTC by default. A timestamp without a zone is compared
+        with one that has a zone only if you give it.
     coalesce_rows : int, default 0
         Gather small input batches until they have this many rows; 0 never waits.
     threads : int or "auto", default "auto"

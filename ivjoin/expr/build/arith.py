@@ -16,6 +16,7 @@ from ivjoin.expr.build.coerce import (
 )
 from ivjoin.expr.literals import is_literal, literal
 from ivjoin.expr.nodes import Node, make
+from ivjoin.expr.timezones import refuse_mixed
 from ivjoin.expr.types import (
     DATE,
     FLOAT64,
@@ -135,6 +136,7 @@ def _plus_time(a: Node, b: Node, sign: int, zone: str) -> Node:
     if sign < 0 and ka == kb == "date":
         return make("date_diff", (a, b), (), INT32)
     if sign < 0 and {ka, kb} <= {"date", "timestamp"}:
+        refuse_mixed(a, b, zone)
         if ka == kb == "timestamp" and bool(a.type.tz) != bool(b.type.tz):
             # Spark: unlike in a comparison, it is the instant that becomes local time.
             a, b = (cast(x, timestamp(x.type.unit), zone) for x in (a, b))

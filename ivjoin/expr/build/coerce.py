@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import math
 from decimal import Decimal
 from fractions import Fraction
@@ -25,6 +26,7 @@ from ivjoin.expr.literals import (
     zone_named,
 )
 from ivjoin.expr.nodes import Node, make
+from ivjoin.expr.timezones import refuse_mixed
 from ivjoin.expr.types import (
     BINARY,
     BOOL,
@@ -148,6 +150,7 @@ def _common_number(a: Type, b: Type) -> Type:
 def meet(a: Node, b: Node, zone: str, what: str) -> tuple[Node, Node]:
     """Both arguments in their common type; ``what`` names the operator in the error."""
     a, b = with_times([a, b], zone, what)
+    refuse_mixed(a, b, zone)
     t = _meeting_type(a, b, zone)
     if t is None:
         raise ConditionError(f"{what} cannot take {a.type} and {b.type}: {a} and {b}{_cast_hint(a.type, b.type)}")
@@ -227,6 +230,8 @@ def meet_all(args: list[Node], zone: str, what: str) -> list[Node]:
     """All arguments in their common type."""
     args = with_times(args, zone, what)
     t = args[0].type
+    for a, b in itertools.combinations([n for n in args if n.type.kind == "timestamp"], 2):
+        refuse_mixed(a, b, zone)
     for i, n in enumerate(args[1:], 1):
         common = common_type(t, n.type, zone)
         if common is None:

@@ -45,7 +45,7 @@ def name_of(text: str, scope: Scope, timezone: str) -> str | None:
     stamp = _stamp()
     if stamp is None or os.environ.get("IVJOIN_KEEP_CONDITIONS") == "0":
         return None
-    around = json.dumps([stamp, text, timezone, scope.described()])
+    around = json.dumps([stamp, text, timezone, type(timezone).__name__, scope.described()])
     return hashlib.sha256(around.encode()).hexdigest()[:32]
 
 

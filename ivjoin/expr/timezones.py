@@ -1,0 +1,70 @@
+"""The zone of a call, given or not: without one, times with and without a zone are not compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ivjoin.errors import ConditionError
+from ivjoin.expr.literals import zone_named
+from ivjoin.expr.nodes import Node, columns_of, walk
+
+__all__ = ["UnstatedZone", "in_utc_unasked", "refuse_mixed", "zone_of_call"]
+
+_UTC = frozenset({"UTC", "Etc/UTC", "Z", "GMT", "UT", "+00:00"})
+
+
+class UnstatedZone(str):
+    """UTC as the zone of a call that gives none."""
+
+    __slots__ = ()
+
+
+def zone_of_call(timezone: str | None) -> str:
+    """Return the zone in which the call reads local times.
+
+    Raises
+    ------
+    ConditionError
+        If the zone is unknown.
+    """
+    if timezone is None:
+        return UnstatedZone("UTC")
+    zone_named(timezone)
+    return timezone
+
+
+def refuse_mixed(a: Node, b: Node, zone: str) -> None:
+    """Refuse a timestamp without a zone next to one with a zone, if the call gives no zone for local times.
+
+    Raises
+    ------
+    ConditionError
+        If both read timestamps from columns, and only one has a zone.
+    """
+    mixed = a.type.kind == b.type.kind == "timestamp" and bool(a.type.tz) != bool(b.type.tz)
+    if not mixed or not isinstance(zone, UnstatedZone):
+        return
+    sides = [
+        [c for c in columns_of(n) if c.type.kind == "timestamp" and bool(c.type.tz) == bool(n.type.tz)] for n in (a, b)
+    ]
+    if not all(sides):
+        return
+    (local, *_), (instant, *_) = sides if b.type.tz else sides[::-1]
+    example = "UTC" if instant.type.tz in _UTC else instant.type.tz
+    raise ConditionError(
+        f"{local} is {local.type}, without a time zone, and {instant} is {instant.type}: which instants {local} means is "
+        f"unknown. Give timezone= (--timezone), the zone of {local}, such as timezone='{example}', or convert one of "
+        "the two columns in its input so that both have a zone or neither has"
+    )
+
+
+def in_utc_unasked(roots: Iterable[Node]) -> tuple[Node, str] | None:
+    """Return an expression that reads the local time of a column with a zone, and that zone, unless it is UTC."""
+    for n in walk(*roots):
+        t = n.args[0].type if n.args else None
+        if t is None or t.kind != "timestamp" or not t.tz or t.tz in _UTC:
+            continue
+        to_local = n.op == "cast" and (n.type.kind in ("date", "string") or (n.type.kind == t.kind and not n.type.tz))
+        if (to_local or n.op in ("date_trunc", "extract", "trunc_date")) and columns_of(n):
+            return n, t.tz
+    return None

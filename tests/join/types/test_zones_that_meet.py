@@ -1,0 +1,114 @@
+"""A timestamp without a zone meets one with a zone only if the call gives ``timezone=``."""
+
+from __future__ import annotations
+
+import warnings
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import ivjoin
+from ivjoin import ConditionError, MultiJoin, SymmetricHashJoin, asof_join, band_join, column, explain, lit, multi_join
+from ivjoin.cli import main
+from ivjoin.errors import TimezoneWarning
+
+AT = datetime(2024, 5, 1, 10)
+LOCAL = pa.table({"k": [1], "ts": pa.array([AT], pa.timestamp("us"))})
+BERLIN = pa.table({"k": [1], "at": pa.array([datetime(2024, 5, 1, 8, tzinfo=UTC)], pa.timestamp("ns", "Europe/Berlin"))})
+BOTH = r"(?s)l\.ts .*without a time zone, and r\.at .*timezone='Europe/Berlin'.*convert one of the two columns"
+PAIR = {"a": LOCAL, "b": BERLIN}
+
+
+@pytest.mark.parametrize("condition", [
+    "l.ts = r.at", "l.ts <=> r.at", "r.at > l.ts", "l.ts BETWEEN r.at AND r.at", "l.ts IN (r.at, TIMESTAMP '2024-01-01')",
+    "coalesce(l.ts, r.at) = r.at", "r.at - l.ts < INTERVAL 1 HOUR", "greatest(l.ts, r.at) = r.at",
+    "CASE WHEN l.k = 1 THEN l.ts ELSE r.at END = r.at", "l.ts + INTERVAL 1 HOUR <= r.at", "nullif(l.ts, r.at) IS NULL",
+    "l.k = r.k AND NOT (l.ts < r.at)", column("ts") == column("at"),
+])  # fmt: skip
+def test_conditions(condition: Any) -> None:
+    with pytest.raises(ConditionError, match=BOTH):
+        band_join(LOCAL, BERLIN, condition=condition)
+    band_join(LOCAL, BERLIN, condition=condition, timezone="Europe/Berlin").read_all()
+
+
+def test_every_entry_point() -> None:
+    schemas = LOCAL.schema, BERLIN.schema
+    alone = LOCAL.select(["ts"]), BERLIN.select(["at"])
+    calls: list[Any] = [
+        lambda **z: band_join(LOCAL, BERLIN, on=[("ts", "at")], **z).read_all(),
+        lambda **z: asof_join(LOCAL, BERLIN, on=("ts", "at"), **z).read_all(),
+        lambda **z: asof_join(LOCAL, BERLIN, on=("ts", "at"), direction="nearest", how="inner", **z).read_all(),
+        lambda **z: asof_join(LOCAL, BERLIN, on="k", by=("ts", "at"), **z).read_all(),
+        lambda **z: band_join(LOCAL, BERLIN, condition="l.ts = r.at", aggregate={"n": ("*", "count")}, **z).read_all(),
+        lambda **z: band_join(LOCAL, BERLIN, on="k", pick="nearest", pick_by="at", left_order="ts", **z).read_all(),
+        lambda **z: SymmetricHashJoin(*schemas, condition="l.ts = r.at", **z),
+        lambda **z: explain(LOCAL, BERLIN, condition="l.ts = r.at", **z),
+        lambda **z: explain(*alone, on=[("ts", "at")], **z),
+    ]
+    for call in calls:
+        with pytest.raises(ConditionError, match=BOTH):
+            call()
+        call(timezone="Europe/Berlin")
+    for many in (multi_join, MultiJoin):
+        with pytest.raises(ConditionError, match=r"a\.ts is .*b\.at is"):
+            many(PAIR if many is multi_join else {"a": schemas[0], "b": schemas[1]}, "a.ts = b.at")
+    assert multi_join(PAIR, "a.ts = b.at", timezone="Europe/Berlin").read_all().num_rows == 1
+    spec = ivjoin.plan.question.join_spec(*schemas, condition="l.ts = r.at", timezone="UTC")
+    assert spec.timezone == "UTC"
+
+
+def test_the_zone_that_is_given_decides_every_distance() -> None:
+    for zone, rows in (("Europe/Berlin", 1), ("UTC", 0)):
+        assert band_join(LOCAL, BERLIN, on=[("ts", "at")], timezone=zone).read_all().num_rows == rows
+        later = pa.table({"at": pa.array([datetime(2024, 5, 1, 7), datetime(2024, 5, 1, 11)], pa.timestamp("us", "UTC")), "j": [0, 1]})
+        near = asof_join(LOCAL, later, on=("ts", "at"), direction="nearest", timezone=zone).read_all()
+        assert near["j"].to_pylist() == [0 if rows else 1]
+
+
+def test_the_command_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    pq.write_table(LOCAL, tmp_path / "l.parquet")
+    pq.write_table(BERLIN, tmp_path / "r.parquet")
+    (tmp_path / "l.csv").write_text("k,ts\n1,2024-05-01 10:00:00\n")
+    out = str(tmp_path / "o.parquet")
+    for left in ("l.parquet", "l.csv"):
+        files = str(tmp_path / left), str(tmp_path / "r.parquet")
+        assert main(["join", *files, "--where", "l.ts = r.at", "-o", out, "-q"]) == 2
+        assert "--timezone" in capfd.readouterr().err
+        assert main(["join", *files, "--where", "l.ts = r.at", "--timezone", "Europe/Berlin", "-o", out, "-q"]) == 0
+        assert pq.read_table(out).num_rows == 1
+        assert main(["asof", *files, "--on", "ts=at", "-o", out, "-q"]) == 2
+
+
+def test_what_needs_no_zone() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for condition in (
+            "l.ts >= TIMESTAMP '2024-05-01 00:00:00'", "l.ts >= '2024-05-01'", "r.at >= TIMESTAMP '2024-05-01 00:00:00'",
+            "r.at >= '2024-05-01'", "l.ts >= DATE '2024-05-01'", "CAST(l.ts AS TIMESTAMP) >= r.at - INTERVAL 3 HOURS",
+            "l.ts >= timestamp_seconds(l.k)", column("ts") >= lit(datetime(2024, 5, 1)),
+        ):  # fmt: skip
+            assert band_join(LOCAL, BERLIN, condition=condition).read_all().num_rows == 1, condition
+        days = pa.table({"d": [date(2024, 5, 1)]})
+        assert band_join(LOCAL, days, condition="l.ts <= r.d + INTERVAL 10 HOURS").read_all().num_rows == 1
+    utc = BERLIN.set_column(1, "at", BERLIN["at"].cast(pa.timestamp("us", "UTC")))
+    assert band_join(BERLIN, utc, on="at").read_all().num_rows == 1
+
+
+@pytest.mark.parametrize("condition", [
+    "CAST(l.at AS DATE) = r.d", "date_trunc('day', l.at) >= r.d", "hour(l.at) < 3 AND day(r.d) = 31",
+    "CAST(l.at AS STRING) < '2025' AND r.d > DATE '2000-01-01'",
+])  # fmt: skip
+def test_a_local_time_in_utc_of_a_column_with_another_zone_is_told(condition: str) -> None:
+    late = pa.table({"at": pa.array([datetime(2024, 3, 30, 23, 30, tzinfo=UTC)], pa.timestamp("us", "Europe/Berlin"))})
+    days = pa.table({"d": [date(2024, 3, 30), date(2024, 3, 31)]})
+    with pytest.warns(TimezoneWarning, match="local time of UTC, though the column has the zone Europe/Berlin"):
+        band_join(late, days, condition=condition)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = band_join(late, days, condition=condition, timezone="Europe/Berlin").read_all()
+        assert date(2024, 3, 31) in found["d"].to_pylist()
+        band_join(late.set_column(0, "at", late["at"].cast(pa.timestamp("us", "UTC"))), days, condition=condition)
