@@ -12,6 +12,6 @@ for title, options in {
     "both are ordered, the width is a column": {"left_order": "ts", "right_order": "ts"},
     "and the width has bounds": {"left_order": "ts", "right_order": "ts", "left_bounds": {"width": (0, 60)}},
 }.items():
-    text = ivjoin.explain("r.ts BETWEEN l.ts AND l.ts + l.width", LEFT, RIGHT, on="k", **options)
+    text = ivjoin.explain(LEFT, RIGHT, condition="r.ts BETWEEN l.ts AND l.ts + l.width", on="k", **options)
     _, _, state = text.partition("state\n")
     print(f"{title}:\n{state.partition('threads')[0]}")

@@ -239,6 +239,7 @@ def _question(options: argparse.Namespace, left: pa.Schema, right: pa.Schema) ->
         "right_bounds": parse_bounds(options.right_bounds, right, options.timezone),
         "timezone": parse_zone(options.timezone),
         "aggregate": parse_aggregates(options.aggregate),
+        "allow_cross": options.allow_cross,
     }
 
 
@@ -367,11 +368,11 @@ def _explain(options: argparse.Namespace) -> int:
         files = {alias: _opened(path, options) for alias, path in paths.items()}
         check_types(options, [f.schema for f in files.values()])
         asked = question_of_many(options, {alias: f.schema for alias, f in files.items()})
-        print(ivjoin.explain(files, asked.pop("condition"), **asked, workers=options.workers))
+        print(ivjoin.explain(files, **asked, workers=options.workers))
         return 0
     left, right = _open_inputs(options)
     question = _question(options, left.schema, right.schema)
-    text = ivjoin.explain(question.pop("condition"), left, right, **question)
+    text = ivjoin.explain(left, right, **question)
     print(_OPTION.sub(lambda m: f"--{m[1]}-{m[2]}" + (f" {m[3]}" if m[3] else ""), text))
     return 0
 

@@ -52,9 +52,9 @@ def refuse_mixed(a: Node, b: Node, zone: str) -> None:
     (local, *_), (instant, *_) = sides if b.type.tz else sides[::-1]
     example = "UTC" if instant.type.tz in _UTC else instant.type.tz
     raise ConditionError(
-        f"{local} is {local.type}, without a time zone, and {instant} is {instant.type}: which instants {local} means is "
-        f"unknown. Give timezone= (--timezone), the zone of {local}, such as timezone='{example}', or convert one of "
-        "the two columns in its input so that both have a zone or neither has"
+        f"{local} is {local.type}, without a time zone, and {instant} is {instant.type}: they cannot be compared. Give "
+        f"timezone= (--timezone), the zone of {local}, such as timezone='{example}', or convert one of the two columns in "
+        "its input so that both have a zone or neither has"
     )
 
 

@@ -28,7 +28,8 @@ _SAMPLE_PER_WORKER = 4096
 @known_options("simulate")
 def simulate(
     left: Any, right: Any, on: Any = None, condition: Any = None, how: str = "inner", workers: int = 8,
-    scheme: str = "auto", *, beta: float = BETA, timezone: str | None = None, sample_rows: int | None = None, seed: int = 0,
+    scheme: str = "auto", *, beta: float = BETA, timezone: str | None = None, sample_rows: int | None = None,
+    seed: int = 0,
 ) -> LoadReport:
     """Simulate a plan: route every row and count every output row of each worker.
 

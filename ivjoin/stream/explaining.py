@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from ivjoin.errors import SchemaError
+from ivjoin.errors import OptionError, SchemaError
 from ivjoin.expr.arguments import known_options
 from ivjoin.expr.literals import literal
 from ivjoin.expr.ordinal import value_of
+from ivjoin.operator.budget import budget_of
 from ivjoin.operator.explain import explain_plan
 from ivjoin.operator.picture import Explanation
 from ivjoin.operator.wording import listed, said
 from ivjoin.plan.cache import plan_of, planned
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
+from ivjoin.stream.columns import chosen
 from ivjoin.stream.compared import pairs_said
 from ivjoin.stream.inputs import ArrowStream, Source, open_input
 from ivjoin.stream.picked import picked_arrival
+from ivjoin.stream.pull import check_call, refuse_cross
 from ivjoin.stream.sorting import Prospect, prospect
 
 if TYPE_CHECKING:
@@ -34,73 +38,88 @@ __all__ = ["explain"]
 
 @known_options("explain")
 def explain(
-    condition: Expression | Inputs | None, left_schema: SupportsArrowSchema | ArrowStream | Expression | Inputs | None,
-    right_schema: SupportsArrowSchema | ArrowStream | None = None,
-    on: Keys | None = None, how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
-    left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None,
-    frontier: Mapping[str, Mapping[Expression, Value]] | None = None, suffix: str = "_right",
-    batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None, aggregate: Aggregates | None = None, *,
-    orders: AliasOrders | None = None, bounds: AliasBounds | None = None, views: Views = "auto",
-    allow_cross: bool = False, workers: int = 8, pick: str | None = None, pick_by: PickBy | None = None,
+    left: SupportsArrowSchema | ArrowStream | Inputs,
+    right: SupportsArrowSchema | ArrowStream | Expression | None = None,
+    on: Keys | None = None, condition: Expression | None = None, how: str = "inner", *,
+    left_order: Orders | None = None, right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
+    right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536, on_late: str = "raise",
+    timezone: str | None = None, coalesce_rows: int = 0, threads: int = 1, sort: str = "auto",
+    columns: Sequence[str] | None = None, aggregate: Aggregates | None = None, memory_limit: int | str | None = None,
+    when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None, shed: str | None = None,
+    shed_shared: bool = False, pick: str | None = None, pick_by: PickBy | None = None, allow_cross: bool = False,
+    orders: AliasOrders | None = None, bounds: AliasBounds | None = None, views: Views = "auto", workers: int = 8,
+    frontier: Mapping[str, Mapping[Expression, Value]] | None = None,
 ) -> Explanation:
-    """How a join would be planned: conjuncts, the expression DAG with its intervals, and what prunes each side.
+    """Show the plan of a join: its conjuncts, the condition as a graph with intervals, and what prunes each side.
 
-    Of a join of many inputs, called as ``explain({"q": q, "t": t, ...}, condition, orders=...)``: its steps, the views
-    that are kept, what bounds what through which inputs, and its grid on some workers.
+    Pass the arguments of the :func:`ivjoin.band_join` or :func:`ivjoin.multi_join` that you want to have explained.
+    A schema may stand in place of an input. The explanation of a join of many inputs shows its steps, views, bounds and
+    its grid on some workers.
 
     Parameters
     ----------
-    condition, on, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size, on_late, timezone, \
-    aggregate, pick, pick_by
+    left, right : schema, table, frame or files
+        No rows of a file are read. A sample of a table is read, to show whether it will be sorted, and by what.
+        For many inputs, ``left`` is ``{alias: input}``.
+    on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size, on_late, timezone, \
+    coalesce_rows, threads, sort, columns, aggregate, memory_limit, when_full, spill_dir, shed, shed_shared, pick, \
+    pick_by, allow_cross
         As for :func:`ivjoin.band_join`.
-    left_schema, right_schema : schema, table, frame or files
-        Of inputs that have an end it is said whether they will be sorted, and by what; no file is read but for its
-        schema. A table is looked at in some places.
     orders, bounds, views, allow_cross
         As for :func:`ivjoin.multi_join`.
     workers : int, default 8
-        Of the grid that is shown.
+        Number of workers in the grid of a join of many inputs.
     frontier : mapping, optional
-        ``{"left": {expression: value}, "right": {...}}``: how far each side has come; typical values by default.
+        Progress of each side, as ``{"left": {expression: value}, "right": {...}}``. By default, typical values.
 
     Returns
     -------
     Explanation
         A ``str`` with ``svg()`` and ``mermaid()``, which a notebook draws.
 
+    Raises
+    ------
+    IvjoinError
+        As the call that is explained.
+
     Examples
     --------
     >>> import pyarrow as pa
     >>> s = pa.schema({"a": pa.int64()})
-    >>> text = explain("l.a >= r.a - 3 AND l.a < r.a + 10", s, s, left_order="a", right_order="a")
+    >>> text = explain(s, s, condition="l.a >= r.a - 3 AND l.a < r.a + 10", left_order="a", right_order="a")
     >>> "band term" in text
     True
     """
-    if isinstance(condition, Mapping) or isinstance(left_schema, Mapping):
-        inputs, text = (condition, left_schema) if isinstance(condition, Mapping) else (left_schema, condition)
-        if right_schema is not None:
-            raise SchemaError("explain takes {alias: input} and a condition, or a condition and two inputs")
+    if isinstance(left, Mapping):
+        if condition is not None and right is not None:
+            raise OptionError("explain got {alias: input}, another input and a condition; expected explain(inputs, text)")
         return _of_many(
-            inputs, text, workers, orders=orders, bounds=bounds, views=views, batch_size=batch_size, on_late=on_late,
-            timezone=timezone, allow_cross=allow_cross,
+            left, right if condition is None else condition, workers, orders=orders, bounds=bounds, views=views,
+            batch_size=batch_size, on_late=on_late, timezone=timezone, allow_cross=allow_cross,
         )
-    if right_schema is None:
-        raise SchemaError("explain got one input; expected two, or {alias: input} for a join of many")
-    left, right = (_source(x, side) for x, side in ((left_schema, "left"), (right_schema, "right")))
-    schemas = [x if s is None else s.schema for x, s in ((left_schema, left), (right_schema, right))]
+    if right is None or (isinstance(left, str) and isinstance(on, pa.Schema)):
+        raise SchemaError("explain got one input; expected explain(left, right, ...), or explain({alias: input}, text)")
+    budget = budget_of(memory_limit, when_full, spill_dir, shed, shed_shared)
+    sources = _source(left, "left"), _source(right, "right")
+    schemas = [x if s is None else s.schema for x, s in zip((left, right), sources, strict=True)]
     plan = planned(
         schemas[0], schemas[1], on=on, condition=condition, how=how, left_order=left_order,
         right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
         batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate, pick=pick, pick_by=pick_by,
     )
+    refuse_cross(on, condition, allow_cross)
+    check_call(plan, coalesce_rows, threads, sort, budget)
+    chosen(plan, columns)
     if plan.spec.pick is not None:
-        return explain_plan(plan, frontier, picked_arrival(plan, left, right))
-    found = prospect(plan, (left, right))
+        return explain_plan(plan, frontier, picked_arrival(plan, *sources))
+    if sort == "never":
+        return explain_plan(plan, frontier, ["sort='never': inputs are read in the order in which they come"])
+    found = prospect(plan, sources)
     if found.orders is None:
-        return explain_plan(plan, frontier, _arrival(plan, (left, right), found))
+        return explain_plan(plan, frontier, _arrival(plan, sources, found))
     arranged = plan_of(plan.spec.with_orders(*found.orders, plan.spec.on_late))
     seen = _frontier(found) if frontier is None else None
-    return explain_plan(arranged, frontier or seen, _arrival(plan, (left, right), found), bool(seen))
+    return explain_plan(arranged, frontier or seen, _arrival(plan, sources, found), bool(seen))
 
 
 def _of_many(inputs: Any, condition: Any, workers: int, **question: Any) -> Explanation:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from ivjoin.errors import UnsupportedError
+from ivjoin.errors import ConditionError, OptionError, UnsupportedError, came
 from ivjoin.expr.arguments import MOST_ROWS, known_options, one_of, whole_number
 from ivjoin.expr.nodes import columns_of
 from ivjoin.operator.budget import Budget, budget_of
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from ivjoin.plan.pick import PickBy
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders
 
-__all__ = ["ArrowStream", "JoinStream", "SupportsArrowStream", "band_join", "stream_of"]
+__all__ = [
+    "ArrowStream", "JoinStream", "SupportsArrowStream", "band_join", "check_call", "refuse_cross", "stream_of",
+]  # fmt: skip
 
 _MOST_THREADS = 1024
 
@@ -39,6 +41,7 @@ def band_join(
     aggregate: Aggregates | None = None,
     memory_limit: int | str | None = None, when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None,
     shed: str | None = None, shed_shared: bool = False, pick: str | None = None, pick_by: PickBy | None = None,
+    allow_cross: bool = False,
 ) -> JoinStream:
     """Join two tables or streams on keys and a band condition, holding only the rows that can still match.
 
@@ -106,6 +109,8 @@ def band_join(
         Of the right rows that satisfy the whole condition each left row takes one; see :class:`SymmetricHashJoin`.
     pick_by : str, expression, or list of these
         Right columns by which rows are compared, text too; the later ones break ties.
+    allow_cross : bool, default False
+        Whether a join without ``on`` and ``condition`` may pair every left row with every right row.
 
     Returns
     -------
@@ -133,6 +138,7 @@ def band_join(
         right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
         batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate, pick=pick, pick_by=pick_by,
     )
+    refuse_cross(on, condition, allow_cross)
     return stream_of(sources, plan, coalesce_rows, threads, sort, columns, budget)
 
 
@@ -148,11 +154,32 @@ def _present(sources: tuple[Source, Source], plan: JoinPlan) -> tuple[frozenset[
     return left, right
 
 
-def stream_of(
-    sources: tuple[Source, Source], plan: JoinPlan, coalesce_rows: int, threads: int | Literal["auto"], sort: str,
-    columns: Sequence[str] | None, budget: Budget | None = None,
-) -> JoinStream:
-    """The join of two inputs that were opened; what the arguments mean is said of :func:`band_join`."""
+def refuse_cross(on: object, condition: object, allow_cross: bool) -> None:
+    """Refuse a join without a key and a condition, unless the caller allows it.
+
+    Raises
+    ------
+    ConditionError
+    """
+    if not isinstance(allow_cross, bool):
+        raise OptionError(f"allow_cross is {came(allow_cross)}; expected True or False")
+    if not allow_cross and condition is None and (on is None or (isinstance(on, (list, tuple)) and not on)):
+        raise ConditionError(
+            "the join has neither a key nor a condition, so every left row would be paired with every right row; give "
+            "on= or condition=, or pass allow_cross=True (--allow-cross) if you want all pairs"
+        )
+
+
+def check_call(
+    plan: JoinPlan, coalesce_rows: int, threads: int | Literal["auto"], sort: str, budget: Budget | None
+) -> tuple[int, int | Literal["auto"]]:
+    """Return ``coalesce_rows`` and ``threads`` once all options are checked.
+
+    Raises
+    ------
+    IvjoinError
+        A subclass that names the option.
+    """
     coalesce_rows = whole_number("coalesce_rows", coalesce_rows, 0, MOST_ROWS, "a whole number of rows")
     if not isinstance(threads, str) or threads != "auto":
         threads = whole_number("threads", threads, 1, _MOST_THREADS, "'auto' or a whole number")
@@ -164,6 +191,15 @@ def stream_of(
                 f"when_full='shed' with threads={threads}: which rows go is chosen among all that are held, by one "
                 "operator; leave threads out, or use when_full='spill', which is exact"
             )
+    return coalesce_rows, threads
+
+
+def stream_of(
+    sources: tuple[Source, Source], plan: JoinPlan, coalesce_rows: int, threads: int | Literal["auto"], sort: str,
+    columns: Sequence[str] | None, budget: Budget | None = None,
+) -> JoinStream:
+    """The join of two inputs that were opened; what the arguments mean is said of :func:`band_join`."""
+    coalesce_rows, threads = check_call(plan, coalesce_rows, threads, sort, budget)
     found = chosen(plan, columns, (not sources[0].ends, not sources[1].ends), _present(sources, plan))
     for source, names in zip(sources, found.names, strict=True):
         source.keep(names)

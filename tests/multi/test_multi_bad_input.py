@@ -188,9 +188,9 @@ def test_explain_of_inputs_and_of_schemas() -> None:
     text = ivjoin.explain({"a": t, "b": t, "c": S}, JOINED, orders={"c": "ts"}, workers=4)
     assert "sorted, where not in order already, by " in text
     assert "grid of 4 workers" in text and "keeps the view" in text
-    assert ivjoin.explain(JOINED, ABC, views="none").count("for rows of") == 5
+    assert ivjoin.explain(ABC, condition=JOINED, views="none").count("for rows of") == 5
     with pytest.raises(SchemaError, match="explain got one input"):
-        ivjoin.explain("l.k = r.k", S)
+        ivjoin.explain(S, condition="l.k = r.k")
 
 
 @pytest.mark.parametrize("views", ["auto", "none"])

@@ -44,40 +44,42 @@ def table(seed: int) -> pa.Table:
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_it_speaks_the_language_of_the_condition(condition: str, given: str) -> None:
     inputs = [SCHEMA, SCHEMA] if given == "schema" else [table(1), table(2)]
-    text = ivjoin.explain(condition, *inputs)
+    text = ivjoin.explain(*inputs, condition=condition)
     for word in ("CAST(", "Infinity", "next_up", "next_down", "isnan(next", "+ -", "2024-", "an order of"):
         assert word not in text, text
     assert not re.search(r"\d[Dd]\b(?!')", text), text
 
 
 def test_what_to_declare_is_a_column() -> None:
-    text = ivjoin.explain("abs(l.price - r.price) < 0.5", SCHEMA, SCHEMA)
+    text = ivjoin.explain(SCHEMA, SCHEMA, condition="abs(l.price - r.price) < 0.5")
     assert (
         "l.price <= r.price + 0.5 and l.price >= r.price - 0.5 prune nothing here: nothing is known of future r.price; "
         "declare right_order='price' or right_bounds"
     ) in text
-    text = ivjoin.explain("abs(l.price - r.price) < r.w", SCHEMA, SCHEMA)
+    text = ivjoin.explain(SCHEMA, SCHEMA, condition="abs(l.price - r.price) < r.w")
     assert "declare right_order and right_bounds of 'w' and 'price'" in text
 
 
 def test_tables_are_to_be_sorted() -> None:
     left, right = table(1), table(2)
-    text = ivjoin.explain("abs(l.price - r.price) < 0.5", left, right)
+    text = ivjoin.explain(left, right, condition="abs(l.price - r.price) < 0.5")
     assert text.splitlines()[1] == "  neither side is ordered: both will be sorted by l.price and r.price, about 0.1 MB"
     assert "left rows are kept while l.price >=" in text
-    text = ivjoin.explain("l.ts BETWEEN r.ts - INTERVAL 1 HOUR AND r.ts", left.sort_by("ts"), right, left_order="ts")
+    text = ivjoin.explain(
+        left.sort_by("ts"), right, condition="l.ts BETWEEN r.ts - INTERVAL 1 HOUR AND r.ts", left_order="ts"
+    )
     assert "the right side is not ordered: it will be sorted by r.ts, about 0.1 MB" in text
     assert re.search(r"left: l.ts >= 2026-\d\d-\d\d", text)
-    text = ivjoin.explain("l.price < r.price", left, right)
+    text = ivjoin.explain(left, right, condition="l.price < r.price")
     assert "sorting would not let fewer rows be held: the shorter side is held whole" in text
-    text = ivjoin.explain("abs(l.price - r.price) < 0.5", left.slice(0, 9), right.slice(0, 9))
+    text = ivjoin.explain(left.slice(0, 9), right.slice(0, 9), condition="abs(l.price - r.price) < 0.5")
     assert "there are few rows: they are joined as they come" in text
 
 
 def test_what_is_said_is_what_is_done() -> None:
     left, right = table(1), table(2)
     for condition in CONDITIONS[:4]:
-        said = re.search(r"both will be sorted by (.*), about", ivjoin.explain(condition, left, right))
+        said = re.search(r"both will be sorted by (.*), about", ivjoin.explain(left, right, condition=condition))
         stream = ivjoin.band_join(left, right, condition=condition)
         next(stream)
         done = re.search(r"both were sorted, by (.*), with", stream.sorting)
@@ -95,13 +97,13 @@ def test_files_are_not_read_for_it(tmp_path: Path) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pq.ParquetFile, "iter_batches", refused)
-        text = ivjoin.explain("abs(l.price - r.price) < 0.5 AND l.ts <= r.ts AND l.ts >= r.ts", *places)
+        text = ivjoin.explain(*places, condition="abs(l.price - r.price) < 0.5 AND l.ts <= r.ts AND l.ts >= r.ts")
     assert "both will be sorted by l.price and r.price or l.ts and r.ts, whichever a sample says, about 0.6 MB" in text
 
 
 def test_streams_are_not_sorted_and_not_read() -> None:
     reader = table(1).to_reader()
-    text = ivjoin.explain("abs(l.price - r.price) < 0.5", reader, table(2))
+    text = ivjoin.explain(reader, table(2), condition="abs(l.price - r.price) < 0.5")
     assert "the left input is a stream, of which every row is held until the other one ends" in text
     assert reader.read_all().num_rows == N
 
@@ -109,18 +111,18 @@ def test_streams_are_not_sorted_and_not_read() -> None:
         yield from table(1).to_batches()
 
     with pytest.raises(ivjoin.SchemaError, match="generator, which explain would have to read"):
-        ivjoin.explain("l.k = r.k", batches(), SCHEMA)
+        ivjoin.explain(batches(), SCHEMA, condition="l.k = r.k")
 
 
 @pytest.mark.parametrize("given", [3, None, "no.parquet", [1]])
 def test_what_is_neither_schema_nor_input(given: Any) -> None:
     with pytest.raises(ivjoin.IvjoinError, match="left"):
-        ivjoin.explain("l.k = r.k", given, SCHEMA)
+        ivjoin.explain(given, SCHEMA, condition="l.k = r.k")
 
 
 @pytest.mark.parametrize("condition", [*CONDITIONS, None])
 def test_pictures(condition: str | None) -> None:
-    e = ivjoin.explain(condition, SCHEMA, SCHEMA, on="k", left_order="ts", right_order="ts")
+    e = ivjoin.explain(SCHEMA, SCHEMA, condition=condition, on="k", left_order="ts", right_order="ts")
     picture = ElementTree.fromstring(e.svg())
     width, height = float(picture.attrib["width"]), float(picture.attrib["height"])
     boxes = [r for r in picture.iter("{http://www.w3.org/2000/svg}rect") if "rx" in r.attrib]
@@ -143,7 +145,7 @@ def test_pictures(condition: str | None) -> None:
 
 def test_names_are_escaped() -> None:
     s = pa.schema({'<b>"&': pa.int64()})
-    e = ivjoin.explain('l.`<b>"&` >= r.`<b>"&`', s, s)
+    e = ivjoin.explain(s, s, condition='l.`<b>"&` >= r.`<b>"&`')
     ElementTree.fromstring(e.svg())
     assert "<b>" not in e.svg() and "<b>" not in e._repr_html_()
     assert all(line.count('"') in (0, 2) for line in e.mermaid().splitlines())
@@ -153,7 +155,7 @@ def test_names_are_escaped() -> None:
 def test_what_is_tried_is_said(tried: str) -> None:
     schema = pa.schema({"x": pa.float32(), "n": pa.int8(), "t": pa.int64()})
     for condition in (f"{tried} = r.t", f"{tried} IS NULL AND r.t > 3", f"{tried} <= r.x"):
-        text = str(ivjoin.explain(condition, schema, schema, left_order="t", right_order="t"))
+        text = str(ivjoin.explain(schema, schema, condition=condition, left_order="t", right_order="t"))
         assert tried.partition("(")[0].lower() in text.lower()
 
 
@@ -162,14 +164,14 @@ NO_NULLS = pa.schema([pa.field("t", pa.int64(), False), pa.field("v", pa.int64()
 
 
 def state_of(condition: str, schema: pa.Schema = PAIRS) -> str:
-    text = str(ivjoin.explain(condition, schema, schema, left_order="t", right_order="t"))
+    text = str(ivjoin.explain(schema, schema, condition=condition, left_order="t", right_order="t"))
     return text[text.index("\nstate\n"):]
 
 
 def test_sums_to_the_right_of_a_minus_stand_in_brackets() -> None:
-    text = str(ivjoin.explain("l.t + l.v < r.t + r.v + 5", PAIRS, PAIRS))
+    text = str(ivjoin.explain(PAIRS, PAIRS, condition="l.t + l.v < r.t + r.v + 5"))
     assert "l.t + l.v - (r.t + r.v) <= 4" in text
-    assert "l.t - r.t <= 4" in str(ivjoin.explain("l.t < r.t + 5", PAIRS, PAIRS))
+    assert "l.t - r.t <= 4" in str(ivjoin.explain(PAIRS, PAIRS, condition="l.t < r.t + 5"))
 
 
 def test_a_bound_has_its_own_source() -> None:

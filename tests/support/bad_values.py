@@ -227,7 +227,7 @@ def _calls() -> dict[str, Callable[[Any], Any]]:
     out["reach edge"] = lambda v: list(operator().reach("left", [v]))
 
     def explained(frontier: Any) -> Any:
-        return ivjoin.explain("l.a <= r.a", SCHEMA, SCHEMA, left_order="a", frontier=frontier)
+        return ivjoin.explain(SCHEMA, SCHEMA, condition="l.a <= r.a", left_order="a", frontier=frontier)
 
     def value_of(name: str, value: Any) -> Any:
         return explained({"left": {name: value}})

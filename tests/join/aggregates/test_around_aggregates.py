@@ -54,7 +54,7 @@ def test_two_aggregates_of_one_name(tmp_path: Path, capsys: pytest.CaptureFixtur
     (None, "sorted by their key"),
 ])  # fmt: skip
 def test_an_explanation(condition: str | None, words: str) -> None:
-    said = ivjoin.explain(condition, LEFT.schema, RIGHT.schema, on="k", aggregate={"n": ("*", "count")})
+    said = ivjoin.explain(LEFT.schema, RIGHT.schema, condition=condition, on="k", aggregate={"n": ("*", "count")})
     assert "n = count(*)" in said
     assert words in said
 

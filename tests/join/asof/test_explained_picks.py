@@ -34,7 +34,9 @@ def test_what_goes_is_said_to_go(on: str | None, condition: str | None, ordered:
         condition = "l.k = r.k"
     ask = {"left_order": "t", "right_order": "t"} if ordered else {}
     question = {"on": on, "condition": condition, "how": "left", "pick": pick, "pick_by": by, **ask}
-    lines = [x.strip() for x in str(ivjoin.explain(question.pop("condition"), SCHEMA, SCHEMA, **question)).splitlines()]
+    lines = [x.strip() for x in str(ivjoin.explain(
+        SCHEMA, SCHEMA, condition=question.pop("condition"), **question
+    )).splitlines()]
     op = SymmetricHashJoin(SCHEMA, SCHEMA, condition=condition, **question)
     held = {"left": 0, "right": 0}
     for start in range(0, ROWS, EACH):

@@ -334,10 +334,10 @@ def test_a_snapshot_says_what_is_picked() -> None:
 
 
 def test_what_is_said_of_it() -> None:
-    text = ivjoin.explain("r.t <= l.t", LEFT, RIGHT, on="k", pick="last", pick_by=["t", "x"])
+    text = ivjoin.explain(LEFT, RIGHT, condition="r.t <= l.t", on="k", pick="last", pick_by=["t", "x"])
     assert "each left row takes one row of those that match: the last by r.t, ties by r.x" in text
     table = pa.table({"k": [1], "t": [1], "x": [1]})
-    assert "read first" in ivjoin.explain("r.t <= l.t", table, table, on="k", pick="nearest", pick_by="t")
+    assert "read first" in ivjoin.explain(table, table, condition="r.t <= l.t", on="k", pick="nearest", pick_by="t")
 
 
 def test_output_bounds() -> None:

@@ -340,7 +340,7 @@ def test_an_option_of_no_name_is_told_by_whom_it_was_given_to() -> None:
     calls = {
         "band_join": lambda **o: ivjoin.band_join(S.empty_table(), S.empty_table(), **o),
         "SymmetricHashJoin": lambda **o: ivjoin.SymmetricHashJoin(S, S, **o),
-        "explain": lambda **o: ivjoin.explain("l.a = r.a", S, S, **o),
+        "explain": lambda **o: ivjoin.explain(S, S, condition="l.a = r.a", **o),
     }
     for name, call in calls.items():
         near = rf"^{name}\(\) has no option 'left_ordr'; did you mean 'left_order'\?"
@@ -425,9 +425,9 @@ def test_explain_refuses_what_the_join_refuses() -> None:
     import ivjoin
 
     with pytest.raises(ivjoin.ColumnError, match="price"):
-        ivjoin.explain("l.prise > 3", LEFT, RIGHT)
+        ivjoin.explain(LEFT, RIGHT, condition="l.prise > 3")
     with pytest.raises(ivjoin.ConditionError):
-        ivjoin.explain("l.ts >", LEFT, RIGHT)
+        ivjoin.explain(LEFT, RIGHT, condition="l.ts >")
 
 
 def test_explain_names_what_prunes_and_why_not() -> None:
@@ -435,7 +435,8 @@ def test_explain_names_what_prunes_and_why_not() -> None:
 
     text = str(
         ivjoin.explain(
-            "l.ts >= r.ts - INTERVAL 10 SECONDS AND l.k = r.k AND l.price <> r.volume", LEFT, RIGHT, left_order="ts"
+            LEFT, RIGHT, left_order="ts",
+            condition="l.ts >= r.ts - INTERVAL 10 SECONDS AND l.k = r.k AND l.price <> r.volume",
         )
     )
     for part in ("key", "band", "residual", "ts", "right"):

@@ -86,7 +86,7 @@ def test_it_prunes_like_a_declared_order(name: str) -> None:
     op, rows = run(condition, columns, t, **options)
     assert rows == near(distance, count or months)
     assert op.metrics.peak_state_rows <= 3 * window + 2 * BATCH
-    text = ivjoin.explain(condition, t.schema, t.schema, **declared(columns), **options)
+    text = ivjoin.explain(t.schema, t.schema, condition=condition, **declared(columns), **options)
     lines = [line for line in text.splitlines() if line.endswith("(inferred)")]
     goes = "falls" if name == "a negative multiple" else "rises"
     assert any(f" {goes}, since l.{columns[0]} " in line for line in lines), text
@@ -109,13 +109,15 @@ def test_no_order_is_inferred_where_there_is_none() -> None:
     s = table().schema
     for f in ("{s}.a % 60", "hour({s}.ts)", "{s}.a + {s}.v", "least({s}.a, {s}.v)", "{s}.a - {s}.b"):
         condition = f"{f.format(s='l')} BETWEEN {f.format(s='r')} - 1 AND {f.format(s='r')} + 1"
-        text = ivjoin.explain(condition, s, s, **declared(("a", "b", "ts")))
+        text = ivjoin.explain(s, s, condition=condition, **declared(("a", "b", "ts")))
         assert "(inferred)" not in text, f
 
 
 def test_explain_says_why() -> None:
     s = table().schema
-    text = ivjoin.explain("l.a + l.b <= r.a + r.b AND l.a + l.b >= r.a + r.b - 9", s, s, **declared(("a", "b")))
+    text = ivjoin.explain(
+        s, s, condition="l.a + l.b <= r.a + r.b AND l.a + l.b >= r.a + r.b - 9", **declared(("a", "b"))
+    )
     assert "left: l.a + l.b rises, since l.a rises and l.b rises    (inferred)" in text
-    text = ivjoin.explain("l.a - l.d <= r.a AND l.a - l.d >= r.a - 9", s, s, **declared(("a", "d")))
+    text = ivjoin.explain(s, s, condition="l.a - l.d <= r.a AND l.a - l.d >= r.a - 9", **declared(("a", "d")))
     assert "left: l.a - l.d rises, since l.a rises and l.d falls    (inferred)" in text

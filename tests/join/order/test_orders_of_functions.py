@@ -140,7 +140,7 @@ def test_watermarks_leave_the_window(t: pa.DataType, text: str, place: Callable[
 
 def test_explain_says_so() -> None:
     schema = pa.schema({"a": pa.int64()})
-    said = str(explain("abs(l.a - r.a) < 20", schema, schema, left_order="a div 10", right_order="a div 10"))
+    said = str(explain(schema, schema, condition="abs(l.a - r.a) < 20", left_order="a div 10", right_order="a div 10"))
     assert "left rows are kept while l.a >= 9981" in said
 
 

@@ -189,12 +189,12 @@ def test_explain_goes_as_far_with_the_column_as_with_what_is_declared() -> None:
     schema = pa.schema({"a": pa.int64()})
     orders = {"left_order": "a + 5", "right_order": "-a"}
     given = {"left": {"a + 5": 25}, "right": {"-a": -30}}
-    lines = str(ivjoin.explain("l.a <= r.a + 5", schema, schema, frontier=given, **orders)).splitlines()
+    lines = str(ivjoin.explain(schema, schema, condition="l.a <= r.a + 5", frontier=given, **orders)).splitlines()
     start = lines.index("frontier (every future row)") + 1
     assert [line.split("    ")[0].strip() for line in lines[start : start + 4]] == [
         "left: l.a + 5 >= 25", "left: l.a >= 20", "right: -r.a >= -30", "right: r.a <= 30"
     ]  # fmt: skip
-    told = str(ivjoin.explain("l.a <= r.a + 5", schema, schema, frontier={"left": {"a": 7}}, **orders))
+    told = str(ivjoin.explain(schema, schema, condition="l.a <= r.a + 5", frontier={"left": {"a": 7}}, **orders))
     assert "left: l.a >= 7 " in told
 
 

@@ -199,11 +199,11 @@ def test_explain_tells_the_probe_from_python() -> None:
     both = "l.s <> r.s AND (l.t < r.t OR l.x > r.x) AND l.t * r.t < 9"
     lines = {
         line.split("    (")[0].split(None, 1)[1]: line.split("    (")[1]
-        for line in ivjoin.explain(both, SCHEMA, SCHEMA).splitlines() if line.startswith("  residual")
+        for line in ivjoin.explain(SCHEMA, SCHEMA, condition=both).splitlines() if line.startswith("  residual")
     }
     assert lines == {
         "l.s <> r.s": "evaluated on the pairs that the compiled probe leaves open)",
         "l.t < r.t OR l.x > r.x": "decided in the compiled probe)",
         "l.t * r.t < 9": "evaluated on the pairs that the compiled probe leaves open)",
     }
-    assert "evaluated on each candidate pair" in ivjoin.explain("l.t * r.t < 9", SCHEMA, SCHEMA)
+    assert "evaluated on each candidate pair" in ivjoin.explain(SCHEMA, SCHEMA, condition="l.t * r.t < 9")

@@ -376,9 +376,9 @@ def test_what_cannot_be_cut_says_why_and_runs_on_one_thread() -> None:
         assert not isinstance(many._operator, SlicedJoin)
     found = cut_of(planned(left.schema, left.schema, condition=BAND, how="right", left_order="x", right_order="x"))
     assert isinstance(found, Cut)
-    text = explain(BAND, left.schema, left.schema, how="right", left_order="x", right_order="x")
+    text = explain(left.schema, left.schema, condition=BAND, how="right", left_order="x", right_order="x")
     assert text.endswith("threads\n  any number: slices along r.x of the right side")
-    assert explain(BAND, left.schema, left.schema).endswith("the right side has no declared order")
+    assert explain(left.schema, left.schema, condition=BAND).endswith("the right side has no declared order")
 
 
 @pytest.mark.parametrize("threads", [0, True, 1.5, "2", 2000])

@@ -18,13 +18,15 @@ from ivjoin.errors import TimezoneWarning
 
 AT = datetime(2024, 5, 1, 10)
 LOCAL = pa.table({"k": [1], "ts": pa.array([AT], pa.timestamp("us"))})
-BERLIN = pa.table({"k": [1], "at": pa.array([datetime(2024, 5, 1, 8, tzinfo=UTC)], pa.timestamp("ns", "Europe/Berlin"))})
+INSTANT = datetime(2024, 5, 1, 8, tzinfo=UTC)
+BERLIN = pa.table({"k": [1], "at": pa.array([INSTANT], pa.timestamp("ns", "Europe/Berlin"))})
 BOTH = r"(?s)l\.ts .*without a time zone, and r\.at .*timezone='Europe/Berlin'.*convert one of the two columns"
 PAIR = {"a": LOCAL, "b": BERLIN}
 
 
 @pytest.mark.parametrize("condition", [
-    "l.ts = r.at", "l.ts <=> r.at", "r.at > l.ts", "l.ts BETWEEN r.at AND r.at", "l.ts IN (r.at, TIMESTAMP '2024-01-01')",
+    "l.ts = r.at", "l.ts <=> r.at", "r.at > l.ts", "l.ts BETWEEN r.at AND r.at",
+    "l.ts IN (r.at, TIMESTAMP '2024-01-01')",
     "coalesce(l.ts, r.at) = r.at", "r.at - l.ts < INTERVAL 1 HOUR", "greatest(l.ts, r.at) = r.at",
     "CASE WHEN l.k = 1 THEN l.ts ELSE r.at END = r.at", "l.ts + INTERVAL 1 HOUR <= r.at", "nullif(l.ts, r.at) IS NULL",
     "l.k = r.k AND NOT (l.ts < r.at)", column("ts") == column("at"),
@@ -64,7 +66,8 @@ def test_every_entry_point() -> None:
 def test_the_zone_that_is_given_decides_every_distance() -> None:
     for zone, rows in (("Europe/Berlin", 1), ("UTC", 0)):
         assert band_join(LOCAL, BERLIN, on=[("ts", "at")], timezone=zone).read_all().num_rows == rows
-        later = pa.table({"at": pa.array([datetime(2024, 5, 1, 7), datetime(2024, 5, 1, 11)], pa.timestamp("us", "UTC")), "j": [0, 1]})
+        instants = [datetime(2024, 5, 1, 7, tzinfo=UTC), datetime(2024, 5, 1, 11, tzinfo=UTC)]
+        later = pa.table({"at": pa.array(instants, pa.timestamp("us", "UTC")), "j": [0, 1]})
         near = asof_join(LOCAL, later, on=("ts", "at"), direction="nearest", timezone=zone).read_all()
         assert near["j"].to_pylist() == [0 if rows else 1]
 
@@ -87,8 +90,8 @@ def test_what_needs_no_zone() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for condition in (
-            "l.ts >= TIMESTAMP '2024-05-01 00:00:00'", "l.ts >= '2024-05-01'", "r.at >= TIMESTAMP '2024-05-01 00:00:00'",
-            "r.at >= '2024-05-01'", "l.ts >= DATE '2024-05-01'", "CAST(l.ts AS TIMESTAMP) >= r.at - INTERVAL 3 HOURS",
+            "l.ts >= TIMESTAMP '2024-05-01 00:00:00'", "l.ts >= '2024-05-01'",
+            "r.at >= TIMESTAMP '2024-05-01 00:00:00'", "r.at >= '2024-05-01'", "l.ts >= DATE '2024-05-01'", "CAST(l.ts AS TIMESTAMP) >= r.at - INTERVAL 3 HOURS",
             "l.ts >= timestamp_seconds(l.k)", column("ts") >= lit(datetime(2024, 5, 1)),
         ):  # fmt: skip
             assert band_join(LOCAL, BERLIN, condition=condition).read_all().num_rows == 1, condition
