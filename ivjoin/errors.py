@@ -9,9 +9,11 @@ __all__ = [
     "ColumnError",
     "ConditionError",
     "EvaluationError",
+    "FileError",
     "IvjoinError",
     "LateRowError",
     "MemoryLimitError",
+    "MissingPackageError",
     "OptionError",
     "OrderError",
     "ProtocolError",
@@ -70,7 +72,32 @@ class SnapshotError(IvjoinError):
 
 
 class LateRowError(IvjoinError):
-    """A row that breaks its side's declared order under ``on_late="raise"``."""
+    """A row that breaks its side's declared order under ``on_late="raise"``.
+
+    Attributes
+    ----------
+    side : str or None
+        ``"left"``, ``"right"``, or the alias of the input.
+    column : str or None
+        The ordered column or expression.
+    value : object
+        Its value in the row; None for a null.
+    frontier : object
+        The value that the row must not be below, or above for a descending order; None if the order ends in nulls.
+    """
+
+    side: str | None = None
+    column: str | None = None
+    value: Any = None
+    frontier: Any = None
+
+
+class FileError(IvjoinError, OSError):
+    """A file that cannot be read or written, or whose format is unknown."""
+
+
+class MissingPackageError(UnsupportedError, ImportError):
+    """An optional Python package that a call needs and that is not installed."""
 
 
 class EvaluationError(IvjoinError, ArithmeticError):

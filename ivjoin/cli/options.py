@@ -7,13 +7,14 @@ import re
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta, tzinfo
 from datetime import timezone as timezone_of
-from decimal import ROUND_CEILING, Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation
 from typing import Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
 
 from ivjoin.errors import ColumnError, OrderError, came
+from ivjoin.expr.durations import at_least, seconds_of_text
 
 __all__ = ["add_limit", "limit_of", "parse_aggregates", "parse_bounds", "parse_keys", "parse_order", "parse_zone"]
 
@@ -23,10 +24,8 @@ _ORDER = re.compile(
 )
 _AGGREGATE = re.compile(r"\s*(?P<name>[^=\s][^=]*?)\s*=\s*(?P<function>\w+)\s*\((?P<of>.*)\)\s*", re.DOTALL)
 _OFFSET = re.compile(r"(?:UTC|GMT|UT|Z)?(?:(?P<sign>[+-])(?P<h>[0-9]{1,2})(?::?(?P<m>[0-9]{2}))?)?")
-_NUMBER = r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
-_SLACK = re.compile(rf"(?P<number>{_NUMBER})(?P<unit>us|ms|s|min|h|d)?")
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _MOST_DIGITS = 310
-_MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86_400 * 10**6}
 
 
 def add_limit(command: argparse.ArgumentParser, ways: str) -> None:
@@ -106,16 +105,15 @@ def parse_order(text: str) -> Any:
 def _slack(text: str | None) -> int | Decimal | timedelta | None:
     if text is None:
         return None
-    found = _SLACK.fullmatch(text)
-    if found is None:
+    seconds = seconds_of_text(text)
+    if seconds is None and _NUMBER.fullmatch(text) is None:
         raise OrderError(f"slack is {came(text)}; expected a number, or a time such as 500ms, 10s, 5min, 2h, 1d")
     try:
-        number = Decimal(found["number"])
+        if seconds is not None:
+            return at_least(seconds)  # a promise may only be loosened
+        number = Decimal(text)
         if abs(number.adjusted()) > _MOST_DIGITS:
             raise OverflowError
-        if found["unit"]:
-            micros = (number * _MICROSECONDS[found["unit"]]).to_integral_value(ROUND_CEILING)
-            return timedelta(microseconds=int(micros))  # a promise may only loosen
         return int(text) if text.isdigit() else number
     except (InvalidOperation, OverflowError) as e:
         raise OrderError(

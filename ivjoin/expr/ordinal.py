@@ -7,15 +7,17 @@ loose bound moved by one.
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
-from ivjoin.expr.types import Type
+from ivjoin.expr.types import Type, to_arrow
 from ivjoin.interval.machine.ordinals import ordinal_of as float_ordinal
 from ivjoin.interval.machine.ordinals import value_of as float_at
 
-__all__ = ["NAN_ORDINAL", "has_ordinal", "ordinal_of", "ordinals", "value_of"]
+__all__ = ["NAN_ORDINAL", "has_ordinal", "ordinal_of", "ordinals", "python_value", "value_of"]
 
 _INFINITY: Final = 0x7FF0_0000_0000_0000  # the bits of +inf are its ordinal
 NAN_ORDINAL: Final = _INFINITY + 1
@@ -97,3 +99,17 @@ def value_of(ordinal: int, t: Type) -> Any:
     if t.kind == "int" and t.bits == 64 and not t.signed:
         return int(ordinal) + _TOP_BIT
     return int(ordinal)
+
+
+def python_value(ordinal: int, t: Type) -> Any:
+    """Return an ordinal's value as a Python object; its ticks where Python has no such time."""
+    v = value_of(ordinal, t)
+    if t.kind == "decimal":
+        return Decimal(int(v)).scaleb(-t.scale)
+    if t.kind not in ("date", "timestamp", "duration", "time"):
+        return v
+    width = pa.int32() if t.kind == "date" or (t.kind == "time" and t.unit in ("s", "ms")) else pa.int64()
+    try:
+        return pa.scalar(int(v), width).cast(to_arrow(t)).as_py()
+    except (OverflowError, ValueError):
+        return v

@@ -53,8 +53,8 @@ def refuse_mixed(a: Node, b: Node, zone: str) -> None:
     example = "UTC" if instant.type.tz in _UTC else instant.type.tz
     raise ConditionError(
         f"{local} is {local.type}, without a time zone, and {instant} is {instant.type}: they cannot be compared. Give "
-        f"timezone= (--timezone), the zone of {local}, such as timezone='{example}', or convert one of the two columns in "
-        "its input so that both have a zone or neither has"
+        f"timezone= (--timezone), the zone of {local}, such as timezone='{example}', or convert one of the two columns "
+        "in its input so that both have a zone or neither has"
     )
 
 

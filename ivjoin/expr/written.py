@@ -16,4 +16,4 @@ __all__ = ["Expression", "Slack", "Value"]
 
 Expression: TypeAlias = "str | Expr | Node | Basic"  # SQL text, `ivjoin.left(...)`, SymPy
 Value: TypeAlias = "bool | int | float | Decimal | str | bytes | date | time | timedelta"  # a datetime is a date
-Slack: TypeAlias = "int | float | Decimal | timedelta"
+Slack: TypeAlias = "int | float | Decimal | timedelta | str"

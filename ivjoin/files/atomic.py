@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from ivjoin.errors import IvjoinError, came
+from ivjoin.errors import FileError, came
 
 __all__ = ["FileError", "Replacement", "output_place", "remove_unfinished", "unwritable"]
 
@@ -23,10 +23,6 @@ def output_place(path: str) -> str:
     A name such as ``/dev/stdout`` leads to the file that standard output goes to, and opening it would cut that file.
     """
     return "-" if path in _STANDARD_OUTPUT else path
-
-
-class FileError(IvjoinError):
-    """A file that cannot be read or written, or whose format is unknown."""
 
 
 class Replacement:

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyarrow import fs
 
-from ivjoin.errors import came
+from ivjoin.errors import MissingPackageError, came
 from ivjoin.files.atomic import FileError
 from ivjoin.files.places import fsspec_of, scheme_of, system_of
 
@@ -232,7 +232,7 @@ def once_folder(what: str, text: str) -> OnceFolder:
     try:
         system, path = fsspec_of(text)
     except ImportError as e:
-        raise FileError(
+        raise MissingPackageError(
             f"{said}, for which this Python lacks the package {package} ({reason(e)}): pip install 'ivjoin[{extra}]', "
             "where the workers run, too"
         ) from e

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs
 
-from ivjoin.errors import came
+from ivjoin.errors import MissingPackageError, came
 from ivjoin.files.atomic import FileError
 
 __all__ = [
@@ -94,7 +94,7 @@ def _by_fsspec(text: str) -> tuple[fs.FileSystem, str]:
         system, path = fsspec_of(text)
     except ModuleNotFoundError as e:
         scheme = scheme_of(text)
-        raise FileError(
+        raise MissingPackageError(
             f"cannot read {came(text)}: {scheme}:// needs the package fsspec (pip install fsspec), with what it needs "
             f"for {scheme}"
         ) from e

@@ -15,11 +15,12 @@ import numpy as np
 
 from ivjoin.errors import IvjoinError, OrderError, came
 from ivjoin.expr import build
+from ivjoin.expr.durations import EXAMPLES, seconds_of_text
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, value_of
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
-from ivjoin.frontier.slack import as_double, doubles_below, exactly_below, slack_ticks, ticks_below
+from ivjoin.frontier.slack import as_double, doubles_below, exactly_below, slack_of_text, slack_ticks, ticks_below
 from ivjoin.shj.registers import TRACKER, Register, words_in, words_of
 
 if TYPE_CHECKING:
@@ -42,9 +43,9 @@ class Order:
         A column name, SQL text, an ``ivjoin.left(...)`` expression or a SymPy expression over one input.
     descending : bool
         If True, the promise is that the expression does not rise.
-    slack : number or timedelta, optional
-        The permitted disorder in the units of the expression. For dates, times and timestamps, a timedelta or a number
-        of seconds.
+    slack : number, timedelta or str, optional
+        The permitted disorder in the units of the expression. For dates, times and timestamps, a timedelta or text
+        such as ``"10s"`` or ``"1h30m"``.
     nulls : {"first", "last"}, optional
         Where rows with a null value arrive. By default they may arrive at any time.
     follows : bool
@@ -68,6 +69,8 @@ class Order:
             raise OrderError(f"descending is {came(self.descending)}; expected True or False")
         if self.nulls is not None and not (isinstance(self.nulls, str) and self.nulls in ("first", "last")):
             raise OrderError(f"nulls is {came(self.nulls)}; expected 'first', 'last' or None")
+        if isinstance(self.slack, str):
+            object.__setattr__(self, "slack", slack_of_text(self.slack))
         if self.slack is not None:
             self._check_slack()
 
@@ -81,7 +84,9 @@ class Order:
     def _check_slack(self) -> None:
         slack = self.slack
         if isinstance(slack, bool) or not isinstance(slack, (int, float, Decimal, timedelta)):
-            raise OrderError(f"slack is {came(slack)}; expected a number, or a timedelta for times")
+            raise OrderError(
+                f"slack is {came(slack)}; expected a number, or for times a timedelta or text such as '10s'"
+            )
         # a signalling NaN cannot be compared, and a number with a billion digits is too slow
         unsound = slack.is_nan() or abs(slack.adjusted()) > _MOST_DIGITS if isinstance(slack, Decimal) else (
             isinstance(slack, int) and slack.bit_length() > 4 * _MOST_DIGITS
@@ -121,6 +126,12 @@ def physical_ordinal(value: Any, t: Type, what: str, up: bool = True, unknown: s
         if least <= value <= most:
             return ordinal_of(value, t)
     ours = isinstance(value, Node)  # read back from a snapshot: an ordinal of the type once
+    if t.kind == "duration" and isinstance(value, str):
+        seconds = seconds_of_text(value)
+        ticks = None if seconds is None else seconds * TICKS_PER_SECOND[t.unit]
+        if ticks is None or not t.limits[0] <= ticks <= t.limits[1]:
+            raise OrderError(f"{what} is {came(value)}; expected a timedelta, or text such as {EXAMPLES}")
+        return math.ceil(ticks) if up else math.floor(ticks)
     try:
         node = value if ours else build.literal(value)
     except (TypeError, ValueError, ArithmeticError) as e:

@@ -14,13 +14,25 @@ from typing import Any
 
 import numpy as np
 
-from ivjoin.errors import OrderError
+from ivjoin.errors import OrderError, came
+from ivjoin.expr.durations import EXAMPLES, at_least, seconds_of_text
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.expr.types import FLOAT64, TICKS_PER_SECOND, Type
 
-__all__ = ["as_double", "doubles_below", "exactly_below", "slack_ticks", "ticks_below"]
+__all__ = ["as_double", "doubles_below", "exactly_below", "slack_of_text", "slack_ticks", "ticks_below"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+
+
+def slack_of_text(text: str) -> timedelta:
+    """Return the slack of a text such as ``10s``; OrderError if it is not a duration."""
+    seconds = seconds_of_text(text)
+    if seconds is None:
+        raise OrderError(f"slack is {came(text)}; expected a number, a timedelta, or text such as {EXAMPLES}")
+    try:
+        return at_least(seconds)  # a promise may only be loosened
+    except OverflowError as e:
+        raise OrderError(f"slack is {came(text)}; expected at most {timedelta.max.days} days") from e
 
 
 def slack_ticks(slack: Any, t: Type, where: str) -> int | Fraction:

@@ -96,11 +96,19 @@ class Input:
         try:
             kept, late = self._intake.screen(0, batch) if batch.num_rows else (batch, 0)
         except (LateRowError, EvaluationError) as e:
-            raise type(e)(of_input(str(e), self.alias)) from e
+            raise self._own(e) from e
         self.rows_in += batch.num_rows
         self.late += late
         self.frontier.refresh()
         return kept
+
+    def _own(self, error: LateRowError | EvaluationError) -> IvjoinError:
+        """The same error, about the input by its alias."""
+        own = type(error)(of_input(str(error), self.alias))
+        own.__dict__.update(error.__dict__)
+        if isinstance(own, LateRowError):
+            own.side, own.column = self.alias, of_input(str(own.column), self.alias)
+        return own
 
     def save(self) -> tuple[list[dict[str, Any]], int, int]:
         """Return the state of the frontier for :meth:`load`."""
@@ -123,7 +131,7 @@ class Input:
         try:
             self._intake.refuse_first(0, batch)
         except (LateRowError, EvaluationError) as e:
-            raise type(e)(of_input(str(e), self.alias)) from e
+            raise self._own(e) from e
 
     def reach(self, edges: Sequence[int | None]) -> None:
         """Advance the frontier by rows that were pushed elsewhere, like :meth:`SymmetricHashJoin.reach`.
@@ -154,7 +162,7 @@ class Input:
             try:
                 own = side_expression(name, 0, self.schema, timezone, "watermark")
             except IvjoinError as e:
-                raise type(e)(of_input(str(e), self.alias)) from e
+                raise self._own(e) from e
             node = rewrite(own, self._widened)
             falls = any(t.node is node and t.descending for t in self.frontier.trackers)
             out.append((node, physical_ordinal(value, node.type, f"the watermark of {name}", up=not falls), falls))

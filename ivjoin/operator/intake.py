@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +12,7 @@ import pyarrow as pa
 from ivjoin.errors import EvaluationError, LateRowError
 from ivjoin.expr.evaluate import Vector, evaluate, first_error
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinals
+from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinals, python_value
 from ivjoin.frontier.order import Frontier, OrderTracker, ordinal_range, shown
 from ivjoin.outer.values import has_value
 from ivjoin.plan.layout import row_layouts
@@ -114,8 +116,10 @@ class Intake:
                 self._refuse_errors(p, batch, node, values[node], what)
                 bad = frontier.outside_promises(node, self.ordinals(node, values, known), has_value(values[node]))
                 if bad is not None:
+                    low, high, _ = frontier.limits_of(node)
+                    edge = low if int(known[node][int(bad.argmax())]) < low else high
                     limit, fix = self._promise_text(p, node), "Promise less"
-                    self._complain(p, str(node), node, bad, values, known, limit, fix)
+                    self._complain(p, str(node), node, bad, values, known, limit, fix, python_value(edge, node.type))
                     late = bad if late is None else late | bad
         except (LateRowError, EvaluationError):
             for t, state in zip(frontier.trackers, before, strict=True):
@@ -136,8 +140,9 @@ class Intake:
             was = t.edge
             bad = t.late(self.ordinals(t.node, values, known), has_value(v), self.late_within)
             if bad is not None:
-                seen = f"rows up to {self._edge(t, was, bad, known[t.node], v)} have come"
-                self._complain(p, t.name, t.node, bad, values, known, seen, "Declare a slack")
+                text, edge = self._edge(t, was, bad, known[t.node], v)
+                seen = f"rows up to {text} have come"
+                self._complain(p, t.name, t.node, bad, values, known, seen, "Declare a slack", edge)
                 late = bad if late is None else late | bad
         return late
 
@@ -161,7 +166,7 @@ class Intake:
             why = first_error(node, lambda _, name: batch.column(self.index[p][name]), int(erred.argmax()))
             raise EvaluationError(f"{what} of the {SIDES[p]} side: {why}")
 
-    def _edge(self, t: OrderTracker, was: int, bad: np.ndarray, found: np.ndarray, v: Vector) -> str:
+    def _edge(self, t: OrderTracker, was: int, bad: np.ndarray, found: np.ndarray, v: Vector) -> tuple[str, Any]:
         """How far rows had come before the first that is late."""
         until = int(bad.argmax())
         seen, present = found[:until], has_value(v)
@@ -171,12 +176,17 @@ class Intake:
             seen = seen[seen != NAN_ORDINAL]  # which has no order
         turned = ~seen if t.descending else seen
         if t.nulls == "last" and t.seen_null:
-            return "a null"
+            return "a null", None
         top = max(was, int(turned.max())) if len(turned) and self.late_within else was
         if top == I64_MIN:
-            return "a null"
-        text = shown(~top if t.descending else top, t.node.type)
-        return text if not t.slack else f"{text} (slack {t.slack})"
+            return "a null", None
+        last = ~top if t.descending else top
+        text, edge = shown(last, t.node.type), python_value(last, t.node.type)
+        if not t.slack:
+            return text, edge
+        with suppress(TypeError, OverflowError):  # a slack in ticks has no such difference
+            edge = edge + t.slack if t.descending else edge - t.slack
+        return f"{text} (slack {t.slack})", edge
 
     def _promise_text(self, p: int, node: Node) -> str:
         low, high, _ = self._frontiers[p].limits_of(node)
@@ -188,17 +198,20 @@ class Intake:
 
     def _complain(
         self, p: int, name: str, node: Node, bad: np.ndarray, values: dict[Node, Vector],
-        known: dict[Node, np.ndarray], limit: str, fix: str,
+        known: dict[Node, np.ndarray], limit: str, fix: str, edge: Any,
     ) -> None:
         if self._plan.spec.on_late == "raise":
             row = int(bad.argmax())
             valid = values[node].valid
             null = valid is not None and not valid[row]
             what = "null" if null else shown(int(known[node][row]), node.type)
-            raise LateRowError(
+            error = LateRowError(
                 f"late row on the {SIDES[p]} side (row {row} of the batch): {name} is {what}, but {limit}. "
                 f'{fix}, or use on_late="drop" or on_late="join"'
             )
+            error.side, error.column, error.frontier = SIDES[p], name, edge
+            error.value = None if null else python_value(int(known[node][row]), node.type)
+            raise error
 
     def key_ids(
         self, p: int, n: int, values: dict[Node, Vector], keys: KeyTable, usable: np.ndarray | None

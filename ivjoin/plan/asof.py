@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from datetime import timedelta
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,6 +14,7 @@ import pyarrow as pa
 
 from ivjoin.errors import ColumnError, ConditionError, came
 from ivjoin.expr.arguments import one_of
+from ivjoin.expr.durations import EXAMPLES, seconds_of_text
 from ivjoin.expr.literals import seconds_of
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.read.fluent import Expr, left, lit, right
@@ -29,12 +29,6 @@ __all__ = ["DIRECTIONS", "AsOf", "Tolerance", "as_of"]
 DIRECTIONS = ("backward", "forward", "nearest")
 Tolerance: TypeAlias = "int | float | Decimal | timedelta | str"
 _PICKS = {"backward": "last", "forward": "first", "nearest": "nearest"}
-_TEXT = re.compile(
-    r"\s*(?P<number>[0-9]+(?:\.[0-9]+)?)\s*"
-    r"(?P<unit>us|microseconds?|ms|milliseconds?|s|sec(?:ond)?s?|m|min(?:ute)?s?|h|hours?|d|days?)?\s*", re.IGNORECASE
-)  # fmt: skip
-_MICROSECONDS = {"u": 1, "mic": 1, "ms": 10**3, "mil": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6,
-                 "d": 86_400 * 10**6}  # fmt: skip
 _TIMES = ("date", "timestamp", "duration", "time")
 
 
@@ -167,7 +161,7 @@ def _limit(given: Any, types: tuple[Type, Type]) -> int | float | Decimal | Frac
     times = any(t.kind in _TIMES for t in types)
     kind = f"{types[0]}" if types[0] == types[1] else f"{types[0]} and {types[1]}"
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, Fraction)):
-        raise ConditionError(f"tolerance is {came(given)}; expected {_expected(times)} for {kind}")
+        raise ConditionError(f"tolerance is {came(given)}; expected {_expected(times)}, for {kind}")
     if isinstance(value, Fraction) != times:
         raise ConditionError(f"tolerance is {came(given)}, but what is compared is {kind}; give {_expected(times)}")
     if not math.isfinite(value) or value < 0:
@@ -182,18 +176,15 @@ def _limit(given: Any, types: tuple[Type, Type]) -> int | float | Decimal | Frac
 
 
 def _expected(times: bool) -> str:
-    return "a timedelta, or text such as '5 minutes'," if times else "a number"
+    return "a timedelta, or text such as '5 minutes'" if times else "a number"
 
 
-def _parsed(text: str) -> int | Decimal | timedelta:
-    found = _TEXT.fullmatch(text)
-    if found is None:
-        raise ConditionError(
-            f"tolerance is {came(text)}; expected a number, or a time such as '500 ms', '10s', '5 minutes', "
-            "'2h', '1 day'"
-        )
-    unit = (found["unit"] or "").lower()
-    if not unit:
-        return int(found["number"]) if found["number"].isdigit() else Decimal(found["number"])
-    micros = next(v for k, v in sorted(_MICROSECONDS.items(), key=lambda kv: -len(kv[0])) if unit.startswith(k))
-    return timedelta(microseconds=int(Decimal(found["number"]) * micros))
+def _parsed(text: str) -> int | Decimal | Fraction:
+    seconds = seconds_of_text(text)
+    if seconds is not None:
+        return seconds
+    try:
+        number = Decimal(text.strip())
+    except InvalidOperation:
+        raise ConditionError(f"tolerance is {came(text)}; expected a number, or a time such as {EXAMPLES}") from None
+    return int(number) if number.is_finite() and number == number.to_integral_value() and len(text) < 400 else number

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ivjoin.errors import OptionError, SnapshotError, UnsupportedError, came
+from ivjoin.errors import MissingPackageError, OptionError, SnapshotError, came
 from ivjoin.expr.arguments import known_options
 from ivjoin.routing.arguments import worker_count
 
@@ -64,7 +64,7 @@ class KeyCounts:
 
         Raises
         ------
-        UnsupportedError
+        MissingPackageError
             If there are too many keys for exact counts and the package datasketches is not installed.
         """
         fresh, counts = np.unique(keys, return_counts=True)
@@ -149,7 +149,7 @@ def _datasketches() -> Any:
     try:
         return importlib.import_module("datasketches")
     except ImportError as e:
-        raise UnsupportedError(
+        raise MissingPackageError(
             "too many distinct keys for exact counts: install datasketches (pip install 'ivjoin[routing]'), "
             "or pass a larger `exact` to KeyCounts"
         ) from e

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from ivjoin.errors import UnsupportedError
+from ivjoin.errors import MissingPackageError
 from ivjoin.shedding.model import Keys, coded, memory_of
 
 __all__ = ["Optimum", "optimal_offline"]
@@ -65,7 +65,7 @@ def optimal_offline(left_keys: Keys, right_keys: Keys, *, window: int, memory: i
     ------
     OptionError
         For an invalid argument.
-    UnsupportedError
+    MissingPackageError
         If OR-Tools is not installed.
 
     Examples
@@ -119,7 +119,7 @@ def _solved(n: int, room: int, lanes: dict[str, list[_Lane]], kept: dict[str, li
     try:
         from ortools.graph.python import min_cost_flow
     except ImportError as e:
-        raise UnsupportedError(
+        raise MissingPackageError(
             "optimal_offline needs OR-Tools for its min-cost flow: pip install 'ivjoin[shedding]'"
         ) from e
     tails, heads, capacities, costs = [np.arange(n)], [np.arange(1, n + 1)], [np.full(n, room)], [np.zeros(n, np.int64)]

@@ -6,13 +6,9 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from ivjoin.errors import IvjoinError
+from ivjoin.errors import MissingPackageError
 
 __all__ = ["MissingPackageError", "installed_first", "require_packages"]
-
-
-class MissingPackageError(IvjoinError, ImportError):
-    """A Python package that ``ivjoin.spark`` needs and does not find."""
 
 
 def require_packages() -> None:

@@ -92,7 +92,7 @@ def explain(
     """
     if isinstance(left, Mapping):
         if condition is not None and right is not None:
-            raise OptionError("explain got {alias: input}, another input and a condition; expected explain(inputs, text)")
+            raise OptionError("explain got {alias: input}, another input and a condition; pass explain(inputs, text)")
         return _of_many(
             left, right if condition is None else condition, workers, orders=orders, bounds=bounds, views=views,
             batch_size=batch_size, on_late=on_late, timezone=timezone, allow_cross=allow_cross,
