@@ -87,7 +87,12 @@ def scalar(obj: Any, scope: Scope, timezone: str = "UTC") -> Node:
     hint = ""
     if module == "pyspark":
         hint = "; a PySpark Column is taken by ivjoin.spark only, here pass its SQL text"
-    elif module in ("polars", "ibis", "duckdb", "pandas", "pyarrow"):
+    elif module == "polars":
+        hint = (
+            "; a polars expression does not say which side a column is of: write SQL text such as 'l.a > 1', or "
+            "ivjoin.left('a') > 1"
+        )
+    elif module in ("ibis", "duckdb", "pandas", "pyarrow"):
         hint = "; pass its SQL text"
     raise ConditionError(
         f"a condition cannot be made of {obj.__class__.__module__}.{obj.__class__.__qualname__}; expected SQL text, "

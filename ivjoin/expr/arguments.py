@@ -18,6 +18,20 @@ __all__ = ["MOST_ROWS", "known_options", "one_of", "text", "warn_caller", "whole
 
 MOST_ROWS = 2**31 - 1  # of a batch
 
+# options of pandas, polars and duckdb: the option that stands for each, and how to write it
+_ELSEWHERE = {
+    **dict.fromkeys(("left_on", "right_on"), ("on", "write on=('left name', 'right name')")),
+    **dict.fromkeys(("left_by", "right_by", "by_left", "by_right"), ("by", "write by=[('left name', 'right name')]")),
+    **dict.fromkeys(
+        ("left_index", "right_index"), ("on", "an index is left out: pass df.reset_index() and name its column in on=")
+    ),
+    "strategy": ("direction", "write direction='backward', 'forward' or 'nearest'"),
+    "suffixes": ("suffix", "write suffix='_right', which right columns get"),
+    **dict.fromkeys(("where", "predicate", "filter", "expr"), ("condition", "write condition='l.a <= r.b'")),
+    **dict.fromkeys(("join_type", "kind"), ("how", "write how='left'")),
+    "how": ("inputs", "a join of many inputs is an inner join; for other joins call band_join step by step"),
+}  # fmt: skip
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -41,6 +55,8 @@ def known_options(name: str, also: Iterable[str] = ()) -> Callable[[Callable[P, 
         def checked(*args: P.args, **options: P.kwargs) -> R:
             for option in options:
                 if option not in known:
+                    if (known_by := _ELSEWHERE.get(option)) is not None and known_by[0] in known:
+                        raise OptionError(f"{name}() has no option {came(option)}; {known_by[1]}")
                     near = difflib.get_close_matches(option, sorted(known), n=1)
                     hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(sorted(known))}"
                     raise OptionError(f"{name}() has no option {came(option)}; {hint}")

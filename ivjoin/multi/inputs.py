@@ -102,7 +102,7 @@ class Input:
         self.frontier.refresh()
         return kept
 
-    def _own(self, error: LateRowError | EvaluationError) -> IvjoinError:
+    def _own(self, error: IvjoinError) -> IvjoinError:
         """The same error, about the input by its alias."""
         own = type(error)(of_input(str(error), self.alias))
         own.__dict__.update(error.__dict__)

@@ -35,7 +35,7 @@ _IN_PROBE = "decided in the compiled probe"
 
 def explain_plan(
     plan: JoinPlan, frontier: Mapping[str, Mapping[Any, Any]] | None = None, arrival: Sequence[str] = (),
-    seen: bool = False,
+    seen: bool = False, tables: tuple[bool, bool] = (False, False),
 ) -> Explanation:
     """What a plan does: its conjuncts, what is known of future rows, and what is kept of each side.
 
@@ -46,6 +46,8 @@ def explain_plan(
         ``{"left": {expression: value}, "right": {...}}``; typical values by default.
     arrival : sequence of str
         What there is to say of how the inputs come.
+    tables : (bool, bool)
+        Sides that are tables or files. They end, so their orders need not be declared.
     seen : bool
         The frontier is that of rows that were looked at.
     """
@@ -59,7 +61,7 @@ def explain_plan(
     lines += _inferred_lines(plan)
     boxes, dag = _dag(plan, frontiers)
     lines += ["", "expression DAG, with what each node can be for future rows of both sides", *dag]
-    state = [line for s in (0, 1) for line in _side(plan, s, frontiers, bounder)]
+    state = [line for s in (0, 1) for line in _side(plan, s, frontiers, bounder, tables[1 - s])]
     lines += ["", "state", *state]
     cut = cut_of(plan)
     lines += ["", "threads", f"  one alone: {cut}" if isinstance(cut, str) else f"  any number: slices {cut}"]
@@ -256,7 +258,10 @@ def kept_lines(plan: JoinPlan, frontiers: tuple[Frontier, Frontier]) -> list[str
     return [line for s in (0, 1) for line in _side(plan, s, frontiers, bounder)]
 
 
-def _side(plan: JoinPlan, s: int, frontiers: tuple[Frontier, Frontier], bounder: Bounder) -> list[str]:
+def _side(
+    plan: JoinPlan, s: int, frontiers: tuple[Frontier, Frontier], bounder: Bounder, table: bool = False
+) -> list[str]:
+    """Return what is stored of a side; ``table``: the other side is a table, of which no order need be declared."""
     other = SIDES[1 - s]
     head = f"  {SIDES[s]} rows"
     bounds = bounder.bounds(s)
@@ -276,6 +281,8 @@ def _side(plan: JoinPlan, s: int, frontiers: tuple[Frontier, Frontier], bounder:
         out.append(f"{head} are kept while {said(node)} {keep}; from {' and '.join(dict.fromkeys(sources))}")
     waits = [t for t in plan.kernel_terms if not _moves(t, s, bounder)]
     better = None if plan.spec.pick is None else _gone_by_a_better_one(plan, s, bounder)
+    if not out and table and better is None and not frontiers[1 - s].intervals:
+        return [f"{head} are kept until the {other} input ends, which is a table or files and needs no declared order"]
     if not out:
         never = f"before the {other} input ends: {_why(plan, s, frontiers)}"
         if better is None:
@@ -346,7 +353,20 @@ def _why(plan: JoinPlan, s: int, frontiers: tuple[Frontier, Frontier]) -> str:
             f"greatest, least and coalesce pass a NULL by, so a {other} row with one may still match; where there is "
             f"none say so, by a schema whose {listed(maybe)} {be} not nullable, or with IS NOT NULL"
         )
+    for t in plan.kernel_terms:
+        if _moves(t, s, Bounder(plan, frontiers)) and (t.lo is None) != (t.hi is None):
+            return _limit_to_add(t)
     return f"the condition ties no ordered expression of {other} to a {SIDES[s]} row from a side that moves"
+
+
+_WIDTHS = {"timestamp": "INTERVAL 1 HOUR", "duration": "INTERVAL 1 HOUR", "date": "INTERVAL 7 DAYS"}
+
+
+def _limit_to_add(t: BandTerm) -> str:
+    """The other end of a band that has one, as it is written in a condition."""
+    width = _WIDTHS.get(t.left.type.kind, "100")
+    ends = ("an upper", "<=", "+") if t.hi is None else ("a lower", ">=", "-")
+    return f"the band is open; add {ends[0]} limit such as {said(t.left)} {ends[1]} {said(t.right)} {ends[2]} {width}"
 
 
 def _nulls_that_hold(plan: JoinPlan, s: int, known: Mapping[Node, tuple[int, int, bool]]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -181,12 +180,11 @@ class Intake:
         if top == I64_MIN:
             return "a null", None
         last = ~top if t.descending else top
-        text, edge = shown(last, t.node.type), python_value(last, t.node.type)
-        if not t.slack:
-            return text, edge
-        with suppress(TypeError, OverflowError):  # a slack in ticks has no such difference
-            edge = edge + t.slack if t.descending else edge - t.slack
-        return f"{text} (slack {t.slack})", edge
+        text, away = shown(last, t.node.type), t.slack if t.descending else -t.slack
+        if t.node.type.kind == "float":
+            return f"{text} (slack {t.slack})" if t.slack else text, python_value(last, t.node.type) + float(away)
+        edge = python_value(min(max(last + int(away), I64_MIN), -I64_MIN - 1), t.node.type)
+        return f"{text} (slack {t.slack})" if t.slack else text, edge
 
     def _promise_text(self, p: int, node: Node) -> str:
         low, high, _ = self._frontiers[p].limits_of(node)

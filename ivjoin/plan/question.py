@@ -207,6 +207,8 @@ def _unknown(name: str, schema: pa.Schema, side: str) -> str:
 
     near = difflib.get_close_matches(name, schema.names, n=1, cutoff=0.5)
     lower = [n for n in schema.names if n.lower() == name.lower()]
+    if re.search(r"[<>=]|\b(?:between|and)\b", name, re.IGNORECASE):
+        return f"column {came(name)} is not in {side}; pass a condition as condition="
     best = (lower or near or [None])[0]
     hint = f"; did you mean {best!r}?" if best else ""
     return f"column {came(name)} is not in {side}: {', '.join(schema.names) or '(no columns)'}{hint}"
@@ -277,6 +279,11 @@ def side_expression(obj: Any, s: int, schema: pa.Schema, timezone: str, what: st
     try:
         node = expr.scalar(obj, scope, timezone=timezone)
     except ColumnError as e:
+        if "has no columns" in str(e):
+            raise ColumnError(
+                f"{said} names a column of the {SIDES[1 - s]} side; expected columns of the {SIDES[s]} side alone: "
+                f"{', '.join(schema.names) or 'it has none'}"
+            ) from e
         with suppress(ConditionError, ColumnError):  # its own columns under the other side's name?
             both = columns_of(expr.scalar(obj, expr.Scope(schema, schema), timezone=timezone))
             _refuse_other(both, s, said, f"; write {'lr'[s]}.{{}}")

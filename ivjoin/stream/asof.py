@@ -12,6 +12,7 @@ from ivjoin.frontier.order import Order
 from ivjoin.operator.budget import budget_of
 from ivjoin.plan.asof import as_of
 from ivjoin.plan.cache import plan_of, planned
+from ivjoin.stream.hints import index_hints
 from ivjoin.stream.inputs import ArrowStream, open_inputs
 from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.pull import stream_of
@@ -101,16 +102,17 @@ def asof_join(
     budget = budget_of(memory_limit, when_full, spill_dir)
     sources = open_inputs(left, right)
     schemas = sources[0].schema, sources[1].schema
-    asked = as_of(schemas, on, direction, tolerance, allow_exact_matches, ties)
-    orders = [left_order, right_order]
-    for s, source in enumerate(sources):
-        if orders[s] is None and (not source.ends or slack is not None):
-            orders[s] = Order(asked.on[s], slack=slack)
-    plan = planned(
-        *schemas, on=by, condition=asked.condition, how=how, left_order=orders[0], right_order=orders[1],
-        suffix=suffix, batch_size=batch_size, on_late=on_late, timezone=timezone, pick=asked.pick,
-        pick_by=asked.pick_by, pick_near=asked.near,
-    )
+    with index_hints({"left": left, "right": right}):
+        asked = as_of(schemas, on, direction, tolerance, allow_exact_matches, ties)
+        orders = [left_order, right_order]
+        for s, source in enumerate(sources):
+            if orders[s] is None and (not source.ends or slack is not None):
+                orders[s] = Order(asked.on[s], slack=slack)
+        plan = planned(
+            *schemas, on=by, condition=asked.condition, how=how, left_order=orders[0], right_order=orders[1],
+            suffix=suffix, batch_size=batch_size, on_late=on_late, timezone=timezone, pick=asked.pick,
+            pick_by=asked.pick_by, pick_near=asked.near,
+        )
     assert plan.spec.pick is not None
     plan = plan_of(replace(plan.spec, pick=replace(plan.spec.pick, unbounded=True)))
     return stream_of(sources, plan, coalesce_rows, 1, sort, columns, budget)

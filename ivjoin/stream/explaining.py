@@ -97,7 +97,7 @@ def explain(
             left, right if condition is None else condition, workers, orders=orders, bounds=bounds, views=views,
             batch_size=batch_size, on_late=on_late, timezone=timezone, allow_cross=allow_cross,
         )
-    if right is None or (isinstance(left, str) and isinstance(on, pa.Schema)):
+    if right is None or hasattr(on, "__arrow_c_schema__") or hasattr(on, "__arrow_c_stream__"):
         raise SchemaError("explain got one input; expected explain(left, right, ...), or explain({alias: input}, text)")
     budget = budget_of(memory_limit, when_full, spill_dir, shed, shed_shared)
     sources = _source(left, "left"), _source(right, "right")
@@ -115,11 +115,12 @@ def explain(
     if sort == "never":
         return explain_plan(plan, frontier, ["sort='never': inputs are read in the order in which they come"])
     found = prospect(plan, sources)
+    tables = sources[0] is not None and sources[0].ends, sources[1] is not None and sources[1].ends
     if found.orders is None:
-        return explain_plan(plan, frontier, _arrival(plan, sources, found))
+        return explain_plan(plan, frontier, _arrival(plan, sources, found), tables=tables)
     arranged = plan_of(plan.spec.with_orders(*found.orders, plan.spec.on_late))
     seen = _frontier(found) if frontier is None else None
-    return explain_plan(arranged, frontier or seen, _arrival(plan, sources, found), bool(seen))
+    return explain_plan(arranged, frontier or seen, _arrival(plan, sources, found), bool(seen), tables)
 
 
 def _of_many(inputs: Any, condition: Any, workers: int, **question: Any) -> Explanation:

@@ -29,6 +29,7 @@ from ivjoin.shj.dictionaries import combined
 from ivjoin.shj.plain import rows_at
 from ivjoin.stream.columns import places_of
 from ivjoin.stream.gathering import Pieces
+from ivjoin.stream.hints import index_hints
 from ivjoin.stream.inputs import ArrowStream, Source, open_input
 from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.memory import to_the_end
@@ -358,10 +359,11 @@ def multi_join(
             seen[id(x)] = alias
     sources = {alias: open_input(x, repr(alias)) for alias, x in given.items()}
     budget = allowed(memory_limit, when_full, spill_dir)
-    spec = multi_spec(
-        {a: s.schema for a, s in sources.items()}, condition, orders=orders, bounds=bounds, views=views,
-        batch_size=batch_size, on_late=on_late, timezone=timezone, allow_cross=allow_cross,
-    )
+    with index_hints(inputs if isinstance(inputs, Mapping) else {}):
+        spec = multi_spec(
+            {a: s.schema for a, s in sources.items()}, condition, orders=orders, bounds=bounds, views=views,
+            batch_size=batch_size, on_late=on_late, timezone=timezone, allow_cross=allow_cross,
+        )
     if columns is not None:
         columns = [spec.schema.names[i] for i in places_of(spec.schema.names, columns)]
         spec = spec.of_columns(columns)

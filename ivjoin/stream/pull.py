@@ -15,6 +15,7 @@ from ivjoin.plan.certain import passes_nulls
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.columns import chosen
+from ivjoin.stream.hints import index_hints
 from ivjoin.stream.inputs import ArrowStream, Source, SupportsArrowStream, open_inputs
 from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.prepared import PreparedJoin
@@ -133,11 +134,12 @@ def band_join(
     """
     budget = budget_of(memory_limit, when_full, spill_dir, shed, shed_shared)
     sources = open_inputs(left, right)
-    plan = planned(
-        sources[0].schema, sources[1].schema, on=on, condition=condition, how=how, left_order=left_order,
-        right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
-        batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate, pick=pick, pick_by=pick_by,
-    )
+    with index_hints({"left": left, "right": right}):
+        plan = planned(
+            sources[0].schema, sources[1].schema, on=on, condition=condition, how=how, left_order=left_order,
+            right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
+            batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate, pick=pick, pick_by=pick_by,
+        )
     refuse_cross(on, condition, allow_cross)
     return stream_of(sources, plan, coalesce_rows, threads, sort, columns, budget)
 

@@ -23,6 +23,7 @@ _NANOS = {
     "nanosecond": 1, "microsecond": 10**3, "millisecond": 10**6, "second": 10**9, "minute": 60 * 10**9,
     "hour": 3600 * 10**9, "day": 86_400 * 10**9, "week": 7 * 86_400 * 10**9,
 }  # fmt: skip
+_LONGEST = (2**63 - 1) * 1000  # of microseconds
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _SHORT = {
     "ns": "nanosecond", "nano": "nanosecond", "us": "microsecond", "usec": "microsecond", "micro": "microsecond",
@@ -62,6 +63,11 @@ def interval(amount: Fraction | int, unit: str) -> Node:
     if nanos.denominator != 1:
         raise ConditionError(f"INTERVAL {amount} {unit.upper()} is finer than a nanosecond")
     n = int(nanos)
+    if abs(n) > _LONGEST:
+        most = _LONGEST // _NANOS[unit]
+        raise ConditionError(
+            f"INTERVAL {amount} {unit.upper()} is too long; the longest is {most:,} {unit.upper()}, some 292,000 years"
+        )
     return literal(n, duration("ns")) if n % 1000 else literal(n // 1000, duration("us"))
 
 

@@ -71,7 +71,7 @@ def tree(text: str) -> exp.Expression:
         raise _syntax_error(text, e) from None
     trees = [t for t in trees if t is not None]
     if len(trees) != 1:
-        raise ConditionError(f"expected one condition, got {len(trees)} statements: {text.strip()}")
+        raise ConditionError(f"expected one condition, got {len(trees)} statements{_hint(text)}: {text.strip()}")
     return trees[0]
 
 
@@ -91,6 +91,16 @@ def _joined_quotes(tokens: list[Any], text: str) -> list[Any]:
     return out
 
 
+def _hint(text: str) -> str:
+    """Return what to change in a text that has more, or other signs, than a condition."""
+    first = text.split(maxsplit=1)[0].upper() if text.strip() else ""
+    if first in ("SELECT", "FROM", "JOIN", "WITH"):
+        return "; write the condition alone, such as l.k = r.k, without SELECT, FROM and ON"
+    if first in ("ON", "WHERE"):
+        return f"; leave out {first}"
+    return "; write AND for &&" if "&&" in text else ""
+
+
 def _syntax_error(text: str, e: Any) -> ConditionError:
     first = e.errors[0] if e.errors else {}
     what = str(first.get("description") or e).split(". Line")[0]
@@ -98,6 +108,7 @@ def _syntax_error(text: str, e: Any) -> ConditionError:
         what = "something is missing here"
     elif what.startswith("Invalid expression"):
         what = "this was not expected here"
+    what += _hint(text)
     line, col, mark = first.get("line"), first.get("col"), first.get("highlight") or ""
     if not line or not col:
         return ConditionError(f"the condition cannot be read: {what}\n  {text.strip()}")
@@ -136,6 +147,9 @@ def _span(e: exp.Expression, text: str) -> tuple[int, int] | None:
         m = re.search(rf"\b{re.escape(str(e.this))}\s*\(", text)
         if m:
             spans.append((m.start(), m.end()))
+    if not spans and e.__class__.__name__ == "Interval" and e.this is not None:
+        m = re.search(rf"\bINTERVAL\s+'?{re.escape(str(e.this.this))}\b'?(\s+\w+)?", text, re.IGNORECASE)
+        return m.span() if m else None
     return (min(s for s, _ in spans), max(t for _, t in spans)) if spans else None
 
 

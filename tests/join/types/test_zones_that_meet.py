@@ -91,7 +91,8 @@ def test_what_needs_no_zone() -> None:
         warnings.simplefilter("error")
         for condition in (
             "l.ts >= TIMESTAMP '2024-05-01 00:00:00'", "l.ts >= '2024-05-01'",
-            "r.at >= TIMESTAMP '2024-05-01 00:00:00'", "r.at >= '2024-05-01'", "l.ts >= DATE '2024-05-01'", "CAST(l.ts AS TIMESTAMP) >= r.at - INTERVAL 3 HOURS",
+            "r.at >= TIMESTAMP '2024-05-01 00:00:00'", "r.at >= '2024-05-01'", "l.ts >= DATE '2024-05-01'",
+            "CAST(l.ts AS TIMESTAMP) >= r.at - INTERVAL 3 HOURS",
             "l.ts >= timestamp_seconds(l.k)", column("ts") >= lit(datetime(2024, 5, 1)),
         ):  # fmt: skip
             assert band_join(LOCAL, BERLIN, condition=condition).read_all().num_rows == 1, condition
