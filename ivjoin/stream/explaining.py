@@ -107,7 +107,7 @@ def explain(
         right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
         batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate, pick=pick, pick_by=pick_by,
     )
-    refuse_cross(on, condition, allow_cross)
+    refuse_cross(plan, allow_cross)
     check_call(plan, coalesce_rows, threads, sort, budget)
     chosen(plan, columns)
     if plan.spec.pick is not None:

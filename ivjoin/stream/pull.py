@@ -140,7 +140,7 @@ def band_join(
             right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
             batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate, pick=pick, pick_by=pick_by,
         )
-    refuse_cross(on, condition, allow_cross)
+    refuse_cross(plan, allow_cross)
     return stream_of(sources, plan, coalesce_rows, threads, sort, columns, budget)
 
 
@@ -156,8 +156,8 @@ def _present(sources: tuple[Source, Source], plan: JoinPlan) -> tuple[frozenset[
     return left, right
 
 
-def refuse_cross(on: object, condition: object, allow_cross: bool) -> None:
-    """Refuse a join without a key and a condition, unless the caller allows it.
+def refuse_cross(plan: JoinPlan, allow_cross: bool) -> None:
+    """Refuse a join without a key and a condition that pairs all rows, unless the caller allows it.
 
     Raises
     ------
@@ -165,7 +165,9 @@ def refuse_cross(on: object, condition: object, allow_cross: bool) -> None:
     """
     if not isinstance(allow_cross, bool):
         raise OptionError(f"allow_cross is {came(allow_cross)}; expected True or False")
-    if not allow_cross and condition is None and (on is None or (isinstance(on, (list, tuple)) and not on)):
+    spec = plan.spec
+    all_pairs = not spec.on and spec.condition is None and spec.pick is None and not spec.aggregates
+    if all_pairs and not allow_cross and plan.how.single is None:
         raise ConditionError(
             "the join has neither a key nor a condition, so every left row would be paired with every right row; give "
             "on= or condition=, or pass allow_cross=True (--allow-cross) if you want all pairs"

@@ -390,10 +390,10 @@ def test_folders_without_an_order(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_explain_names_options_of_the_command_line(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", *files, "--where", "l.t >= r.t - 3 AND l.k <> r.k"]) == 0
+    assert main(["explain", *files, "--left-order", "k", "--where", "l.t >= r.t - 3 AND l.k <> r.k"]) == 0
     said = capsys.readouterr().out
-    assert "declare --right-order t or --right-bounds" in said or "sorted by" in said
-    assert "right_order" not in said
+    assert "declare --left-order t or --left-bounds" in said
+    assert "left_order" not in said
 
 
 def test_progress_where_there_is_no_terminal(
