@@ -45,7 +45,7 @@ MAY_IMPORT = {
 }
 # The ground floor of expr/: nodes, types, literals, constructors and kernels, of which operators' records are made.
 TERMS = re.compile(
-    r"expr\.(nodes|types|literals|arguments|scope|codec|ordinal|form|words|build(\.\w+)?|kernels(\.\w+)?)"
+    r"expr\.(nodes|types|literals|durations|timezones|arguments|scope|codec|ordinal|form|words|build(\.\w+)?|kernels(\.\w+)?)"
 )
 LOOSE = {"__init__", "__main__", "errors", "metrics"}  # modules that stand in no room
 ANYWHERE = {"numpy", "pyarrow"}

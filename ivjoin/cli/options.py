@@ -14,7 +14,6 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import pyarrow as pa
 
 from ivjoin.errors import ColumnError, OrderError, came
-from ivjoin.expr.durations import at_least, seconds_of_text
 
 __all__ = ["add_limit", "limit_of", "parse_aggregates", "parse_bounds", "parse_keys", "parse_order", "parse_zone"]
 
@@ -102,15 +101,11 @@ def parse_order(text: str) -> Any:
     return Order(found["expr"], descending=descending, slack=_slack(found["slack"]), nulls=nulls)
 
 
-def _slack(text: str | None) -> int | Decimal | timedelta | None:
-    if text is None:
-        return None
-    seconds = seconds_of_text(text)
-    if seconds is None and _NUMBER.fullmatch(text) is None:
-        raise OrderError(f"slack is {came(text)}; expected a number, or a time such as 500ms, 10s, 5min, 2h, 1d")
+def _slack(text: str | None) -> int | Decimal | str | None:
+    """Return a number as one; `Order` reads the text of a duration."""
+    if text is None or _NUMBER.fullmatch(text) is None:
+        return text
     try:
-        if seconds is not None:
-            return at_least(seconds)  # a promise may only be loosened
         number = Decimal(text)
         if abs(number.adjusted()) > _MOST_DIGITS:
             raise OverflowError

@@ -66,7 +66,7 @@ def interval(amount: Fraction | int, unit: str) -> Node:
     if abs(n) > _LONGEST:
         most = _LONGEST // _NANOS[unit]
         raise ConditionError(
-            f"INTERVAL {amount} {unit.upper()} is too long; the longest is {most:,} {unit.upper()}, some 292,000 years"
+            f"INTERVAL {amount} {unit.upper()} is too long; the longest is {most:,} {unit.upper()}, about 292,000 years"
         )
     return literal(n, duration("ns")) if n % 1000 else literal(n // 1000, duration("us"))
 
