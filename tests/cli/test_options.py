@@ -53,7 +53,7 @@ def test_orders(text: str, order: Order) -> None:
 
 @pytest.mark.parametrize("text", ["ts SLACK soon", "ts SLACK -5", "ts SLACK 5y"])
 def test_slack_that_cannot_be_read(text: str) -> None:
-    with pytest.raises(OrderError, match="slack is '.*'; expected a number, or a time such as"):
+    with pytest.raises(OrderError, match="slack is '.*'; expected a number, a timedelta, or text such as"):
         parse_order(text)
 
 
