@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -43,7 +43,8 @@ def explain(
     on: Keys | None = None, condition: Expression | None = None, how: str = "inner", *,
     left_order: Orders | None = None, right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
     right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536, on_late: str = "raise",
-    timezone: str | None = None, coalesce_rows: int = 0, threads: int = 1, sort: str = "auto",
+    timezone: str | None = None, coalesce_rows: int = 0, threads: int | Literal["auto"] = "auto",
+    sort: str = "auto",
     columns: Sequence[str] | None = None, aggregate: Aggregates | None = None, memory_limit: int | str | None = None,
     when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None, shed: str | None = None,
     shed_shared: bool = False, pick: str | None = None, pick_by: PickBy | None = None, allow_cross: bool = False,

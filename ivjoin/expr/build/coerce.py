@@ -252,7 +252,7 @@ def with_times(args: list[Node], zone: str, what: str) -> list[Node]:
 
 
 def read_time(text: Node, t: Type, zone: str, what: str) -> Node:
-    """Return a literal text as a time of type ``t``, or of a finer unit where the text needs one; else ConditionError."""
+    """Return a literal text as a time of type ``t``, or of a finer unit if the text needs one; else ConditionError."""
     value = text.params[0]
     if value is None:
         return literal(None, t)
