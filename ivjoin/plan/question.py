@@ -279,14 +279,14 @@ def side_expression(obj: Any, s: int, schema: pa.Schema, timezone: str, what: st
     try:
         node = expr.scalar(obj, scope, timezone=timezone)
     except ColumnError as e:
+        with suppress(ConditionError, ColumnError):  # its own columns under the other side's name?
+            both = columns_of(expr.scalar(obj, expr.Scope(schema, schema), timezone=timezone))
+            _refuse_other(both, s, said, f"; write {'lr'[s]}.{{}}")
         if "has no columns" in str(e):
             raise ColumnError(
                 f"{said} names a column of the {SIDES[1 - s]} side; expected columns of the {SIDES[s]} side alone: "
                 f"{', '.join(schema.names) or 'it has none'}"
             ) from e
-        with suppress(ConditionError, ColumnError):  # its own columns under the other side's name?
-            both = columns_of(expr.scalar(obj, expr.Scope(schema, schema), timezone=timezone))
-            _refuse_other(both, s, said, f"; write {'lr'[s]}.{{}}")
         raise ColumnError(f"{said}: {e}") from e
     except ConditionError as e:
         raise type(e)(f"{said}: {_of_expression(str(e))}{_as_order(obj)}") from e

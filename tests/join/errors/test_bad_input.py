@@ -111,7 +111,7 @@ def test_refused_at_the_call(error: str, parts: tuple[str, ...], options: dict[s
     assert "Traceback" not in text
     # The same from the pull interface, before a row is read.
     with pytest.raises(getattr(ivjoin, error)):
-        ivjoin.band_join(LEFT.empty_table(), RIGHT.empty_table(), **options)
+        ivjoin.band_join(LEFT.empty_table(), RIGHT.empty_table(), allow_cross=True, **options)
 
 
 def test_the_place_of_a_mistake_is_marked() -> None:
