@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.errors import EvaluationError
 from ivjoin.expr.kernels.cells import Cell, Kernel, Rule, const_cell, objects, unsupported
 from ivjoin.expr.kernels.columns import load, loader
 from ivjoin.expr.kernels.failure import describe
@@ -69,6 +70,8 @@ def evaluate(roots: Sequence[Node], column: Column, n: int) -> list[Vector]:
     ------
     UnsupportedError
         If an operator has no rule for its argument types; never because of a value.
+    EvaluationError
+        If a function of texts meets one that is not in UTF-8.
 
     Examples
     --------
@@ -88,7 +91,22 @@ def evaluate(roots: Sequence[Node], column: Column, n: int) -> list[Vector]:
             while len(_programs) >= _LIMIT:  # the oldest goes; a program is quickly made again
                 del _programs[next(iter(_programs))]
             _programs[key] = program
-    return program(column, n)
+    try:
+        return program(column, n)
+    except UnicodeDecodeError as e:
+        raise _not_utf8(e.object[:40]) from e
+    except pa.ArrowInvalid as e:
+        if "UTF8" not in str(e):
+            raise
+        raise _not_utf8(None) from e
+
+
+def _not_utf8(data: bytes | None) -> EvaluationError:
+    shown = "" if data is None else f", such as {data!r}"
+    return EvaluationError(
+        f"a text that the condition reads is not in UTF-8{shown}; expected UTF-8. Read the column as binary, or "
+        "convert it before the join"
+    )
 
 
 def compiled(roots: Sequence[Node]) -> Program:

@@ -204,6 +204,9 @@ class SymmetricHashJoin(OneCall):
 
         The batch is taken at the call. The iterator must be drained before the next call.
 
+        The operator refers to the buffers of lists, structs and dictionaries in the batch; it copies no nested column.
+        Do not write to those buffers afterwards: allocate new ones for the next batch, as Arrow's builders do.
+
         Raises
         ------
         SchemaError, LateRowError, EvaluationError, ProtocolError

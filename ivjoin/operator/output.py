@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
+from ivjoin.errors import CapacityError
 from ivjoin.operator.core import Core
 from ivjoin.outer.emit import BatchRows, Rows, StoredRows
 from ivjoin.shj import registers as at
@@ -30,11 +31,17 @@ def mixed(core: Core, p: int) -> int:
     state = core.state
     if core.gathers[1 - p]:
         _read(core, p)
-    status: int = text_kernels.build_mixed(state.at, p)
+    r = state.operator[0]
+    whole = int(r["batch_size"])
+    try:
+        # A batch whose text passes what offsets can say is built in halves.
+        while (status := int(text_kernels.build_mixed(state.at, p))) & at.ROOM and r["batch_size"] > 1:
+            r["batch_size"] //= 2
+    finally:
+        r["batch_size"] = whole
     if status & at.ROOM:
         field, size = state["state"][:2]
         raise too_much_text(int(size), core.plan.schema.field(field).type)
-    r = state.operator[0]
     if not status & at.GATHER and r["phase"] == at.EMITTING and r["n_pairs"] == state.pairs:
         state.more_pairs()
     return status
@@ -69,19 +76,43 @@ def gathered(core: Core, p: int, batch: pa.RecordBatch | None) -> Iterator[pa.Re
     r["cursor"] = total
     if rows is not None and total == state.pairs:
         state.more_pairs()
-    for start in range(0, total - cursor, size):
-        cut = slice(start, start + size)
+
+    def built(cut: slice) -> pa.RecordBatch:
         if rows is not None:
             assert batch is not None
             here: Rows = BatchRows(batch, rows[cut], core.widths[p])
             there: Rows = StoredRows(store, core.places[1 - p], store.ids_at(places[cut]))
-            out = core.emitter.batch(here, there) if p == 0 else core.emitter.batch(there, here)
+            return core.emitter.batch(here, there) if p == 0 else core.emitter.batch(there, here)
+        if phase == at.LEAVING:
+            assert batch is not None
+            alone: Rows = BatchRows(batch, places[cut], core.widths[p])
         else:
-            if phase == at.LEAVING:
-                assert batch is not None
-                alone: Rows = BatchRows(batch, places[cut], core.widths[p])
-            else:
-                alone = StoredRows(store, core.places[1 - p], store.ids_at(places[cut]))
-            is_left = which == push_kernels.LEFT_ROWS
-            out = core.emitter.batch(alone, None) if is_left else core.emitter.batch(None, alone)
-        yield out
+            alone = StoredRows(store, core.places[1 - p], store.ids_at(places[cut]))
+        is_left = which == push_kernels.LEFT_ROWS
+        return core.emitter.batch(alone, None) if is_left else core.emitter.batch(None, alone)
+
+    for start in range(0, total - cursor, size):
+        yield from _in_parts(built, start, min(start + size, total - cursor))
+
+
+def _in_parts(built: Callable[[slice], pa.RecordBatch], start: int, stop: int) -> Iterator[pa.RecordBatch]:
+    """Yield a batch of some rows, or two of half of them where its text passes what offsets can say.
+
+    Raises
+    ------
+    CapacityError
+        If one row does.
+    """
+    try:
+        batch = built(slice(start, stop))
+    except (pa.lib.ArrowCapacityError, pa.ArrowInvalid, CapacityError) as e:
+        if isinstance(e, pa.ArrowInvalid) and "overflow" not in str(e) and "capacity" not in str(e):
+            raise
+        if stop - start < 2:
+            raise CapacityError(f"one output row holds more text in a column than its type can: {e}") from e
+    else:
+        yield batch
+        return
+    middle = (start + stop) // 2
+    yield from _in_parts(built, start, middle)
+    yield from _in_parts(built, middle, stop)
