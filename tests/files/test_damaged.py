@@ -110,3 +110,12 @@ def test_much_damage(kind: str) -> None:
     last = int(os.environ.get("SEEDS", "5000"))
     for first in range(0, last, 500):
         outcomes(kind, first, min(first + 500, last))
+
+
+@pytest.mark.parametrize("text", ["k,v\n1,2\n%s\n", "k,v\n" + "1,2\n" * 300_000 + "%s,3\n"], ids=["fields", "number"])
+def test_an_error_quotes_80_characters_of_a_file(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(text % ("#" * 1000))
+    with pytest.raises(FileError, match="####") as e:
+        ivjoin.band_join(path, RIGHT, on="k").read_all()
+    assert str(e.value).count("#") <= 80

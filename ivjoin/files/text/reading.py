@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +18,8 @@ __all__ = ["Text"]
 
 # A column without a value in the first block has the type of its first value in so many blocks.
 _BLOCKS_AHEAD = 64
+# A row that Arrow quotes, of which an error shows 80 characters.
+_QUOTED_ROW = re.compile(r"(got \d+: .{80}).+", re.DOTALL)
 
 
 class Text:
@@ -170,7 +173,7 @@ class Text:
 
     def _reason(self, error: Exception) -> str:
         said = str(getattr(error, "strerror", None) or error).strip().splitlines() or [type(error).__name__]
-        return said[0].rstrip(".")
+        return _QUOTED_ROW.sub(r"\1...", said[0]).rstrip(".")
 
     def _declare(self, column: str, t: object) -> str:
         return f"declare its type: {self.option.format(column=column, type=t)}"
