@@ -83,9 +83,9 @@ def _int_ids(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-d
         for j in range(theirs.n):
             least = min(least, build_keys[j])
             most = max(most, build_keys[j])
-    span = np.uint64(most) - np.uint64(least)
-    if least <= most and span < np.uint64(NARROW * theirs.n + _SOME):
-        s.n_ids = np.int64(span) + 1
+    span = NARROW * theirs.n + _SOME
+    if least <= most and (least > I64_MAX - span or most < least + span):
+        s.n_ids = most - least + 1
         steps.narrow(build_keys, usable, theirs.masked, theirs.n, least, s.n_ids, at_i32(s.build_ids))
         steps.narrow(probe_keys, at_u8(mine.usable), mine.masked, mine.n, least, s.n_ids, at_i32(s.probe_ids))
         return

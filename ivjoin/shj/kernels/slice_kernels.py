@@ -175,12 +175,13 @@ def places(values, m, probes, n, rises, by, closed, out):  # type: ignore[no-unt
 @inner
 def narrow(keys, usable, some, n, least, n_ids, ids):  # type: ignore[no-untyped-def]
     """Ids of keys that lie close together: their distance from the least one; -1 beyond, or of rows not usable."""
+    top = least + (n_ids - 1)
     for i in range(n):
-        k = np.uint64(keys[i]) - np.uint64(least)
-        good = k < np.uint64(n_ids)
+        key = keys[i]
+        good = (key >= least) & (key <= top)
         if some:
             good &= usable[i] != 0
-        ids[i] = np.int64(k) if good else -1
+        ids[i] = key - least if good else -1
 
 
 @inner

@@ -52,6 +52,20 @@ def test_more_keys_than_a_table_begins_with(on: str | list[str]) -> None:
     assert all(a == n - 1 - b for a, b in zip(out["x"].to_pylist(), out["x_right"].to_pylist(), strict=True))
 
 
+def test_a_key_beyond_those_of_a_slice_has_no_rows_of_the_slice_before() -> None:
+    x = np.arange(6000)
+    left = pa.table({"k": x % 10, "x": x})
+    right = pa.table({"k": np.where(x < 2980, x % 10, x % 5), "x": x})
+    counts = []
+    for least in (0, 1 << 60):
+        with slices_of(3000, 0, least):
+            stream = band_join(
+                left, right, on="k", condition="l.x BETWEEN r.x - 20 AND r.x + 20", left_order="x", right_order="x"
+            )
+            counts.append(stream.read_all().num_rows)
+    assert counts[0] == counts[1] > 20_000
+
+
 @pytest.mark.nojit
 def test_a_few_slices() -> None:
     went: Counter[str] = Counter()
