@@ -179,6 +179,10 @@ def open_input(source: Any, side: str) -> Source:
         return _of_table(pa.Table.from_batches([source]))
     if isinstance(source, pa.RecordBatchReader):
         # As it is: through the C stream its own errors would come out as Arrow's.
+        try:
+            _ = source.schema.names
+        except UnicodeDecodeError as e:
+            raise SchemaError(f"the {side} input has a column name that is not in UTF-8: {came(e.object[:40])}") from e
         batches = iter(source)
         return _of_batches(source.schema, _validated(batches, side) if _is_of_bytes(source) else batches)
     if isinstance(source, pa.Table):

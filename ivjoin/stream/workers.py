@@ -97,8 +97,11 @@ class _Shared(Generic[_Task]):
                     if self.stopped:
                         return
             except BaseException as e:
+                if self.stopped:  # its tables may be released by now
+                    return
                 place.error = e
             place.done = True
+            del found, place  # the error's traceback refers to this call, which is not to refer to the error
             with self.held:
                 self.changed.notify_all()
 

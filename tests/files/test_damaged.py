@@ -119,3 +119,12 @@ def test_an_error_quotes_80_characters_of_a_file(tmp_path: Path, text: str) -> N
     with pytest.raises(FileError, match="####") as e:
         ivjoin.band_join(path, RIGHT, on="k").read_all()
     assert str(e.value).count("#") <= 80
+
+
+def test_a_column_name_that_is_not_utf8() -> None:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, pa.schema({"name": pa.int64()})) as writer:
+        writer.write_table(pa.table({"name": [1]}))
+    reader = pa.ipc.open_stream(sink.getvalue().to_pybytes().replace(b"name", b"n\xffme"))
+    with pytest.raises(ivjoin.SchemaError, match="the left input has a column name that is not in UTF-8"):
+        ivjoin.band_join(reader, RIGHT, condition="r.k > 1")
