@@ -226,8 +226,11 @@ def _of_file(path: str, declared: str | None) -> Files:
         return Files(opened.schema, read, opened.rows)
     from ivjoin.files.row_groups import ColumnRanges
 
-    with open_parquet(path) as file:
-        ranges = ColumnRanges(file, "left")
+    try:
+        with open_parquet(path) as file:
+            ranges = ColumnRanges(file, "left")
+    except (OSError, pa.ArrowException, ValueError) as e:
+        raise unreadable(path, "parquet", e) from e
 
     def whole(names: Sequence[str] | None, groups: list[int]) -> pa.Table:
         try:

