@@ -27,9 +27,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+CAUGHT = ("SIGINT", "SIGQUIT", "SIGUSR2", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGXCPU")
+
+
 @pytest.fixture
 def restored() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)}
+    """Signals as a terminal starts a process: a shell's background jobs ignore some of them."""
+    names = ("SIGHUP", "SIGUSR1", *CAUGHT)
+    before = {number: signal.getsignal(number) for number in (getattr(signal, name) for name in names)}
+    for number in before:
+        signal.signal(number, signal.SIG_DFL)
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -45,7 +52,7 @@ def test_every_signal_that_ends_a_process_is_handled(restored: None) -> None:
     with stopping([]):
         stop = signal.getsignal(signal.SIGTERM)
         assert stop is not before[signal.SIGTERM]
-        for number in ("SIGINT", "SIGQUIT", "SIGUSR2", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGXCPU"):
+        for number in CAUGHT:
             assert signal.getsignal(getattr(signal, number)) is stop, number
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
         assert signal.getsignal(signal.SIGUSR1) is own
