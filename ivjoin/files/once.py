@@ -215,7 +215,9 @@ def once_folder(what: str, text: str) -> OnceFolder:
     Raises
     ------
     FileError
-        If nothing is known by which a file could be written there once, or the package for the store is not installed.
+        If no safe method is known to write a file there once.
+    MissingPackageError
+        If the package for the store is not installed.
     """
     scheme, said = scheme_of(text), f"{what} is {came(text)}"
     if scheme not in _STORES:

@@ -14,6 +14,7 @@ from pyarrow import fs
 pytest.importorskip("s3fs", reason="s3fs is not installed (pip install 'ivjoin[s3]')")
 pytest.importorskip("moto", reason="moto is not installed")
 
+from ivjoin.errors import MissingPackageError
 from ivjoin.files import once
 from ivjoin.files.atomic import FileError
 from ivjoin.files.once import OnceFolder, once_folder, try_once
@@ -194,7 +195,7 @@ def test_a_package_that_is_not_there(text: str, package: str, extra: str, monkey
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
     said = rf"for which this Python lacks the package {package} \(.*\): pip install 'ivjoin\[{extra}\]', where the "
     said += "worke"
-    with pytest.raises(FileError, match=said):
+    with pytest.raises(MissingPackageError, match=said):
         once_folder("routing_dir", text)
 
 

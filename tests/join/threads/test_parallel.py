@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import gc
 import threading
-import time
 from collections import Counter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from drivers.sliced import BAND, HOWS, both, rows_of, side
+from drivers.sliced import BAND, HOWS, all_ended, at_work, both, rows_of, side
 
 from ivjoin import EvaluationError, IvjoinError, LateRowError, Order, SymmetricHashJoin, band_join, explain
 from ivjoin.plan.cache import planned
@@ -288,18 +287,6 @@ def test_an_error_of_one_slice_ends_the_join() -> None:
     with pytest.raises(EvaluationError, match="by zero"):
         stream.read_all()
     assert all_ended()
-
-
-def all_ended() -> bool:
-    """Whether no thread is at work, at once or soon: nobody waits for them."""
-    end = time.monotonic() + 20
-    while at_work() and time.monotonic() < end:
-        time.sleep(0.005)
-    return not at_work()
-
-
-def at_work() -> list[threading.Thread]:
-    return [t for t in threading.enumerate() if t.name == "ivjoin slice"]
 
 
 @pytest.mark.parametrize("how", ["inner", "full"])

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from drivers.sliced import all_ended
 from places import PATHS
 from resident import needs_resident
 
@@ -31,6 +32,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shares, "_LEAST", 500)
     monkeypatch.setattr(shares, "_PIECE", 300)
     monkeypatch.setattr(prepared, "_PARALLEL_ROWS", 400)
+    monkeypatch.setattr(prepared, "_PUSH_ROWS", 400)
     monkeypatch.setattr(memory, "_LEAST", 50_000)
     monkeypatch.setattr(memory, "_SEGMENT", 30_000)
 
@@ -163,7 +165,7 @@ def test_too_little_is_said_once() -> None:
     options: dict[str, Any] = {"on": "k", "condition": "abs(l.x - r.x) <= 2500", "left_order": "x", "right_order": "x"}
     with pytest.raises(MemoryLimitError, match="memory_limit leaves .* for 2 operators at work, .*; fewer threads"):
         band_join(left, right, threads=2, memory_limit=240_000, **options).read_all()
-    assert not [t for t in threading.enumerate() if t.name == "ivjoin slice"]
+    assert all_ended()
     with pytest.raises(UnsupportedError, match="when_full='shed' with threads=2: .* leave threads out"):
         band_join(left, right, threads=2, memory_limit=240_000, when_full="shed", **options)
 

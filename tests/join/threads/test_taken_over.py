@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from drivers.sliced import BAND, both, rows_of
+from drivers.sliced import BAND, all_ended, both, rows_of
 
 from ivjoin import SymmetricHashJoin, band_join
 from ivjoin.plan.cache import planned
@@ -73,7 +73,7 @@ def test_threads_that_get_no_share_end() -> None:
         stream = band_join(left, right, on="k", condition=condition, left_order="x", right_order="x", threads=3)
         alone = band_join(left, right, on="k", condition=condition, left_order="x", right_order="x")
         assert rows_of(stream.read_all()) == rows_of(alone.read_all())
-        assert "ivjoin slice" not in {t.name for t in threading.enumerate()}
+        assert all_ended()
 
 
 @pytest.mark.parametrize("at", ["main", "other"])
@@ -92,7 +92,7 @@ def test_an_operator_that_cannot_be_made_is_told_of(at: str, monkeypatch: pytest
     stream = band_join(left, left, on="k", condition=BAND, left_order="x", right_order="x", threads=2)
     with pytest.raises(MemoryError, match="no room for an operator"):
         stream.read_all()
-    assert "ivjoin slice" not in {t.name for t in threading.enumerate()}
+    assert all_ended()
 
 
 def test_what_others_have_left_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections import Counter
 from typing import Any
 
@@ -24,7 +26,6 @@ def side(seed: int, rows: int, rough: int = 0) -> pa.Table:
     })  # fmt: skip
 
 
-
 def rows_of(table: pa.Table) -> Counter[str]:
     return Counter(repr(row) for row in table.to_pylist())
 
@@ -40,3 +41,14 @@ def both(left: Any, right: Any, threads: int = 3, **options: Any) -> tuple[Any, 
     assert rows_of(tables[1]) == rows_of(tables[0])
     return streams
 
+
+def all_ended() -> bool:
+    """Whether no thread is at work, at once or soon: nobody waits for them."""
+    end = time.monotonic() + 20
+    while at_work() and time.monotonic() < end:
+        time.sleep(0.005)
+    return not at_work()
+
+
+def at_work() -> list[threading.Thread]:
+    return [t for t in threading.enumerate() if t.name == "ivjoin slice"]
