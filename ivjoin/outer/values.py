@@ -50,11 +50,11 @@ def _bools(values: np.ndarray, there: np.ndarray | None = None) -> pa.Array:
 
 def _decimals(values: np.ndarray, there: np.ndarray | None, t: pa.DataType) -> pa.Array:
     """Unscaled whole numbers, int64[n] or object[n], as decimals."""
-    words = np.empty((len(values), 2), dtype=np.uint64)
+    words = np.empty((len(values), t.byte_width // 8), dtype=np.uint64)  # two words, or four of a decimal256
     if values.dtype == object:
-        words[:, 0] = (values & (2**64 - 1)).astype(np.uint64)
-        words[:, 1] = (values >> 64).astype(np.int64).view(np.uint64)
+        for i in range(words.shape[1]):
+            words[:, i] = (values >> 64 * i & (2**64 - 1)).astype(np.uint64)
     else:
         whole = values.astype(np.int64, copy=False)
-        words[:, 0], words[:, 1] = whole.view(np.uint64), (whole >> 63).view(np.uint64)
+        words[:, 0], words[:, 1:] = whole.view(np.uint64), (whole >> 63).view(np.uint64)[:, None]
     return fixed_array(words, there, t)

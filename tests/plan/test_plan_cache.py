@@ -238,7 +238,7 @@ COMPUTED = {
     "on": "k", "condition": "l.a + 1 = r.a AND l.c >= r.c - 5 AND l.c <= r.c", "how": "full",
     "left_order": "c", "right_order": "c",
 }  # fmt: skip
-WATCHED = {"on": "k", "condition": "abs(l.a - r.a) * 2 <= abs(l.c - r.c) + 3", "how": "left", "left_order": "c"}
+WATCHED = {"on": "k", "condition": "abs(l.c - r.c) + r.a * 2 <= l.a * 2", "how": "left", "left_order": "c"}
 
 
 def rows(*values: tuple[int, int, int]) -> pa.RecordBatch:

@@ -13,7 +13,6 @@ import pytest
 
 import ivjoin
 from ivjoin import SymmetricHashJoin
-from ivjoin.errors import CapacityError
 from ivjoin.routing import along, plan_join, simulate
 from ivjoin.stream import ordered, prepared, shares, slices
 
@@ -211,12 +210,15 @@ def test_run_ends_of_any_type_pass(values: pa.Array) -> None:
     assert got["v"].to_pylist() == [None if i is None else want[i] for i in got["t"].to_pylist()]
 
 
-def test_more_rows_of_a_batch_than_run_ends_count_are_refused() -> None:
+def test_more_rows_of_a_batch_than_run_ends_count_are_several_batches() -> None:
     left = pa.table({"v": pc.run_end_encode(pa.array([1] * 300), run_end_type=pa.int16())})
     right = pa.table({"m": range(200)})
-    with pytest.raises(CapacityError, match="more than int16 counts, expected 32,767 at most; use a batch_size"):
-        ivjoin.band_join(left, right).to_arrow()
-    assert ivjoin.band_join(left, right, batch_size=32767).to_arrow().num_rows == 60_000
+    for size in ({}, {"batch_size": 32_767}):
+        got = list(ivjoin.band_join(left, right, allow_cross=True, **size))
+        assert max(b.num_rows for b in got) <= 32_767
+        assert {b["v"].type for b in got} == {left["v"].type}
+        assert {v for b in got for v in pc.run_end_decode(b["v"]).unique().to_pylist()} == {1}
+        assert Counter(m for b in got for m in b["m"].to_pylist()) == Counter(dict.fromkeys(range(200), 300))
 
 
 @pytest.mark.parametrize("way", KEY_WAYS)
