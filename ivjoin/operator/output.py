@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -15,9 +16,9 @@ from ivjoin.shj.store.backing import keep_pages
 from ivjoin.shj.store.spilled import read_for_kernels
 from ivjoin.shj.store.varying import too_much_text
 
-__all__ = ["gathered", "made", "mixed"]
+__all__ = ["gathered", "in_parts", "made", "mixed"]
 
-
+T = TypeVar("T")  # a batch, or batches
 _MANY = 4096  # rows whose arrays malloc might give back to the system
 
 
@@ -92,10 +93,10 @@ def gathered(core: Core, p: int, batch: pa.RecordBatch | None) -> Iterator[pa.Re
         return core.emitter.batch(alone, None) if is_left else core.emitter.batch(None, alone)
 
     for start in range(0, total - cursor, size):
-        yield from _in_parts(built, start, min(start + size, total - cursor))
+        yield from in_parts(built, start, min(start + size, total - cursor))
 
 
-def _in_parts(built: Callable[[slice], pa.RecordBatch], start: int, stop: int) -> Iterator[pa.RecordBatch]:
+def in_parts(built: Callable[[slice], T], start: int, stop: int) -> Iterator[T]:
     """Yield a batch of some rows, or two of half of them where its text passes what offsets can say.
 
     Raises
@@ -114,5 +115,5 @@ def _in_parts(built: Callable[[slice], pa.RecordBatch], start: int, stop: int) -
         yield batch
         return
     middle = (start + stop) // 2
-    yield from _in_parts(built, start, middle)
-    yield from _in_parts(built, middle, stop)
+    yield from in_parts(built, start, middle)
+    yield from in_parts(built, middle, stop)

@@ -19,6 +19,7 @@ from ivjoin.expr.nodes import Node
 from ivjoin.frontier.order import Frontier
 from ivjoin.operator.blocks import wanted, works
 from ivjoin.operator.intake import Intake, outside
+from ivjoin.operator.output import in_parts
 from ivjoin.operator.residual import holds
 from ivjoin.operator.sources import SideSources, side_sources
 from ivjoin.operator.state import State
@@ -366,7 +367,7 @@ class Whole:
 
     # -- output that Arrow puts together -----------------------------------------------------------------------------
 
-    def _gathered(self, batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    def _gathered(self, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows that are listed."""
         one, other = ("at", "to") if self._get("listed") else ("out_probe", "out_build")
         cut = slice(self._get("cursor"), self._get("total"))
@@ -374,15 +375,26 @@ class Whole:
         self._set(cursor=self._get("total"))
         which, p = self._get("which"), self.probe
         if which in (0, 1):
-            alone = _Rows(batches[which], rows, self.layouts[which].widths)
-            return [self.emitter.batch(*((alone, None) if which == 0 else (None, alone)))]
+
+            def lone(cut: slice) -> pa.RecordBatch:
+                alone = _Rows(batches[which], rows[cut], self.layouts[which].widths)
+                return self.emitter.batch(*((alone, None) if which == 0 else (None, alone)))
+
+            yield from in_parts(lone, 0, len(rows))
+            return
         there = places >= 0
         if p == 1 and not there.all() and any(f.left is not None and f.right is not None for f in self.plan.fields):
             # A key column that comes out once is taken from the right side where the left one has no row.
-            return self._merged(batches, rows, places, there)
+            for some in in_parts(lambda c: self._merged(batches, rows[c], places[c], there[c]), 0, len(rows)):
+                yield from some
+            return
         index = (rows, places) if p == 0 else (places, rows)
-        left, right = (_Rows(batches[s], index[s], self.layouts[s].widths) for s in (0, 1))
-        return [self.emitter.batch(left, right)]
+
+        def paired(cut: slice) -> pa.RecordBatch:
+            left, right = (_Rows(batches[s], index[s][cut], self.layouts[s].widths) for s in (0, 1))
+            return self.emitter.batch(left, right)
+
+        yield from in_parts(paired, 0, len(rows))
 
     def _merged(
         self, batches: Sequence[pa.RecordBatch], rows: np.ndarray, places: np.ndarray, there: np.ndarray

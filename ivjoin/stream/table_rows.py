@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.errors import EvaluationError, LateRowError
+from ivjoin.errors import CapacityError, EvaluationError, LateRowError
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of, ordinals
@@ -20,7 +20,7 @@ from ivjoin.plan.cutting import Cut, Offset, shifted
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.shj.arrow import taken
 from ivjoin.shj.dictionaries import combined, has_dictionaries
-from ivjoin.shj.plain import in_few_batches, no_rows, plain_rows
+from ivjoin.shj.plain import no_rows, plain_rows
 from ivjoin.stream.axis import indices
 from ivjoin.stream.ordered import Ordinals
 
@@ -47,10 +47,8 @@ class TableRows:
         self._index = None if known is None else known[1].index
         self._known = known
         self._found: dict[Node, AxisValues | None] = {}
-        if self._index is not None:
-            table = combined(plain_rows(table))  # rows of views cannot be taken
-        elif _has_dictionaries(table.schema):
-            table = combined(table)
+        if self._index is not None or _has_dictionaries(table.schema):
+            table = combined(plain_rows(table))  # rows of views cannot be taken, nor many run ends be counted
         self._table = table
         self._batches = table.to_batches()
         self._starts = np.cumsum([0, *(b.num_rows for b in self._batches)])
@@ -64,7 +62,13 @@ class TableRows:
         return self._table.nbytes // max(1, self.rows) * rows < _MOST_BYTES
 
     def part(self, start: int, end: int) -> pa.RecordBatch:
-        """The rows from ``start`` to ``end`` as one batch."""
+        """Return the rows from ``start`` to ``end`` as one batch; some columns may be plain.
+
+        Raises
+        ------
+        CapacityError
+            If one batch cannot hold the text of these rows.
+        """
         if start >= end:
             return no_rows(self._table.schema)
         if self._index is not None:
@@ -77,7 +81,16 @@ class TableRows:
             parts.append(self._batches[first].slice(here, end - start))
             start += parts[-1].num_rows
             first += 1
-        return parts[0] if len(parts) == 1 else in_few_batches(parts)[0]
+        if len(parts) == 1:
+            return parts[0]
+        # Plain rows: 16-bit run ends may not count the rows of a slice.
+        one, *more = combined(plain_rows(pa.Table.from_batches(parts))).to_batches()
+        if more:
+            raise CapacityError(
+                f"{sum(b.num_rows for b in parts):,} rows of a slice hold more text than one array can; cast the "
+                "columns of text to large_string"
+            )
+        return one
 
     def batches(self) -> Sequence[pa.RecordBatch]:
         """All rows, in no order."""

@@ -221,6 +221,23 @@ def test_more_rows_of_a_batch_than_run_ends_count_are_several_batches() -> None:
         assert Counter(m for b in got for m in b["m"].to_pylist()) == Counter(dict.fromkeys(range(200), 300))
 
 
+@pytest.mark.parametrize("how", ["inner", "full", "right"])
+def test_a_slice_of_a_table_has_more_rows_than_run_ends_count(how: str) -> None:
+    n, piece = 40_000, 20_000
+    batches = [
+        pa.record_batch({"t": t, "v": pc.run_end_encode(t, run_end_type=pa.int16())})
+        for t in (pa.array(range(start, start + piece)) for start in (0, piece))
+    ]
+    table = pa.Table.from_batches(batches)
+    got = list(ivjoin.band_join(table, table, condition="l.t BETWEEN r.t AND r.t + 1", how=how))
+    assert max(b.num_rows for b in got) <= 32_767
+    assert all(b["v"].type == b["v_right"].type == table.schema.field("v").type for b in got)
+    decoded = [pc.run_end_decode(b[x]).to_pylist() for b in got for x in ("v", "v_right")]
+    assert decoded == [b[x].to_pylist() for b in got for x in ("t", "t_right")]
+    pairs = [p for b in got for p in zip(b["t"].to_pylist(), b["t_right"].to_pylist(), strict=True)]
+    assert Counter(pairs) == Counter([(i, i) for i in range(n)] + [(i + 1, i) for i in range(n - 1)])
+
+
 @pytest.mark.parametrize("way", KEY_WAYS)
 def test_identifiers_are_keys(way: str) -> None:
     octets = pa.array([None if x is None else (x * 16).encode()[:16].ljust(16) for x in TEXT], pa.binary(16))
