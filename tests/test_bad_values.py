@@ -23,6 +23,7 @@ _SOME = {"None"}
 # What has a meaning, by the call and its argument; the first pattern that fits. All else must raise an IvjoinError.
 ACCEPTED: list[tuple[str, set[str]]] = [
     ("band_join on", _SOME | {"empty list"}),
+    ("explain condition", set()),
     ("* condition", _SOME),
     ("band_join *_order", _SOME | {"empty list", "constant"}),
     ("band_join *_bounds", _SOME | {"empty dict"}),
@@ -30,6 +31,7 @@ ACCEPTED: list[tuple[str, set[str]]] = [
     ("band_join batch_size", _INTS - {"-1"}),
     ("band_join coalesce_rows", _INTS - {"-1"}),
     ("band_join threads", _INTS - {"-1"}),
+    ("band_join timezone", _SOME),
     ("explain frontier", _SOME | {"empty dict"}),
     ("explain frontier values", {"empty dict"}),
     ("explain frontier name", {"constant"}),

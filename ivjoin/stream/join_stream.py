@@ -99,7 +99,7 @@ class JoinStream(Outputs):
             After an error, once closed, or with threads.
         """
         self._check_bounded()
-        if isinstance(self._operator, SlicedJoin):
+        if not isinstance(self._operator, SymmetricHashJoin):
             raise ProtocolError("output_bounds() is of one operator; this stream has several (threads > 1)")
         return self._operator.output_bounds()
 

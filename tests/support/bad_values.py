@@ -170,7 +170,8 @@ def _calls() -> dict[str, Callable[[Any], Any]]:
     # their other arguments are checked where those of band_join are
     condition = {"condition": lambda: "l.a <= r.a"}
     every("SymmetricHashJoin", ivjoin.SymmetricHashJoin, {**schemas, **condition})
-    every("explain", ivjoin.explain, {**schemas, **condition, "frontier": lambda: {"left": {"a": 3}}})
+    sides = {"left": lambda: SCHEMA, "right": lambda: SCHEMA}
+    every("explain", ivjoin.explain, {**sides, **condition, "frontier": lambda: {"left": {"a": 3}}})
     every("push", lambda **a: list(operator().push(**a)), {"side": lambda: "left", "batch": batch})
     every("advance", lambda **a: list(operator().advance(**a)), {"side": lambda: "left", "values": lambda: {"a": 3}})
     every("reach", lambda **a: list(operator().reach(**a)), {"side": lambda: "left", "edges": lambda: [3]})

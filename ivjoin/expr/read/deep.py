@@ -8,12 +8,18 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ivjoin.errors import ConditionError
+from ivjoin.expr.nodes import Node
 
-__all__ = ["deeply"]
+__all__ = ["deeply", "refuse_deep"]
 
 T = TypeVar("T")
 _FRAMES = 60_000  # of Python; a parenthesis takes about 25
 _STACK = 1 << 28  # bytes, of which the system reserves addresses alone
+_MOST_LEVELS = 1_001
+_TOO_DEEP = (
+    "the condition is nested too deeply to be read: about 1,000 parentheses or operators can stand within each "
+    "other; split it at its ANDs, or compute a part of it in a column"
+)
 _one_at_a_time = threading.Lock()  # the recursion limit belongs to the whole process
 
 
@@ -32,10 +38,23 @@ def deeply(call: Callable[[], T]) -> T:
     try:
         return _in_thread(call)
     except (RecursionError, RuntimeError) as e:
-        raise ConditionError(
-            "the condition is nested too deeply to be read: about 1,000 parentheses or operators can stand within each "
-            "other; split it at its ANDs, or compute a part of it in a column"
-        ) from e
+        raise ConditionError(_TOO_DEEP) from e
+
+
+def refuse_deep(node: Node) -> None:
+    """Raise where operators stand too deeply within each other to be planned quickly.
+
+    Raises
+    ------
+    ConditionError
+        If more than 1,000 operators stand within each other.
+    """
+    level, seen = [node], 0
+    while level:
+        seen += 1
+        if seen > _MOST_LEVELS:
+            raise ConditionError(_TOO_DEEP)
+        level = list({id(x): x for n in level for x in n.args}.values())
 
 
 def _in_thread(call: Callable[[], T]) -> T:

@@ -18,7 +18,7 @@ from ivjoin.expr.build.coerce import local_text
 from ivjoin.expr.build.nested import field
 from ivjoin.expr.literals import is_literal, literal, parse_timestamp, zone_named
 from ivjoin.expr.nodes import COMPARISONS, Node
-from ivjoin.expr.read.deep import deeply
+from ivjoin.expr.read.deep import deeply, refuse_deep
 from ivjoin.expr.read.kept import keep, kept, name_of
 from ivjoin.expr.read.sqlfunctions import MOMENTS, call
 from ivjoin.expr.read.sqlgrammar import described, placed, tree
@@ -88,6 +88,7 @@ def parse_scalar(text: str, scope: Scope, timezone: str = "UTC") -> Node:
     if name is not None and (known := kept(name)) is not None:
         return known
     node = deeply(lambda: _Reader(text, scope, timezone).read(tree(text)))
+    refuse_deep(node)
     if name is not None:
         keep(name, node)
     return node
