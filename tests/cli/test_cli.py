@@ -16,6 +16,7 @@ from threading import Timer
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from ivjoin.cli import main
@@ -119,7 +120,9 @@ def test_quiet_says_nothing(tmp_path: Path, files: tuple[str, str], capsys: pyte
 @pytest.mark.slow
 def test_orders_keep_the_state_small(tmp_path: Path) -> None:
     big = pa.table({"t": pa.array(range(100_000))})
-    files = [str(write(tmp_path / name, big)) for name in ("l.parquet", "r.parquet")]
+    files = [str(tmp_path / name) for name in ("l.parquet", "r.parquet")]
+    for file in files:
+        pq.write_table(big, file, row_group_size=10_000)
     peaks = {}
     ordered = ["--left-order", "t", "--right-order", "t"]
     for name, orders in (("with", ordered), ("without", ["--sort", "never"]), ("found", [])):

@@ -86,7 +86,7 @@ def _play(
         parts = [case.batch(*e[1:]) for e in case.script if e[1] == side]
         reader = pa.RecordBatchReader.from_batches(schema, parts)
         inputs.append(pa.Table.from_batches(parts, schema) if as_tables else reader)
-    stream = band_join(inputs[0], inputs[1], **{**case.call(), "threads": threads}, **limit)
+    stream = band_join(inputs[0], inputs[1], **{**case.call(), "threads": threads}, allow_cross=True, **limit)
     table = pa.Table.from_batches(list(outputs(case, iter(stream), stream.schema)), stream.schema)
     _right(case, Run(table, stream.metrics, 0), threads)
     return stream._operator
