@@ -187,7 +187,8 @@ def test_columns_of_one_name_and_of_changing_types(tmp_path: Path) -> None:
     assert got.column(1)[rows - 1].as_py() == f"x{rows - 1}"
     late = csv_of(tmp_path / "two", text + b"1,x,5\n", 50_000, 3)
     assert late.column(2)[rows].as_py() == "5", "a column without a value in the first block is text"
-    with pytest.raises(FileError, match="a row takes more than 1,048,576 bytes, or a quote in it is never closed"):
+    # Arrow finds the row first where the pipe pauses behind it.
+    with pytest.raises(FileError, match="a quote in it is never closed|Expected 3 columns, got 2"):
         csv_of(tmp_path / "three", text + b'1,"x,5\n' + text, 50_000, 4)
     (tmp_path / "four.csv").write_bytes(text + b'1,"x,5\n' + text)
     with pytest.raises(FileError, match="a row takes more than 1,048,576 bytes, or a quote in it is never closed"):
