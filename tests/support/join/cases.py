@@ -201,7 +201,9 @@ def type_text(t: pa.DataType) -> str:
 
 
 def common_type(a: pa.DataType, b: pa.DataType) -> pa.DataType:
-    """The type of a merged key column: the wider of the two, a dictionary's values."""
+    """The type of a merged key column: that of both, or the wider of the two, a dictionary's values."""
+    if a == b:
+        return a
     a = a.value_type if pa.types.is_dictionary(a) else a
     b = b.value_type if pa.types.is_dictionary(b) else b
     if a == b:
