@@ -44,14 +44,14 @@ def sorted_outside_memory(case: Case, seed: int, sides: tuple[str, ...]) -> None
 def test_sorted_outside_memory() -> None:
     FILES.clear()
     sorted_outside_memory()
-    assert FILES["by runs"] > 20
+    assert FILES["by runs"] > 5
 
 
 @pytest.mark.slow
 def test_neither_side_ordered() -> None:
     SORTED.clear()
     neither_side_ordered()
-    assert SORTED["neither side was ordered:"] > 20
+    assert SORTED["neither side was ordered:"] > 5
     assert SORTED["both sides are in"] > 2
 
 
@@ -59,4 +59,4 @@ def test_neither_side_ordered() -> None:
 def test_one_side_ordered() -> None:
     SORTED.clear()
     one_side_ordered()
-    assert SORTED["the left side was"] + SORTED["the right side was"] > 20
+    assert SORTED["the left side was"] + SORTED["the right side was"] > 5
