@@ -117,9 +117,11 @@ class TableRows:
         if any(p is not None for p in present):
             pairs = zip(present, found, strict=True)
             there = np.concatenate([np.ones(len(o), bool) if p is None else p for p, o in pairs])
-            values = np.where(there, values, I64_MIN)
-            values = values if self._index is None else values[self._index]
-            return AxisValues(np.maximum.accumulate(values), False, True, falls)
+            if self._index is not None:
+                values, there = values[self._index], there[self._index]
+            rises = _rises(values[there])
+            filled = np.maximum.accumulate(np.where(there, values, I64_MIN))
+            return AxisValues(filled, False, rises, falls)
         values = values if self._index is None else values[self._index]
         return AxisValues(values, True, _rises(values), falls)
 
