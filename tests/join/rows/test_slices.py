@@ -66,6 +66,30 @@ def test_a_key_beyond_those_of_a_slice_has_no_rows_of_the_slice_before() -> None
     assert counts[0] == counts[1] > 20_000
 
 
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("how", ["inner", "left", "full"])
+def test_ends_with_nulls_that_do_not_rise_lose_no_row(how: str, seed: int) -> None:
+    """Values of rows without one are filled in; that must not make the others look as if they rise."""
+    g = np.random.default_rng(seed)
+    t, a = np.sort(g.integers(0, 500, 300)), g.integers(0, 500, 300)
+    b, no_a, no_b = a + g.integers(0, 90, 300), g.random(300) < 0.1, g.random(300) < 0.2
+    left = pa.table({"t": t, "v": np.arange(300)})
+    right = pa.table({"a": pa.array(a, mask=no_a), "b": pa.array(b, mask=no_b), "w": np.arange(300)})
+    with slices_of(20, 0, 0):
+        stream = band_join(
+            left, right, condition="r.a <= l.t AND l.t < r.b", how=how, left_order="t", sort="never"
+        )
+        out = stream.read_all()
+    there = ~no_a & ~no_b
+    pairs = {(i, j) for i in range(300) for j in range(300) if there[j] and a[j] <= t[i] < b[j]}
+    want = Counter[tuple[int | None, int | None]](pairs)
+    if how != "inner":
+        want.update((i, None) for i in set(range(300)) - {i for i, _ in pairs})
+    if how == "full":
+        want.update((None, j) for j in set(range(300)) - {j for _, j in pairs})
+    assert Counter(zip(out["v"].to_pylist(), out["w"].to_pylist(), strict=True)) == want
+
+
 @pytest.mark.nojit
 def test_a_few_slices() -> None:
     went: Counter[str] = Counter()
