@@ -13,7 +13,7 @@ from pyarrow import types as is_
 
 from ivjoin.errors import came
 from ivjoin.files.atomic import FileError
-from ivjoin.files.text.blocks import BLOCK, ROW_TOO_LONG
+from ivjoin.files.text.blocks import BLOCK
 from ivjoin.files.text.dialects import Csv
 from ivjoin.files.text.inference import inexact, is_large, number_type, time_type
 from ivjoin.files.text.reading import Text
@@ -206,8 +206,6 @@ class CsvText(Text):
 
     def _reason(self, error: Exception) -> str:
         said = super()._reason(error)
-        if said.startswith("straddling object"):
-            return ROW_TOO_LONG
         names = self._names
         found = _CONVERSION.match(said)
         if found and int(found[1]) < len(names):

@@ -13,7 +13,7 @@ from pyarrow import types as is_
 
 from ivjoin.errors import came
 from ivjoin.files.atomic import FileError
-from ivjoin.files.text.blocks import BLOCK, ROW_TOO_LONG
+from ivjoin.files.text.blocks import BLOCK
 from ivjoin.files.text.inference import inexact, is_large, number_type, time_type
 from ivjoin.files.text.reading import Text
 
@@ -131,12 +131,6 @@ class JsonText(Text):
             f"field {came(column)} has the number {number[:60]}, which a double cannot hold in full; "
             f"{self._declare(column, 'decimal128(38, 0)')}"
         )
-
-    def _reason(self, error: Exception) -> str:
-        said = super()._reason(error)
-        if said.startswith("straddling object"):
-            return ROW_TOO_LONG
-        return said
 
 
 def _refuse_deep(text: bytes) -> None:

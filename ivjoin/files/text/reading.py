@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ivjoin.errors import came
 from ivjoin.files.atomic import FileError
-from ivjoin.files.text.blocks import Blocks, encoding_of
+from ivjoin.files.text.blocks import ROW_TOO_LONG, Blocks, encoding_of
 from ivjoin.files.widening import has_null, widest
 
 __all__ = ["Text"]
@@ -173,6 +173,8 @@ class Text:
 
     def _reason(self, error: Exception) -> str:
         said = str(getattr(error, "strerror", None) or error).strip().splitlines() or [type(error).__name__]
+        if said[0].startswith("straddling object"):  # Arrow's word for a row longer than a block
+            return ROW_TOO_LONG
         return _QUOTED_ROW.sub(r"\1...", said[0]).rstrip(".")
 
     def _declare(self, column: str, t: object) -> str:
