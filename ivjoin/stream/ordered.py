@@ -27,7 +27,7 @@ from ivjoin.stream.sweep import Ordered
 if TYPE_CHECKING:
     from ivjoin.files.row_groups import Ranges
 
-__all__ = ["Ordinals", "Step", "gathered", "moves", "of_steps", "of_table", "steps"]
+__all__ = ["Ordinals", "Step", "evaluated", "gathered", "moves", "of_steps", "of_table", "steps"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _GATHERED = 65_536  # rows gathered at once
@@ -48,18 +48,12 @@ class Ordinals:
     @classmethod
     def of(cls, table: pa.Table, node: Node, descending: bool, threads: int = 1) -> Ordinals:
         """Evaluate an expression and find the order of the rows by it, by so many threads."""
-        parts = [_value(node, b) for b in table.to_batches()]
-        found = [np.ascontiguousarray(ordinals(v.values, node.type)) for v in parts]
-        values = found[0] if len(found) == 1 else np.concatenate(found) if found else np.empty(0, np.int64)
-        values = ~values if descending else values
-        errs = any(v.error is not None and bool(v.error.any()) for v in parts)
-        there = [has_value(v) for v in parts]
-        if all(v is None for v in there):
+        values, valid, errs = evaluated(node, table.to_batches(), descending)
+        if valid is None:
             if bool((values[:-1] <= values[1:]).all()):
                 return cls(values, errs, None)
             index, values = _order(values, threads)
             return cls(values, errs, _short(index))
-        valid = np.concatenate([np.ones(len(o), bool) if v is None else v for v, o in zip(there, found, strict=True)])
         seen = values[valid]
         if not errs and bool((seen[:-1] <= seen[1:]).all()):
             return cls(np.maximum.accumulate(np.where(valid, values, I64_MIN)), errs, None)
@@ -96,6 +90,24 @@ def _order(values: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _short(index: np.ndarray) -> np.ndarray:
     return index.astype(np.uint32) if len(index) < 2**32 else index
+
+
+def evaluated(
+    node: Node, batches: Sequence[pa.RecordBatch], descending: bool
+) -> tuple[np.ndarray, np.ndarray | None, bool]:
+    """Return an expression's ordinals over batches (int64[n]), which rows have one, and whether a row errs.
+
+    Ordinals are ``~ordinal`` if ``descending``. The second array is bool[n], or None if every row has a value.
+    """
+    parts = [_value(node, b) for b in batches]
+    found = [np.ascontiguousarray(ordinals(v.values, node.type)) for v in parts]
+    values = found[0] if len(found) == 1 else np.concatenate(found) if found else np.empty(0, np.int64)
+    errs = any(v.error is not None and bool(v.error.any()) for v in parts)
+    there = [has_value(v) for v in parts]
+    valid = None
+    if any(v is not None for v in there):
+        valid = np.concatenate([np.ones(len(o), bool) if v is None else v for v, o in zip(there, found, strict=True)])
+    return (~values if descending else values), valid, errs
 
 
 def _value(node: Node, batch: pa.RecordBatch) -> Vector:

@@ -11,18 +11,17 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.errors import CapacityError, EvaluationError, LateRowError
-from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ordinal import has_ordinal, ordinal_of, ordinals
+from ivjoin.expr.ordinal import has_ordinal, ordinal_of
 from ivjoin.operator.core import frontiers_of
-from ivjoin.operator.intake import Intake, has_value
+from ivjoin.operator.intake import Intake
 from ivjoin.plan.cutting import Cut, Offset, shifted
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.shj.arrow import taken
 from ivjoin.shj.dictionaries import combined, has_dictionaries
 from ivjoin.shj.plain import no_rows, plain_rows
 from ivjoin.stream.axis import indices
-from ivjoin.stream.ordered import Ordinals
+from ivjoin.stream.ordered import Ordinals, evaluated
 
 __all__ = ["AxisValues", "Bounds", "TableRows", "any_late", "places"]
 
@@ -105,25 +104,15 @@ class TableRows:
     def _values(self, node: Node, falls: bool) -> AxisValues | None:
         if self._known is not None and node is self._known[0]:
             return AxisValues(self._known[1].values, False, True, falls)
-        if not self._batches:
-            return AxisValues(np.empty(0, dtype=np.int64), True, True, falls)
-        parts = [evaluate([node], lambda _, name: b.column(name), b.num_rows)[0] for b in self._batches]  # noqa: B023
-        if any(v.error is not None and v.error.any() for v in parts):
+        values, there, errs = evaluated(node, self._batches, falls)
+        if errs:
             return None
-        found = [np.ascontiguousarray(ordinals(v.values, node.type)) for v in parts]
-        values = found[0] if len(found) == 1 else np.concatenate(found)
-        values = ~values if falls else values
-        present = [has_value(v) for v in parts]
-        if any(p is not None for p in present):
-            pairs = zip(present, found, strict=True)
-            there = np.concatenate([np.ones(len(o), bool) if p is None else p for p, o in pairs])
-            if self._index is not None:
-                values, there = values[self._index], there[self._index]
-            rises = _rises(values[there])
-            filled = np.maximum.accumulate(np.where(there, values, I64_MIN))
-            return AxisValues(filled, False, rises, falls)
-        values = values if self._index is None else values[self._index]
-        return AxisValues(values, True, _rises(values), falls)
+        if self._index is not None:
+            values, there = values[self._index], None if there is None else there[self._index]
+        if there is None:
+            return AxisValues(values, True, _rises(values), falls)
+        filled = np.maximum.accumulate(np.where(there, values, I64_MIN))
+        return AxisValues(filled, False, _rises(values[there]), falls)
 
     def moved(self, offsets: Sequence[Offset], cut: Cut, ends: bool) -> Bounds | None:
         """The greatest of some expressions and offsets of each row (``ends``: the least); None if one errs or falls."""
