@@ -33,7 +33,7 @@ def tiny(how: str = "inner", on: tuple[str, ...] = ("k",), residual: str = "abs"
     )  # fmt: skip
 
 
-@pytest.mark.one_in(11)
+@pytest.mark.one_in(29)
 @pytest.mark.parametrize("residual", list(RESIDUALS))
 @pytest.mark.parametrize("how", ["inner", "left", "right", "full"])
 @pytest.mark.parametrize("on", [("k",), (), ("k", "x")])
@@ -79,7 +79,7 @@ def test_the_checksum_sees_every_change_but_order() -> None:
     assert len({answer.row_sum(t).checksum for t in changed} | {total.checksum}) == len(changed) + 1
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("case", [c for c in SMALL if c.how in ("inner", "full")], ids=lambda c: c.name)
 def test_ivjoin_answers_every_smoke_case(case: Case, tmp_path: Path) -> None:
     truth = runner.write(case, tmp_path / "case")

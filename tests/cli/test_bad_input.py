@@ -84,6 +84,7 @@ QUESTIONS = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("question", "said"), QUESTIONS)
 def test_refused_before_any_work(
     folder: Path, question: list[str], said: str, capsys: pytest.CaptureFixture[str]
@@ -171,6 +172,7 @@ MEANT = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(13)
 @pytest.mark.parametrize("option", OPTIONS)
 def test_every_option_with_every_word(
     folder: Path, option: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

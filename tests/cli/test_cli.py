@@ -81,6 +81,7 @@ def test_join_in_every_format(tmp_path: Path, kind: str, how: str) -> None:
     assert {p.name for p in tmp_path.iterdir()} == {left.name, right.name, out.name}
 
 
+@pytest.mark.slow
 def test_a_limit(tmp_path: Path, files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     out, report = tmp_path / "out.parquet", tmp_path / "m.json"
     limit = ["--memory-limit", "15kB"]

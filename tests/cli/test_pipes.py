@@ -169,6 +169,7 @@ def test_text_of_several_lines_and_of_any_beginning(tmp_path: Path, pieces: int)
     assert pa.Table.from_batches(open_source(str(path)).batches, of.schema).equals(of)
 
 
+@pytest.mark.one_in(2)
 @needs_named_pipes
 @pytest.mark.parametrize("ends", [b"\n", b"\r\n", b"\r"])
 def test_a_single_column_whose_nulls_are_empty_lines(tmp_path: Path, ends: bytes) -> None:

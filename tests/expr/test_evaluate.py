@@ -251,6 +251,7 @@ UNSUPPORTED: list[tuple[Node, str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("node, want", UNSUPPORTED, ids=[w for _, w in UNSUPPORTED])
 def test_what_cannot_be_evaluated_is_refused_at_plan_time(node: Node, want: str) -> None:
     deep = make("is_null", (node,), (), ty.BOOL)

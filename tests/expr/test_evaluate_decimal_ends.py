@@ -49,6 +49,7 @@ def test_one_argument(name: str, t: Type) -> None:
         assert answers(node, {"x": array([v], t)}) == [unscaled(Fraction(exact(Fraction(v, 10**t.scale))), node.type)]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("t", TYPES, ids=str)
 @pytest.mark.parametrize("u", TYPES, ids=str)
 def test_quotients(t: Type, u: Type) -> None:

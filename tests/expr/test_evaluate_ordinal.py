@@ -86,6 +86,7 @@ def test_ordinals_that_no_double_has(ordinal: int, value: float) -> None:
     assert math.isnan(value_of((1 << 63) - 1, F))
 
 
+@pytest.mark.slow
 @given(st.floats(), st.floats())
 def test_order_of_doubles(a: float, b: float) -> None:
     x, y = ordinal_of(a, F), ordinal_of(b, F)

@@ -205,7 +205,7 @@ def has_float(node: Node) -> bool:
     return any(n.type.kind == "float" for n in walk(node))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_expressions(seed: int) -> None:
     rng = random.Random(seed)

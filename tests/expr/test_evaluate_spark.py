@@ -98,6 +98,7 @@ def interval_ticks(text: str, t: Type) -> int:
     return -micros if body.startswith("-") else micros
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("fact", FACTS, ids=lambda f: f"{f['expr']} [{','.join(f['types'])}] {f['zone']}")
 def test_fact(fact: dict[str, Any]) -> None:
     names, rows, zone = "ab"[: len(fact["types"])], fact["rows"], fact["zone"]

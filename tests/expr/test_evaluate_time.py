@@ -52,6 +52,7 @@ DUCK = {"dayofweek": "isodow(x) % 7 + 1", "dayofweek_iso": "isodow(x)", "weekday
 FIELDS = ["year", "quarter", "month", "day", "week", "yearofweek", "dayofweek", "dayofweek_iso", "weekday", "dayofyear"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("field", FIELDS)
 def test_fields_of_dates(field: str) -> None:
     x = days()
@@ -59,6 +60,7 @@ def test_fields_of_dates(field: str) -> None:
     assert answers(extract(col("x", x.type), field), {"x": x}) == want
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 @pytest.mark.parametrize("field", [*FIELDS, "hour", "minute", "second"])
 def test_fields_of_timestamps(field: str, unit: str) -> None:
@@ -81,6 +83,7 @@ def test_date_trunc(part: str) -> None:
     assert got == asked(f"epoch_us(date_trunc('{part}', x))", x)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("unit", ["s", "ms", "ns"])
 @pytest.mark.parametrize("part", PARTS)
 def test_date_trunc_of_other_units(part: str, unit: str) -> None:

@@ -50,12 +50,14 @@ def instants_of_note(name: str) -> list[int]:
     return out
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_offsets(name: str) -> None:
     seconds, tz = instants_of_note(name), zoneinfo.ZoneInfo(name)
     assert zone_of(name).offsets(np.array(seconds)).tolist() == [offset_at(s, tz) for s in seconds]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_local_times_to_instants(name: str) -> None:
     zone, tz = zone_of(name), zoneinfo.ZoneInfo(name)

@@ -66,6 +66,7 @@ DEEP = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("text", DEEP)
 @pytest.mark.parametrize("later", [False, True])
 def test_deeply_nested_json(tmp_path: Path, text: str, later: bool) -> None:

@@ -66,6 +66,7 @@ def test_what_cannot_be_widened_names_files_column_and_types(tmp_path: Path) -> 
         open_files(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_compressed_file_is_opened_without_what_datasets_import(tmp_path: Path) -> None:
     write(tmp_path / "1.csv.bz2", pa.table({"k": [1]}))
     code = (

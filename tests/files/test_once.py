@@ -58,6 +58,7 @@ def made(place: str) -> OnceFolder:
     return once_folder("routing_dir", place)
 
 
+@pytest.mark.one_in(5)
 def test_a_file_is_written_once(place: str) -> None:
     folder = made(place)
     assert folder.names() == [], "what was tried there is gone"
@@ -75,6 +76,7 @@ def test_a_file_is_written_once(place: str) -> None:
     assert folder.names() == ["b"]
 
 
+@pytest.mark.one_in(7)
 def test_of_writers_at_once_one_wins(place: str) -> None:
     """The files are larger than what a file system writes at once."""
     made(place)
@@ -142,6 +144,7 @@ def test_an_answer_that_is_lost_and_a_put_under_way(store: ObjectStore, monkeypa
     assert sorted(folder.names()) == ["a", "b"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("methods, doing", [
     ({"PUT"}, "written"), ({"GET", "HEAD"}, "listed"), ({"DELETE", "POST"}, "cleared"), ({"PUT", "GET"}, "written"),
 ])  # fmt: skip

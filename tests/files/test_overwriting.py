@@ -69,6 +69,7 @@ def refused(act: Callable[[], Any], file: Path, *said: str) -> None:
     assert not list(file.parent.glob(".*.partial"))
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("option", ["-o", "--metrics-json"])
 @pytest.mark.parametrize("given, output, file", NAMED)
 def test_on_the_command_line(
@@ -188,6 +189,7 @@ def test_standard_output_by_another_name(folder: Path, name: str, capfdbinary: p
     assert capfdbinary.readouterr().out.splitlines() == SHOWN
 
 
+@pytest.mark.slow
 def test_standard_output_that_is_appended_to(folder: Path) -> None:
     log = folder / "log.csv"
     log.write_bytes(b"first\n")

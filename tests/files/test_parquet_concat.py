@@ -37,6 +37,7 @@ def table(rows: int, start: int) -> pa.Table:
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
 
 
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("form", FORMS, ids=["default", "many groups", "page index", "bare"])
 @pytest.mark.parametrize("sizes", [[0], [1], [1000], [0, 0], [1000, 0, 1, 3000], [1] * 20])
 def test_the_whole_is_the_parts_in_their_order(tmp_path: Path, form: dict[str, Any], sizes: list[int]) -> None:

@@ -199,6 +199,7 @@ CONDITIONS = [
 ]
 
 
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_random_joins(tmp_path: Path, condition: str) -> None:
     draw = random.Random(condition)

@@ -42,7 +42,7 @@ def test_what_has_been_read_is_let_go_of(folder: Path, name: str) -> None:
     assert most < size // 2
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(19)
 @pytest.mark.parametrize("kind", ["file", "folder", "ParquetFile", "Scanner", "arrow"])
 @pytest.mark.parametrize("names", [None, ["x"]])
 def test_one_thread_reads_the_same_rows(folder: Path, kind: str, names: list[str] | None, tmp_path: Path) -> None:

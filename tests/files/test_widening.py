@@ -59,6 +59,7 @@ def rows_of(source: Any) -> list[dict[str, Any]]:
     return open_files(str(source)).table(None).to_pylist()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "arrows"])
 @pytest.mark.parametrize("case", WIDER)
 @pytest.mark.parametrize("turned", [False, True])

@@ -123,6 +123,7 @@ def values_near(rng: random.Random, slack: float, n: int, single: bool) -> list[
     return found
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("descending", [False, True], ids=["ascending", "descending"])
 @pytest.mark.parametrize("t", [pa.float64(), pa.float32()], ids=str)
 @pytest.mark.parametrize("seed", range(40))

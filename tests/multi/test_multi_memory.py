@@ -159,6 +159,7 @@ def test_what_does_not_fit_goes_to_files(views: Any, size: int, tmp_path: Path) 
     assert op.metrics.state_rows == 0
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("views", ["none", [("a", "b")]])
 def test_a_batch_that_files_are_no_help_for_is_refused_whole(views: Any, tmp_path: Path) -> None:
     """The error is of the limit that was given, and true: the operator goes on, and its snapshot elsewhere."""
@@ -229,7 +230,7 @@ def _rows(out: pa.RecordBatch) -> list[tuple[Any, ...]]:
     return list(zip(*(out.column(n).to_pylist() for n in ("a_s", "b_s", "c_s", "a_k")), strict=True))
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("seed", range(300, 330))
 def test_random_joins_in_files(seed: int, tmp_path: Path) -> None:
     c = case(seed)
@@ -240,6 +241,7 @@ def test_random_joins_in_files(seed: int, tmp_path: Path) -> None:
     assert stream.metrics.peak_state_bytes <= limit
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(200, 206))
 def test_columns_of_the_output(seed: int) -> None:
     c = case(seed)

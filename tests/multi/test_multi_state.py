@@ -44,7 +44,7 @@ def pushed(op: MultiJoin, inputs: dict[str, list[pa.RecordBatch]]) -> int:
     return rows
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("views", ["auto", "none"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_state_stays_at_the_windows(shape: str, views: str) -> None:
@@ -128,6 +128,7 @@ ONLY_THROUGH = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("views", ["auto", "none", [("b", "c")], [("a", "c")]])
 @pytest.mark.parametrize("shape", ONLY_THROUGH)
 def test_rows_of_a_step_go_by_what_bounds_them_through_inputs_that_it_has_not(shape: str, views: Any) -> None:

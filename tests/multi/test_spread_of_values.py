@@ -55,7 +55,7 @@ def pushed(op: MultiJoin, given: dict[str, pa.RecordBatch], size: int = BATCH) -
     return found
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(29)
 @pytest.mark.parametrize("said", SAID)
 @pytest.mark.parametrize("kind", TYPES)
 def test_the_state_stays_at_the_windows(kind: str, said: str) -> None:
@@ -185,6 +185,7 @@ FAR = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("views", ["auto", "none", [("a", "b")]])
 @pytest.mark.parametrize("there", [False, True])
 @pytest.mark.parametrize("condition", FAR)

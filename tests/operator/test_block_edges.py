@@ -48,6 +48,7 @@ def in_order(found: Any) -> list[tuple[Any, ...]]:
 WIDTHS = [*range(1, 18), 20, 23, 24, 31, 32, 33, 40]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.nojit
 @pytest.mark.parametrize("width", WIDTHS)
 def test_payload_of_every_width(width: int, blocks: bool) -> None:
@@ -107,6 +108,7 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.nojit
 @pytest.mark.parametrize("op", OPERATORS)
 @pytest.mark.parametrize(("kind", "values"), EDGES, ids=lambda x: str(x) if isinstance(x, pa.DataType) else "")
@@ -173,6 +175,7 @@ def batch(a: int, n: int) -> pa.RecordBatch:
     return pa.record_batch([np.zeros(n, np.int64), np.full(n, a), np.ones(n)], schema=S)
 
 
+@pytest.mark.one_in(2)
 @needs_resident
 @pytest.mark.skipif(not compiling.COMPILES, reason="the next test counts blocks")
 @pytest.mark.parametrize("keep", ["nothing", "a column"])

@@ -73,7 +73,7 @@ def rows(op: SymmetricHashJoin, given: list[tuple[str, pa.RecordBatch]], finish:
     return found
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(17)
 @pytest.mark.parametrize("finish", [True, False], ids=["to its end", "with rows"])
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_what_is_left_is_as_good_as_new(name: str, finish: bool) -> None:

@@ -77,6 +77,7 @@ def joined(
     return out, swept
 
 
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize(("disorder", "nulls"), [(0, 0), (0.05, 0), (0.01, 0.03), (0, 0.05)])
 def test_every_join_type_against_all_pairs(how: str, disorder: float, nulls: float) -> None:

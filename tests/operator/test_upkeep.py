@@ -133,6 +133,7 @@ def test_keys_that_come_once_are_swept_without_python(monkeypatch: pytest.Monkey
     assert len(sweeps) < 5
 
 
+@pytest.mark.one_in(2)
 @many_rows
 @pytest.mark.parametrize("how", ["inner", "full", "left_anti"])
 @pytest.mark.parametrize(
@@ -211,6 +212,7 @@ def test_a_sweep_that_ends_half_way_stops_the_operator(monkeypatch: pytest.Monke
             call()
 
 
+@pytest.mark.slow
 @many_rows
 def test_what_waited_out_of_order_leaves_no_room_behind() -> None:
     """Rows in disorder wait in heaps; once rows come in order again, these shrink to what a batch may need."""

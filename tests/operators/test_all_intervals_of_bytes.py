@@ -145,6 +145,7 @@ def check(text: str, others: list[tuple[int, int]], share: float, asked: int) ->
     return tried
 
 
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("text", operators_of_bytes())
 def test_some_intervals_of_bytes(text: str) -> None:
     others = random.Random(text).sample(OTHERS, 2)

@@ -127,7 +127,7 @@ def assert_near(text: str, ups: list[bool], downs: list[bool]) -> None:
         assert len(found) > 5 and Fraction(sum(found), len(found)) >= share, (text, sum(found) / len(found))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(17)
 @pytest.mark.parametrize("text", ONE + TWO)
 def test_intervals_of_bytes(text: str) -> None:
     p, rng = points(text), random.Random(text)

@@ -214,6 +214,7 @@ FACTS: list[Any] = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("text, columns, want, duck", FACTS, ids=lambda x: x if isinstance(x, str) else "")
 def test_a_value(text: str, columns: dict[str, Any], want: Any, duck: str | None) -> None:
     got = value(text, columns)

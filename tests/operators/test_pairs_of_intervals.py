@@ -176,7 +176,7 @@ def picked(t: Type) -> list[Any]:
     return found[:16]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(17)
 @pytest.mark.parametrize("text", operators_of_bytes())
 def test_windows_of_bytes(text: str) -> None:
     node, rng = operators_of_bytes()[text], random.Random(text)
@@ -186,7 +186,7 @@ def test_windows_of_bytes(text: str) -> None:
         assert exact == ups or text in WIDE
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("text", pairs_of_columns())
 def test_grids_of_every_type(text: str) -> None:
     node = pairs_of_columns()[text]

@@ -118,6 +118,7 @@ def test_every_function_makes_what_the_table_knows() -> None:
     assert all(c.least <= c.most for c in FUNCTIONS.values())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("operator, text, node", WRITTEN)
 def test_text_reads_back(operator: Operator, text: str, node: Node) -> None:
     if operator.inner:  # written as its argument is: what uses it makes it again
@@ -133,6 +134,7 @@ def test_text_reads_back(operator: Operator, text: str, node: Node) -> None:
     assert scalar(f"({to_text(node)}) IS NULL", SCOPE).args == (again,)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("operator, text, node", WRITTEN)
 def test_the_exact_value_lies_inside_the_interval(operator: Operator, text: str, node: Node) -> None:
     given = rows(node, 150, "up")
@@ -181,6 +183,7 @@ def shown(mapping: Mapping[Node, Any]) -> str:
     return ", ".join(f"{n} = {v}" for n, v in mapping.items())
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("operator, text, node", WRITTEN)
 def test_the_direction_is_true(operator: Operator, text: str, node: Node) -> None:
     columns = [c for c in columns_of(node) if c.type.is_ordered]
@@ -268,6 +271,7 @@ def fresh(m: pytest.MonkeyPatch) -> None:
     m.setattr(frontier, "_made", {})
 
 
+@pytest.mark.slow
 def test_the_table_needs_no_compiler() -> None:
     code = "import ivjoin.operators.table, sys; print(*{m.partition('.')[0] for m in sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

@@ -70,6 +70,7 @@ def test_a_spec_is_frozen() -> None:
         SPECS[0].how = "left"  # type: ignore[misc]
 
 
+@pytest.mark.slow
 def test_it_is_encoded_alike_in_another_process() -> None:
     code = (
         "import sys, pickle; s = pickle.loads(sys.stdin.buffer.read()); "

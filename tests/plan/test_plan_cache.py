@@ -189,6 +189,7 @@ UNTOLD = [
 ]
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("arguments", UNTOLD)
 def test_what_cannot_be_told_apart_is_planned_anew(arguments: dict[str, Any]) -> None:
     assert made(**arguments) is not planned(SCHEMA, SCHEMA, **arguments)
@@ -291,6 +292,7 @@ def alone(arguments: dict[str, Any], steps: list[Step]) -> list[Any]:
     return [out for _, out in play(op, steps)]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("arguments", [COMPUTED, WATCHED], ids=["computed keys", "a watched residual"])
 @pytest.mark.parametrize("scripts", [QUIETLY_FIRST, QUIETLY_LAST], ids=["the quiet one first", "the quiet one last"])
 def test_operators_of_one_plan_do_not_see_each_other(arguments: dict[str, Any], scripts: Any) -> None:

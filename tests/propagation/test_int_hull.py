@@ -123,6 +123,7 @@ TINY = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("term", TINY)
 def test_overflow_and_division_of_tinyint(term: str) -> None:
     """Every point of int8 boxes, limits and zero among them; a point that errs satisfies nothing."""

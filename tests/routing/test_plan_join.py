@@ -197,6 +197,7 @@ EQUAL = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("a", "ta", "b", "tb"), EQUAL, ids=lambda x: str(x) if isinstance(x, pa.DataType) else "")
 @pytest.mark.parametrize("null_safe", [False, True])
 def test_equal_keys_meet(a: list[Any], ta: pa.DataType, b: list[Any], tb: pa.DataType, null_safe: bool) -> None:

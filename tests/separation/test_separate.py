@@ -143,6 +143,7 @@ RELAXED = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("text, expected", RELAXED)
 def test_a_conjunct_that_only_implies_a_band_stays_in_the_residual(text, expected):
     assert bands(text) == expected
@@ -333,6 +334,7 @@ def test_twenty_linear_conjuncts_need_no_sympy():
 
 
 
+@pytest.mark.slow
 def test_a_long_sum_and_a_deep_condition_do_not_exhaust_the_stack():
     column = condition("l.a >= r.a", SCOPE).args[0]
     total = column
@@ -346,6 +348,7 @@ def test_a_long_sum_and_a_deep_condition_do_not_exhaust_the_stack():
     assert (term.lo, term.hi) == (0, None)
 
 
+@pytest.mark.slow
 def test_linear_conditions_do_not_load_sympy():
     code = (
         "import sys, ivjoin, pyarrow as pa\n"

@@ -268,6 +268,7 @@ def test_a_sample_forgets() -> None:
     assert sample.mass(low, high)[1] > 0.99
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("full", ["shed", "raise"])
 def test_keys_that_no_row_has_any_more_take_no_room_from_rows(full: Any) -> None:
     """Many keys, few rows at a time: the ids of keys that are gone are taken back before the limit is met."""

@@ -20,6 +20,7 @@ R, S = [1, 1, 1, 3, 2], [2, 3, 1, 1, 3]
 State = tuple[frozenset[int], frozenset[int]]
 
 
+@pytest.mark.slow
 def test_the_example_of_the_paper() -> None:
     pytest.importorskip("ortools")
     assert exact_matches(R, S, window=3) == 7
@@ -106,6 +107,7 @@ def test_on_uniform_keys_the_policies_tie() -> None:
     assert max(got) < 1.1 * min(got)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("shared", [False, True])
 def test_with_memory_enough_nothing_is_lost(policy: str, shared: bool) -> None:

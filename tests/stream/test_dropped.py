@@ -96,6 +96,7 @@ def wait_for_threads() -> None:
     assert not ours()
 
 
+@pytest.mark.one_in(23)
 @pytest.mark.parametrize("make", MADE.values(), ids=MADE)
 def test_it_is_freed_at_once(make: Callable[[], Any]) -> None:
     make()
@@ -114,6 +115,7 @@ def generated(stream: ivjoin.JoinStream) -> Iterator[pa.RecordBatch]:
         yield from stream
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("closed", [False, True], ids=["dropped", "closed"])
 def test_a_collector_that_runs_in_one_of_its_threads(closed: bool) -> None:
     """As when an allocation in that thread starts it, whichever lock the thread has there."""
@@ -158,6 +160,7 @@ def test_a_collector_that_runs_in_one_of_its_threads(closed: bool) -> None:
     assert len(places) > 3, "the thread's own functions"
 
 
+@pytest.mark.slow
 def test_closing_ends_the_threads() -> None:
     stream = begun(joined(threads=3))
     stream.close()

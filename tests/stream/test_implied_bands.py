@@ -80,6 +80,7 @@ def ids(out: pa.Table) -> pa.Table:
     return out.sort_by([(n, "ascending") for n in out.schema.names])
 
 
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("condition, text", SHAPES)
 def test_few_pairs_are_compared(condition: str, text: str) -> None:
     stream = ivjoin.band_join(LEFT, RIGHT, condition=condition, columns=["i", "i_right"])

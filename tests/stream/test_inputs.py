@@ -152,6 +152,7 @@ INPUTS: dict[str, Callable[[Path], Any]] = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("small", [True, False], ids=["as it is", "sorted"])
 @pytest.mark.parametrize("kind", INPUTS)
 def test_an_input_gives_its_rows(kind: str, small: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

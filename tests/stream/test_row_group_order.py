@@ -101,6 +101,7 @@ def test_one_side_of_them(tmp_path: Path) -> None:
 BOTH = "abs(l.t - r.t) <= 1 AND abs(l.n - r.n) <= 5000"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("size", "condition", "again", "limit"),
     [

@@ -60,6 +60,7 @@ def test_all_rows_come_in_order(descending: bool, room: int, monkeypatch: pytest
     assert rows == table.drop_columns("x").to_pylist()
 
 
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("how", ["inner", "full", "left_semi", "right_anti"])
 @pytest.mark.parametrize("kind", ["parquet", "csv", "arrow", "table"])
 def test_files_and_tables(how: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

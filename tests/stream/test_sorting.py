@@ -61,6 +61,7 @@ def peak(left: Any, right: Any, condition: str, **options: Any) -> tuple[int, pa
     return stream.metrics.peak_state_rows, out
 
 
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_the_state_is_the_window(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prepared, "_SWEEP_ROWS", 256)

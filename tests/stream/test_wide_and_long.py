@@ -70,6 +70,7 @@ def test_five_hundred_levels_are_read(condition: str, count: int) -> None:
     assert rows(condition) == count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("levels", [3_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_far_deeper_ones_are_refused(levels: int) -> None:
     with pytest.raises(ivjoin.ConditionError, match="nested too deeply to be read: .* split it at its ANDs"):

@@ -81,6 +81,7 @@ def test_an_error_comes_after_the_output_of_the_tasks_before(threads: int, error
     assert no_threads()
 
 
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("threads", THREADS)
 def test_threads_end_when_the_reader_stops(threads: int) -> None:
     for take in (0, 1, 4):

@@ -23,7 +23,7 @@ except ImportError:  # Windows counts no time of other processes
 _LONGER = os.environ.get("IVJOIN_HYPOTHESIS", "quick") != "quick" or bool(
     {"NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK"} & set(os.environ)
 )
-SECONDS = 0.0 if _LONGER else 1.0 * float(os.environ.get("IVJOIN_PACE", "5"))
+SECONDS = 0.0 if _LONGER else 1.0 * float(os.environ.get("IVJOIN_PACE", "8"))
 EXEMPT = ("slow", "spark", "soak")
 _slow: list[tuple[str, float]] = []
 

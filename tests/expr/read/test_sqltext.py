@@ -342,6 +342,7 @@ def test_no_digit_of_a_number_is_lost() -> None:
         assert (node.type.precision, node.type.scale) == (38, 37)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "text",
     [

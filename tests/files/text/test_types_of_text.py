@@ -93,6 +93,7 @@ def test_numbers_in_nested_fields_and_numbers_within_doubles(tmp_path: Path, end
     assert (t["b"], t["c"]) == (pa.float64(), pa.float64())
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("write, ending", [(csv, "csv"), (jsonl, "jsonl")])
 @pytest.mark.parametrize("first", ["1", "1.5"])
 def test_large_numbers_in_later_rows_are_refused_by_name(
@@ -183,6 +184,7 @@ def test_times_of_day_and_texts_that_are_no_times(tmp_path: Path) -> None:
 # -- columns without a value in the first rows ------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("compressed", [False, True])
 @pytest.mark.parametrize(("value", "t"), [
     ("hello", pa.string()), ("7", pa.int64()), ("2024-01-01 00:00:00", pa.timestamp("us")),
@@ -201,6 +203,7 @@ def test_a_column_without_a_value_in_the_first_block(
     assert got.num_rows == MANY + 1
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("value", "t"), [
     ('"hello"', pa.string()), ("7", pa.int64()), ('{"a": [1]}', pa.struct([("a", pa.list_(pa.int64()))])),
 ])  # fmt: skip

@@ -24,6 +24,7 @@ def test_all_small_intervals(hull: Hull, exact: Callable[[int, int], int]) -> No
             assert hull(x, y) == (min(values), max(values)), (x, y)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("hull", "exact"), WHAT)
 def test_members_of_wide_intervals(hull: Hull, exact: Callable[[int, int], int]) -> None:
     rng = random.Random(1)

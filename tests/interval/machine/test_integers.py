@@ -68,6 +68,7 @@ REVERSE = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("op, f, place, exact", REVERSE)
 def test_backward(op: Op, f: Callable[[Pair, Pair, Pair], Pair], place: int, exact: float) -> None:
     rng, hits, n = random.Random(2), 0, 3000

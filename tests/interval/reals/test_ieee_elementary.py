@@ -72,6 +72,7 @@ def assert_tightest_point(got: Interval, value: Fraction) -> None:
         assert above == INF or Fraction(above) > exact - slack, (got, float(value))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_points(name):
     reference, arguments = FUNCTIONS[name]
@@ -155,6 +156,7 @@ ENCLOSURES = {
 }
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", ENCLOSURES)
 def test_the_error_bounds_of_enclosures(name):
     enclose, reference, arguments = ENCLOSURES[name]
@@ -358,6 +360,7 @@ def test_reverse_functions_at_edges(reverse, c, x, expected):
     assert reverse(c, x) == expected
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
 def test_reverse_functions_beside_the_multiples_of_half_pi(name):
     function = getattr(iv, name)

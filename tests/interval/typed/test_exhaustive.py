@@ -30,7 +30,7 @@ def assert_hull(score: Score, at_least: int) -> None:
     assert score.cases >= at_least
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(19)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_results_and_preimages_are_hulls(name: str) -> None:
     op = OPERATORS[name]
@@ -108,6 +108,7 @@ def assert_listed(name: str, score: halves.HalfScore) -> None:
             assert part.exact == part.cases, part.wide[0]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", halves.UNARY)
 def test_every_half_of_one_argument(name: str) -> None:
     score = halves.score_unary(name, 400, random.Random(name))

@@ -290,6 +290,7 @@ def test_what_a_cast_makes_of_nan() -> None:
 # The reverse functions of reals that the standard does not name
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_reverses_of_reals_hold_their_points(seed: int) -> None:
     rng = random.Random(seed)

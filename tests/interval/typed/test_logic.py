@@ -64,6 +64,7 @@ def hull(domain: str, values: Iterable[Any]) -> DomainInterval:
     return interval(domain, min(numbers), max(numbers), **flags)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("domain", DOMAINS)
 @pytest.mark.parametrize("forward, backward, test", COMPARISONS)
 def test_comparisons(domain: str, forward: Any, backward: Any, test: Any) -> None:
@@ -182,6 +183,7 @@ def every_min(a: Any, b: Any, greater: bool) -> Any:
     return (max if greater else min)(a, b, key=rank)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("domain", DOMAINS)
 @pytest.mark.parametrize("greater", [False, True])
 def test_least_and_greatest(domain: str, greater: bool) -> None:

@@ -87,7 +87,7 @@ JOINS = {
 }
 
 
-@pytest.mark.one_in(7)
+@pytest.mark.one_in(17)
 @pytest.mark.parametrize("name", JOINS)
 @pytest.mark.parametrize("how", ["inner", "left"])
 @pytest.mark.parametrize("ordered", [True, False])

@@ -59,6 +59,7 @@ def test_an_explanation(condition: str | None, words: str) -> None:
     assert words in said
 
 
+@pytest.mark.slow
 def test_a_memory_limit() -> None:
     op = ivjoin.SymmetricHashJoin(
         LEFT.schema, RIGHT.schema, on="k", condition=BAND, aggregate={"n": ("*", "count")}, memory_limit=100_000

@@ -31,6 +31,7 @@ def tables(n: int, keys: int = 1, seed: int = 3) -> tuple[pa.Table, pa.Table]:
     })  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("how", ["inner", "left"])
 @pytest.mark.parametrize("condition", [CONTAINS, OPEN, f"{OPEN} AND l.k = r.k", f"{CONTAINS} AND r.v <> 3"])
 def test_aggregates_are_those_of_duckdb(condition: str, how: str) -> None:
@@ -49,6 +50,7 @@ def test_aggregates_are_those_of_duckdb(condition: str, how: str) -> None:
     assert [tuple(r.values()) for r in got.sort_by("p").to_pylist()] == want
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("pick", ["first", "last", "nearest"])
 @pytest.mark.parametrize("condition", [CONTAINS, OPEN, f"{OPEN} AND l.k = r.k", f"{CONTAINS} AND r.v <> 3"])
 def test_picks_are_those_of_duckdb(condition: str, pick: str) -> None:

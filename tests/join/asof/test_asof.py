@@ -23,7 +23,7 @@ from ivjoin.cli import main
 from ivjoin.errors import ColumnError, ConditionError, IvjoinError, LateRowError
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_joins_against_a_nested_loop(seed: int) -> None:
     rng = random.Random(seed)
@@ -53,6 +53,7 @@ def tables(seed: int, n: int, m: int, keys: int, ordered: bool) -> tuple[pa.Tabl
     return left, right
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("ordered", [True, False])
 @pytest.mark.parametrize("keys", [1, 40, 4_000])
 @pytest.mark.parametrize("direction, sql", [("backward", ">="), ("forward", "<=")])
@@ -73,6 +74,7 @@ def test_against_duckdb(ordered: bool, keys: int, direction: Any, sql: str) -> N
         assert again.metrics.late_rows == 0
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
 @pytest.mark.parametrize("tolerance", [None, 0, 3])
 @pytest.mark.parametrize("exact", [True, False])
@@ -117,6 +119,7 @@ def test_ends_of_types() -> None:
             assert got["x"].to_pylist() == want
 
 
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
 @pytest.mark.parametrize("streams", [False, True])
 def test_tolerances_finer_and_longer_than_the_unit(direction: str, streams: bool) -> None:

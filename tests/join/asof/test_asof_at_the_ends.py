@@ -21,6 +21,7 @@ def stamps(values: list[int], unit: str, zone: str | None) -> pa.Array:
     return pa.array(values, pa.int64()).view(pa.timestamp(unit, zone))
 
 
+@pytest.mark.one_in(13)
 @pytest.mark.parametrize(("a", "b"), [
     ("UTC", "UTC"), ("+05:30", "UTC"), ("UTC", "+05:30"), ("UTC", "Europe/Berlin"), ("Europe/Berlin", "Asia/Tokyo"),
     ("UTC", None), (None, "UTC"), (None, None),
@@ -72,6 +73,7 @@ def keys(n: int, t: pa.DataType) -> pa.Array:
     ) else pa.array(["1"] * n)
 
 
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
 def test_a_tolerance_never_overflows_where_units_are_the_same(key: str, direction: Any) -> None:

@@ -13,7 +13,7 @@ from drivers.asof_tables import ROWS, keys, numbers, times, wanted
 import ivjoin
 
 
-@pytest.mark.one_in(7)
+@pytest.mark.one_in(41)
 @pytest.mark.parametrize("seed", range(24))
 @pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
 def test_every_pair(seed: int, direction: Any) -> None:
@@ -45,7 +45,7 @@ def test_every_pair(seed: int, direction: Any) -> None:
     np.testing.assert_array_equal(numbers(rows["t"].combine_chunks()), numbers(there["t_right"].combine_chunks()))
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("kind", ["near", "heaps", "stamps", "floats"])
 @pytest.mark.parametrize("names", ["near", "far", "many", "heavy", "text"])
 @pytest.mark.parametrize("direction, sql", [("backward", ">="), ("forward", "<="), ("backward", ">"), ("forward", "<")])

@@ -159,7 +159,7 @@ def stream(which: str, condition: str | None, n: int = 40_000, keys: int = 50, b
     return op
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize(
     "which, condition, most",
     [

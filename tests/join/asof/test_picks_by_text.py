@@ -30,7 +30,7 @@ def crowded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranks, "_FEW", 2)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_joins_against_a_nested_loop(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if seed % 2:

@@ -34,7 +34,7 @@ def spills(op: SymmetricHashJoin) -> None:
     held.spill(held.limits._files(held), 0)
 
 
-@pytest.mark.one_in(11)
+@pytest.mark.one_in(19)
 @pytest.mark.parametrize("seed", range(150))
 def test_columns_in_files_change_no_row(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
@@ -56,6 +56,7 @@ def test_columns_in_files_change_no_row(seed: int, tmp_path: Path, monkeypatch: 
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(40))
 def test_sides_sorted_outside_memory(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
@@ -158,7 +159,7 @@ def test_what_is_full_is_said(tmp_path: Path) -> None:
         assert all(row["s"] == f"{row['id']:06d}" * 50 and row["s_right"] is None for row in out)
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(19)
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
 def test_asof_of_tables_out_of_order(seed: int, direction: Any, monkeypatch: pytest.MonkeyPatch) -> None:

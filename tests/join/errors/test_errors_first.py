@@ -67,7 +67,7 @@ def sorted_join(left: list[Row], right: list[Row], condition: str, how: str, rng
         yield from rows(b)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(19)
 @pytest.mark.parametrize("how", oracle.HOWS)
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_rows_are_those_of_a_nested_loop(condition: str, how: str) -> None:

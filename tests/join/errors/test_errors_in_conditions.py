@@ -77,6 +77,7 @@ def test_raised_for_the_pair(condition: str, left: tuple, right: tuple, parts: t
         op.push(first, rows_[first])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("condition", "left", "right", "parts"), ERRING)
 @pytest.mark.parametrize("how", ["full", "left_anti", "right_anti", "inner", "left_semi"])
 def test_no_pair_of_equal_keys_no_error(condition: str, left: tuple, right: tuple, parts: tuple, how: str) -> None:

@@ -138,6 +138,7 @@ def test_output_given_up_stops_the_operator(path: str, how: str) -> None:
     assert count(again.push("right", rows(path))) == 9
 
 
+@pytest.mark.one_in(5)
 def test_output_in_a_circle_is_given_up_when_it_is_found(path: str) -> None:
     op = operator(path)
     list(op.push("left", rows(path)))
@@ -149,6 +150,7 @@ def test_output_in_a_circle_is_given_up_when_it_is_found(path: str) -> None:
     refused(op, path, "abandoned")
 
 
+@pytest.mark.one_in(5)
 def test_output_outlives_the_name_of_its_operator(path: str) -> None:
     op = operator(path, batch_size=2)
     list(op.push("left", rows(path)))
@@ -181,6 +183,7 @@ def test_an_error_between_the_join_and_its_output_stops(
     assert op.metrics.state_rows == 0
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.skipif(not COMPILES, reason="no output blocks")
 def test_what_a_broken_push_held_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "1")

@@ -24,7 +24,7 @@ def draw(rng: random.Random, bits: int, n: int, far: float) -> list[int]:
     return [rng.choice(edges) if rng.random() < far else rng.randrange(-5, 6) for _ in range(n)]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("keyed", [False, True], ids=["no key", "key"])
 @pytest.mark.parametrize("name", TYPES)
 @pytest.mark.parametrize("seed", range(25))

@@ -22,6 +22,7 @@ def words(*values: str | None, index: pa.DataType | None = None, kind: pa.DataTy
     )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("right", [
     words("b", "c"), words("b", "c", index=pa.int8()), words("b", "c", index=pa.int64()), pa.array(["b", "c"]),
@@ -75,6 +76,7 @@ def test_the_zone_is_the_left_ones(how: str, zones: tuple[str, str]) -> None:
     }[how]  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize(("text", "other", "value"), [
     (" 1 ", pa.array([1]), 1), ("+7", pa.array([7], pa.int8()), 7), ("\t1.5\n", pa.array([1.5]), 1.5),

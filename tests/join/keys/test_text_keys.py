@@ -62,6 +62,7 @@ def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     return request.param
 
 
+@pytest.mark.one_in(7)
 @pytest.mark.nojit
 @pytest.mark.usefixtures("path")
 @pytest.mark.parametrize("how", ["inner", "full", "left_anti"])

@@ -37,6 +37,7 @@ def key_type(question: str, kind: str) -> pa.DataType:
     return [pa.int64(), pa.string()][(list(QUESTIONS).index(question) + list(KINDS).index(kind)) % 2]
 
 
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize(("question", "kind"), SOME)
 def test_refused_at_any_growth(question: str, kind: str) -> None:
     """Each batch is refused at its first growth, then at its second one, and so on until it passes."""
@@ -77,6 +78,7 @@ def test_refused_at_any_growth(question: str, kind: str) -> None:
     assert refusals > 2
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(("question", "kind"), SOME)
 def test_the_limit_is_kept(question: str, kind: str) -> None:
     """Under a limit that is lifted for a moment now and then, the same rows, and never more bytes than were allowed."""

@@ -215,6 +215,7 @@ def test_what_is_behind_the_frontier_goes_unread(tmp_path: Path, monkeypatch: py
     assert rows.live == 0
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("seed", range(4))
 def test_found_are_those_with_the_hash(seed: int, tmp_path: Path) -> None:
     """Against a dictionary: any batches, with rows that leave, hashes alike in many bits, and blocks that are gone."""

@@ -56,6 +56,7 @@ def same(a: Any, b: Any) -> bool:
     return bool(np.array_equal(a, b)) if isinstance(a, np.ndarray) else bool(a.equals(b))
 
 
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("how", ["inner", "full"])
 @pytest.mark.parametrize("kind", [*PAYLOADS])
 @pytest.mark.parametrize("blocks", [True, False])

@@ -222,6 +222,7 @@ def test_a_log_that_finds_no_room_writes_nothing(tmp_path: Path, monkeypatch: py
     assert (out == np.arange(200)).all()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("limit", ["40kB", "90kB", "1MB"])
 @pytest.mark.parametrize("t", [pa.int64(), pa.float16(), pa.timestamp("ns"), pa.decimal128(20, 0), pa.string()])
 def test_run_ends_of_batches_that_are_taken_in_pieces(t: pa.DataType, limit: str, tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     return request.param
 
 
-@pytest.mark.one_in(7)
+@pytest.mark.one_in(47)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_the_account_is_what_is_held(question: str, kind: str, path: str) -> None:

@@ -20,6 +20,7 @@ def test_state_is_at_most_twice_the_payload(kind, make, condition):
     assert found["ratio"] <= 2.0
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("which", [0, 1, 3, 4, 5, 6], ids=lambda i: KINDS[i][0])
 def test_state_is_less_than_one_and_a_half_times_the_payload_where_keys_have_many_rows(which: int) -> None:
     lending.forget()
@@ -32,6 +33,7 @@ def test_the_ratio_is_on_the_page(tmp_path):
     assert "Bytes of state for each byte of payload" in report.render(records, [], tmp_path)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("text", [True, False], ids=["text", "words"])
 def test_room_is_given_back_after_a_burst(text: bool) -> None:
     """A window that was large for a while takes little more afterwards than one that never was."""

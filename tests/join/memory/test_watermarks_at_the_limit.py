@@ -20,6 +20,7 @@ def wide_rows(i: int, n: int = 100) -> pa.RecordBatch:
     return pa.record_batch([t % 77, t, ["y" * 30] * n, t + 0.5], schema=SCHEMA)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("how", ["inner", "left_anti"])
 @pytest.mark.parametrize("limit", range(40_000, 70_000, 2_500))
 def test_a_watermark_of_something_new_is_taken_at_the_limit(limit: int, how: str) -> None:
@@ -43,6 +44,7 @@ def test_a_watermark_of_something_new_is_taken_at_the_limit(limit: int, how: str
     assert op.metrics.state_rows < held
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("share", [0.8, 0.9, 1.02, 1.1])
 def test_rows_laid_out_anew_for_a_watermark_go_to_files_where_they_do_not_fit(share: float, tmp_path: Path) -> None:
     free = SymmetricHashJoin(SCHEMA, SCHEMA, **WIDE)

@@ -71,6 +71,7 @@ def batches(rows: list[Row], size: int) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(SCHEMA, table.to_batches(max_chunksize=size))
 
 
+@pytest.mark.one_in(13)
 @pytest.mark.parametrize("how", oracle.HOWS)
 @pytest.mark.parametrize("text, condition, _", CASES, ids=IDS)
 def test_rows_are_those_of_a_nested_loop(text: str, condition: Any, _: bool, how: str) -> None:
@@ -94,6 +95,7 @@ def test_rows_are_those_of_a_nested_loop(text: str, condition: Any, _: bool, how
         assert found == want
 
 
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("how", ["inner", "full", "left_anti"])
 @pytest.mark.parametrize("text, _, shut", CASES[:5], ids=IDS[:5])
 def test_the_state_is_the_window_where_no_nan_can_match(text: str, _: Any, shut: bool, how: str) -> None:

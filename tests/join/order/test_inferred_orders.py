@@ -77,6 +77,7 @@ def run(condition: str, columns: tuple[str, ...], t: pa.Table, **options: Any) -
     return op, rows
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_it_prunes_like_a_declared_order(name: str) -> None:
     f, width, count, distance, window, columns, options = FAMILIES[name]

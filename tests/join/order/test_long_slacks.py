@@ -51,7 +51,7 @@ def dropped(t: pa.DataType, order: Order, batches: list[list[Any]]) -> tuple[int
     return op.metrics.late_rows, rows
 
 
-@pytest.mark.one_in(7)
+@pytest.mark.one_in(17)
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("slack", LENGTHS)

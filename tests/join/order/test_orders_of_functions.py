@@ -97,7 +97,7 @@ def play(t: pa.DataType, text: str, place: Callable[[Any], Any], how: str, seed:
     assert op.metrics.late_rows == op.metrics.state_rows == 0
 
 
-@pytest.mark.one_in(11)
+@pytest.mark.one_in(79)
 @pytest.mark.parametrize("how", oracle.HOWS)
 @pytest.mark.parametrize(("t", "text", "place"), FUNCTIONS, ids=[text for _, text, _ in FUNCTIONS])
 def test_rows_are_those_of_duckdb(
@@ -108,6 +108,7 @@ def test_rows_are_those_of_duckdb(
         play(t, text, place, how, seed)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("key", [False, True])
 @pytest.mark.parametrize(("t", "text", "place"), FUNCTIONS, ids=[text for _, text, _ in FUNCTIONS])
 def test_the_state_is_the_window(t: pa.DataType, text: str, place: Callable[[Any], Any], key: bool) -> None:
@@ -158,6 +159,7 @@ def test_what_was_known_of_a_column_stays_known_at_infinity(monkeypatch: pytest.
 
 # Of each the state was all rows: where the orders are looked at lies behind what a conjunct says; what was promised is
 # known of a key's column alone, or of a column that a conjunct ties to another; and bits.
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("watermarks", [False, True])
 @pytest.mark.parametrize(
     ("t", "text", "condition"),

@@ -31,7 +31,7 @@ def inside(bounds: dict[str, tuple[Any, Any]], batch: pa.RecordBatch) -> None:
                 assert sup is None or value <= sup, (name, value, sup)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(17)
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("on_late", ["drop", "join"])
 def test_later_rows_lie_within(how: str, on_late: str) -> None:

@@ -21,6 +21,7 @@ BANDS: list[tuple[str, Callable[[int, int], bool]]] = [
 ]
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.nojit
 @pytest.mark.parametrize("bits", [8, 32, 64])
 @pytest.mark.parametrize("descending", [False, True])
@@ -53,6 +54,7 @@ def test_no_row_is_lost_to_a_bound_that_wraps(bits: int, descending: bool, least
             assert got == want, (text, whole)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", [pa.float16(), pa.float32()])
 @pytest.mark.parametrize("told", ["bounds", "watermark", "slack"])
 @pytest.mark.parametrize(

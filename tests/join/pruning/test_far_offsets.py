@@ -29,6 +29,7 @@ def joined(condition: str, t: pa.DataType, how: str = "inner") -> Counter[tuple[
     return Counter(tuple(row.values()) for b in out for row in b.to_pylist())
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("t", [pa.int8(), pa.int32(), pa.uint8(), pa.uint32(), pa.int64()], ids=str)
 @pytest.mark.parametrize("relaxed", RELAXED)
 @pytest.mark.parametrize("never", NEVER)
@@ -38,6 +39,7 @@ def test_beside_a_relaxed_band_over_the_same_columns(never: str, relaxed: str, t
         assert joined(condition, t, "left_anti") == Counter(LEFT)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("t", [pa.uint8(), pa.uint32()], ids=str)
 @pytest.mark.parametrize("band", ["l.a >= r.a", "l.a <= r.a + 3", "l.a BETWEEN r.a - 4 AND r.a"])
 def test_beside_an_exact_band(band: str, t: pa.DataType) -> None:

@@ -98,6 +98,7 @@ def test_the_state_is_the_window(text: str, how: str) -> None:
     assert held(text, how, pa.int64()) <= 1100, "the window, and a push where bounds are looked at now and then"
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("text", TEXTS[:4])
 def test_the_state_of_doubles_is_the_window(text: str) -> None:
     there = text + " AND NOT isnan(l.a) AND NOT isnan(r.a)"

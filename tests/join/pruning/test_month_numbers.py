@@ -83,7 +83,7 @@ def batches(rows: list[Row], size: int) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(SCHEMA, table.to_batches(max_chunksize=size))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(19)
 @pytest.mark.parametrize("how", oracle.HOWS)
 @pytest.mark.parametrize("text, condition, _", CASES, ids=IDS)
 def test_rows_are_those_of_a_nested_loop(text: str, condition: Any, _: Any, how: str) -> None:
@@ -106,6 +106,7 @@ def test_rows_are_those_of_a_nested_loop(text: str, condition: Any, _: Any, how:
         assert found == want
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("text, _, most", [c for c in CASES if c[2]], ids=[c[0] for c in CASES if c[2]])
 def test_the_state_is_that_of_a_month(text: str, _: Any, most: int) -> None:
     orders = ["d", "t", "m"]

@@ -43,6 +43,7 @@ CASES: list[tuple[str, Callable[[dt.datetime, dt.datetime], bool]]] = [
 ]
 
 
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("how", ["inner", "full", "left_anti"])
 @pytest.mark.parametrize("text, holds", CASES)
 def test_no_month_is_pruned_too_early(text: str, holds: Callable[..., bool], how: str) -> None:

@@ -81,7 +81,7 @@ def some_rows(n: int, seed: int, kind: str, holes: float, falls: bool) -> list[R
     return out
 
 
-@pytest.mark.one_in(7)
+@pytest.mark.one_in(37)
 @pytest.mark.parametrize("how", oracle.HOWS)
 @pytest.mark.parametrize("kind", ["int64", "double"])
 @pytest.mark.parametrize("name", CASES)

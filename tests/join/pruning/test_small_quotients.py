@@ -23,6 +23,7 @@ KNOWN: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("compared", ["<= 0", "= 0", "< 0.0000001", "BETWEEN -0.000001 AND 0"])
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("known", KNOWN)

@@ -54,6 +54,7 @@ class Play:
         return self.op.metrics.state_rows
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("how", oracle.HOWS)
 @pytest.mark.parametrize("falling", [False, True], ids=["rising", "falling"])
 def test_unordered_rows_go_by_their_values(how: str, falling: bool) -> None:
@@ -92,7 +93,7 @@ def test_unordered_rows_behind_the_frontier_are_not_kept(how: str) -> None:
     assert play.out == rows_of(how, within(a, b, -10, 10), N, N)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("how", oracle.HOWS)
 @pytest.mark.parametrize(
     "condition, low, high",
@@ -179,6 +180,7 @@ def test_ascending_against_descending_windows(how: str) -> None:
     assert play.out == rows_of(how, within(a, b, -19, 19), N, N)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("how", oracle.HOWS)
 @pytest.mark.parametrize("bounded", [True, False], ids=["bounded", "unbounded"])
 def test_a_width_that_is_a_column(how: str, bounded: bool) -> None:

@@ -35,6 +35,7 @@ def pushed(types: list[pa.DataType], condition: str, how: str, falls: bool, null
     return peak, found + sum(b.num_rows for b in op.finish())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("falls", [False, True])
 @pytest.mark.parametrize(
     "types, condition, found",

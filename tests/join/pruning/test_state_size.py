@@ -80,7 +80,7 @@ def matches(weak: Weak) -> np.ndarray:
     return expected(weak, FAST)
 
 
-@pytest.mark.one_in(11)
+@pytest.mark.one_in(79)
 @pytest.mark.parametrize("how", oracle.HOWS)
 @pytest.mark.parametrize("weak", WEAK, ids=lambda w: w.name.replace(" ", "-"))
 def test_state_is_about_the_window(weak: Weak, how: str) -> None:
@@ -144,6 +144,7 @@ def test_peak_of_a_pull_at_equal_rates() -> None:
     assert stream.metrics.peak_state_rows <= 100 + 2 * BATCH
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("how", oracle.HOWS)
 @pytest.mark.parametrize("ordered", [True, False], ids=["ordered", "unordered"])
 @pytest.mark.parametrize("short", ["left", "right"])

@@ -70,6 +70,7 @@ FUTURE = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("how", ["inner", "full", "left_anti", "right_semi"])
 @pytest.mark.parametrize(("condition", "meet", "there", "here", "descending"), FUTURE, ids=[f[0] for f in FUTURE])
 @pytest.mark.parametrize("by", ["order", "advance", "bounds", "snapshot"])
@@ -102,6 +103,7 @@ STORED = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("how", ["inner", "left", "right_anti", "left_semi"])
 @pytest.mark.parametrize(("condition", "meet", "there", "here", "descending"), STORED, ids=[f[0] for f in STORED])
 @pytest.mark.parametrize("by", ["order", "advance", "bounds", "snapshot"])

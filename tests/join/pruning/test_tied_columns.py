@@ -136,6 +136,7 @@ def test_rows_are_those_of_a_nested_loop(text: str, how: str, monkeypatch: pytes
         play(text, how, seed)
 
 
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize(
     "t", [pa.int64(), pa.uint32(), pa.int16(), pa.decimal128(12, 2), pa.timestamp("us"), pa.float64()]
 )

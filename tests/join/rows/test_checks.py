@@ -107,7 +107,7 @@ def test_the_probe_decides_alone(condition: str, monkeypatch: pytest.MonkeyPatch
         assert joined(left, right, condition, how, size) == wanted(left, right, condition, how), how
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(31)
 @pytest.mark.parametrize("runs", [False, True])
 @pytest.mark.parametrize("condition", [*DECIDED, *ASKED])
 def test_with_snapshots_and_either_index(condition: str, runs: bool) -> None:

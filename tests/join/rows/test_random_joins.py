@@ -55,6 +55,7 @@ TINY = pytest.param(tiny_plain_joins, marks=pytest.mark.nojit)
 LARGER = (plain_joins, plain_joins_pulled)
 
 
+@pytest.mark.slow
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("play", [TINY, *(pytest.param(p, marks=pytest.mark.slow) for p in LARGER)])
 def test_joins_of_plain_columns(play: Callable[[], None]) -> None:

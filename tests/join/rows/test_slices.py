@@ -16,6 +16,7 @@ from ivjoin.stream.table_join import TableJoin
 SEEDS = int(os.environ.get("IVJOIN_SLICES", "3000"))
 
 
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("part", range(4))
 def test_slices_give_what_pushes_give(part: int) -> None:
     went: Counter[str] = Counter()
@@ -66,6 +67,7 @@ def test_a_key_beyond_those_of_a_slice_has_no_rows_of_the_slice_before() -> None
     assert counts[0] == counts[1] > 20_000
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("how", ["inner", "left", "full"])
 def test_ends_with_nulls_that_do_not_rise_lose_no_row(how: str, seed: int) -> None:

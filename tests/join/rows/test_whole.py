@@ -83,6 +83,7 @@ def check(case: Case) -> None:
         check_whole(case)
 
 
+@pytest.mark.slow
 @pytest.mark.nojit
 @given(plain_cases(max_rows=6))
 @settings(max_examples=40)

@@ -28,7 +28,7 @@ def cut(stream: Any) -> bool:
     return isinstance(stream._operator, SlicedJoin) and stream._operator._alone is None
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(19)
 @pytest.mark.parametrize("threads", [2, 3])
 @pytest.mark.parametrize("on", ["k", "s", None, ["k", "s"]])
 @pytest.mark.parametrize("how", HOWS)
@@ -71,7 +71,7 @@ def typed(seed: int, rows: int, falling: bool, holes: bool) -> pa.Table:
     })  # fmt: skip
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(13)
 @pytest.mark.parametrize("falling", [False, True])
 @pytest.mark.parametrize("name", CONDITIONS)
 @pytest.mark.parametrize("how", ["inner", "full", "right_anti", "left"])
@@ -140,6 +140,7 @@ def test_a_band_too_wide_to_be_cut_is_joined_by_one_operator(how: str, monkeypat
     assert many.metrics.state_rows == 0
 
 
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("on", ["k", None])
 @pytest.mark.parametrize("how", HOWS)
 def test_a_share_is_cut_in_two_wherever_it_is_at(how: str, on: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,6 +308,7 @@ def test_who_asks_for_the_output_is_one_of_the_threads(how: str) -> None:
         assert all_ended()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("left_by", ["close", "drop"])
 def test_a_reader_that_stops_leaves_no_thread_at_work(left_by: str) -> None:
     n = 20_000

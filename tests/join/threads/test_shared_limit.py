@@ -72,7 +72,7 @@ def limited(left: Any, right: Any, want: Counter[str], limit: int, way: str, **o
     return stream
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(37)
 @pytest.mark.parametrize(("how", "shape", "way"), [
     (how, shape, ["raise", "spill"][(i + j) % 2])
     for i, how in enumerate(HOWS) for j, shape in enumerate(["table", "stream", "sorted"])

@@ -95,6 +95,7 @@ def test_an_operator_that_cannot_be_made_is_told_of(at: str, monkeypatch: pytest
     assert all_ended()
 
 
+@pytest.mark.slow
 def test_what_others_have_left_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is left may seem to take no time, as the first rows meet nothing, and take all of it."""
     monkeypatch.setattr(shares, "_PIECE", 32)

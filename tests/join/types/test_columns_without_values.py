@@ -24,6 +24,7 @@ def header(tmp_path: Path) -> str:
     return str(tmp_path / "head.csv")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("condition", [
     "l.ts <= r.at + INTERVAL 1 HOUR", "l.ts <= r.at + INTERVAL 1 HOUR + INTERVAL 1 MONTH",
     "r.at - l.ts < INTERVAL 1 DAY",
@@ -41,6 +42,7 @@ def test_a_condition_over_them_is_never_true(condition: str, header: str) -> Non
         assert ivjoin.band_join(LEFT, right, on="id", condition=condition).read_all().num_rows == 0
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("on", [("ts", "at"), ("u", "at"), ("x", "v"), ("d", "at")])
 @pytest.mark.parametrize("options", [
     {}, {"direction": "forward"}, {"direction": "nearest"}, {"by": "id"}, {"allow_exact_matches": False},

@@ -68,6 +68,7 @@ def test_ordinals_tell_all_but_a_zero_below_zero_and_unusual_nans() -> None:
         assert not are_told_by_ordinals(odd)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("how", ["left", "full", "left_semi", "left_anti"])
 @pytest.mark.parametrize("limit", [None, "1MB"], ids=["no limit", "a limit"])
 @pytest.mark.parametrize("odd", [None, -0.0, double(OTHER), double(NEGATIVE)], ids=["none", "zero", "nan", "-nan"])

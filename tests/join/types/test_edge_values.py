@@ -44,6 +44,7 @@ LOST = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize(("name", "shape", "mode", "left", "right"), LOST)
 def test_a_pair_at_the_end_of_its_type(name: str, shape: str, mode: str, left: int, right: int, how: str) -> None:

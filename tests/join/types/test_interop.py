@@ -63,6 +63,7 @@ INPUTS = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("left", INPUTS)
 @pytest.mark.parametrize("right", ["table", "polars", "duckdb", "generator of batches"])
 def test_inputs(left: str, right: str) -> None:

@@ -75,6 +75,7 @@ def both(left: str, right: str, condition: str, how: str = "inner", **options: A
     return indices(band_join(a, b, condition=condition, how=how, **options))
 
 
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("op", OPERATORS)
 @pytest.mark.parametrize(("left", "right"), PAIRS)
 def test_compared_as_instants(left: str, right: str, op: str) -> None:
@@ -87,6 +88,7 @@ def test_compared_as_instants(left: str, right: str, op: str) -> None:
         assert both(left, right, f"l.i < 0 OR l.t {op} r.t", **zone) == Counter(expected)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("how", oracle.HOWS)
 @pytest.mark.parametrize(("left", "right"), [("ts_s", "ts_ns"), ("date", "utc_ns"), ("ts_us", "ts_ms")])
 @pytest.mark.parametrize("op", ["=", "<=", ">", "<=>"])
@@ -100,6 +102,7 @@ def test_every_join_type(how: str, left: str, right: str, op: str) -> None:
     assert got == Counter((i if i is not None else j,) if single else (i, j) for i, j in expected)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("op", ["=", "<", "<=", ">", ">="])
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize(

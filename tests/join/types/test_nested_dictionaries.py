@@ -133,7 +133,7 @@ def pairs_of(kind: str) -> Counter[str]:
     return out
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(29)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("way", WAYS)
 def test_every_row_comes_out_with_its_values(way: str, kind: str) -> None:
@@ -155,6 +155,7 @@ def played(op: SymmetricHashJoin, kind: str) -> list[dict[str, Any]]:
     return [row for b in [*got, *op.finish()] for row in b.to_pylist()]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("how", ["left", "inner"])
 def test_picks(kind: str, how: str) -> None:
@@ -168,6 +169,7 @@ def test_picks(kind: str, how: str) -> None:
     assert all(row["t"] == row["t_right"] and row["v"] == row["v_right"] == every[row["t"]] for row in rows)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_aggregates(kind: str) -> None:
     schema = batch(kind, 0).schema
@@ -184,6 +186,7 @@ def test_aggregates(kind: str) -> None:
         assert row["n"] == sum(v is not None for v in near)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", ["dictionary", "struct", "list", "fixed-size list", "list of structs"])
 def test_as_keys(kind: str) -> None:
     schema = batch(kind, 0).schema
@@ -199,6 +202,7 @@ def test_as_keys(kind: str) -> None:
     assert Counter(repr((row["t"], row["v"], row["t_right"])) for row in rows) == want
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_inputs(kind: str) -> None:
     t = table(kind)

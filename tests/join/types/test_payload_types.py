@@ -143,6 +143,7 @@ def batch(payload: pa.Array, key: int, offset: int) -> pa.RecordBatch:
     )
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", PAYLOADS)
 @pytest.mark.parametrize("restored", [False, True], ids=["kept", "restored"])
 def test_passes_through(name: str, restored: bool) -> None:
@@ -180,6 +181,7 @@ def test_passes_through(name: str, restored: bool) -> None:
     assert sorted(b for _, _, b in lone) == [0, 2, *range(N, 2 * N, 2)]
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", PAYLOADS)
 @pytest.mark.parametrize("how", ["left_anti", "right_semi", "right"])
 def test_passes_through_pruning(name: str, how: str) -> None:

@@ -90,6 +90,7 @@ def both(patch: pytest.MonkeyPatch, left: Any, right: Any, **options: Any) -> li
 ORDERS = {"left_order": Order("t", slack=9), "right_order": Order("t", slack=9)}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.nojit
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("batch_size", [1, 7, 65536])
@@ -98,7 +99,7 @@ def test_small_joins_of_every_type(how: str, batch_size: int, monkeypatch: pytes
     assert both(monkeypatch, left, right, on="k", condition=BAND, how=how, batch_size=batch_size, **ORDERS)
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(23)
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("seed", range(4))
 def test_random_joins(how: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,6 +126,7 @@ def test_text_that_the_condition_reads(how: str, monkeypatch: pytest.MonkeyPatch
     assert both(monkeypatch, left, right, on="k", condition=condition, how=how, **ORDERS)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("how", ["full", "right", "inner"])
 @pytest.mark.parametrize("key", ["s", "b", "w"])
 def test_text_that_is_the_key(key: str, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,6 +178,7 @@ def test_a_large_batch_comes_in_large_batches(monkeypatch: pytest.MonkeyPatch) -
     assert len(out) < 8
 
 
+@pytest.mark.slow
 def test_more_text_than_offsets_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """256 pairs of a row of nine mebibytes are two batches."""
     monkeypatch.setenv(blocks.VARIABLE, "1")

@@ -37,6 +37,7 @@ def text_of(nanos: int) -> str:
     return f"{datetime.fromtimestamp(second, UTC):%Y-%m-%d %H:%M:%S}.{below:09}".rstrip("0").rstrip(".")
 
 
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("unit", NANOS)
 @pytest.mark.parametrize("zone", [None, "UTC", "+02:00"])
 def test_a_fraction_of_a_second_is_not_cut_to_the_unit_beside_it(unit: str, zone: str | None) -> None:
@@ -76,6 +77,7 @@ def test_times_of_day(unit: str, make: Any) -> None:
     assert rows(texts("12:00"), right, "l.s = r.t") == rows(texts("12:00"), right, "r.t IN ('12:00', '13:00')") == 1
 
 
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("how", ["inner", "left", "full", "left_anti", "right_semi"])
 @pytest.mark.parametrize("unit", ["s", "ms", "ns"])
 def test_texts_and_times_against_nested_loops(unit: str, how: str) -> None:
@@ -121,6 +123,7 @@ SPANS = pa.table({
 })  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("end", [
     "coalesce(r.b, DATE '9999-12-31')", "coalesce(r.b, TIMESTAMP_NTZ '9999-12-31')", "coalesce(r.b, '9999-12-31')",
     "coalesce(r.b, r.x)", "coalesce(r.b, r.c)", "r.x", "r.c", "'9999-12-31 23:59:59.999999999'",

@@ -120,7 +120,7 @@ def rows(t: pa.Table) -> Counter[str]:
     return Counter(repr([v.decode() if isinstance(v, bytes) else v for v in row.values()]) for row in t.to_pylist())
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("name", COLUMNS)
 @pytest.mark.parametrize("way", WAYS)
 def test_as_payload(way: str, name: str) -> None:
@@ -132,6 +132,7 @@ def test_as_payload(way: str, name: str) -> None:
     assert {f.type for f in got.schema if f.name in ("v", "v_right", "x_v", "f", "l")} == {column.type}
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", AS_KEYS)
 @pytest.mark.parametrize("way", KEY_WAYS)
 def test_as_key(way: str, name: str) -> None:
@@ -147,6 +148,7 @@ def test_nested_keys_of_many_inputs(name: str) -> None:
     assert Counter(map(tuple, (r.values() for r in got.to_pylist()))) == Counter((i, i) for i in range(ROWS))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", COLUMNS)
 def test_routing(name: str) -> None:
     """Rows are sampled, cut out and sent, whatever they carry."""
@@ -221,6 +223,7 @@ def test_more_rows_of_a_batch_than_run_ends_count_are_several_batches() -> None:
         assert Counter(m for b in got for m in b["m"].to_pylist()) == Counter(dict.fromkeys(range(200), 300))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("how", ["inner", "full", "right"])
 def test_a_slice_of_a_table_has_more_rows_than_run_ends_count(how: str) -> None:
     n, piece = 40_000, 20_000

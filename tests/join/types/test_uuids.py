@@ -28,6 +28,7 @@ def rows(left: Any, right: Any, condition: str | None = None, **options: Any) ->
 LEFT = pa.table({"u": uuids(*IDS, None), "i": range(4)})
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("write", [str, lambda u: str(u).upper(), lambda u: u.hex, lambda u: f" {{{u}}} "])
 @pytest.mark.parametrize("kind", [
     pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string()),

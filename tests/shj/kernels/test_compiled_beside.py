@@ -105,6 +105,7 @@ with objects.alone(sys.argv[1], objects.key(compiling._STAMP)):
 """
 
 
+@pytest.mark.slow
 def test_whoever_waits_goes_on_when_the_other_is_killed(folder: Path) -> None:
     holder = subprocess.Popen([sys.executable, "-c", _HOLDS, NAME], stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None

@@ -242,6 +242,7 @@ def test_so_is_everything_where_object_files_cannot_be_made(monkeypatch: pytest.
     }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("error", [MemoryError, OSError, RecursionError, ImportError])
 def test_what_fails_for_the_moment_is_tried_again(
@@ -259,6 +260,7 @@ def test_what_fails_for_the_moment_is_tried_again(
     assert not {"test_compiling.quarter"} & set(compiling.refused)
 
 
+@pytest.mark.slow
 def test_an_edit_of_any_file_of_the_room_changes_the_stamp(tmp_path: Path) -> None:
     room = tmp_path / "shj"
     shutil.copytree(ROOM, room, ignore=shutil.ignore_patterns("__pycache__"))

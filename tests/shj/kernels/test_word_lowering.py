@@ -118,6 +118,7 @@ def wrapped(n: int) -> int:
     return (n + 2**63) % 2**64 - 2**63
 
 
+@pytest.mark.slow
 def test_a_range_has_the_numbers_that_pythons_has() -> None:
     kernel = built(numbers, 3)
     ends = (-4, -1, 0, 1, 2, 5)
@@ -151,6 +152,7 @@ def test_what_a_called_function_returns_arrives_and_what_follows_is_done() -> No
     assert room.tolist() == [6, -6]
 
 
+@pytest.mark.slow
 def test_an_exception_passes_two_calls_up() -> None:
     """A kernel that may raise is numba's to make, of the parts that were made for an object file."""
     kernel = compiling._build(sure, I8(IN1, I8))

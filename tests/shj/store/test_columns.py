@@ -25,6 +25,7 @@ ARENAS = [(0, 2**32), (2**32 - 700, 2**32), (2**40 + 5, 2**32), (0, 3000), (0, 0
 WITH_ARENA = ("string", "binary", "empty strings")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("kind", "base", "narrow"),
     [(k, *a) for k in WITH_ARENA for a in ARENAS] + [(k, 0, 2**32) for k in TYPES if k not in WITH_ARENA],

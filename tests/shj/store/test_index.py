@@ -108,6 +108,7 @@ class Index:
         self.keys.point()
 
 
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("kind", ["int", "bytes", "none"])
 @pytest.mark.parametrize("arrival", ["rising", "falling", "jittered", "random"])
 @pytest.mark.parametrize("turn", [None, 3, 25], ids=["lists", "runs", "runs late"])

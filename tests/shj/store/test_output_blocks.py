@@ -156,6 +156,7 @@ def test_children_go_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
         assert output(consume, monkeypatch) == [6]
 
 
+@pytest.mark.slow
 def test_children_may_go_in_different_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     def consume(array: Array) -> bool:
         parts = [*columns(array, [0, 1, 2, 3, 4]).values(), array]
@@ -218,6 +219,7 @@ class InUse(ctypes.Structure):
     ]  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="the C library does not tell what is in use")
 @pytest.mark.parametrize("moved_out", [[], [2], [0, 1, 2, 3, 4]], ids=str)
 def test_the_block_is_freed(moved_out: list[int], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,6 +58,7 @@ def test_rows_that_are_read_no_more_are_no_memory() -> None:
     pages.let_go(np.ones(1000), 0, 1000)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("lo", "hi", "cap"), [(0, N, N + 500), (5 << 20, N + (4 << 20), N - (1 << 19)), (N, N + 9, 64)]
 )

@@ -239,6 +239,7 @@ def delta_rows(folder: Path) -> tuple[Counter[Any], int]:
     return Counter((r["batch"], r["k"], r["v"]) for r in rows), table.version()
 
 
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("changed", [{}, {"inline_bytes": 1 << 20}, {"partition_by": ("k",)}], ids=str)
 @pytest.mark.parametrize("when", ["before the commit", "after the commit"])
 def test_a_delta_commit_is_made_once(

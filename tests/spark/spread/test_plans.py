@@ -251,6 +251,7 @@ def fullest(rows: list[int]) -> float:
     return max(rows) * len(rows) / sum(rows)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("buckets", [2, 4, 8])
 def test_a_key_that_becomes_heavy_half_way_is_spread(
     buckets: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -31,6 +31,7 @@ def file(number: int = 3, query: str = "a query", join: str = "a join") -> PlanF
     return PlanFile(number, query, join, {"first": 0, "starts": [], "plans": [{"hot": [], "width": 8, "grid": None}]})
 
 
+@pytest.mark.slow
 def test_files_are_written_once_and_read_as_they_were(store: ObjectStore) -> None:
     assert checked_folder(FOLDER) == FOLDER
     files, others = PlanFiles(FOLDER, "a join"), PlanFiles(FOLDER.replace("s3:", "s3a:"), "a join")
@@ -49,6 +50,7 @@ def test_files_are_written_once_and_read_as_they_were(store: ObjectStore) -> Non
     assert store.held() == ["clicks/views/plan-12.json", "clicks/views/plan-3.json"]
 
 
+@pytest.mark.slow
 def test_what_is_damaged_foreign_or_gone_is_refused(store: ObjectStore) -> None:
     files, folder = PlanFiles(FOLDER, "a join"), once_folder("routing_dir", FOLDER)
     folder.create("plan-1.json", file(1).text()[:-40])

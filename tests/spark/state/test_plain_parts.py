@@ -241,6 +241,7 @@ def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         needs.require_packages()
 
 
+@pytest.mark.slow
 def test_the_connect_class_has_it_too() -> None:
     from pyspark.sql import DataFrame
 

@@ -60,7 +60,7 @@ def test_rows_come_out_in_the_first_micro_batch_that_decides_them(spark: Any, tm
     assert without_closing == joined(*tables, how, f"l.k = r.k AND {BAND}", COLUMNS)
 
 
-@pytest.mark.one_in(13)
+@pytest.mark.one_in(29)
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("restored", [0.0, 0.5, 1.0], ids=["kept", "now and then restored", "always restored"])
 def test_buckets_decide_as_the_model_does(how: str, restored: float) -> None:
