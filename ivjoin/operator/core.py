@@ -24,13 +24,13 @@ from ivjoin.frontier.order import Frontier, OrderTracker
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator import lending
 from ivjoin.operator.blocks import wanted, works
-from ivjoin.operator.intake import Intake, has_value
-from ivjoin.operator.lending import Left
+from ivjoin.operator.intake import Intake
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.operator.sources import key_columns, ordinal_columns
 from ivjoin.operator.state import State
 from ivjoin.operator.tables import SideTables, join_fields, output_table, side_tables
 from ivjoin.outer.emit import Emitter
+from ivjoin.outer.values import has_value
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
@@ -115,7 +115,7 @@ class Core:
         if "prepares" in self.__dict__:  # not one whose making failed
             lending.leave(self)
 
-    def _take_up(self, left: Left) -> None:
+    def _take_up(self, left: lending.Left) -> None:
         """What an operator of the plan has left, in place of what :meth:`build` makes."""
         state = self.state = left.state
         self.keys, self.stores = left.keys, left.stores

@@ -22,7 +22,7 @@ from ivjoin.shj.kernels import key_kernels
 from ivjoin.shj.plain import rows_at
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys, pack
 
-__all__ = ["Intake", "has_value", "outside"]
+__all__ = ["Intake", "outside"]
 
 I64_MIN = -(2**63)
 

@@ -18,7 +18,7 @@ from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, ordinals, value_of
 from ivjoin.frontier.order import Frontier
 from ivjoin.operator.core import Core
-from ivjoin.operator.intake import has_value
+from ivjoin.outer.values import has_value
 from ivjoin.plan.certain import domain_of
 from ivjoin.plan.spec import SIDES
 from ivjoin.separation.separate import conjuncts_of

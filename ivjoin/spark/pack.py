@@ -26,7 +26,7 @@ from pyspark.sql.types import BinaryType, ByteType, IntegerType, StructField, St
 from ivjoin.errors import IvjoinError
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinals
-from ivjoin.operator.intake import has_value
+from ivjoin.outer.values import has_value
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import JoinSpec

@@ -11,7 +11,7 @@ import pyarrow as pa
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinals
-from ivjoin.operator.intake import has_value
+from ivjoin.outer.values import has_value
 from ivjoin.plan.pick import beside, picking_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import JoinSpec

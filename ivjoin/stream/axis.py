@@ -17,7 +17,7 @@ from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.frontier.order import Order
-from ivjoin.operator.intake import has_value
+from ivjoin.outer.values import has_value
 from ivjoin.plan.planner import JoinPlan, SidePlan, inferred
 from ivjoin.separation.separate import BandTerm
 from ivjoin.shj.arrow import taken

@@ -22,8 +22,8 @@ from ivjoin.multi.pace import sorted_along
 from ivjoin.multi.question import MultiSpec, multi_spec, named_inputs
 from ivjoin.multi.steps import Shape, equal_classes, laid_out
 from ivjoin.multi.trees import Seen, best_shape
-from ivjoin.operator.intake import has_value
 from ivjoin.operator.wording import listed
+from ivjoin.outer.values import has_value
 from ivjoin.plan.certain import passes_nulls
 from ivjoin.shj.dictionaries import combined
 from ivjoin.shj.plain import rows_at

@@ -15,7 +15,7 @@ import pyarrow as pa
 from ivjoin.expr.evaluate import Vector, evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, ordinals
-from ivjoin.operator.intake import has_value
+from ivjoin.outer.values import has_value
 from ivjoin.shj.arrow import taken
 from ivjoin.shj.dictionaries import combined
 from ivjoin.shj.plain import from_plain, from_plain_rows, plain_rows, plain_type

@@ -24,9 +24,10 @@ from ivjoin.expr.ordinal import ordinals
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.budget import Budget
 from ivjoin.operator.core import frontiers_of
-from ivjoin.operator.intake import Intake, has_value
+from ivjoin.operator.intake import Intake
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.operator.prune_bounds import Bounder
+from ivjoin.outer.values import has_value
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.cutting import Cut, shifted
 from ivjoin.plan.planner import JoinPlan

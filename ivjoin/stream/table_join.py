@@ -19,9 +19,9 @@ from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.metrics import JoinMetrics
-from ivjoin.operator.intake import has_value
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.operator.whole import Part, Whole, why_pushed
+from ivjoin.outer.values import has_value
 from ivjoin.plan.cutting import Cut, cut_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES

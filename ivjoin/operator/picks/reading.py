@@ -12,8 +12,9 @@ from ivjoin.errors import EvaluationError
 from ivjoin.expr.evaluate import Vector, evaluate, first_error
 from ivjoin.expr.nodes import Node, is_met
 from ivjoin.expr.ordinal import has_ordinal, ordinals
-from ivjoin.operator.intake import Intake, has_value
+from ivjoin.operator.intake import Intake
 from ivjoin.operator.picks.ranks import Moved, Ranks
+from ivjoin.outer.values import has_value
 from ivjoin.plan.pick import Picking
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES

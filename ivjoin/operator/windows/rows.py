@@ -11,7 +11,8 @@ import pyarrow as pa
 from ivjoin.expr.evaluate import Vector, evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinals
-from ivjoin.operator.intake import has_value, outside
+from ivjoin.operator.intake import outside
+from ivjoin.outer.values import has_value
 from ivjoin.plan.layout import RowLayout
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.shj.arrow import byte_width, counted, encoded, take, whole_numbers
