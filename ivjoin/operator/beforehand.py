@@ -1,6 +1,6 @@
-"""Which kernels an operator calls, told by its plan: to be compiled before there is one, and by another process.
+"""List the compiled kernels that an operator of a plan calls, so that another process can compile them early.
 
-A kernel that is missing here is compiled at its first call; one too many costs its compilation, once.
+A kernel that is missing from the list is compiled at its first call. A kernel too many is compiled once for nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EVERY_PUSH", "compile_early", "kernels_of"]
 
-# Of every join but a pick and an aggregation; the first ones first, and the greatest of all.
+# Called by every join but picks and aggregations, in this order. `push_batch` takes longest to compile.
 EVERY_PUSH = ("spare_blocks._release", "push_kernels.push_batch")
 _RESTORED = ("index_kernels.insert", "expiry_kernels.reschedule")
 _INT_KEYS = ("key_kernels.regrow_ints", "key_kernels.rehash_ints", "key_kernels.take_back")
@@ -36,17 +36,25 @@ _PICKS = tuple(f"pick_kernels.{name}" for name in ("sweep", "group_rows", "thin"
 
 
 def compile_early(*plans: JoinPlan) -> Thread | None:
-    """Have another process compile what operators of these plans, or of any, will call and is not on disk.
+    """Compile in another process the kernels that operators will call and that are not in the cache on disk.
 
-    Nobody waits for it but who needs one of the kernels before it is there. Returns a thread that ends when that
-    process does; None where there is nothing to do, as in every installation after its first joins.
+    Parameters
+    ----------
+    *plans : JoinPlan
+        Plans of the operators. Without any, the kernels that every join calls are compiled.
+
+    Returns
+    -------
+    Thread or None
+        A thread that ends when the process does. None if every kernel is cached, as after the first joins of an
+        installation. An operator waits for the process only if it needs one of the kernels that are not compiled yet.
     """
     names = [*EVERY_PUSH] if not plans else [name for plan in plans for name in kernels_of(plan)]
     return apart.begin(compiling.not_on_disk(dict.fromkeys(names)))
 
 
 def kernels_of(plan: JoinPlan) -> list[str]:
-    """Names of the kernels (``"push_kernels.push_batch"``), in the order in which a stream of rows comes to them."""
+    """Return the kernels' names (``"push_kernels.push_batch"``) in the order in which a stream of rows needs them."""
     if plan.spec.aggregates:
         return [*_SORTED, "grouped_kernels.place_rising"]
     keys = _keys_of(plan)

@@ -1,7 +1,7 @@
-"""Whether compiled code builds output batches on this platform: asked for, possible, and once seen to give right rows.
+"""Decide whether compiled code builds output batches on this platform.
 
-Blocks are raw memory of a 64-bit little-endian machine, made by C's malloc and handed over by the Arrow C data
-interface. Where that cannot be, Arrow puts the output together, from the same rows.
+Compiled code builds them in raw memory of a 64-bit little-endian machine, which C's malloc allocates and the Arrow C
+data interface hands over. On any other platform, or if a trial join fails, Arrow builds the same rows.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ivjoin.expr.arguments import warn_caller
 __all__ = ["VARIABLE", "wanted", "works"]
 
 VARIABLE = "IVJOIN_COMPILED_BLOCKS"
-joining: Any = None  # the operator, which asks here and sets itself
+joining: Any = None  # the operator class, which sets itself here: an import would be a circle
 
 
 def wanted() -> bool:
-    """Whether the environment allows blocks and the platform is one that they are made for."""
+    """Return whether the environment variable allows compiled blocks and the platform supports them."""
     return os.environ.get(VARIABLE, "1") != "0" and _possible()
 
 
@@ -47,13 +47,13 @@ _ROWS = [
 ]  # fmt: skip
 
 
-_found: list[bool] = []  # what the trial said, once there was one; True while it runs
+_found: list[bool] = []  # the result of the trial, empty before the first one; True while the trial runs
 
 
 def works() -> bool:
-    """Whether a small join comes out right in blocks; tried once a process, before an operator uses them.
+    """Return whether compiled code builds the right rows, by a small join that runs once a process.
 
-    Output is put together by Arrow from then on if it does not, and a warning says so.
+    If it does not, warn once with a `RuntimeWarning`; Arrow builds the output from then on.
     """
     if _found:
         return _found[0]
@@ -65,14 +65,14 @@ def works() -> bool:
     if got != sorted(_ROWS, key=repr):
         _found[0] = False
         warn_caller(RuntimeWarning(
-            f"ivjoin: the compiled blocks do not work on this platform ({str(got)[:200]}); joins go a slower way, with "
-            f"the same rows. {VARIABLE}=0 chooses it without a warning"
+            f"ivjoin: the compiled blocks do not work on this platform ({str(got)[:200]}); joins take a slower path "
+            f"with the same result. Set {VARIABLE}=0 to take it without a warning"
         ))  # fmt: skip
     return _found[0]
 
 
 def _batch(columns: dict[str, list[Any]]) -> pa.RecordBatch:
-    # Not by pa.array, which asks whether a list is one of pandas, and imports that to know: a third of a second.
+    # `pa.array` would import pandas to learn whether a list belongs to it, which takes a third of a second.
     made = []
     for name, values in columns.items():
         data = b"".join(values) if name == "b" else struct.pack(f"<{len(values)}{_CODES[name]}", *values)
@@ -81,7 +81,7 @@ def _batch(columns: dict[str, list[Any]]) -> pa.RecordBatch:
 
 
 def _tried() -> list[tuple[Any, ...]]:
-    # not as SQL text, whose parser takes longer to load than all of this
+    # The fluent form, because the SQL parser takes longer to load than everything else here.
     from ivjoin.expr.read.fluent import left as of_left
     from ivjoin.expr.read.fluent import right as of_right
 

@@ -1,4 +1,4 @@
-"""What an operator may hold, and what a caller wants done where the window does not fit: options, not the question."""
+"""The memory options of an operator: the limit in bytes, and what to do when the window does not fit."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ Shed = Literal["random", "prob", "life"]
 _SIZE = re.compile(r"\s*(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(?P<unit>[kmgtp]?)(?P<two>i?)b?\s*", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 _MOST = 2**62
-LEAST_ROWS = 16  # of a piece
+LEAST_ROWS = 16  # the fewest rows of one piece of a batch
 _MOST_OUTPUT = 4 << 20
 _LEAST_OUTPUT = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A limit of bytes and a way to keep it.
+    """A limit in bytes, and the action that keeps an operator within it.
 
     Attributes
     ----------
     limit : int
-        Bytes that the operator may hold.
+        Bytes of memory that the operator may use.
     when_full : {"raise", "spill", "shed"}
     folder : str
-        Where to spill.
+        Folder for spilled rows.
     policy : {"random", "prob", "life"}
-        What to shed first.
+        Which rows to shed first.
     shared : bool
-        Whether both sides share the memory, and not half each.
+        Whether both sides share the memory. If False, each has half.
     pool : Pool or None
-        Of which the limit is a part, where several operators are at work.
+        The memory that several operators share, if the limit is a part of it.
     whole : int
-        What all steps of a join of many inputs may hold, of which the limit is one's part; 0 for an operator alone.
+        Bytes that all steps of a join of many inputs may use together. 0 for an operator of two inputs.
     """
 
     limit: int
@@ -61,42 +61,44 @@ class Budget:
 
     @property
     def parts(self) -> int:
-        """Operators that share the limit."""
+        """The number of operators that share the memory."""
         return 1 if self.pool is None else self.pool.parts
 
     @property
     def least_rows(self) -> int:
-        """Rows that are stored at once where no batch says how large they are."""
+        """The number of rows to store at once if no batch shows how large rows are."""
         return max(LEAST_ROWS, min(self.limit // 4096, 1 << 16))
 
     def output_rows(self, row_bytes: int) -> int:
-        """Rows of an output batch, of so many bytes each, that are a small part of what is allowed."""
+        """Return how many rows of ``row_bytes`` bytes make an output batch that is small compared with the limit."""
         most = min(max(self.limit // 4, _LEAST_OUTPUT), _MOST_OUTPUT // self.parts)
         return max(LEAST_ROWS, min(most // (row_bytes + 16), self.limit // 256))
 
     def check(self, plan: JoinPlan) -> None:
-        """Refuse a join that may not be cut short.
+        """Refuse a plan that cannot shed or spill as requested.
 
         Raises
         ------
         UnsupportedError
+            If ``when_full="shed"`` could emit a row that is not in the result: with ``pick``, and with join types other
+            than inner and semi. Also if ``aggregate`` is given with any ``when_full`` other than ``"raise"``.
         """
         how = plan.how
         if plan.spec.pick is not None and self.when_full == "shed":
             raise UnsupportedError(
-                f"when_full='shed' with pick={plan.spec.pick.which!r}: without the row that was to be picked "
-                "another one would come, which is no row of the result; use when_full='spill', which is exact"
+                f"when_full='shed' cannot be used with pick={plan.spec.pick.which!r}: without the picked row, the join "
+                "would emit another row, which is not in the result. Use when_full='spill', which is exact"
             )
         if plan.spec.aggregates and self.when_full != "raise":
             raise UnsupportedError(
-                f"when_full={self.when_full!r} with aggregate=: rows whose partners are aggregated are held in memory; "
-                "leave it out, which raises MemoryLimitError where they do not fit, or narrow the band"
+                f"when_full={self.when_full!r} cannot be used with aggregate=: rows to aggregate are stored in memory. "
+                "Leave when_full out, which raises MemoryLimitError if they do not fit, or narrow the band"
             )
         if self.when_full == "shed" and (how.name not in ("inner", "left_semi", "right_semi")):
             raise UnsupportedError(
-                f"when_full='shed' with how={how.name!r}: a row whose match was dropped would come out as one that has "
-                "none, which is no row of the result. Only inner and semi joins may shed; use when_full='spill', which "
-                "is exact"
+                f"when_full='shed' cannot be used with how={how.name!r}: if the match of a row were dropped, the row "
+                "would be emitted as unmatched, which is not in the result. Only inner and semi joins may shed; use "
+                "when_full='spill', which is exact"
             )
 
 
@@ -104,12 +106,12 @@ def budget_of(
     memory_limit: int | str | None, when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None,
     shed: str | None = None, shed_shared: bool = False,
 ) -> Budget | None:
-    """The budget that a caller's options describe; None for no limit.
+    """Return the budget that the caller's options describe, or None without a limit.
 
     Raises
     ------
     IvjoinError
-        What came, what was expected, and the nearest fix.
+        If an option has a wrong value, or does not go with ``when_full`` or ``memory_limit``.
     """
     one_of("when_full", when_full, ("raise", "spill", "shed"))
     if shed is not None:
@@ -134,11 +136,14 @@ def budget_of(
 
 
 def bytes_of(value: int | str) -> int:
-    """Bytes from a number, or from text such as "512MB", "1.5 GiB", "64k".
+    """Return the bytes that a number or a text such as "512MB", "1.5 GiB" or "64k" states.
+
+    Warns if the machine has less memory.
 
     Raises
     ------
     IvjoinError
+        If the value is neither, is 0 or less, or exceeds 2**62.
     """
     expected = "expected bytes above zero, or text such as '512MB', '1.5GB' or '64KiB'"
     if isinstance(value, str):
@@ -163,7 +168,7 @@ def bytes_of(value: int | str) -> int:
 
 
 def _memory() -> int | None:
-    """Bytes of memory of the machine, where that can be known."""
+    """Return the bytes of memory that the machine has, or None if the system does not report them."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):

@@ -1,7 +1,7 @@
-"""What an operator is made of: its plan, its two side stores, its frontiers, and the registers that hold them together.
+"""The core of an operator: its plan, its two side stores, its frontiers and the registers.
 
-The state is the registers and arrays of ``State``, which the kernels change; everything here is a view of them, or is
-fixed until keys or axes change, when all is built anew.
+The kernels change the registers and arrays of ``State``. Everything else here is a view of them, or stays fixed until
+keys or axes change; then all of it is built again.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ __all__ = ["Core", "frontiers_of"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _TRACKER = at.words_in(at.TRACKER)
-_FIRST_LOOKS = 4  # at what Python knows of later rows, before one is put off
+_FIRST_LOOKS = 4  # looks at what Python alone knows of later rows, before looks are put off
 
 
 def frontiers_of(plan: JoinPlan, of_all: bool = False) -> tuple[Frontier, Frontier]:
-    """What a plan's declarations say of either side before the first row; ``of_all``: of rows without a match, too."""
+    """Return the frontiers before the first row. ``of_all``: for every row, with those that match nothing."""
     left, right = (
         Frontier(
             [OrderTracker(n, name, o.descending, o.slack, o.nulls) for n, name, o in side.orders], side.bounds,
@@ -93,30 +93,30 @@ class Core:
         batch_size = plan.spec.batch_size
         self.emitter = Emitter(plan.schema, plan.fields, batch_size, plan.spec.timezone)
         self.rekeyed = False
-        self.watermarks: dict[tuple[int, str], tuple[Node, bool]] = {}  # by the words of an ``advance``
+        self.watermarks: dict[tuple[int, str], tuple[Node, bool]] = {}  # by the text that was given to ``advance``
         self.ended = [False, False]
-        self.batch: ref[pa.RecordBatch] | None = None  # of the push whose output is being taken
+        self.batch: ref[pa.RecordBatch] | None = None  # of the push whose output the caller is taking
         self.metrics = JoinMetrics()
-        held = WeakMethod(self.bytes_held)  # of what holds the account
+        held = WeakMethod(self.bytes_held)  # weak, because the account is a member
         self.account = Account(lambda: (of() if (of := held()) else 0))
         self.limits: Limits | None = None
         self.frozen: Frozen | None = None
         self.packs = [False, False]
-        self._puts_out = 0  # the side of the push whose output was thought of last
+        self._puts_out = 0  # the side of the last push for which `put_out` ran
         found = lending.take(plan, self.account) if takes else None
         if found is None:
             self.build()
         else:
             self._take_up(found)
-        self.alive = ref(self.stores[0])  # None once a search for circles has found this
+        self.alive = ref(self.stores[0])  # None once the cycle collector has cleared it
         self.count_state()
 
     def __del__(self) -> None:
-        if "prepares" in self.__dict__:  # not one whose making failed
+        if "prepares" in self.__dict__:  # not if `__init__` failed
             lending.leave(self)
 
     def _take_up(self, left: lending.Left) -> None:
-        """What an operator of the plan has left, in place of what :meth:`build` makes."""
+        """Use the state that an earlier operator of the plan has left, instead of :meth:`build`."""
         state = self.state = left.state
         self.keys, self.stores = left.keys, left.stores
         self.keeps_text, self.mixes = left.keeps_text, left.mixes
@@ -135,12 +135,12 @@ class Core:
             self.publish(s)
 
     def _follow(self, s: int, words: np.ndarray) -> None:
-        """Let the orders of side s be followed in the records that these words are."""
+        """Make the orders of side s use these words as their records."""
         for i, tracker in enumerate(self.frontiers[s].trackers):
             tracker.move_to(words[i * _TRACKER : (i + 1) * _TRACKER])
 
     def build(self) -> None:
-        """Registers, stores and tables for the plan as it is now."""
+        """Build registers, stores and tables for the plan as it is now."""
         plan = self.plan
         account = self.account
         state = self.state = State(self.emitter.batch_size, max(len(s.schema) for s in plan.sides), account)
@@ -160,7 +160,7 @@ class Core:
         output = output_table(plan)
         kinds = output.kinds
         compiled = (kinds is not None or any(s.texts for s in self.stores)) and wanted() and works()
-        self.keeps_text = compiled  # in the kernels' way
+        self.keeps_text = compiled  # as the compiled code lays it out
         for store in self.stores:
             if store.texts:
                 store.compiled_text = compiled
@@ -190,10 +190,10 @@ class Core:
         return (ByteKeys if plan.null_safe else NoKeys)(operator, self.account)
 
     def tabulate(self) -> None:
-        """The tables of what is read, ordered and bounded; anew when a frontier has come to know more expressions."""
+        """Set the tables of expressions, orders and bounds; called again when a frontier has new expressions."""
         state, plan = self.state, self.plan
         tables = side_tables(plan, self.frontiers, self.bounder, self.payload())
-        self.shared = tables if tables[0].shared else None  # held, as the records point to what is in them
+        self.shared = tables if tables[0].shared else None  # the records point to its arrays
         self.sources = [t.sources for t in tables]
         for s, t in enumerate(tables):
             state.put_side(s, t.fields)
@@ -218,21 +218,21 @@ class Core:
             self.publish(s)
 
     def link(self) -> None:
-        """Put every row into its key's list; the kernels do so before they ask for anything, but not between pushes."""
+        """Put every row into the list of its key. The kernels leave this undone between pushes."""
         if any(map(is_loose, self.stores)):
             push_kernels.push_batch(self.state.at, at.LINK)
 
     def stay_linked(self) -> None:
-        """The same, and for all rows to come: what keeps a limit may look for rows at any time."""
+        """Link all rows now and at every later push, because code that frees memory looks up rows at any time."""
         self.link()
         self.state.set(loosens=0)
 
     def source_table(self, p: int) -> np.ndarray:
-        """How side p's sources are read : SOURCE[n]."""
+        """Return how the columns and expressions of side p are read : SOURCE[n]."""
         return self.state["sources", p].view(at.SOURCE)
 
     def payload(self) -> list[frozenset[int]]:
-        """Columns of each side whose address the kernels want for what is stored or put out of them."""
+        """Return the columns of each side whose addresses the kernels need, to store or to emit their values."""
         plan = self.plan
         blocks = any(self._compiled)
         name = f"payload {self.keeps_text} {blocks}"
@@ -242,7 +242,7 @@ class Core:
             for s, store in enumerate(self.stores):
                 columns = {
                     column for column, c in zip(plan.sides[s].stored, store.columns, strict=True)
-                    if isinstance(c, (WordColumn, OrdinalColumn, FixedInFile))  # wherever it lies: operators share it
+                    if isinstance(c, (WordColumn, OrdinalColumn, FixedInFile))  # memory or file: tables are shared
                     or (self.keeps_text and (c in store.texts or isinstance(c, TextInFile)))
                 }
                 if blocks:
@@ -252,21 +252,21 @@ class Core:
         return found
 
     def bound(self, p: int) -> None:
-        """Take in side p's frontier, where that is not for the kernels alone."""
+        """Move the bounds by side p's frontier, for the part that only Python computes."""
         state, other = self.state, 1 - p
         rows = self.stores[other].live
-        if state.side(other, "unlooked") == 0:  # asked to look
+        if state.side(other, "unlooked") == 0:  # the kernels requested a look
             rows = max(rows, state.side(other, "look_every"))
         if self.bounder.move(p, False, rows):
             self.publish(other)
 
     def _begin_looks(self, s: int) -> None:
-        """Side s has not been bounded yet by what Python alone knows."""
+        """Reset the intervals between looks at the bounds that only Python computes."""
         every = self.bounder.look_every(s) if self.state.side(s, "in_kernel") else 0
         self.state.set_side(s, look_every=every, look_least=every, unlooked=0, looks_left=_FIRST_LOOKS, looks_next=0)
 
     def publish(self, s: int) -> None:
-        """Hand the bounds of side s to the kernels."""
+        """Write the bounds of side s to the registers of the kernels."""
         bounds = self.bounder.bounds(s)
         state = self.state
         state.set_side(s, nothing=bounds is None or not self.keeps[s])
@@ -284,9 +284,9 @@ class Core:
                 self.stores[s].schedule(axis, True)
 
     def gather_output(self, s: int) -> None:
-        """From now on some payload of side s's stored rows is read before its output is put together.
+        """Note that columns of side s now lie in files, so that they are read before output is built.
 
-        Compiled code does that where all that comes out of files are records; with text in files, Arrow does.
+        If all of these columns are records, compiled code builds the output. If one is text, Arrow does.
         """
         columns, out = self.stores[s].columns, (f.left if s == 0 else f.right for f in self.plan.fields)
         places = [self.places[s][k] for k in out if k is not None]
@@ -294,16 +294,16 @@ class Core:
         fixed = any(self._compiled) and all(isinstance(columns[i], FixedInFile) for i in filed)
         self.filed[s] = filed if fixed else []
         self.gathers[s] = bool(filed) or not fixed
-        self.put_out(self._puts_out)  # a push may be under way, of either side
+        self.put_out(self._puts_out)  # a push may be under way, on either side
 
     def put_out(self, p: int) -> None:
-        """Before the rows of a push on side p, or what its frontier prunes, come out: say who puts them together."""
+        """Choose whether compiled code or Arrow builds the output of a push on side p, before its first row."""
         self._puts_out = p
         blocks, self.mixes = (0, bool(self.filed[1 - p])) if self.gathers[1 - p] else self._compiled
         self.state.set(blocks=blocks)
 
     def limit_output(self, rows: int) -> None:
-        """Let output batches have no more than so many rows, and less than the caller allows."""
+        """Lower the greatest number of rows of an output batch; the caller's limit still holds."""
         rows = min(rows, self.plan.spec.batch_size)
         self.emitter.batch_size = rows
         self.state.limit_output(rows)
@@ -323,7 +323,7 @@ class Core:
         return held if limits is None else held + limits.nbytes
 
     def counts(self) -> JoinMetrics:
-        """The counts of this moment, from where the kernels keep them."""
+        """Return the counts at this moment, read from the registers."""
         m, state = replace(self.metrics), self.state
         m.left_rows_in += state.side(0, "rows_in")
         m.right_rows_in += state.side(1, "rows_in")
@@ -340,12 +340,12 @@ class Core:
         return m
 
     def is_refused(self, error: BaseException) -> bool:
-        """Whether the push under way was refused for want of memory or room, before any of it was done."""
+        """Return whether a push was refused for want of memory or disk space before it changed anything."""
         wanting = self.account.refused or isinstance(error, MemoryLimitError)
         return wanting and not isinstance(error, SpillError) and self.state.get("phase") == at.BEGIN
 
     def column(self, s: int, index: int) -> Node:
-        """The node of a column of side s."""
+        """Return the node of a column of side s."""
         field = self.plan.sides[s].schema.field(index)
         return build.column(SIDES[s], field.name, from_arrow(field.type))
 
@@ -358,12 +358,12 @@ class Core:
         self.count_state()
 
     def rebuild(self) -> None:
-        """The state anew, for a plan whose keys or axes have changed, with the rows that are stored."""
+        """Build the state again with the stored rows, for a plan whose keys or axes have changed."""
         self.metrics = self.counts()
         old = self.stores
         full_predicate = self.state.get("full_predicate")
         self.plan.kept = {}
-        limit, self.account.limit = self.account.limit, None  # half a state is none
+        limit, self.account.limit = self.account.limit, None  # not enforced: a state half built cannot be used
         try:
             self.build()
             self.state.set(full_predicate=full_predicate, loosens=int(self.limits is None and limit is None))
@@ -380,7 +380,7 @@ class Core:
             self.limits.fit()
 
     def rekey(self) -> None:
-        """A computed key has erred for some row: from now on hash by plain columns alone, decide the rest by pair."""
+        """After a computed key failed for some row: hash by plain columns only, and decide the rest for each pair."""
         plan = self.plan
         plain = [
             a.op == b.op == "column" for a, b in zip(plan.sides[0].keys, plan.sides[1].keys, strict=True)
@@ -394,7 +394,7 @@ class Core:
 
     @property
     def full_predicate(self) -> bool:
-        """Some row that has come lies outside the plan's guards, or erred: the whole condition decides each pair."""
+        """Whether the whole condition decides each pair, because a row has an error or violates the plan's guards."""
         return bool(self.state.get("full_predicate")) or (self.frozen is not None and self.frozen.careful)
 
     @full_predicate.setter
@@ -402,7 +402,7 @@ class Core:
         self.state.set(full_predicate=int(value))
 
     def adopt_rows(self, s: int, arrays: list[pa.Array], matched: np.ndarray) -> None:
-        """Put rows of a snapshot into a side's store; the stored columns, in their order."""
+        """Store rows of a snapshot. ``arrays`` are the stored columns of the side, in their order."""
         n = len(matched)
         if n == 0:
             return
@@ -410,7 +410,7 @@ class Core:
         if self.account.limit is not None:
             make_column_rooms(store, arrays)
         if store.hi - store.lo + n > store.cap:
-            store.make_room(n)  # before keys are named, of which no row is stored yet
+            store.make_room(n)  # first, because ids that no stored row has may be reused
         values, axes, absent = self._axes_of(s, arrays, n)
         key_ids = self.intake.key_ids(s, n, values, self.keys, None)
         store.insert(key_ids, axes, arrays, absent or None, matched)
@@ -421,7 +421,7 @@ class Core:
     def _axes_of(
         self, s: int, arrays: list[pa.Array], n: int
     ) -> tuple[dict[Node, Vector], np.ndarray, dict[int, np.ndarray]]:
-        """Keys and axes of rows by their stored columns: values of the expressions, int64[a, n], and where none is."""
+        """Return values of keys and axes of rows, the axes as int64[a, n], and bool[n] of the nulls of each axis."""
         side, index = self.plan.sides[s], self.index[s]
         nodes = list(dict.fromkeys([*side.keys, *side.axes]))
         place = self.places[s]
@@ -437,7 +437,7 @@ class Core:
         return values, axes, absent
 
     def saved_rows(self, s: int) -> tuple[list[pa.Array], np.ndarray]:
-        """The rows of a side's store: its columns, and bool[n] of those that are matched."""
+        """Return the stored rows of a side: its columns, and bool[n] of the rows that have matched."""
         store = self.stores[s]
         ids = store.live_ids()
         arrays, matched = store.gather_all(ids), store.matched(ids)
@@ -448,18 +448,18 @@ class Core:
         return whole, np.concatenate([*(m for _, m in pieces), matched])
 
     def led(self, s: int) -> tuple[int | None, int | None] | None:
-        """The axes by which a side's rows are found in sorted runs, None where they are not."""
+        """Return the axes along which a side's rows lie in sorted runs; None if they do not."""
         return self.stores[s].led()
 
     def refresh_bounds(self) -> None:
-        """Compute roots, axes and bounds anew after the frontiers were set from outside."""
+        """Compute roots, axes and bounds again after the frontiers were set from outside."""
         self.learn()
         for p in (0, 1):
             self.bounder.move(p, True, self.stores[1 - p].live)
             self.publish(1 - p)
 
     def promise(self, p: int, node: Node, ordinal: int, descending: bool) -> bool:
-        """Take in a promise about a side's later rows; whether the tables know its expression already."""
+        """Record a promise about later rows of a side; return whether the tables have its expression already."""
         frontier = self.frontiers[p]
         known = node in frontier.promised
         frontier.promise(node, ordinal, descending)
@@ -467,7 +467,7 @@ class Core:
         return known
 
     def narrow(self, p: int, node: Node, low: int, high: int) -> bool:
-        """As :meth:`promise`, of both ends."""
+        """Record bounds of later rows of a side, as :meth:`promise` does for one end."""
         frontier = self.frontiers[p]
         known = node in frontier.promised
         frontier.narrow(node, low, high)
@@ -475,15 +475,15 @@ class Core:
         return known
 
     def _limit(self, p: int, node: Node, known: bool) -> None:
-        """Hand to the kernels what is promised of an expression, if they know it already."""
+        """Write the promised bounds of an expression to the tables of the kernels, if they have it."""
         if known:
             row = self.source_table(p)[self.sources[p].nodes.index(node)]
             row["low"], row["high"], row["spares_nan"] = self.frontiers[p].limits_of(node)
 
     def learn(self) -> None:
-        """Take in that frontiers may know other expressions now: tables, and axes that could prune by them."""
+        """Update the tables after the frontiers got new expressions; add axes that now prune."""
         for frontier in self.frontiers:
-            frontier.refresh()  # the kernels have moved bounds by themselves: all are computed anew from here on
+            frontier.refresh()  # the kernels have moved the bounds by themselves; this computes all of them again
         missing = list(self.bounder.missing_axes())
         if missing:
             for s, node in missing:
@@ -493,7 +493,7 @@ class Core:
                 self.bounder.refit(s)
             self.rebuild()
         else:
-            limit, self.account.limit = self.account.limit, None  # what lets rows go is not refused for a little room
+            limit, self.account.limit = self.account.limit, None  # not enforced: small tables that evict rows
             try:
                 self.tabulate()
             finally:

@@ -1,4 +1,4 @@
-"""What an operator of a plan is made of."""
+"""Choose the core of an operator: pairs, picks or aggregates."""
 
 from __future__ import annotations
 
@@ -20,9 +20,14 @@ def core_of(
     plan: JoinPlan, late_within: bool = True, errors_first: bool = False, keeps: tuple[bool, bool] = (True, True),
     takes: bool = False,
 ) -> AnyCore:
-    """The state of an operator for a plan, without rows.
+    """Return the core of an operator of a plan, with no rows stored.
 
-    ``keeps``: which sides' rows are stored. ``takes``: in memory that an operator of the plan has left, if one has.
+    Parameters
+    ----------
+    keeps : (bool, bool)
+        For each side, whether its rows are stored.
+    takes : bool
+        Whether the core may reuse the memory of an operator of the same plan that has ended.
     """
     if plan.spec.aggregates:
         from ivjoin.operator.windows.core import WindowCore

@@ -1,4 +1,4 @@
-"""What does not fit is dropped: the rows that are worth least go, and what that costs is estimated."""
+"""Shed rows that do not fit: drop the least valuable rows, and estimate what part of the result that loses."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ivjoin.shj.store.ring_room import drop
 __all__ = ["Dropping"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
-_ROWS = 65_536  # of which it is worked out at once what they are worth
-_AT_ONCE = 8  # a part of the limit is given back whenever it is reached
-_UNCOUNTED = 24 << 20  # bytes of scratch of one clearing
+_ROWS = 65_536  # rows whose worth is computed at once
+_AT_ONCE = 8  # each time the limit is reached, a part of it (1 / _AT_ONCE) is freed
+_UNCOUNTED = 24 << 20  # bytes of scratch that dropping rows may use outside the limit
 _SAMPLE = 512
 
 
 class Dropping:
-    """Keeps an operator within its limit by letting rows go.
+    """Keeps an operator within its limit by dropping rows.
 
     Parameters
     ----------
@@ -44,19 +44,20 @@ class Dropping:
         self._samples = [
             {axis: DecayedSample(_SAMPLE, self._rng) for axis in range(len(side.axes))} for side in core.plan.sides
         ]
-        self._speeds: list[dict[int, tuple[int, int, float]]] = [{}, {}]  # of bounds: first seen, after rows, speed
+        # For each bound: its first value, the rows seen then, speed.
+        self._speeds: list[dict[int, tuple[int, int, float]]] = [{}, {}]
         self._rows = 0
         self.recall = Recall(core, budget, self._rng)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the sketches and of the sample of dropped rows."""
+        """The bytes of the sketches and of the sample of dropped rows."""
         return sum(c.nbytes for c in self._counts) + self.recall.nbytes
 
-    # -- what comes ----------------------------------------------------------------------------------------------
+    # -- rows arrive ---------------------------------------------------------------------------------------------
 
     def saw(self, p: int, batch: pa.RecordBatch) -> None:
-        """A batch of side p was taken: learn from it what the other side's rows are worth."""
+        """Learn from a batch of side p, after it was taken, how much the stored rows of the other side are worth."""
         core = self._core()
         assert core is not None
         self._rows += batch.num_rows
@@ -73,27 +74,33 @@ class Dropping:
                     values = values[vector.valid]
                 self._samples[p][axis].see(values, self._half_life[p])
         self.recall.saw(p, batch)
-        # Clearing takes scratch of its own; what that may be is kept free.
+        # Dropping rows needs scratch memory. The limit is lowered by what exceeds the uncounted part of it.
         scratch = max(store.rows.nbytes + 48 * store.live for store in core.stores)
         core.account.limit = self.allowed - max(0, scratch - _UNCOUNTED)
 
     @property
     def allowed(self) -> int:
-        """Bytes that may be held, what the sample may still come to take kept free."""
+        """The bytes that the operator may use, without the bytes that the sample of dropped rows may still grow by."""
         return self._budget.limit - max(0, self.recall.most_bytes - self.recall.nbytes)
 
     @staticmethod
     def _unordered(core: Core, s: int) -> set[int]:
-        """Axes of the other side by which rows of side s are found, though it has no order that lets them go."""
+        """Return the axes of the other side that find rows of side s by a band that does not evict them."""
         bounds = core.state["bounds", s]
         terms = core.plan.tables[1 - s].terms
         still = [a for a in range(len(bounds)) if bounds[a, 0] == I64_MIN and bounds[a, 1] == I64_MAX]
         return {int(t[0]) for t in terms if int(t[1]) in still}
 
-    # -- what goes -----------------------------------------------------------------------------------------------
+    # -- rows are dropped ----------------------------------------------------------------------------------------
 
     def make_room(self, needed: int, held: int) -> bool:
-        """Drop rows until so many bytes more fit, and a part of the limit beside; False if none is left."""
+        """Drop rows until ``needed`` more bytes and an eighth of the limit are free.
+
+        Returns
+        -------
+        bool
+            Whether rows were dropped. False if none was stored.
+        """
         core = self._core()
         assert core is not None
         assert core.account.limit is not None
@@ -108,7 +115,7 @@ class Dropping:
         return [store.live for store in core.stores] != before
 
     def _drop(self, core: Core, excess: int) -> None:
-        """Drop rows worth so many bytes, the least first."""
+        """Drop the least valuable rows, ``excess`` bytes in all."""
         sizes = [float(store.nbytes) / max(store.live, 1) for store in core.stores]
         values = [self._worth(core, s) for s in (0, 1)]
         go: list[np.ndarray] = []
@@ -135,14 +142,14 @@ class Dropping:
                 drop(core.stores[s], ids, gone)
                 name = ("shed_left", "shed_right")[s]
                 setattr(core.metrics, name, getattr(core.metrics, name) + int(np.count_nonzero(gone)))
-        if not core.state.get("prepared"):  # ids of a batch on its way may be in no row yet
+        if not core.state.get("prepared"):  # the keys of a batch under way may have ids that no stored row has yet
             core.keys.sweep()
         core.keys.point()
         for store in core.stores:
             store.moved()
 
     def _worth(self, core: Core, s: int) -> tuple[np.ndarray, np.ndarray]:
-        """Ids of the rows of a side, and what each is worth."""
+        """Return the ids of the stored rows of a side, and the worth of each : int64[n], float64[n]."""
         store = core.stores[s]
         ids = store.live_ids()
         tickets = self._rng.random(len(ids))
@@ -150,7 +157,7 @@ class Dropping:
         if policy == "random" or not len(ids):
             return ids, tickets
         self._half_life[1 - s] = max(self._half_life[1 - s], 8.0 * store.live)
-        for start in range(0, len(ids), _ROWS):  # in place of the tickets
+        for start in range(0, len(ids), _ROWS):  # overwrites the random numbers
             some = slice(start, start + _ROWS)
             tickets[some] = self._worth_of(core, s, ids[some], tickets[some])
         return ids, tickets
@@ -168,7 +175,7 @@ class Dropping:
         return worth(policy, tickets, chance, life)
 
     def _life(self, core: Core, s: int, ids: np.ndarray) -> np.ndarray:
-        """Rows that will come until each row's death, as fast as the frontier has moved : float64[n]."""
+        """Return how many rows will come before each row is evicted, at the mean speed of the bounds : float64[n]."""
         life = np.full(len(ids), np.inf)
         bounds = core.state["bounds", s]
         for axis, node in enumerate(core.plan.sides[s].axes):
@@ -186,7 +193,7 @@ class Dropping:
 
     @staticmethod
     def _hashes(core: Core, s: int, ids: np.ndarray) -> np.ndarray:
-        """The keys of stored rows, as those of a batch are told apart."""
+        """Return the key hashes of stored rows, computed as those of a batch : int64[n]."""
         store, index, place = core.stores[s], core.index[s], core.places[s]
 
         def column(_: str, name: str) -> pa.Array:
@@ -196,23 +203,23 @@ class Dropping:
 
 
 def _shares(sizes: list[int], excess: int) -> list[float]:
-    """How much of each side goes, so that neither has more than half of what is left."""
+    """Return the bytes to drop from each side, so that neither has more than half of the rest."""
     half = max(0.0, (sum(sizes) - excess) / 2)
     lesser = int(sizes[1] < sizes[0])
-    if sizes[lesser] <= half:  # all of it comes from the other side
+    if sizes[lesser] <= half:  # the other side drops everything
         return [0.0 if s == lesser else float(excess) for s in (0, 1)]
     return [size - half for size in sizes]
 
 
 def _less(values: np.ndarray, d: int) -> np.ndarray:
-    """Values with an end of a band taken off, within int64."""
+    """Return values minus one end of a band, clipped to int64."""
     wide = values.astype(np.float64) - float(d)
     out = values - np.int64(d) if d != I64_MIN else values
     return np.where(wide >= 2.0**63, I64_MAX, np.where(wide < -(2.0**63), I64_MIN, out))
 
 
 def _linear(values: np.ndarray, t: Type) -> np.ndarray:
-    """Ordinals as numbers whose differences are distances."""
+    """Return ordinals as numbers whose differences are distances : float64[n]."""
     if t.kind != "float":
         return values.astype(np.float64)
     sign = values >> 63

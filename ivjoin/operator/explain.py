@@ -1,4 +1,4 @@
-"""``ivjoin.explain``: what a condition means to the join, conjunct by conjunct, and what each side waits for."""
+"""``ivjoin.explain``: what the join does with each conjunct, and how long it stores the rows of each side."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def explain_plan(
     plan: JoinPlan, frontier: Mapping[str, Mapping[Any, Any]] | None = None, arrival: Sequence[str] = (),
     seen: bool = False, tables: tuple[bool, bool] = (False, False),
 ) -> Explanation:
-    """What a plan does: its conjuncts, what is known of future rows, and what is kept of each side.
+    """Return what a plan does with its conjuncts, what it knows of future rows, and which rows of each side it stores.
 
     Parameters
     ----------
@@ -45,11 +45,16 @@ def explain_plan(
     frontier : mapping, optional
         ``{"left": {expression: value}, "right": {...}}``; typical values by default.
     arrival : sequence of str
-        What there is to say of how the inputs come.
-    tables : (bool, bool)
-        Sides that are tables or files. They end, so their orders need not be declared.
+        Lines that describe how the inputs arrive.
     seen : bool
-        The frontier is that of rows that were looked at.
+        Whether ``frontier`` was computed from rows of the inputs.
+    tables : (bool, bool)
+        For each side, whether it is a table or files. These end, so their orders need not be declared.
+
+    Raises
+    ------
+    OrderError
+        If ``frontier`` is not such a mapping.
     """
     frontiers = _frontiers(plan, {} if frontier is None else frontier)
     bounder = Bounder(plan, frontiers)
@@ -74,7 +79,7 @@ def _on(pair: tuple[str, str]) -> str:
 
 
 def _picked(plan: JoinPlan) -> list[str]:
-    """Which partner a left row takes."""
+    """Return the line that states which match a left row takes; empty without a pick."""
     pick = plan.spec.pick
     if pick is None:
         return []
@@ -126,7 +131,7 @@ def _aggregate_lines(plan: JoinPlan) -> list[str]:
 
 
 def _frontiers(plan: JoinPlan, given: Mapping[str, Mapping[Any, Any]]) -> tuple[Frontier, Frontier]:
-    """Each side's frontier after it has come to the given, or typical, values."""
+    """Return the frontier of each side after a row with the given values, or with typical ones."""
     if not isinstance(given, Mapping) or not all(
         isinstance(s, str) and s in SIDES and isinstance(values, Mapping) for s, values in given.items()
     ):
@@ -157,7 +162,7 @@ def _frontiers(plan: JoinPlan, given: Mapping[str, Mapping[Any, Any]]) -> tuple[
 
 
 def typical(t: Type) -> int:
-    """The ordinal of a value such as one meets."""
+    """Return the ordinal of a typical value: today for dates and times, else 1000 or the nearest that the type has."""
     if t.kind in ("timestamp", "date"):
         days = (datetime.now(UTC).date() - date(1970, 1, 1)).days
         return days if t.kind == "date" else days * 86_400 * TICKS_PER_SECOND[t.unit]
@@ -170,12 +175,12 @@ def typical(t: Type) -> int:
 
 
 def interval_text(low: int, high: int, t: Type) -> str:
-    """A closed interval of ordinals as values."""
+    """Return a closed interval of ordinals as text."""
     least, most = ordinal_range(t)
     if low > high:
         return "is nothing"
     if t.is_discrete:
-        # A limit of the type moved by the band's width is no news to a reader.
+        # An end near the type's limit is that limit moved by the width of a band; it says nothing about the rows.
         near = (most - least) >> 12
         low, high = (least if low - least < near else low), (most if most - high < near else high)
     if low <= least and high >= most:
@@ -203,7 +208,7 @@ def _frontier_lines(frontiers: tuple[Frontier, Frontier], given: bool, seen: boo
 
 
 def _inferred_lines(plan: JoinPlan) -> list[str]:
-    """Expressions of band terms and keys that are in order because of what they are made of."""
+    """Return lines about axes and keys whose order follows from the declared orders."""
     out = []
     for s, side in enumerate(plan.sides):
         for node in dict.fromkeys([*side.axes, *side.keys]):
@@ -251,7 +256,7 @@ def _dag(plan: JoinPlan, frontiers: tuple[Frontier, Frontier]) -> tuple[list[Box
 
 
 def kept_lines(plan: JoinPlan, frontiers: tuple[Frontier, Frontier]) -> list[str]:
-    """What is kept of each side as the frontiers stand, and what does not prune."""
+    """Return the lines that state which rows of each side are stored at these frontiers, and what does not prune."""
     for frontier in frontiers:
         frontier.refresh()
     bounder = Bounder(plan, frontiers)
@@ -261,7 +266,7 @@ def kept_lines(plan: JoinPlan, frontiers: tuple[Frontier, Frontier]) -> list[str
 def _side(
     plan: JoinPlan, s: int, frontiers: tuple[Frontier, Frontier], bounder: Bounder, table: bool = False
 ) -> list[str]:
-    """Return what is stored of a side; ``table``: the other side is a table, of which no order need be declared."""
+    """Return lines about the stored rows of a side. ``table``: whether the other side is a table or files."""
     other = SIDES[1 - s]
     head = f"  {SIDES[s]} rows"
     bounds = bounder.bounds(s)
@@ -304,7 +309,7 @@ def _side(
 
 
 def _gone_by_a_better_one(plan: JoinPlan, s: int, bounder: Bounder) -> str | None:
-    """When rows of a side of a join that picks go before no other row can match them; None where they do not."""
+    """Return when a row of a picking join is released before its band ends; None if it is not."""
     picking = picking_of(plan)
     if s == 1:
         future = [bounder.future(0, n) for n in picking.lines[0]]
@@ -363,14 +368,14 @@ _WIDTHS = {"timestamp": "INTERVAL 1 HOUR", "duration": "INTERVAL 1 HOUR", "date"
 
 
 def _limit_to_add(t: BandTerm) -> str:
-    """The other end of a band that has one, as it is written in a condition."""
+    """Return the advice to add the missing end of a one-sided band, with an example."""
     width = _WIDTHS.get(t.left.type.kind, "100")
     ends = ("an upper", "<=", "+") if t.hi is None else ("a lower", ">=", "-")
     return f"the band is open; add {ends[0]} limit such as {said(t.left)} {ends[1]} {said(t.right)} {ends[2]} {width}"
 
 
 def _nulls_that_hold(plan: JoinPlan, s: int, known: Mapping[Node, tuple[int, int, bool]]) -> list[str]:
-    """The ordered and bounded expressions of the other side that would bound something if they were never NULL."""
+    """Return the ordered and bounded expressions of the other side that would prune if they were never NULL."""
     from ivjoin.propagation import forward
 
     theirs = [t.right if s == 0 else t.left for t in plan.kernel_terms]

@@ -1,8 +1,8 @@
-"""Rows whose index lies in files, too: the oldest of each side, of a join with keys.
+"""Spill the oldest rows of a join with keys together with their index.
 
-They are out of the kernels' index. The rows of a push look for theirs before they look for those in memory, while the
-kernels wait: by a hash of the key, then by what the kernels go by, key, bands and residual, exactly. When bounds have
-moved, those that are done leave. What the rest of the operator sees of it are matched flags, output, and counts.
+The kernels do not see these rows. The rows of a push look for matches in files first, while the kernels wait. A hash
+of the key finds candidates; then the keys, bands and residual are compared exactly, as the kernels do. When the bounds
+move, rows that can match no more are evicted. The rest of the operator reads only their flags, output and counts.
 """
 
 from __future__ import annotations
@@ -32,31 +32,33 @@ __all__ = ["Frozen"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _AT_ONCE = 16384  # rows
-_MANY, _SOME = 1 << 16, 1 << 15  # rows: as many as a quarter of a side may be, and at least at once
-_FEW = 256  # rows of a side that are all frozen at once
-_FEW_BESIDE = 8  # times as many on the other side, and a side has few
+# Most rows to spill of a side at once if a quarter is fewer, and fewest if half is more.
+_MANY, _SOME = 1 << 16, 1 << 15
+_FEW = 256  # a side with at most so many rows spills all of them
+_FEW_BESIDE = 8  # a side has few rows if the other has at least so many times as many
 
 Bounds = list[tuple[int, int]] | None
 
 
 class Frozen:
-    """The rows of an operator that lie in files, index and all.
+    """The rows of an operator whose index lies in files.
 
     Parameters
     ----------
     core : Core
-        See :meth:`can`.
+        A core for which :meth:`can` is True.
     files : Files
     limit : int
-        Bytes of memory; few are spent on what is known of blocks of rows.
+        The operator's limit in bytes. It sets how many rows share one summary of least and greatest values.
     """
 
     def __init__(self, core: Core, files: Files, limit: int) -> None:
         self._core = ref(core)
         self._block = 1 << min(max((limit // 512).bit_length() - 1, 4), 12)
         self._files = files
-        self._first = 0  # the side whose rows go first
-        self.careful = False  # some row lies outside the plan's guards: the whole condition decides each pair
+        self._first = 0  # the side that spills first
+        # Whether some row lies outside the plan's guards, so that the whole condition decides each pair.
+        self.careful = False
         self._empty()
 
     def _empty(self) -> None:
@@ -75,7 +77,7 @@ class Frozen:
 
     @staticmethod
     def can(core: Core) -> bool:
-        """Whether rows of a join can be found so: it has a key, and columns that lie in records."""
+        """Return whether rows can be spilled with their index: the join has keys, and records can store the columns."""
         return not isinstance(core.keys, NoKeys) and all(can_freeze(c.type) for s in core.stores for c in s.columns)
 
     @property
@@ -84,36 +86,42 @@ class Frozen:
 
     @property
     def runs_in_memory(self) -> int:
-        """Bytes of what finds rows that lie in memory."""
+        """The bytes of the sorted key hashes that lie in memory."""
         return sum(rows.runs_in_memory() for rows in self.sides)
 
     @property
     def runs_in_files(self) -> int:
-        """Bytes of what finds rows that lie in mapped files."""
+        """The bytes of the sorted key hashes that lie in mapped files."""
         return sum(rows.runs_in_files() for rows in self.sides)
 
     def move_runs(self, moved: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Let what finds rows lie elsewhere, too."""
+        """Replace the arrays of sorted key hashes by what ``moved`` returns for them."""
         for rows in self.sides:
             rows.move_runs(moved)
 
     @property
     def live(self) -> int:
-        """Rows of both sides."""
+        """The number of rows in files, of both sides."""
         return self.sides[0].live + self.sides[1].live
 
-    # -- rows in -------------------------------------------------------------------------------------------------
+    # -- rows to files -------------------------------------------------------------------------------------------
 
     def freeze(self, s: int, rows: int) -> bool:
-        """Between two pushes: take so many of side s's rows, the oldest, or some; False if there are none.
+        """Spill the oldest rows of side s; called between two pushes.
 
-        A sixteenth of many at least, so that what is done once for all of them costs little, and a quarter at most,
-        since young rows may be done before they must go; up to half of few.
+        It spills about ``rows`` rows. The least is a sixteenth of the side, which spreads the cost of a call over many
+        rows. The most is a quarter, because young rows may be evicted before they must be spilled. A side of few rows
+        spills up to half of them, or all.
+
+        Returns
+        -------
+        bool
+            False if the side has no rows in memory.
 
         Raises
         ------
         MemoryLimitError
-            If the disk has no room; what was not taken is where it was.
+            If the disk is full. The rows that were not spilled stay in memory.
         """
         core = self.core
         store = core.stores[s]
@@ -142,17 +150,22 @@ class Frozen:
                 leave(store, some)
         finally:
             self.sides[s].index()
-            if not core.state.get("prepared"):  # ids of a batch on its way may be in no row yet
-                core.keys.sweep(part=8)  # their ids are for rows to come
+            if not core.state.get("prepared"):  # the keys of a batch under way may have ids that no stored row has yet
+                core.keys.sweep(part=8)  # so that later keys can reuse the ids
                 core.keys.compact(core.stores)
             self._tell(s)
         return True
 
     def less(self, p: int, n: int, excess: int) -> bool:
-        """Before n rows come on side p: let rows go, or give back room that they have left; whether there was any.
+        """Free memory before n rows of side p arrive: spill rows, or shrink what spilled rows have left empty.
 
-        One side's rows go, while it has many: only rows of the other one look in files then. Where it is the side
-        whose ring is full, that is all, since rings cost time to become smaller and larger.
+        As long as one side has many rows, only that side spills, so only rows of the other side look in files. If that
+        side is p and its ring is full, it spills and no ring is resized, because resizing copies a ring.
+
+        Returns
+        -------
+        bool
+            Whether anything was freed.
         """
         core = self.core
         own = core.stores[p]
@@ -175,7 +188,7 @@ class Frozen:
         return self.freeze(int(here.side), missing) or self.freeze(1, missing) or self.freeze(0, missing)
 
     def _shrink(self, store: SideStore, excess: int) -> bool:
-        """Give back so many bytes of a ring that freezing has left empty, or more, if there are any."""
+        """Shrink a ring that has empty capacity by at least ``excess`` bytes; return whether it could."""
         cap = max(_room_for(store), _smaller(store, excess))
         if cap <= store.cap - store.cap // 16 - 1:
             recap(store, cap)
@@ -185,7 +198,7 @@ class Frozen:
     def adopt(
         self, s: int, arrays: list[pa.Array], axes: np.ndarray, matched: np.ndarray, absent: dict[int, np.ndarray]
     ) -> None:
-        """Take in rows of which nothing is in memory; the stored columns, in their order."""
+        """Spill rows that were never in memory. ``arrays`` are the stored columns in their order."""
         self._append(s, arrays, axes, matched, absent)
         self._tell(s)
 
@@ -198,12 +211,12 @@ class Frozen:
         self.sides[s].append(hashes, axes, arrays, matched, absent)
 
     def _tell(self, s: int) -> None:
-        """The kernels take a side that has ended, and of which they hold no row, to be without any."""
+        """Set whether the kernels may treat side s as ended: it has, and no row of it lies in files."""
         core = self.core
         core.state.set_side(s, ended=int(core.ended[s] and not self.sides[s].live))
 
     def rebuilt(self) -> Iterator[tuple[int, list[pa.Array], np.ndarray]]:
-        """Begin anew, for a plan whose keys or axes have changed: all rows, side by side, to be adopted again."""
+        """Start again for a plan whose keys or axes changed; yield all rows of both sides for :meth:`adopt`."""
         old = self.sides
         self._empty()
         for s, rows in enumerate(old):
@@ -211,14 +224,14 @@ class Frozen:
                 yield s, [taken.column(i) for i in range(len(self.core.stores[s].columns))], rows.matched(taken.numbers)
 
     def pieces(self, s: int) -> Iterator[tuple[Taken, np.ndarray]]:
-        """The rows of a side, some at a time, and bool[n] of those that have matched."""
+        """Yield the rows of a side in pieces, each with bool[n] of the rows that have matched."""
         for taken in self.sides[s].all():
             yield taken, self.sides[s].matched(taken.numbers)
 
     # -- a push --------------------------------------------------------------------------------------------------
 
     def asks(self, p: int) -> bool:
-        """Before a push on side p: whether it must come back before it probes, which the kernels are told."""
+        """Prepare the kernels for a push on side p; return whether they must stop before they probe."""
         core, here = self.core, self.sides[1 - p].live > 0
         core.state.set_side(p, packs=int(here or core.packs[p]))
         if not self.live:
@@ -228,12 +241,13 @@ class Frozen:
         return here
 
     def probe(self, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """What the rows of a batch, which has arrived, find among the other side's: pairs, or rows that leave."""
+        """Yield the output of a batch of side p that comes from its matches among the other side's rows in files."""
         core, rows = self.core, self.sides[1 - p]
         state, how, n = core.state, core.how, batch.num_rows
         usable = np.flatnonzero(state["usable"][:n]) if state.get("masked") else None
         if usable is not None and core.keys.kind == at.GIVEN and not core.packs[p]:
-            state["key_ids"][:n][state["usable"][:n] == 0] = -1  # which the kernel leaves to whoever packs
+            # The kernel leaves these to the caller that packs the keys.
+            state["key_ids"][:n][state["usable"][:n] == 0] = -1
         if core.plan.never or (usable is not None and not len(usable)):
             return
         keys = core.intake.packed_keys(p, n, lambda _, name: batch.column(core.index[p][name]))
@@ -268,7 +282,7 @@ class Frozen:
     def _decider(
         self, p: int, batch: pa.RecordBatch, keys: Bytes, values: np.ndarray
     ) -> Callable[[np.ndarray, Taken], tuple[np.ndarray, Taken]]:
-        """Which candidates are pairs, as the kernels and ``pairs.decide`` have it."""
+        """Return a function that filters candidates to pairs by the rules of the kernels and of ``pairs.decide``."""
         core, q = self.core, 1 - p
         plan, full = core.plan, core.full_predicate
         index, places = core.index, core.places
@@ -305,10 +319,10 @@ class Frozen:
 
         return decide
 
-    # -- rows out ------------------------------------------------------------------------------------------------
+    # -- rows are evicted ----------------------------------------------------------------------------------------
 
     def retire(self, s: int) -> Iterator[pa.RecordBatch]:
-        """Rows of side s that its bounds leave out leave, and come out where the join type asks for it."""
+        """Evict the rows of side s that lie outside its bounds; emit unmatched ones if the join type requires it."""
         core, rows = self.core, self.sides[s]
         if not rows.live:
             return
@@ -339,23 +353,23 @@ class Frozen:
 
 
 def _room_for(store: SideStore) -> int:
-    """The capacity that a ring needs for its rows and a few more."""
+    """Return the capacity that a ring needs for its rows and about 6% more."""
     span = int(store.hi - store.lo)
     return fitting(span + span // 16 + 64)
 
 
 def _smaller(store: SideStore, excess: int) -> int:
-    """The capacity of a ring that gives back so many bytes, and an eighth at least: a copy must be worth it."""
+    """Return a capacity that frees ``excess`` bytes and at least an eighth, because shrinking copies the ring."""
     return int(store.cap - max(excess // _size(store) + 1, store.cap // 8))
 
 
 def _size(store: SideStore) -> int:
-    """Bytes of a row in a side's rings."""
+    """Return the bytes of a row in the rings of a side."""
     return row_bytes(store) or store.rows.strides[0]
 
 
 class _Rows:
-    """Rows in files, as an output batch takes them."""
+    """Rows in files, in the form that an output batch reads."""
 
     __slots__ = ("_place_of", "_taken")
 
@@ -370,14 +384,14 @@ class _Rows:
 
 
 def _same(own: Bytes, theirs: Bytes, who: np.ndarray) -> np.ndarray | None:
-    """bool[n]: where keys are byte for byte the same; None where all are."""
+    """Return bool[n] of the rows whose keys are equal byte for byte, or None if all are."""
     same = np.empty(len(who), dtype=np.uint8)
     n = byte_kernels.same(own.offsets, own.buffer, who, theirs.offsets, theirs.buffer, same)
     return None if n == len(who) else same.view(bool)
 
 
 def _within(terms: list[list[int]], values: np.ndarray, who: np.ndarray, taken: Taken) -> np.ndarray:
-    """bool[n]: whether stored values lie in [probe + low, probe + high] of every band, over integers without end."""
+    """Return bool[n]: whether values lie in [probe + low, probe + high] of every band, computed without overflow."""
     good = np.ones(len(who), dtype=bool)
     for probe, own, low, high in terms:
         p, v = values[probe].take(who), taken.axis(own)

@@ -1,7 +1,7 @@
-"""What a side's own conjuncts say of its rows that can match: as bounds do, and tied to its orders.
+"""Derive bounds of a side's columns from the conjuncts that read that side alone.
 
-Under ``r.w < 10`` no row with a greater ``w`` matches, though nobody declared bounds of it. Under ``r.a <= r.b`` and an
-order of ``a``, no later row with a ``b`` behind the frontier can match, though nobody declared an order of ``b``.
+Under ``r.w < 10``, no row with a greater ``w`` matches, so no bounds of ``w`` need to be declared. Under
+``r.a <= r.b`` and an order of ``a``, no later row with a ``b`` behind the frontier can match, so ``b`` needs no order.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ivjoin.separation.normal import conjuncts_of
 __all__ = ["SOMEWHERE", "Implied", "both", "some_edge"]
 
 Interval = tuple[int, int, bool]
-# Where orders may have come, in ordinals past zero, to see what would follow: at 0 itself nothing does of squares, and
-# under ``r.ts > '2024-01-01'`` nothing before that.
+# Positions of an order, in ordinals past zero, at which to test whether a column becomes bounded. At 0, squares bound
+# nothing; under ``r.ts > '2024-01-01'``, no earlier position does.
 SOMEWHERE = (1, 1 << 12, 1 << 40, 1 << 63)
 
 
 class Implied:
-    """Intervals of columns in the rows of one side that its own conjuncts do not refuse.
+    """The intervals that columns of one side can have in rows that its own conjuncts let match.
 
     Parameters
     ----------
@@ -34,18 +34,18 @@ class Implied:
     p : int
         The side.
     terms : sequence of (Node, bool, bool)
-        What bands compare of it, and whether they say something by its least and by its greatest value.
+        For each band, the expression of this side, and whether its least and its greatest value prune.
     residual : set of Node
-        What the residual reads.
+        The expressions that the residual reads.
 
     Attributes
     ----------
     wanted : tuple of Node
-        The columns of which more is known once rows have come.
+        The columns whose intervals become narrower as rows arrive.
     always : dict of Node to (int, int, bool)
-        Least and greatest ordinal, and whether the value may be NULL, of columns that are read: of every row.
+        For every row: least ordinal, greatest ordinal, and whether the value may be NULL.
     found : dict of Node to (int, int, bool)
-        The same of later rows, by when it was last looked at.
+        The same for later rows, as of the last :meth:`look`.
     """
 
     def __init__(
@@ -57,15 +57,15 @@ class Implied:
         self._told: dict[Node, Interval] = {}
         self._falling = {n: o.descending for n, _, o in side.orders}
         columns = self._begin()
-        # Under "join" a row may lie outside its side's bounds.
+        # Under on_late="join" a row may lie outside the declared bounds.
         kept = self._bounds if plan.spec.on_late != "join" else {}
         self.always = self.found = self._contracted(kept, columns) if columns else {}
         self.wanted = self._tied(columns)
 
     def _begin(self) -> list[Node]:
-        """Settle what is known to be TRUE of a row that matches; returns the columns of it that are read elsewhere."""
+        """Collect the conjuncts that are TRUE of a match; return their columns that bands or the residual also read."""
         plan, p = self._plan, self._p
-        # As they were written: what was made of others may hold for no row that is decided pair by pair.
+        # The conjuncts as written. A derived conjunct need not hold for rows that are decided pair by pair.
         written = conjuncts_of(plan.condition) if plan.sides[p].filters else []
         own = [f for f in written if sides_of(f) == {SIDES[p]}]
         never_null = plan.sides[0].present | plan.sides[1].present
@@ -76,7 +76,7 @@ class Implied:
         return [n for n in columns_of(*self._conjuncts) if n in used and has_ordinal(n.type)]
 
     def _tied(self, columns: Sequence[Node]) -> tuple[Node, ...]:
-        """Of some columns those of which ordered expressions, somewhere, say more than is always known."""
+        """Return the columns that some position of an ordered expression bounds more tightly than ``always``."""
         loose = [n for n in columns if n not in self._falling]
         if not loose or self._inside.isdisjoint(self._falling):
             return ()
@@ -89,7 +89,7 @@ class Implied:
         return tuple(n for n in loose if n in found)
 
     def learn(self, promised: Mapping[Node, tuple[int, int]], terms: Sequence[tuple[Node, bool, bool]]) -> None:
-        """Take in of which expressions something was promised, and what; and all that bands and keys compare."""
+        """Take the expressions that have promises, with the promised intervals, and all terms of bands and keys."""
         fresh = [n for n in promised if n not in self._falling and (n.op != "column" or n in self._inside)]
         if fresh:
             self._falling = self._falling | {n: promised[n][0] <= ordinal_range(n.type)[0] for n in fresh}
@@ -97,22 +97,22 @@ class Implied:
             self.wanted, self._told = self._tied(self._begin()), {}
 
     def own(self) -> Implied:
-        """One for another operator of the same plan."""
+        """Return a copy for another operator of the same plan."""
         return copy(self)
 
     def keep(self, nodes: Set[Node]) -> None:
-        """Say of these columns alone what holds of every row."""
+        """Restrict ``always`` and ``found`` to these columns."""
         self.always = self.found = {n: span for n, span in self.always.items() if n in nodes}
 
     def look(self, frontier: Frontier) -> None:
-        """Take in how far the side has come."""
+        """Update ``found`` from a frontier."""
         known = {n: span for n, span in frontier.matching.items() if n in self._inside}
         if known != self._told:
-            # What was found before holds as well, where an inverse says less further on, as it may at a type's end.
+            # Intersect with the earlier result, which still holds: near the end of a type an inverse may yield less.
             self._told, self.found = known, both(self.found, self._contracted(known, self.wanted))
 
     def _contracted(self, known: Mapping[Node, Interval], wanted: Sequence[Node]) -> dict[Node, Interval]:
-        """What is left of some columns where every conjunct is TRUE."""
+        """Return the intervals of the columns ``wanted`` in rows for which every conjunct is TRUE."""
         from ivjoin.propagation import Dom, Outcome, contract_nodes
 
         present = self._plan.sides[self._p].present
@@ -131,15 +131,15 @@ class Implied:
 
 
 def some_edge(node: Node, falling: bool, after: int) -> Interval:
-    """What an order would say of an ordered expression that has come somewhere, so many ordinals past zero."""
+    """Return the interval of an ordered expression whose order has reached ``after`` ordinals past zero."""
     least, most = ordinal_range(node.type)
-    some = max(ordinal_of(0, node.type), least + 1)  # of unsigned numbers, 0 tells nothing
+    some = max(ordinal_of(0, node.type), least + 1)  # least + 1 for unsigned types, whose least value 0 bounds nothing
     after = min(after, (most - some) // 4 * 3)
     return (least, max(some - after, least), True) if falling else (some + after, most, True)
 
 
 def _says(node: Node, span: Interval, term: tuple[Node, bool, bool]) -> bool:
-    """Whether a column's interval says something by a band."""
+    """Return whether an interval of a column prunes by a band."""
     theirs, by_least, by_most = term
     if theirs is not node:
         return node in walk(theirs)
@@ -148,7 +148,7 @@ def _says(node: Node, span: Interval, term: tuple[Node, bool, bool]) -> bool:
 
 
 def both(a: Mapping[Node, Interval], b: Mapping[Node, Interval]) -> dict[Node, Interval]:
-    """What two sources know of expressions, where both hold."""
+    """Return the intersection of two maps of intervals; an expression in only one keeps its interval."""
     out = dict(a)
     for n, (low, high, null) in b.items():
         least, most, also = out.get(n, (low, high, null))

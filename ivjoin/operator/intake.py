@@ -1,4 +1,4 @@
-"""What arrives: a batch's keys, axis values and lateness, worked out before the first row is touched."""
+"""Compute the keys, axis values and lateness of a batch before any of its rows is stored."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.errors import EvaluationError, LateRowError
+from ivjoin.errors import EvaluationError, LateRowError, SchemaError
 from ivjoin.expr.evaluate import Vector, evaluate, first_error
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinals, python_value
@@ -28,7 +28,7 @@ I64_MIN = -(2**63)
 
 
 class Intake:
-    """Evaluates batches of both sides; owns nothing but the lists of expressions."""
+    """Evaluates batches of both sides."""
 
     def __init__(
         self, plan: JoinPlan, frontiers: tuple[Frontier, Frontier], late_within: bool = True, errors_first: bool = False
@@ -39,30 +39,64 @@ class Intake:
         self._errors_first = errors_first
         left, right = row_layouts(plan)
         self.index = left.index, right.index
+        self._never_null = left.never_null, right.never_null
+
+    def check_schema(self, p: int, batch: pa.RecordBatch) -> None:
+        """Refuse a batch whose names or types differ from the schema of side p.
+
+        Raises
+        ------
+        SchemaError
+        """
+        if not isinstance(batch, pa.RecordBatch):
+            raise SchemaError(f"push takes a pyarrow.RecordBatch; got a {type(batch).__name__}")
+        got, want = batch.schema, self._plan.sides[p].schema
+        if got is want or got.equals(want):
+            return
+        if got.names != want.names:
+            raise SchemaError(f"a {SIDES[p]} batch has columns {got.names}; expected {want.names}")
+        for a, b in zip(got, want, strict=True):
+            if a.type != b.type:
+                raise SchemaError(f"column {a.name!r} of a {SIDES[p]} batch is {a.type}; expected {b.type}")
+
+    def check_nulls(self, p: int, batch: pa.RecordBatch) -> None:
+        """Refuse a batch with nulls in a column that is not nullable.
+
+        Raises
+        ------
+        SchemaError
+        """
+        for i in self._never_null[p]:
+            if batch.column(i).null_count:
+                name = self._plan.sides[p].schema.names[i]
+                raise SchemaError(f"column {name!r} of a {SIDES[p]} batch has nulls but is not nullable")
 
     def _ordered(self, p: int, batch: pa.RecordBatch) -> dict[Node, Vector]:
-        """The values of everything that is ordered, bounded or promised."""
+        """Return the values of all ordered, bounded and promised expressions."""
         frontier, index = self._frontiers[p], self.index[p]
         nodes = list(dict.fromkeys([*(t.node for t in frontier.trackers), *frontier.bounds, *frontier.promised]))
         vectors = evaluate(nodes, lambda _, name: batch.column(index[name]), batch.num_rows) if nodes else []
         return dict(zip(nodes, vectors, strict=True))
 
     def refuse_late(self, p: int, batch: pa.RecordBatch) -> None:
-        """Say which row of a batch breaks an order or a bound, where one does.
+        """Raise the error that names the first row of a batch that breaks an order or a bound.
 
         Raises
         ------
         LateRowError
         """
         self._late_rows(p, batch, self._ordered(p, batch), {})
-        raise AssertionError("a row was found late that keeps every order")
+        raise AssertionError("a row was reported late, but it breaks no order")
 
     def refuse_first(self, p: int, batch: pa.RecordBatch) -> None:
-        """Refuse a batch for its late rows before it is taken piece by piece; moves nothing.
+        """Refuse a batch with late rows before it is taken piece by piece. The orders stay where they are.
 
         Raises
         ------
-        LateRowError, EvaluationError
+        LateRowError
+            If a row is late and ``on_late`` is ``"raise"``.
+        EvaluationError
+            If an ordered, bounded or promised expression has no value for a row.
         """
         if self._plan.spec.on_late != "raise":
             return
@@ -72,7 +106,7 @@ class Intake:
             t.load(saved)
 
     def late_by_python(self, p: int, batch: pa.RecordBatch, values: dict[Node, Vector]) -> np.ndarray | None:
-        """bool[n] of the rows that break the orders which the kernels do not follow; None for none.
+        """Return bool[n] of the rows that break orders which Python follows, not the kernels; None if none does.
 
         Raises
         ------
@@ -82,11 +116,14 @@ class Intake:
         return self._broken(p, trackers, batch, values, {}) if trackers else None
 
     def screen(self, p: int, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
-        """A batch without the late rows that are dropped, and how many were late; moves the orders, no more.
+        """Return a batch without the late rows to drop, and the number of late rows. Only the orders change.
 
         Raises
         ------
-        LateRowError, EvaluationError
+        LateRowError
+            If a row is late and ``on_late`` is ``"raise"``.
+        EvaluationError
+            If an ordered, bounded or promised expression has no value for a row.
         """
         late = self._late_rows(p, batch, self._ordered(p, batch), {})
         if late is None:
@@ -103,7 +140,7 @@ class Intake:
     def _late_rows(
         self, p: int, batch: pa.RecordBatch, values: dict[Node, Vector], known: dict[Node, np.ndarray]
     ) -> np.ndarray | None:
-        """Late rows, bool[n]; None for none. Raises under ``on_late="raise"``."""
+        """Return bool[n] of the late rows, or None if no row is late. Raise if ``on_late`` is ``"raise"``."""
         frontier = self._frontiers[p]
         if not frontier.trackers and not frontier.bounds and not frontier.promised:
             return None
@@ -130,7 +167,7 @@ class Intake:
         self, p: int, trackers: Sequence[OrderTracker], batch: pa.RecordBatch, values: dict[Node, Vector],
         known: dict[Node, np.ndarray],
     ) -> np.ndarray | None:
-        """Rows that break some of the orders; moves these."""
+        """Return bool[n] of the rows that break an order of ``trackers``, or None; move these orders."""
         late: np.ndarray | None = None
         for t in trackers:
             v = values[t.node]
@@ -146,7 +183,7 @@ class Intake:
         return late
 
     def refuse_errors(self, p: int, batch: pa.RecordBatch, node: Node, v: Vector) -> None:
-        """Say which row errs at an expression that is ordered, bounded or promised.
+        """Raise the error of the first row for which an ordered, bounded or promised expression has no value.
 
         Raises
         ------
@@ -166,13 +203,13 @@ class Intake:
             raise EvaluationError(f"{what} of the {SIDES[p]} side: {why}")
 
     def _edge(self, t: OrderTracker, was: int, bad: np.ndarray, found: np.ndarray, v: Vector) -> tuple[str, Any]:
-        """How far rows had come before the first that is late."""
+        """Return the order's position before the first late row as text, and the least value that it allowed then."""
         until = int(bad.argmax())
         seen, present = found[:until], has_value(v)
         if present is not None:
             seen = seen[present[:until]]
         if t.node.type.kind == "float":
-            seen = seen[seen != NAN_ORDINAL]  # which has no order
+            seen = seen[seen != NAN_ORDINAL]  # NaN has no place in the order
         turned = ~seen if t.descending else seen
         if t.nulls == "last" and t.seen_null:
             return "a null", None
@@ -199,7 +236,7 @@ class Intake:
         known: dict[Node, np.ndarray], limit: str, fix: str, edge: Any,
     ) -> None:
         if self._plan.spec.on_late == "raise":
-            # No name here is the error's: its traceback refers to this call, and both would wait for the collector.
+            # Raised without a local name: a name would form a cycle with the traceback, which only the collector frees.
             raise self._late_row(p, name, node, int(bad.argmax()), values, known, limit, fix, edge)
 
     def _late_row(
@@ -220,7 +257,7 @@ class Intake:
     def key_ids(
         self, p: int, n: int, values: dict[Node, Vector], keys: KeyTable, usable: np.ndarray | None
     ) -> np.ndarray:
-        """Id of each row's key : int64[n], -1 where ``usable`` is False."""
+        """Return the key id of each row : int64[n], -1 where ``usable`` is False."""
         side = self._plan.sides[p]
         if isinstance(keys, NoKeys):
             return keys.ids(n, usable)
@@ -232,24 +269,24 @@ class Intake:
         return keys.ids(self._packed(p, n, values, {}), usable)
 
     def key_hashes(self, p: int, n: int, column: Callable[[str, str], pa.Array]) -> np.ndarray:
-        """63 bits of the keys of n rows : int64[n], alike for equal keys of both sides."""
+        """Return 63-bit hashes of the keys of n rows : int64[n]. Equal keys of both sides have equal hashes."""
         return self.hashed(self.packed_keys(p, n, column))
 
     def packed_keys(self, p: int, n: int, column: Callable[[str, str], pa.Array]) -> Bytes:
-        """The keys of n rows as byte strings, alike for equal keys of both sides."""
+        """Return the keys of n rows as byte strings. Equal keys of both sides have equal bytes."""
         nodes = self._plan.sides[p].keys
         values = dict(zip(nodes, evaluate(nodes, column, n), strict=True))
         return self._packed(p, n, values, {})
 
     @staticmethod
     def hashed(keys: Bytes) -> np.ndarray:
-        """63 bits of each key : int64[n]."""
+        """Return 63-bit hashes of keys : int64[n]."""
         out = np.empty(len(keys.offsets) - 1, dtype=np.int64)
         key_kernels.hash_bytes(keys.offsets, keys.buffer, out)
         return out
 
     def _words(self, p: int, values: dict[Node, Vector]) -> np.ndarray:
-        """All keys of a row as words : int64[words, n]."""
+        """Return all keys of each row as words : int64[words, n]."""
         words = []
         for node, safe in zip(self._plan.sides[p].keys, self._plan.null_safe, strict=True):
             o, valid = self.ordinals(node, values, {}), values[node].valid
@@ -259,7 +296,7 @@ class Intake:
         return np.array(words, dtype=np.int64)
 
     def _packed(self, p: int, n: int, values: dict[Node, Vector], known: dict[Node, np.ndarray]) -> Bytes:
-        """All keys of a row as one byte string."""
+        """Return all keys of each row as one byte string."""
         pieces = []
         for node, safe in zip(self._plan.sides[p].keys, self._plan.null_safe, strict=True):
             v = values[node]
@@ -271,7 +308,7 @@ class Intake:
 
 
 def outside(v: Vector, low: int, high: int) -> np.ndarray | None:
-    """bool[n] of the values that lie outside [low, high], None for none."""
+    """Return bool[n] of the values outside [low, high], or None if all lie inside."""
     values = v.values
     if len(values) == 0 or (low <= int(values.min()) and int(values.max()) <= high):
         return None
@@ -287,7 +324,7 @@ def _erred(v: Vector) -> np.ndarray | None:
 
 
 def _key_bytes(node: Node, v: Vector, image: Callable[[], np.ndarray]) -> Bytes:
-    """A key column as bytes of equal values, whatever its Arrow form."""
+    """Return a key column as bytes that are equal for equal values, whatever its Arrow layout."""
     if has_ordinal(node.type):
         o = np.ascontiguousarray(image())
         if v.valid is not None:
@@ -296,7 +333,8 @@ def _key_bytes(node: Node, v: Vector, image: Callable[[], np.ndarray]) -> Bytes:
     if isinstance(v.values, (pa.Array, pa.ChunkedArray)):
         array = v.values if v.valid is None else _blank(v.values, v.valid)
         return Bytes.of(array)
-    # Both sides have one type, so they agree. More than its digits need: nothing checks a column for too long numbers.
+    # Both sides of a key have one type, so the sizes agree. They exceed what the precision needs, because Arrow lets a
+    # column have numbers of more digits.
     size = 32 if node.type.kind == "decimal" else 33 + node.type.precision // 2
     wide = [b"" if v.valid is not None and not ok else int(x).to_bytes(size, "little", signed=True)
             for x, ok in zip(v.values, v.valid if v.valid is not None else [True] * len(v.values), strict=True)]

@@ -1,8 +1,8 @@
-"""What an operator that is gone leaves to the next one of its plan: registers, rings, key table and scratch.
+"""Reuse the memory of an operator that has ended: registers, rings, key table and scratch.
 
-Making them, growing them to the size of a batch and touching their memory for the first time takes as long as joining
-some ten thousand rows, and programs make an operator a file, a partition or a slice. So a few that are small wait here
-for an operator of the same plan. Each belongs to nobody while it waits, and to one operator from when it is taken.
+Allocating them, growing them to the size of a batch and touching the memory for the first time takes as long as
+joining about 10,000 rows. Programs make one operator for each file, partition or slice. A few small states therefore
+wait here for an operator of the same plan. One thread takes a state; until then no operator refers to it.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Left", "forget", "leave", "take"]
 
-_MOST, _MOST_BYTES = 4, 1 << 20  # that wait, and of each
+_MOST, _MOST_BYTES = 4, 1 << 20  # states that wait, and bytes of each
 
 
 @dataclass(slots=True)
 class Left:
-    """What is left of an operator.
+    """The state that an operator has left.
 
     Attributes
     ----------
     kept : dict
-        The plan's, by which it is known.
+        The cache of the plan, which identifies it.
     blocks : bool
         Whether compiled blocks were wanted.
     """
@@ -54,13 +54,13 @@ class Left:
 
 
 _waiting: deque[Left] = deque()
-_lock = Lock()  # never waited for: an operator may end while its own thread holds it
+_lock = Lock()  # acquired without waiting: an operator may end in a thread that already has the lock
 
 
 def leave(core: Core) -> None:
-    """Let what an operator has made wait for another, if it is as a new one's but for its size.
+    """Store the state of an ending operator for reuse, if it differs from a new one only in its size.
 
-    What a search for circles has found cannot be used: by now nothing within refers weakly to anything.
+    The state of an operator that the cycle collector found is not stored: its weak references are already dead.
     """
     account = core.account
     if account.limit is not None or account.on_full is not None or account.files is not None:
@@ -87,7 +87,7 @@ def leave(core: Core) -> None:
 
 
 def take(plan: JoinPlan, account: Account) -> Left | None:
-    """What an operator of the plan has left, as if nothing had ever been in it, for a new account; None of nothing."""
+    """Return a cleared state of an operator of the plan, charged to ``account``; None if no state waits."""
     if not _waiting or not _lock.acquire(False):
         return None
     try:
@@ -107,6 +107,6 @@ def take(plan: JoinPlan, account: Account) -> Left | None:
 
 
 def forget() -> None:
-    """Let go of all that waits."""
+    """Free all states that wait."""
     with _lock:
         _waiting.clear()

@@ -1,4 +1,4 @@
-"""Keeping an operator within its budget: smaller steps, and what is done when the next one does not fit."""
+"""Keep an operator within its budget: take smaller steps, and free memory when the next step does not fit."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from ivjoin.plan.spec import SIDES
 
 __all__ = ["Limits", "fixed_bytes"]
 
-_MOST_BEYOND = 8 << 20  # bytes of pages that a step may read beyond what is allowed
+_MOST_BEYOND = 8 << 20  # bytes of file pages that a step may read beyond the limit
 _LEAST_STEP = 1024
-_SOME_KEYS = 64  # without rows, beside a quarter of the others, that are not worth a look
-# Of a limit, and of one from there on, the part that the rows of a step may take: where few are taken at once, what
-# each step costs is much of what rows cost that are looked for in files.
+_SOME_KEYS = 64  # keys without rows that are ignored, in addition to a quarter of the keys with rows
+# The part of the limit that the rows of a step may use, for a limit below and above _LARGE. Where rows are looked up in
+# files, the fixed cost of a step is a large part of the cost of its few rows.
 _PART, _LARGE, _LARGE_PART = 16, 4 << 20, 8
-_FILED_ROWS, _MAPPED_ROWS = 1 << 14, 2048  # pushed at once where files fit in memory, and where not
+_FILED_ROWS, _MAPPED_ROWS = 1 << 14, 2048  # rows pushed at once if the files fit in memory, and if not
 
 
 class Limits:
-    """The budget of one operator at work.
+    """The budget of one running operator.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Limits:
     def __init__(self, core: Core, budget: Budget) -> None:
         self.budget = budget
         self._core = ref(core)
-        self._step = 1 << 16  # rows that are pushed, or put out, before the pages of files are looked at
+        self._step = 1 << 16  # rows that are pushed, or emitted, before the pages of files are released
         self._row_bytes = [fixed_bytes(side.schema) for side in core.plan.sides]
         self._varies = [any(not _is_fixed(t) for t in side.schema.types) for side in core.plan.sides]
         self._trimming = Trimming(budget)
@@ -57,7 +57,7 @@ class Limits:
         self._fit_output(core)
 
     def most_rows(self, p: int, batch: pa.RecordBatch) -> int:
-        """Rows of a batch that are pushed at once, so that they take a small part of what is allowed."""
+        """Return how many rows of a batch to push at once, so that their memory is small compared with the limit."""
         core, n = self._core(), batch.num_rows
         assert core is not None
         if n and self._varies[p]:
@@ -76,12 +76,12 @@ class Limits:
         return int(1 << (most.bit_length() - 1))
 
     def take_pieces(self, p: int, batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
-        """The output of a batch that takes more than a small part of what is allowed, ``most`` rows at a time.
+        """Return the output of a batch that is too large for one step, ``most`` rows at a time.
 
         Raises
         ------
         MemoryLimitError
-            If lateness is measured against earlier batches, which pieces would be of each other.
+            If lateness is measured against earlier batches only: pieces would make later rows of the batch late.
         """
         core = self._core()
         assert core is not None
@@ -107,22 +107,22 @@ class Limits:
             elif out is not None:
                 yield from out
             self.took(p, batch.slice(start, most))
-            self.stepped()  # whoever takes output does so after each batch of it, but there may be none
+            self.stepped()  # the consumer does this after each output batch, but a piece may emit none
 
     def make_ready(self, p: int, n: int) -> None:
-        """Before n rows are taken: let keys without rows take little room, and see that little of files is read.
+        """Prepare for n rows of side p: reuse keys that no row has, and map few file pages.
 
         Raises
         ------
         MemoryLimitError
-            If the disk has no room.
+            If the disk is full.
         """
         core = self._core()
         assert core is not None
         keys, limit = core.keys, core.account.limit
         if keys.used > keys.live + keys.live // 4 + _SOME_KEYS:
             if limit is not None and core.bytes_held() > limit - limit // 4 and not core.state.get("prepared"):
-                keys.take_back(n)  # while a batch is under way, its keys are in no row yet
+                keys.take_back(n)  # not during a push: the keys of its batch are in no stored row yet
                 core.keys.point()
                 for store in core.stores:
                     store.point()
@@ -131,23 +131,23 @@ class Limits:
         self.stay_within()
 
     def stay_within(self) -> None:
-        """Between two steps: what a step has taken without asking, little as it is, is made room for after it.
+        """Spill rows for the memory that the last step took without a check; called between two steps.
 
         Raises
         ------
         MemoryLimitError
-            If the disk has no room.
+            If the disk is full.
         """
         if self.spilling is not None:
             self._shrink()
 
     def least_rows(self) -> int:
-        """Rows that are stored at once where no batch says how large they are."""
+        """Return how many rows to store at once if no batch shows how large rows are."""
         return self.budget.least_rows
 
     def fit(self) -> None:
-        """Make room, as far as may be, for what was built without a limit; the next push asks for the rest."""
-        with suppress(MemoryLimitError):  # no room in files
+        """Free memory for a state that was built without a limit, as far as possible; the next push frees the rest."""
+        with suppress(MemoryLimitError):  # the disk is full
             self._shrink()
 
     def _shrink(self) -> None:
@@ -157,27 +157,27 @@ class Limits:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that keeping the limit takes."""
+        """The bytes that the bookkeeping of the limit uses."""
         return 0 if self.dropping is None else self.dropping.nbytes
 
     def took(self, p: int, batch: pa.RecordBatch) -> None:
-        """A batch was taken, and has been matched with what is stored."""
+        """Learn from a batch of side p, after it was taken and matched with the stored rows."""
         if self.dropping is not None:
             self.dropping.saw(p, batch)
 
     def look(self) -> None:
-        """All has come: say what was lost."""
+        """Report at the end of the inputs which part of the result was lost."""
         if self.dropping is not None:
             self.dropping.recall.look()
 
     def stepped(self) -> None:
-        """Between two steps: let go of what is read of files, and of what is kept of arrays that are gone."""
+        """Release file pages and the memory of freed arrays; called between two steps."""
         self._trimming.stepped()
         if self.spilling is not None and self.spilling.settle() > _MOST_BEYOND:
             self._step = max(_LEAST_STEP, self._step // 2)
 
     def _fit_output(self, core: Core) -> None:
-        """Output batches of no more rows than fit."""
+        """Set the greatest number of rows of an output batch."""
         core.limit_output(max(LEAST_ROWS, min(self.budget.output_rows(sum(self._row_bytes)), self._step)))
 
     def _on_full(self, needed: int, held: int) -> bool:
@@ -203,12 +203,12 @@ def _is_fixed(t: pa.DataType) -> bool:
 
 
 def fixed_bytes(schema: pa.Schema) -> int:
-    """Bytes of a row, with a guess for what varies."""
+    """Return the bytes of a row of a schema, counting 24 for each value of varying size."""
     return sum(t.bit_width // 8 + 1 if _is_fixed(t) else 24 for t in schema.types)
 
 
 def _refusal(core: Core, budget: Budget, needed: int, held: int) -> MemoryLimitError:
-    """Return the error: what uses the memory, what would evict rows, and the fixes."""
+    """Return the error. Its text states what uses the memory, what would evict rows, and the fixes."""
     from ivjoin.operator.explain import kept_lines
 
     sizes = [store.nbytes for store in core.stores]
@@ -229,7 +229,7 @@ def _refusal(core: Core, budget: Budget, needed: int, held: int) -> MemoryLimitE
         why = " Everything that can be spilled is in files: one step needs more than the limit."
     elif budget.when_full == "shed":
         why = " No row is left to drop: one step needs more than the limit."
-    if budget.whole:  # the caller did not name the sides of the step
+    if budget.whole:  # the caller did not name the sides of this step
         return MemoryLimitError(
             f"memory_limit of {budget.whole:,} bytes, of which each step has {budget.limit:,}: one uses {held:,} and "
             f"needs {needed:,} more.{why} Fixes: {'; '.join(ways)}"
@@ -248,7 +248,7 @@ def _refusal(core: Core, budget: Budget, needed: int, held: int) -> MemoryLimitE
 
 
 def _taken_before(error: MemoryLimitError, rows: int) -> MemoryLimitError:
-    """The same error, of a batch of which the first rows were taken before."""
+    """Return the error for a batch whose first ``rows`` rows were taken before it."""
     out = MemoryLimitError(error.reason, (
         f". Of the batch, the first {rows:,} rows were taken and no more: push batch.slice({rows}) again when memory "
         "is free, or to an operator that was restored from snapshot() with a greater limit"

@@ -44,19 +44,21 @@ if TYPE_CHECKING:
 __all__ = ["SymmetricHashJoin"]
 
 _PLACES = {side: p for p, side in enumerate(SIDES)}
-_MOST_WORDS = 64  # for watermarks that an operator remembers
+_MOST_WORDS = 64  # most texts of watermarks that an operator caches
 
-# What refuses a batch before anything has changed.
+# Errors that refuse a batch before anything has changed.
 _REFUSALS = (ProtocolError, SchemaError, LateRowError, EvaluationError)
 
 
 class SymmetricHashJoin(OneCall):
-    """A pruning symmetric hash join that is fed batch by batch.
+    """Join two inputs batch by batch, storing only the rows that can still match.
 
-    ``push``, ``advance``, ``reach`` and ``finish`` return an iterator of output batches with a ``close``. It must be
-    taken to its end before the next call, unless it is empty. Closed or dropped before that, it stops the operator:
-    every later call raises ProtocolError. One thread at a time may use an operator and its iterators, others get
-    ProtocolError; ``metrics`` and ``schema`` may be read at any time, and different operators run side by side.
+    ``push``, ``advance``, ``reach`` and ``finish`` return an iterator of output batches with a ``close`` method. Take
+    all batches before the next call. If you close or drop the iterator earlier, the operator stops, and every later
+    call raises ProtocolError.
+
+    One thread at a time may use an operator and its iterators; other threads get ProtocolError. Any thread may read
+    ``metrics`` and ``schema`` at any time. Different operators can run in different threads.
 
     Parameters
     ----------
@@ -64,50 +66,52 @@ class SymmetricHashJoin(OneCall):
     on : str, list of str, or list of (str, str), optional
         Key columns, equal on both sides.
     condition : str, SymPy relation or ivjoin expression, optional
-        What must hold besides; ``l.`` and ``r.`` name the sides.
+        Further condition on a pair of rows; ``l.`` and ``r.`` name the sides.
     how : str
         inner, left, right, full, left_semi, left_anti, right_semi, right_anti, or Spark's aliases.
     left_order, right_order : str, expression, Order, or a list of these
         Promises about the order of arrival.
     left_bounds, right_bounds : mapping of column to (least, greatest)
-        Closed bounds that every row keeps; None for none.
+        Closed bounds that every row satisfies. None stands for an end without a bound.
     suffix : str
-        Appended to the name of a right column that collides.
+        Appended to the name of a right column that collides with a left one.
     batch_size : int
         Greatest number of rows of an output batch.
     on_late : {"raise", "drop", "join"}
         What to do with a row that breaks its side's order or bounds.
     timezone : str, optional
-        Zone of calendar days and of timestamps without a zone; UTC by default. A timestamp without a zone is compared
-        with one that has a zone only if you give it.
+        Zone of calendar days and of timestamps without a zone; UTC by default. Comparing a timestamp without a zone
+        with one that has a zone requires this option.
     pick : {"last", "first", "nearest"}, optional
-        Of the right rows that satisfy the whole condition each left row takes one: the last, the first, or the one
-        nearest to the left side's order (ties to the earlier one). ``how`` is inner or left.
+        Each left row takes one of the right rows that satisfy the whole condition: the last, the first, or the one
+        nearest to the left side's order (the earlier one on ties). ``how`` is inner or left.
     pick_by : str, expression, or list of these
-        Right columns by which rows are compared; the later ones break ties: numbers, times, bools, text, bytes (of
-        ``"nearest"``, the first one is a number or a time). A null in the first never wins, NaN is the greatest value.
-        Among rows that are equal in all of them, which one comes is not promised.
+        Right columns that order the right rows; later ones break ties. They are numbers, times, bools, text or bytes.
+        For ``"nearest"``, the first is a number or a time. A row with null in the first is never picked. NaN is the
+        greatest value. If rows are equal in all columns, any of them may be picked.
     aggregate : mapping of str to (column, function), optional
-        ``{"vwap": ("price", "mean"), "n": ("*", "count")}``: each left row comes out once, with aggregates of the right
-        rows that match it, when no later one can. Functions: count, sum, mean, min, max, first, last. ``how`` is inner
-        or left, which keeps rows that nothing matches, with count 0 and null.
+        ``{"vwap": ("price", "mean"), "n": ("*", "count")}``: each left row is emitted once, with aggregates of its
+        matching right rows, when no later row can match it. Functions: count, sum, mean, min, max, first, last.
+        ``how`` is inner or left; left also emits unmatched rows, with count 0 and nulls.
     memory_limit : int or str, optional
-        Bytes that the operator may hold, or text such as "512MB" (MB are 10**6 bytes, MiB 2**20).
+        Limit in bytes, or text such as "512MB" (MB are 10**6 bytes, MiB 2**20).
     when_full : {"raise", "spill", "shed"}
-        What happens where the rows that can still match do not fit: MemoryLimitError; files (exact); or rows are
-        dropped (a subset of the result, inner and semi joins alone).
+        What to do if the rows that can still match do not fit. "raise" raises MemoryLimitError. "spill" writes rows to
+        files; the result stays exact. "shed" drops rows; the result is a subset (inner and semi joins only).
     spill_dir : path, optional
-        Folder of the files; the system's for temporary files by default. They have no names, and go with the process.
+        Folder of the files; by default the system's folder for temporary files. The files have no names, and the system
+        deletes them when the process ends.
     shed : {"prob", "life", "random"}, optional
-        Which rows go first: those least likely to match (the default); those with the least product of that and the
-        time that is left to them; any.
+        Which rows to drop first. "prob", the default: those least likely to match. "life": those with the least product
+        of that probability and their remaining time in the state. "random": any.
     shed_shared : bool
-        Let both sides share the memory, and not half of it each.
+        Whether both sides share the memory. If False, each has half.
 
     Raises
     ------
     IvjoinError
-        A subclass that says what came, what was expected, and the nearest fix.
+        If an argument is invalid; the text states what came, what was expected, and the fix. OrderError, SchemaError
+        and UnsupportedError are subclasses.
 
     Examples
     --------
@@ -120,7 +124,7 @@ class SymmetricHashJoin(OneCall):
     [[{'k': 1, 't': 10, 't_right': 12}]]
     """
 
-    _takes = True  # memory that an operator of the plan has left
+    _takes = True  # whether a new operator may reuse the memory of an ended one of its plan
 
     @known_options("SymmetricHashJoin")
     def __init__(
@@ -163,11 +167,13 @@ class SymmetricHashJoin(OneCall):
         cls, plan: JoinPlan, *, late_within: bool = True, errors_first: bool = False,
         keeps: tuple[bool, bool] = (True, True), budget: Budget | None = None,
     ) -> Self:
-        """An operator for a plan. ``late_within`` False measures lateness against earlier batches only.
+        """Return an operator for a plan.
 
-        ``errors_first`` promises that rows for which an ordered expression errs come before all that have a value of
-        it, on either side; they are not refused then. ``keeps`` False of a side: its rows probe the other one and are
-        not stored; for inner joins. ``budget``: what it may hold (``ivjoin.operator.budget``).
+        - ``late_within=False``: a row is late only if it breaks an order against earlier batches.
+        - ``errors_first=True`` accepts rows for which an ordered expression has an error. It promises that, on either
+          side, they all come before the rows for which it has a value.
+        - ``keeps``: for each side, whether its rows are stored, or only probe the other side (inner joins only).
+        - ``budget``: the memory limit, None for no limit.
         """
         self = cls.__new__(cls)
         self._begin()
@@ -177,39 +183,48 @@ class SymmetricHashJoin(OneCall):
 
     @property
     def plan(self) -> JoinPlan:
-        """What the operator was planned to do."""
+        """The plan of the join."""
         return self._core.plan
 
     # -- public --------------------------------------------------------------------------------------------------
 
     @property
     def schema(self) -> pa.Schema:
-        """Schema of the output."""
+        """The schema of the output."""
         return self._core.plan.schema
 
     @property
     def account(self) -> Account:
-        """What the operator may hold, and what is asked before it holds more."""
+        """The account of the operator's memory."""
         return self._core.account
 
     @property
     def metrics(self) -> JoinMetrics:
-        """Counts so far; what is returned does not change any more."""
+        """The counts so far, as a copy."""
         m = self._core.counts()
-        m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)  # less only when just restored
+        m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)  # a restored operator may have no peak yet
         return m
 
     def push(self, side: str, batch: pa.RecordBatch) -> Output:
-        """Feed a batch to a side; iterate to take the output.
+        """Add a batch to a side; iterate over the result to take the output.
 
-        The batch is taken at the call. The iterator must be drained before the next call.
+        The call takes the batch. Take all output before the next call.
 
         The operator refers to the buffers of lists, structs and dictionaries in the batch; it copies no nested column.
         Do not write to those buffers afterwards: allocate new ones for the next batch, as Arrow's builders do.
 
         Raises
         ------
-        SchemaError, LateRowError, EvaluationError, ProtocolError
+        SchemaError
+            If the columns differ from the side's schema, or a column that is not nullable has nulls.
+        LateRowError
+            If a row breaks an order, bound or watermark of its side and ``on_late`` is ``"raise"``.
+        EvaluationError
+            If an expression has no value for a row, such as a division by zero or an overflow.
+        MemoryLimitError
+            If the rows that can still match do not fit.
+        ProtocolError
+            If the side has finished, earlier output was not taken, or another thread uses the operator.
         """
         p = _PLACES[side] if type(side) is str and side in _PLACES else self._side(side)
         self._enter()
@@ -217,9 +232,9 @@ class SymmetricHashJoin(OneCall):
             core = self._core
             if core.ended[p]:
                 raise ProtocolError(f"push({side!r}, ...) after finish({side!r}); a finished side takes no rows")
-            self._check_schema(p, batch)
+            core.intake.check_schema(p, batch)
             if core.layouts[p].never_null:
-                self._check_nulls(p, batch)
+                core.intake.check_nulls(p, batch)
             return self._push(p, batch) if batch.num_rows else NOTHING
         except _REFUSALS:
             raise
@@ -255,7 +270,7 @@ class SymmetricHashJoin(OneCall):
         return self._start("push", out)
 
     def rows_at_once(self, side: str, batch: pa.RecordBatch) -> int:
-        """Rows of a batch that one step takes; those of a larger one are pushed in pieces where there is a limit."""
+        """Return how many rows of a batch one step takes. Under a limit, a larger batch is pushed in pieces."""
         return batch.num_rows if self._limits is None else self._limits.most_rows(self._side(side), batch)
 
     def _spares(self, error: BaseException) -> bool:
@@ -269,11 +284,19 @@ class SymmetricHashJoin(OneCall):
         SchemaError
         """
         p = self._side(side)
-        self._check_schema(p, batch)
-        self._check_nulls(p, batch)
+        self._core.intake.check_schema(p, batch)
+        self._core.intake.check_nulls(p, batch)
 
     def advance(self, side: str, values: Mapping[Expression, Value]) -> Output:
-        """Promise that no later row of a side has an expression below a value (above it, for a descending order)."""
+        """Promise that an expression has no value below a watermark in later rows of a side.
+
+        For a descending order, the promise is that no value lies above it. ``values`` maps expressions to watermarks.
+
+        Raises
+        ------
+        IvjoinError
+            If ``values`` is not such a mapping.
+        """
         p = self._side(side)
         self._enter()
         try:
@@ -287,7 +310,7 @@ class SymmetricHashJoin(OneCall):
         schema = self._core.plan.sides[p].schema
         promises = []
         for name, value in values.items():
-            # Watermarks come with every batch or so, in the same words.
+            # Programs pass the same text with every batch or so.
             known = self._core.watermarks.get((p, name)) if type(name) is str else None
             if known is None:
                 node = side_expression(name, p, schema, self._core.plan.spec.timezone, "watermark")
@@ -307,25 +330,25 @@ class SymmetricHashJoin(OneCall):
         yield from steps.settle(self._core, p)
 
     def reach(self, side: str, edges: Sequence[int | None]) -> Output:
-        """Let a side have come as far as rows that were pushed to another operator of the same join.
+        """Move the orders of a side to values that another operator of the same join has seen.
 
-        Where keys are spread over several operators, each learns here how far the side has come over all of them: the
-        declared orders hold for the side as a whole. All that is decided by then comes out, also what pushes alone
-        would have put off until it pays to look. Unlike :meth:`advance`, which promises a least value, the slack of
-        each order still applies to later rows.
+        If the keys of a join are spread over several operators, each one sees only part of a side, while a declared
+        order holds for the whole side. This call tells an operator how far the whole side has come. It emits everything
+        that is then decided, including what :meth:`push` puts off to save time. Unlike after :meth:`advance`, the slack
+        of each order still applies to later rows.
 
         Parameters
         ----------
         side : {"left", "right"}
         edges : list or tuple of int or None
             For each declared order of the side, in its order, the ordinal (``ivjoin.expr.ordinal``) of the greatest
-            value seen; of the least, as ``~ordinal``, for a descending order. None where no value was seen. An edge
+            value seen. For a descending order, ``~ordinal`` of the least value. None if no value was seen. An edge
             behind the operator's own changes nothing.
 
         Raises
         ------
         ProtocolError
-            If there is not one edge for each order.
+            If ``edges`` is not a list with an int64 or None for each order.
         """
         p = self._side(side)
         self._enter()
@@ -349,7 +372,7 @@ class SymmetricHashJoin(OneCall):
         yield from steps.settle(self._core, p)
 
     def finish(self, side: str | None = None) -> Output:
-        """End one side, or both: everything that no row can change any more comes out."""
+        """End one side, or both. Emit everything that no later row can change."""
         sides = (0, 1) if side is None else (self._side(side),)
         self._enter()
         try:
@@ -367,7 +390,7 @@ class SymmetricHashJoin(OneCall):
         yield from steps.end(self._core, fresh)
 
     def snapshot(self) -> bytes:
-        """The whole state as bytes, from which :meth:`restore` goes on: spilled rows included, the limit not."""
+        """Return the whole state as bytes for :meth:`restore`, with spilled rows, without the memory limit."""
         self._enter()
         try:
             return snapshot.write(self._core)
@@ -379,14 +402,14 @@ class SymmetricHashJoin(OneCall):
         cls, blob: bytes, *, memory_limit: int | str | None = None, when_full: str = "raise",
         spill_dir: str | os.PathLike[str] | None = None, shed: str | None = None, shed_shared: bool = False,
     ) -> Self:
-        """An operator that goes on where a snapshot was taken, within the limit that is given here.
+        """Return an operator that continues from a snapshot, within the memory limit given here.
 
         Raises
         ------
         SnapshotError
             If the bytes are no snapshot, are damaged, or come from a newer version.
         MemoryLimitError
-            If its rows do not fit the limit.
+            If the stored rows do not fit the limit.
         """
         return cls._restored(blob, budget_of(memory_limit, when_full, spill_dir, shed, shed_shared))
 
@@ -404,35 +427,35 @@ class SymmetricHashJoin(OneCall):
         return self
 
     def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
-        """What later output rows can still hold: closed bounds by output column, None for an end that has none.
+        """Return closed bounds of each output column over all later output rows; reads every stored row.
 
-        Found from the rows that are stored, from how far the inputs have come, and from the condition: what a consumer
-        may take as a promise, such as a watermark. Costs a look at every stored row. Empty where no row can come any
-        more. NULL is in no bounds; where NaN, the greatest value, may come there is no upper bound; text and nested
-        values are not bounded. Under ``on_late="join"`` an input's order says nothing of its later rows.
+        They follow from the stored rows, the frontiers and the condition; a consumer can use them as a watermark.
 
         Returns
         -------
         dict of str to (inf, sup)
-            Python values: int, float, Decimal, bool, date, datetime, time, timedelta.
+            Python values: int, float, Decimal, bool, date, datetime, time, timedelta. None for an end without a bound.
+            Empty if no output row can follow. Nulls may follow in any column. If NaN, the greatest value, may follow,
+            there is no upper bound. Text and nested columns have no bounds. Under ``on_late="join"``, the orders of an
+            input bound nothing.
 
         Raises
         ------
         ProtocolError
-            If the operator has stopped with an error, gives aggregates, or another thread is at work with it.
+            If the operator stopped with an error, computes aggregates, or is used by another thread.
         """
         self._enter(between=False)
         try:
             from ivjoin.operator.windows.core import WindowCore
 
             if isinstance(self._core, WindowCore):
-                raise ProtocolError("output_bounds() is of joined rows; this operator gives aggregates of them")
+                raise ProtocolError("output_bounds() describes joined rows, but this operator emits aggregates")
             return output_bounds(self._core, self._pending is not None)
         finally:
             self._busy = False
 
     def lagging(self, rows_left: int, rows_right: int) -> int:
-        """Which side (0 left, 1 right) to read next so that neither piles up; given the rows read of each."""
+        """Return the side (0 left, 1 right) to read next, given the rows read of each, so that few rows wait."""
         busy, self._busy = self._busy, True
         if busy:
             raise ProtocolError(BUSY)
@@ -465,30 +488,8 @@ class SymmetricHashJoin(OneCall):
         return SIDES.index(side)
 
     def _change(self, call: str, rest: Iterator[pa.RecordBatch]) -> Output:
-        """Run a call that is not refused any more."""
+        """Run a call after its arguments were checked."""
         return self._start(call, rest)
-
-    def _check_schema(self, p: int, batch: pa.RecordBatch) -> None:
-        if not isinstance(batch, pa.RecordBatch):
-            raise SchemaError(f"push takes a pyarrow.RecordBatch; got a {type(batch).__name__}")
-        want = self._core.plan.sides[p].schema
-        got = batch.schema
-        if not (got is want or got.equals(want)):
-            self._same_types(p, got, want)
-
-    def _check_nulls(self, p: int, batch: pa.RecordBatch) -> None:
-        want = self._core.plan.sides[p].schema
-        for i in self._core.layouts[p].never_null:
-            if batch.column(i).null_count:
-                raise SchemaError(f"column {want.names[i]!r} of a {SIDES[p]} batch has nulls but is not nullable")
-
-    @staticmethod
-    def _same_types(p: int, got: pa.Schema, want: pa.Schema) -> None:
-        if got.names != want.names:
-            raise SchemaError(f"a {SIDES[p]} batch has columns {got.names}; expected {want.names}")
-        for a, b in zip(got, want, strict=True):
-            if a.type != b.type:
-                raise SchemaError(f"column {a.name!r} of a {SIDES[p]} batch is {a.type}; expected {b.type}")
 
 
 def _is_edge(edge: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Output batches: those that compiled code has built, and those that Arrow puts together."""
+"""Output batches that compiled code has built, and output batches that Arrow builds."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _MANY = 4096  # rows whose arrays malloc might give back to the system
 
 
 def made(core: Core) -> pa.RecordBatch:
-    """The output batch that the kernels have just built."""
+    """Return the output batch that the kernels have just built."""
     return pa.RecordBatch._import_from_c(core.state.out_struct, core.plan.schema)
 
 
 def mixed(core: Core, p: int) -> int:
-    """An output batch with columns of text or bools, or in files, built by compiled code; the status that says so."""
+    """Let compiled code build an output batch with text, bools or columns in files; return the kernels' status."""
     state = core.state
     if core.gathers[1 - p]:
         _read(core, p)
     r = state.operator[0]
     whole = int(r["batch_size"])
     try:
-        # A batch whose text passes what offsets can say is built in halves.
+        # If the text of a batch exceeds what its offsets can address, half of the rows are built.
         while (status := int(text_kernels.build_mixed(state.at, p))) & at.ROOM and r["batch_size"] > 1:
             r["batch_size"] //= 2
     finally:
@@ -49,7 +49,7 @@ def mixed(core: Core, p: int) -> int:
 
 
 def _read(core: Core, p: int) -> None:
-    """Before compiled code builds a batch: read what its stored rows have in files."""
+    """Read the columns in files of the stored rows that compiled code is about to emit."""
     state, store = core.state, core.stores[1 - p]
     r = state.operator[0]
     phase, cursor = int(r["phase"]), int(r["cursor"])
@@ -60,7 +60,7 @@ def _read(core: Core, p: int) -> None:
 
 
 def gathered(core: Core, p: int, batch: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
-    """Output batches that hold columns which compiled code does not build."""
+    """Yield output batches with columns that compiled code does not build."""
     state = core.state
     r = state.operator[0]
     which, cursor, phase = int(r["out_which"]), int(r["cursor"]), int(r["phase"])
@@ -71,7 +71,7 @@ def gathered(core: Core, p: int, batch: pa.RecordBatch | None) -> Iterator[pa.Re
     store, size = core.stores[1 - p], core.emitter.batch_size
     if total - cursor > _MANY and core.account.limit is None:
         keep_pages()
-    # The scratch may be written over while the caller holds what came before.
+    # Copies: kernels may write to the scratch while the caller still uses earlier batches.
     places = state[listed][cursor:total].copy()
     rows = state["pair_rows"][cursor:total].copy() if which == push_kernels.PAIRS else None
     r["cursor"] = total
@@ -97,12 +97,12 @@ def gathered(core: Core, p: int, batch: pa.RecordBatch | None) -> Iterator[pa.Re
 
 
 def in_parts(built: Callable[[slice], T], start: int, stop: int) -> Iterator[T]:
-    """Yield a batch of some rows, or two of half of them where its text passes what offsets can say.
+    """Yield a batch of some rows, or two of half the rows if the text exceeds what the offsets can address.
 
     Raises
     ------
     CapacityError
-        If one row does.
+        If the text of one row does.
     """
     try:
         batch = built(slice(start, stop))

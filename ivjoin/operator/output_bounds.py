@@ -1,8 +1,8 @@
-"""What later output rows of an operator can still hold: from its rows, how far its inputs are, and the condition.
+"""Bound the later output rows of an operator from its stored rows, its frontiers and the condition.
 
-A later output row is a pair of rows of which at least one is yet to come, or a row that nothing matched. Each side's
-columns lie in the hull of its stored rows and of what its frontier lets come; a pair lies besides in what propagation
-leaves of the condition over both hulls.
+A later output row is a pair with at least one future row, or an unmatched row. The columns of a side lie in the hull of
+its stored rows and its possible future rows. A pair also lies in what propagation of the condition leaves of both
+hulls.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 __all__ = ["output_bounds", "stored_span"]
 
-_AT_ONCE = 1 << 16  # rows that are looked at together
+_AT_ONCE = 1 << 16  # rows that are read together
 
 
 def output_bounds(core: Core | PickCore, taking: bool) -> dict[str, tuple[Any, Any]]:
-    """Closed bounds of each output column over all later rows: {column: (inf, sup)}, None for an end without a bound.
+    """Return closed bounds of each output column over all later rows: {column: (inf, sup)}, None for no bound.
 
-    ``taking`` says that the output of a call is still being taken.
+    ``taking`` states that the output of a call is still being taken.
 
-    Empty where no row can come any more. NULL is in no bounds; where NaN may come, which is above all numbers, there is
-    no upper bound. Text, nested values and whatever else has no ordinals is not bounded.
+    The result is empty if no row can follow. Bounds say nothing about NULL. If NaN can follow, there is no upper bound,
+    because NaN is above all numbers. Text, nested values and other values without ordinals have no bounds.
     """
     from ivjoin.propagation import Bounds, Dom, Outcome, contract_nodes
 
@@ -51,7 +51,7 @@ def output_bounds(core: Core | PickCore, taking: bool) -> dict[str, tuple[Any, A
             if index is not None:
                 wanted[s][index] = core.column(s, index)
     hulls: list[dict[Node, Dom]] = []
-    comes = []  # whether a later row of the side can come out at all
+    comes = []  # whether a later output row can have a row of the side
     for s in (0, 1):
         known = [c for c in wanted[s].values() if has_ordinal(c.type)]
         known += [n for n in core.frontiers[s].intervals if n not in known]
@@ -60,7 +60,7 @@ def output_bounds(core: Core | PickCore, taking: bool) -> dict[str, tuple[Any, A
         hulls.append({n: _hull(core, taking, s, n, names[s]) for n in known if has_ordinal(n.type)})
         comes.append(not core.ended[s] or any(n for _, n in _rows(core, taking, s)))
     parts: list[dict[Node, Dom]] = []
-    # a pair has a row that is yet to come, or is still to be given out
+    # A pair has a future row, or belongs to the output that is still being taken.
     fresh = not core.ended[0] or not core.ended[1] or taking
     if fresh and comes[0] and comes[1] and not plan.never and how.anti is None:
         both = hulls[0] | hulls[1]
@@ -85,7 +85,7 @@ def output_bounds(core: Core | PickCore, taking: bool) -> dict[str, tuple[Any, A
 
 
 def _shown(found: list[Any], bounds: Any, dom: Any) -> tuple[Any, Any]:
-    """The hull of some domains of one type, as Python values."""
+    """Return the hull of domains of one type as Python values."""
     there = [d for d in found if not d.is_empty]
     if not there:
         return (None, None)
@@ -95,7 +95,7 @@ def _shown(found: list[Any], bounds: Any, dom: Any) -> tuple[Any, Any]:
 
 
 def _hull(core: Core | PickCore, taking: bool, s: int, node: Node, names: dict[str, int]) -> Any:
-    """Every value of an expression in a stored row of side s, or in one that is yet to come."""
+    """Return a domain with every value of an expression in stored and future rows of side s."""
     from ivjoin.propagation import Dom
 
     t = node.type
@@ -103,7 +103,7 @@ def _hull(core: Core | PickCore, taking: bool, s: int, node: Node, names: dict[s
     frontier = core.frontiers[s]
     if not core.ended[s]:
         if core.plan.spec.on_late == "join":
-            # a late row may have any value
+            # A late row may have any value.
             frontier = Frontier([], {}, frontier.never_null)
         if node not in frontier.intervals:
             return Dom.top(t)
@@ -133,12 +133,12 @@ def _hull(core: Core | PickCore, taking: bool, s: int, node: Node, names: dict[s
 
 
 def stored_span(core: Core, s: int, node: Node) -> tuple[int, int] | None:
-    """Least and greatest ordinal of an expression over the stored rows of side s; None if none has a value."""
+    """Return the least and greatest ordinal of an expression over the stored rows of side s; None if all are null."""
     return _span(core, False, s, node, {f.name: i for i, f in enumerate(core.plan.sides[s].schema)})
 
 
 def outside(core: Core, s: int, spans: Mapping[Node, tuple[int, int]]) -> np.ndarray:
-    """Of the live rows of side s, which have a value outside closed intervals of ordinals : bool[n]."""
+    """Return which live rows of side s have a value outside closed intervals of ordinals : bool[n]."""
     names = {f.name: i for i, f in enumerate(core.plan.sides[s].schema)}
     out = [np.zeros(0, dtype=bool)]
     for column, n in _rows(core, False, s):
@@ -168,9 +168,9 @@ def _span(core: Core | PickCore, taking: bool, s: int, node: Node, names: dict[s
 
 
 def _rows(core: Core | PickCore, taking: bool, s: int) -> Iterator[tuple[Callable[[int], pa.Array | None], int]]:
-    """The rows of side s that later output may hold, some at a time: (a column by its place or None, how many rows).
+    """Yield, in pieces, the rows of side s that later output may have: (function from place to column or None, rows).
 
-    While a call's output is still being taken: those of its batch, and the stored ones that it may have decided, too.
+    While the output of a call is being taken, these include its batch and stored rows that it may have decided.
     """
     if not isinstance(core, Core):
         yield from core.rows_at_hand(s)

@@ -1,4 +1,4 @@
-"""Candidate pairs that Python decides, and the probe where it asks for a better index."""
+"""Candidate pairs that Python decides, and the probe of a store that changes its index."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = ["chosen", "decide", "look_beyond", "may_crowd", "next_piece", "probe_
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _MANY = 4096  # pairs whose arrays malloc might give back to the system
-_MOST_STEPS = 50_000_000  # that a batch may walk along one axis, if there are others
+_MOST_STEPS = 50_000_000  # steps of a batch along one axis, after which another axis is considered
 
 def decide(core: Core, p: int, batch: pa.RecordBatch) -> None:
-    """Leave of the pairs at hand those for which the condition holds, and mark what they mark."""
+    """Reduce the candidate pairs to the matches, and mark the matched rows."""
     state, how, store = core.state, core.how, core.stores[1 - p]
     count = state.get("n_pairs")
     rows, places = state["pair_rows"][:count], state["pair_places"][:count]
@@ -33,7 +33,7 @@ def decide(core: Core, p: int, batch: pa.RecordBatch) -> None:
         keep_pages()
     asked = None
     if not core.full_predicate and len(core.plan.checks[p]):
-        # The probe has found the condition to hold for all pairs whose rows are not turned.
+        # The probe has decided the pairs whose row is not inverted (~row).
         asked = np.flatnonzero(rows < 0)
         rows[asked] = ~rows[asked]
     if nodes:
@@ -47,7 +47,7 @@ def decide(core: Core, p: int, batch: pa.RecordBatch) -> None:
     matched = state["matched"]
     if how.single == p:
         matched[rows] = 1
-        # One match is enough: go on with the next row.
+        # One match is enough: continue with the next row.
         if store.runs is not None and not core.full_predicate:
             cell = state["state"]
             if cell[0] < state.get("n") and matched[cell[0]]:
@@ -72,7 +72,7 @@ def decide(core: Core, p: int, batch: pa.RecordBatch) -> None:
 
 
 def look_beyond(core: Core, p: int, batch: pa.RecordBatch) -> None:
-    """Raise for a pair for which the residual overflows where the bands refuse it; no other can match there."""
+    """Raise if the residual overflows for a pair that the bands alone would refuse."""
     state, store = core.state, core.stores[1 - p]
     n, room = state.get("n"), state.pairs
     rows, ids, cell = np.empty(room, np.int64), np.empty(room, np.int64), np.zeros(4, np.int64)
@@ -94,7 +94,7 @@ def look_beyond(core: Core, p: int, batch: pa.RecordBatch) -> None:
 
 
 def _can_meet(terms: list[list[int]], values: np.ndarray, extents: np.ndarray) -> bool:
-    """Whether some stored row, of which no more is known than its side's extents, may satisfy terms with some row."""
+    """Return whether, by the extents of its axes, a stored row may satisfy terms with some row of the batch."""
     for axis, theirs, low, high in terms:
         least, most = extents[theirs].tolist()
         if low != I64_MIN and int(values[axis].min()) + low > most:
@@ -105,7 +105,7 @@ def _can_meet(terms: list[list[int]], values: np.ndarray, extents: np.ndarray) -
 
 
 def chosen(core: Core, c: int) -> int:
-    """The row of the batch that is the c-th to be probed."""
+    """Return the row of the batch that is probed as the c-th."""
     state = core.state
     rows = state["every"] if state.get("chosen_at") == state.get("every") else state["chosen"]
     return int(rows.item(c)) & index_kernels.PROBE_ROW
@@ -124,7 +124,7 @@ def pair_columns(core: Core, p: int, batch: pa.RecordBatch, rows: np.ndarray, pl
 
 
 def probe_runs(core: Core, p: int, batch: pa.RecordBatch) -> None:
-    """A chunk of pairs by the other store's sorted runs."""
+    """Probe a chunk of the batch by the other store's sorted runs."""
     state, store = core.state, core.stores[1 - p]
     r = state.operator[0]
     runs, (table, _) = store.runs, probes(core.plan, p)
@@ -144,24 +144,24 @@ def probe_runs(core: Core, p: int, batch: pa.RecordBatch) -> None:
     )
     state["pair_places"][:count] = store.places(state["pair_places"][:count])
     done = cell[0] >= n
-    # The kernel asks again while a row is left; the cell knows at which one.
+    # The kernel continues while a row is left; the cell has its number.
     state.set(n_pairs=count, row=int(r["n_chosen"]) if done else 0, node=-1, probe_end=int(r["n_chosen"]))
     if not done and not int(r["n_chosen"]):
-        raise AssertionError("a probe by runs found pairs of rows that have none")
+        raise AssertionError("a probe by sorted runs found pairs, but no row of the batch is to be probed")
     if count and decided:
         decide(core, p, batch)
 
 
 def _axes_with_nulls(core: Core, p: int) -> int:
-    """A bit for each axis of which some row of the batch may have no value."""
+    """Return a bit for each axis in which some row of the batch may be null."""
     absent = core.source_table(p)["has_absent"][: len(core.plan.sides[p].axes)]
     return sum(1 << int(a) for a in np.flatnonzero(absent[: index_kernels.MOST_AXES]))
 
 
 def next_piece(core: Core, p: int) -> None:
-    """After a piece of a large batch was probed: go on by a better index, if the store should have one.
+    """Continue after a piece of a large batch was probed, by a better index if the store should have one.
 
-    Where the whole condition decides each pair, bands lead nowhere: the probe goes on from row to row.
+    If the whole condition decides each pair, bands do not find candidates; the probe continues row by row.
     """
     state, store = core.state, core.stores[1 - p]
     if store.crowded and not core.full_predicate:
@@ -175,6 +175,6 @@ def next_piece(core: Core, p: int) -> None:
 
 
 def may_crowd(core: Core, p: int, n: int) -> bool:
-    """Whether a batch could walk so far along the first axis that another one had better be thought of."""
+    """Return whether a batch may walk so many stored rows along the first axis that another axis may be better."""
     store, (bands, _) = core.stores[1 - p], probes(core.plan, p)
     return n * store.live > _MOST_STEPS * max(1, core.keys.live) and bands.has_choice

@@ -1,4 +1,4 @@
-"""An explanation that can be drawn: a box an operator with the values it can have, and what is kept of each side."""
+"""An explanation that can be drawn: a box for each operator with its possible values, and the stored rows."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Box:
     ----------
     name : str
     label : str
-        What it does.
+        Its symbol or function, or the column.
     values : str
-        What it can be for future rows.
+        The values it can have for future rows.
     args : tuple of str
-        Names of the boxes that it reads.
+        Names of the boxes of its operands.
     side : str
         left, right, both or none.
     """
@@ -39,7 +39,7 @@ class Box:
 
 
 class Explanation(str):
-    """The text of an explanation, which can also be drawn: ``svg()``, ``mermaid()``, and by itself in a notebook."""
+    """The text of an explanation. ``svg()`` and ``mermaid()`` return a drawing; a notebook shows it."""
 
     boxes: tuple[Box, ...]
     state: tuple[str, ...]
@@ -53,7 +53,7 @@ class Explanation(str):
         return Explanation, (str(self), self.boxes, self.state)
 
     def mermaid(self) -> str:
-        """The condition as a Mermaid flowchart, which Markdown viewers draw."""
+        """Return the condition as a Mermaid flowchart, which Markdown viewers draw."""
         out = ["flowchart BT"]
         for b in self.boxes:
             text = "<br/>".join(_quoted(t) for t in (b.label, b.values) if t)
@@ -68,7 +68,7 @@ class Explanation(str):
         return "\n".join(out) + "\n"
 
     def svg(self) -> str:
-        """The condition as an SVG picture: the whole at the top, columns at the bottom, what is kept below."""
+        """Return an SVG picture: the condition at the top, its columns below, and the stored rows at the bottom."""
         rows = self._rows()
         sizes = {b.name: _size(b) for b in self.boxes}
         width = max([sum(sizes[b.name][0] + _GAP for b in row) + _GAP for row in rows], default=200.0)
@@ -110,9 +110,9 @@ class Explanation(str):
         return f"{drawn}<details><summary>in words</summary><pre>{escape(str(self))}</pre></details>"
 
     def _rows(self) -> list[list[Box]]:
-        """Boxes by their distance from the whole condition, each row in the order in which those above read it."""
+        """Return the boxes by their distance from the root, each row ordered by the boxes that read it."""
         level: dict[str, int] = {b.name: 0 for b in self.boxes}
-        for b in reversed(self.boxes):  # arguments stand before those that read them
+        for b in reversed(self.boxes):  # operands precede the boxes that read them
             for a in b.args:
                 level[a] = max(level[a], level[b.name] + 1)
         rows: list[list[Box]] = [[] for _ in range(max(level.values(), default=-1) + 1)]
@@ -154,5 +154,5 @@ def _drawn(b: Box, x: float, y: float, w: float, h: float) -> list[str]:
 
 
 def _quoted(text: str) -> str:
-    """Text as Mermaid reads it between quotes."""
+    """Escape text for use between quotes in Mermaid."""
     return text.replace("&", "#amp;").replace('"', "#quot;").replace("<", "#lt;").replace(">", "#gt;")

@@ -1,4 +1,4 @@
-"""Who may call an operator, and when: one call at a time, and each call's output taken before the next one."""
+"""The protocol of an operator: one call at a time, and all output of a call taken before the next call."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _in_files: WeakSet[OneCall] = WeakSet()
 
 
 class OneCall:
-    """An operator that works at one call at a time, and stops for good when one did not come to its end.
+    """An operator that runs one call at a time, and stops for good if a call does not complete.
 
-    ``_busy`` is set by ``busy, op._busy = op._busy, True`` and no lock: Python neither turns to another thread nor
-    raises KeyboardInterrupt within such a line, while either may happen as ``acquire`` or ``release`` return. So a call
-    that was interrupted has let go, and what it was about to return is lost only with an operator that has stopped.
+    ``busy, op._busy = op._busy, True`` sets the flag without a lock. Within such a line Python neither switches threads
+    nor raises KeyboardInterrupt; either can happen as ``acquire`` or ``release`` of a lock return. An interrupted call
+    therefore never leaves the flag set, and only a stopped operator loses output.
     """
 
     def _begin(self) -> None:
         self._busy = False
-        self._stopped: str | None = None  # why no call is taken any more
-        self._pending: str | None = None  # the call whose output is not yet taken
+        self._stopped: str | None = None  # why the operator takes no more calls
+        self._pending: str | None = None  # the call whose output is not taken yet
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an operator cannot be pickled or copied; take its snapshot(), and restore() that")
 
     def _enter(self, between: bool = True) -> None:
-        """Begin a call; whoever enters sets ``_busy`` to False in the end, whatever happens.
+        """Begin a call. The caller sets ``_busy`` to False at the end in any case.
 
-        ``between`` False: it may come while output is being taken.
+        ``between``: whether the output of the last call must have been taken.
         """
         busy, self._busy = self._busy, True
         if busy:
@@ -45,7 +45,7 @@ class OneCall:
             raise ProtocolError(self._stopped or _NOT_TAKEN.format(self._pending))
 
     def _start(self, call: str, steps: Iterator[pa.RecordBatch]) -> Output:
-        """Run up to the first output, so that a call without output needs no draining."""
+        """Run up to the first output batch, so that a call without output need not be drained."""
         first = self._next(steps)
         return NOTHING if first is None else self._output(call, first, steps)
 
@@ -70,18 +70,18 @@ class OneCall:
         return batch
 
     def _spares(self, error: BaseException) -> bool:
-        """Whether a call that ends with this error has left nothing half done: the operator can go on."""
+        """Return whether a call that raised this error changed nothing, so that the operator can continue."""
         return False
 
     def _stop(self, error: BaseException) -> None:
-        """A call broke off in the middle: what it would still have done is lost."""
+        """Stop the operator after a call that failed midway, because the rest of its output is lost."""
         if self._stopped is None:
             why = str(error) or type(error).__name__
             self._stopped = f"this operator stopped with an error and cannot go on: {why}"
             self._let_go()
 
     def _abandon(self) -> None:
-        """A call's output was given up; called from any thread, also by the garbage collector."""
+        """Stop the operator after output was abandoned; any thread may call this, and the garbage collector."""
         if self._stopped is not None:
             return
         self._stopped = _ABANDONED.format(self._pending)
@@ -93,11 +93,11 @@ class OneCall:
                 self._busy = False
 
     def _stepped(self, ended: bool) -> None:
-        """Count what a step has left behind."""
+        """Count the state after a step."""
         raise NotImplementedError
 
     def _gave(self, batch: pa.RecordBatch) -> None:
-        """Count a batch that was taken."""
+        """Count a batch that the caller took."""
         raise NotImplementedError
 
     def _let_go(self) -> None:
@@ -106,7 +106,7 @@ class OneCall:
 
 
 def of_one_process(op: OneCall) -> None:
-    """Let an operator stop in processes that are forked from this one, which would write to the same files."""
+    """Stop the operator in processes forked from this one, because they would write to the same files."""
     _in_files.add(op)
 
 
@@ -120,10 +120,10 @@ if hasattr(os, "register_at_fork"):
 
 
 class Output:
-    """The output of one call of an operator: an iterator of RecordBatches, to be taken to its end.
+    """The output of one call of an operator: an iterator of RecordBatches.
 
-    Until it has said that it is at its end, the operator takes no other call. One that is closed, or dropped with its
-    last reference, before that stops the operator: its rows would be missing from the result without a trace.
+    Iterate until StopIteration before the next call. If the iterator is closed or deleted earlier, the operator stops,
+    because the result would silently lack rows.
     """
 
     __slots__ = ("_batch", "_op", "_steps")
@@ -131,8 +131,8 @@ class Output:
     def __init__(
         self, op: OneCall | None, batch: pa.RecordBatch | None, steps: Iterator[pa.RecordBatch] | None = None
     ) -> None:
-        self._op = op  # None: at its end
-        self._batch = batch  # made already
+        self._op = op  # None at the end
+        self._batch = batch  # built before the caller asks for it
         self._steps = steps
 
     def __iter__(self) -> Output:
@@ -167,12 +167,12 @@ class Output:
         raise StopIteration
 
     def close(self) -> None:
-        """Give up the rest of the output; the operator takes no further call, unless this was at its end.
+        """Abandon the rest of the output. The operator stops, unless all output was taken.
 
         Raises
         ------
         ProtocolError
-            If another thread is at work with the operator.
+            If another thread uses the operator.
         """
         op = self._op
         if op is None:
@@ -190,19 +190,19 @@ class Output:
 
 
 BUSY = (
-    "this operator is used by another thread at this moment, or by a call further up in this one; wait until that call "
-    "has returned, or give each thread an operator of its own"
+    "another thread uses this operator at this moment, or a call further up in this thread does; wait until that call "
+    "has returned, or give each thread its own operator"
 )
 _NOT_TAKEN = "the output of the last {} was not taken to its end; drain its iterator first"
 _ABANDONED = (
-    "the output of the last {} was abandoned: its iterator was closed or dropped before its end, and what it would "
-    "still have given is lost, so this operator cannot go on; restore it from a snapshot. Take every output to its "
-    "end: a `for` loop that is left by `break` drops its iterator, unless a name holds it"
+    "the output of the last {} was abandoned: its iterator was closed or deleted before its end. The rest of the "
+    "output is lost, so this operator cannot continue; restore it from a snapshot. Take every output to its "
+    "end: a `for` loop that is left by `break` deletes its iterator, unless a variable refers to it"
 )
 _FORKED = (
-    "this process was forked from the one that made this operator, and both would write to the files to which it "
-    "spills; restore it from a snapshot that was taken before"
+    "this process was forked from the one that made this operator, and both would write to the same spill files; "
+    "restore it from a snapshot that was taken before the fork"
 )
 
 NOTHING = Output(None, None)
-"""The output of a call that gives none."""
+"""The output of a call without output."""

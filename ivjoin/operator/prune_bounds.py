@@ -1,7 +1,7 @@
-"""From what is known of one side's future rows to the intervals outside which the other side's rows are dead.
+"""Compute, from one side's future rows, the intervals of the other side's axes outside which rows are dead.
 
-Plain bands move within a push, in ``bounds_of`` of ``shj/kernels/expiry_kernels.py``; here is what comes before the
-first, what takes propagation, and what ends past int64.
+During a push, ``bounds_of`` in ``shj/kernels/expiry_kernels.py`` moves the bounds of plain bands. This module computes
+the first bounds, those that need propagation, and those whose ends lie past int64.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 __all__ = ["Bounder"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
-# The bounds of an axis that keep only the rows that have no value there.
+# The bounds of an axis that retain only the rows without a value there.
 NO_VALUE = I64_MAX, I64_MIN
-# A contraction of the residual costs some hundred microseconds, a band term's bound one: contract when enough rows
-# have come to pay for it.
+# Contracting the residual takes hundreds of microseconds, moving a band's bound takes one. The residual is contracted
+# after so many rows.
 _CONTRACT_EVERY = 256
-# What a contraction costs grows with the graph: one of so many nodes more waits for as many rows again.
+# A contraction takes longer for a larger graph: the interval grows by itself once for each so many nodes.
 _NODES_PER_TURN = 200
-# An expression of which nothing follows, as ``a + b`` where only a has an order, is not looked at again at every move.
+# An expression that yields no bound, such as ``a + b`` with an order of a alone, skips at most so many moves.
 _LONGEST_IDLE = 16
 
 
 class Bounder:
-    """Closed ordinal intervals per axis of a side's store, kept up with the other side's frontier.
+    """Closed intervals of ordinals for each axis of each side's store, updated from the other side's frontier.
 
-    ``bounds(s)`` is a list of (low, high), one an axis, or None when no future row can match anything stored. An axis
-    has ``low > high`` when no future row can match a value of it.
+    ``bounds(s)`` is a list with (low, high) for each axis, or None if no future row can match any stored row. An axis
+    has ``low > high`` if no future row can match a row that has a value there.
     """
 
     def __init__(self, plan: JoinPlan, frontiers: tuple[Frontier, Frontier]) -> None:
@@ -49,7 +49,7 @@ class Bounder:
         self._contracted: list[dict[Node, tuple[int, int]] | None] = [{}, {}]
         self._since = [0, 0]
         self._unlooked = [0, 0]
-        self._seen = [-1, -1]  # versions of the frontiers that the bounds are of
+        self._seen = [-1, -1]  # versions of the frontiers for which the bounds were computed
         self._prefixes: dict[tuple[int, Node, bool], int] = {}
         kept = plan.kept
         if "terms" not in kept:
@@ -62,16 +62,16 @@ class Bounder:
         self._every = _CONTRACT_EVERY * (1 + len(self._in_residual) // _NODES_PER_TURN)
         self._reaches: dict[Node, tuple[int, int]] = {}
         self._axis_reaches: list[list[tuple[int, int]]] = [[], []]
-        # Expressions of which going up says nothing yet: for how many moves they are left alone, now and next time.
+        # Expressions that yield no bound yet: how many moves to skip, now and the next time.
         self._idle: dict[Node, tuple[int, int]] = {}
         self._deps: dict[Node, list[Node]] = {}
         self._unclipped: dict[Node, Unclipped] = {}
-        self._told: list[dict[Node, tuple[int, int, bool]]] = [{}, {}]  # what was contracted by last
+        self._told: list[dict[Node, tuple[int, int, bool]]] = [{}, {}]  # the intervals used by the last contraction
         if "implied" not in kept:
             ends = [_ends(t[:4] for t in self._terms[1 - p]) for p in (0, 1)]
             self._implied: list[Implied] = [Implied(plan, p, ends[p], self._in_residual) for p in (0, 1)]
             kept["filtered"] = self._filtered()
-            kept["implied"] = self._implied  # last: another thread may begin an operator of this plan meanwhile
+            kept["implied"] = self._implied  # last: another thread may read the plan's cache meanwhile
         self._implied = [i.own() for i in kept["implied"]]
         self._by_filters: tuple[bool, bool] = kept["filtered"]
         self._said: dict[tuple[int, frozenset[Node]], bool] = {}
@@ -79,10 +79,10 @@ class Bounder:
             self._recompute(s, True)
 
     def _filtered(self) -> tuple[bool, bool]:
-        """Whether each side's residual bounds are others for what the sides' own conjuncts say of all rows.
+        """Return for each side whether the sides' own conjuncts change its bounds from the residual.
 
-        Where they are not, as under ``l.x <> r.x AND l.x < 25``, the kernels need not ask for bounds. Of what nothing
-        comes, nothing is kept.
+        If they do not, as under ``l.x <> r.x AND l.x < 25``, the kernels need not request bounds, and intervals that
+        nothing uses are deleted.
         """
         told = [i.always for i in self._implied]
         here = self._in_residual & {n for always in told for n in always}
@@ -102,16 +102,17 @@ class Bounder:
         without, filtered = (self._propagate(s, frontier, axes, f) for f in (False, True))
         if without is None or filtered is None:
             return without != filtered
-        here = {n: self._implied[s].always.get(n, (I64_MIN, I64_MAX)) for n in axes}  # stored rows are no others
+        # Every stored row lies within these.
+        here = {n: self._implied[s].always.get(n, (I64_MIN, I64_MAX)) for n in axes}
         return any(
             n in filtered and (max(low, here[n][0]), min(high, here[n][1])) != filtered[n]
             for n, (low, high) in without.items()
         )
 
     def _terms_of(self, s: int) -> list[tuple[int, Node, int | None, int | None, int, int]]:
-        """(axis of side s, the other side's expression, low, high, least, most): low <= axis - expression <= high.
+        """Return (axis of side s, the other side's expression, low, high, least, most) for each band and key.
 
-        ``least`` and ``most`` are the ordinals that the expression can have at all.
+        low <= axis - expression <= high. ``least`` and ``most`` are the ordinals that the expression's type has.
         """
         out = []
         for mine, theirs, lo, hi in self._compared(s):
@@ -121,7 +122,7 @@ class Bounder:
         return out
 
     def _compared(self, s: int) -> Iterator[tuple[Node, Node, int | None, int | None]]:
-        """Of every band and key the expression of side s, the other side's, and the ends of their difference."""
+        """Yield, for each band and key, the expression of side s, the other side's, and the ends of the difference."""
         for t in self._plan.terms:
             if s == 0:
                 yield t.left, t.right, t.lo, t.hi
@@ -129,12 +130,12 @@ class Bounder:
                 yield t.right, t.left, None if t.hi is None else -t.hi, None if t.lo is None else -t.lo
 
     def known(self, p: int) -> Mapping[Node, tuple[int, int, bool]]:
-        """What later rows of side p that can match have at some expressions, as far as it is known by now."""
+        """Return the known intervals of expressions in later rows of side p that can match."""
         found = self._implied[p].found
         return both(self._frontiers[p].matching, found) if found else self._frontiers[p].matching
 
     def propagates(self, s: int) -> bool:
-        """Whether bounds of side s come by propagating the residual."""
+        """Return whether propagating the residual bounds side s."""
         inside = self._inside(s)
         if not inside or self._bands_say_all(s):
             return False
@@ -143,16 +144,16 @@ class Bounder:
         return self._says_something(s, [n for _, n in inside])
 
     def _inside(self, s: int) -> list[tuple[int, Node]]:
-        """Axes of side s that the residual computes."""
+        """Return the axes of side s that are part of the residual."""
         axes = enumerate(self._plan.sides[s].axes)
         return [(a, n) for a, n in axes if n in self._in_residual and n.type.kind != "bool"]
 
     def _news(self, s: int) -> dict[Node, tuple[int, int, bool]]:
-        """What the other side's frontier knows of the residual's nodes."""
+        """Return the intervals that the other side's frontier has for parts of the residual."""
         return {n: v for n, v in self.known(1 - s).items() if n in self._in_residual}
 
     def _says_something(self, s: int, axes: list[Node]) -> bool:
-        """Whether the residual bounds an axis by itself, whatever rows come."""
+        """Return whether the residual alone bounds an axis, whatever rows come."""
         key = "residual alone", s, *axes
         found: bool | None = self._plan.kept.get(key)
         if found is None:
@@ -174,23 +175,23 @@ class Bounder:
         return found
 
     def refit(self, s: int) -> None:
-        """Take in that side s has other axes now."""
+        """Update the terms after side s got other axes."""
         self._terms[s] = self._terms_of(s)
         self._axis_reaches[s] = []
         self._recompute(s, True)
 
     def look_every(self, s: int) -> int:
-        """After how many rows to look at what the other side's own conjuncts say by then; 0 for never."""
+        """Return the number of rows between two looks at the other side's own conjuncts; 0 for no looks."""
         return self._every if self._implied[1 - s].wanted else 0
 
     def bounds(self, s: int) -> list[tuple[int, int]] | None:
         return self._bounds[s]
 
     def move(self, p: int, force: bool, rows: int) -> bool:
-        """Take in side p's frontier; True if the other side's bounds may have moved. ``rows``: stored there now."""
+        """Update the bounds of the other side, which stores ``rows`` rows; return whether they may have moved."""
         frontier = self._frontiers[p]
         frontier.refresh()
-        moved = frontier.version != self._seen[p] or force  # others may have asked it to refresh before
+        moved = frontier.version != self._seen[p] or force  # other code may have refreshed it before
         self._seen[p] = frontier.version
         if moved:
             self._since[1 - p] += max(rows, 1)
@@ -199,7 +200,7 @@ class Bounder:
         return moved
 
     def missing_axes(self) -> Iterator[tuple[int, Node]]:
-        """Expressions that could prune now that more has been promised, but have no axis yet."""
+        """Yield the expressions that could prune after new promises, but have no axis yet."""
         for p in (0, 1):
             self._implied[p].learn(self._frontiers[p].promised, _ends(self._compared(1 - p)))
         for s in (0, 1):
@@ -217,7 +218,7 @@ class Bounder:
             self._recompute(s, True)
 
     def future(self, s: int, node: Node) -> tuple[int, int]:
-        """Ordinals that a later row of side s can have at an expression; (greatest, least) of int64 if none comes."""
+        """Return the ordinals that an expression can have in a later row of side s; NO_VALUE if no row follows."""
         frontier = self._frontiers[s]
         if frontier.ended:
             return NO_VALUE
@@ -230,7 +231,7 @@ class Bounder:
         return (I64_MIN if found[0] <= least else found[0]), (I64_MAX if found[1] >= most else found[1])
 
     def lagging(self, rows_left: int, rows_right: int) -> int:
-        """The side to read next: the one whose frontier lags, else the one of which less has been read."""
+        """Return the side to read next: the one whose frontier lags, or the one with fewer rows read."""
         left, right = self._frontiers
         return self.behind(left.matching, right.matching, rows_left, rows_right)
 
@@ -238,7 +239,7 @@ class Bounder:
         self, left: Mapping[Node, tuple[int, ...]], right: Mapping[Node, tuple[int, ...]], rows_left: int,
         rows_right: int,
     ) -> int:
-        """As :meth:`lagging`, from the intervals of future rows, (low, high, ...) an expression."""
+        """As :meth:`lagging`, from the intervals of future rows, (low, high, ...) for each expression."""
         for a, b, offset, falling in self._compare:
             x, y = left.get(a), right.get(b)
             if x is None or y is None:
@@ -255,7 +256,7 @@ class Bounder:
         return 0 if rows_left <= rows_right else 1
 
     def _comparable(self) -> list[tuple[Node, Node, int, bool]]:
-        """Pairs of ordered expressions of one type in which the two sides' progress can be compared."""
+        """Return pairs of ordered expressions of one type that compare the progress of the two sides."""
         orders = [{n: o.descending for n, _, o in side.orders} for side in self._plan.sides]
         out = []
         for t in self._plan.terms:
@@ -269,7 +270,7 @@ class Bounder:
     # -- inside --------------------------------------------------------------------------------------------------
 
     def _recompute(self, s: int, force: bool) -> None:
-        """Bounds of side s from the other side's frontier."""
+        """Compute the bounds of side s from the other side's frontier."""
         frontier = self._frontiers[1 - s]
         if frontier.ended or self._plan.never:
             self._bounds[s] = None
@@ -316,13 +317,13 @@ class Bounder:
             if b >= most:
                 b = I64_MAX
             if a > most or b < least:
-                # Not None: a row for which the axis errs, or is null in the residual, may match for all that.
+                # Not None: a row whose axis has an error, or is null in the residual, may still match.
                 a, b = NO_VALUE
             out[axis] = (a if a > I64_MIN else I64_MIN, b if b < I64_MAX else I64_MAX)
         self._bounds[s] = out
 
     def _reach(self, node: Node) -> tuple[int, int]:
-        """Ordinals that an expression can have at all."""
+        """Return the ordinals that an expression can have in any row."""
         found = self._reaches.get(node)
         if found is None:
             found = ordinal_range(node.type)
@@ -335,7 +336,7 @@ class Bounder:
         return found
 
     def _span(self, frontier: Frontier, node: Node, force: bool) -> tuple[int, int] | None:
-        """Ordinals that a future row can have at an expression without an order; None when nothing is known."""
+        """Return the ordinals that an expression without an order can have in a future row; None if unknown."""
         left, wait = self._idle.get(node, (0, 1))
         if left and not force:
             self._idle[node] = left - 1, wait
@@ -360,21 +361,21 @@ class Bounder:
         if wide is None:
             span = ordinals_of(forward(node, known), node)
         else:
-            # A future row may err here for which the condition as written does not.
+            # The written condition may have a value where this form of it overflows, so it must not be clipped.
             zero = ordinal_of(0, node.type)
             span = wide[0] + zero, wide[1] + zero
         least, most = self._reach(node)
         near = (most - least) >> 12
-        first = 0 if least == ordinal_of(0, node.type) else near  # unsigned values are near the least one for long
+        first = 0 if least == ordinal_of(0, node.type) else near  # unsigned values stay near their least value for long
         if span[0] - least <= first and most - span[1] <= near:
-            if not force:  # by itself, not because it was asked for, as it is before the first row
+            if not force:  # not if it was forced, as before the first row
                 self._idle[node] = wait, min(2 * wait, _LONGEST_IDLE)
         else:
             self._idle.pop(node, None)
         return span
 
     def _contract(self, s: int, frontier: Frontier, out: list[tuple[int, int]], force: bool) -> bool:
-        """Tighten the bounds by propagating TRUE through the residual; True if nothing can match any more."""
+        """Tighten the bounds by propagating TRUE through the residual; return whether nothing can match any more."""
         inside = self._inside(s)
         if not inside:
             return False
@@ -400,14 +401,14 @@ class Bounder:
     ) -> dict[Node, tuple[int, int]] | None:
         from ivjoin.propagation import Dom, Outcome, contract_nodes, propagator
 
-        # Band terms have given their exact bounds already: the residual alone is what is left to propagate.
+        # Bands have their exact bounds already, so only the residual is propagated.
         residual = self._plan.separation.residual
         never_null = frontier.never_null | self._plan.sides[s].present
         known = {c: Dom.of(c.type, null=False) for c in columns_of(*residual) if c in never_null}
         always = [i.always if filtered else {} for i in self._implied]
         theirs = self.known(1 - s) if frontier is self._frontiers[1 - s] else both(frontier.matching, always[1 - s])
         known |= {n: domain_of(n, span) for n, span in theirs.items()}
-        # Under "join" a stored row may lie outside its own side's bounds, and still meet what comes.
+        # Under on_late="join", a stored row may lie outside the declared bounds of its side and still match.
         kept = self._plan.sides[s].bounds if self._plan.spec.on_late != "join" else {}
         own = Frontier([], kept, self._plan.sides[s].present)
         known |= {n: domain_of(n, span) for n, span in both(own.intervals, always[s]).items()}
@@ -421,7 +422,7 @@ class Bounder:
     def _checked(
         self, s: int, p: Any, known: dict[Node, Any], n: Node, low: int, high: int
     ) -> tuple[int, int]:
-        """The ends of an axis: those an inverse found confirmed, those it did not found by going up alone."""
+        """Return the ends of an axis: confirmed if an inverse found them, or found by forward evaluation alone."""
         from ivjoin.propagation import confirmed, dead_until, refutes
 
         if low > high:
@@ -429,11 +430,11 @@ class Bounder:
         ends = [low, high]
         for falling in (False, True):
             if falling and n.type.kind == "float" and high >= NAN_ORDINAL:
-                # NaN is above every number, and going up was not asked about it.
+                # NaN is above every number, and forward evaluation was not checked for it.
                 continue
             proposed, out = ends[falling], -1 if falling else 1
             key = (s, n, falling)
-            # From where the last frontier left it, if that is further than the inverse goes now.
+            # Start from the end found for the last frontier, if it lies beyond what the inverse finds now.
             near = max(out * proposed, out * self._prefixes.get(key, proposed)) * out
             dead = dead_until(p, known, n, falling, near) if refutes(p, known, n, proposed, falling) else None
             if dead is not None:
@@ -445,5 +446,5 @@ class Bounder:
 
 
 def _ends(compared: Iterable[tuple[Any, Node, int | None, int | None]]) -> list[tuple[Node, bool, bool]]:
-    """Of comparisons what the other side has in them, and whether its least and its greatest value say something."""
+    """Return the other side's expression of each comparison, and whether its least and its greatest value prune."""
     return [(theirs, lo is not None, hi is not None) for _, theirs, lo, hi in compared]

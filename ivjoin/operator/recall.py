@@ -1,11 +1,13 @@
-"""Which share of the pairs is left where rows were dropped: a sample of the dropped rows goes on being probed.
+"""Estimate the share of pairs that a shedding join emits, from a sample of dropped rows that is still probed.
 
-A pair is lost where the earlier of its rows was dropped before the later one came. So the pairs lost are the matches
-that dropped rows would still have had. Each of these rows is in the sample with the same chance, whatever it is worth:
-the sum over the sample by that chance estimates the loss (Horvitz and Thompson, 1952), with a variance estimated
-likewise. When the sample is halved, what it has found by then stays, by the chance there was: the estimate never falls.
-Where few rows have many of the matches, a sample mostly misses them, and the estimate is too low more often than too
-high: so the error is a factor of the loss, not a distance, and a row is added that the sample might have had.
+A pair is lost if its earlier row was dropped before its later row came. So the lost pairs are the matches that dropped
+rows would still have had. Every dropped row enters the sample with the same probability, whatever its worth. The
+matches of the sample, divided by that probability, estimate the loss (Horvitz and Thompson, 1952); its variance is
+estimated in the same way. When the sample is halved, its matches so far still count with the old probability, so the
+estimate never decreases.
+
+If few rows have many of the matches, a sample mostly misses those rows, and the estimate is more often too low than too
+high. The error is therefore a factor of the loss, and includes one row with one match that the sample missed.
 """
 
 from __future__ import annotations
@@ -35,21 +37,21 @@ from ivjoin.shj.plain import in_few_batches
 __all__ = ["Recall"]
 
 _NUMBER = "#ivjoin number"
-_MOST_ROWS = 1024  # of a sample, a side
-_GATHERED = 16_384  # rows that come, before the sample is probed with them
-_TOGETHER = 1024  # rows: fewer are not kept apart from those that come after them
+_MOST_ROWS = 1024  # of a sample of one side
+_GATHERED = 16_384  # rows that arrive before the sample is probed with them
+_TOGETHER = 1024  # batches of fewer rows are merged
 _MOST_FACTOR = 50.0
-_SURE = 2.6  # standard deviations: more than 1.96, for what few rows say of the spread
+_SURE = 2.6  # standard deviations; more than 1.96, because few rows show the spread badly
 
 
 class _Sample:
-    """Dropped rows of one side that go on being probed."""
+    """Dropped rows of one side that are still probed."""
 
     def __init__(self) -> None:
         self.rows: pa.Table | None = None
-        self.since = np.empty(0, dtype=np.int64)  # number of the first push that does not find the row
+        self.since = np.empty(0, dtype=np.int64)  # number of the first push that cannot match the row
         self.found = np.empty(0, dtype=np.float64)  # matches since the sample was halved
-        # Of matches before: their sum, each by 1 / chance - 1 of when it was found. Two matches of a row go together.
+        # The sum of earlier matches, each times 1 / probability - 1 at that time. The variance needs it.
         self.before = np.empty(0, dtype=np.float64)
         self.axes = np.empty((0, 0), dtype=np.int64)
 
@@ -61,7 +63,7 @@ class _Sample:
 
 
 class Recall:
-    """Estimates the share of pairs that is kept.
+    """Estimates the share of the pairs that the join emits.
 
     Parameters
     ----------
@@ -77,7 +79,7 @@ class Recall:
         self._samples = _Sample(), _Sample()
         self._gathered: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
         self._waiting = self._waiting_bytes = self._push = 0
-        # After the last batch that was taken: one that is on its way still matches what its own values prune.
+        # The bounds after the last batch taken. A batch under way still matches rows that its own values evict.
         self._bounds = _bounds_of(core)
         self._lost = self._variance = 0.0  # of rows that can match no more, and of matches before the last halving
         self._most = int(min(max(budget.limit // 4096, 16), _MOST_ROWS))
@@ -89,14 +91,14 @@ class Recall:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the sample and of the rows that wait for it."""
+        """The bytes of the sample and of the rows to probe it with."""
         return self._waiting_bytes + self._sample_bytes()
 
     def _sample_bytes(self) -> int:
         return sum(0 if s.rows is None else s.rows.nbytes + 32 * len(s.since) + s.axes.nbytes for s in self._samples)
 
     def saw(self, p: int, batch: pa.RecordBatch) -> None:
-        """A batch was taken, and has been matched with what is stored."""
+        """Record a batch of side p after it was taken and matched with the stored rows."""
         self._push += 1
         if not self._names:
             return
@@ -107,7 +109,7 @@ class Recall:
         self._bounds = _bounds_of(core)
 
     def _gather(self, p: int, batch: pa.RecordBatch) -> None:
-        """Keep what the sample is to be matched with."""
+        """Store the rows with which to probe the sample."""
         numbers = pa.array(np.full(batch.num_rows, self._push, dtype=np.int64))
         columns = [batch.column(n) for n in self._names[p]]
         piece = pa.RecordBatch.from_arrays([*columns, numbers], names=[*self._names[p], _NUMBER])
@@ -118,7 +120,7 @@ class Recall:
         self._waiting_bytes += piece.nbytes
 
     def dropped(self, s: int, ids: np.ndarray) -> None:
-        """Rows are about to be dropped."""
+        """Sample rows of side s that are about to be dropped."""
         core = self._core()
         if not self._names or core is None:
             return
@@ -126,7 +128,7 @@ class Recall:
         if not len(chosen):
             return
         if self._waiting:
-            self.look()  # what waits came before
+            self.look()  # the stored rows arrived before these are dropped
         store, side = core.stores[s], core.plan.sides[s]
         arrays = [store.gather(core.places[s][core.index[s][n]], chosen) for n in self._names[s]]
         rows = pa.table(arrays, names=self._names[s])
@@ -136,7 +138,7 @@ class Recall:
         sample = self._samples[s]
         if sample.rows is None:
             sample.rows, sample.axes = rows.slice(0, 0), axes[:, :0]
-        if len(sample.axes) != len(axes):  # more has been promised since
+        if len(sample.axes) != len(axes):  # promises have added axes
             sample.axes = _axes_of(side, sample.rows)
         sample.rows = pa.concat_tables([sample.rows, rows]).combine_chunks()
         sample.since = np.concatenate([sample.since, np.full(len(chosen), self._push + 1)])
@@ -160,7 +162,7 @@ class Recall:
         return max(len(x.since) for x in self._samples) > self._most or self._sample_bytes() > self.most_bytes // 2
 
     def look(self) -> None:
-        """Match the sample with the rows that have come, and say what that makes of the recall."""
+        """Probe the sample with the rows that have arrived, and update the recall in the metrics."""
         core = self._core()
         if not self._names or core is None or not self._has_dropped(core):
             return
@@ -180,27 +182,28 @@ class Recall:
         found = m.rows_out
         m.recall, m.recall_error = _share(found, lost), 0.0
         if self._rate < 1:
-            variance += (1 - self._rate) / self._rate**2  # of a row with one match, which may be all that was not seen
+            variance += (1 - self._rate) / self._rate**2  # for one row with one match that the sample missed
             off = _SURE * variance**0.5
             factor = exp(min(off / lost, _MOST_FACTOR)) if lost else 1.0
             least, most = (lost / factor, lost * factor) if lost else (0.0, off)
             m.recall_error = max(_share(found, least) - m.recall, m.recall - _share(found, most))
 
     def _sums(self, sample: _Sample, which: np.ndarray | slice) -> tuple[float, float]:
-        """The matches lost that some rows of the sample stand for, and the variance of that."""
+        """Return the estimated number of lost matches that some sampled rows represent, and its variance."""
         found, before, rate = sample.found[which], sample.before[which], self._rate
-        # of a row that is in the sample by a chance p and later by q, the two numbers it stands for vary by 1 / p - 1
+        # For a row that is in the sample with probability p and later q, the covariance of the two estimates is 1 / p -
+        # 1.
         squares = float((found**2).sum()) * (1 - rate) / rate**2 + 2 * float((found * before).sum()) / rate
         return float(found.sum()) / rate, squares
 
     def _count(self, sample: _Sample, which: np.ndarray | slice) -> None:
-        """What some rows have lost stays."""
+        """Add the loss that some rows represent to the total."""
         lost, variance = self._sums(sample, which)
         self._lost += lost
         self._variance += variance
 
     def save(self) -> dict[str, Any] | None:
-        """What a snapshot keeps of it, in JSON's own types; None where there is nothing to estimate."""
+        """Return the sample for a snapshot, as JSON types; None if nothing is estimated."""
         if not self._names:
             return None
         self.look()
@@ -220,7 +223,7 @@ class Recall:
         return {"rate": self._rate, "lost": self._lost, "variance": self._variance, "samples": samples}
 
     def load(self, saved: dict[str, Any]) -> None:
-        """Go on where :meth:`save` was called."""
+        """Continue from what :meth:`save` returned."""
         if not self._names:
             return
         self._rate, self._lost, self._variance = saved["rate"], saved["lost"], saved["variance"]
@@ -233,14 +236,14 @@ class Recall:
                 sample.found = np.array(kept["found"], dtype=np.float64)
                 sample.before = np.array(kept.get("before", np.zeros(len(sample.found))), dtype=np.float64)
                 sample.since = np.zeros(len(sample.found), dtype=np.int64)
-                sample.axes = _axes_of(side, sample.rows)  # which may be others, in another order
+                sample.axes = _axes_of(side, sample.rows)  # computed, because their number and order may differ
 
     @staticmethod
     def _has_dropped(core: Core) -> bool:
         return bool(core.metrics.shed_left or core.metrics.shed_right)
 
     def _bury(self) -> None:
-        """Rows that no row to come can match: what they have lost stays, they go."""
+        """Remove sampled rows that no future row can match, and add their loss to the total."""
         for s, sample in enumerate(self._samples):
             bounds = self._bounds[s]
             if sample.rows is None or not len(sample.since):
@@ -249,12 +252,12 @@ class Recall:
             for a in range(min(len(sample.axes), len(bounds))):
                 alive &= (sample.axes[a] >= bounds[a, 0]) & (sample.axes[a] <= bounds[a, 1])
             if self._gathered[1 - s]:
-                continue  # some of what it may match waits
+                continue  # some rows that it may match are still to be probed
             self._count(sample, ~alive)
             sample.keep(alive)
 
     def _matches(self, core: Core, s: int, dropped: pa.Table, came: pa.Table, since: np.ndarray) -> np.ndarray:
-        """For each dropped row of side s, how many of the other side's rows would have found it : float64[n]."""
+        """Return how many rows of the other side each dropped row of side s would have matched : float64[n]."""
         plan = self._plan = self._plan or _pairs_plan(core.plan, self._names)
         inner = Core(plan)
         found = np.zeros(len(since))
@@ -269,22 +272,22 @@ class Recall:
                         at = at[push >= since[at]]
                         found += np.bincount(at, minlength=len(found))
         except EvaluationError:
-            pass  # the join itself would have said so
+            pass  # the join itself raises it
         return found
 
 
 def _in_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch | None:
     one, *apart = in_few_batches(batches)
-    return None if apart else one  # whose dictionaries have no room for one another
+    return None if apart else one  # their dictionaries together exceed their index type
 
 
 def _bounds_of(core: Core) -> list[np.ndarray]:
-    """The bounds of either side's axes : int64[a, 2] and more words."""
+    """Return the bounds of each side's axes : int64[a, 2] and further words."""
     return [core.state["bounds", s][: len(side.axes)].copy() for s, side in enumerate(core.plan.sides)]
 
 
 def _axes_of(side: SidePlan, rows: pa.Table) -> np.ndarray:
-    """The values of a side's axes for dropped rows : int64[a, n]."""
+    """Return the values of a side's axes for dropped rows : int64[a, n]."""
     out = np.empty((len(side.axes), rows.num_rows), dtype=np.int64)
     batches = rows.combine_chunks().to_batches()
     if batches:
@@ -303,7 +306,7 @@ def _number_places(batch: pa.RecordBatch) -> list[int]:
 
 
 def _needed(plan: JoinPlan) -> list[list[str]]:
-    """Columns of either side that the question reads."""
+    """Return the columns of each side that the keys and the condition read."""
     spec = plan.spec
     read = [] if spec.condition is None else list(columns_of(spec.condition))
     out = []
@@ -314,7 +317,7 @@ def _needed(plan: JoinPlan) -> list[list[str]]:
 
 
 def _pairs_plan(plan: JoinPlan, names: list[list[str]]) -> JoinPlan:
-    """The same question as a join without orders of these columns and a number."""
+    """Return a plan of the same condition without orders, for these columns and a row number."""
     number = pa.field(_NUMBER, pa.int64())
     left, right = (
         pa.schema([*(schema.field(n) for n in names[s]), number]) for s, schema in enumerate(plan.spec.schemas)

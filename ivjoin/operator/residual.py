@@ -1,4 +1,4 @@
-"""The residual conjuncts, decided in bulk on candidate pairs with the row-wise laziness that AND has."""
+"""Evaluate the residual in bulk on candidate pairs, with errors as if AND evaluated its operands pair by pair."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["holds"]
 
 
 def holds(nodes: Sequence[Node], column: Callable[[str, str], pa.Array], n: int) -> np.ndarray:
-    """bool[n]: for which pairs every conjunct is TRUE.
+    """Return the pairs for which every conjunct is TRUE : bool[n].
 
     Raises
     ------
     EvaluationError
-        If a conjunct errs for a pair for which no conjunct before it is FALSE.
+        If a conjunct has an error for a pair for which no earlier conjunct is FALSE.
     """
     true = np.ones(n, dtype=bool)
     unrefuted = np.ones(n, dtype=bool)

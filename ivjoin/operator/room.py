@@ -1,4 +1,4 @@
-"""Room for a batch before it is taken, and room given back after it."""
+"""Reserve memory for a batch before it is taken, and free spare memory after it."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from ivjoin.shj.store.selectivity import most_selective
 
 __all__ = ["make_batch_room", "make_key_room", "make_room", "tidy"]
 
-_LOOK_EVERY = 64  # pushes between two looks at whether a ring has become too large
+_LOOK_EVERY = 64  # pushes between two checks whether a ring has become too large
 
 
 def make_room(core: Core, p: int, batch: pa.RecordBatch, heaps: bool) -> None:
-    """After a refusal for want of room: whatever is too small for this batch on side p.
+    """Enlarge whatever was too small for this batch on side p, after the kernels refused it.
 
-    All of a push's memory is asked for before anything has changed: here, and in ``make_batch_room``.
+    All memory of a push is reserved before anything changes: here and in ``make_batch_room``.
     """
     try:
         _make_room(core, p, batch, heaps)
-    finally:  # some of it may have been made before memory was refused
+    finally:  # part of it may have been allocated before memory was refused
         core.keys.point()
         for each in core.stores:
             each.moved()
@@ -66,7 +66,7 @@ def _make_room(core: Core, p: int, batch: pa.RecordBatch, heaps: bool) -> None:
 
 
 def make_key_room(core: Core, n: int) -> None:
-    """Slots for more keys, as a batch that has been taken brings them; n of its rows have none yet."""
+    """Grow the key table for a batch that has arrived; ``n`` of its rows have no key id yet."""
     core.keys.grow(n, core.state.get("n"))
     core.keys.point()
     for each in core.stores:
@@ -75,13 +75,13 @@ def make_key_room(core: Core, n: int) -> None:
 
 
 def make_batch_room(core: Core, p: int, batch: pa.RecordBatch) -> None:
-    """Where memory is limited, room for all of a batch before it is taken, of what a push makes room for by itself."""
+    """Under a memory limit, reserve before a push what the push would otherwise allocate as it stores the batch."""
     payload_room.make_batch_room(core.stores[p], batch)
     core.count_state()
 
 
 def tidy(core: Core, p: int, status: int) -> None:
-    """Give back what stores and keys need no more; where a disk has no room for less, at another time."""
+    """Free memory that stores and keys no longer need; put it off if it lies in files and the disk is full."""
     with suppress(MemoryLimitError):
         _tidy(core, p, status)
     core.count_state()

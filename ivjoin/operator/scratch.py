@@ -1,6 +1,6 @@
-"""Scratch for the batch of one push and its pairs: held while it goes on, and lent to the next push, of any operator.
+"""Scratch memory for the batch of one push and its pairs, which passes from push to push, of any operator.
 
-Between two pushes nothing in it is read, so operators that wait, and a program may have many, hold none.
+Nothing reads it between two pushes, so an idle operator needs no scratch. A program may have many idle operators.
 """
 
 from __future__ import annotations
@@ -14,24 +14,25 @@ from ivjoin.shj.registers import OPERATOR, words_of
 
 __all__ = ["Scratch", "borrowed", "give", "give_pairs", "idle", "pair_room", "scratch_bytes"]
 
-_MOST = 4  # that wait
-_LEAST_BYTES, _MOST_BYTES = 1 << 13, 1 << 18  # of those that are given back
-_SHARED_NUMBERS = 1 << 16  # 0, 1, ... up to here all share, and no more of it is kept for good
+_MOST = 4  # most arrays that wait
+# Scratch of fewer bytes stays with its operator; scratch of more bytes is freed.
+_LEAST_BYTES, _MOST_BYTES = 1 << 13, 1 << 18
+_SHARED_NUMBERS = 1 << 16  # operators share the numbers 0, 1, ... up to here; longer arrays are not cached
 _BY_SOURCE = "values", "absent"
 _ROW_BYTES = "marks", "usable", "matched"
 _ROW_WORDS = "key_ids", "kept", "left", "chosen"
 _OPERATOR = words_of(OPERATOR)
 _PLACES = np.array([_OPERATOR[name] for name in (*_BY_SOURCE, *_ROW_BYTES, *_ROW_WORDS, "every", "room_rows")])
-_numbers: dict[int, np.ndarray] = {}  # by their length: rooms are powers of two, so these are few
+_numbers: dict[int, np.ndarray] = {}  # by length: lengths are powers of two, so there are few
 
 
 def scratch_bytes(room: int, sources: int) -> int:
-    """Bytes of scratch for batches of so many rows."""
+    """Return the bytes of scratch for batches of ``room`` rows."""
     return (9 * sources + (35 if room < _SHARED_NUMBERS else 43)) * room + 128
 
 
 def _first_numbers(n: int) -> np.ndarray:
-    """0, 1, ... : int64[n], which all share and none writes to."""
+    """Return 0, 1, ... : int64[n], a shared array that is read-only."""
     found = _numbers.get(n)
     if found is None:
         found = np.arange(n)
@@ -48,10 +49,10 @@ class Scratch:
     arrays : dict of str to np.ndarray
         By the name of the register that points to them.
     words : int64[n]
-        What those registers hold; :meth:`point` writes them.
+        The values of those registers; :meth:`point` writes them.
     goes_round : bool
-        Whether it is given back after each push: neither so small that it may stay with its operator, nor so large
-        that it should not wait for another.
+        Whether the scratch is given back after each push: it is neither small enough to stay with its operator, nor
+        too large to wait for another push.
     """
 
     __slots__ = ("__weakref__", "arrays", "goes_round", "nbytes", "room", "sources", "words")
@@ -77,7 +78,7 @@ class Scratch:
         self.goes_round = _LEAST_BYTES < self.nbytes <= _MOST_BYTES
 
     def point(self, operator: np.ndarray) -> None:
-        """Tell an operator's registers, words, where it is."""
+        """Write the addresses of the arrays to the registers of an operator."""
         operator[_PLACES] = self.words
 
 
@@ -86,28 +87,28 @@ idle_pairs: list[Pairs] = []
 
 
 def pair_room(n: int) -> Pairs:
-    """Scratch for n pairs, which nobody else uses until it is given back (:func:`give_pairs`)."""
+    """Return scratch for n pairs, exclusively until :func:`give_pairs`."""
     with suppress(IndexError):
         for _ in range(_MOST):
             found = idle_pairs.pop()
             if len(found[0]) == n:
                 return found
-            if len(idle_pairs) < _MOST - 1:  # else it makes way
+            if len(idle_pairs) < _MOST - 1:  # otherwise it is freed
                 idle_pairs.insert(0, found)
     return np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
 
 
 def give_pairs(rows: np.ndarray, places: np.ndarray) -> None:
-    """Let the next push have it."""
+    """Give scratch of pairs back for the next push."""
     if len(idle_pairs) < _MOST:
         idle_pairs.append((rows, places))
 
 
-idle: list[Scratch] = []  # what waits for a push; of whoever pops it
+idle: list[Scratch] = []  # a thread owns what it pops
 
 
 def borrowed(room: int, sources: int) -> Scratch:
-    """Scratch of that size or larger, which nobody else uses until it is given back (:func:`give`)."""
+    """Return scratch of at least this size, exclusively until :func:`give`."""
     if _LEAST_BYTES < scratch_bytes(room, sources) <= _MOST_BYTES:
         with suppress(IndexError):
             for _ in range(_MOST):
@@ -116,13 +117,13 @@ def borrowed(room: int, sources: int) -> Scratch:
                     return found
                 rows, each = max(room, found.room), max(sources, found.sources)
                 if scratch_bytes(rows, each) <= _MOST_BYTES:
-                    return Scratch(rows, each)  # of use to both
-                if len(idle) < _MOST - 1:  # else it makes way
+                    return Scratch(rows, each)  # large enough for both
+                if len(idle) < _MOST - 1:  # otherwise it is freed
                     idle.insert(0, found)
     return Scratch(room, sources)
 
 
 def give(scratch: Scratch) -> None:
-    """Let the next push have it."""
+    """Give scratch back for the next push."""
     if len(idle) < _MOST:
         idle.append(scratch)

@@ -1,4 +1,4 @@
-"""Bytes that several operators at work share: a part for each, and what nobody has a use for to one that is full."""
+"""Memory that several running operators share: each has a part, and a full one can get the unused rest."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ GOES_ON = (
 
 _NOT_RESTORED = ". No operator was made of the snapshot, which is intact: restore it with a greater limit"
 
-_WAIT = 0.05  # seconds between two looks at whether anybody still reads
+_WAIT = 0.05  # seconds between two checks whether the reader has stopped
 
 
 def not_restored(error: MemoryLimitError) -> MemoryLimitError:
-    """What an operator that is restored raised of a batch that there is none of, as an error of its snapshot."""
+    """Turn the error of a batch during a restore into one about the snapshot, since the caller has no batch."""
     return MemoryLimitError(error.reason, _NOT_RESTORED)
 
 
 class Pool:
-    """What the operators of one join may hold together; a thread has a part of it for the one that it runs.
+    """The bytes that the operators of one join may use together. Each thread has a part for the operator that it runs.
 
     Parameters
     ----------
     limit : int
         Bytes.
     parts : int
-        Into how many it is divided.
+        The number of parts.
     folder : str, optional
-        Where the operators' files are made, which they share.
+        Folder of the spill files, which the operators share.
     """
 
     def __init__(self, limit: int, parts: int, folder: str = "") -> None:
@@ -43,12 +43,15 @@ class Pool:
         self.files = Files(folder) if folder else None
         self.start = own_memory()
         self._free = limit
-        self._has: set[int] = set()  # threads that have their part
+        self._has: set[int] = set()  # threads that have a part
         self._over = False
         self._changed = Condition()
 
     def take(self, stopped: Callable[[], bool] | None = None) -> bool:
-        """This thread's part, if it has none; waits for it until it is stopped, or else gives up at once."""
+        """Take a part for this thread, unless it has one; return whether it has one now.
+
+        Waits until another thread frees its part or ``stopped()`` is True. Without ``stopped``, does not wait.
+        """
         me = get_ident()
         with self._changed:
             while me not in self._has:
@@ -62,7 +65,7 @@ class Pool:
         return True
 
     def rest(self) -> None:
-        """This thread has nothing to do: its part is another's."""
+        """Free the part of this thread, which has nothing to do."""
         with self._changed:
             if get_ident() in self._has:
                 self._has.remove(get_ident())
@@ -70,11 +73,11 @@ class Pool:
                 self._changed.notify_all()
 
     def end(self) -> None:
-        """No operator begins any more but for half of another's rows: parts at rest may be lent."""
+        """Allow :meth:`lend`: no more operators will start, except for half of the rows of a running one."""
         self._over = True
 
     def lend(self, account: Account, excess: int) -> bool:
-        """Let an operator hold so many bytes more, and some, if nobody has a use for them."""
+        """Raise the limit of an operator by at least ``excess`` bytes, if so many are free."""
         with self._changed:
             if not self._over or self._free < excess or account.limit is None:
                 return False
@@ -84,7 +87,7 @@ class Pool:
             return True
 
     def done(self, account: Account) -> None:
-        """An operator is done: what it was lent comes back."""
+        """Take back what an operator that has finished got from :meth:`lend`."""
         with self._changed:
             self._free += max(0, (account.limit or 0) - self.part)
             account.limit = self.part
@@ -92,8 +95,8 @@ class Pool:
 
 
 def shared_words(pool: Pool, limit: int | None) -> str:
-    """What an operator at work may hold, in words."""
+    """Return what one running operator may use, as a clause of an error."""
     return (
-        f"memory_limit leaves {pool.limit:,} bytes for {pool.parts} operators at work, and {limit or 0:,} for the one "
+        f"memory_limit leaves {pool.limit:,} bytes for {pool.parts} running operators, and {limit or 0:,} for the one "
         "that is full"
     )

@@ -1,8 +1,7 @@
-"""Parts that come one after the other, of which small ones are not kept apart.
+"""Append parts to a list and merge small ones.
 
-Each would take memory and time of its own, however few rows it has. A part is put together with the one before it while
-that one is not twice as long, so a row is copied about as often as there are powers of two below ``most`` (the merges
-of a log-structured tree).
+Each part costs memory and time, however few rows it has. A part is merged with the one before it while that one is less
+than twice as long. So a row is copied about log2(``most``) times, as in a log-structured merge tree.
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ def put(
     parts: list[_Part], part: _Part, most: int, joined: Callable[[list[_Part]], _Part | None],
     rows: Callable[[_Part], int],
 ) -> None:
-    """Add a part at the end.
+    """Append a part.
 
     Parameters
     ----------
     parts : list
-        To which it is added.
+        Changed in place.
     part : object
     most : int
-        Rows of a part that nothing is added to.
+        A part with this many rows is not merged.
     joined : callable of a list of two parts
-        One of both, or None where they cannot be one.
+        Returns the merged part, or None if they cannot be merged.
     rows : callable of a part
-        How many it has.
+        Returns its number of rows.
     """
     parts.append(part)
     while len(parts) > 1 and rows(parts[-2]) < min(2 * rows(parts[-1]), most):

@@ -1,8 +1,8 @@
 """The operator's state as bytes: a JSON header (plan, frontiers, counts), then each side's rows as Arrow IPC.
 
-Keys and axis values are not written: the stored columns hold everything the condition reads, so they are computed
-again, and a snapshot does not depend on how a version of ivjoin lays its index out. Only which axes a side's rows are
-searched by is, once that was found to be better than the first one.
+Keys and axis values are not written. The stored columns have everything that the condition reads, so both are computed
+again. A snapshot therefore does not depend on the index layout of an ivjoin version. It does record which axes the
+index of a side uses, if these were chosen while the join ran.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ VERSION = 1
 
 
 def write(core: AnyCore) -> bytes:
-    """Header and rows, with a checksum behind the magic and the version."""
+    """Return header and rows, with a checksum after the magic and the version."""
     tables = [_rows(core, s) for s in (0, 1)]
     header = {
         "plan": core.plan.spec.as_json,
         "frontiers": [frontier_state(f) for f in core.frontiers],
-        # the same rows take another number of bytes in the operator that is restored
+        # The same rows take a different number of bytes in the restored operator.
         "metrics": core.counts().as_dict() | {"state_bytes": 0},
         "careful": core.full_predicate,
         "rekeyed": core.rekeyed,
@@ -57,14 +57,14 @@ def write(core: AnyCore) -> bytes:
 
 
 def sealed(magic: bytes, version: int, header: dict[str, Any], parts: list[bytes]) -> bytes:
-    """A header in JSON and what follows it, behind eight bytes of magic, the version and a checksum."""
+    """Return eight bytes of magic, the version, a checksum, the header as JSON and the parts."""
     text = json.dumps(header, separators=(",", ":")).encode()
     body = len(text).to_bytes(8, "little") + text + b"".join(parts)
     return magic + version.to_bytes(2, "little") + zlib.crc32(body).to_bytes(4, "little") + body
 
 
 def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore:
-    """What :func:`write` wrote; ``limit`` sees to it that the rows fit before they are read."""
+    """Return the core that :func:`write` wrote. ``limit`` sets its limit before the rows are read."""
     try:
         header, parts = opened(blob, MAGIC, VERSION)
         tables = [_whole(pa.ipc.open_stream(pa.py_buffer(part)).read_next_batch()) for part in parts]
@@ -75,7 +75,7 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
             core.ended[p] = core.frontiers[p].ended
         if header.get("rekeyed"):
             core.rekey()
-        core.learn()  # axes that came with what was promised
+        core.learn()  # axes that promises have added
         for s, led in zip((0, 1), header.get("led", (None, None)), strict=True):
             if led is not None and isinstance(core, Core):
                 axis, second = (_axis(core, s, saved) for saved in led)
@@ -85,15 +85,16 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
             limit(core)
         limits = core.limits
         dropping = core.limits.dropping if isinstance(core, Core) and core.limits is not None else None
-        core.metrics = metrics  # of rows that do not fit, more may be dropped
-        core.metrics.spilled_rows = core.metrics.spilled_bytes = 0  # files are those of the operator that wrote it
+        core.metrics = metrics  # after `limit`, and before rows are shed, which adds to them
+        # The files belong to the operator that wrote the snapshot.
+        core.metrics.spilled_rows = core.metrics.spilled_bytes = 0
         if dropping is not None and header.get("sample") is not None:
             dropping.recall.load(header["sample"])
         for s in (0, 1):
             arrays, matched = _split(tables[s])
             stored = _types(core.saved_rows(s)[0])
             if stored != _types(arrays):
-                raise SnapshotError(f"the snapshot is damaged: it holds columns {_types(arrays)}, not {stored}")
+                raise SnapshotError(f"the snapshot is damaged: it has columns {_types(arrays)}, expected {stored}")
             size = _PIECE if limits is None else limits.least_rows()
             for start in range(0, len(matched), size):
                 piece = slice(start, start + size)
@@ -110,13 +111,13 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
         raise not_restored(e) from e
     except IvjoinError:
         raise
-    except Exception as e:  # its checksum fits: another program wrote it, and anything may be missing
+    except Exception as e:  # the checksum is right, so another program wrote it, and anything may be missing
         raise SnapshotError(f"the snapshot is damaged: {came(e)}") from e
     return core
 
 
 def _whole(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return rows that kernels can follow: a checksum does not find a forger."""
+    """Return a batch after full validation: kernels follow its offsets, and a checksum does not stop a forger."""
     batch.validate(full=True)
     return batch
 
@@ -138,13 +139,13 @@ def _keeps(header: dict[str, Any]) -> tuple[bool, bool]:
 
 
 def _led(core: AnyCore, s: int) -> list[Any] | None:
-    """The expressions by which a side's rows are found in sorted runs; their places among the axes may be others."""
+    """Return the axes along which a side's rows lie in sorted runs, as expressions: their places may change."""
     led, axes = core.led(s), core.plan.sides[s].axes
     return None if led is None else [None if a is None else encode(axes[a]) for a in led]
 
 
 def _axis(core: AnyCore, s: int, saved: Any) -> int | None:
-    """The place of an axis, -1 if there is none such; older snapshots hold the place itself."""
+    """Return the place of an axis, or -1 if it does not exist. Older snapshots have the place itself."""
     if saved is None or isinstance(saved, int):
         return saved
     node = decode(saved)
@@ -160,11 +161,12 @@ def _bytes(blob: Any) -> bytes:
 
 
 def opened(blob: Any, magic: bytes, newest: int) -> tuple[dict[str, Any], list[bytes]]:
-    """What :func:`sealed` wrote: the header, and the parts whose ``sizes`` it names.
+    """Return the header and the parts that :func:`sealed` wrote.
 
     Raises
     ------
     SnapshotError
+        If the bytes are no snapshot, are damaged, or have a newer format.
     """
     blob = _bytes(blob)
     if len(blob) < 22 or blob[:8] != magic:
@@ -203,7 +205,7 @@ def _rows(core: AnyCore, s: int) -> bytes:
 
 def _split(batch: pa.RecordBatch) -> tuple[list[pa.Array], np.ndarray]:
     columns = [pa.concat_arrays([a]) if has_unions(a.type) else a for a in batch.columns[:-1]]
-    # An older snapshot may have types that are held as others now.
+    # An older snapshot may have types that are stored as other types now.
     return [to_plain(a, plain_type(a.type)) for a in columns], np.asarray(batch.columns[-1])
 
 
@@ -220,7 +222,7 @@ def _planned(saved: dict[str, Any]) -> JoinPlan:
 
 
 def frontier_state(frontier: Frontier) -> dict[str, Any]:
-    """How far a side has come, in JSON's own types."""
+    """Return the position of each order and the promises of a side, as JSON types."""
     return {
         "orders": [t.save() for t in frontier.trackers],
         "promised": [[encode(n), low, high] for n, (low, high) in frontier.promised.items()],
@@ -230,12 +232,12 @@ def frontier_state(frontier: Frontier) -> dict[str, Any]:
 
 
 def load_frontier(frontier: Frontier, saved: dict[str, Any]) -> None:
-    """Take in what :func:`frontier_state` says."""
+    """Set a frontier to what :func:`frontier_state` returned."""
     for t, state in zip(frontier.trackers, saved["orders"], strict=True):
         t.load(state)
     promised = ((decode(n), low, high) for n, low, high in saved["promised"])
     frontier.promised = {n: (low, high) for n, low, high in promised if n is not None}
-    tops = ((decode(n), top) for n, top in saved.get("tops", ()))  # snapshots of before have none
+    tops = ((decode(n), top) for n, top in saved.get("tops", ()))  # older snapshots have none
     frontier.tops = {n: top for n, top in tops if n is not None}
     frontier.ended = saved["ended"]
     frontier.refresh()

@@ -206,7 +206,7 @@ def test_a_memory_limit() -> None:
     with pytest.raises(MemoryLimitError, match="right side stores"):
         _ = [list(op.push("right", batch)) for _ in range(50)]
     assert push(op, "left", (0, 3)) == [] and rest(op) == [(3, 3)]
-    with pytest.raises(UnsupportedError, match="another one would come.*use when_full='spill'"):
+    with pytest.raises(UnsupportedError, match="the join would emit another row.*Use when_full='spill'"):
         op_of(memory_limit="1MB", when_full="shed", how="inner")
 
 

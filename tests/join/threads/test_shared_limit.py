@@ -156,14 +156,14 @@ def test_aggregates_share_a_limit() -> None:
     want = rows_of(band_join(left, right, **options).read_all())
     stream = limited(left, right, want, 3_000_000, "raise", **options)
     assert isinstance(stream._operator, SlicedJoin)
-    with pytest.raises(MemoryLimitError, match="memory_limit leaves .* for 2 operators at work, .*; fewer threads"):
+    with pytest.raises(MemoryLimitError, match="memory_limit leaves .* for 2 running operators, .*; fewer threads"):
         band_join(left, right, threads=2, memory_limit=150_000, **options).read_all()
 
 
 def test_too_little_is_said_once() -> None:
     left, right = side(3, 8000), side(4, 8000)
     options: dict[str, Any] = {"on": "k", "condition": "abs(l.x - r.x) <= 2500", "left_order": "x", "right_order": "x"}
-    with pytest.raises(MemoryLimitError, match="memory_limit leaves .* for 2 operators at work, .*; fewer threads"):
+    with pytest.raises(MemoryLimitError, match="memory_limit leaves .* for 2 running operators, .*; fewer threads"):
         band_join(left, right, threads=2, memory_limit=240_000, **options).read_all()
     assert all_ended()
     with pytest.raises(UnsupportedError, match="when_full='shed' with threads=2: .* leave threads out"):
