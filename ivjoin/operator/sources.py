@@ -1,4 +1,4 @@
-"""What is read of a side's rows, and how: the expressions whose ordinals the kernels want, and who finds them."""
+"""The expressions of a side that the kernels read as ordinals, and whether the kernels or Python evaluate them."""
 
 from __future__ import annotations
 
@@ -28,26 +28,28 @@ class SideSources:
     Attributes
     ----------
     nodes : list of Node
-        Those whose ordinals the kernels read: the axes, then (in an axis's name) what is found of it for the lines of
-        ``ivjoin.plan.sums.probes``, the key if it is one ordinal, orders, guards, promises.
+        The expressions whose ordinals the kernels read: the axes, then (under the axis's name) the results for the
+        lines of ``ivjoin.plan.sums.probes``, the key if it is one ordinal, orders, guards, promises.
     table : SOURCE[n]
-        How.
+        How the kernels read each node.
     computed : list of int
-        Places of those that Python computes for each batch.
+        Places of the nodes that Python computes for each batch.
     keys : list of Node
         Keys whose ids Python finds.
+    filters : list of Node
+        Conjuncts that read only this side.
     guards : list of (Node, int, int)
-        That Python looks at.
+        Guards that Python checks.
     roots : list of Node
-        All that Python evaluates, once each.
+        All expressions that Python evaluates, each once.
     words : KEY_WORD[k], or None
-        Of keys that are ordinals.
+        For keys that are ordinals: how their words are made.
     pieces : KEY_PIECE[k], or None
-        Of other keys, where the kernels can put them together.
+        For other keys: how the kernels join their pieces, if they can.
     columns : int64[c, 2]
-        Columns of which the kernels need the address, and their bytes a value.
+        Columns whose addresses the kernels need, and their bytes per value.
     rows : int
-        Rows of words, one a row of a batch, that the kernels have of the nodes and make for the key.
+        Rows of words, one word per row of a batch, that the kernels read of the nodes and make for the key.
     """
 
     nodes: list[Node]
@@ -67,7 +69,7 @@ class SideSources:
 
 
 def column_of(node: Node) -> Node | None:
-    """The column that an expression is, or is a widening integer cast of: equal ordinals, row by row."""
+    """Return the column that an expression is or widens by integer casts, so that both have equal ordinals."""
     while node.op == "cast":
         (inner,) = node.args
         if not (node.type.kind == inner.type.kind == "int"):
@@ -81,9 +83,10 @@ def column_of(node: Node) -> Node | None:
 
 
 def ordinal_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
-    """Stored columns of a side that are one of its axes, value for value, or its only key (None).
+    """Return the stored columns of a side that equal one of its axes, or its only key (None), value for value.
 
-    Keys are places among the stored columns. An axis tells doubles, too, as long as ``OrdinalColumn.tells`` says so.
+    Keys of the map are places among the stored columns. An axis can also restore doubles, as long as
+    ``OrdinalColumn.tells`` is True.
     """
     found: list[dict[int, int | None]] | None = plan.kept.get("ordinals")
     if found is None:
@@ -109,9 +112,9 @@ def _ordinal_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
 
 
 def key_columns(plan: JoinPlan, s: int) -> dict[int, int]:
-    """Stored columns of text that are a piece of the key, byte for byte; which.
+    """Return the stored text columns of a side that equal a piece of the key byte for byte, and the piece's number.
 
-    Keys are places among the stored columns.
+    Keys of the map are places among the stored columns.
     """
     found: list[dict[int, int]] | None = plan.kept.get("in key")
     if found is None:
@@ -133,7 +136,7 @@ def _key_columns(plan: JoinPlan, s: int) -> dict[int, int]:
 
 
 def _code(t: pa.DataType) -> int | None:
-    """How values of an Arrow type are read as ordinals."""
+    """Return the code for reading values of an Arrow type as ordinals; None if only Python can."""
     pt = pa.types
     width = byte_width(t)
     if width is None:
@@ -150,12 +153,12 @@ def _code(t: pa.DataType) -> int | None:
 
 
 def side_sources(plan: JoinPlan, s: int, frontier: Frontier, also: set[int]) -> SideSources:
-    """The sources of side s. ``also``: columns whose address is wanted besides, for the payload."""
+    """Return the sources of side s. ``also``: further columns whose addresses the kernels need for the output."""
     side = plan.sides[s]
     by_python = {t.node for t in frontier.trackers if t.in_python}
     _, lines = probes(plan, s)
     first = len(side.axes)
-    nodes = [*side.axes, *(side.axes[axis] for axis, _, _ in lines)]  # what is found of an axis stands in its own name
+    nodes = [*side.axes, *(side.axes[axis] for axis, _, _ in lines)]  # the result for an axis has the axis's name
     words = plan.word_keys
     packs = not words and bool(side.keys) and all(_is_piece(side.schema, k) for k in side.keys)
     ordinals = [k for k in side.keys if words or (packs and _column(side.schema, k) is not None)]
@@ -213,7 +216,7 @@ def side_sources(plan: JoinPlan, s: int, frontier: Frontier, also: set[int]) -> 
 
 
 def _column(schema: pa.Schema, node: Node) -> tuple[int, int] | None:
-    """The column that a node is, and how it is read."""
+    """Return the column that a node is, and the code for reading it."""
     column = column_of(node)
     if column is None:
         return None
@@ -227,7 +230,7 @@ _AS_DOUBLES = {at.F64, at.F32, at.I32, at.I64}
 
 
 def _double(schema: pa.Schema, node: Node) -> tuple[int, int, int, int, int, int] | None:
-    """How an expression is read that is a column as doubles, or two of them, or one and a number, put together.
+    """Return how to read a double: a column, two columns with an operator, or a column and a number with an operator.
 
     (column, code, arithmetic, second column or -1, its code, the number's bits); None for any other expression.
     """
@@ -251,7 +254,7 @@ def _double(schema: pa.Schema, node: Node) -> tuple[int, int, int, int, int, int
 
 
 def _as_double(schema: pa.Schema, node: Node) -> tuple[int, int] | None:
-    """A column of doubles, or one of floats or integers that is cast to them."""
+    """Return a column of doubles, or a column of floats or integers that is cast to doubles."""
     if node.op == "cast" and node.type.kind == "float" and node.type.bits == 64:
         node = node.args[0]
         if node.type.kind not in ("int", "float"):
@@ -263,7 +266,7 @@ def _as_double(schema: pa.Schema, node: Node) -> tuple[int, int] | None:
 
 
 def _step(t: pa.DataType) -> int:
-    """Bytes from one entry to the next of a column's second buffer: its values, or the offsets of a text."""
+    """Return the bytes between entries of a column's second buffer: its values, or the offsets of text."""
     return byte_width(t) or offset_width(t) or 0
 
 
@@ -277,14 +280,14 @@ def _text_kind(t: pa.DataType) -> int | None:
 
 
 def _is_piece(schema: pa.Schema, key: Node) -> bool:
-    """Whether the kernels can read a key: a column with ordinals, or a text column."""
+    """Return whether the kernels can read a key: a column with ordinals, or a text column."""
     if has_ordinal(key.type):
         return _column(schema, key) is not None
     return key.op == "column" and _text_kind(schema.field(key.params[1]).type) is not None
 
 
 def _key_words(plan: JoinPlan, s: int, nodes: list[Node]) -> np.ndarray:
-    """The words of a key of side s: those that are made come behind the ordinals of the nodes."""
+    """Return the words of a key of side s. Words that are computed follow the ordinals of the nodes."""
     rows: list[tuple[int, int, int]] = []
     made = len(nodes)
     for key, safe in zip(plan.sides[s].keys, plan.null_safe, strict=True):
@@ -298,7 +301,7 @@ def _key_words(plan: JoinPlan, s: int, nodes: list[Node]) -> np.ndarray:
 
 
 def _pieces(plan: JoinPlan, s: int, nodes: list[Node]) -> np.ndarray:
-    """What a key of side s is put together of, as ``Intake`` does it."""
+    """Return the pieces of a key of side s, in the layout that ``Intake`` uses."""
     schema = plan.sides[s].schema
     rows: list[tuple[int, ...]] = []
     for key, safe in zip(plan.sides[s].keys, plan.null_safe, strict=True):

@@ -1,7 +1,7 @@
-"""What does not fit goes to files: payload first, then the index, array by array, exactly as it lies.
+"""Spill what does not fit: payload first, then the arrays of the index, unchanged, to mapped files.
 
-An array in a mapped file has an address like any other, so the kernels go on as before: whatever the join type, the
-result is that of the join in memory. The page cache is the buffer manager. Of rows that are pruned, no payload is read.
+An array in a mapped file has an address like any other, so the kernels run as before, and the result is the same for
+every join type. The page cache of the system is the buffer manager. Payload of evicted rows is never read.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from ivjoin.shj.store.varying import SegmentColumn
 
 __all__ = ["MORE_PAGES", "Spilling"]
 
-_INDEX, _LAST = 2, 3  # when arrays of the index go
-_MANY, _SMALL = 64 << 10, 1024  # bytes of arrays that go first
-MORE_PAGES = 24 << 20  # bytes of files that may lie in memory beyond the limit
-_MORE_READ = 8 << 20  # bytes of pages of files with which those of logs that were read may stay in memory
+_INDEX, _LAST = 2, 3  # the order in which arrays of the index are spilled
+_MANY, _SMALL = 64 << 10, 1024  # arrays of at least so many bytes are spilled first
+MORE_PAGES = 24 << 20  # bytes of file pages that may stay in memory in addition to the limit
+_MORE_READ = 8 << 20  # bytes of pages of mapped files and of logs that may stay in memory after a read
 _ANY = 1 << 62
 
-_TRIED = 9  # of the largest arrays, every choice of which to keep in memory is looked at
+_TRIED = 9  # for so many of the largest arrays, every subset to keep in memory is tried
 
-Item = tuple[int, int, Callable[[], None]]  # when, bytes, how
+Item = tuple[int, int, Callable[[], None]]  # order, bytes, function that spills
 
 
 class Part(NamedTuple):
-    """An array of the index, and how another one takes its place."""
+    """An array of the index, and a function that puts another one in its place."""
 
     when: int
     array: np.ndarray
@@ -50,14 +50,14 @@ class Part(NamedTuple):
 
 
 class Spilling:
-    """The arrays of an operator that lie in files.
+    """Moves arrays of an operator to files, and back.
 
     Parameters
     ----------
     core : Core
     budget : Budget
     start : int
-        Bytes that the process had of its own at first.
+        Bytes of the process's own memory when the operator started.
     """
 
     def __init__(self, core: Core, budget: Budget, start: int) -> None:
@@ -76,7 +76,7 @@ class Spilling:
         return self._budget.limit if limit is None else limit
 
     def make_room(self, needed: int, _: int) -> bool:
-        """Move arrays to files until so many bytes more fit, or nothing is left to move; whether any was moved."""
+        """Spill arrays until ``needed`` more bytes fit or nothing is left to spill; return whether any was spilled."""
         core = self._core()
         assert core is not None
         before = core.bytes_held()
@@ -89,7 +89,7 @@ class Spilling:
             self._moved_all(core)
 
     def make_ready(self, p: int, n: int) -> None:
-        """Before n rows are pushed on side p: keep the index's arrays that are mapped as small as may be in memory."""
+        """Before n rows are pushed on side p: keep the mapped arrays of the index small enough for the page cache."""
         core = self._core()
         self._coming = p, n
         if core is None or not self._pages(core) or not self._freezes(core):
@@ -117,9 +117,9 @@ class Spilling:
         self.settle()
 
     def _move(self, core: Core, needed: int, when: range, pages: int | None = None) -> bool:
-        """Move arrays, of those that go at some time, until so many bytes fit; whether any was moved.
+        """Spill arrays, in the orders ``when``, until ``needed`` bytes fit; return whether any was spilled.
 
-        ``pages``: bytes of the index that may lie in mapped files, at most.
+        ``pages``: the most bytes of the index that may lie in mapped files.
         """
         free, moved = self._limit - core.bytes_held(), False
         left = _ANY if pages is None else pages - self._pages(core)
@@ -131,14 +131,14 @@ class Spilling:
         return moved
 
     def _freezes(self, core: Core) -> bool:
-        """Whether rows can go to files with their index now."""
+        """Return whether rows can be spilled with their index now."""
         return core.state.get("phase") == at.BEGIN and (core.frozen is not None or self._can_freeze)
 
     def _divide(self, core: Core, needed: int) -> bool:
-        """Divide the index among memory, mapped files and rows in files; whether all fits, or less may be needed.
+        """Divide the index among memory, mapped files and rows in files; return whether that freed enough to try again.
 
-        As much of it as the system may keep in memory beside the limit lies in mapped files, where it costs little.
-        Beyond that the oldest rows go.
+        Mapped files get as many bytes as the page cache may use in addition to the limit, because they are then as fast
+        as memory. Beyond that, the oldest rows are spilled with their index.
         """
         if not self._freezes(core):
             return False
@@ -156,22 +156,22 @@ class Spilling:
         return False
 
     def _keep(self, core: Core, p: int, n: int) -> bool:
-        """Let rows of a side go whose ring would have to grow; whether there were any."""
+        """Spill rows of a side whose ring would have to grow; return whether any were."""
         store = core.stores[p]
         if store.hi - store.lo + n <= store.cap or core.frozen is None or not core.frozen.live:
             return False
         return core.frozen.freeze(p, n)
 
     def _sweep(self, core: Core) -> bool:
-        """Take back the ids of keys that no row has any more, if they are many; whether they were."""
+        """Reuse the ids of keys that no row has, if these are many; return whether they were."""
         keys, before = core.keys, core.keys.used
-        if core.state.get("prepared"):  # ids of a batch on its way may be in no row yet
+        if core.state.get("prepared"):  # the keys of a batch under way may have ids that no stored row has yet
             return False
         keys.sweep(part=16)
         return keys.used < before
 
     def _less(self, core: Core, excess: int) -> bool:
-        """Let rows go to files with their index, or give back what they have left empty; whether there was any."""
+        """Spill rows with their index, or free the capacity that they left; return whether anything was freed."""
         frozen = core.frozen = core.frozen or Frozen(core, self.files, self._limit)
         size = frozen.runs_in_memory
         if size > self._limit // 4 and (size > self._limit // 2 or self._pages(core) + size <= self._more):
@@ -179,7 +179,7 @@ class Spilling:
         return frozen.less(*self._coming, max(excess, self._limit // 32))
 
     def _pack(self, core: Core, pages: int) -> bool:
-        """Let other arrays lie in mapped files, if many more bytes of the index do then; whether they do."""
+        """Exchange arrays in memory and in mapped files if many more bytes are mapped then; return whether it did."""
         parts = sorted(self._parts(core), key=lambda part: -part.array.nbytes)[:_TRIED]
         sizes = [part.array.nbytes for part in parts]
         mapped = {i for i, part in enumerate(parts) if not in_memory(part.array)}
@@ -199,7 +199,7 @@ class Spilling:
         return True
 
     def _return(self, core: Core, much: int) -> bool:
-        """Let an array of so many bytes lie in memory again, if there is one for which there is room."""
+        """Move an array of at least ``much`` bytes back to memory, if one fits; return whether one did."""
         room = self._limit - self._limit // 16 - core.bytes_held()
         parts = [p for p in self._parts(core) if much <= p.array.nbytes <= room and not in_memory(p.array)]
         if parts:
@@ -208,12 +208,12 @@ class Spilling:
         return bool(parts)
 
     def _pages(self, core: Core) -> int:
-        """Bytes of the index's arrays that are mapped, with what finds rows in files as far as it leaves them some."""
+        """Return the bytes of mapped arrays of the index, including mapped key hashes up to half of the allowance."""
         found = 0 if core.frozen is None else min(core.frozen.runs_in_files, self._more // 2)
         return found + sum(part.array.nbytes - in_memory(part.array) for part in self._parts(core))
 
     def settle(self) -> int:
-        """Let go of the pages of files that lie in memory beyond what is allowed; how many bytes they were."""
+        """Release the pages of files in memory that exceed the allowance; return their bytes."""
         core = self._core()
         if core is None or core.account.files is None:
             return 0
@@ -224,31 +224,32 @@ class Spilling:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether mapped files are larger than what of them may lie in memory."""
+        """Return whether the mapped files are larger than the part of them that may stay in memory."""
         core = self._core()
         return core is not None and (mapped := self.files.mapped) > MORE_PAGES and mapped > self._allowed(core)
 
     def _allowed(self, core: Core) -> int:
-        """Bytes of mapped files that may lie in memory; files have some room to spare, which is not in use.
+        """Return the bytes of mapped files that may stay in memory: an allowance, and what the limit leaves free.
 
-        Those that the limit leaves, unless malloc or Arrow keeps more of what is gone.
+        The limit leaves less if malloc or Arrow retains freed memory. The allowance exceeds what arrays use, because
+        files have spare capacity.
         """
         held = core.bytes_held()
         if self._budget.pool is None and held < self._limit and self.files.mapped > MORE_PAGES:
             held = max(held, own_memory() - self._start)
         more = MORE_PAGES + MORE_PAGES // 8
-        if core.frozen is None:  # a step reads more than these of an index that lies there as a whole
+        if core.frozen is None:  # a step may read more pages than these of an index that lies in files as a whole
             more = MORE_PAGES if self._can_freeze else MORE_PAGES - MORE_PAGES // 4
         return max(self._limit - held, 0) + more
 
     def _left_for_logs(self, core: Core) -> int:
-        """Bytes that what was read of logs may take of the limit: what the process leaves, if no array is mapped."""
+        """Return how many bytes of the limit pages of logs may use: what the process leaves, if no array is mapped."""
         if self._budget.pool is not None or self.files.mapped:
             return 0
         return max(self._limit - max(core.bytes_held(), own_memory() - self._start), 0)
 
     def _candidates(self, core: Core) -> Iterator[Item]:
-        """Arrays in memory, with when they should go."""
+        """Yield the arrays in memory, with the order in which to spill them."""
         read = {c for r in core.plan.separation.residual for c in columns_of(r)}
         for s, store in enumerate(core.stores):
             names = core.plan.sides[s].schema.names
@@ -274,7 +275,7 @@ class Spilling:
             yield 3, size, lambda frozen=core.frozen: frozen.move_runs(self._moved)  # type: ignore[misc]
 
     def _parts(self, core: Core) -> Iterator[Part]:
-        """The arrays of the index of rows in memory, wherever they lie."""
+        """Yield the arrays of the index of rows in memory, wherever these arrays lie."""
         for store in core.stores:
             if store.runs is not None:
                 for name in ("values", "keys", "ids", "tops"):
@@ -306,14 +307,14 @@ def _attribute(when: int, owner: object, name: str) -> Part:
 
 
 def _back(array: np.ndarray) -> np.ndarray:
-    """A copy in memory of an array that lies in a file."""
+    """Return a copy in memory of an array that lies in a file."""
     there = paged(array.shape, array.dtype)
     there[...] = array
     return there
 
 
 def _more_pages(core: Core, p: int, n: int) -> int:
-    """Bytes by which mapped arrays of the index would grow with n rows on side p, and those held twice meanwhile."""
+    """Return how many bytes mapped arrays of the index grow by for n rows on side p, with copies made meanwhile."""
     store, keys = core.stores[p], core.keys
     cap = next_cap(store, n)
     more = 0

@@ -1,4 +1,4 @@
-"""The operator's registers and scratch: one record, two sides, and every array that the kernels are shown."""
+"""The registers and scratch of an operator: one record, two sides, and every array that the kernels read."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ivjoin.shj.store.backing import in_memory
 __all__ = ["State"]
 
 _FIRST_PAIRS, _MOST_PAIRS = 256, 1 << 17
-_KEPT_PAIRS = 1024  # more of them are given back between two pushes
-_FIRST_ROWS = 32  # of a batch
+_KEPT_PAIRS = 1024  # longer ones are given back between two pushes
+_FIRST_ROWS = 32  # rows of a batch
 
 
 _NOTHING = np.empty(0, dtype=np.int64)
 _OPERATOR, _SIDE = at.words_of(at.OPERATOR), at.words_of(at.SIDE)
-# What says how far a join has come; where everything lies and how much room there is, is not among it.
+# The registers that state how far a join has come. Addresses and capacities are not among them.
 _COUNTS = (
     "phase", "n", "n_kept", "n_left", "n_dead", "n_pairs", "n_late", "cursor", "moved", "side", "row", "node", "steps",
     "missed", "n_chosen", "probe_end", "late_rows", "peak_rows", "pushes", "largest", "key_bytes", "full_predicate",
@@ -37,16 +37,16 @@ _IN_RELEASE, _OUT_RELEASE = RELEASE // 8, (ARROW_ARRAY + RELEASE) // 8
 
 
 class State:
-    """Registers of one operator, and the arrays they point to.
+    """The registers of one operator, and the arrays they point to.
 
     Parameters
     ----------
     batch_size : int
-        Most rows of an output batch.
+        Greatest number of rows of an output batch.
     columns : int
         Columns of the wider input.
     account : Account, optional
-        Asked before memory is taken.
+        Checked before memory is allocated.
     """
 
     def __init__(self, batch_size: int, columns: int, account: Account | None = None) -> None:
@@ -59,9 +59,9 @@ class State:
         self._bytes = self.operator.nbytes + self.sides.nbytes
         self._lent: dict[Any, np.ndarray] = {}
         self._scratch: Scratch | None = None
-        self._pointed: Callable[[], Scratch | None] = lambda: None  # the scratch of which the registers know
-        self._size = 0  # rows of the last batches' scratch
-        self.room = 0  # rows for which there is scratch now
+        self._pointed: Callable[[], Scratch | None] = lambda: None  # the scratch whose addresses the registers have
+        self._size = 0  # capacity of the last scratch, in rows
+        self.room = 0  # capacity of the scratch now, in rows
         self._most_pairs = min(_MOST_PAIRS, batch_size)
         self._sources = 1
         self.in_struct = self.hold("structs", np.zeros(2 * ARROW_ARRAY // 8, dtype=np.int64))
@@ -73,15 +73,15 @@ class State:
             in_valid=self.hold("valid", np.zeros(2 * columns + 2, dtype=np.int64)),
             state_at=self.hold("state", np.zeros(4, dtype=np.int64)),
         )
-        self.pairs, self.resting = min(_FIRST_PAIRS, batch_size), True  # an operator without rows takes little
+        self.pairs, self.resting = min(_FIRST_PAIRS, batch_size), True  # small, because an operator may never get a row
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all that is held here."""
+        """The bytes of the records, the arrays and the scratch."""
         return self._bytes if self._scratch is None else self._bytes + self._scratch.nbytes
 
     def hold(self, name: Any, array: np.ndarray) -> int:
-        """Keep an array alive under a name; its address."""
+        """Store an array under a name, so that it stays alive; return its address."""
         if (old := self._held.get(name)) is not None:
             self._bytes -= in_memory(old)
         self._held[name] = array
@@ -89,7 +89,7 @@ class State:
         return address(array)
 
     def lend(self, name: Any, array: np.ndarray) -> int:
-        """As ``hold``, of an array that is in another's account."""
+        """As :meth:`hold`, for an array that is counted elsewhere."""
         self._lent[name] = array
         return address(array)
 
@@ -100,43 +100,43 @@ class State:
         return self._lent[name] if found is None else found
 
     def get(self, name: str) -> int:
-        """A field of the operator's record."""
+        """Return a field of the operator's record."""
         return self._words.item(_OPERATOR[name])
 
     def set(self, **fields: int) -> None:
-        """Fields of the operator's record."""
+        """Set fields of the operator's record."""
         words = self._words
         for name, value in fields.items():
             words[_OPERATOR[name]] = value
 
     def side(self, s: int, name: str) -> int:
-        """A field of a side's record."""
+        """Return a field of a side's record."""
         return self._side_words.item(s, _SIDE[name])
 
     def set_side(self, s: int, **fields: int) -> None:
-        """Fields of a side's record."""
+        """Set fields of a side's record."""
         words = self._side_words[s]
         for name, value in fields.items():
             words[_SIDE[name]] = value
 
     def put_side(self, s: int, fields: tuple[np.ndarray, np.ndarray]) -> None:
-        """Fields of a side's record that :func:`ivjoin.shj.registers.placed` has put together."""
+        """Set fields of a side's record that :func:`ivjoin.shj.registers.placed` has prepared."""
         places, values = fields
         self._side_words[s][places] = values
 
     @property
     def is_idle(self) -> bool:
-        """Whether no push is under way, and no batch is held."""
+        """Whether no push is under way and the registers refer to no batch."""
         structs = self["structs"]
         return not (self.get("phase") != at.BEGIN or structs.item(_IN_RELEASE) or structs.item(_OUT_RELEASE))
 
     def clear(self, account: Account) -> None:
-        """Begin anew in the same memory, for another operator of the same plan, whose account this is."""
+        """Reset the registers for another operator of the same plan, charged to ``account``."""
         self._account = account
         self._words[_CLEARED] = 0
 
     def limit_output(self, rows: int) -> None:
-        """Put out, and look at, no more rows at once, in memory that goes when they do; between two pushes."""
+        """Lower the rows of an output batch and the pairs of a step, and free each output batch with its last reference."""
         self._most_pairs = min(_MOST_PAIRS, rows)
         self.pairs = min(self.pairs, self._most_pairs)
         self.set(batch_size=rows, spares=0, room_pairs=min(self.get("room_pairs"), self.pairs))
@@ -144,7 +144,7 @@ class State:
     # -- scratch -------------------------------------------------------------------------------------------------
 
     def row_room(self, n: int, sources: int) -> None:
-        """Scratch for batches of n rows with so many sources; none of it before the first batch."""
+        """Make scratch for batches of n rows with ``sources`` sources. Before the first batch there is no scratch."""
         if n <= self.room and (sources <= self._sources or not self.room):
             self._sources = max(sources, self._sources)
             if not self._size:
@@ -159,10 +159,10 @@ class State:
         self._take(room)
 
     def borrow(self, n: int) -> None:
-        """Scratch for a batch of n rows, mostly what the last one had."""
+        """Get scratch for a batch of n rows, which is usually the scratch of the last batch."""
         try:
             found = scratch.idle.pop()
-        except IndexError:  # asked beforehand, another thread could still be the first
+        except IndexError:  # checked first, another thread could still take the last one
             found = None
         if found is not None:
             if found is self._pointed() and found.sources >= self._sources and n <= found.room and self.lends:
@@ -173,11 +173,11 @@ class State:
 
     @property
     def lends(self) -> bool:
-        """Whether scratch goes from push to push: what keeps a limit counts it as its own."""
+        """Whether scratch passes from push to push. Under a limit, an operator has its own, which the limit counts."""
         return self._account.limit is None
 
     def _take(self, room: int) -> None:
-        """Scratch for batches of so many rows, in place of what there is."""
+        """Replace the scratch by one for batches of ``room`` rows."""
         taken = scratch.borrowed(room, self._sources) if self.lends else Scratch(room, self._sources)
         self._scratch = taken
         self._size = self.room = taken.room
@@ -186,7 +186,7 @@ class State:
             taken.point(self._words)
 
     def dead_room(self, n: int, going: bool = False) -> None:
-        """Scratch for the rows that one push may take out; it is not refused where rows are only ``going``."""
+        """Make scratch for the rows that one push may evict. With ``going``, a full account does not refuse it."""
         if n > self.get("dead_size"):
             size = n + n // 8 + 16
             ask = self._account.ask if going else self._account.want
@@ -196,7 +196,7 @@ class State:
             self.set(dead=self.hold("dead", dead), dead_size=size)
 
     def fit(self, live: int) -> None:
-        """Give back the scratch of batches and of stores larger than any of late."""
+        """Shrink scratch that is much larger than recent batches and stores needed."""
         n = max(self.get("largest"), _FIRST_ROWS)
         if self._size > 4 * n + 1024:
             self._size = 1 << (n - 1).bit_length()
@@ -207,7 +207,7 @@ class State:
         self.set(largest=0)
 
     def rest(self) -> None:
-        """Give back the scratch of rows until the next push, and that of pairs, if it is large: many may wait."""
+        """Give back the scratch of rows, and large scratch of pairs, until the next push: many operators may be idle."""
         self.give_rows()
         if self.pairs > _KEPT_PAIRS and not self.resting:
             self.resting = True
@@ -218,7 +218,7 @@ class State:
             )
 
     def give_rows(self) -> None:
-        """Give back the scratch of rows until the next push, and room that this one has not taken."""
+        """Give back the scratch of rows until the next push, and the reserved memory that this push has not used."""
         self._account.promised = 0
         held = self._scratch
         if held is not None and held.goes_round and self._account.limit is None:
@@ -226,7 +226,7 @@ class State:
             scratch.give(held)
 
     def wake(self) -> None:
-        """The scratch of pairs as it was before a rest, or as there is room for."""
+        """Make the scratch of pairs as large as before a rest, or smaller if memory is limited."""
         if not self._account.fits(16 * self.pairs):
             self.pairs = min(_FIRST_PAIRS, self.pairs)
             self._account.want(16 * self.pairs)
@@ -239,7 +239,7 @@ class State:
         self.set(room_pairs=n, pair_rows=self.hold("pair_rows", rows), pair_places=self.hold("pair_places", places))
 
     def more_pairs(self) -> None:
-        """A larger scratch of pairs, if it may be larger, with the pairs at hand."""
+        """Enlarge the scratch of pairs, if the account allows it; the pairs in it stay."""
         if self.pairs < self._most_pairs and self._account.fits(48 * self.pairs):
             kept = self["pair_rows"], self["pair_places"]
             self._pair_room(min(4 * self.pairs, self._most_pairs))

@@ -1,4 +1,4 @@
-"""A join of two as a step of a join of many inputs, which knows more than the step's own inputs say."""
+"""A join of two inputs as a step of a join of many inputs, which knows more than the step's own inputs show."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ivjoin.shj.store.ring_room import drop, renumber
 __all__ = ["StepJoin"]
 
 _LEAST_OUTPUT = 16  # rows of a batch
-_LEAST_ROOM = 1024  # rows of a store that are not worth giving back
+_LEAST_ROOM = 1024  # stores of fewer rows are not shrunk
 
 
 class StepJoin(SymmetricHashJoin):
-    """An operator that is told what of its sides' later rows can matter, and asked what it holds."""
+    """An operator whose caller bounds the later rows of its sides, and reads what it stores."""
 
     _core: Core
-    _takes = False  # it is told a limit when it has been made
+    _takes = False  # the limit is set after it was made
 
     @classmethod
     def restored(cls, blob: bytes, budget: Budget | None) -> StepJoin:
@@ -36,11 +36,11 @@ class StepJoin(SymmetricHashJoin):
         return cls._restored(blob, budget)
 
     def narrow(self, side: str, spans: Mapping[Node, tuple[int, int]]) -> Output:
-        """Promise that no later row of a side can matter whose value lies outside closed intervals.
+        """Promise that every later row of a side whose value lies outside closed intervals is irrelevant.
 
-        For whoever knows more than the inputs say, as a join of many inputs does of its steps. Unlike :meth:`advance`
-        it bounds both ends, and takes ordinals (``ivjoin.expr.ordinal``) of expressions that err for no row. A row
-        outside of them is treated like a late one. An interval that is wider than what is known changes nothing.
+        A caller can use it that knows more than the inputs show, such as a join of many inputs. Unlike :meth:`advance`,
+        it bounds both ends, and takes ordinals (``ivjoin.expr.ordinal``) of expressions that have no errors. A row
+        outside the intervals counts as late. An interval that is wider than what is known changes nothing.
         """
         p = self._side(side)
         self._enter()
@@ -56,9 +56,9 @@ class StepJoin(SymmetricHashJoin):
         yield from steps.settle(self._core, p)
 
     def stored_spans(self, side: str, nodes: Sequence[Node]) -> dict[Node, tuple[int, int] | None]:
-        """Least and greatest ordinal of expressions of a side over its stored rows; None where none has a value.
+        """Return the least and greatest ordinal of expressions over the stored rows of a side; None if all are null.
 
-        Costs a look at every stored row.
+        Reads every stored row.
         """
         p = self._side(side)
         self._enter()
@@ -68,17 +68,17 @@ class StepJoin(SymmetricHashJoin):
             self._busy = False
 
     def let_go(self, side: str, spans: Mapping[Node, tuple[int, int]]) -> int:
-        """Drop the stored rows of a side that have a value outside closed intervals; how many that were.
+        """Drop the stored rows of a side with a value outside closed intervals; return their number.
 
-        Such rows are in no later result, for reasons that lie beyond the two sides. Intervals are as :meth:`narrow`
-        takes them; rows without a value stay. Costs a look at every stored row.
+        The caller knows that such rows are in no later result. Intervals have the form that :meth:`narrow` takes. Rows
+        without a value stay. Reads every stored row.
         """
         p, core = self._side(side), self._core
         self._enter()
         try:
             core.link()
             store = core.stores[p]
-            gone = outside(core, p, spans)[: store.live]  # rows in files stay until bounds of their own reach them
+            gone = outside(core, p, spans)[: store.live]  # rows in files stay until their own bounds evict them
             if gone.any():
                 drop(store, store.live_ids(), gone)
                 core.keys.sweep()
@@ -90,9 +90,9 @@ class StepJoin(SymmetricHashJoin):
             self._busy = False
 
     def limit(self, limit: int, output: int, held: Callable[[], int], on_full: Callable[[int, int], None]) -> None:
-        """Ask before more memory is taken than all steps may hold together, as :class:`Account` says.
+        """Check the memory of all steps together before this one takes more, as :class:`Account` describes.
 
-        ``output``: bytes of an output batch, about.
+        ``output``: the approximate bytes of an output batch.
         """
         core = self._core
         core.stay_linked()
@@ -101,11 +101,11 @@ class StepJoin(SymmetricHashJoin):
         core.limit_output(max(_LEAST_OUTPUT, output // sum(fixed_bytes(s.schema) for s in core.plan.sides)))
 
     def keep_within(self, budget: Budget) -> None:
-        """Hold no more than a budget says, from now on."""
+        """Enforce a budget from now on."""
         self._limit(budget)
 
     def reserve(self, side: str, batch: pa.RecordBatch) -> None:
-        """Make room for a batch of a side, but for keys that are yet to be read.
+        """Reserve memory for a batch of a side, except for keys, which are not read yet.
 
         Raises
         ------
@@ -130,7 +130,7 @@ class StepJoin(SymmetricHashJoin):
             self._busy = False
 
     def give_back(self) -> None:
-        """Give back all room that the stored rows do not need; for when there is none left, since it moves them."""
+        """Free all memory that the stored rows do not need. Called when memory is full, because it moves the rows."""
         core = self._core
         self._enter()
         try:
@@ -150,27 +150,27 @@ class StepJoin(SymmetricHashJoin):
             self._busy = False
 
     def refused(self, error: BaseException) -> bool:
-        """Whether a push was refused for want of memory before any of it was done."""
+        """Return whether a push was refused for want of memory before it changed anything."""
         return self._core.is_refused(error)
 
     @property
     def rows(self) -> int:
-        """Rows in the side stores, and in files."""
+        """The number of rows in the side stores and in files."""
         left, right = self._core.stores
         return int(left.live + right.live) + (0 if self._core.frozen is None else self._core.frozen.live)
 
     @property
     def held(self) -> tuple[int, int]:
-        """Rows in the side stores, and bytes held."""
+        """The number of stored rows, and the bytes of the state."""
         return self.rows, self._core.bytes_held()
 
     def stored(self, side: str) -> int:
-        """Rows of a side that are stored now."""
+        """Return the number of stored rows of a side."""
         p, frozen = self._side(side), self._core.frozen
         return int(self._core.state.sides[p]["live"]) + (0 if frozen is None else frozen.sides[p].live)
 
     @property
     def spilled(self) -> tuple[int, int]:
-        """Rows of which something lies in files, and the bytes of these files."""
+        """The number of rows with columns in files, and the bytes of these files."""
         m = self._core.counts()
         return m.spilled_rows, m.spilled_bytes

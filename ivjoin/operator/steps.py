@@ -1,8 +1,8 @@
-"""The steps of a push: what Python does around the compiled ones, and between them where they ask for it.
+"""The steps of a push: what Python does before, after and between the compiled steps.
 
-``push_kernels`` goes through a push. It comes back with a request where a step belongs to Python: a condition that is
-decided pair by pair, payload of varying size, bounds by propagation, an index by sorted runs, more room. Whatever the
-plan, the steps and their order are the same.
+``push_kernels`` runs a push. It returns a request if a step needs Python: a condition that is decided pair by pair,
+payload of varying size, bounds by propagation, an index by sorted runs, or more memory. The steps and their order are
+the same for every plan.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ivjoin.shj.kernels import packed_key_kernels, push_kernels, word_key_kernel
 
 __all__ = ["end", "settle", "take"]
 
-# A batch larger than this is probed in pieces, each twice the last, where the store may turn to a better index between.
+# A larger batch is probed in pieces, each twice as long as the last. Between two, the store may get a better index.
 PIECE = 16_384
 _LEFT_ROWS = 8192
 _ASKS = at.DECIDE | at.GATHER | at.STORE | at.BOUNDS | at.INDEX | at.RUNS | at.PIECE | at.BEYOND
@@ -31,7 +31,7 @@ _TEXT = at.STORE | at.MORE, at.GATHER | at.MORE
 
 
 def take(core: AnyCore, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
-    """Feed a batch to the kernels: what they put out at once, or the rest of the push as an iterator."""
+    """Pass a batch to the kernels; return the whole output as one batch, or the rest of the push as an iterator."""
     if not isinstance(core, Core):
         return core.take(p, batch)
     state = core.state
@@ -83,11 +83,11 @@ def take(core: AnyCore, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Itera
         except BaseException:
             put_back(core, p, before)
             raise
-    raise AssertionError(f"no room for {n} rows after having made it")
+    raise AssertionError(f"no capacity for {n} rows after it was reserved")
 
 
 def _name_keys(core: Core, p: int) -> bool:
-    """Ids for the keys of a batch that has arrived; or some room for keys, for the push to go on with naming them."""
+    """Find key ids for a batch that has arrived; return False if the push itself continues with it after a grow."""
     state = core.state
     if core.packs[p]:
         name = word_key_kernels.name_words if core.keys.kind == at.INTS else packed_key_kernels.name_packed
@@ -100,7 +100,7 @@ def _name_keys(core: Core, p: int) -> bool:
 
 
 def _among_frozen(core: Core, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The rest of a push that has arrived, where the other side has rows in files, index and all."""
+    """Continue a push that has arrived, if the other side has rows in files with their index."""
     assert core.frozen is not None
     yield from core.frozen.probe(p, batch)
     yield from go_on(core, p, batch, push_kernels.push_batch(core.state.at, p))
@@ -109,7 +109,7 @@ def _among_frozen(core: Core, p: int, batch: pa.RecordBatch) -> Iterator[pa.Reco
 
 
 def put_back(core: Core, p: int, before: list[dict[str, Any]] | None) -> None:
-    """All as it was before a batch that is refused."""
+    """Restore the state before a batch that is refused."""
     for t, saved in zip(core.frontiers[p].trackers, before or (), strict=before is not None):
         t.load(saved)
     core.state.set(prepared=0, probe_end=0)
@@ -118,7 +118,7 @@ def put_back(core: Core, p: int, before: list[dict[str, Any]] | None) -> None:
 
 def with_text(core: Core, p: int, batch: pa.RecordBatch, status: int
 ) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
-    """As ``_take``, as long as a push asks for its text and for nothing else: an iterator costs as much again."""
+    """As ``take``, while a push requests its text and nothing else, because an iterator would double the time."""
     state, out = core.state, None
     while status in _TEXT:
         if status == at.STORE | at.MORE:
@@ -141,7 +141,7 @@ def with_text(core: Core, p: int, batch: pa.RecordBatch, status: int
 
 
 def go_on(core: Core, p: int, batch: pa.RecordBatch | None, status: int) -> Iterator[pa.RecordBatch]:
-    """The rest of a push; ``batch`` is held because the registers point into it."""
+    """Continue a push. The reference to ``batch`` keeps the memory alive to which the registers point."""
     state = core.state
     if batch is None:
         core.batch = None
@@ -190,7 +190,7 @@ def go_on(core: Core, p: int, batch: pa.RecordBatch | None, status: int) -> Iter
 
 
 def settle(core: AnyCore, p: int) -> Iterator[pa.RecordBatch]:
-    """Side p's frontier has moved: prune the other store by it, put out what that decides, give memory back."""
+    """Prune the other store after side p's frontier has moved, emit what that decides, and free memory."""
     if not isinstance(core, Core):
         yield from core.settle(p)
         return
@@ -212,14 +212,14 @@ def end(core: AnyCore, sides: list[int]) -> Iterator[pa.RecordBatch]:
         yield from core.end(sides)
         return
     core.link()
-    # At the end room for a batch stays, if it is little: another operator may take it.
+    # At the end, memory for a small batch stays for another operator.
     n = min(core.state.get("largest"), _LEFT_ROWS) if all(core.ended) else 0
     for p in sides:
         yield from settle(core, p)
         with suppress(MemoryLimitError):
             core.stores[1 - p].settle(True, n)
     if core.keys.sweep(n):
-        core.keys.point()  # a sweep may end half-way, for want of room
+        core.keys.point()  # a sweep may end early if memory is full
         for store in core.stores:
             store.point()
     core.count_state()

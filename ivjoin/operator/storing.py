@@ -13,7 +13,7 @@ __all__ = ["store_rest", "store_text"]
 
 
 def store_rest(core: Core, p: int, batch: pa.RecordBatch, status: int) -> None:
-    """What the kernels do not store: columns of varying size; and room for rows out of order."""
+    """Store the columns that the kernels do not: text and nested types."""
     state, store = core.state, core.stores[p]
     n = state.get("n_kept")
     names = store.by_python

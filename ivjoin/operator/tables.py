@@ -1,7 +1,7 @@
-"""The tables that the kernels read of a plan: what its rows are read by, ordered by, bounded by and put out as.
+"""The tables of a plan that the kernels read: sources, orders, bounds and output columns.
 
-Operators of one plan begin alike. What nobody writes to they share; of the rest, each takes a copy. What the records of
-operator and sides say of a plan is written to them at once (``ivjoin.shj.registers.placed``).
+Operators of one plan share the tables that no operator writes to, and copy the others. The fields of the records of the
+operator and its sides are written at once (``ivjoin.shj.registers.placed``).
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ class OutputTable:
 
 @dataclass(frozen=True, slots=True)
 class SideTables:
-    """What is known of one side's rows before the first one.
+    """What a plan fixes about one side's rows before the first one.
 
     Attributes
     ----------
     sources : SideSources
     fixed : dict of str to array
-        What the kernels only read, by its field of the side's record: columns, key_words, sums, and ``terms`` : TERM[n]
-        by which they can move this side's bounds.
+        Tables that the kernels only read, by the field of the side's record: columns, key_words, sums, and ``terms`` :
+        TERM[n], the band terms that move this side's bounds.
     written : dict of str to int64 array
-        What they write to, as words: sources, pieces, trackers, and bounds, int64[axes, 4].
+        Tables that the kernels write to, as words: sources, pieces, trackers, and bounds, int64[axes, 4].
     fields : (int64[n], int64[n])
-        Of the side's record: addresses of what is fixed, and how long all of it is.
+        Fields of the side's record: addresses of ``fixed``, and the lengths of all tables.
     schedules : list of (int, bool)
         Axes whose bounds the terms move, and whether they fall.
     shared : bool
-        With other operators of the plan.
+        Whether other operators of the plan use the tables.
     """
 
     sources: SideSources
@@ -66,7 +66,7 @@ class SideTables:
 
 
 def output_table(plan: JoinPlan) -> OutputTable:
-    """The table of a plan's output columns, made once."""
+    """Return the table of a plan's output columns, which is made once for each plan."""
     found: OutputTable | None = plan.kept.get("output")
     if found is None:
         found = plan.kept["output"] = _output_table(plan)
@@ -78,17 +78,17 @@ def _output_table(plan: JoinPlan) -> OutputTable:
     for f, t in zip(plan.fields, plan.schema.types, strict=True):
         kind = _kind(t)
         places = -1 if f.left is None else f.left, -1 if f.right is None else f.right
-        alike = is_own_ordinal(t) or kind == at.BYTES  # what is equal has the same bytes
+        alike = is_own_ordinal(t) or kind == at.BYTES  # equal values have equal bytes
         rows.append((*places, byte_width(t) or offset_width(t) or 0, alike, kind or 0))
         kinds.add(kind or 0)
         builds &= kind is not None
         for side, index in zip(plan.sides, places, strict=True):
-            builds &= index < 0 or side.schema.field(index).type == t  # each of its input's type
+            builds &= index < 0 or side.schema.field(index).type == t  # each has the type of its input column
     return OutputTable(np.array(rows, dtype=at.FIELD), frozenset(kinds) if builds else None)
 
 
 def _kind(t: pa.DataType) -> int | None:
-    """How compiled code sees a column of an Arrow type; None if it does not."""
+    """Return the kind of an Arrow type in compiled code; None if compiled code does not build it."""
     if byte_width(t) is not None:
         return at.WORDS
     if pa.types.is_boolean(t):
@@ -97,9 +97,9 @@ def _kind(t: pa.DataType) -> int | None:
 
 
 def join_fields(plan: JoinPlan, s: int) -> tuple[np.ndarray, np.ndarray]:
-    """Fields of a side's record that say what is asked of pairs, and what the join type does with its rows.
+    """Return fields of a side's record: what to evaluate for each pair, and what the join type does with the rows.
 
-    The tables that they point to are the plan's, which whoever writes the fields has to hold.
+    The fields point to tables of the plan. The caller that writes them must keep a reference to the plan.
     """
     found: list[tuple[np.ndarray, np.ndarray]] | None = plan.kept.get("join")
     if found is None:
@@ -119,7 +119,7 @@ def _join_fields(plan: JoinPlan, s: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _mode(plan: JoinPlan, p: int) -> int:
-    """What the probe of side p does with the pairs that it finds."""
+    """Return what the probe of side p does with the pairs that it finds."""
     how = plan.how
     if how.single == p:
         return index_kernels.MARK_PROBE | index_kernels.FIRST_PROBE
@@ -132,10 +132,10 @@ def _mode(plan: JoinPlan, p: int) -> int:
 def side_tables(
     plan: JoinPlan, frontiers: tuple[Frontier, Frontier], bounder: Bounder, payload: Sequence[frozenset[int]]
 ) -> tuple[SideTables, SideTables]:
-    """The tables of both sides. ``payload``: columns of each whose address the kernels want besides."""
+    """Return the tables of both sides. ``payload``: further columns of each side whose addresses the kernels need."""
     made: dict[Any, tuple[SideTables, SideTables]] = plan.kept.setdefault("tables", {})
     known = made.get((*payload,))
-    promised = any(f.promised for f in frontiers)  # by an advance: this operator's own
+    promised = any(f.promised for f in frontiers)  # by an `advance` of this operator alone
     if known is None or promised:
         sources = [side_sources(plan, s, frontiers[s], set(payload[s])) for s in (0, 1)]
         left, right = (_side_tables(plan, s, frontiers, bounder, sources[s], not promised) for s in (0, 1))
@@ -194,7 +194,7 @@ def _trackers(trackers: Sequence[OrderTracker], sources: SideSources) -> np.ndar
 def _terms(
     s: int, frontiers: tuple[Frontier, Frontier], bounder: Bounder
 ) -> list[tuple[int, int, int, int, int, int]] | None:
-    """By which orders of the other side the bounds of side s move; None if only propagation can tell."""
+    """Return the orders of the other side that move the bounds of side s; None if only propagation does."""
     frontier = frontiers[1 - s]
     orders = frontier.trackers
     if frontier.bounds or frontier.promised or bounder.propagates(s):

@@ -1,4 +1,4 @@
-"""What malloc and Arrow keep of arrays that are gone, given back to the system while memory is limited."""
+"""Return memory of freed arrays, which malloc and Arrow retain, to the system while memory is limited."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ivjoin.shj.store.backing import give_back, own_memory
 __all__ = ["Trimming"]
 
 _LOOK_EVERY = 4  # steps
-_MORE_KEPT = 8 << 20  # bytes that may be kept
+_MORE_KEPT = 8 << 20  # bytes of freed arrays that may stay
 
 
 class Trimming:
@@ -21,20 +21,20 @@ class Trimming:
     Attributes
     ----------
     start : int
-        Bytes that the process had of its own at first.
+        Bytes of the process's own memory at the start.
     """
 
     def __init__(self, budget: Budget) -> None:
         pool = budget.pool
         self.start = own_memory() if pool is None else pool.start
         self._most = self.start + (budget.limit if pool is None else pool.limit)
-        self._left = 0  # bytes that were there after all was given back
+        self._left = 0  # bytes that stayed after the last return
         self._steps = 0
 
     def stepped(self, allowed: int | None = None) -> None:
-        """After a step: give back what is kept, if it is much; what giving back has left is not asked for again.
+        """After a step, return retained memory to the system if it is much more than stayed after the last return.
 
-        ``allowed``: bytes beside those of the start that are held for certain; those of the limit without it.
+        ``allowed``: bytes that are in use for certain, in addition to those at the start; by default the limit.
         """
         self._steps += 1
         if self._steps < _LOOK_EVERY:

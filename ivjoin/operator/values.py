@@ -1,4 +1,4 @@
-"""Values that Python computes for a batch: expressions that the kernels cannot read by themselves."""
+"""Values that Python computes for a batch, because the kernels cannot read the expressions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["prepare"]
 
 
 def prepare(core: Core, p: int, batch: pa.RecordBatch) -> None:
-    """Evaluate what the kernels cannot read by themselves, and mark the rows for which it says something."""
+    """Evaluate the expressions that the kernels cannot read, and mark the rows that they decide."""
     sources, index, n = core.sources[p], core.index[p], batch.num_rows
     found = evaluate(sources.roots, lambda _, name: batch.column(index[name]), n) if sources.roots else []
     values: dict[Node, Vector] = dict(zip(sources.roots, found, strict=True))
@@ -58,7 +58,7 @@ def prepare(core: Core, p: int, batch: pa.RecordBatch) -> None:
 
 
 def place_source(core: Core, p: int, i: int, batch: pa.RecordBatch, v: Vector, marks: np.ndarray) -> None:
-    """What the kernels read of an expression that Python has computed."""
+    """Write an expression that Python has computed to the arrays that the kernels read."""
     n, state, source = batch.num_rows, core.state, core.source_table(p)[i]
     node = core.sources[p].nodes[i]
     state["values"][i, :n] = ordinals(v.values, node.type)

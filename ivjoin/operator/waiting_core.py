@@ -1,4 +1,4 @@
-"""What operators are made of in which left rows wait until their partners are decided, whatever is made of these."""
+"""The common core of operators whose left rows wait until their matches are decided: picks and aggregates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["WaitingCore"]
 
 
 class WaitingCore:
-    """The plan, the frontiers and the counts of such an operator; with calls that ``Core`` has, too."""
+    """The plan, the frontiers and the counts of such an operator, with the calls that ``Core`` also has."""
 
     def __init__(self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> None:
         self.plan = plan = plan.own()
@@ -40,21 +40,21 @@ class WaitingCore:
         self.account = Account(lambda: (of() if (of := held()) else 0))
 
     def rows_held(self) -> tuple[int, int]:
-        """Rows of each side that are held."""
+        """Return the number of stored rows of each side."""
         raise NotImplementedError
 
     def bytes_held(self) -> int:
-        """Bytes of what is held."""
+        """Return the bytes of the state."""
         raise NotImplementedError
 
     def bytes_of_sides(self) -> tuple[int, int]:
-        """Those of the left and the right side; the keys are of both."""
+        """Return the bytes of the left and the right side, without the keys, which both share."""
         raise NotImplementedError
 
     # -- counts ------------------------------------------------------------------------------------------------------
 
     def came(self, p: int, rows: int, late: int) -> None:
-        """So many rows of side p were pushed; those that are late are no more than counted."""
+        """Count ``rows`` rows that were pushed on side p, including ``late`` late rows."""
         m = self.metrics
         m.late_rows += late
         if p == 0:
@@ -63,14 +63,14 @@ class WaitingCore:
             m.right_rows_in += rows
 
     def went(self, p: int, rows: int) -> None:
-        """So many rows of side p are decided and not held, or not any more."""
+        """Count rows of side p that are decided and no longer stored."""
         if p == 0:
             self.metrics.left_rows_retired += rows
         else:
             self.metrics.right_rows_retired += rows
 
     def count_state(self) -> None:
-        """Take in what is held now."""
+        """Update the counts of the state and their peaks."""
         m = self.metrics
         m.state_rows = sum(self.rows_held())
         m.state_bytes = self.bytes_held()
@@ -80,11 +80,11 @@ class WaitingCore:
             self.limits.stepped()
 
     def filed_rows(self) -> int:
-        """Rows of which something lies in files."""
+        """Return the number of rows with columns in files."""
         return 0
 
     def counts(self) -> JoinMetrics:
-        """The counts of this moment."""
+        """Return a copy of the counts at this moment."""
         m = replace(self.metrics)
         m.state_rows = sum(self.rows_held())
         m.peak_state_rows = max(m.peak_state_rows, m.state_rows)
@@ -96,35 +96,35 @@ class WaitingCore:
     # -- memory ------------------------------------------------------------------------------------------------------
 
     def limit(self, budget: Budget) -> None:
-        """Refuse batches with which more bytes would be held, or let columns lie in files."""
+        """Enforce a budget: refuse batches that do not fit, or spill columns."""
         self.limits = WaitingLimits(self, budget)
 
     def spill(self, files: Files, most: int) -> None:
-        """Let columns of rows lie in files until no more than ``most`` bytes are held, or there are none in memory.
+        """Spill columns until at most ``most`` bytes are in memory, or no column is.
 
         Raises
         ------
         MemoryLimitError
-            If the disk has no room; all is as it was.
+            If the disk is full. Nothing has changed then.
         """
 
     def make_room(self, force: bool) -> None:
-        """Let go of what nobody can want; unless ``force``, where that is likely to be much."""
+        """Drop rows that no row can match. Without ``force``, only if they are likely to be many."""
 
     def is_refused(self, error: BaseException) -> bool:
-        """Whether the account has refused memory for the push under way, of which nothing is done yet."""
+        """Return whether memory was refused for the push under way before it changed anything."""
         return self.account.refused
 
     # -- what is known of the sides ----------------------------------------------------------------------------------
 
     def promise(self, p: int, node: Node, ordinal: int, descending: bool) -> bool:
-        """Take in a promise about a side's later rows; whether its expression was known already."""
+        """Record a promise about later rows of a side; return whether its expression already had one."""
         known = node in self.frontiers[p].promised
         self.frontiers[p].promise(node, ordinal, descending)
         return known
 
     def learn(self) -> None:
-        """Take in that frontiers may know other expressions now, which may be axes to prune by."""
+        """Add the axes that prune after the frontiers got new expressions."""
         for frontier in self.frontiers:
             frontier.refresh()
         missing = list(self.bounder.missing_axes())
@@ -138,9 +138,9 @@ class WaitingCore:
             self.read_again()
 
     def rekey(self) -> None:
-        """A computed key has erred for some row: find rows without it. Where rows are picked, such a row is refused."""
+        """Stop using a computed key that has an error for some row. A core that picks refuses the row instead."""
         raise NotImplementedError
 
     def read_again(self) -> None:
-        """Evaluate what is held anew, for other keys or axes."""
+        """Evaluate the stored rows again for other keys or axes."""
         raise NotImplementedError

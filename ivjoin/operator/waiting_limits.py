@@ -1,4 +1,4 @@
-"""A limit of memory where left rows wait for what is picked or aggregated: refused, or kept by columns in files."""
+"""The memory limit of an operator whose left rows wait: refuse a batch, or spill columns."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["WaitingLimits"]
 
-_PAGES = 8 << 20  # bytes of files that may lie in memory beside the limit
-_FULL = 8  # of a limit, one in so many bytes is to be free after columns went to files
+_PAGES = 8 << 20  # bytes of file pages that may stay in memory in addition to the limit
+_FULL = 8  # after columns were spilled, one byte in so many of the limit is free
 
 
 class WaitingLimits:
-    """The budget of one operator at work.
+    """The budget of one running operator.
 
     Parameters
     ----------
@@ -37,25 +37,25 @@ class WaitingLimits:
         core.account.limit, core.account.on_full = budget.limit, self._on_full
 
     def most_output(self, row_bytes: int) -> int:
-        """Rows of an output batch, of so many bytes each, that are a small part of what is allowed."""
+        """Return how many rows of ``row_bytes`` bytes make an output batch that is small compared with the limit."""
         return self.budget.output_rows(row_bytes)
 
     def least_rows(self) -> int:
-        """Rows that are stored at once where no batch says how large they are."""
+        """Return how many rows to store at once if no batch shows how large rows are."""
         return self.budget.least_rows
 
     def stepped(self) -> None:
-        """Between two steps: let go of what is read of files, and of what is kept of arrays that are gone."""
+        """Release file pages and the memory of freed arrays; called between two steps."""
         core = self._core()
         if core is None:
             return
-        # what a step has taken in little pieces is given back before that is as much as what is held
+        # Small arrays that steps have freed are returned to the system before they add up to the size of the state.
         self._trimming.stepped(core.bytes_held() if self.budget.pool is None else None)
         if core.account.files is not None:
             core.account.files.settle(_PAGES)
 
     def stay_within(self) -> None:
-        """Make room for what was taken without asking.
+        """Free memory for what the last step took without a check.
 
         Raises
         ------
@@ -66,7 +66,7 @@ class WaitingLimits:
             core.account.want(0 if core.account.fits_now() else 1)
 
     def fit(self) -> None:
-        """Make room, as far as may be, for what was built anew; the next push asks for the rest."""
+        """Free memory for a state that was built again, as far as possible; the next push frees the rest."""
         core = self._core()
         if core is not None:
             core.account.ask(0 if core.account.fits_now() else 1)

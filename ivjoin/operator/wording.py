@@ -31,7 +31,7 @@ _DOUBLE = re.compile(r"(?<=\d)D\b")
 
 
 def said(node: Node, level: int = 0) -> str:
-    """An expression as text, in parentheses where it binds less than ``level``."""
+    """Return an expression as text, in parentheses if it binds less tightly than ``level``."""
     done: dict[Node, Node] = {}
     for n in walk(node):
         done[n] = _plain(n, tuple(done[a] for a in n.args))
@@ -41,7 +41,7 @@ def said(node: Node, level: int = 0) -> str:
 def _plain(n: Node, args: tuple[Node, ...]) -> Node:
     if n.op in ("next_up", "next_down"):
         return args[0]
-    if n.op == "attempt":  # the last argument is what is tried, and tells which attempt it is
+    if n.op == "attempt":  # the last argument is the expression to try, which identifies the attempt
         tried = n.args[-1]
         return make(n.op, (*args[:-1], make(tried.op, args[:-1], tried.params, tried.type)), n.params, n.type)
     if n.op == "cast" and n.type.is_numeric and args[0].type.is_numeric:
@@ -68,7 +68,7 @@ def _is_below(value: Any) -> bool:
 
 
 def _is_edge(n: Node) -> bool:
-    """Whether a node is an end of its type, at which a band holds whatever the other side is."""
+    """Return whether a node is an end of its type, at which a band holds for every value of the other side."""
     if n.op != "literal" or n.params[0] is None:
         return False
     return n.params[0] in n.type.limits if n.type.is_discrete else _is_infinite(n.params[0])
@@ -79,7 +79,7 @@ def _is_infinite(value: Any) -> bool:
 
 
 def band_said(t: BandTerm) -> str:
-    """A band term as inequalities in the units of its type."""
+    """Return a band term as inequalities in the units of its type."""
     kind, left, right = t.left.type, said(t.left), said(t.right)
     if kind.kind == "float":
         pairs = {(0, 0): "=", (None, 0): "<=", (None, -1): "<", (0, None): ">=", (1, None): ">"}
@@ -107,7 +107,7 @@ def _distance(v: int, t: Type) -> str:
 
 
 def domain_said(dom: Any) -> str:
-    """What values an expression can have."""
+    """Return the values of a domain as text."""
     t = dom.type
     if t.kind == "bool":
         return str(dom).strip("{}").lower()
@@ -125,7 +125,8 @@ def _span(dom: Any, t: Type) -> str:
     high = most if dom.hi is None else ordinal_of(dom.hi, t)
     if t.kind == "float":
         most = ordinal_of(float("inf"), t)
-    near = (most - least) >> 12 if t.is_discrete else 0  # a limit of the type moved by a width is no news
+    # An end near the type's limit is that limit moved by the width of a band.
+    near = (most - least) >> 12 if t.is_discrete else 0
     below, above = low - least > near, most - high > near
     if low == high:
         return shown(low, t)
@@ -135,13 +136,13 @@ def _span(dom: Any, t: Type) -> str:
 
 
 def listed(items: Iterable[str], word: str = "and") -> str:
-    """Items as a list in words."""
+    """Return items as a list in words."""
     *rest, last = [*items] or [""]
     return f"{', '.join(rest)} {word} {last}" if rest else last
 
 
 def label(node: Node) -> str:
-    """The operator of an expression alone, for a box in a picture."""
+    """Return the operator of an expression, for a box in a picture."""
     if node.op in ("column", "literal"):
         return said(node)
     return _SYMBOLS.get(node.op, node.op.replace("_", " "))

@@ -1,4 +1,4 @@
-"""Left rows held against the right ones: searched in a run row by row, or gone through side by side with it."""
+"""Compare left rows with right rows: search a run for each left row, or sweep both in order."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ __all__ = ["Comparer"]
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _NONE = np.empty(0, dtype=np.int64)
 _NO_BLOCKS = np.empty((2, 0), dtype=np.int64)
-_OFTEN = 64  # rows that come before it is looked at again who may go, at least
-_SWEEP = 24  # right rows and keys to a left row, for both sides to be gone through side by side
-_PAIRS = 1 << 17  # decided at once
+_OFTEN = 64  # rows that arrive between two attempts to evict rows
+_SWEEP = 24  # a sweep is used for up to so many right rows and keys for each left row
+_PAIRS = 1 << 17  # pairs decided at once
 _FIRST_TRIES, _MOST_TRIES = 4, 1 << 14  # candidates of a left row that are decided at once
 
 
@@ -39,7 +39,7 @@ class Comparer:
     picking : Picking
     layouts : (RowLayout, RowLayout)
     keys : KeyTable
-        Of both sides.
+        The keys of both sides.
     offered : Offered
         The right rows.
     better : Better
@@ -51,11 +51,11 @@ class Comparer:
         self._picking, self._layouts, self._keys, self._offered = picking, layouts, keys, offered
         self._better = better
         self._passes = self._ways()
-        # all that is asked is a range of what rows are picked by
+        # The whole condition is a range of the value that picks the row.
         self._in_line = picking.n_sort == 1 and bool((picking.terms[:, 1] == 0).all())
 
     def _ways(self) -> list[tuple[np.ndarray, int, int]]:
-        """How runs are walked: (terms, how many of them are searched by, in which direction)."""
+        """Return how to walk runs: (terms, the number of terms to search by, direction)."""
         picking = self._picking
         if picking.which != "nearest":
             way = pick_kernels.DOWN if picking.which == "last" else pick_kernels.UP
@@ -67,9 +67,9 @@ class Comparer:
         ]
 
     def compare(self, w: Waiting, rows: np.ndarray, runs: list[Run], odd: bool, nodes: list[Node]) -> None:
-        """Offer rows of some runs, and with ``odd`` of those that no term holds, to left rows.
+        """Offer rows of some runs to left rows, and with ``odd`` the rows that have no value on an axis.
 
-        ``nodes``: the conjuncts that are decided pair by pair.
+        ``nodes``: the conjuncts to decide for each pair.
         """
         picking = self._picking
         terms, n_search = picking.terms, picking.n_search
@@ -80,7 +80,7 @@ class Comparer:
             else:
                 rows_held = rows
             if picking.lines[0][picking.near].type.kind == "float":
-                # All numbers are equally far from an infinity, and the first one is taken.
+                # All numbers are equally far from an infinity, so the first one is taken.
                 far = rows_held[w.vals[picking.near, rows_held] >= NAN_ORDINAL - 1]
             if picking.step:
                 last = rows_held[w.vals[picking.near, rows_held] == I64_MAX]
@@ -92,7 +92,8 @@ class Comparer:
                     self._sweep_by(w, rows_held, run, table, way)
                 else:
                     self._walk(w, rows_held, run, table, n, way, nodes)
-            if len(last):  # what lies past the range seems to be equal there: look before it, and for its first row
+            # Values past the type's range all seem equal at its end: look before them, and at the first of them.
+            if len(last):
                 for low, high, way in ((I64_MIN, -1, pick_kernels.DOWN_GROUPS), (0, 0, pick_kernels.UP)):
                     self._walk(w, last, run, picking.with_near(low, high), picking.n_search + 1, way, nodes)
             if len(far):
@@ -106,11 +107,11 @@ class Comparer:
                 self._walk(w, rows, loose, np.empty((0, 4), dtype=np.int64), 0, pick_kernels.UP, nodes, every=True)
 
     def _sweeps(self, rows: np.ndarray, run: Run) -> bool:
-        """Whether it costs less to go through left rows and a run side by side than to search for each."""
+        """Return whether a sweep through left rows and a run costs less than a search for each left row."""
         return (run.flat or len(run.starts) > 0) and _SWEEP * len(rows) >= len(run.kids) + self._keys.n_ids
 
     def _sweep_by(self, w: Waiting, rows: np.ndarray, run: Run, terms: np.ndarray, way: int) -> None:
-        """Offer the last, or the first, row of a run within all terms, which are about its place."""
+        """Offer the last, or the first, row of a run within all terms, which all compare the value that picks."""
         every = len(rows) == len(w)
         low, high = np.full(len(rows), I64_MIN), np.full(len(rows), I64_MAX)
         for line, _, least, most in terms.tolist():
@@ -172,7 +173,7 @@ class Comparer:
                 tried = np.bincount(out_row, minlength=len(w)) if count else np.zeros(len(w), dtype=np.int64)
                 true = holds(nodes, self._pair_columns(w, out_row, run.rows[out_at]), count)
                 good, good_at = out_row[true], out_at[true]
-                if every:  # in an order in which the best one need not be the first
+                if every:  # the best row need not be the first in this order
                     for r in np.unique(good):
                         for a in good_at[good == r]:
                             w.offer(np.array([r]), run, np.array([a]), self._better)

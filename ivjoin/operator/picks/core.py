@@ -1,12 +1,12 @@
-"""The state of a join that gives each left row one partner, and how rows move through it.
+"""The core of a join that picks one right row for each left row.
 
-Right rows are kept in runs, sorted by key and by what they are picked by. A left row is compared with them once none of
-the better ones can still be missing (*ripe*), or nothing later can match it; from then on it is *seen*: it knows its
-best partner, and each new right row is held against it. It leaves as soon as no later right row can be better.
+Right rows are stored in runs, sorted by key and by the columns that pick. A left row is compared with them when no
+better row can be missing (it is *ripe*), or when no later row can match it. Then it is *seen*: it has its best match so
+far, and is compared with each new right row. It is emitted when no later right row can be better.
 
-Of the right rows those stay that a left row which was not compared yet, or is to come, may take, and the partners that
-seen rows have found. Where the whole condition is keys and bands along what is picked by, a row behind which another
-one lies that all those left rows can take, too, is dropped: of a key there is one row left behind the frontier.
+Two kinds of right rows stay: rows that an unseen or future left row may take, and the best matches of seen rows. If the
+whole condition consists of keys and bands along the first column that picks, then a row that is worse than another for
+all these left rows is evicted as well. Behind the frontier, one row per key is left.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ __all__ = ["PickCore"]
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _NONE = np.empty(0, dtype=np.int64)
 _NO_FLAGS = np.empty(0, dtype=np.uint8)
-_SMALL = 4096  # left rows of a piece that is put together with the one before
-_SOME = 16  # where one in so many is new, it is looked who may go before others are refused, or lie in files
-_TWICE = 8 << 20  # bytes that may be held twice for a moment, beside a limit
-_OFTEN = 64  # rows that come before it is looked at again who may go, at least
+_SMALL = 4096  # left rows of a piece up to which it is merged with the one before
+_SOME = 16  # if 1 in so many rows is new, rows are evicted before a batch is refused or columns are spilled
+_TWICE = 8 << 20  # bytes that may be used twice for a moment, in addition to the limit
+_OFTEN = 64  # rows that arrive between two attempts to evict rows
 
 
 class PickCore(WaitingCore):
-    """What :class:`SymmetricHashJoin` is made of where rows are picked; it is used as ``Core`` is."""
+    """The core of a :class:`SymmetricHashJoin` with ``pick``; it has the same calls as ``Core``."""
 
     def __init__(self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> None:
         super().__init__(plan, late_within, errors_first)
@@ -67,13 +67,13 @@ class PickCore(WaitingCore):
         self.count_state()
 
     def build(self) -> None:
-        """All that holds rows, empty."""
+        """Make the containers of rows, empty."""
         plan = self.plan
         picking = self.picking = picking_of(plan)
         self._reader = Reader(plan, picking, self.intake, self._relabelled)
         kind = IntKeys if plan.int_keys else ByteKeys if plan.null_safe else NoKeys
         self.keys: KeyTable = kind()
-        self.keys.live = 2**31  # only `sweep_keys` takes ids back: none else knows which are in use
+        self.keys.live = 2**31  # only `sweep_keys` frees ids, because only it knows which are in use
         near = picking.lines[0][picking.near].type if picking.near >= 0 else None
         self._better = Better(picking.which, picking.n_sort, picking.near, near, picking.step)
         self._stored = [
@@ -81,23 +81,23 @@ class PickCore(WaitingCore):
         ]
         self.waiting: list[Waiting] = []
         limited = self.account.limit is not None
-        self._filed = Chunks(self._stored[0], limited)  # columns in files of those that wait, which are the first ones
-        self._giving: Waiting | None = None  # left rows of which some are being put out
+        self._filed = Chunks(self._stored[0], limited)  # spilled columns of waiting rows, which are the first ones
+        self._giving: Waiting | None = None  # left rows of which some are being emitted
         self.offered = Offered(
             Chunks(self._stored[1], limited), picking.n_sort, len(picking.lines[1]), self.account.fits
         )
         self._decider = Decider(picking, plan.sides[0].axes, self.bounder, self._reader.blind, self._better)
         self._comparer = Comparer(picking, self.layouts, self.keys, self.offered, self._better)
-        self._since = 0  # rows that have come since it was last looked at who may go
-        self._moved = False  # whether a frontier has, since then
+        self._since = 0  # rows that have arrived since the last attempt to evict rows
+        self._moved = False  # whether a frontier has moved since then
 
     def column(self, s: int, index: int) -> Node:
-        """The node of a column of side s."""
+        """Return the node of a column of side s."""
         field = self.plan.sides[s].schema.field(index)
         return build.column(SIDES[s], field.name, from_arrow(field.type))
 
     def rows_at_hand(self, s: int) -> Iterator[tuple[Callable[[int], pa.Array | None], int]]:
-        """The rows of side s that later output may hold: (a column by its place or None, how many rows)."""
+        """Yield the rows of side s that later output may have: (function from place to column or None, rows)."""
         places = self.layouts[s].places
         if s == 0:
             for w in (*self.waiting, *([] if self._giving is None else [self._giving])):
@@ -110,11 +110,11 @@ class PickCore(WaitingCore):
     # -- counts --------------------------------------------------------------------------------------------------
 
     def rows_held(self) -> tuple[int, int]:
-        """Rows of each side that are held."""
+        """Return the number of stored rows of each side."""
         return sum(len(w) for w in self.waiting), self.offered.rows
 
     def bytes_held(self) -> int:
-        """Bytes of rows, runs and keys."""
+        """Return the bytes of rows, runs and keys."""
         return sum(self.bytes_of_sides()) + self.keys.nbytes
 
     def bytes_of_sides(self) -> tuple[int, int]:
@@ -129,16 +129,16 @@ class PickCore(WaitingCore):
         self.build()
         self.count_state()
 
-    # -- what the operator asks for --------------------------------------------------------------------------------
+    # -- calls of the operator -------------------------------------------------------------------------------------
 
     def take(self, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Feed a batch of side p; what refuses it comes before anything has changed."""
+        """Take a batch of side p. An error that refuses the batch is raised before anything has changed."""
         lines = len(self.picking.lines[p])
         twice = 2 if p == 1 and self._reader.ranks else 1
         size = batch.num_rows * 8 * (lines + 4) + twice * batch.nbytes
         if self.limits is not None:
             self._fit_output(p, batch)
-            # runs that are put together are there twice, and the order in which they are
+            # While runs are merged, they exist twice, with the order of their rows.
             self.account.want(lambda: size + self.keys.more(batch.num_rows, batch.nbytes) + max(
                 0, self.offered.index_bytes + 8 * self.offered.rows - _TWICE
             ))
@@ -163,7 +163,7 @@ class PickCore(WaitingCore):
         self._filed.limited = self.offered.payload.limited = True
 
     def _fit_output(self, p: int, batch: pa.RecordBatch) -> None:
-        """Output batches of no more rows than fit."""
+        """Set the greatest number of rows of an output batch."""
         if self.limits is not None and batch.num_rows:
             self._row_bytes[p] = max(self._row_bytes[p], -(-batch.nbytes // batch.num_rows))
             self.emitter.batch_size = min(self.plan.spec.batch_size, self.limits.most_output(sum(self._row_bytes)))
@@ -185,7 +185,7 @@ class PickCore(WaitingCore):
                 way()
 
     def settle(self, p: int) -> Iterator[pa.RecordBatch]:
-        """Side p's frontier has moved by a promise or an end."""
+        """Emit rows and evict rows after side p's frontier has moved by a promise or an end."""
         self.bounder.move(p, True, self.rows_held()[1 - p])
         if p == 1:
             yield from self._decided(None)
@@ -198,7 +198,7 @@ class PickCore(WaitingCore):
         self.count_state()
 
     def read_again(self) -> None:
-        """Evaluate what is held anew, for other axes."""
+        """Evaluate the stored rows again for other axes."""
         saved = [self.saved_rows(s) for s in (1, 0)]
         self.build()
         for s, (arrays, seen) in zip((1, 0), saved, strict=True):
@@ -208,7 +208,7 @@ class PickCore(WaitingCore):
             self.limits.fit()
 
     def refresh_bounds(self) -> None:
-        """Take in rows and frontiers that were set from outside."""
+        """Use rows and frontiers that were set from outside."""
         self.learn()
         for p in (0, 1):
             self.bounder.move(p, True, 1)
@@ -217,7 +217,7 @@ class PickCore(WaitingCore):
     # -- snapshots -------------------------------------------------------------------------------------------------
 
     def saved_rows(self, s: int) -> tuple[list[pa.Array], np.ndarray]:
-        """The stored columns of a side, and for left rows whether they were compared already."""
+        """Return the stored columns of a side, and bool[n]: for left rows, whether they were compared."""
         if s == 0:
             parts, seen = [w.stored() for w in self.waiting], [w.seen for w in self.waiting]
         else:
@@ -227,7 +227,7 @@ class PickCore(WaitingCore):
         return arrays, np.concatenate(seen) if seen else np.zeros(0, dtype=bool)
 
     def adopt_rows(self, s: int, arrays: list[pa.Array], marked: np.ndarray) -> None:
-        """Put rows of a snapshot back; left rows are compared again by ``refresh_bounds``."""
+        """Store rows of a snapshot. ``refresh_bounds`` compares the left rows again."""
         n = len(marked)
         if n == 0:
             return
@@ -243,10 +243,10 @@ class PickCore(WaitingCore):
             self._wait(new)
 
     def led(self, s: int) -> None:
-        """No side is searched by sorted runs that were chosen as rows came."""
+        """Return None: a core that picks has no sorted runs with a chosen axis."""
 
     def _look_again(self) -> None:
-        """Find the partners of seen rows anew; what they may take is all there."""
+        """Find the matches of seen rows again. All rows that they may take are stored."""
         self.offered.fresh(self.keys.n_ids)
         for w in self.waiting:
             rows = np.flatnonzero(w.seen)
@@ -281,7 +281,7 @@ class PickCore(WaitingCore):
         self._thin(False)
 
     def _asked(self) -> list[Node]:
-        """The conjuncts that are decided pair by pair."""
+        """Return the conjuncts to decide for each pair."""
         plan = self.plan
         return list(conjuncts_of(plan.condition) if self.full_predicate else plan.separation.residual)
 
@@ -319,7 +319,7 @@ class PickCore(WaitingCore):
         self.offered.add(stored, kids, vals, odd)
 
     def _decided(self, run: Run | None) -> Iterator[pa.RecordBatch]:
-        """What is decided by now of the rows that wait; ``run`` has the right rows that have just come."""
+        """Emit the waiting rows that are decided now. ``run`` has the right rows that have just arrived."""
         ready = False
         i = 0
         while i < len(self.waiting):
@@ -353,7 +353,7 @@ class PickCore(WaitingCore):
         self._tidy()
 
     def _tidy(self) -> None:
-        """Let columns in files go of left rows that are decided, where these are many."""
+        """Drop the spilled columns of emitted left rows, if these are many."""
         there = [w for w in self.waiting if w.filed is not None]
         rows = sum(map(len, there))
         if self._filed.rows > 2 * rows + _SMALL or (self._filed.rows and not rows):
@@ -366,10 +366,10 @@ class PickCore(WaitingCore):
                 w.at = np.arange(first, first + len(w))
                 first += len(w)
 
-    # -- who may go --------------------------------------------------------------------------------------------------
+    # -- eviction ----------------------------------------------------------------------------------------------------
 
     def _thin(self, force: bool) -> None:
-        """Drop the right rows that nobody can take any more, if that may be worth looking."""
+        """Evict the right rows that no left row can take, if enough rows have arrived."""
         self._forget()
         if not self._moved or (not force and self._since < max(_OFTEN, self.offered.rows // 4)):
             return
@@ -386,10 +386,10 @@ class PickCore(WaitingCore):
         wanted = reach(picking, self.plan.sides[1].axes, blind, bounds, ends)
         ways, below, above = rules(picking, not (self.plan.separation.residual or blind), lows, highs)
         if ways == (0, 0) and wanted is not None and (wanted[0] == I64_MIN).all() and (wanted[1] == I64_MAX).all():
-            return  # any of them may still be wanted
+            return  # every row may still be taken
         held = self.offered.rows
         pinned = [w.best[w.best >= 0] for w in self.waiting]
-        # of rows that differ in what no place tells, each may be wanted
+        # Rows that differ in a line without a place may each be taken.
         alike = picking.n_place if picking.n_search == len(picking.terms) else len(picking.lines[1])
         moved = self.offered.thin(
             self.keys.n_ids, wanted, alike, ways, below, above,
@@ -403,11 +403,11 @@ class PickCore(WaitingCore):
         sweep_keys(self.keys, self.waiting, self.offered)
 
     def _labels(self, line: int) -> list[np.ndarray]:
-        """All that is kept of a right line by which rows are compared."""
+        """Return all arrays with labels of a right line that compares rows."""
         return self.offered.line(line) + [w.best_vals[line] for w in self.waiting]
 
     def _relabelled(self, line: int) -> Moved:
-        """What takes in new labels of a line."""
+        """Return a function that replaces the labels of a line in all arrays."""
 
         def moved(image: Callable[[np.ndarray], np.ndarray]) -> None:
             for held in self._labels(line):
@@ -416,19 +416,19 @@ class PickCore(WaitingCore):
         return moved
 
     def _forget(self) -> None:
-        """Let labels of rows go that are not held."""
+        """Drop the labels of rows that are no longer stored."""
         for line, ranks in self._reader.ranks.items():
             ranks.forget(self.offered.rows, partial(self._labels, line))
 
     # -- output ------------------------------------------------------------------------------------------------------
 
     def _columns(self, s: int, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """What is stored of a batch."""
+        """Return the columns of a batch to store."""
         arrays = [batch.column(i) for i in self.plan.sides[s].stored]
         return pa.RecordBatch.from_arrays(arrays, schema=self._stored[s]) if arrays else empty_rows(batch.num_rows)
 
     def _out(self, w: Waiting, done: np.ndarray) -> Iterator[pa.RecordBatch]:
-        """The marked rows with their partners."""
+        """Yield the marked left rows with their matches."""
         rows = np.flatnonzero(done)
         if not self.how.keep[0]:
             rows = rows[w.best[rows] >= 0]

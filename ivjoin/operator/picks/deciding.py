@@ -1,4 +1,4 @@
-"""When a left row is decided: whether its best partner may have come, and whether a later one can be better."""
+"""Decide when a left row is compared and emitted: whether its best match may have come, or a better one can follow."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 
 
 class Decider:
-    """Tells of left rows how far they are.
+    """Decides about left rows by the frontiers.
 
     Parameters
     ----------
     picking : Picking
     axes : list of Node
-        Of the left side.
+        Axes of the left side.
     bounder : Bounder
     blind : set of (int, Node)
-        Axes of a side of which some row has no value; as in ``Reader``, which adds to them.
+        Axes of a side with nulls in rows that must be stored nevertheless. ``Reader`` adds to the set.
     better : Better
     """
 
@@ -39,14 +39,14 @@ class Decider:
         self._top, self._bottom = [I64_MIN] * lines, [I64_MAX] * lines
 
     def came(self, vals: np.ndarray) -> None:
-        """Take in the lines of right rows that have come : int64[lines, n]."""
+        """Record the lines of right rows that have arrived : int64[lines, n]."""
         for i, line in enumerate(vals):
             if len(line):
                 self._top[i] = max(self._top[i], int(line.max()))
                 self._bottom[i] = min(self._bottom[i], int(line.min()))
 
     def dead(self, w: Waiting) -> np.ndarray:
-        """bool[n]: rows that no later right row can match."""
+        """Return bool[n]: the rows that no later right row can match."""
         n = len(w)
         bounds = self._bounder.bounds(0)
         if bounds is None:
@@ -65,7 +65,7 @@ class Decider:
         return out
 
     def ripe(self, vals: np.ndarray) -> np.ndarray:
-        """bool[n]: rows whose best partner may have come, so that it is worth while to look; by their lines."""
+        """Return bool[n]: the rows whose best match may have come, so that a search can pay, given their lines."""
         out = np.zeros(vals.shape[1], dtype=bool)
         picking = self._picking
         low, high = self._bounder.future(1, picking.lines[1][0])
@@ -75,7 +75,7 @@ class Decider:
         if picking.which == "nearest":
             v = vals[picking.near]
             return v <= max(self._top[0], low) if rising else v >= min(self._bottom[0], high)
-        # by the end of the range from which the better rows come where they come first, by the other end elsewhere
+        # The end of the range where the better rows lie, if they come first; otherwise the other end.
         column = 3 if picking.which == "last" else 2
         ends = [t for t in picking.terms[: picking.n_search].tolist() if t[column] not in (I64_MIN, I64_MAX)]
         if not ends:
@@ -83,7 +83,7 @@ class Decider:
             return out
         out[:] = True
         for t in ends:
-            # as far as rows have come, or as is promised of later ones
+            # How far rows have come, or what is promised about later rows.
             least, most = (low, high) if t[1] == 0 else self._bounder.future(1, picking.lines[1][t[1]])
             limit = (max(self._top[t[1]], least) if rising else min(self._bottom[t[1]], most)) - t[column]
             line = vals[t[0]]
@@ -96,7 +96,7 @@ class Decider:
         return out
 
     def idle(self, w: Waiting) -> bool:
-        """Whether no row of a piece can be ripe or dead, told by its ends alone."""
+        """Return whether the extreme values of a piece show that none of its rows is ripe or dead."""
         if w.some_seen or len(w.free):
             return False
         bounds = self._bounder.bounds(0)
@@ -109,7 +109,7 @@ class Decider:
         return not self.ripe(np.array([w.low, w.high], dtype=np.int64).T.reshape(len(w.low), 2)).any()
 
     def settled(self, w: Waiting) -> np.ndarray:
-        """bool[n]: rows that have a partner than which no later one can be better."""
+        """Return bool[n]: the rows with a match than which no later row can be better."""
         picking = self._picking
         known = w.best >= 0
         if not known.any():
@@ -124,7 +124,7 @@ class Decider:
                 at = np.flatnonzero(known & beyond & ~out)
                 if len(at) and self._better.type is not None and end not in (I64_MIN, I64_MAX):
                     edge = np.full((1, len(at)), end)
-                    # what comes is no nearer than the edge, and no earlier where it lies above
+                    # A later row is no nearer than the frontier, and no earlier if the frontier lies above.
                     wins = self._better(x[at], edge, best[None, at]) if picking.n_sort == 1 else None
                     if wins is None:
                         first = replace(self._better, n_sort=1)

@@ -1,4 +1,4 @@
-"""Which of two values is nearer to a third one, without rounding and without overflow."""
+"""Compare the distances of two values from a third one, without rounding and without overflow."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _SIGN = np.uint64(1 << 63)
 def compared(of: np.ndarray, a: np.ndarray, b: np.ndarray, t: Type) -> np.ndarray:
     """Compare the distances from ``of`` to ``a`` and to ``b``.
 
-    Equal values have no distance, whatever they are; an infinity or a NaN has a distance from all others that is
-    infinite, or beyond.
+    Equal values have distance 0, including two NaNs. The distance of an infinity from another value is infinite; the
+    distance of NaN from another value is greater still.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def compared(of: np.ndarray, a: np.ndarray, b: np.ndarray, t: Type) -> np.ndarra
     Returns
     -------
     int8[n]
-        -1 where ``a`` is nearer, 1 where ``b`` is, 0 where they are as near.
+        -1 if ``a`` is nearer, 1 if ``b`` is nearer, 0 if both are equally near.
     """
     if t.kind != "float":
         first, second = _apart(of, a), _apart(of, b)
@@ -35,7 +35,7 @@ def compared(of: np.ndarray, a: np.ndarray, b: np.ndarray, t: Type) -> np.ndarra
     x, y, z = reals(of), reals(a), reals(b)
     (rank, first, rest), (other_rank, second, other_rest) = _split(of, a, x, y), _split(of, b, x, z)
     far = np.isinf(first) | np.isinf(second)
-    if far.any():  # past the greatest double: count in halves, which is exact for numbers of this size
+    if far.any():  # the difference overflows: halves are exact for numbers of this size
         halves = x[far] / 2, y[far] / 2, z[far] / 2
         first[far], rest[far] = _difference(halves[0], halves[1])
         second[far], other_rest[far] = _difference(halves[0], halves[2])
@@ -46,13 +46,13 @@ def compared(of: np.ndarray, a: np.ndarray, b: np.ndarray, t: Type) -> np.ndarra
 
 
 def _apart(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """|a - b| of whole numbers : uint64[n]."""
+    """Return |a - b| of whole numbers : uint64[n]."""
     low, high = np.minimum(a, b), np.maximum(a, b)
     return high.astype(np.uint64) - low.astype(np.uint64)
 
 
 def reals(o: np.ndarray) -> np.ndarray:
-    """The doubles of some ordinals : float64[n]."""
+    """Return the doubles of ordinals : float64[n]."""
     bits = np.where(o < 0, (-o).view(np.uint64) | _SIGN, o.view(np.uint64))
     x = np.ascontiguousarray(bits).view(np.float64).copy()
     x[o >= NAN_ORDINAL] = np.nan
@@ -60,7 +60,7 @@ def reals(o: np.ndarray) -> np.ndarray:
 
 
 def _split(of: np.ndarray, to: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A distance of doubles: 0, 1 (infinite) or 2 (beyond), then its rounded value and what rounding left out."""
+    """Return a distance: 0, 1 (infinite) or 2 (NaN), then its rounded value and the rounding error."""
     rank = np.where(np.isnan(x) | np.isnan(y), 2, np.where(np.isinf(x) | np.isinf(y), 1, 0)).astype(np.int8)
     rank[of == to] = 0
     plain = (rank == 0) & (of != to)
@@ -70,7 +70,7 @@ def _split(of: np.ndarray, to: np.ndarray, x: np.ndarray, y: np.ndarray) -> tupl
 
 
 def _difference(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """|x - y| as a double and what it lacks (Knuth's TwoSum)."""
+    """Return |x - y| as a double, and its rounding error (Knuth's TwoSum)."""
     with np.errstate(over="ignore", invalid="ignore"):
         s = x - y
         back = s - x

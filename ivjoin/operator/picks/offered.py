@@ -1,8 +1,8 @@
-"""The right rows that left rows may still take: payload as it came, and sorted runs over it.
+"""The right rows that left rows may still take: stored columns in order of arrival, and sorted runs over them.
 
-New rows wait in a heap until they are looked through; then they become a run, and runs of like size are merged (a
-log-structured merge, as in ``shj/store/runs.py``). Rows are numbered in the order in which they lie; thinning numbers
-them anew.
+New rows wait in a heap until they are compared. Then they become a run, and runs of similar size are merged (a
+log-structured merge, as in ``shj/store/runs.py``). A row's number is its place among the stored rows. Thinning
+changes the numbers.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ivjoin.shj.store.value_blocks import ValueBlocks
 __all__ = ["Offered", "Run"]
 
 _NONE = np.empty(0, dtype=np.int64)
-_RUNS = 4  # that are looked through without merging them
-_SMALL = 4096  # rows of a part that is put together with the one before
+_RUNS = 4  # up to so many runs are searched without merging them
+_SMALL = 4096  # rows of a part up to which it is merged with the one before
 
 Fits = Callable[[int], bool]
 _Part = tuple[np.ndarray, np.ndarray, np.ndarray]  # kids, vals, rows
@@ -31,18 +31,19 @@ _Part = tuple[np.ndarray, np.ndarray, np.ndarray]  # kids, vals, rows
 
 @dataclass(slots=True)
 class Run:
-    """Rows by key, and those of a key in the order in which they are compared; first all in that order, whatever key.
+    """Rows sorted by key and, within a key, by the lines that compare them; at first by these lines alone (``flat``).
 
     Attributes
     ----------
     kids : int64[n]
+        Key ids.
     vals : int64[lines, n]
     rows : int64[n]
         Numbers of the rows.
     starts : int64[ids + 1]
-        Where each key's rows begin; empty where keys are many and rows are few.
+        Where the rows of each key begin; empty if there are many keys and few rows.
     flat : bool
-        Whether rows are not by key yet.
+        Whether rows are not sorted by key yet.
     """
 
     kids: np.ndarray
@@ -58,13 +59,13 @@ class Run:
         return self.kids.nbytes + self.vals.nbytes + self.rows.nbytes + self.starts.nbytes + made
 
     def blocks(self, line: int) -> ValueBlocks:
-        """The blocks of a line's values; of a run that is by key."""
+        """Return the blocks of a line's values. The run must be sorted by key."""
         if line not in self._blocks:
             self._blocks[line] = ValueBlocks.of(self.vals[line])
         return self._blocks[line]
 
     def group(self, n_ids: int, fits: Fits) -> None:
-        """Put the rows by key."""
+        """Sort the rows by key."""
         if not self.flat:
             return
         self.flat = False
@@ -76,7 +77,7 @@ class Run:
         self.kids, self.vals, self.rows = self.kids.take(order), _lines(self.vals, order), self.rows.take(order)
 
     def index(self, n_ids: int, fits: Fits) -> None:
-        """Find where each key's rows begin, where that is worth its memory."""
+        """Compute where the rows of each key begin, if that is worth its memory."""
         if _pays(n_ids, len(self.kids), fits):
             self.starts = np.zeros(n_ids + 1, dtype=np.int64)
             np.cumsum(np.bincount(self.kids, minlength=n_ids), out=self.starts[1:])
@@ -85,28 +86,30 @@ class Run:
 
 
 def _pays(n_ids: int, rows: int, fits: Fits) -> bool:
-    """Whether where each key's rows begin is worth its memory."""
+    """Return whether an array with the first row of each key is worth its memory."""
     return n_ids <= 4 * rows + 1024 and fits(8 * (n_ids + 1))
 
 
 class Offered:
-    """The right side's state.
+    """The state of the right side.
 
     Parameters
     ----------
     payload : Chunks
         Without rows.
     n_sort : int
-        Lines of ``vals`` by which the rows of a key are compared.
+        Lines of ``vals`` that compare the rows of a key.
+    lines : int
+        Lines of ``vals``.
     fits : function
-        Whether so many bytes more may be held, of what can be done without.
+        Whether so many more bytes fit, for memory that only saves time.
     """
 
     def __init__(self, payload: Chunks, n_sort: int, lines: int, fits: Fits = lambda _: True) -> None:
         self.fits = fits
         self.payload = payload
         self.runs: list[Run] = []
-        self.odd: list[_Part] = []  # (kids, vals, rows) for which an axis errs
+        self.odd: list[_Part] = []  # (kids, vals, rows) of rows for which an axis has an error
         self._new: list[_Part] = []
         self._n_sort = n_sort
         self._lines = lines
@@ -121,12 +124,12 @@ class Offered:
 
     @property
     def index_bytes(self) -> int:
-        """Bytes of what rows are found by."""
+        """The bytes of the runs and heaps."""
         loose = sum(a.nbytes for part in (*self._new, *self.odd) for a in part)
         return sum(r.nbytes for r in self.runs) + loose
 
     def add(self, batch: pa.RecordBatch, kids: np.ndarray, vals: np.ndarray, odd: np.ndarray | None) -> None:
-        """Take rows in; the ``odd`` ones : bool[n] are held by no term."""
+        """Store rows. The rows ``odd`` : bool[n] are candidates for every left row: an axis has an error for them."""
         rows = np.arange(self.payload.rows, self.payload.rows + batch.num_rows)
         self.payload.add(batch)
         if odd is not None and odd.any():
@@ -136,7 +139,7 @@ class Offered:
             put(self._new, (kids, vals, rows), _SMALL, _together, _length)
 
     def fresh(self, n_ids: int) -> Run | None:
-        """The rows that have come since the last call, as a run."""
+        """Turn the rows that have arrived since the last call into a run, and return it."""
         if not self._new:
             return None
         kids, vals, rows = self._new[0] if len(self._new) == 1 else _together(self._new)
@@ -148,7 +151,7 @@ class Offered:
         return run
 
     def _sorted(self, kids: np.ndarray, vals: np.ndarray, rows: np.ndarray, n_ids: int) -> Run:
-        """Rows in the order in which they are compared; ``rows`` rise."""
+        """Return rows as a run, sorted by the lines that compare them; ``rows`` rise."""
         starts = None
         if self._n_sort > 1:
             order = np.lexsort(vals[self._n_sort - 1 :: -1])
@@ -166,7 +169,7 @@ class Offered:
         return Run(np.repeat(np.arange(n_ids), np.diff(starts)), vals, rows, starts)
 
     def _merge(self, n_ids: int) -> None:
-        """The last two runs become one."""
+        """Merge the last two runs."""
         a, b = self.runs[-2:]
         a.group(n_ids, self.fits)
         b.group(n_ids, self.fits)
@@ -185,13 +188,13 @@ class Offered:
         self, n_ids: int, reach: np.ndarray | None, n_place: int, rules: tuple[int, int], below: np.ndarray,
         above: np.ndarray, pinned: np.ndarray, keep_odd: bool,
     ) -> np.ndarray | None:
-        """Drop the rows that nobody can want any more, but for the ``pinned`` ones.
+        """Evict the rows that no left row can take, except for the ``pinned`` ones.
 
-        ``reach`` None: nobody wants any. Returns the new number of each row : int64[rows], where some have gone.
+        ``reach=None``: no left row takes any. Returns the new number of each row : int64[rows], or None if all stay.
         """
         if reach is None and not len(pinned) and not (keep_odd and self.odd):
             self.runs, self._new, self.odd, self.payload = [], [], [], self.payload.anew()
-            return _NONE  # nobody has found one of them
+            return _NONE  # no left row has one of them as its best match
         self.fresh(n_ids)
         while len(self.runs) > 1:
             self._merge(n_ids)
@@ -225,16 +228,16 @@ class Offered:
         return moved
 
     def line(self, i: int) -> list[np.ndarray]:
-        """What is kept of line i, to be read or changed where it stands."""
+        """Return the arrays of line i in all runs and heaps, which may be changed in place."""
         return [r.vals[i] for r in self.runs] + [part[1][i] for part in (*self._new, *self.odd)]
 
     def used(self) -> list[np.ndarray]:
-        """The key ids of all rows."""
+        """Return the arrays of key ids of all rows."""
         return [r.kids for r in self.runs] + [part[0] for part in (*self._new, *self.odd)]
 
 
 def _lines(vals: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Some rows of each line : int64[lines, n]."""
+    """Return some rows of each line : int64[lines, n]."""
     out = np.empty((len(vals), len(at)), dtype=np.int64)
     for line, source in zip(out, vals, strict=True):
         source.take(at, out=line, mode="clip")

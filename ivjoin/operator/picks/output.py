@@ -1,4 +1,4 @@
-"""What is put out: left rows and their partners, column by column."""
+"""Output rows of a join that picks: left rows and their matches, column by column."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["LeftRows", "RightPart", "RightRows"]
 
 
 class LeftRows:
-    """Some left rows, for output; they rise."""
+    """Some left rows to emit; ``rows`` rise."""
 
     def __init__(self, waiting: Waiting, rows: np.ndarray, places: list[int]) -> None:
         self._waiting, self._places, self._n = waiting, places, len(rows)
@@ -27,7 +27,7 @@ class LeftRows:
 
 
 class RightRows:
-    """The partners of left rows, null where there is none."""
+    """The matches of left rows; nulls for unmatched rows."""
 
     def __init__(self, offered: Offered, best: np.ndarray, places: list[int]) -> None:
         self._offered, self._best, self._places = offered, best, places
@@ -42,7 +42,7 @@ class RightRows:
         return self._offered.payload.column(self._places[index], self._best, self._none)
 
     def part(self, cut: slice) -> RightRows | RightPart:
-        """Some of them. Of a payload in pieces, which Arrow puts together for each look, all are gathered at once."""
+        """Return a part. If the stored columns lie in several batches, all matches are gathered at the first part."""
         if len(self) == cut.stop - cut.start:
             return self
         payload = self._offered.payload
@@ -51,14 +51,14 @@ class RightRows:
         return RightRows(self._offered, self._best[cut], self._places)
 
     def whole(self, index: int) -> pa.Array:
-        """A column, kept."""
+        """Return a column of all matches, gathered once."""
         if index not in self._gathered:
             self._gathered[index] = self.column(index)
         return self._gathered[index]
 
 
 class RightPart:
-    """Some rows next to each other."""
+    """A range of the rows of a :class:`RightRows`."""
 
     def __init__(self, of: RightRows, cut: slice) -> None:
         self._of, self._start, self._rows = of, cut.start, cut.stop - cut.start

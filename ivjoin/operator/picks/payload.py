@@ -1,7 +1,7 @@
-"""Columns of rows that are held, as they came: record batches one after the other, of which the first may lie in files.
+"""Stored columns as record batches in order of arrival; the first batches may lie in files.
 
-What lies in a file is mapped there, and is gathered from as from memory. Files are put together with those before them
-that are no larger, so that there are few, and a row is written about as often as there are powers of two of its like.
+A file is mapped, so rows are gathered from it as from memory. A new file is merged with those before it that are no
+larger. So there are few files, and a row is written about log2(number of files) times.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from ivjoin.shj.store.filed import AT_ONCE, filed
 
 __all__ = ["Chunks", "alone", "empty_rows", "joined"]
 
-_SMALL = 4096  # rows of a piece that is put together with the one before
-_PIECE = AT_ONCE // 4  # bytes of a piece in a file
+_SMALL = 4096  # rows of a batch up to which it is merged with the one before
+_PIECE = AT_ONCE // 4  # bytes of a batch in a file
 
 
 class Chunks:
-    """Rows as record batches, one after the other.
+    """Rows as a list of record batches.
 
     Attributes
     ----------
     schema : pa.Schema
     limited : bool
-        Whether memory is, and each row is to be held in memory of its own that can be given back.
+        Whether memory is limited, so that each batch owns its memory and can free it.
     batches : list of pa.RecordBatch
     rows : int
     nbytes : int
-        Of what is in memory.
+        Bytes in memory.
     """
 
     def __init__(self, schema: pa.Schema, limited: bool = False) -> None:
@@ -46,7 +46,7 @@ class Chunks:
         self._files: Files | None = None
 
     def anew(self) -> Chunks:
-        """The same without rows."""
+        """Return an empty one for the same columns."""
         return Chunks(self.schema, self.limited)
 
     @property
@@ -55,7 +55,7 @@ class Chunks:
 
     @property
     def filed_rows(self) -> int:
-        """Rows that lie in files; they are the first ones."""
+        """The number of rows in files; they are the first ones."""
         return sum(b.num_rows for b in self.batches[: self._n_filed])
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -63,7 +63,7 @@ class Chunks:
         self.batches.append(batch)
         self.rows += batch.num_rows
         self.nbytes += batch.nbytes
-        # Small ones are put together, each row as often as there are powers of two below _SMALL.
+        # Small batches are merged, so each row is copied up to log2(_SMALL) times.
         while len(self.batches) > self._n_filed + 1:
             a, b = self.batches[-2].num_rows, self.batches[-1].num_rows
             if a > 2 * b or a + b > _SMALL:
@@ -75,7 +75,7 @@ class Chunks:
         return kept_pool() if self.limited else None
 
     def column(self, i: int, at: np.ndarray, none: np.ndarray | None = None) -> pa.Array:
-        """Values of a column in some rows; null where ``none`` is True."""
+        """Return a column of the rows at ``at``; null where ``none`` is True."""
         index = whole_numbers(at) if none is None else _with_nulls(at, none)
         if not self.batches:
             return pa.nulls(len(at), self.schema.field(i).type)
@@ -94,11 +94,11 @@ class Chunks:
         return taken(rows_of(parts, firsts, at[found], read), _with_nulls(places, none))
 
     def keep(self, at: np.ndarray) -> None:
-        """Leave these rows alone, which rise; what lies in files stays there."""
+        """Keep only the rows at ``at``, which rise. Rows in files are rewritten only if some are dropped."""
         if len(at) == self.rows:
             return
         batches, self.rows = self.batches, len(at)
-        if not self.limited:  # in one piece, of which rows are gathered sooner than of many
+        if not self.limited:  # one batch, because gathering from one is faster than from many
             out = list(_those(batches, at))
             self.batches = [joined(out)] if out else []
             self.nbytes = sum(b.nbytes for b in self.batches)
@@ -118,7 +118,7 @@ class Chunks:
         rest, few = batches[i:][::-1], list[pa.RecordBatch]()
         del batches
         low, n = int(np.searchsorted(at, start)), 0
-        while rest:  # each one is gone before the next one is looked at
+        while rest:  # each batch is freed before the next is read
             batch = rest.pop()
             high = int(np.searchsorted(at, start + batch.num_rows))
             if few and n + high - low > _SMALL:
@@ -131,7 +131,7 @@ class Chunks:
         self.nbytes = sum(b.nbytes for b in self.batches[self._n_filed :])
 
     def _put(self, batches: list[pa.RecordBatch], at: np.ndarray) -> None:
-        """Write these rows of some batches to a file of their own."""
+        """Write the rows at ``at`` of some batches to a new file."""
         assert self._files is not None
         with moving():
             there = filed(lambda: _in_pieces(_those(batches, at, kept_pool())), self._files)
@@ -139,12 +139,12 @@ class Chunks:
         self._filed.append((len(there), sum(b.nbytes for b in there)))
 
     def spill(self, files: Files) -> bool:
-        """Let all rows lie in files; whether there were any in memory.
+        """Move all rows to files; return whether any were in memory.
 
         Raises
         ------
         MemoryLimitError
-            If there is no room for them; all is as it was.
+            If the disk is full. Nothing has changed then.
         """
         size, there = self.nbytes, list(self._filed)
         if not size:
@@ -154,7 +154,7 @@ class Chunks:
             n, more = there.pop()
             start, size = start - n, size + more
         kept = self.batches[start:]
-        if any(map(has_dictionaries, self.schema.types)):  # of which a file holds one for all rows
+        if any(map(has_dictionaries, self.schema.types)):  # a file has one dictionary for all rows
             kept = [joined(kept)]
         self._files = files
         written = filed(lambda: _in_pieces(iter(kept)), files)
@@ -167,7 +167,7 @@ class Chunks:
 def _those(
     batches: Sequence[pa.RecordBatch], at: np.ndarray, pool: pa.MemoryPool | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of some batches, which rise."""
+    """Yield the rows at ``at``, which rise, of some batches."""
     start = 0
     for batch in batches:
         low, high = np.searchsorted(at, (start, start + batch.num_rows))
@@ -178,7 +178,7 @@ def _those(
 
 
 def _in_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches that are neither large nor small."""
+    """Yield the same rows in batches that are neither large nor small."""
     few: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -197,7 +197,7 @@ def _in_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def alone(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The same rows in memory of their own that can be given back, but for dictionaries and unions."""
+    """Copy rows to memory of their own that can be freed; dictionaries and unions are not copied."""
     arrays = [
         c if has_dictionaries(c.type) or has_unions(c.type) else pa.concat_arrays([c], memory_pool=kept_pool())
         for c in batch.columns
@@ -206,7 +206,7 @@ def alone(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def joined(batches: Sequence[pa.RecordBatch], pool: pa.MemoryPool | None = None) -> pa.RecordBatch:
-    """Some batches as one."""
+    """Concatenate batches."""
     if len(batches) == 1:
         return batches[0]
     schema = batches[0].schema
@@ -215,7 +215,7 @@ def joined(batches: Sequence[pa.RecordBatch], pool: pa.MemoryPool | None = None)
 
 
 def empty_rows(n: int) -> pa.RecordBatch:
-    """Rows without columns."""
+    """Return n rows without columns."""
     return pa.RecordBatch.from_struct_array(pa.array([{}] * n, pa.struct([])))
 
 

@@ -1,7 +1,7 @@
-"""Whole numbers in the place of text, bytes and long decimals: they compare as the values do.
+"""Integer labels for text, bytes and long decimals that compare as the values do.
 
-Each distinct value that is held has a label, with room between two of them for what is still to come. Where there is no
-room left, all get new ones, and who keeps labels is told.
+Each distinct stored value has a label, with gaps between labels for later values. If a gap is full, all values get new
+labels, and the owner of the old labels is called.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from ivjoin.shj.kernels import byte_kernels
 
 __all__ = ["Moved", "Ranks"]
 
-_TOP = 1 << 62  # labels lie between 0, which stands for none, and this
-_APART = 1 << 32  # of labels before the first one and behind the last one
-_FEW = 1024  # labels of values that are gone, which are let be
+_TOP = 1 << 62  # labels lie between 0, which stands for no value, and this
+_APART = 1 << 32  # distance of new labels before the first and after the last one
+_FEW = 1024  # labels of values no longer stored that may stay
 
 Moved = Callable[[Callable[[np.ndarray], np.ndarray]], None]
 
 
 class Ranks:
-    """The labels of one expression's values."""
+    """The labels of the values of one expression."""
 
     def __init__(self) -> None:
-        # Values that rise, and their labels between the two ends; each level is more than twice as long as the next.
+        # Rising values with their labels, and 0 and _TOP at the ends. Each level is more than twice as long as the
+        # next.
         self._levels: list[tuple[Bytes, np.ndarray]] = []
 
     def __len__(self) -> int:
@@ -40,17 +41,17 @@ class Ranks:
         return sum(words.offsets.nbytes + words.buffer.nbytes + ends.nbytes for words, ends in self._levels)
 
     def labels(self, values: Any, t: Type, there: np.ndarray, moved: Moved) -> np.ndarray:
-        """What stands for some values : int64[n], positive.
+        """Return labels of values : int64[n], positive.
 
         Parameters
         ----------
         values : pa.Array or object[n]
-            As ``Vector.values`` holds them.
+            As in ``Vector.values``.
         t : Type
         there : bool[n]
-            The rest are 0.
+            Rows with a value; the others get 0.
         moved : callable
-            Is given a function from old labels : int64[m] to new ones, before these are returned.
+            Called, before the labels are returned, with a function from old labels : int64[m] to new ones.
         """
         import pyarrow.compute as pc
 
@@ -66,7 +67,7 @@ class Ranks:
         return out
 
     def _of(self, words: Bytes, moved: Moved) -> np.ndarray:
-        """Labels of values that rise : int64[n]."""
+        """Return the labels of rising values : int64[n]."""
         n = len(words.offsets) - 1
         label, low, high = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64), np.full(n, _TOP)
         place = np.empty(n, dtype=np.int64)
@@ -93,7 +94,7 @@ class Ranks:
         return label
 
     def _spread(self, moved: Moved) -> None:
-        """Give all values labels as far apart as can be."""
+        """Give all values new labels with the largest possible gaps."""
         old = np.sort(np.concatenate([ends[1:-1] for _, ends in self._levels]))
         step = _TOP // (2 * (len(old) + 1))
         new = _TOP // 4 + step * np.arange(len(old), dtype=np.int64)
@@ -105,7 +106,7 @@ class Ranks:
         moved(image)
 
     def forget(self, rows: int, used: Callable[[], list[np.ndarray]]) -> None:
-        """Drop what is not used, once it may be much: ``rows`` are held, of which ``used`` gives the labels."""
+        """Drop unused labels if they may be many. ``rows``: number of stored rows; ``used`` returns their labels."""
         if len(self) <= 2 * rows + _FEW:
             return
         live = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *used()]))
@@ -128,13 +129,13 @@ def _some(words: Bytes, at: np.ndarray) -> Bytes:
 
 
 def _both(a: Bytes, b: Bytes) -> Bytes:
-    """One after the other; both begin at zero."""
+    """Concatenate byte strings; both start at offset 0."""
     offsets = np.concatenate((a.offsets, b.offsets[1:] + a.offsets[-1]))
     return Bytes(offsets, np.concatenate((a.buffer, b.buffer)))
 
 
 def _between(low: np.ndarray, high: np.ndarray) -> np.ndarray | None:
-    """Labels that rise, each between its ends, None where they do not fit; equal ends stand together."""
+    """Return rising labels, each between its ends, or None if a gap is too small. Equal ends are adjacent."""
     n = len(low)
     starts = np.flatnonzero(np.concatenate(([True], low[1:] != low[:-1])))
     sizes = np.diff(starts, append=n)
@@ -146,19 +147,20 @@ def _between(low: np.ndarray, high: np.ndarray) -> np.ndarray | None:
     near = np.minimum(step, _APART)
     at_front, at_end = low[starts] == 0, high[starts] == _TOP
     step = np.where(at_front | at_end, near, step)
-    # before all others: close to them; behind them likewise; without others: in the middle
+    # Before all other labels or after them: close to the next one. Without other labels: in the middle.
     ahead = np.where(at_end, _TOP // 2 - step * (sizes // 2), high[starts] - step * (sizes + 1))
     first = np.where(at_front, ahead, first)
     return np.repeat(first, sizes) + np.repeat(step, sizes) * number
 
 
 def _octets(values: Any, t: Type, at: np.ndarray) -> pa.Array:
-    """Some of the values as bytes that compare as they do."""
+    """Return values as bytes that compare as the values do."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if isinstance(values, pa.Array):
         found = values if len(at) == len(values) else values.take(whole_numbers(at))
         return found.cast(pa.large_binary())
-    size = 32 if t.kind == "decimal" else 33 + t.precision // 2  # nothing checks a column for too long numbers
+    # Arrow lets a column have numbers of more digits than its type.
+    size = 32 if t.kind == "decimal" else 33 + t.precision // 2
     half = 1 << (8 * size - 1)
     return pa.array([(int(v) + half).to_bytes(size, "big") for v in values[at]], pa.large_binary())

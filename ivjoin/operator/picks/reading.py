@@ -1,4 +1,4 @@
-"""What is computed of a batch: keys, the values of all lines, and which rows can match at all."""
+"""Evaluate a batch of a join that picks: its keys, the values of all lines, and which rows can match at all."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ __all__ = ["Reader", "Rows"]
 
 @dataclass(slots=True)
 class Rows:
-    """A batch as it was read.
+    """The evaluated rows of a batch.
 
     Attributes
     ----------
     kids : int64[n]
-        -1 of rows without a key.
+        Key ids; -1 for rows without a key.
     vals : int64[lines, n]
     usable : bool[n]
         Whether a row can match at all.
     wild : bool[n] or None
-        Rows for which something errs, or which lie where the condition may err: the whole of it decides their pairs.
+        Rows for which an expression has an error, or that lie where the condition may have one. The whole condition
+        decides their pairs.
     odd : bool[n] or None
-        Rows without a value on an axis, since it errs.
+        Rows without a value on an axis because of an error.
     """
 
     kids: np.ndarray
@@ -56,33 +57,33 @@ class Reader:
     picking : Picking
     intake : Intake
     moved : callable
-        For a right line without ordinals: what is told that its labels change, as ``Ranks`` does.
+        For a right line without ordinals: returns the function that ``Ranks`` calls when its labels change.
     """
 
     def __init__(self, plan: JoinPlan, picking: Picking, intake: Intake, moved: Callable[[int], Moved]) -> None:
         self._plan, self._picking, self._intake, self._moved = plan, picking, intake, moved
-        # of what right rows are compared by, the lines of which values have no ordinals
+        # The lines that compare right rows and whose values have no ordinals.
         self.ranks = {
             i: Ranks() for i, node in enumerate(picking.lines[1])
             if i < picking.n_sort and i not in picking.flags and not has_ordinal(node.type)
         }
         pick, bands = plan.spec.pick, plan.kernel_terms
-        # bands of doubles, such as keys of two wide types imply, only prune: they decide nothing, and never overflow
+        # Bands of doubles, which keys of two wide types imply, only prune. They decide nothing and never overflow.
         self._unbounded = pick is not None and pick.unbounded and plan.decided and all(
             t.exact or t.left.type.kind == "float" for t in bands
         )
-        # Whether bands over whole numbers without ends are at their own: a time that the finer unit of two cannot hold
-        # has come, and one of that unit from beyond the guards.
+        # Whether values at the ends of int64 decide bands, after two events: a time came that the finer unit of the two
+        # cannot represent, and a time of that unit came that lies beyond the guards.
         self._beyond = self._at_end = False
-        self.blind: set[tuple[int, Node]] = set()  # axes of which some row has no value, and is to be kept for all that
+        self.blind: set[tuple[int, Node]] = set()  # axes that are null in some row that must be stored nevertheless
 
     def read(self, s: int, batch: pa.RecordBatch, index: dict[str, int], keys: KeyTable) -> Rows:
-        """Keys and values of a batch.
+        """Return the keys and values of a batch.
 
         Raises
         ------
         EvaluationError
-            If a key, what rows are picked by or what they are near errs.
+            If a key, a ``pick_by`` expression or the expression to be near to has an error.
         """
         side, picking, n = self._plan.sides[s], self._picking, batch.num_rows
         nodes = picking.reads[s]
@@ -169,7 +170,7 @@ def _or(a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray | None:
 
 
 def _outside(v: Vector, low: int, high: int) -> np.ndarray | None:
-    """bool[n] of the values that lie outside [low, high], None for none."""
+    """Return bool[n] of the values outside [low, high], or None if all lie inside."""
     values = v.values
     if len(values) == 0 or (low <= int(values.min()) and int(values.max()) <= high):
         return None

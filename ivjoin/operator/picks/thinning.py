@@ -1,4 +1,4 @@
-"""Who may go: which right rows some left row may still take, and which keys have no rows left."""
+"""Decide which right rows some left row may still take, and free keys without rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 
 
 def left_ends(waiting: list[Waiting]) -> list[tuple[int, int]] | None:
-    """Least and greatest value of each line over the rows that wait and were not compared; None for no rows."""
+    """Return the least and greatest value of each line over the unseen waiting rows; None if all are seen."""
     out: list[tuple[int, int]] | None = None
     for w in waiting:
         if not w.some_seen:
@@ -36,19 +36,19 @@ def reach(
     picking: Picking, axes: list[Node], blind: set[tuple[int, Node]], bounds: list[tuple[int, int]] | None,
     ends: list[tuple[int, int]] | None,
 ) -> np.ndarray | None:
-    """Least and greatest value of each right line that some left row may want; None for none.
+    """Return the least and greatest value of each right line that some left row can match; None if none can.
 
     Parameters
     ----------
     picking : Picking
     axes : list of Node
-        Of the right side.
+        Axes of the right side.
     blind : set of (int, Node)
-        Axes of a side of which some row has no value.
+        Axes of a side with nulls in rows that must be stored nevertheless.
     bounds : list of (int, int) or None
-        What left rows that are to come may want of each axis.
+        For each axis, the values that future left rows can match; None if no left row follows.
     ends : list of (int, int) or None
-        As of :func:`left_ends`.
+        The result of :func:`left_ends`.
     """
     lines = len(picking.lines[1])
     if bounds is None and ends is None:
@@ -79,15 +79,15 @@ def reach(
 def rules(
     picking: Picking, decided: bool, lows: list[int], highs: list[int]
 ) -> tuple[tuple[int, int], np.ndarray, np.ndarray]:
-    """Behind which rows others are no longer wanted, as ``pick_kernels.thin`` takes it.
+    """Return the rules for ``pick_kernels.thin``, which finds rows that are worse than another for every left row.
 
     Parameters
     ----------
     picking : Picking
     decided : bool
-        Whether keys and terms are all that a pair has to satisfy, for every row.
+        Whether keys and terms are the whole condition, for every row.
     lows, highs : list of int
-        Least and greatest value of each left line over the rows that were not compared and those to come.
+        Least and greatest value of each left line over unseen and future rows.
     """
     lines = len(picking.lines[1])
     below, above = np.empty((2, lines), dtype=np.int64), np.empty((2, lines), dtype=np.int64)
@@ -108,7 +108,7 @@ def rules(
     else:
         lower = 0
     for t, (left, line, low, high) in enumerate(terms):
-        # Where values rise along a key's rows, one that fails at the other end lies behind rows that fail there, too.
+        # In a line that rises within a key, a row that fails at the other end is worse than rows that fail there too.
         rises = not loose or t < picking.n_search
         if high != I64_MAX:
             limit = lows[left] + high if lows[left] != I64_MIN else I64_MIN - 1
@@ -126,7 +126,7 @@ def rules(
 
 
 def sweep_keys(keys: KeyTable, waiting: list[Waiting], offered: Offered) -> None:
-    """Take back ids of keys without rows, once they are many."""
+    """Free the ids of keys without rows, if they are many."""
     if isinstance(keys, NoKeys) or keys.n_ids < 4096:
         return
     rows = sum(len(w) for w in waiting) + offered.rows

@@ -1,4 +1,4 @@
-"""Left rows that wait for a partner, each with the best one that it has found so far, and which of two is better."""
+"""Left rows that wait, each with its best match so far, and the comparison of two matches."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _NONE = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Better:
-    """Which of two right rows a left row would rather have.
+    """Which of two right rows a left row takes.
 
     Attributes
     ----------
     which : str
     n_sort : int
     near : int
-        The left line from which distances are counted.
+        The left line that distances are measured from.
     type : Type or None
-        Of what distances are counted between.
+        The type of the values whose distances are compared.
     step : int
         Number of ticks of the first line in one tick of the second, if right rows have a coarser unit; else 0. A value
         past the range of the first line is its least or greatest value there. Its distance follows from the second.
@@ -44,7 +44,7 @@ class Better:
     step: int = 0
 
     def __call__(self, of: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """bool[n]: whether ``a`` is better than ``b`` : int64[lines, n]; ``of`` is what they are to be near."""
+        """Return bool[n]: whether ``a`` is better than ``b`` : int64[lines, n]. ``of``: the values to be near to."""
         if self.type is not None:
             out = compared(of, a[0], b[0], self.type)
             if self.step:
@@ -68,25 +68,26 @@ class Better:
 
 @dataclass(slots=True)
 class Waiting:
-    """Left rows.
+    """Left rows that are not emitted yet.
 
     Attributes
     ----------
     batch : pa.RecordBatch or None
-        What is stored of them; None where it lies in ``filed``.
+        The stored columns; None if they lie in ``filed``.
     kids : int64[n]
+        Key ids.
     vals : int64[lines, n]
     free : uint8[n]
-        Rows that are held by no term, since one of them errs; empty for none.
+        Rows that every right row of their key may match, because a term has an error for them; empty without such.
     best : int64[n]
-        Numbers of the right rows, -1 for none.
+        Numbers of the best matches so far, -1 for none.
     best_vals : int64[lines, n]
     seen : bool[n]
-        Whether the row was compared with all right rows so far; else with none.
+        Whether the row was compared with all right rows so far. If not, it was compared with none.
     filed : Chunks or None
-        Where columns lie that are in files.
+        The stored columns in files.
     at : int64[n]
-        In which of its rows, which rise; empty where they are in memory.
+        The rows of ``filed``, which rise; empty if the columns are in memory.
     """
 
     batch: pa.RecordBatch | None
@@ -107,7 +108,7 @@ class Waiting:
 
     @classmethod
     def of(cls, batch: pa.RecordBatch, kids: np.ndarray, vals: np.ndarray, free: np.ndarray, n_sort: int) -> Waiting:
-        """Rows that have just come."""
+        """Return rows that have just arrived."""
         n = batch.num_rows
         return cls(
             batch, kids, vals, free, np.full(n, -1, dtype=np.int64), np.zeros((n_sort, n), dtype=np.int64),
@@ -123,7 +124,7 @@ class Waiting:
         return (0 if self.batch is None else int(self.batch.nbytes)) + sum(a.nbytes for a in arrays)
 
     def column(self, i: int, rows: np.ndarray | slice) -> pa.Array:
-        """What is stored of some rows, or of rows next to each other, in the i-th column."""
+        """Return the i-th stored column of some rows."""
         if self.filed is not None:
             return self.filed.column(i, self.at[rows])
         assert self.batch is not None
@@ -133,7 +134,7 @@ class Waiting:
         return taken(column, whole_numbers(rows))
 
     def stored(self) -> pa.RecordBatch:
-        """All that is stored of the rows."""
+        """Return all stored columns of the rows."""
         if self.batch is not None:
             return self.batch
         assert self.filed is not None
@@ -141,20 +142,20 @@ class Waiting:
         return pa.RecordBatch.from_arrays([self.filed.column(i, self.at) for i in range(len(schema))], schema=schema)
 
     def lie_in(self, filed: Chunks) -> None:
-        """Let what is stored lie behind the rows of ``filed``."""
+        """Move the stored columns to the end of ``filed``."""
         if self.batch is not None and len(self.batch.schema):
             self.filed, self.at = filed, np.arange(filed.rows, filed.rows + len(self))
             filed.add(self.batch)
             self.batch = None
 
     def summed_up(self) -> None:
-        """Take stock, when rows or what they have seen have changed."""
+        """Update the extremes and ``some_seen`` after rows or matches have changed."""
         self.low = [int(line.min(initial=I64_MAX)) for line in self.vals]
         self.high = [int(line.max(initial=I64_MIN)) for line in self.vals]
         self.some_seen = bool(self.seen.any())
 
     def offer(self, rows: np.ndarray, run: Run, at: np.ndarray, better: Better) -> None:
-        """Let rows, each named once, have those of a run where they are better than what they have."""
+        """Give rows, each named once, the rows of a run at ``at`` as their best match where these are better."""
         new = run.vals[0].take(at)[None] if better.n_sort == 1 else run.vals[: better.n_sort].take(at, axis=1)
         old = self.best[rows]
         if (old < 0).all():
@@ -168,7 +169,7 @@ class Waiting:
         self.best_vals[:, rows] = new[:, won]
 
     def found(self, run: Run, at: np.ndarray) -> None:
-        """Let all rows, of which none has one yet, have those of a run, of one line, at these places; -1 is none."""
+        """Set the first match of all rows to the rows of a run at ``at``; -1 for no match."""
         none = at < 0
         run.rows.take(at, out=self.best, mode="wrap")
         run.vals[0].take(at, out=self.best_vals[0], mode="wrap")
@@ -176,7 +177,7 @@ class Waiting:
             self.best[none] = -1
 
     def only(self, keep: np.ndarray) -> Waiting:
-        """The rows that are marked : bool[n]."""
+        """Return the marked rows : bool[n]."""
         at = np.flatnonzero(keep)
         return Waiting(
             None if self.batch is None else self.batch.take(whole_numbers(at)), self.kids[at],
@@ -187,7 +188,7 @@ class Waiting:
 
     @classmethod
     def joined(cls, parts: Sequence[Waiting]) -> Waiting:
-        """Some of them as one; all in memory."""
+        """Concatenate parts, in memory."""
         free = parts[0].free
         if any(len(p.free) for p in parts):
             free = np.concatenate([p.free if len(p.free) else np.zeros(len(p), dtype=np.uint8) for p in parts])

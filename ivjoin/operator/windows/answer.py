@@ -1,4 +1,4 @@
-"""The answers for left rows that are decided: their partners' aggregates, as output batches."""
+"""Output batches of aggregates for left rows that no later right row can match."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Answers"]
 
-_MOST_ROWS = 65_536  # that are looked up at once
-_MOST_PAIRS = 1 << 18  # that are decided at once
+_MOST_ROWS = 65_536  # left rows that are looked up at once
+_MOST_PAIRS = 1 << 18  # pairs that are decided at once
 
 
 class Answers:
-    """Looks left rows up among the right ones that are held."""
+    """Aggregates the stored right rows that match left rows."""
 
     def __init__(self, core: WindowCore) -> None:
         self._core = core
@@ -42,7 +42,7 @@ class Answers:
         self._in_order = by is None if axis is None else by is not None and by[0] is axis and not by[1]
 
     def without(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Left rows that nothing matches."""
+        """Yield output for left rows that match nothing."""
         size = self._core.plan.spec.batch_size
         for start in range(0, batch.num_rows, size):
             piece = batch.slice(start, size)
@@ -51,7 +51,7 @@ class Answers:
             yield pa.RecordBatch.from_arrays([*columns, *self._nothing(n)], schema=self._schema)
 
     def of(self, rows: Rows) -> Iterator[pa.RecordBatch]:
-        """Left rows with what their partners come to."""
+        """Yield output for left rows with the aggregates of their matches."""
         size = min(self._core.plan.spec.batch_size, _MOST_ROWS)
         runs = self._core.right.sorted()
         for start in range(0, len(rows), size):
@@ -62,12 +62,12 @@ class Answers:
                     yield batch
 
     def _order(self, rows: Rows) -> np.ndarray | None:
-        """Places of rows by key and axis, so that they are looked up from one end of a run to the other."""
+        """Return the order of rows by key and axis, so that a lookup goes through a run once; None if they have it."""
         by = next((t.left for t in self._core.terms if t.right == self._core.axis), None)
         return order_of(rows.kids, None if by is None else rows.axes[by])
 
     def _blocks(self, rows: Rows, runs: list[Run]) -> Iterator[tuple[Rows, list[Pairs] | None]]:
-        """Rows in pieces that have not too many pairs to be decided at once, with the pairs of each run."""
+        """Yield rows in pieces whose pairs can be decided at once, with their pairs in each run."""
         if not self._asks(runs):
             yield rows, None
             return
@@ -106,7 +106,7 @@ class Answers:
                 parts = more
             else:
                 parts = [m.joined(a, b) for m, a, b in zip(self._measures, parts, more, strict=True)]
-        back = None  # where the answer of each row that was given stands
+        back = None  # the place of each given row in the output
         if order is not None:
             back = np.empty(n, dtype=np.int64)
             back[order] = np.arange(n)
@@ -126,7 +126,7 @@ class Answers:
     def _decided(
         self, rows: Rows, source: Source, here: np.ndarray, there: np.ndarray, nodes: Sequence[Node]
     ) -> tuple[Source, Ranges]:
-        """The pairs of rows and places for which the rest of the condition holds."""
+        """Reduce pairs of rows and places to those for which the rest of the condition is TRUE."""
         if nodes and len(here):
             true = holds(nodes, self._columns(rows, here, source, there), len(here))
             here, there = here[true], there[true]
@@ -149,7 +149,7 @@ class Answers:
         return [from_plain(a, t) for a, t in zip(columns, self._schema.types, strict=False)]
 
     def _nothing(self, n: int) -> list[pa.Array]:
-        """What aggregates of nothing come to."""
+        """Return the aggregates of n rows that match nothing."""
         return [
             whole_numbers(np.zeros(n, dtype=np.int64)) if m.aggregate.function == "count" else nulls(n, m.type)
             for m in self._measures
@@ -157,7 +157,7 @@ class Answers:
 
 
 def _of_rows(pairs: Pairs, n: int) -> Pairs:
-    """The pairs of the first n rows."""
+    """Return the pairs of the first n rows."""
     here, there = pairs
     stop = int(np.searchsorted(here, n))
     return here[:stop], there[:stop]

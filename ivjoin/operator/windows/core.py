@@ -1,8 +1,8 @@
-"""What an operator is made of where it gives aggregates of each left row's partners, and not the pairs.
+"""The core of an operator that emits, for each left row, aggregates of its matches instead of pairs.
 
-Left rows wait until no right row that is yet to come can match them. Then their partners are looked up among the right
-rows, which lie sorted: where the condition is keys and bands along that order they are a range, of which the aggregates
-are taken as a whole; where it says more, the pairs of the range are asked about, some at a time, and reduced at once.
+Left rows wait until no future right row can match them. Then their matches are looked up among the sorted right rows.
+If the condition consists of keys and bands along the sort order, the matches are a range, which is aggregated as a
+whole. Otherwise the pairs of the range are evaluated in pieces.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["WindowCore"]
 
 
 class WindowCore(WaitingCore):
-    """The state of an operator that aggregates; with the calls of ``Core`` and of ``steps``."""
+    """The state of an operator that aggregates, with the calls of ``Core`` and of ``steps``."""
 
     def __init__(self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> None:
         super().__init__(plan, late_within, errors_first)
@@ -44,7 +44,7 @@ class WindowCore(WaitingCore):
         self._answers = Answers(self)
 
     def _sorted_by(self) -> int | None:
-        """The right axis that bands bound from the most ends; that of the order, if it is among them."""
+        """Return the right axis with the most band ends; on a tie, the axis of the order."""
         ends: dict[int, int] = {}
         for t in self.terms:
             ends[t.right] = ends.get(t.right, 0) + 2 * ((t.low is not None) + (t.high is not None))
@@ -55,13 +55,13 @@ class WindowCore(WaitingCore):
 
     @property
     def axis(self) -> int | None:
-        """By which right rows are sorted."""
+        """The axis that sorts the right rows."""
         return self._axis
 
     # -- a push ------------------------------------------------------------------------------------------------------
 
     def take(self, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Take a batch in; what it decides comes out as the iterator is read."""
+        """Take a batch. The returned iterator emits what the batch decides."""
         n = batch.num_rows
         words = len(self.plan.sides[p].axes) + (3 if p == 0 else 6 + 3 * len(self.plan.spec.aggregates))
         if self.account.limit is not None:
@@ -75,7 +75,7 @@ class WindowCore(WaitingCore):
         return self._rest(p, kept, arrived.usable)
 
     def _most_keys(self, p: int, batch: pa.RecordBatch) -> int:
-        """How many keys a batch has, at most."""
+        """Return an upper bound of the number of keys in a batch."""
         import pyarrow.compute as pc
 
         most = 1 if self.plan.sides[p].keys else 0
@@ -105,7 +105,7 @@ class WindowCore(WaitingCore):
         yield from self._moved(p, False)
 
     def _moved(self, p: int, force: bool) -> Iterator[pa.RecordBatch]:
-        """A side has come further: give out what is decided, let go of what nothing can match."""
+        """Emit what a side's frontier decides, and evict rows that nothing can match."""
         self.bounder.move(p, force, len(self.right) if p == 0 else len(self.left))
         for rows in self.left.decided(self.bounder.bounds(0)):
             self.went(0, len(rows))
@@ -115,11 +115,11 @@ class WindowCore(WaitingCore):
             self.keys.sweep([rows.kids for rows in (*self.left.chunks, *self.right.each())])
 
     def settle(self, p: int) -> Iterator[pa.RecordBatch]:
-        """Side p's frontier has moved by a promise, or what was seen elsewhere."""
+        """Emit and evict rows after side p's frontier has moved by a promise or by rows of another operator."""
         return self._moved(p, True)
 
     def end(self, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        """Sides have ended."""
+        """End sides."""
         for p in sides:
             yield from self._moved(p, True)
         self.count_state()
@@ -127,18 +127,18 @@ class WindowCore(WaitingCore):
     # -- counts ------------------------------------------------------------------------------------------------------
 
     def rows_held(self) -> tuple[int, int]:
-        """Rows of each side that are held."""
+        """Return the number of stored rows of each side."""
         return len(self.left), len(self.right)
 
     def bytes_held(self) -> int:
-        """Bytes that are held, about."""
+        """Return the approximate bytes of the state."""
         return sum(self.bytes_of_sides()) + self.keys.nbytes
 
     def bytes_of_sides(self) -> tuple[int, int]:
         return self.left.nbytes, self.right.nbytes
 
     def let_go(self) -> None:
-        """Hold nothing."""
+        """Release all rows."""
         self.metrics = self.counts()
         self.left, self.right, self.keys = LeftRows(), RightRows(self._axis), Keys()
         self.count_state()
@@ -146,7 +146,7 @@ class WindowCore(WaitingCore):
     # -- what is known of the sides ----------------------------------------------------------------------------------
 
     def rekey(self) -> None:
-        """A computed key has erred for some row: from now on look up by plain columns, decide the rest by pair."""
+        """After a computed key failed for some row: look up by plain columns only; pairs decide the rest."""
         plan = self.plan
         plain = [a.op == b.op == "column" for a, b in zip(plan.sides[0].keys, plan.sides[1].keys, strict=True)]
         self.rekeyed = self.full_predicate = True
@@ -157,7 +157,7 @@ class WindowCore(WaitingCore):
         self.read_again()
 
     def read_again(self) -> None:
-        """Evaluate what is held anew, for other keys or axes."""
+        """Evaluate the stored rows again for other keys or axes."""
         self.keys = Keys()
         chunks, self.left = self.left.chunks, LeftRows()
         for rows in chunks:
@@ -168,7 +168,7 @@ class WindowCore(WaitingCore):
         return read(self.plan, s, rows.columns, rows.seq, self.layouts[s], self.keys).rows
 
     def saved_rows(self, s: int) -> tuple[list[pa.Array], np.ndarray]:
-        """The rows that are held of a side, as they came: the stored columns, and bool[n] of nothing."""
+        """Return the stored rows of a side in order of arrival: the stored columns, and bool[n] of False."""
         parts = self.left.chunks if s == 0 else list(self.right.each())
         if not parts:
             return [pa.nulls(0, t) for t in self.layouts[s].stored], np.zeros(0, dtype=bool)
@@ -177,7 +177,7 @@ class WindowCore(WaitingCore):
         return rows.columns, np.zeros(len(rows), dtype=bool)
 
     def adopt_rows(self, s: int, arrays: Sequence[pa.Array], marked: np.ndarray) -> None:
-        """Hold rows of a snapshot."""
+        """Store rows of a snapshot."""
         n = len(marked)
         if n:
             seq = np.arange(self.seq[s], self.seq[s] + n, dtype=np.int64)
@@ -186,16 +186,16 @@ class WindowCore(WaitingCore):
             self.seq[s] += n
 
     def led(self, s: int) -> None:
-        """Rows of a side are always found in the same way."""
+        """Return None: the index of a side never changes."""
 
     def refresh_bounds(self) -> None:
-        """Compute axes and bounds anew after the frontiers were set from outside."""
+        """Compute axes and bounds again after the frontiers were set from outside."""
         self.learn()
         for p in (0, 1):
             self.bounder.move(p, True, 1)
 
     def decides(self) -> list[Node]:
-        """Conjuncts that are asked of each pair."""
+        """Return the conjuncts to evaluate for each pair."""
         condition = self.plan.condition
         if self.full_predicate and condition is not None:
             return list(conjuncts_of(condition))

@@ -1,4 +1,4 @@
-"""What is held of either side: left rows until no right row can match them any more, right rows while one may."""
+"""The stored rows: left rows until no right row can match them, and right rows while a left row can."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ivjoin.operator.windows.run import Run, Term, in_order
 __all__ = ["Bounds", "LeftRows", "RightRows"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
-Bounds = Sequence[tuple[int, int]] | None  # of each axis, closed; None where no row can match
+Bounds = Sequence[tuple[int, int]] | None  # closed, for each axis; None if no row can match
 
-_TOGETHER = 4096  # rows: fewer, in no run yet, are not kept apart from those that come after them
-_IDLE = 8  # of so many right rows, one may be held that nothing can match
+_TOGETHER = 4096  # rows of a part up to which it is merged with the next, before it becomes a run
+_IDLE = 8  # 1 in so many right rows may be dead without eviction
 
 
 class LeftRows:
@@ -24,18 +24,18 @@ class LeftRows:
 
     def __init__(self) -> None:
         self.chunks: list[Rows] = []
-        self._whole: list[int] = []  # rows of which a chunk is what is left
+        self._whole: list[int] = []  # rows of the chunk of which each chunk is the rest
 
     def __len__(self) -> int:
         return sum(map(len, self.chunks))
 
     @property
     def nbytes(self) -> int:
-        """Bytes that are held."""
+        """The bytes of the rows."""
         return sum(c.nbytes for c in self.chunks)
 
     def add(self, rows: Rows) -> None:
-        """Hold more rows."""
+        """Store more rows."""
         if not len(rows):
             return
         self._put(rows)
@@ -49,7 +49,7 @@ class LeftRows:
         self._whole.append(len(rows))
 
     def decided(self, bounds: Bounds) -> Iterator[Rows]:
-        """Give up the rows that no future right row can match."""
+        """Remove and yield the rows that no future right row can match."""
         chunks, wholes = self.chunks, self._whole
         self.chunks, self._whole = [], []
         out = []
@@ -74,7 +74,7 @@ class LeftRows:
         yield from out
 
     def hull(self, axis: int) -> tuple[int, int] | None:
-        """The least and the greatest ordinal of an axis; None where some have none."""
+        """Return the least and greatest ordinal of an axis; None if a row has no value there."""
         if any(axis in c.absent for c in self.chunks):
             return None
         spans = [s for c in self.chunks if (s := c.span(axis)) is not None]
@@ -82,30 +82,30 @@ class LeftRows:
 
 
 class RightRows:
-    """Right rows that a left row may match: runs, each at least twice as long as the next (a log-structured merge)."""
+    """Right rows that a left row may match, in runs at least twice as long as the next (a log-structured merge)."""
 
     def __init__(self, axis: int | None) -> None:
         self.runs: list[Run] = []
         self._axis = axis
-        self._fresh: list[Rows] = []  # in no run yet
-        self._since = 0  # rows that came since it was last asked which are dead
+        self._fresh: list[Rows] = []  # not part of a run yet
+        self._since = 0  # rows that arrived since the last eviction
 
     def __len__(self) -> int:
         return sum(map(len, self.runs)) + sum(map(len, self._fresh))
 
     @property
     def nbytes(self) -> int:
-        """Bytes that are held."""
+        """The bytes of the rows and runs."""
         return sum(r.nbytes for r in self.runs) + sum(r.nbytes for r in self._fresh)
 
     def add(self, rows: Rows) -> None:
-        """Hold more rows."""
+        """Store more rows."""
         if len(rows):
             put(self._fresh, rows, _TOGETHER, joined, len)
             self._since += len(rows)
 
     def sorted(self) -> list[Run]:
-        """All rows, as runs."""
+        """Return all rows as runs."""
         if self._fresh:
             self._put(joined(self._fresh))
             self._fresh = []
@@ -120,7 +120,7 @@ class RightRows:
         self.runs.append(Run(in_order(joined(parts[::-1]), self._axis), self._axis))
 
     def prune(self, bounds: Bounds, waiting: LeftRows, terms: Sequence[Term], force: bool) -> int:
-        """Give up rows that neither a future left row nor one that waits can match; how many."""
+        """Evict rows that neither a future left row nor a waiting one can match; return their number."""
         if not force and _IDLE * self._since < len(self):
             return 0
         self._since = 0
@@ -141,18 +141,18 @@ class RightRows:
         return dropped
 
     def each(self) -> Iterator[Rows]:
-        """All rows, in pieces."""
+        """Yield all rows in pieces."""
         yield from (r.rows for r in self.runs)
         yield from self._fresh
 
     def replace(self, change: Callable[[Rows], Rows]) -> None:
-        """Rows that were read anew."""
+        """Replace all rows by what ``change`` returns for them."""
         parts = [change(rows) for rows in self.each()]
         self.runs, self._fresh = [], [p for p in parts if len(p)]
 
 
 def _hulls(waiting: LeftRows, terms: Sequence[Term]) -> list[tuple[int, int, int]] | None:
-    """(right axis, least, greatest) that left rows which wait can match; None where none waits."""
+    """Return (right axis, least, greatest) that waiting left rows can match; None if no left row waits."""
     if not len(waiting):
         return None
     out = []
@@ -166,7 +166,7 @@ def _hulls(waiting: LeftRows, terms: Sequence[Term]) -> list[tuple[int, int, int
 
 
 def _alive(rows: Rows, bounds: Bounds, spared: list[tuple[int, int, int]] | None, force: bool) -> Rows:
-    """The rows that may still match; all of them where too few are dead to be worth a copy."""
+    """Return the rows that may still match; all rows if too few are dead to pay for a copy."""
     dead = rows.outside(bounds)
     if spared is not None and dead.any():
         waited = np.ones(len(rows), dtype=bool)

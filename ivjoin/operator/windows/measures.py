@@ -1,7 +1,7 @@
-"""The aggregates: what each is over some ranges, how those of two runs become one, and what comes out.
+"""The aggregates: how each is computed over ranges, merged over two runs, and turned into output.
 
-Parts of one range in several runs, or in several pieces of pairs, are joined; so each aggregate keeps what can be
-joined without loss: limbs of sums, counts beside means, the place in the order beside what is first.
+A range may lie in several runs, or its pairs in several pieces, and the parts are merged. So each aggregate stores what
+merges without loss: limbs of sums, counts with means, the place in the order with a first value.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _DECIMAL_LIMIT = divmod(10**38, 2**64)
 
 @dataclass(slots=True)
 class Part:
-    """An aggregate over m ranges, so far: how many values it is of : int64[m], and what they come to."""
+    """An aggregate over m ranges so far: the number of its values : int64[m], and their intermediate result."""
 
     count: np.ndarray
     value: Any = None
 
 
 class Measure:
-    """How one aggregate is found."""
+    """The computation of one aggregate."""
 
     def __init__(self, aggregate: Aggregate, schema: pa.Schema) -> None:
         self.aggregate = aggregate
@@ -58,24 +58,24 @@ class Measure:
         return node
 
     def over(self, source: Source, r: Ranges) -> Part:
-        """Over ranges of the source's rows."""
+        """Aggregate ranges of the source's rows."""
         raise NotImplementedError
 
     def joined(self, a: Part, b: Part) -> Part:
-        """Over the rows of both."""
+        """Merge the aggregates of two sets of rows."""
         raise NotImplementedError
 
     def finish(self, part: Part) -> pa.Array:
-        """What comes out, one value a range."""
+        """Return the output, one value for each range."""
         raise NotImplementedError
 
     def _counted(self, source: Source, r: Ranges) -> np.ndarray:
-        """int64[m]: how many values are not null.
+        """Return the number of values that are not null in each range : int64[m].
 
         Raises
         ------
         EvaluationError
-            If the expression errs for a row of a range.
+            If the expression has an error for a row of a range.
         """
         v = source.vector(self.node)
         erred = v.error
@@ -93,7 +93,7 @@ class Measure:
 
 
 class Count(Measure):
-    """Of rows, or of values that are not null."""
+    """The number of rows, or of values that are not null."""
 
     def over(self, source: Source, r: Ranges) -> Part:
         return Part(r.sizes if self.aggregate.node is None else self._counted(source, r))
@@ -106,14 +106,14 @@ class Count(Measure):
 
 
 class Unknown(Count):
-    """The least or greatest value of a column without any value: null."""
+    """The least or greatest value of a column of type null, which is null."""
 
     def finish(self, part: Part) -> pa.Array:
         return pa.nulls(len(part.count))
 
 
 class WholeSum(Measure):
-    """Of whole numbers, exact; and their mean."""
+    """The exact sum of whole numbers, or their mean."""
 
     def over(self, source: Source, r: Ranges) -> Part:
         def made() -> list[np.ndarray]:
@@ -159,7 +159,7 @@ class WholeSum(Measure):
 
 
 class DoubleSum(Measure):
-    """Of doubles; and their mean."""
+    """The sum of doubles, or their mean."""
 
     def over(self, source: Source, r: Ranges) -> Part:
         def made() -> np.ndarray:
@@ -186,13 +186,13 @@ class DoubleSum(Measure):
 
 
 class Extreme(Measure):
-    """The least or the greatest of numbers and times."""
+    """The least or greatest of numbers or times."""
 
     def __init__(self, aggregate: Aggregate, schema: pa.Schema) -> None:
         super().__init__(aggregate, schema)
         self._float = self.node.type.kind == "float"
         least = aggregate.function == "min"
-        # NaN is the greatest: it is the least of a range only where there is nothing else
+        # NaN is the greatest value: the least of a range only if every value is NaN.
         self._ufunc = (np.fmin if least else np.maximum) if self._float else (np.minimum if least else np.maximum)
         self._none = (np.nan if least else -np.inf) if self._float else (I64_MAX if least else I64_MIN)
 
@@ -232,7 +232,7 @@ class Extreme(Measure):
 
 
 class Chosen(Measure):
-    """One row's value: of the first or the last, or the least or greatest of what has no number for each value."""
+    """The value of one row: the first or last, or the least or greatest of a type without ordinals."""
 
     def __init__(self, aggregate: Aggregate, schema: pa.Schema) -> None:
         super().__init__(aggregate, schema)
@@ -242,7 +242,7 @@ class Chosen(Measure):
     def over(self, source: Source, r: Ranges) -> Part:
         count = r.sizes
         if not self._by_place or self.node.op != "column":
-            there = self._counted(source, r)  # and whether some errs
+            there = self._counted(source, r)  # raises if the expression has an error
             count = r.sizes if self._by_place else there
         if self._by_place:
             if source.in_order:
@@ -267,7 +267,7 @@ class Chosen(Measure):
     def _ranked(
         self, source: Source, rank: np.ndarray, order: np.ndarray, valid: np.ndarray | None, r: Ranges
     ) -> np.ndarray:
-        """The row of each range that is least, or greatest, by a rank; rows that are not valid are passed over."""
+        """Return the row of each range with the least, or greatest, rank; rows that are not valid are skipped."""
         none = len(rank) if self._least else -1
         ufunc = np.minimum if self._least else np.maximum
         what = self.aggregate.function, None if self._by_place else self.node
@@ -309,7 +309,7 @@ class Chosen(Measure):
 
 
 def measures(aggregates: tuple[Aggregate, ...], schema: pa.Schema) -> list[Measure]:
-    """How each aggregate is found. ``schema``: of the right side."""
+    """Return the computation of each aggregate. ``schema``: the schema of the right side."""
     return [_measure(a, schema) for a in aggregates]
 
 

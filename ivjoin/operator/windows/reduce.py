@@ -1,10 +1,10 @@
 """Reductions of ranges of an array: sums, least and greatest values of ``values[lo[i]:hi[i]]`` for many i at once.
 
-Sums of whole numbers are differences of running sums, which are exact: a number is cut into limbs of 32 bits, of which
-2^31 add up without overflow. Sums of doubles are not found that way, since a difference of running sums loses what
-is small beside all that came before, and one NaN or infinity would stay in every later one. They, and least and
-greatest values, are reduced range by range where ranges are short, and by a segment tree (Bentley 1977) where they are
-long: a range is put together from blocks that lie within it.
+Sums of whole numbers are differences of running sums, which are exact: each number is split into limbs of 32 bits, and
+2^31 limbs add up without overflow. For sums of doubles, such a difference would lose values that are small compared
+with earlier ones, and a NaN or infinity would stay in every later sum. Sums of doubles and least and greatest values
+are therefore computed range by range if ranges are short. If they are long, a segment tree (Bentley 1977) composes
+each range from blocks that lie within it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ __all__ = [
     "Ranges", "limbs_of", "quotients", "range_sums", "running", "spread", "tree_of", "widened", "words_of_limbs",
 ]  # fmt: skip
 
-_LONG = 96  # values of a range, on average, from which a tree pays
+_LONG = 96  # mean number of values of a range from which a tree pays
 _MASK = np.int64(0xFFFFFFFF)
-_EXACT = 2**53  # whole numbers up to here are doubles
+_EXACT = 2**53  # doubles represent all whole numbers up to here
 
 
 @dataclass(slots=True)
 class Ranges:
-    """Ranges ``lo[i] <= k < hi[i]`` : int64[m] of some array, and what is known of them all."""
+    """Ranges ``lo[i] <= k < hi[i]`` : int64[m] of an array."""
 
     lo: np.ndarray
     hi: np.ndarray
@@ -37,22 +37,22 @@ class Ranges:
 
     @property
     def sizes(self) -> np.ndarray:
-        """int64[m]"""
+        """The number of values of each range : int64[m]."""
         return self._once("sizes", lambda: self.hi - self.lo)
 
     @property
     def total(self) -> int:
-        """Of all sizes."""
+        """The sum of all sizes."""
         return int(self._once("total", self.sizes.sum))
 
     @property
     def filled(self) -> np.ndarray:
-        """int64[f]: which ranges hold something."""
+        """The numbers of the ranges that are not empty : int64[f]."""
         return self._once("filled", lambda: np.flatnonzero(self.sizes > 0))
 
     @property
     def in_step(self) -> bool:
-        """Whether the filled ranges begin one after the other, with little room between them."""
+        """Whether the filled ranges rise, with small gaps between them."""
         return bool(self._once("in_step", self._in_step))
 
     def _in_step(self) -> bool:
@@ -63,7 +63,7 @@ class Ranges:
         return gaps <= 4 * self.total + 1024
 
     def positions(self) -> np.ndarray:
-        """int64[total]: all positions, range by range."""
+        """Return all positions, range by range : int64[total]."""
         return self._once("positions", lambda: spread(self.lo, self.sizes))
 
     def _once(self, name: str, make: Callable[[], Any]) -> Any:
@@ -72,14 +72,14 @@ class Ranges:
         return self._kept[name]
 
     def reduce(self, ufunc: Any, padded: np.ndarray, identity: Any, tree: Callable[[], list[np.ndarray]]) -> np.ndarray:
-        """``ufunc.reduce`` of each range; ``identity`` for an empty one.
+        """Return ``ufunc.reduce`` of each range; ``identity`` for an empty one.
 
         Parameters
         ----------
         padded : ndarray[n + 1]
             The values, and one more that is in no range.
         tree : callable
-            Gives :func:`tree_of` the values, where ranges are long.
+            Returns :func:`tree_of` the values. Called only if ranges are long.
         """
         out = np.full(len(self), identity, dtype=padded.dtype)
         at = self.filled
@@ -99,14 +99,14 @@ class Ranges:
 
 
 def spread(lo: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """lo[i], lo[i] + 1, ... sizes[i] of them, for each i : int64[sizes.sum()]."""
+    """Return lo[i], lo[i] + 1, ..., sizes[i] numbers for each i : int64[sizes.sum()]."""
     ends = np.cumsum(sizes)
     total = int(ends[-1]) if len(ends) else 0
     return np.arange(total, dtype=np.int64) + np.repeat(lo - (ends - sizes), sizes)
 
 
 def tree_of(ufunc: Any, values: np.ndarray) -> list[np.ndarray]:
-    """Level k has the reductions of the whole blocks of 2^k values."""
+    """Return the levels of a segment tree; level k has the reductions of the whole blocks of 2^k values."""
     levels = [values]
     while len(levels[-1]) > 1:
         below = levels[-1]
@@ -116,7 +116,7 @@ def tree_of(ufunc: Any, values: np.ndarray) -> list[np.ndarray]:
 
 
 def _by_tree(ufunc: Any, levels: list[np.ndarray], lo: np.ndarray, hi: np.ndarray, identity: Any) -> np.ndarray:
-    """From the bottom: a range gives its odd ends to the sum, and what is left is a range of blocks twice as long."""
+    """Reduce bottom up: each level adds the odd end blocks of a range, and the rest is a range of doubled blocks."""
     first = np.full(len(lo), identity, dtype=levels[0].dtype)
     last = first.copy()
     out = first.copy()
@@ -143,7 +143,7 @@ def _by_tree(ufunc: Any, levels: list[np.ndarray], lo: np.ndarray, hi: np.ndarra
 
 
 def limbs_of(values: np.ndarray) -> list[np.ndarray]:
-    """Whole numbers as limbs of 32 bits, least first; the last has the sign. Whole where sums of them stay whole.
+    """Split whole numbers into limbs of 32 bits, least first; the last has the sign. One limb if sums cannot overflow.
 
     Parameters
     ----------
@@ -165,19 +165,19 @@ def limbs_of(values: np.ndarray) -> list[np.ndarray]:
 
 
 def running(values: np.ndarray) -> np.ndarray:
-    """int64[n + 1]: running sums."""
+    """Return running sums : int64[n + 1]."""
     out = np.zeros(len(values) + 1, dtype=np.int64)
     np.cumsum(values, out=out[1:])
     return out
 
 
 def range_sums(sums: np.ndarray, r: Ranges) -> np.ndarray:
-    """int64[m], from :func:`running` sums."""
+    """Return the sums of ranges from :func:`running` sums : int64[m]."""
     return sums[r.hi] - sums[r.lo]
 
 
 def words_of_limbs(limbs: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(low, high : uint64[m], beyond : bool[m]): two's complement of 128 bits of sums of limbs."""
+    """Return (low, high : uint64[m], overflow : bool[m]), the two's complement of 128 bits of sums of limbs."""
     words, carry = [], np.zeros(len(limbs[0]), dtype=np.int64)
     for k in range(4):
         if k < len(limbs):
@@ -189,7 +189,7 @@ def words_of_limbs(limbs: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.
 
 
 def widened(limbs: list[np.ndarray], count: int) -> list[np.ndarray]:
-    """Limbs of which there are more: a whole number that was kept whole is cut, the others get empty ones."""
+    """Return at least ``count`` limbs: a single limb is split, and zeros are appended."""
     if len(limbs) == 1 and count > 1:
         limbs = [limbs[0] & _MASK, limbs[0] >> 32]
     return [*limbs, *(np.zeros(len(limbs[0]), dtype=np.int64) for _ in range(count - len(limbs)))]
@@ -205,7 +205,7 @@ def quotients(limbs: list[np.ndarray], divisors: np.ndarray, unit: int) -> np.nd
     """
     low, high, beyond = words_of_limbs(limbs)
     whole = low.view(np.int64)
-    most = _EXACT // unit  # the greatest divisor whose product with the unit is a double
+    most = _EXACT // unit  # the greatest divisor whose product with the unit is an exact double
     plain = ~beyond & (high.view(np.int64) == whole >> 63) & (np.abs(whole) <= _EXACT) & (whole >= -_EXACT)
     plain &= divisors <= most
     out = whole / np.where(plain, divisors * unit if most else 1, 1)

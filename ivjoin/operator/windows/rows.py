@@ -1,4 +1,4 @@
-"""Rows of one side as they are held: their columns, keys, and where they lie on each axis."""
+"""Stored rows of one side: their columns, keys and axis values."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ __all__ = ["Keys", "Rows", "joined", "read"]
 
 @dataclass(slots=True)
 class Rows:
-    """Some rows of a side that something may match.
+    """Rows of a side that may match.
 
     Attributes
     ----------
     base : list of pa.Array or pa.ChunkedArray
         The stored columns, in the plan's order; :meth:`column` gives their values for the rows.
     seq : int64[n]
-        In which order they came.
+        Order of arrival.
     kids : int64[n]
-        Their keys.
+        Key ids.
     axes : list of int64[n]
-        Ordinals, one an axis of the side.
+        Ordinals, for each axis of the side.
     absent : dict of int to bool[n]
-        For an axis: which rows have no value there.
+        For an axis, the rows without a value there.
     at : int64[n] or None
-        Where in ``base`` the rows are: columns that nobody asks for are not gathered.
+        Places of the rows in ``base``. A column is gathered only when it is read.
     """
 
     base: list[pa.Array | pa.ChunkedArray]
@@ -53,14 +53,14 @@ class Rows:
         return len(self.seq)
 
     def take(self, at: np.ndarray) -> Rows:
-        """The rows at these places : int64[m]."""
+        """Return the rows at these places : int64[m]."""
         absent = {k: m for k, a in self.absent.items() if (m := a[at]).any()}
         places = at if self.at is None else self.at.take(at)
         axes = [a.take(at) for a in self.axes]
         return Rows(self.base, self.seq.take(at), self.kids.take(at), axes, absent, places).near()
 
     def column(self, i: int) -> pa.Array:
-        """A stored column."""
+        """Return a stored column."""
         array = self.base[i]
         if self.at is None and isinstance(array, pa.Array):
             return array
@@ -75,19 +75,19 @@ class Rows:
         return [self.column(i) for i in range(len(self.base))]
 
     def apart(self) -> Rows:
-        """The same rows in memory of their own."""
+        """Return a copy that owns its memory."""
         every = np.arange(len(self))
         own = [take(c, every, byte_width(c.type)) for c in self.columns]
         return Rows(own, self.seq.copy(), self.kids.copy(), [a.copy() for a in self.axes], self.absent)
 
     def near(self) -> Rows:
-        """The same rows, gathered once most of what their columns hold is of others."""
+        """Return the same rows, gathered if the columns are more than twice as long as the rows need."""
         if self.at is None or not self.base or len(self.base[0]) <= 2 * len(self) + _FEW:
             return self
         return Rows(self.columns, self.seq, self.kids, self.axes, self.absent)
 
     def slice(self, start: int, stop: int) -> Rows:
-        """Rows next to each other; nothing is copied."""
+        """Return a range of the rows without a copy."""
         cut = slice(start, stop)
         base = self.base if self.at is not None else [c.slice(start, stop - start) for c in self.base]
         return Rows(
@@ -97,20 +97,20 @@ class Rows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that are held."""
+        """The bytes of the rows."""
         own = self.seq.nbytes + self.kids.nbytes + sum(a.nbytes for a in (*self.axes, *self.absent.values()))
         places = 0 if self.at is None else self.at.nbytes
         return own + places + sum(c.nbytes for c in (*self.base, *self._gathered.values()))
 
     def span(self, axis: int) -> tuple[int, int] | None:
-        """The least and the greatest ordinal of an axis; None where no row has a value."""
+        """Return the least and greatest ordinal of an axis; None if no row has a value."""
         values = self.axes[axis]
         if axis in self.absent:
             values = values[~self.absent[axis]]
         return (int(values.min()), int(values.max())) if len(values) else None
 
     def outside(self, bounds: Sequence[tuple[int, int]] | None) -> np.ndarray:
-        """bool[n]: rows that no future row can match, given closed bounds of each axis; None is for no future row."""
+        """Return bool[n]: rows that no future row can match. ``bounds``: closed, by axis; None if no row follows."""
         out = np.full(len(self), bounds is None)
         for a, (low, high) in enumerate(bounds or ()):
             beyond = None
@@ -125,12 +125,12 @@ class Rows:
 
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
-_FEW = 64  # rows that are not worth a look
-_SHORT = 512  # rows of a chunk, on average, that are copied sooner than kept apart
+_FEW = 64  # rows that are not worth a check
+_SHORT = 512  # chunks shorter than this, on average, are concatenated
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
-    """Rows one after the other."""
+    """Concatenate rows."""
     if len(parts) == 1:
         return parts[0]
     absent: dict[int, np.ndarray] = {}
@@ -149,7 +149,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
 
 
 def _laid(chunks: list[pa.Array]) -> pa.Array | pa.ChunkedArray:
-    """Chunks as one column; in one array where they are short, each of which takes time and memory of its own."""
+    """Return chunks as one column; concatenated if they are short, because each chunk costs time and memory."""
     if len(chunks) * _SHORT > sum(map(len, chunks)):
         return one_array(chunks)
     return pa.chunked_array(chunks)
@@ -160,9 +160,9 @@ def _chunks(array: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
 
 
 class Keys:
-    """A number for each key, of either side; keys without rows are let go of."""
+    """A number for each key of either side."""
 
-    each = 150  # bytes, about
+    each = 150  # approximate bytes of a key
 
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], int] = {}
@@ -173,11 +173,11 @@ class Keys:
 
     @property
     def nbytes(self) -> int:
-        """About what they take."""
+        """The approximate bytes of the keys."""
         return self.each * len(self._known)
 
     def ids(self, parts: Sequence[tuple[pa.Array, np.ndarray | None]]) -> np.ndarray:
-        """int64[n] of keys whose columns are given, each with the rows that are not null, None for all."""
+        """Return key ids : int64[n]. ``parts``: each key column with bool[n] of the rows that are not null, or None."""
         words = []
         for array, valid in parts:
             coded = encoded(array)
@@ -191,7 +191,7 @@ class Keys:
             (local, values), = words
             return np.array([self._id((v,)) for v in values], dtype=np.int64)[local]
         local = words[0][0]
-        for codes, values in words[1:]:  # numbers of pairs, small again
+        for codes, values in words[1:]:  # ids of the combinations so far, which stay small
             _, local = np.unique(local * max(len(values), 1) + codes, return_inverse=True)
         _, first, back = np.unique(local, return_index=True, return_inverse=True)
         keys = (tuple(values[codes[row]] for codes, values in words) for row in first.tolist())
@@ -205,25 +205,25 @@ class Keys:
         return known
 
     def sweep(self, live: Sequence[np.ndarray]) -> None:
-        """Let go of keys that no row has; ``live``: the numbers that are in use."""
+        """Remove keys that no row has. ``live``: arrays of the ids in use."""
         used = set(np.unique(np.concatenate(live)).tolist()) if live else set()
         self._known = {k: v for k, v in self._known.items() if v in used}
 
 
 @dataclass(slots=True)
 class Arrived:
-    """Rows of a batch.
+    """The evaluated rows of a batch.
 
     Attributes
     ----------
     rows : Rows
-        Those that something may match.
+        The rows that may match.
     usable : bool[n] or None
-        Which of the batch they are; None is all.
+        Which rows of the batch these are; None for all.
     wild : bool
-        For some the whole condition has to decide.
+        Whether the whole condition has to decide the pairs of some row.
     key_erred : bool
-        A computed key errs for some row.
+        Whether a computed key has an error for some row.
     """
 
     rows: Rows
@@ -241,9 +241,9 @@ def read(
     Parameters
     ----------
     columns : list of pa.Array
-        The stored ones.
+        The stored columns.
     every : list of pa.Array, optional
-        All of the side's columns, where filters are to be asked; rows that are held have passed them.
+        All columns of the side, to evaluate filters. Stored rows have passed them.
     """
     side, n = plan.sides[s], len(seq)
     filters = side.filters if every is not None else []
@@ -309,7 +309,7 @@ def _kids(plan: JoinPlan, s: int, values: dict[Node, Vector], n: int, keys: Keys
             array = v.values.combine_chunks() if isinstance(v.values, pa.ChunkedArray) else v.values
         elif has_ordinal(node.type):
             array = whole_numbers(np.ascontiguousarray(ordinals(v.values, node.type)))
-        else:  # more digits than a word has
+        else:  # numbers of more digits than an int64 has
             array = pa.array([str(x) for x in v.values], pa.string())
         parts.append((array, v.valid if safe or v.valid is not None else None))
     return keys.ids(parts)

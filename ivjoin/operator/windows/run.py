@@ -1,4 +1,4 @@
-"""Right rows in the order of their keys and an axis: which of them a left row can match, as a range of places."""
+"""Right rows sorted by key and an axis, and the lookup of the range that a left row can match."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ivjoin.shj.store.value_blocks import ValueBlocks
 __all__ = ["Found", "Pairs", "Run", "Term", "in_order", "order_of", "reach"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
-Pairs = tuple[np.ndarray, np.ndarray]  # int64[p], int64[p]: numbers of left rows, places in a run
-_SMALL = 1 << 16  # keys that are no farther apart are sorted by two bytes
+Pairs = tuple[np.ndarray, np.ndarray]  # numbers of left rows and places in a run, int64[p] each
+_SMALL = 1 << 16  # keys whose span is less than this are sorted by two bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,14 @@ class Term:
 
 @dataclass(slots=True)
 class Found:
-    """Where the partners of left rows lie in a run.
+    """The places of left rows' matches in a run.
 
     Attributes
     ----------
     ranges : Ranges
-        One a left row.
+        One for each left row.
     rest : list of Term
-        What is still to be asked of each pair.
+        The terms that remain to be checked for each pair.
     """
 
     ranges: Ranges
@@ -47,31 +47,34 @@ class Found:
 
 
 def reach(rows: Rows, term: Term) -> tuple[np.ndarray, np.ndarray]:
-    """The closed range of the right axis that each left row can match : int64[n], int64[n]; empty where low > high."""
+    """Return the closed range of the right axis that each left row can match : (int64[n], int64[n]).
+
+    A range with low > high is empty.
+    """
     at = rows.axes[term.left]
     low = np.full(len(at), I64_MIN) if term.high is None else _moved(at, -term.high)
     high = np.full(len(at), I64_MAX) if term.low is None else _moved(at, -term.low)
     if term.high is not None and term.high < 0:
-        # beyond the greatest ordinal there is nothing
+        # No ordinal lies beyond the greatest one.
         high = np.where(at > I64_MAX + term.high, I64_MIN, high)
         low = np.where(at > I64_MAX + term.high, I64_MAX, low)
     if term.low is not None and term.low > 0:
         low = np.where(at < I64_MIN + term.low, I64_MAX, low)
         high = np.where(at < I64_MIN + term.low, I64_MIN, high)
-    if term.left in rows.absent:  # it erred: any may match
+    if term.left in rows.absent:  # with an error, any row may match
         low, high = np.where(rows.absent[term.left], I64_MIN, low), np.where(rows.absent[term.left], I64_MAX, high)
     return low, high
 
 
 def _moved(at: np.ndarray, by: int) -> np.ndarray:
-    """Sums that stay at the ends of int64."""
+    """Return sums that are clipped to int64."""
     if by >= 0:
         return np.where(at > I64_MAX - by, I64_MAX, at + np.int64(by))
     return np.where(at < I64_MIN - by, I64_MIN, at + np.int64(by))
 
 
 def in_order(rows: Rows, axis: int | None) -> Rows:
-    """Rows sorted by key, then by an axis, then as they came."""
+    """Return rows sorted by key, then by an axis, then by arrival."""
     if not _rises(rows.seq):
         rows = rows.take(np.argsort(rows.seq, kind="stable"))
     index = order_of(rows.kids, None if axis is None else rows.axes[axis])
@@ -79,7 +82,7 @@ def in_order(rows: Rows, axis: int | None) -> Rows:
 
 
 def order_of(kids: np.ndarray, values: np.ndarray | None) -> np.ndarray | None:
-    """int64[n] that sorts by key, then by a value, then as it was; None where nothing is to be done."""
+    """Return int64[n] that sorts stably by key, then by a value; None if the rows are sorted."""
     index: np.ndarray | None = None
     if values is not None and not _rises(values):
         index = np.argsort(values, kind="stable")
@@ -97,14 +100,14 @@ def _rises(values: np.ndarray) -> bool:
 
 
 class Run:
-    """Right rows in order, and what was worked out of them.
+    """Sorted right rows, with what was computed of them.
 
     Parameters
     ----------
     rows : Rows
-        As :func:`in_order` has them.
+        Sorted by :func:`in_order`.
     axis : int or None
-        By which they are sorted within a key.
+        The axis that sorts them within a key.
     """
 
     def __init__(self, rows: Rows, axis: int | None) -> None:
@@ -120,21 +123,21 @@ class Run:
         self._new = new
         self._places: dict[int, _Places | None] = {}
         self._blocks: dict[int, ValueBlocks] = {}
-        self.kept: dict[Any, Any] = {}  # what reductions have made of its columns
+        self.kept: dict[Any, Any] = {}  # results of reductions of its columns
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, about."""
+        """The approximate bytes of the run."""
         made = sum(p.nbytes for p in [*self._places.values(), *self._blocks.values()] if p is not None)
         return self.rows.nbytes + self._starts.nbytes + self._kids.nbytes + self._new.nbytes + made + sum(
             k.nbytes for k in [*self.kept.values()] if hasattr(k, "nbytes")
         )
 
     def find(self, left: Rows, terms: Sequence[Term]) -> Found:
-        """Ranges that hold all partners of each left row, as narrow as the orders of the run make them."""
+        """Return ranges with all matches of each left row, as narrow as the order of the run makes them."""
         rank = np.searchsorted(self._kids, left.kids)
         rank[rank == len(self._kids)] = 0
         there = self._kids[rank] == left.kids if len(self._kids) else np.zeros(len(left), dtype=bool)
@@ -158,7 +161,7 @@ class Run:
         return Found(Ranges(lo, hi), rest)
 
     def pairs(self, left: Rows, terms: Sequence[Term], most: int) -> tuple[Pairs, int]:
-        """Left rows and places that satisfy all terms, and for how many left rows; see :meth:`ValueBlocks.pairs`."""
+        """Return pairs that satisfy all terms, and for how many left rows; see :meth:`ValueBlocks.pairs`."""
         found = self.find(left, terms)
         ranges, first = found.ranges, found.rest[0] if found.rest else None
         if first is None:
@@ -181,11 +184,11 @@ class Run:
         return (here, there), done
 
     def asks(self, terms: Sequence[Term]) -> bool:
-        """Whether ranges leave something to be asked of each pair."""
+        """Return whether some term remains to be checked for each pair."""
         return any(self._placed(t.right) is None for t in terms)
 
     def _placed(self, axis: int) -> _Places | None:
-        """How an axis is searched; None where its rows are not in its order within each key, or some have no value."""
+        """Return the lookup of an axis; None if the rows are not in its order within each key, or some are null."""
         if axis not in self._places:
             values = self.rows.axes[axis]
             falls = values[1:] < values[:-1]
@@ -196,13 +199,13 @@ class Run:
 
 @dataclass(slots=True)
 class _Places:
-    """Keys and values of an axis as one number, which rises: rank of the key * width + place of the value."""
+    """Keys and axis values as one rising number: rank of the key * width + place of the value."""
 
     whole: np.ndarray  # int64[n]
     least: int
     most: int
     width: int
-    distinct: np.ndarray | None  # int64[u]: places are those among these, where values are too far apart
+    distinct: np.ndarray | None  # int64[u]: if values are too far apart, places are those in this array
 
     @classmethod
     def of(cls, values: np.ndarray, starts: np.ndarray, new: np.ndarray) -> _Places:
@@ -223,7 +226,7 @@ class _Places:
         return 0 if not self.width else self.whole.nbytes + (0 if self.distinct is None else self.distinct.nbytes)
 
     def find(self, rank: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Places of the values in ``[low, high]``, within the key of each rank; lo >= hi where there are none."""
+        """Return the places of the values in ``[low, high]`` within the key of each rank; lo >= hi for no values."""
         if not self.width:
             lo = _placed(self.whole, low, False)
             return lo, np.where(low > high, lo, _placed(self.whole, high, True))
@@ -241,7 +244,7 @@ class _Places:
 
 
 def _placed(values: np.ndarray, given: np.ndarray, after: bool) -> np.ndarray:
-    """int64[m]: where given values go among values that rise; most that are looked up come in order."""
+    """Return where given values belong among rising values : int64[m]. Fast if the given values rise too."""
     out = np.empty(len(given), dtype=np.int64)
     grouped_kernels.place_rising(values, np.ascontiguousarray(given), after, out)
     return out

@@ -1,4 +1,4 @@
-"""The values that aggregates are of: those of a run's rows, or those of rows that were picked from it pair by pair."""
+"""The right rows that aggregates read: all rows of a run, or rows of it that were chosen pair by pair."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ __all__ = ["Picked", "Source"]
 
 
 class Source:
-    """Columns of right rows, evaluated once.
+    """Columns of right rows, each evaluated once.
 
     Parameters
     ----------
     rows : Rows
     layout : RowLayout
-        Where the columns of the side are among those that are stored.
+        Gives the place of each column of the side among the stored columns.
     kept : dict
-        Where to keep what was worked out.
+        A cache of the results.
     order : (Node, bool) or None
-        What is first and last, and whether it falls; None is as they came.
+        The order for first and last, and whether it falls; None for the order of arrival.
     in_order : bool
         Whether the rows of one key lie in that order.
     """
@@ -44,37 +44,37 @@ class Source:
         return len(self._rows)
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
-        """Something that is worked out of all rows."""
+        """Return ``make()``, called once for each key."""
         if key not in self._kept:
             self._kept[key] = make()
         return self._kept[key]
 
     def column(self, _: str, name: str) -> pa.Array:
-        """A column by its name."""
+        """Return a column by its name."""
         return self._rows.column(self._layout.places[self._layout.index[name]])
 
     def vector(self, node: Node) -> Vector:
-        """An expression's values."""
+        """Return the values of an expression."""
         found: Vector = self.once(("vector", node), lambda: evaluate([node], self.column, len(self))[0])
         return found
 
     def array(self, node: Node) -> pa.Array:
-        """An expression's values for Arrow, a column as it is."""
+        """Return the values of an expression as an Arrow array; a column unchanged."""
         if node.op == "column":
             return self.column("right", node.params[1])
         return self.once(("array", node), lambda: plain_array(self.vector(node), node))
 
     def why(self, node: Node, row: int) -> str:
-        """Why an expression errs for a row."""
+        """Return the reason why an expression has an error for a row."""
         return first_error(node, self.column, row)
 
     @property
     def seq(self) -> np.ndarray:
-        """int64[n]: in which order the rows came."""
+        """The order of arrival of the rows : int64[n]."""
         return self._rows.seq
 
     def order_keys(self) -> tuple[np.ndarray, np.ndarray]:
-        """(bool[n], int64[n]): whether the order's value is null, and where it lies; both rise."""
+        """Return (bool[n], int64[n]): whether the order's value is null, and its ordinal; sorted ascending by both."""
         if self.order is None:
             return np.zeros(len(self), dtype=bool), np.zeros(len(self), dtype=np.int64)
         node, falls = self.order
@@ -84,7 +84,7 @@ class Source:
         return null, np.where(null, 0, ~image if falls else image)
 
     def ranks(self) -> tuple[np.ndarray, np.ndarray]:
-        """(int64[n], int64[n]): each row's place in the order, and the row at each place."""
+        """Return (int64[n], int64[n]): the place of each row in the order, and the row at each place."""
         def made() -> tuple[np.ndarray, np.ndarray]:
             null, image = self.order_keys()
             return _places(np.lexsort((self.seq, image, null)))
@@ -92,7 +92,7 @@ class Source:
         return self.once("ranks", made)
 
     def value_ranks(self, node: Node) -> tuple[np.ndarray, np.ndarray]:
-        """As :meth:`ranks`, of the values of an expression that has no number for each; nulls anywhere."""
+        """As :meth:`ranks`, by the values of an expression without ordinals; nulls at any place."""
         def made() -> tuple[np.ndarray, np.ndarray]:
             values = self.vector(node).values
             if isinstance(values, np.ndarray):
