@@ -136,7 +136,7 @@ class State:
         self._words[_CLEARED] = 0
 
     def limit_output(self, rows: int) -> None:
-        """Lower the rows of an output batch and the pairs of a step, and free each output batch with its last reference."""
+        """Lower the rows of an output batch and the pairs of a step, and reuse no output memory."""
         self._most_pairs = min(_MOST_PAIRS, rows)
         self.pairs = min(self.pairs, self._most_pairs)
         self.set(batch_size=rows, spares=0, room_pairs=min(self.get("room_pairs"), self.pairs))
@@ -207,7 +207,7 @@ class State:
         self.set(largest=0)
 
     def rest(self) -> None:
-        """Give back the scratch of rows, and large scratch of pairs, until the next push: many operators may be idle."""
+        """Give back the scratch of rows and large scratch of pairs until the next push: many operators may wait."""
         self.give_rows()
         if self.pairs > _KEPT_PAIRS and not self.resting:
             self.resting = True
