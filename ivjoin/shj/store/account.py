@@ -1,4 +1,4 @@
-"""The account of what an operator holds: asked before it holds more, so that a caller may spill, shed or refuse."""
+"""The memory account of an operator: larger allocations are requested first, so that it may spill, shed or refuse."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from ivjoin.shj.store.backing import Files
 
 __all__ = ["Account"]
 
-_UNCOUNTED = 24 << 20
+_UNCOUNTED = 24 << 20  # bytes of temporary copies that a limit need not cover
 
 
 class Account:
-    """What an operator may hold, and what is done before it holds more.
+    """The memory limit of an operator, and what happens before an allocation would exceed it.
 
     Attributes
     ----------
     limit : int or None
-        Bytes, as ``metrics.state_bytes`` counts them; None for none.
+        Bytes, as ``metrics.state_bytes`` counts them. None means no limit.
     on_full : callable of (needed, held), optional
-        Called before memory is taken with which the operator would hold more than the limit: with the bytes that it
-        needs beside the ``held`` ones. It may raise, and the push is refused: nothing has changed, and the same batch
-        can be pushed again. If it returns True, or less is held or needed now, it is asked again until there is
-        room; otherwise the memory is taken. CapacityError is raised if there is none.
+        Called before an allocation that would exceed the limit, with the bytes needed and the bytes in use. If it
+        raises, the push is refused: nothing has changed, and the same batch can be pushed again. The account calls it
+        again, until the allocation fits, as long as it returns True or the bytes in use or needed have shrunk.
+        Otherwise the allocation goes ahead. Without a callback, CapacityError is raised.
     files : Files, optional
-        Where arrays lie that were taken out of memory.
+        The files of the arrays that were moved out of memory.
     refused : bool
-        Whether it raised since this was last set to False.
+        Whether it has raised since this was last set to False.
     promised : int
-        Bytes that :meth:`promise` has found room for, and that are not held yet: no other memory is taken there.
+        Bytes that :meth:`promise` has reserved and that are not allocated yet. No other allocation may use them.
 
-    Memory that a join can do without (a larger scratch of pairs, sorted runs instead of lists, a schedule of what dies
-    that begins in the middle of a push) is not asked for: it is taken where it fits (:meth:`fits`).
+    Some memory is optional: a larger scratch buffer of pairs, sorted runs instead of lists, an expiry schedule that
+    starts in the middle of a push. Such memory is not requested here. It is allocated if it fits (:meth:`fits`).
     """
 
     def __init__(self, held: Callable[[], int] | None = None) -> None:
@@ -44,40 +44,41 @@ class Account:
         self._held = held or (lambda: 0)
 
     def share(self, held: Callable[[], int]) -> None:
-        """Count what several operators hold together."""
+        """Count the memory of several operators together."""
         self._held = held
 
     def fits(self, more: int) -> bool:
-        """Whether so many bytes more can be held."""
+        """Return whether ``more`` additional bytes stay within the limit."""
         return self.limit is None or more <= 0 or self._held() + self.promised + more <= self.limit
 
     def fits_now(self) -> bool:
-        """Whether no more is held than the limit."""
+        """Return whether the bytes in use are within the limit."""
         return self.limit is None or self._held() <= self.limit
 
     def want_disk(self, nbytes: int) -> None:
-        """See whether files may grow by so many bytes, before any does.
+        """Check that files can grow by ``nbytes`` bytes, before any of them grows.
 
         Raises
         ------
         MemoryLimitError
+            If the disk lacks the space.
         """
         if self.files is not None:
             self.files.reserve(nbytes)
 
     def beyond(self, nbytes: int) -> int:
-        """Of bytes that are held twice for a moment, those that a limit must make room for: few need not count."""
+        """Return how many bytes of a temporary copy of ``nbytes`` bytes must fit the limit; 24 MiB are exempt."""
         return max(0, nbytes - _UNCOUNTED) if self.limit is not None else 0
 
     def ask(self, more: int | Callable[[], int]) -> None:
-        """As :meth:`want`, by who goes on where there is no room: rows are to go, and make some."""
+        """Call :meth:`want`, but continue if the memory is not available: the caller is about to remove rows."""
         try:
             self.want(more)
         except CapacityError:
             self.refused = False
 
     def promise(self, more: int) -> None:
-        """As :meth:`want`, for memory that is taken later in the push, and is kept free until then.
+        """Reserve memory that is allocated later in the same push.
 
         Raises
         ------
@@ -89,12 +90,12 @@ class Account:
             self.promised += more
 
     def want(self, more: int | Callable[[], int]) -> None:
-        """Ask for so many bytes more; a function says anew how many, once ``on_full`` has made room.
+        """Request ``more`` additional bytes. A callable is evaluated again each time ``on_full`` has freed memory.
 
         Raises
         ------
         CapacityError
-            Or whatever ``on_full`` raises.
+            If the bytes do not fit and ``on_full`` is not set. If it is set, whatever it raises.
         """
         if self.limit is None:
             return
@@ -109,7 +110,7 @@ class Account:
                     )
                 again = self.on_full(needed + self.promised, held)
             except BaseException as e:
-                self.refused = not isinstance(e, SpillError)  # which leaves arrays half moved
+                self.refused = not isinstance(e, SpillError)  # it leaves some arrays moved, others not
                 raise
             before, needed = needed, more() if callable(more) else needed
             if again is not True and needed >= before and self._held() >= held:

@@ -1,9 +1,9 @@
-"""Where an array lies: in memory, or in a file without a name that is mapped into it.
+"""Store an array in memory, or in an unnamed file that is mapped into memory.
 
-Kernels find arrays by their address and need not know. A file is removed as soon as it is made, so a process that ends,
-in whatever way, leaves nothing behind. Its room on the disk is taken when it is made: a write fails later only where
-the disk does. What the operating system has read of it counts as memory of the process until :meth:`Files.settle` lets
-go of it; the page cache keeps it as long as there is room.
+Kernels find arrays by address, so they work the same on both. A file is unlinked as soon as it is created: a process
+that ends, even by a crash, leaves no file behind. Its disk space is reserved at creation, so a later write fails only
+if the disk itself fails. Pages of a file that the process has touched count as its memory until :meth:`Files.settle`
+releases them. The page cache may still retain them.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ __all__ = [
 ]
 
 _PAGE = mmap.PAGESIZE
-_PIECE = 4 << 20  # bytes copied at once, so that little of a file is in memory meanwhile
+_PIECE = 4 << 20  # bytes copied at once, which bounds the pages of a file in memory during a copy
 _KEPT_BY_MALLOC = 4 << 20  # bytes
-_SETTLED = 4 << 20  # bytes of logs that may stay between two steps beyond what was allowed when they were read
+_SETTLED = 4 << 20  # bytes of logs that may stay in memory between two steps, in addition to `logs_allowed`
 _FILLED = 1 << 20  # bytes of zeros that are written at once, at most
-_SPARE = 1 << 20  # bytes of a file that may be more than what is asked for
-_AS_IT_WAS = "; what an operator holds is as it was before this batch, and its snapshot() still works"
+_SPARE = 1 << 20  # bytes by which a file may be larger than requested
+_AS_IT_WAS = "; the operator's state is unchanged by this batch, and its snapshot() still works"
 _STATM = "/proc/self/statm"
 
 
@@ -53,17 +53,17 @@ class _Map(mmap.mmap):
 
 
 class Files:
-    """Arrays of one operator that lie in files.
+    """The files of one operator's spilled arrays and logs.
 
     Parameters
     ----------
     folder : str
-        Where the files are made.
+        Where the files are created.
 
     Raises
     ------
     MemoryLimitError
-        If no file can be made there.
+        If no file can be created there.
     """
 
     def __init__(self, folder: str) -> None:
@@ -73,9 +73,9 @@ class Files:
         self._base: int | None = None
         self._hand = 0
         self.allowed = 1 << 62  # bytes of mapped files that may lie in memory
-        self.logs_allowed = 0  # as long as no more do, what was read of logs stays there
-        self.logs_stay = False  # and so does what was read first, where more is read
-        self._lock = Lock()  # operators at work in several threads may share it
+        self.logs_allowed = 0  # bytes of mapped pages up to which log pages stay in memory
+        self.logs_stay = False  # whether a full cache drops only the block that was read last
+        self._lock = Lock()  # operators in several threads may share the files
         os.close(self.unnamed(1))
 
     @property
@@ -92,19 +92,19 @@ class Files:
             return sum(len(m) for m in self._maps)
 
     def add(self, log: Log) -> None:
-        """Take in a log that was made in the same folder."""
+        """Register a log that was created in the same folder."""
         if self._base is None:
             self.resident()
         with self._lock:
             self.logs.add(log)
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype | type) -> np.ndarray:
-        """An array of zeros in a file of its own.
+        """Return an array of zeros in a file of its own.
 
         Raises
         ------
         MemoryLimitError
-            If there is no room on the disk, or no file can be made.
+            If the disk is full, or no file can be created.
         """
         size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
         if size == 0:
@@ -112,14 +112,14 @@ class Files:
         return np.ndarray(shape, dtype, buffer=self._mapped(self.unnamed(size), size))
 
     def extended(self, array: np.ndarray, n: int) -> np.ndarray:
-        """An array of this room with another number of rows; the one that is given is not to be used any more."""
+        """Return the array with ``n`` rows, in the same file. The caller must not use ``array`` afterwards."""
         old = _map_of(array)
         assert old is not None
         shape = (n, *array.shape[1:])
         size = int(np.prod(shape, dtype=np.int64)) * array.itemsize
         if size <= len(old):
             return np.ndarray(shape, array.dtype, buffer=old)
-        spare = min(size // 4, _SPARE)  # mapped anew, all of it is read anew
+        spare = min(size // 4, _SPARE)  # a new mapping reads the whole file again, so make few
         try:
             self.take(old.fd, 0, size + spare)
         except MemoryLimitError:
@@ -128,23 +128,24 @@ class Files:
         return np.ndarray(shape, array.dtype, buffer=self._mapped(os.dup(old.fd), size + spare))
 
     def reserve(self, nbytes: int) -> None:
-        """See whether the disk has room for so many bytes, before several arrays are made or none.
+        """Check that the disk has space for ``nbytes`` bytes, before several arrays are created.
 
         Raises
         ------
         MemoryLimitError
+            If the disk lacks the space.
         """
         if nbytes:
             os.close(self.unnamed(nbytes))
 
     def ease(self) -> None:
-        """In the middle of a step that reads much: let go of pages beyond those that may lie in memory."""
+        """Release pages above ``allowed`` bytes, in the middle of a step that reads much."""
         self.settle(self.allowed)
 
     def ease_logs(self, read: Log, block: int) -> None:
-        """After a block of a log was read: what was read of logs counts as memory of the process.
+        """Release pages of logs after ``block`` of the log ``read`` was read, if more lies in memory than allowed.
 
-        Rows of all ages are read again and again, so where there is room, what was read last goes alone.
+        Rows of all ages are read repeatedly. With ``logs_stay``, only this block is released if that is enough.
         """
         if self.resident() <= self.logs_allowed:
             return
@@ -161,9 +162,10 @@ class Files:
             return [log for log in self.logs if log.mapped]
 
     def settle(self, allowed: int) -> int:
-        """Let go of pages until less than ``allowed`` bytes of files lie in memory; by how many it was more.
+        """Release pages until at most ``allowed`` bytes of mapped arrays lie in memory. Return the excess in bytes
+        before.
 
-        Those of logs go first, which are not counted as more.
+        Pages of logs are released first. They do not count towards the excess.
         """
         mapped, logs = self.mapped, self._read_logs()
         most = min(allowed, self.logs_allowed + _SETTLED)
@@ -189,20 +191,21 @@ class Files:
         return there - allowed
 
     def resident(self) -> int:
-        """Bytes of mapped files of this process that lie in memory, those apart that did before the first array."""
+        """Return the bytes of mapped files in this process's memory, minus those mapped before the first array."""
         shared = _shared()
-        if shared is None:  # not to be known here: as if much were
+        if shared is None:  # unknown on this system: assume the worst
             return 1 << 62
         if self._base is None or shared < self._base:
             self._base = shared
         return shared - self._base
 
     def unnamed(self, size: int) -> int:
-        """A new file of so many bytes, without a name.
+        """Create an unnamed file of ``size`` bytes and return its descriptor.
 
         Raises
         ------
         MemoryLimitError
+            If the file cannot be created, or the disk lacks the space.
         """
         try:
             with tempfile.TemporaryFile(dir=self.folder, prefix="ivjoin-") as file:
@@ -217,11 +220,12 @@ class Files:
         return fd
 
     def take(self, fd: int, at: int, size: int) -> None:
-        """Take room on the disk: where it is mapped, a write that finds none would end the process.
+        """Reserve disk space for a range of a file. Writing to a mapped page without disk space would kill the process.
 
         Raises
         ------
         MemoryLimitError
+            If the disk lacks the space.
         """
         try:
             os.posix_fallocate(fd, at, size)
@@ -229,11 +233,11 @@ class Files:
             raise _no_file(self.folder, size, e) from e
 
     def fill(self, fd: int, at: int, size: int) -> None:
-        """Write zeros where room was taken that is to be read through a mapping.
+        """Write zeros to a reserved range that is to be read through a mapping.
 
-        What is written at once the system keeps in pieces as large, as far as it can, and maps each of them at once: a
-        file that comes to be 4 KiB at a time takes ten times as long to be read. Where that fails, so will what is
-        written there later, and says so.
+        The system keeps the bytes of one write in pieces as large as possible and maps each piece as a whole. Reading a
+        file that was written 4 KiB at a time takes ten times as long. An error is ignored here, because the later write
+        of the data fails too and reports it.
         """
         with suppress(OSError):
             while size > 0:
@@ -241,11 +245,12 @@ class Files:
                 at, size = at + done, size - done
 
     def write(self, fd: int, data: memoryview, at: int) -> int:
-        """Write bytes where there is room for them; how many were.
+        """Write bytes to reserved space and return how many were written.
 
         Raises
         ------
         SpillError
+            If the write fails.
         """
         try:
             return os.pwrite(fd, data, at)
@@ -261,7 +266,7 @@ class Files:
             os.close(fd)
             raise _no_file(self.folder, size, e) from e
         m.files, m.fd = self, fd
-        # Otherwise a page that is touched may bring those of megabytes around it, which count as the process's own.
+        # Without this, touching one page may load megabytes around it, which count as memory of the process.
         m.madvise(mmap.MADV_RANDOM)
         with self._lock:
             self._maps.add(m)
@@ -269,39 +274,42 @@ class Files:
 
 
 def _not_written(folder: str, size: int, e: OSError) -> SpillError:
-    """What a write is answered with that fails where there was room."""
+    """The error of a write that fails although its space was reserved."""
     return SpillError(
-        f"cannot write {size:,} bytes to a file in {folder!r} that had room for them: {e.strerror or e}. What was "
-        "under way is lost: join again, or go on from the last snapshot, with another spill_dir"
+        f"cannot write {size:,} bytes to a file in {folder!r} although the space was reserved: {e.strerror or e}. "
+        "The state is incomplete: run the join again, or continue from the last snapshot, with another spill_dir"
     )
 
 
 @contextmanager
 def moving() -> Iterator[None]:
-    """While arrays are moved of which some are, and others not: a disk without room then leaves nothing to go on with.
+    """Turn a full disk during a move of several arrays into SpillError: the state is then incomplete.
 
     Raises
     ------
     SpillError
-        In place of MemoryLimitError, after which an operator goes on.
+        In place of MemoryLimitError, after which the operator could continue.
     """
     try:
         yield
     except MemoryLimitError as e:
-        raise SpillError(f"{e.reason}. Rows were on their way: join again, or go on from the last snapshot") from e
+        raise SpillError(
+            f"{e.reason}. The state is incomplete: run the join again, or continue from the last snapshot"
+        ) from e
 
 
 def _no_file(folder: str, size: int, e: Exception) -> MemoryLimitError:
     said = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
     much = f"{size:,} bytes " if size > 1 else ""
     return MemoryLimitError(
-        f"cannot spill {much}to {folder!r}: {said}. Give room there, or another folder by spill_dir", _AS_IT_WAS
+        f"cannot spill {much}to {folder!r}: {said}. Free disk space there, or set spill_dir to another folder",
+        _AS_IT_WAS,
     )
 
 
 @cache
 def _zeros() -> memoryview:
-    return np.zeros(_FILLED, np.uint8).data  # which take no memory as long as they are only read
+    return np.zeros(_FILLED, np.uint8).data  # read-only use allocates no pages
 
 
 def _shared() -> int | None:
@@ -312,15 +320,15 @@ def _shared() -> int | None:
 
 
 def _statm() -> list[int]:
-    """Pages of this process: all, those that lie in memory, and of these those of files; asked for in every step."""
+    """Return this process's page counts: total, resident, and resident pages of files. Called in every step."""
     return [int(word) for word in os.pread(_statm_of(os.getpid()), 128, 0).split()[:3]]
 
 
 @cache
 def _statm_of(pid: int) -> int:
-    """Descriptor of what the system says of this process, which stays open: opened anew, it takes three times as long.
+    """Return an open descriptor of ``/proc/self/statm``. Opening it each time takes three times as long.
 
-    One that is inherited from a process that forked this one speaks of that one.
+    The cache is keyed by process id, because a descriptor inherited through fork reports the parent process.
     """
     return os.open(_STATM, os.O_RDONLY)
 
@@ -333,12 +341,12 @@ def _map_of(array: np.ndarray) -> _Map | None:
 
 
 def in_memory(array: np.ndarray) -> int:
-    """Bytes of an array that count as memory."""
+    """Return the bytes of an array that count as memory: 0 if it lies in a file."""
     return 0 if array.base is not None and _map_of(array) is not None else array.nbytes
 
 
 def fresh(like: np.ndarray, shape: int | tuple[int, ...], dtype: np.dtype | type | None = None) -> np.ndarray:
-    """An empty array where another one lies."""
+    """Return an uninitialized array that lies where ``like`` lies: in memory, or in a file."""
     shape = shape if isinstance(shape, tuple) else (shape,)
     dtype = like.dtype if dtype is None else dtype
     lies = None if like.base is None else _map_of(like)
@@ -346,20 +354,20 @@ def fresh(like: np.ndarray, shape: int | tuple[int, ...], dtype: np.dtype | type
 
 
 def extended(array: np.ndarray, n: int) -> np.ndarray | None:
-    """The same rows at the same places, and room for n in all; None where that takes a copy.
+    """Return the same rows at the same places with capacity for ``n`` rows, or None if that needs a copy.
 
-    The array that is given, and every view of it, is not to be used any more.
+    The caller must not use ``array`` or any view of it afterwards.
     """
     lies = _map_of(array)
     if lies is None:
         return lengthened(array, n)
-    if 2 * n * array.strides[0] < len(lies):  # a file is never made shorter
+    if 2 * n * array.strides[0] < len(lies):  # files never shrink
         return None
     return lies.files.extended(array, n)
 
 
 def own_memory() -> int:
-    """Bytes of this process that lie in memory and in no file; 0 where that is not to be known."""
+    """Return the resident bytes of this process that belong to no file; 0 if the system does not report them."""
     try:
         _, resident, shared = _statm()
     except OSError:
@@ -368,7 +376,7 @@ def own_memory() -> int:
 
 
 def give_back() -> None:
-    """Let the system have what we, malloc and Arrow keep of arrays that are gone, where these can be asked to."""
+    """Return freed memory that this package, malloc and Arrow still cache to the system, where they support it."""
     spare_blocks.empty()
     pa.default_memory_pool().release_unused()
     trim = _trim()
@@ -378,18 +386,19 @@ def give_back() -> None:
 
 @cache
 def keep_pages() -> None:
-    """Let C's malloc keep what arrays of some 100 kB leave, which it may else give back, and take anew, for each one.
+    """Make malloc cache freed arrays of about 100 kB, instead of returning each to the system and requesting it again.
 
-    An array of 4 MiB that is freed tells glibc to do so: its thresholds for arrays in pages of their own and for free
-    memory at its end rise from 128 kB to that, and to twice as much (mallopt(3), M_MMAP_THRESHOLD), as they do in any
-    program that frees one. Nothing is set, so what a user has set holds; other mallocs take no notice.
+    Freeing one array of 4 MiB has this effect in glibc (mallopt(3), M_MMAP_THRESHOLD). It raises the threshold for
+    memory mapped per array from 128 kB to 4 MiB, and the trim threshold to twice that. Any program that frees such an
+    array causes the same. No option is set, so a user's own settings stay in force. Other malloc implementations are
+    unaffected.
     """
     np.empty(_KEPT_BY_MALLOC, dtype=np.uint8)
 
 
 @cache
 def kept_pool() -> pa.MemoryPool:
-    """For arrays that stay while others go: ``give_back`` gives back its free pages, however few lie together."""
+    """Return a pool for long-lived arrays: ``give_back`` can return its free pages even if few lie together."""
     return pa.system_memory_pool()
 
 
@@ -397,13 +406,15 @@ def kept_pool() -> pa.MemoryPool:
 def _trim() -> Callable[[int], int] | None:
     try:
         trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
-    except (AttributeError, OSError, TypeError):  # another system's, or another malloc
+    except (AttributeError, OSError, TypeError):  # another system or another malloc
         return None
     return trim
 
 
 def slide(into: np.ndarray, at: int, source: np.ndarray) -> None:
-    """Copy bytes or rows to a place that does not lie behind them, piece by piece."""
+    """Copy bytes or rows to ``into[at:]`` piece by piece. The destination may overlap the source only if it lies before
+    it.
+    """
     lies = None if into.base is None else _map_of(into)
     step = max(1, _PIECE // max(1, source.strides[0] if source.ndim else 1))
     for start in range(0, len(source), step):

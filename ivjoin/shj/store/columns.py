@@ -1,12 +1,12 @@
-"""Stored payload columns of one side: rings over raw words, rings over bytes, and whole Arrow arrays for the rest.
+"""Stored payload columns of one side: rings of words, rings of bytes, and whole Arrow arrays for other types.
 
-A stored row has an absolute id; ids of one side run without gaps. Every column offers::
+A stored row has an absolute id. The ids of one side are consecutive. Every column offers:
 
-    append(array)           rows with the next ids
-    grow(cap, lo, hi)       a ring of a new capacity, not below the rows held
-    gather(ids, places)     the values of those rows, as an array of the column's type
-    select(ids, places, cap)  only these rows are kept, renumbered from 0
-    trim(lo)                rows below lo are gone
+- ``append(array)`` stores rows with the next ids.
+- ``grow(cap, lo, hi)`` changes the capacity, to no less than the number of stored rows.
+- ``gather(ids, places)`` returns the values of these rows as an array of the column's type.
+- ``select(ids, places, cap)`` keeps only these rows, renumbered from 0.
+- ``trim(lo)`` forgets rows below ``lo``.
 
 ``places`` is ``ids % cap``, computed once for all columns.
 """
@@ -34,9 +34,9 @@ _NO_TEXT = blank(TEXT, 0)
 
 
 def column_for(t: pa.DataType, cap: int, record: np.ndarray | None = None, width: int | None = -1) -> Column:
-    """The store that fits an Arrow type.
+    """Return a column of the class that fits an Arrow type.
 
-    ``record`` : TEXT[1], for one that is kept there. ``width``: the type's ``byte_width``, if that is known.
+    ``record`` : TEXT[1], if kernels append to the column. ``width``: the type's ``byte_width``, if it is known.
     """
     width = arrow.byte_width(t) if width == -1 else width
     if width is not None:
@@ -52,7 +52,10 @@ def columns_of(
     types: Sequence[pa.DataType], widths: Sequence[int | None], stored: Sequence[int], same: Mapping[int, int | None],
     in_key: Mapping[int, int], ordinals_at: OrdinalsAt, pieces_at: PiecesAt | None,
 ) -> tuple[list[Column], np.ndarray]:
-    """The stored columns of a side, as :class:`ivjoin.shj.store.side.SideStore` has them, and TEXT[n] of its text."""
+    """Return the stored columns of a side and the TEXT[n] records of its text columns.
+
+    The parameters are as in :class:`ivjoin.shj.store.side.SideStore`.
+    """
     kept_as_text = [
         i for i, t in enumerate(types)
         if widths[i] is None and i not in in_key and (arrow.offset_width(t) or pa.types.is_boolean(t))
@@ -74,7 +77,7 @@ def columns_of(
 
 
 class WordColumn:
-    """A ring of fixed-width raw words."""
+    """A ring of fixed-width words."""
 
     varies = False
 
@@ -87,7 +90,7 @@ class WordColumn:
 
     @classmethod
     def taking_over(cls, column: OrdinalColumn, cap: int, places: np.ndarray) -> WordColumn:
-        """A ring for what was held as an axis, of the rows at some places."""
+        """Return a ring with the values of the rows at ``places``, which so far were read from an axis."""
         made = cls(column.type, cap, 8, column.valid)
         made._ring[places] = column.words(places)
         return made
@@ -127,7 +130,7 @@ class WordColumn:
         self.valid.select(places, cap)
 
     def clear(self) -> None:
-        """As if nothing had ever come."""
+        """Reset the column to its initial state, in the same memory."""
         self.valid.ring = None
 
     def trim(self, lo: int) -> None:
@@ -135,18 +138,18 @@ class WordColumn:
 
 
 class OrdinalColumn:
-    """A column whose values the store holds elsewhere, as an axis or as the key: only its nulls are kept here.
+    """A column whose values the store already has as an axis or as the key. Only its nulls are stored here.
 
     Parameters
     ----------
     t : pa.DataType
-        A type with :func:`ivjoin.shj.arrow.is_own_ordinal`, or of an axis float64, as long as the ordinals tell each
-        value (:meth:`tells`).
+        A type with :func:`ivjoin.shj.arrow.is_own_ordinal`. An axis may also be float64, as long as its ordinals
+        determine every value (:meth:`tells`).
     source : int or None
-        The axis, None for the key.
+        The axis; None for the key.
     values : weakref.WeakMethod
-        Of the store, which holds this column: with a strong one the two would keep each other's memory until a search
-        for circles finds them. Gives the values of a source at some places : int64[n].
+        A method of the store that returns the values of a source at given places : int64[n]. The reference is weak
+        because the store refers to this column; a strong reference would delay freeing both until a garbage collection.
     cap, width : int
     """
 
@@ -181,11 +184,11 @@ class OrdinalColumn:
         return self.valid.ring is not None
 
     def tells(self, array: pa.Array) -> bool:
-        """Whether ordinals give back all values of an array."""
+        """Return whether the ordinals determine every value of an array."""
         return not self.doubles or arrow.are_told_by_ordinals(array)
 
     def words(self, places: np.ndarray) -> np.ndarray:
-        """The values at some places, as unsigned words."""
+        """Return the values at ``places`` as unsigned words."""
         values = self._values()
         assert values is not None, "a column without its store"
         ordinals = values(self.source, places)
@@ -209,7 +212,7 @@ class OrdinalColumn:
         self.valid.select(places, cap)
 
     def clear(self) -> None:
-        """As if nothing had ever come."""
+        """Reset the column to its initial state, in the same memory."""
         self.valid.ring = None
 
     def trim(self, lo: int) -> None:
@@ -217,14 +220,14 @@ class OrdinalColumn:
 
 
 class BoolColumn:
-    """A ring of bools, a byte each.
+    """A ring of bools, one byte each.
 
     Parameters
     ----------
     t : pa.DataType
     cap : int
     record : TEXT[1], optional
-        Where kernels find it.
+        The record through which kernels find it.
     """
 
     varies = False
@@ -249,11 +252,11 @@ class BoolColumn:
         return (self._ring.strides[0] if in_memory(self._ring) else 0) + self.valid.row_bytes
 
     def take_record(self, record: np.ndarray) -> None:
-        """Another record, which says what the last one did."""
+        """Use another record, which holds the same fields."""
         self.record = record
 
     def point(self) -> None:
-        """Tell the record where everything is, after memory has moved."""
+        """Write the addresses of the arrays to the record, after memory has moved."""
         ring = self.valid.ring
         self.record["starts"], self.record["valid"] = address(self._ring), 0 if ring is None else address(ring)
 
@@ -283,7 +286,7 @@ class BoolColumn:
         self.valid.select(places, cap)
 
     def clear(self) -> None:
-        """As if nothing had ever come."""
+        """Reset the column to its initial state, in the same memory."""
         self.valid.ring = None
 
     def trim(self, lo: int) -> None:

@@ -1,4 +1,4 @@
-"""Arrow's rows in a file without a name that is mapped: they are read as any others, and count as memory of nobody."""
+"""Arrow batches in an unnamed mapped file: they are read like any others, and do not count as memory of the process."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from ivjoin.shj.store.backing import Files
 
 __all__ = ["AT_ONCE", "filed"]
 
-AT_ONCE = 4 << 20  # bytes of rows that are written at once
+AT_ONCE = 4 << 20  # bytes of pages of the file that may lie in memory while it is written
 
 
 def filed(batches: Callable[[], Iterator[pa.RecordBatch]], files: Files) -> list[pa.RecordBatch]:
-    """Rows in a mapped file, made twice, and one batch after another: one is in memory beside what they are made of.
+    """Write batches to a mapped file and return them from there.
+
+    ``batches`` is called twice: once to measure the size, once to write. Only one batch is in memory at a time, in
+    addition to what the batches are made from.
 
     Raises
     ------
     MemoryLimitError
-        If there is no room on the disk, or no file can be made.
+        If the disk is full, or no file can be created.
     """
 
     def write(sink: pa.NativeFile) -> None:

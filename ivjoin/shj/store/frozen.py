@@ -1,9 +1,10 @@
-"""Rows of one side that lie in files, index and all: found by a hash of their key, read only where they may match.
+"""Rows of one side that are stored in files, index included. They are found by a hash of their key, and read only if
+they may match.
 
-A row keeps ten bytes in memory: a word of its key's hash and its number, in sorted runs that are merged so that there
-are few (a log-structured merge, after O'Neil, Cheng, Gawlick and O'Neil, 1996), and its flags. Axes and payload are a
-record in a log, in the order of arrival. Of each block of rows the least and greatest value of every axis are known: a
-block behind the frontier goes unread.
+A row takes nine bytes of memory: a word with its key's hash and its number, and a byte of flags. The words lie in
+sorted runs that are merged so that few remain (a log-structured merge, after O'Neil, Cheng, Gawlick and O'Neil, 1996).
+Axes and payload form one record in a log, in the order of arrival. The least and greatest value of every axis are
+stored for each block of rows, so a block behind the frontier is not read.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ __all__ = ["FrozenRows", "Taken", "can_freeze"]
 
 LIVE, MATCHED = hash_run_kernels.LIVE, 2
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
-_CACHED = 2  # blocks of which the axes are kept once they were read
+_CACHED = 2  # blocks whose axes are cached after they were read
 _MOST_MERGED = 1 << 19  # entries of a run that is merged into a larger one
-_CANDIDATES = 1 << 16  # looked at once, at most
+_CANDIDATES = 1 << 16  # candidate rows that one search returns, at most
 _LOW = 0xFFFFFFFF
-_DROPPED = 31  # of the 63 bits of a hash, those that runs do not keep
-_TO_LOOK_THROUGH = 8  # entries, about, with the same first bits
+_DROPPED = 31  # low bits of a 63-bit hash that runs do not store
+_TO_LOOK_THROUGH = 8  # entries that share the first bits, on average
 
 
 def _is_text(t: pa.DataType) -> bool:
@@ -40,12 +41,12 @@ def _is_text(t: pa.DataType) -> bool:
 
 
 def can_freeze(t: pa.DataType) -> bool:
-    """Whether values of a type can lie in records and logs."""
+    """Return whether values of a type can be stored in records and logs."""
     return pa.types.is_boolean(t) or bool(arrow.byte_width(t)) or _is_text(t)
 
 
 class Taken:
-    """Some rows, as their records were read.
+    """Rows whose records were read.
 
     Attributes
     ----------
@@ -61,20 +62,20 @@ class Taken:
         return len(self.numbers)
 
     def at(self, index: np.ndarray | slice) -> Taken:
-        """Those at some places, or where a mask says so."""
+        """Return the rows at some indexes, or those that a mask selects."""
         return Taken(self._rows, self.numbers[index], self._records[index])
 
     def axis(self, a: int) -> np.ndarray:
-        """An axis's values : int64[n]."""
+        """Return the values of an axis : int64[n]."""
         return self._rows.words(self._records, a)
 
     def column(self, i: int) -> pa.Array:
-        """A stored column, by its place among them."""
+        """Return a stored column, by its position among the stored columns."""
         return self._rows.column(i, self._records)
 
 
 class _Run:
-    """Sorted entries, and where those with each value of their first bits begin."""
+    """Sorted entries, and a table of where each value of their first bits begins."""
 
     __slots__ = ("bits", "entries", "table")
 
@@ -95,44 +96,44 @@ class FrozenRows:
     ----------
     files : Files
     types : sequence of pa.DataType
-        Of the stored columns; see :func:`can_freeze`.
+        Types of the stored columns; see :func:`can_freeze`.
     n_axes : int
     block : int
-        Rows of a block.
+        Rows per block.
 
     Attributes
     ----------
     live : int
-        Rows that are there.
+        Rows in state.
     """
 
     def __init__(self, files: Files, types: Sequence[pa.DataType], n_axes: int, block: int) -> None:
         self._files, self._types, self.n_axes, self._size = files, list(types), n_axes, block
         fields: list[pa.DataType] = [pa.int64()] * n_axes
-        self._fields: list[int] = []  # of the record, of each column: its value, or whether there is text
+        self._fields: list[int] = []  # of each column, its field of the record: the value, or the validity of text
         self._texts: dict[int, Log] = {}
         for i, t in enumerate(types):
             self._fields.append(len(fields))
             fields.append(t)
             if _is_text(t):
-                fields += [pa.int64(), pa.int64()]  # where it begins, and its bytes
+                fields += [pa.int64(), pa.int64()]  # start of the text, and its length in bytes
                 self._texts[i] = Log(files)
         self.records = Records(files, fields, 0)
         self._axes = Log(files)
-        self._unlogged = np.empty((n_axes, block), dtype=np.int64)  # of a last block that is not full
+        self._unlogged = np.empty((n_axes, block), dtype=np.int64)  # axes of the last block, which is not full
         self._runs: list[_Run] = []
         self._new: list[np.ndarray] = []  # in no run yet
-        self._run_bytes = 0, 0, 0  # of runs in memory, of what is beside them, and of runs in mapped files
+        self._run_bytes = 0, 0, 0  # of runs in memory, of their tables and new entries, and of runs in mapped files
         self.live = self.low = self.top = 0
-        self._base = 0  # number of the row of the first flag
+        self._base = 0  # row number of the first flag
         self._flags = np.empty(0, dtype=np.uint8)
         self._first = 0  # number of the first block
         self._least, self._most = np.empty((n_axes, 0), np.int64), np.empty((n_axes, 0), np.int64)
-        self._counts = np.empty(0, np.int64)  # rows of each block that are there
-        self._starts: list[list[int]] = []  # of each block, where its texts begin
+        self._counts = np.empty(0, np.int64)  # live rows of each block
+        self._starts: list[list[int]] = []  # of each block, where its texts begin in their logs
         self._absent: dict[int, dict[int, np.ndarray]] = {}  # block: axis: bool[self._size]
         self._cache = np.empty((_CACHED, n_axes, block), dtype=np.int64)
-        self._cached = [-1] * _CACHED  # the blocks of which these are
+        self._cached = [-1] * _CACHED  # the numbers of the cached blocks
 
     # -- memory --------------------------------------------------------------------------------------------------
 
@@ -149,14 +150,14 @@ class FrozenRows:
         return self._run_bytes[2]
 
     def _count_runs(self) -> None:
-        """Take in that runs have changed."""
+        """Update the byte counts after runs have changed."""
         size = sum(run.entries.nbytes for run in self._runs)
         there = sum(in_memory(run.entries) for run in self._runs)
         beside = sum(run.table.nbytes for run in self._runs) + sum(new.nbytes for new in self._new)
         self._run_bytes = there, beside, size - there
 
     def move_runs(self, moved: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Let what finds rows lie elsewhere, too."""
+        """Move the runs that lie in memory elsewhere."""
         for run in self._runs:
             if in_memory(run.entries):
                 run.entries = moved(run.entries)
@@ -168,22 +169,22 @@ class FrozenRows:
         self, hashes: np.ndarray, axes: np.ndarray, arrays: Sequence[pa.Array], matched: np.ndarray,
         absent: dict[int, np.ndarray],
     ) -> None:
-        """Take in rows.
+        """Store rows.
 
         Parameters
         ----------
         hashes : int64[n]
-            63 bits of their keys.
+            63-bit hashes of their keys.
         axes : int64[a, n]
         arrays : sequence of pa.Array
         matched : bool[n]
         absent : dict of int to bool[n]
-            Rows that an axis must not kill.
+            By axis, the rows that a bound on this axis must not evict.
 
         Raises
         ------
         MemoryLimitError
-            If the disk has no room for them; nothing has changed then.
+            If the disk is full. Nothing has changed then.
         """
         n = len(hashes)
         pieces = {i: Bytes.of(arrays[i]) for i in self._texts}
@@ -191,7 +192,7 @@ class FrozenRows:
         self._axes.reserve((n + self._size) * 8 * self.n_axes)
         for i, log in self._texts.items():
             log.reserve(int(pieces[i].offsets[-1] - pieces[i].offsets[0]))
-        cuts = np.arange(-(self.top % self._size), n, self._size)  # where a block begins
+        cuts = np.arange(-(self.top % self._size), n, self._size)  # first rows of blocks
         for at in cuts[cuts >= 0].tolist():
             self._starts.append(
                 [log.top + int(pieces[i].offsets[at] - pieces[i].offsets[0]) for i, log in self._texts.items()]
@@ -229,7 +230,7 @@ class FrozenRows:
         self._flags[held : held + n] = np.where(matched, LIVE | MATCHED, LIVE)
 
     def _block(self, n: int, axes: np.ndarray, absent: dict[int, np.ndarray]) -> None:
-        """What is known of each block, and its axes in their log once it is full."""
+        """Update the counts and bounds of each block, and write the axes of each block that becomes full to the log."""
         at = 0
         while at < n:
             number = self.top + at
@@ -263,7 +264,7 @@ class FrozenRows:
         self._count_runs()
 
     def index(self) -> None:
-        """Let the rows that were taken in since the last time be found."""
+        """Add the rows that were stored since the last call to the index."""
         if not self._new:
             return
         entries = np.concatenate(self._new)
@@ -277,7 +278,7 @@ class FrozenRows:
         self._count_runs()
 
     def _merged(self, older: np.ndarray, younger: np.ndarray) -> np.ndarray:
-        """The entries of two runs, of rows that are there."""
+        """Merge the entries of two runs, without dead rows."""
         out = np.empty(len(older) + len(younger), dtype=np.int64)
         n = hash_run_kernels.merge(older, younger, out, self.low, self._base, self.top, self._flags)
         return _beside(older, out[:n])
@@ -285,10 +286,10 @@ class FrozenRows:
     # -- rows found ----------------------------------------------------------------------------------------------
 
     def find(self, hashes: np.ndarray) -> Iterator[tuple[np.ndarray, Taken]]:
-        """Rows with such hashes: places in ``hashes`` : int64[n], and the rows; some at a time."""
+        """Yield the rows with these hashes in pieces: positions in ``hashes`` : int64[n], and the rows."""
         self.index()
         asked = hashes >> _DROPPED & _LOW
-        order = np.argsort(asked)  # so that places near each other are read together
+        order = np.argsort(asked)  # neighbours in a run are read together
         asked = asked[order]
         most = max(1024, min(_CANDIDATES, (4 << 20) // self.records.row_size))
         which, numbers = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
@@ -307,12 +308,12 @@ class FrozenRows:
             yield self._read(order, which[:n], numbers[:n])
 
     def _read(self, order: np.ndarray, which: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, Taken]:
-        """Rows of all runs at once: what is read of a file is let go of after each time."""
+        """Read candidate rows of all runs at once: what is read of a file is released after each call."""
         by_place = np.argsort(numbers)
         return order[which[by_place]], self.take(numbers[by_place])
 
     def take(self, numbers: np.ndarray) -> Taken:
-        """Rows by their numbers."""
+        """Read rows by their numbers."""
         records = self.records.rows(numbers, numbers)
         self.records.forget()
         return Taken(self, numbers, records)
@@ -330,18 +331,18 @@ class FrozenRows:
         return self.records.array(t, np.ascontiguousarray(self.records.field(records, k)), valid)
 
     def words(self, records: np.ndarray, k: int) -> np.ndarray:
-        """int64[n]: a field of records that is a whole number."""
+        """Return an integer field of records : int64[n]."""
         return np.ascontiguousarray(self.records.field(records, k)).view(np.int64)
 
     def matched(self, numbers: np.ndarray) -> np.ndarray:
-        """bool[n]: which of some rows have matched."""
+        """Return which of these rows have matched : bool[n]."""
         return self._flags[numbers - self._base] & MATCHED != 0
 
     def mark(self, numbers: np.ndarray) -> None:
         self._flags[numbers - self._base] |= MATCHED
 
     def all(self) -> Iterator[Taken]:
-        """All rows that are there, a block at a time, in the order of arrival."""
+        """Yield all live rows, a block at a time, in the order of arrival."""
         for b in range(len(self._counts)):
             numbers = self._live_in(b)
             if len(numbers):
@@ -350,10 +351,10 @@ class FrozenRows:
     # -- rows out ------------------------------------------------------------------------------------------------
 
     def outside(self, bounds: Sequence[tuple[int, int]] | None) -> Iterator[np.ndarray]:
-        """Numbers of the rows that bounds of the axes leave out, all where there are none; some at a time.
+        """Yield the numbers of live rows outside the bounds, block by block, or of all live rows without bounds.
 
-        They are still there until they are let go of, by :meth:`drop`, which is to be done before the next are asked
-        for.
+        ``bounds`` gives (low, high) for each axis. The caller must pass each piece to :meth:`drop` before it requests
+        the next.
         """
         first = self._first
         if bounds is None:
@@ -382,14 +383,14 @@ class FrozenRows:
             yield numbers[np.asarray(dead.any(axis=0))]
 
     def drop(self, numbers: np.ndarray) -> None:
-        """Let go of rows that are there."""
+        """Delete live rows."""
         if not len(numbers):
             return
         self._flags[numbers - self._base] &= 255 - LIVE
         self.live -= len(numbers)
         blocks, counts = np.unique(numbers // self._size - self._first, return_counts=True)
         self._counts[blocks] -= counts
-        last = self.top // self._size - self._first  # which is not full
+        last = self.top // self._size - self._first  # the block that is not full
         n = 0
         while n < min(last, len(self._counts)) and self._counts[n] == 0:
             n += 1
@@ -421,7 +422,7 @@ class FrozenRows:
         return here[self._flags[start - self._base : start - self._base + len(here)] & LIVE != 0]
 
     def _axes_of(self, block: int) -> np.ndarray:
-        """The axes of a block : int64[a, n]."""
+        """Return the axes of a block : int64[a, n]."""
         if block == self.top // self._size:
             return self._unlogged
         at = block % _CACHED
@@ -434,7 +435,7 @@ class FrozenRows:
 
 
 def _beside(other: np.ndarray, run: np.ndarray) -> np.ndarray:
-    """A run where another one lies, if there is room."""
+    """Copy a run to where ``other`` lies, if there is space."""
     if in_memory(other):
         return run
     with suppress(MemoryLimitError):

@@ -1,7 +1,7 @@
-"""What every key table does: slots and places of the ids, room for more of them, and those of no row taken back.
+"""The base of all key tables: slots and hash table entries of the key ids, their growth, and the reuse of ids.
 
-Ids of keys that no stored row uses any more are taken back when the table is rebuilt, so its size follows the live
-keys, not the keys ever seen.
+Rebuilding the table frees the ids of keys that no stored row uses. Its size therefore follows the live keys, not all
+keys ever seen.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["KeyTable", "longer"]
 
-_ROWS = 1 << 16  # looked at, at once
-_MUCH = 1.25  # times the slots that are needed, where keys are numbered anew
+_ROWS = 1 << 16  # rows processed at once
+_MUCH = 1.25  # renumbering shrinks the slots if they are this many times too many
 _MOST_KEYS = 2**30  # ids are int32, and so are the table's entries
 _SLOTS, _SLOTS_SIZE, _TABLE, _TABLE_SIZE = map(
     registers.words_of(registers.OPERATOR).__getitem__, ("slots", "slots_size", "table", "table_size")
@@ -36,7 +36,7 @@ _EMPTY_SLOTS = np.full((16, 8), -1, dtype=np.int32)
 
 
 def _table_size(entries: int) -> int:
-    """Places of a hash table that is at most half full: each step beyond a key's first place is a branch gone wrong."""
+    """Return the size of a hash table that is at most half full: longer probe sequences mispredict branches."""
     return max(64, 1 << (2 * entries - 1).bit_length())
 
 
@@ -47,7 +47,7 @@ def _too_many(keys: int) -> CapacityError:
 
 
 def longer(array: np.ndarray, n: int, used: int) -> np.ndarray:
-    """Room for n rows, with the first ones as they are; the rest holds anything."""
+    """Return an array with capacity for n rows whose first ``used`` rows are copied; the rest is uninitialized."""
     made = extended(array, n) if n > len(array) else None
     if made is None:
         made = fresh(array, (n, *array.shape[1:]))
@@ -56,16 +56,16 @@ def longer(array: np.ndarray, n: int, used: int) -> np.ndarray:
 
 
 class KeyTable:
-    """Slots of the keys: heads, tails and fingers of both sides, and the key where it is a word.
+    """Slots of the keys: heads, tails and fingers of both sides, and the key itself if it is a word.
 
     Attributes
     ----------
     slots : int32[n, 8]
-        See ``index_kernels``. Ids without rows form a list, which begins with ``_free``.
+        See ``index_kernels``. Ids without rows form a linked list that begins with ``_free``.
     """
 
-    kind: int  # as the kernels know it
-    _id_bytes = 32  # of arrays with a place for each id
+    kind: int  # the constant of `registers` by which kernels know the class
+    _id_bytes = 32  # bytes per id of all arrays that are indexed by id
 
     n_ids = registers.Register(registers.OPERATOR, "n_ids")
     live = registers.Register(registers.OPERATOR, "live_keys")
@@ -87,7 +87,7 @@ class KeyTable:
 
     @property
     def used(self) -> int:
-        """Ids of keys, those that no row has any more among them until they are swept."""
+        """Ids in use, including those whose last row has left since the last sweep."""
         return self.n_ids - self._n_free
 
     @property
@@ -95,7 +95,7 @@ class KeyTable:
         return address(self._operator)
 
     def point(self) -> None:
-        """Tell the operator's registers where the arrays are."""
+        """Write the addresses of the arrays to the operator's registers."""
         r = self._registers
         r[_SLOTS], r[_SLOTS_SIZE] = address(self.slots), len(self.slots)
         r[_TABLE], r[_TABLE_SIZE] = address(self._table), len(self._table)
@@ -105,16 +105,16 @@ class KeyTable:
         return in_memory(self.slots) + in_memory(self._table) + self._cell.nbytes
 
     def clear(self, account: Account) -> None:
-        """Begin anew in the same memory, as if no key had ever been seen, for whose account this is."""
+        """Reset to the initial state in the same memory, for another account."""
         self._account = account
-        self.slots[: self.n_ids] = -1  # no row has a key beyond
+        self.slots[: self.n_ids] = -1  # the other slots are unused
         self._table[:] = 0
         self.n_ids, self.live, self._free, self._n_free, self._stirred = 0, 0, -1, 0, 0
 
     def reserve(self, n: int, slots: bool = True) -> None:
-        """Make room for n new keys, if there is none; or without slots, which :meth:`grow` is to make.
+        """Reserve capacity for n new keys. Without ``slots``, only the table grows; :meth:`grow` adds slots later.
 
-        No id may be in flight.
+        The caller must not hold ids across this call, because a sweep may free them.
         """
         used = self.n_ids - self._n_free
         if 2 * (used + n) > len(self._table) or (slots and self.n_ids + max(0, n - self._n_free) > len(self.slots)):
@@ -123,7 +123,7 @@ class KeyTable:
             self._room(n, many, slots)
 
     def _room(self, n: int, ahead: bool, slots: bool) -> None:
-        """Slots and places of the table for n keys more; ``ahead``: with room for what comes until kernels sweep."""
+        """Reserve capacity for n more keys; with ``ahead``, for as many as fit until kernels request a sweep."""
 
         def sizes() -> tuple[int, int]:
             need, entries = self._needs(n, ahead)
@@ -132,14 +132,14 @@ class KeyTable:
         need, _ = self._needs(n, ahead)
         if need > _MOST_KEYS:
             raise _too_many(need)
-        self._account.want(lambda: self._more(*sizes()))  # who is asked may number ids anew
+        self._account.want(lambda: self._more(*sizes()))  # `on_full` may renumber the ids
         self._resize(*sizes())
 
     def grow(self, n: int, rows: int) -> None:
-        """More room while ids are in flight: some of that which the last n of a batch's ``rows`` may need.
+        """Grow while a batch's ids are in use, by part of the ids that the last n of its ``rows`` rows may need.
 
-        For twice as many ids as there are, if there are as many rows; else for a quarter more, as most rows bring no
-        new key.
+        If n is at least the number of ids, the ids double. Otherwise they grow by a quarter, as most rows bring no new
+        key.
         """
         some = max(key_kernels.SOME_ROOM, rows // 4)
         more = min(n, max(some, self.n_ids if n >= self.n_ids else self.n_ids // 4))
@@ -150,13 +150,13 @@ class KeyTable:
         self._resize(max(need, len(self.slots)), size if 2 * entries <= size else _table_size(entries))
 
     def _resize(self, cap: int, size: int) -> None:
-        """So many slots, and places of the table, where there are fewer."""
+        """Grow the slots to ``cap`` and the table to ``size`` entries, where they are smaller."""
         if self._account.files is not None:
             more = (cap - len(self.slots)) * self._id_bytes if self._is_filed() else 0
             self._account.want_disk(more + (0 if in_memory(self._table) else 4 * size))
         try:
             if cap > len(self.slots):
-                self._grow_ids(cap)  # first: where slots fail, these have more room than they need
+                self._grow_ids(cap)  # first: if the slots then fail to grow, these are merely too large
                 slots = longer(self.slots, cap, self.n_ids)
                 slots[self.n_ids :] = -1
                 self.slots = slots
@@ -165,25 +165,26 @@ class KeyTable:
                 self._table[:] = 0
                 if self.n_ids:
                     self._regrow(old)
-        finally:  # what has moved by then lies elsewhere, whatever came in between
+        finally:  # some arrays may have moved before an error
             self.point()
 
     def _pieces(self, n: int) -> Iterator[slice]:
-        """Cuts n rows whose keys are to be named, so that not each row needs room for a key.
+        """Cut n rows whose keys get ids into slices, so that capacity for a key per row is not needed at once.
 
-        All at once where room may be made by taking ids back: those of the first pieces are in no row yet.
+        If a sweep is possible, there is one slice: a sweep would free ids of earlier slices, which no stored row uses
+        yet.
         """
         step = _ROWS if self.n_ids + n <= self._many() else max(n, 1)
         return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
     def _needs(self, n: int, ahead: bool) -> tuple[int, int]:
-        """Ids and entries of the table with n keys more."""
+        """Return the number of ids, and of table entries, with n more keys."""
         need = self.n_ids + max(0, n - self._n_free)
         entries = self._many() + 2 * n if ahead else self.n_ids - self._n_free + n
         return max(need, entries) if ahead else need, entries
 
     def more_pages(self, n: int) -> int:
-        """Bytes by which mapped arrays grow with n new keys, at most, and those of a table that lies there twice."""
+        """Return how many bytes, at most, mapped arrays grow with n new keys, table copies included."""
         used, new, more = self.n_ids - self._n_free, max(0, n - self._n_free), 0
         if self.n_ids + new > len(self.slots) and self._is_filed():
             more = (new + self._slack()) * self._id_bytes
@@ -192,17 +193,17 @@ class KeyTable:
         return more
 
     def _is_filed(self) -> bool:
-        """Whether some of what each id has lies in a file."""
+        """Return whether some array that is indexed by id lies in a file."""
         return not all(map(in_memory, (self.slots, *self._beside())))
 
     def more(self, n: int, nbytes: int) -> int:
-        """Bytes that n new keys take, of so many bytes together, if no id is taken back."""
+        """Return the bytes that n new keys of ``nbytes`` bytes in total take, if no id is reused."""
         return self._more(*self._sizes(self.n_ids + max(0, n - self._n_free), self.n_ids - self._n_free + n))
 
     def _sizes(self, need: int, entries: int) -> tuple[int, int]:
-        """How many slots there are to be for so many ids, and how many places of the table for so many entries.
+        """Return how many slots to allocate for ``need`` ids, and how many table entries for ``entries`` keys.
 
-        Where memory is short, few more than that.
+        The slack is smaller when memory is short.
         """
         cap, size = self._with_slack(need, entries, self._slack())
         if in_memory(self.slots) and self._account.fits(self._more(cap, size)):
@@ -210,25 +211,26 @@ class KeyTable:
         return self._with_slack(need, entries, min(self._slack(), self.n_ids // TIGHT))
 
     def _with_slack(self, need: int, entries: int, slack: int) -> tuple[int, int]:
-        """The same with room for so many ids more."""
+        """Return the sizes with capacity for ``slack`` more ids."""
         cap = need + slack if need > len(self.slots) else len(self.slots)
         return cap, _table_size(entries + slack) if 2 * entries > len(self._table) else len(self._table)
 
     def _slack(self) -> int:
-        """How many more ids a table that grows has room for: as many as there are, of many an eighth."""
+        """Return the number of spare ids for a growing table: as many as there are, but an eighth for large tables."""
         return max(self.n_ids // 8, min(self.n_ids, key_kernels.SOME_KEYS // 2))
 
     def _more(self, cap: int, size: int) -> int:
-        """Bytes that so many slots and places of the table take beyond those that there are."""
+        """Return the additional bytes of ``cap`` slots and ``size`` table entries."""
         slots, table = in_memory(self.slots), in_memory(self._table)
         more = (cap - len(self.slots)) * self._id_bytes if slots else 0
         return more + (4 * (size - len(self._table)) + self._account.beyond(table) if table else 0)
 
     def sweep(self, n: int = 0, part: int = 4) -> bool:
-        """Take back the ids that no row uses, once they are many: a fourth of the others, or another part.
+        """Free the ids that no row uses if they are many. Return whether they were.
 
-        Returns whether they were. No id may be in flight. ``n``: rows that a batch has, for whose keys there shall be
-        room until the next sweep.
+        They are many if they exceed a fourth (``1 / part``) of the live ones, or if the arrays are eight times too
+        large. ``n`` is the number of rows of the next batch: the new table has capacity for their keys until the next
+        sweep. The caller must not hold ids across this call.
         """
         many = self.live + self.live // part + key_kernels.SOME_KEYS
         if self.n_ids - self._n_free <= many and max(len(self._table), len(self.slots)) <= 8 * (many + 2 * n):
@@ -237,24 +239,24 @@ class KeyTable:
         return True
 
     def take_back(self, n: int) -> None:
-        """Take back all ids that no row uses, however few; as of :meth:`sweep`."""
+        """Free all ids that no row uses, however few. ``n`` is as in :meth:`sweep`."""
         with suppress(MemoryLimitError):
-            self._sweep(n)  # a disk without room for the smaller table: later, then
+            self._sweep(n)  # if the disk has no space for the smaller table, a later call tries again
 
     def compact(self, stores: Sequence[SideStore]) -> None:
-        """Number the keys of the stores' rows anew where few of many ids are in use. No id may be in flight."""
+        """Renumber the keys of the stores' rows if few of many ids are in use. The caller must not hold ids."""
         if 3 * self.live <= self.n_ids and self.n_ids > self._many():
             self.renumber(stores)
 
     def spare(self, stores: Sequence[SideStore]) -> int:
-        """Bytes that :meth:`renumber` would give back."""
+        """Return the bytes that :meth:`renumber` would free."""
         if any(store.runs is not None for store in stores):
             return 0
         cap = self.live + self.live // 8 + 16
         return (len(self.slots) - cap) * self._id_bytes if cap * _MUCH <= len(self.slots) else 0
 
     def renumber(self, stores: Sequence[SideStore]) -> None:
-        """Number the keys of the stores' rows anew, without those that no row uses. No id may be in flight."""
+        """Renumber the keys of the stores' rows and drop unused ids. The caller must not hold ids across this call."""
         n = self.n_ids
         if any(store.runs is not None for store in stores):
             return
@@ -283,15 +285,15 @@ class KeyTable:
         self.point()
 
     def _by_id(self) -> tuple[tuple[np.ndarray, int], ...]:
-        """Arrays beside the slots, and how many words of them each id has."""
+        """Return further arrays that are indexed by id, and their words per id."""
         return ()
 
     def _many(self) -> int:
-        """The most ids in use that are not worth a sweep, as the kernels see it."""
+        """Return the number of ids above which the kernels request a sweep."""
         return self.live + self.live // 4 + key_kernels.SOME_KEYS
 
     def _sweep(self, n: int, much: float = 2) -> None:
-        """Take back ids, and make the table anew; the slots, too, where there are so many times what is needed."""
+        """Free ids and rebuild the table; shrink the slots too if they are ``much`` times what is needed."""
         if self._account.files is not None:
             filed = [a for a in (self.slots, self._table, *self._beside()) if not in_memory(a)]
             self._account.want_disk(sum(a.nbytes for a in filed))
@@ -300,14 +302,14 @@ class KeyTable:
         self.point()
 
     def has_many_rows(self, rows: int) -> bool:
-        """Whether a key has many of so many rows: no room need be there before new ones are named."""
+        """Return whether keys have so many rows each that capacity need not be reserved before keys get ids."""
         return 2 * rows > key_kernels.MANY_ROWS * self.used
 
     def fit(self, rows: int) -> None:
-        """Have room for little more than the keys there are, if each has many of so many rows. No id may be in flight.
+        """Shrink nearly to the live keys, if each has many of the ``rows``. The caller must not hold ids.
 
-        As the kernels ask for it (``has_spare_room``), where there is no limit: a table that is half full takes half as
-        long again to find an id in, which is nothing beside the rows that it leads to.
+        The kernels request it (``has_spare_room``) when there is no limit. Finding an id in a table that is half full
+        takes half as long again. That is negligible compared with the many rows of each key.
         """
         if self._account.files is not None or rows <= key_kernels.MANY_ROWS * self.live:
             return
@@ -321,7 +323,7 @@ class KeyTable:
     def _take_back(self) -> None:
         if self.live:
             self._took(key_kernels.take_back(self.slots, self.n_ids, self.live, self._cell))
-        else:  # as after the last row: no kernel need be there for that
+        else:  # avoids compiling the kernel for a join that ends
             self.n_ids, self._n_free, self._free = 0, 0, -1
 
     def _swept(self, n: int, much: float) -> None:
@@ -329,11 +331,11 @@ class KeyTable:
         cap = self.n_ids + max(0, n - self._n_free) + self.n_ids // 8 + 16
         if cap * much <= len(self.slots):
             self._shorten(cap)
-        # The kernels ask for a sweep when there are more than these, without the last batch.
+        # The kernels request a sweep when there are more than these, without the last batch.
         self._remake(_table_size(self._many() + 2 * n))
 
     def _shorten(self, cap: int) -> None:
-        """No more slots than these."""
+        """Shrink the slots to ``cap``."""
         slots = extended(self.slots, cap)
         if slots is None:
             slots = fresh(self.slots, (cap, 8))
@@ -342,7 +344,7 @@ class KeyTable:
         self._grow_ids(cap)
 
     def _remake(self, size: int) -> None:
-        """A table of the keys that rows have, of no more places than these."""
+        """Rebuild the table from the keys that rows use, with at most ``size`` entries."""
         self._table = fresh(self._table, min(size, len(self._table)))
         self._table[:] = 0
         if self.n_ids:
@@ -351,24 +353,25 @@ class KeyTable:
             self._forget()
 
     def _forget(self) -> None:
-        """Let go of what is kept of keys, of which there is none."""
+        """Free the stored keys when no id is left."""
 
     def _beside(self) -> tuple[np.ndarray, ...]:
-        """Arrays of the keys, where they lie apart, that a sweep makes anew."""
+        """Return the arrays of keys outside the slots that a sweep rebuilds."""
         return ()
 
     def _took(self, packed: int) -> None:
-        """Take in what a kernel has returned of the ids, and left in the cell."""
+        """Update the counts from a kernel's packed result and the cell."""
         packed = int(packed)
         self.n_ids, self._n_free, self._free = packed >> 32, packed & 0xFFFFFFFF, int(self._cell[0])
 
     def _grow_ids(self, cap: int) -> None:
-        """Room for so many ids in the arrays beside the slots."""
+        """Resize the other arrays that are indexed by id to ``cap`` ids."""
 
     def _regrow(self, old: np.ndarray) -> None:
-        """Put all that stands in an old table into the new one. A probe batch's new keys are in no row yet."""
+        """Copy all entries of the old table into the new one, including new keys of a batch that no stored row has yet.
+        """
         raise NotImplementedError
 
     def _rehash(self) -> None:
-        """Put the keys that rows use into the empty table."""
+        """Insert the keys that rows use into the empty table."""
         raise NotImplementedError

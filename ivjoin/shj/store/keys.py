@@ -1,8 +1,8 @@
 """The key table: one dense id per distinct join key, shared by both sides.
 
-A key column with an ordinal (ints, floats, times, bools, short decimals) is its own key. Several of them, and null-safe
-ones, are as many words. Everything else, strings and what stands beside them, is packed into bytes without ambiguity,
-and equality of the words or bytes is equality of the key: ids are never decided by a hash alone.
+A key of one column with an ordinal (ints, floats, times, bools, short decimals) is one word. Several such columns, and
+null-safe ones, are several words. Other keys, such as strings and their neighbours in a key, are packed into bytes
+without ambiguity. Keys are equal if and only if their words or bytes are equal; a hash alone never decides it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ivjoin.shj.store.key_table import KeyTable, longer
 __all__ = ["ByteKeys", "IntKeys", "KeyTable", "NoKeys", "WordKeys", "pack"]
 
 _NONE_U8 = np.empty(0, dtype=np.uint8)
-_NEAR_ROWS = 1 << 12  # from which on it is asked whether keys are near each other
+_NEAR_ROWS = 1 << 12  # batches from this size on are checked for keys in a narrow range
 _I64_MAX = 2**63 - 1
 _SPANS, _ARENA, _ARENA_ROOM, _REST = map(
     registers.words_of(registers.OPERATOR).__getitem__, ("spans", "arena", "arena_room", "rest")
@@ -30,7 +30,7 @@ _SPANS, _ARENA, _ARENA_ROOM, _REST = map(
 
 
 class NoKeys(KeyTable):
-    """A join without keys: every row has id 0."""
+    """A table for joins without keys: every row has id 0."""
 
     kind = registers.NO_KEY
 
@@ -58,7 +58,7 @@ class NoKeys(KeyTable):
 
 
 class IntKeys(KeyTable):
-    """Keys that are one int64 each."""
+    """Keys of one int64 each."""
 
     kind = registers.INT
 
@@ -68,16 +68,16 @@ class IntKeys(KeyTable):
         return self.slots.view(np.int64)
 
     def keys_of(self, key_ids: np.ndarray) -> np.ndarray:
-        """The keys of some ids."""
+        """Return the keys of some ids : int64[n]."""
         return self.words.reshape(-1).take(4 * key_ids.astype(np.int64) + key_kernels.KEY_WORD)
 
     @property
     def keys_at(self) -> int:
-        """Where the first id's key stands."""
+        """The address of the first id's key."""
         return address(self.slots) + 8 * key_kernels.KEY_WORD
 
     def ids(self, keys: np.ndarray, usable: np.ndarray | None) -> np.ndarray:
-        """Id of each key : int64[n], -1 where ``usable`` is False."""
+        """Return the id of each key : int64[n]; -1 where ``usable`` is False."""
         n = len(keys)
         if n < _NEAR_ROWS:
             return self._named(keys, usable)
@@ -86,7 +86,7 @@ class IntKeys(KeyTable):
         span = int(there.max(initial=least)) - least + 1
         if span > n:
             return self._named(keys, usable)
-        # Keys so near each other are named once each, and the rows by their places.
+        # The keys lie in a narrow range: look up each distinct key once, and map the rows by an array over the range.
         mask = _NONE_U8 if usable is None else usable.view(np.uint8)
         marks = np.zeros(span, dtype=np.uint8)
         key_kernels.mark_ints(keys, mask, least, marks)
@@ -119,7 +119,7 @@ class IntKeys(KeyTable):
 
 
 class WordKeys(IntKeys):
-    """Keys of several words: a word that all of them make stands in the slots, all but the last beside them."""
+    """Keys of several words: a hash of all words stands in the slots, all words but the last in a second array."""
 
     kind = registers.INTS
 
@@ -138,12 +138,12 @@ class WordKeys(IntKeys):
         return super().nbytes + in_memory(self._rest)
 
     def ids(self, keys: np.ndarray, usable: np.ndarray | None) -> np.ndarray:
-        """Id of each key, of words : int64[words, n], -1 where ``usable`` is False."""
+        """Return the id of each key, given as words : int64[words, n]; -1 where ``usable`` is False."""
         n = keys.shape[1]
         self.reserve(n)
         out = np.empty(n, dtype=np.int64)
         mask = _NONE_U8 if usable is None else usable.view(np.uint8)
-        rows = np.repeat(np.arange(self._others + 1), 3)  # a table of KEY_WORD, of which only the row is read
+        rows = np.repeat(np.arange(self._others + 1), 3)  # a KEY_WORD table; the kernel reads the row alone
         self._cell[0] = self._free
         self._took(
             word_key_kernels.intern_words(
@@ -164,7 +164,7 @@ class WordKeys(IntKeys):
 
 
 class ByteKeys(KeyTable):
-    """Keys that are byte strings, kept once each in an arena."""
+    """Keys that are byte strings, each stored once in an arena."""
 
     kind = registers.GIVEN
     _id_bytes = 48
@@ -187,16 +187,16 @@ class ByteKeys(KeyTable):
         r[_SPANS], r[_ARENA], r[_ARENA_ROOM] = address(self._spans), address(self._arena), len(self._arena)
 
     def make_room(self, n: int, size: int, slots: bool = True) -> None:
-        """Room for n new keys of so many bytes in all; ``slots`` as of :meth:`reserve`."""
+        """Reserve capacity for n new keys of ``size`` bytes in total; ``slots`` as in :meth:`reserve`."""
         self.reserve(n, slots)
         if self._top + size > len(self._arena):
-            self._account.want(lambda: self._more_arena(size))  # what is asked may make the arena anew
+            self._account.want(lambda: self._more_arena(size))  # `on_full` may rebuild the arena
             if (need := self._top + size) > len(self._arena):
                 self._arena = longer(self._arena, need + need // 4, self._top)
                 self.point()
 
     def _more_arena(self, size: int) -> int:
-        """Bytes of memory that so many bytes of keys more take, with those that are held twice meanwhile."""
+        """Return the bytes of memory that keys of ``size`` more bytes take, temporary copies included."""
         need, there = self._top + size, in_memory(self._arena)
         if not there or need <= len(self._arena):
             return 0
@@ -212,7 +212,7 @@ class ByteKeys(KeyTable):
         return super().nbytes + in_memory(self._spans) + in_memory(self._arena)
 
     def ids(self, keys: Bytes, usable: np.ndarray | None) -> np.ndarray:
-        """Id of each packed key, -1 where ``usable`` is False."""
+        """Return the id of each packed key; -1 where ``usable`` is False."""
         n = len(keys.offsets) - 1
         out = np.empty(n, dtype=np.int64)
         for cut in self._pieces(n):
@@ -238,9 +238,9 @@ class ByteKeys(KeyTable):
         return ((self._spans, 2),)
 
     def piece_of(self, key_ids: np.ndarray, piece: int, pieces: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Where one of a key's pieces begins, its bytes : int64[n] each, and the arena in which it lies."""
+        """Return where a piece of each key begins, its length : int64[n] each, and the arena in which it lies."""
         starts, sizes = self._spans.take(2 * key_ids), self._spans.take(2 * key_ids + 1)
-        heads = self._arena[: len(self._arena) & ~3].view(np.int32)  # of a key: the lengths before its pieces
+        heads = self._arena[: len(self._arena) & ~3].view(np.int32)  # a key starts with the lengths of its pieces
         begins, ends = np.full(len(starts), 4 * (pieces - 1)), sizes
         if piece:
             begins = heads.take(starts // 4 + (pieces - 1 - piece)) + np.int64(4 * (pieces - piece))
@@ -269,7 +269,7 @@ class ByteKeys(KeyTable):
 
 
 def pack(pieces: Sequence[Bytes]) -> Bytes:
-    """Several pieces a row as one byte string a row, unambiguously."""
+    """Join several pieces per row to one unambiguous byte string per row."""
     whole = pieces[0]
     for piece in pieces[1:]:
         whole = whole.then(piece)

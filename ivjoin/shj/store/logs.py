@@ -1,8 +1,8 @@
-"""Bytes that lie in a file in the order in which they came: written at the end, given back at the front.
+"""A log of bytes in a file: appended at the end, trimmed at the front.
 
-A log is cut into segments of one size, each anywhere in a file without a name. A segment of which nothing is needed any
-more is used again, unread. Writes go through the system's cache of pages, which is no memory of the process; reads
-through a mapping, of which no more stays in memory than there is room for.
+A log consists of segments of one size, each anywhere in an unnamed file. A trimmed segment is reused without being
+read. Writes go through the page cache, which does not count as memory of the process. Reads go through a mapping, whose
+pages are released when they exceed the memory allowed.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ __all__ = ["Log"]
 
 _SHIFT = 16
 _SEGMENT = 1 << _SHIFT  # bytes
-_AHEAD = 256  # segments taken at once, at most
-_WHOLE = 32  # segments that large files grow by a multiple of
-_LITTLE = 1 << 20  # bytes of a file that may stay in memory
-_BLOCK_SHIFT = 23  # bytes of a log that are read before what was read is let go of
+_AHEAD = 256  # segments reserved ahead, at most
+_WHOLE = 32  # large files grow by a multiple of this many segments
+_LITTLE = 1 << 20  # files up to this many bytes may stay in memory
+_BLOCK_SHIFT = 23  # log2 of the bytes that are read before their pages may be released
 
 
 class Log:
@@ -42,7 +42,7 @@ class Log:
     Raises
     ------
     MemoryLimitError
-        If no file can be made.
+        If no file can be created.
     """
 
     def __init__(self, files: Files, start: int = 0) -> None:
@@ -50,9 +50,9 @@ class Log:
         self._fd = -1
         self._fd = files.unnamed(1)
         self.low = self.top = start
-        self._first = start >> _SHIFT  # number of the segment at the front
-        self._places: list[int] = []  # in the file, of the segments from the front on
-        self._free: deque[int] = deque()  # taken in the order in which they came: neighbours stay such
+        self._first = start >> _SHIFT  # number of the first segment
+        self._places: list[int] = []  # file offsets of the segments, from the first one on
+        self._free: deque[int] = deque()  # offsets of free segments, first in, first out: neighbours stay neighbours
         self._size = 0
         self._table: np.ndarray | None = None
         self._map: mmap.mmap | None = None
@@ -69,34 +69,35 @@ class Log:
 
     @property
     def mapped(self) -> int:
-        """Bytes of the file of which pages may lie in memory."""
+        """Bytes of the mapping whose pages may lie in memory."""
         there = self._map
         return 0 if there is None or self._size <= _LITTLE else len(there)
 
     def let_go(self) -> None:
-        """Let go of what of it lies in memory."""
+        """Release all pages of the mapping."""
         there = self._map
         if there is not None:
             there.madvise(mmap.MADV_DONTNEED)
 
     def let_go_of(self, block: int) -> None:
-        """Let go of what of a block that was read lies in memory."""
+        """Release the pages of a block."""
         assert self._table is not None
         assert self._map is not None
         begin = (self.low + (block << _BLOCK_SHIFT) >> _SHIFT) - self._first
         end = (self.low + ((block + 1) << _BLOCK_SHIFT) - 1 >> _SHIFT) + 1 - self._first
         places = np.sort(self._table[begin:end])
         for run in np.split(places, np.flatnonzero(np.diff(places) != _SEGMENT) + 1):
-            if len(run):  # of what is empty, the place may be past the last segment
+            if len(run):  # the block of an empty piece may lie past the last segment
                 start = int(run[0]) // mmap.PAGESIZE * mmap.PAGESIZE
                 self._map.madvise(mmap.MADV_DONTNEED, start, int(run[-1]) + _SEGMENT - start)
 
     def reserve(self, n: int) -> None:
-        """Take room on the disk for n bytes more, before any is written.
+        """Reserve disk space for ``n`` more bytes, before any is written.
 
         Raises
         ------
         MemoryLimitError
+            If the disk lacks the space.
         """
         segments = (self.top + n - 1 >> _SHIFT) + 1 - self._first if n else 0
         missing = segments - len(self._places) - len(self._free)
@@ -120,9 +121,9 @@ class Log:
         Raises
         ------
         MemoryLimitError
-            If there is no room for them; none is written then.
+            If the disk lacks the space. Nothing is written then.
         SpillError
-            If there was, and they cannot be written all the same.
+            If the space was reserved and the write fails nevertheless.
         """
         n = len(data)
         self.reserve(n)
@@ -140,12 +141,12 @@ class Log:
         self.top = top
 
     def read(self, begins: np.ndarray, sizes: np.ndarray, outs: np.ndarray, out: np.ndarray) -> None:
-        """Pieces of the log, each to its place.
+        """Copy pieces of the log to their places in ``out``.
 
         Parameters
         ----------
         begins, sizes, outs : int64[n]
-            Position of each piece, its bytes, and where they shall stand in ``out``.
+            Position of each piece in the log, its length in bytes, and its offset in ``out``.
         out : uint8[...]
         """
         if not len(begins) or not len(out):
@@ -170,7 +171,7 @@ class Log:
                 self._files.ease_logs(self, int(blocks[which[0]]))
 
     def trim(self, low: int) -> None:
-        """Let go of what lies before a position."""
+        """Free the segments before position ``low``."""
         self.low = low
         gone = min((low >> _SHIFT) - self._first, len(self._places))
         if gone > 0:

@@ -1,8 +1,8 @@
-"""Large arrays in memory that the system maps for each of them alone.
+"""Large arrays in memory that the system maps for each array alone.
 
-What malloc and Arrow keep of arrays that are gone, and whether a longer one is a copy, depends on what else the process
-has asked them for, and on time. Memory that is mapped for one array is the system's again as soon as the array is gone,
-and grows without being copied, so what an operator holds is what it counts.
+Freed memory of malloc and Arrow may stay allocated, and growing an array may copy it; both depend on the other
+allocations of the process. Memory that is mapped for one array returns to the system with the array, and grows without
+a copy. The memory that an operator counts is therefore the memory that it uses.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 __all__ = ["LEAST", "Pages", "lengthened", "let_go", "paged"]
 
 LEAST = 1 << 20  # bytes of an array
-_HUGE = 4 << 20  # bytes from which on pages may be large, as of NumPy's own arrays
+_HUGE = 4 << 20  # bytes from which on huge pages are requested, as NumPy does
 _MAY_MOVE = 1  # MREMAP_MAYMOVE of <sys/mman.h>
 _NOWHERE = ctypes.c_void_p(-1).value
 
@@ -34,7 +34,7 @@ class _System(NamedTuple):
 
 @cache
 def _system() -> _System | None:
-    """None where the system cannot move pages as Linux does; elsewhere mremap is missing or takes other arguments."""
+    """Return the system calls, or None where mremap is missing or differs from Linux's."""
     if sys.platform != "linux":
         return None
     size, address, number, offset = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int, ctypes.c_long
@@ -50,13 +50,13 @@ def _system() -> _System | None:
 
 
 class Pages:
-    """Memory that is mapped, in NumPy's array interface.
+    """Mapped memory with NumPy's array interface.
 
     Parameters
     ----------
     calls : _System
     at, size : int
-        Where it begins, and its bytes; it is unmapped with this.
+        Its address and its bytes. It is unmapped when this object is deleted.
     """
 
     def __init__(self, calls: _System, at: int, size: int) -> None:
@@ -75,7 +75,7 @@ class Pages:
         return {"version": 3, "typestr": "|u1", "shape": (self._used,), "data": (self._at, False)}
 
     def resize(self, size: int) -> bool:
-        """Other pages of the same beginning, which may lie elsewhere then; whether the system has given them."""
+        """Change the size, which may move the memory. Return whether the system did so."""
         at = self._calls.remap(self._at, self._size, size, _MAY_MOVE)
         if at is None or at == _NOWHERE:
             return False
@@ -84,19 +84,21 @@ class Pages:
         return True
 
     def let_go(self, start: int, stop: int) -> None:
-        """Whole pages among these bytes are of zeros, and no memory, until they are written."""
+        """Release the whole pages within a range of bytes. They read as zeros and use no memory until they are written.
+        """
         start, stop = _whole(start), stop // mmap.PAGESIZE * mmap.PAGESIZE
         if start < stop:
             self._calls.advise(self._at + start, stop - start, mmap.MADV_DONTNEED)
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """Its beginning as an array."""
+        """Return its beginning as an array."""
         self._used = _bytes(shape, dtype)
         return np.asarray(self).view(dtype).reshape(shape)
 
 
 def paged(shape: tuple[int, ...], dtype: np.dtype | type) -> np.ndarray:
-    """An array in pages of its own, of zeros; an empty one of NumPy's where it is small, or the system has no such."""
+    """Return an array of zeros in pages of its own, or one of ``np.empty`` if it is small or the system lacks mremap.
+    """
     dtype = np.dtype(dtype)
     size, calls = _bytes(shape, dtype), None
     if size >= LEAST and (calls := _system()) is not None:
@@ -105,13 +107,13 @@ def paged(shape: tuple[int, ...], dtype: np.dtype | type) -> np.ndarray:
         at = calls.map(None, size, readable, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
         if at is not None and at != _NOWHERE:
             return Pages(calls, at, size).array(shape, dtype)
-    return np.empty(shape, dtype)  # or the error that there is no memory
+    return np.empty(shape, dtype)  # raises MemoryError if there is none
 
 
 def lengthened(array: np.ndarray, n: int) -> np.ndarray | None:
-    """The same rows and room for n in all, not copied; None where an array has no pages of its own.
+    """Return the same rows, not copied, with capacity for ``n`` rows; None if the array has no pages of its own.
 
-    The array that is given, and every view of it, is not to be used any more.
+    The caller must not use ``array`` or any view of it afterwards.
     """
     pages = _pages_of(array)
     shape = (n, *array.shape[1:])
@@ -122,7 +124,7 @@ def lengthened(array: np.ndarray, n: int) -> np.ndarray | None:
 
 
 def let_go(array: np.ndarray, start: int, stop: int) -> None:
-    """Rows start to stop of an array are read no more: where it has pages of its own, they are the system's again."""
+    """Release the pages of rows start to stop, which are not read again, if the array has pages of its own."""
     pages = _pages_of(array)
     if pages is not None:
         pages.let_go(start * array.strides[0], stop * array.strides[0])

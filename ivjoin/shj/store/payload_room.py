@@ -1,4 +1,4 @@
-"""Room for what a batch holds beside words: its text, its nulls, its arrays, and its places in sorted runs."""
+"""Reserve memory for the parts of a batch that kernels do not allocate: text, validity, arrays and sorted runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["make_batch_room", "make_column_rooms", "make_text_room"]
 
 
 def make_text_room(store: SideStore, batch: pa.RecordBatch) -> None:
-    """Room in the columns of text for as much as the kernel wants, and for the nulls of a batch."""
+    """Reserve the bytes that the kernel wants in the text columns, and validity rings for the nulls of a batch."""
     for c in store.texts:
         r = c.record[0]
         if isinstance(c, BytesColumn):
@@ -28,23 +28,23 @@ def make_text_room(store: SideStore, batch: pa.RecordBatch) -> None:
 
 
 def make_batch_room(store: SideStore, batch: pa.RecordBatch) -> None:
-    """Room for all of a batch, asked for before it is taken."""
+    """Reserve memory for a whole batch before any of it is stored."""
     try:
         make_column_rooms(store, [batch.column(column) for column in store.stored])
         runs, n = store.runs, batch.num_rows
         if runs is not None and runs.size + n > len(runs.keys):
             store.account.want(lambda: runs.more_room(n))
             runs.make_room(n)
-    finally:  # some of it may have been made before memory was refused
+    finally:  # some arrays may have grown before memory was refused
         store.moved()
 
 
 def make_column_rooms(store: SideStore, arrays: Sequence[pa.Array]) -> None:
-    """Room for values of the stored columns, in their order."""
-    store.account.promised = 0  # to a batch that was refused
+    """Reserve memory for values of the stored columns, in their order."""
+    store.account.promised = 0  # a refused batch may have left a reservation
     for i, array in enumerate(arrays):
         c = None
-        while c is not store.columns[i]:  # what is asked may move it to a file
+        while c is not store.columns[i]:  # `on_full` may move the column to a file
             c = store.columns[i]
             _make_column_room(store, c, array)
 

@@ -1,4 +1,4 @@
-"""Room in a store's rings: of which capacity they are, what another one takes, and how rows come to lie in it."""
+"""The capacity of a store's rings: when it changes, what a change costs, and how rows move to the new ring."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _CLEARED = np.array([_WORDS[name] for name in (
 
 
 def is_loose(store: SideStore) -> bool:
-    """Whether some rows may be in no list; between two pushes, and while kernels put rows out."""
+    """Return whether some rows may be in no list, between two pushes and while kernels evict rows."""
     return store._registers.item(_LOOSE) != 0
 
 
 def note_order(store: SideStore, values: np.ndarray) -> None:
-    """From which row on the first axis rises, with these values to be stored next : int64[n]."""
+    """Update the first row id from which the first axis rises, before these values are stored : int64[n]."""
     r = store._registers
     if store.live == 0:
         r[_SINCE] = store.hi
@@ -52,12 +52,12 @@ def note_order(store: SideStore, values: np.ndarray) -> None:
 
 
 def can_be_cleared(store: SideStore) -> bool:
-    """Whether :func:`clear` makes of it what it was at the beginning."""
+    """Return whether :func:`clear` restores the initial state."""
     return store.runs is None and not store.disordered and not store.others
 
 
 def clear(store: SideStore, account: Account) -> None:
-    """Begin anew in the same memory, as if no row had ever come, for whose account this is."""
+    """Reset to the initial state in the same memory, for another account."""
     store.account = account
     store._registers[_CLEARED] = 0
     store._patience = index_kernels.SOME_REFUSED
@@ -72,23 +72,23 @@ def clear(store: SideStore, account: Account) -> None:
 
 
 def next_cap(store: SideStore, n: int) -> int:
-    """The capacity with which there is room for n rows more, and for few beside them where memory is short."""
+    """Return the capacity for n more rows; the slack is small when memory is short."""
     need = store.hi - store.lo + n
     if need <= store.cap:
         return store.cap
     cap = larger(store.cap, need)
     if store.hi > store.cap or (in_memory(store.rows) and store.account.fits(more(store, cap))):
-        return cap  # rows that lie around the end are copied: not for little
+        return cap  # a ring that wraps around is copied when it grows, so let it grow by more
     return min(cap, fitting(need + need // TIGHT))
 
 
 def row_bytes(store: SideStore) -> int:
-    """Bytes of all rings, a row."""
+    """Return the bytes per row of all rings in memory."""
     return sum(c.row_bytes for c in store.columns) + (store.rows.strides[0] if in_memory(store.rows) else 0)
 
 
 def _want_disk(store: SideStore, rows: int, texts: bool = False) -> None:
-    """See whether the disk has room for so many rows more, of what lies there."""
+    """Check that the disk has space for ``rows`` more rows of the arrays that lie in files."""
     if store.account.files is None:
         return
     arrays = [store.rows]
@@ -105,15 +105,15 @@ def _want_disk(store: SideStore, rows: int, texts: bool = False) -> None:
 
 
 def more(store: SideStore, cap: int) -> int:
-    """Bytes that a ring of another capacity takes beyond this one's, with those that are held twice meanwhile."""
+    """Return the additional bytes of a ring with capacity ``cap``, temporary copies included."""
     twice = 0 if store.hi <= store.cap else store.account.beyond(in_memory(store.rows))
     return (cap - store.cap) * row_bytes(store) + twice
 
 
 def recap(store: SideStore, cap: int) -> None:
-    """A ring of another capacity, with the same rows under the same ids."""
+    """Move the rows to rings of another capacity, under the same ids."""
     _want_disk(store, cap - store.cap if store.hi <= min(cap, store.cap) else cap)
-    same = store.hi <= min(cap, store.cap)  # every row has the place that it had
+    same = store.hi <= min(cap, store.cap)  # no row changes its place
     rows = extended(store.rows, cap) if same else None
     is_copy = rows is None
     if rows is None:
@@ -140,17 +140,17 @@ def recap(store: SideStore, cap: int) -> None:
 
 
 def keep_apart(store: SideStore, i: int) -> None:
-    """A ring of its own for a column that was held as an axis, before values come that ordinals do not tell."""
+    """Give a column that was read from an axis a ring of its own, before values come that ordinals do not determine."""
     column = store.columns[i]
     assert isinstance(column, OrdinalColumn)
-    store.account.want(lambda: store.cap * column.type.bit_width // 8)  # what is asked may take rows away
+    store.account.want(lambda: store.cap * column.type.bit_width // 8)  # `on_full` may remove rows
     store.columns[i] = WordColumn.taking_over(column, store.cap, store.places(np.arange(store.lo, store.hi)))
     store._changes += 1
     store.point()
 
 
 def leave(store: SideStore, ids: np.ndarray) -> None:
-    """The oldest live rows go elsewhere, as if they had never come."""
+    """Remove the oldest live rows, which another store takes over, without counting them as evicted."""
     assert not is_loose(store)
     places = store.places(ids)
     store.keys.live -= int(index_kernels.unlink(places, store.links, store.keys.slots, store.offset))
@@ -160,7 +160,10 @@ def leave(store: SideStore, ids: np.ndarray) -> None:
 
 
 def drop(store: SideStore, ids: np.ndarray, gone: np.ndarray) -> None:
-    """Let go of some of all live rows, and of the room they took; rows have other ids after it."""
+    """Remove some of the live rows and free their memory. The other rows are renumbered.
+
+    ``ids`` are all live rows; ``gone`` : bool[n] marks the rows to remove.
+    """
     assert not is_loose(store)
     places = store.places(ids[gone])
     store.keys.live -= int(index_kernels.unlink(places, store.links, store.keys.slots, store.offset))
@@ -170,7 +173,10 @@ def drop(store: SideStore, ids: np.ndarray, gone: np.ndarray) -> None:
 
 
 def renumber(store: SideStore, ids: np.ndarray, room: int) -> None:
-    """Keep only these rows, whose ids rise, as ids 0, 1, ..., in a ring of at least ``room``; relinks every list."""
+    """Keep only these rows, as ids 0, 1, ..., in a ring of capacity ``room`` or more. Every list is linked again.
+
+    ``ids`` must rise.
+    """
     assert not is_loose(store)
     n = len(ids)
     cap = fitting(max(room, n))
@@ -201,12 +207,12 @@ def renumber(store: SideStore, ids: np.ndarray, room: int) -> None:
 
 
 def sort(store: SideStore) -> None:
-    """Leave the ordered lists for sorted runs.
+    """Replace the ordered lists with sorted runs.
 
     Raises
     ------
     MemoryLimitError
-        Where a disk has no room for what lies there; nothing has changed then.
+        If the disk lacks space for the arrays that lie in files. Nothing has changed then.
     """
     ordered, store.ordered, store.disordered = store.ordered, 0, False
     store.runs = SortedRuns(*store._led_by)

@@ -1,4 +1,4 @@
-"""What stored columns have in common: rings of values, and of whether they are there."""
+"""The common parts of stored columns: rings of values and of validity."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from ivjoin.shj.store.pages import let_go
 
 __all__ = ["Column", "Validity", "put", "regrown", "spans"]
 
-_AT_ONCE = 4 << 20  # bytes that are held twice while they are carried over
+_AT_ONCE = 4 << 20  # bytes that exist twice while a ring is copied
 
 
 class Column(Protocol):
-    """What a stored column offers; see the module's head."""
+    """The interface of a stored column; the module ``columns`` describes the methods."""
 
     type: pa.DataType
-    varies: bool  # memory changes with what is stored, not with the capacity alone
+    varies: bool  # whether memory depends on the stored values, not on the capacity alone
 
     @property
-    def valid(self) -> Validity | None: ...  # None: not kept apart from the values
+    def valid(self) -> Validity | None: ...  # None: validity is stored with the values
 
     @property
     def nbytes(self) -> int: ...
     @property
     def lies_in_files(self) -> bool: ...
     @property
-    def row_bytes(self) -> int: ...  # of its rings, a row
+    def row_bytes(self) -> int: ...  # bytes of its rings per row
     def append(self, array: pa.Array, first: int) -> None: ...
     def grow(self, cap: int, lo: int, hi: int) -> None: ...
     def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array: ...
@@ -39,7 +39,7 @@ class Column(Protocol):
 
 
 def put(ring: np.ndarray, first: int, values: np.ndarray) -> None:
-    """Write values at ids first, first+1, ... of a ring, in at most two pieces."""
+    """Write values at ids first, first + 1, ... of a ring, in at most two pieces."""
     at = first % len(ring)
     room = len(ring) - at
     n = len(values)
@@ -51,8 +51,9 @@ def put(ring: np.ndarray, first: int, values: np.ndarray) -> None:
 
 
 def regrown(ring: np.ndarray, cap: int, lo: int, hi: int) -> np.ndarray:
-    """A ring of another capacity with what rows lo to hi have; the one that is given is not to be used any more."""
-    if hi <= min(cap, len(ring)):  # every row has the place that it had
+    """Return a ring of another capacity with the values of rows lo to hi. The caller must not use ``ring`` afterwards.
+    """
+    if hi <= min(cap, len(ring)):  # no row changes its place
         whole = extended(ring, cap)
         if whole is not None:
             return whole
@@ -65,7 +66,7 @@ def regrown(ring: np.ndarray, cap: int, lo: int, hi: int) -> np.ndarray:
 
 
 def spans(ring: np.ndarray, lo: int, hi: int) -> Iterator[tuple[int, int]]:
-    """Cuts ids lo to hi so that each piece is small and lies in a ring as a whole."""
+    """Cut ids lo to hi into small pieces, each contiguous in a ring."""
     step = max(1, _AT_ONCE // ring.strides[0])
     while lo < hi:
         end = min(lo + step, hi, lo - lo % len(ring) + len(ring))
@@ -89,7 +90,7 @@ class Validity:
         put(self.ring, first, np.ones(n, dtype=bool) if valid is None else valid)
 
     def begin(self, cap: int) -> None:
-        """Have a ring from now on, which says of every row so far that its value is there."""
+        """Allocate the ring, in which every row so far is valid."""
         if self.ring is None:
             self.ring = np.ones(cap, dtype=bool)
 
@@ -104,7 +105,7 @@ class Validity:
         return None if valid.all() else valid
 
     def forget(self, places: np.ndarray) -> bool:
-        """Let go of the ring if it says of all rows, those at ``places``, that their value is there."""
+        """Free the ring if all rows at ``places`` are valid. Return whether it was freed."""
         if self.ring is None or not self.ring[places].all():
             return False
         self.ring = None

@@ -1,9 +1,9 @@
-"""A second index for stores that lists serve badly: sorted runs, merged so that there are few (a log-structured merge).
+"""A second index, for stores whose lists are slow: sorted runs, merged so that few remain (a log-structured merge).
 
-The linked lists of ``index_kernels`` cost what a row is out of order by, and walk every row in the first axis's window.
-Where that is much, a store turns to these: a batch is sorted by (key, axis) and becomes a run; runs of like size merge.
-A row is copied O(log n) times in its life, and a probe costs a binary search a run, whatever the order of arrival on
-either side.
+The linked lists of ``index_kernels`` walk one step for every row that a new row must pass to be in order. A probe walks
+every row in the first axis's window. If that costs too much, a store switches to sorted runs: each batch is sorted by
+(key, axis) and becomes a run, and runs of similar size are merged. A row is copied O(log n) times in its life, and a
+probe costs one binary search per run, whatever the order of arrival.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _ARRAYS = ("keys", "values", "ids", "tops")
 
 
 class SortedRuns:
-    """Rows of one store as (key id, value, row id), in runs laid end to end; the youngest and smallest run is last.
+    """Rows of one store as (key id, value, row id), in runs laid end to end. The youngest and smallest run is last.
 
     Parameters
     ----------
     axis : int
-        The store's axis whose values the runs are sorted by.
+        The axis of the store whose values sort the runs.
     second : int or None
-        An axis of which the greatest value so far is kept with each row, in ``tops``.
+        An axis whose running maximum over the rows of a key in a run is stored with each row, in ``tops``.
     """
 
     def __init__(self, axis: int = 0, second: int | None = None) -> None:
@@ -51,9 +51,9 @@ class SortedRuns:
     def add(
         self, keys: np.ndarray, values: np.ndarray, first: int, rows: np.ndarray, links: np.ndarray, lo: int
     ) -> None:
-        """Take in rows first, first+1, ... with these values of ``axis``.
+        """Store rows first, first + 1, ... with these values of ``axis``.
 
-        The store's records are asked for ``second``; they and ``lo`` tell which older rows are gone.
+        ``rows`` supplies the values of ``second``. ``links`` and ``lo`` show which older rows are dead.
         """
         n, at = len(keys), self.size
         if at + n > len(self.keys):
@@ -70,11 +70,11 @@ class SortedRuns:
         self._top(rows, lo)
 
     def make_room(self, n: int) -> None:
-        """Room for n rows more."""
+        """Reserve capacity for n more rows."""
         self._resize((self.size + n) * 5 // 4)
 
     def more_room(self, n: int) -> int:
-        """Bytes that room for n rows more takes."""
+        """Return the bytes that capacity for n more rows takes."""
         need = self.size + n
         if need <= len(self.keys):
             return 0
@@ -82,17 +82,17 @@ class SortedRuns:
         return (need * 5 // 4 - len(self.keys)) * 8 * words
 
     def shed(self, live: int, rows: np.ndarray, links: np.ndarray, lo: int) -> None:
-        """Drop dead rows once they are the greater part."""
+        """Drop dead rows once they are more than half of all rows."""
         if self.size > 2 * live + 4096:
             try:
                 while self.count > 1:
                     self._merge_last(links, lo)
                 if self.count:
-                    # merging with an empty run leaves the dead of the only run out
+                    # merging with an empty run drops the dead rows of the only run
                     self.ends[1] = self.ends[0]
                     self.count = 2
                     self._merge_last(links, lo)
-            finally:  # a disk may have no room for all of it
+            finally:  # a full disk may interrupt the merge
                 self._top(rows, lo)
             if self.size * 4 < len(self.keys) and len(self.keys) > 4096:
                 self._resize(max(1024, self.size + self.size // 2))
@@ -112,7 +112,7 @@ class SortedRuns:
         self.ends[self.count - 1] = end
 
     def _top(self, rows: np.ndarray, lo: int) -> None:
-        """The tops of the last run, whose rows are all live."""
+        """Compute the tops of the last run, whose rows are all live."""
         if self.second is not None and self.count:
             b = int(self.ends[self.count - 1])
             a = b - self._length(self.count - 1)
@@ -123,7 +123,7 @@ class SortedRuns:
         for name in _ARRAYS:
             old = getattr(self, name)
             if len(old):
-                larger[name] = fresh(old, cap)  # a disk may have no room for all of them
+                larger[name] = fresh(old, cap)  # a full disk may interrupt it, so replace all at the end
                 larger[name][:n] = old[:n]
         for name, array in larger.items():
             setattr(self, name, array)

@@ -1,4 +1,4 @@
-"""When rows of a side die, axis by axis: the registers of ``expiry_kernels``, and the heaps that they point to."""
+"""The schedules that find the rows a bound evicts, per axis: the registers of ``expiry_kernels`` and their heaps."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _USED, _LAST, _BOUND = map(at.words_of(EXPIRY).__getitem__, ("used", "last", "bo
 
 @cache
 def _blank(axes: int) -> np.ndarray:
-    """The words of schedules that nothing is kept in."""
+    """Return the words of schedules that are not in use."""
     words = np.zeros((axes, 2, at.words_in(EXPIRY)), dtype=np.int64)
     words[..., _LAST] = words[..., _BOUND] = I64_MIN
     return words
 
 
 class Schedules:
-    """The schedules of a side, one an axis and direction.
+    """The schedules of a side, one per axis and direction.
 
     Parameters
     ----------
@@ -41,9 +41,9 @@ class Schedules:
     Attributes
     ----------
     table : EXPIRY[axes, 2]
-        Rising and falling.
+        The rising and the falling schedule of each axis.
     address : int
-        Of the table.
+        The address of the table.
     """
 
     def __init__(self, side: int, n_axes: int, account: Account) -> None:
@@ -59,45 +59,48 @@ class Schedules:
         return self.table.nbytes + sum(in_memory(h) for h in [*self._heaps.values()])
 
     def used(self) -> Iterator[tuple[int, int]]:
-        """Axis and direction of those that are kept."""
+        """Yield the axis and direction of each schedule in use."""
         for axis, kept in enumerate(self.table["used"].tolist()):
             for falling in (0, 1):
                 if kept[falling]:
                     yield axis, falling
 
     def is_used(self, axis: int, falling: int) -> bool:
-        """Whether one is kept."""
+        """Return whether a schedule is in use."""
         return self._words.item(axis, falling, _USED) != 0
 
     def laden(self, live: int) -> Iterator[tuple[int, int]]:
-        """Those that hold many more entries than there are rows."""
+        """Yield the schedules with many more entries than there are rows."""
         for axis, falling in np.argwhere(self.table["size"] > 2 * live + 1024):
             yield int(axis), int(falling)
 
     def start(self, axis: int, falling: int, operator: int, values: Callable[[int], np.ndarray] | None) -> bool:
-        """Keep one from now on, if it fits; ``values`` of an axis in the order of arrival, None where no row is."""
+        """Start a schedule if it fits the memory limit. Return whether it does.
+
+        ``values`` returns the values of an axis in the order of arrival; None if no row is stored.
+        """
         d = self.table[axis, falling]
         if values is not None and not self._account.fits(16 * _behind(values(axis) ^ -falling)):
             return False
         d["used"] = 1
-        if values is not None:  # a join that has nothing stored yet need not load the kernel
+        if values is not None:  # without stored rows, avoid loading the kernel
             self.anew(axis, falling, operator, values(axis))
         return True
 
     def anew(self, axis: int, falling: int, operator: int, values: np.ndarray) -> None:
-        """Make one again of the rows that are stored, whose values these are."""
+        """Rebuild a schedule from the stored rows, which have these values."""
         behind, room = _behind(values ^ -falling), int(self.table[axis, falling]["room"])
         if behind > room or (room > 8 * behind + SOME_ENTRIES and in_memory(self._heaps[axis, falling])):
             self._room(axis, falling, behind)
         expiry_kernels.reschedule(operator, self._side, axis, falling)
 
     def empty(self, first: int) -> None:
-        """Begin all of them anew where no row is stored; ``first``: the next one's id."""
+        """Reset all schedules when no row is stored. ``first`` is the id of the next row."""
         table = self.table
         table["last"], table["size"], table["cursor"] = I64_MIN, 0, first
 
     def clear(self, account: Account) -> None:
-        """Keep none of them, and no row in one, as at the beginning."""
+        """Stop all schedules, as in the initial state, for another account."""
         self._account = account
         heaps = self._heaps
         self._words[...] = _blank(len(self._words))
@@ -106,7 +109,7 @@ class Schedules:
             self.table[key]["room"] = len(heap)
 
     def make_room(self, n: int) -> None:
-        """Room for n rows out of order in every schedule, asked for together."""
+        """Reserve capacity for n out-of-order rows in every schedule, in one request."""
         wanted = []
         for axis, falling in self.used():
             d = self.table[axis, falling]
@@ -119,7 +122,7 @@ class Schedules:
                 self._room(*heap)
 
     def fit(self, n: int) -> bool:
-        """Give back most of the room of heaps that hold little, with n rows more; whether some was."""
+        """Shrink heaps that are far too large even with n more rows. Return whether one shrank."""
         given = False
         for axis, falling in self.used():
             d = self.table[axis, falling]
@@ -130,16 +133,16 @@ class Schedules:
         return given
 
     def heaps(self) -> list[tuple[tuple[int, int], np.ndarray]]:
-        """The heaps, by axis and direction."""
+        """Return the heaps by axis and direction."""
         return list(self._heaps.items())
 
     def place(self, key: tuple[int, int], heap: np.ndarray) -> None:
-        """Let a heap lie elsewhere, as it is."""
+        """Use a copy of the heap at another address."""
         self._heaps[key] = heap
         self.table[key]["heap"] = address(heap)
 
     def _more(self, axis: int, falling: int, room: int) -> int:
-        """Bytes that so much room in a heap takes beyond what there is."""
+        """Return the additional bytes of a heap with ``room`` entries."""
         old = self._heaps.get((axis, falling))
         if old is not None and not in_memory(old):
             return 0
@@ -157,5 +160,5 @@ class Schedules:
 
 
 def _behind(values: np.ndarray) -> int:
-    """How many rows came behind a greater value."""
+    """Return how many values follow a greater one."""
     return int(np.count_nonzero(values[1:] < np.maximum.accumulate(values)[:-1])) if len(values) else 0

@@ -1,4 +1,4 @@
-"""Which axis of a store to search by, when its first one lets too many rows through."""
+"""Choose the axis of a store to search by when the first axis admits too many rows."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ivjoin.shj.store.side import SideStore
 
 __all__ = ["most_selective"]
 
-_PROBES, _STORED = 64, 1024  # rows that are looked at
-_GAIN = 4.0  # how many times fewer rows another axis must let through
-_MOST_AXES = 8  # that are tried
+_PROBES, _STORED = 64, 1024  # sampled rows
+_GAIN = 4.0  # how many times fewer rows another axis must admit
+_MOST_AXES = 8  # axes tried
 
 
 def most_selective(axes: np.ndarray, bands: BandTable, store: SideStore) -> tuple[int, int | None]:
-    """The axis whose band terms let the fewest of the stored rows through; 0 unless another one is much better.
+    """Return the axis whose band terms admit the fewest stored rows; 0 unless another axis is much better.
 
-    With it comes a second axis, or None. A band such as ``l.x BETWEEN r.x - r.w AND r.x + r.w`` over floats bounds two
-    axes of the right rows from one end each: rows sorted by ``r.x - r.w`` are bounded from above, and looked through
-    downwards until none can have the ``r.x + r.w`` that is wanted.
+    The second result is a second axis, or None. A band such as ``l.x BETWEEN r.x - r.w AND r.x + r.w`` over floats
+    bounds two axes of the right rows, each at one end. Rows sorted by ``r.x - r.w`` are then bounded from above. The
+    search goes downwards from there and stops when no remaining row can reach the required ``r.x + r.w``.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def most_selective(axes: np.ndarray, bands: BandTable, store: SideStore) -> tupl
     shares: dict[tuple[int, int | None], float] = {(a, None): float(x.mean()) for a, x in inside.items()}
     best = min(shares, key=lambda a: (shares[a], a[0]))
     for a, b in permutations(sorted(inside)[:_MOST_AXES], 2):
-        if a and a in above and b in below:  # a search by the first axis is what there is already
+        if a and a in above and b in below:  # the lists already search by the first axis
             shares[a, b] = float((inside[a] & inside[b]).mean())
             if shares[a, b] * _GAIN < shares[best]:
                 best = a, b

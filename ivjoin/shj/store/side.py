@@ -1,7 +1,7 @@
-"""One side's stored rows: the ring of row records, its payload columns, and the schedules of what dies.
+"""One side's stored rows: the ring of row records, the payload columns, and the expiry schedules.
 
-Counts and edges live in the side's ``SIDE`` record, which the kernels read and write; this class is the way to them
-from Python, and does what is rare: making room, compacting, changing the index.
+Counts and edges live in the side's ``SIDE`` record, which the kernels read and write. This class gives Python access to
+them, and does what is rare: growing, compacting, and changing the index.
 """
 
 from __future__ import annotations
@@ -56,22 +56,23 @@ class SideStore:
     types : list of pa.DataType
         Types of the stored payload columns.
     n_axes : int
-        Axis values a row; the first one orders the rows of a key when ``ordered``.
+        Number of stored axes. The first one orders the rows of a key if ``ordered``.
     sums : list of (int, float), optional
-        Further axes, of which nothing is stored: one of those and a number, added; see ``ivjoin.plan.sums``.
+        Further axes that are not stored: each is a stored axis plus a number. See ``ivjoin.plan.sums``.
     ordered : bool
-        Keep each key's rows sorted by the first axis; pays when rows arrive nearly in that order.
+        Keep each key's rows sorted by the first axis. This pays if rows arrive nearly in that order.
     same : dict of int to int or None
-        Payload columns that are an axis (its index) or the key (None; ``keys`` is an ``IntKeys``), value for value,
-        and need not be stored twice.
+        Payload columns that equal an axis (its index) or the key (None; ``keys`` is then an ``IntKeys``) value for
+        value. They are not stored again.
     in_key : dict of int to int
-        Payload columns that are one of the key's ``pieces`` (its place; ``keys`` are ``ByteKeys``), byte for byte.
+        Payload columns that equal one of the key's ``pieces`` (its position; ``keys`` is then a ``ByteKeys``) byte for
+        byte.
     stored : list of int, optional
-        Which columns of the input these are; 0, 1, ... if not given.
+        The positions of the stored columns in the input; 0, 1, ... by default.
     sides : SIDE[2], optional
-        The operator's records, one a side.
+        The operator's records, one per side.
     widths : list of int or None, optional
-        The types' ``byte_width``, where they are known.
+        The types' ``byte_width``, if they are known.
     account : Account, optional
     """
 
@@ -81,9 +82,9 @@ class SideStore:
     cap = Register(SIDE, "cap")
     ordered = Register(SIDE, "ordered")
     owes = Register(SIDE, "owes")
-    peak = Register(SIDE, "peak_span")  # rows in the ring at most since the last look at its size
+    peak = Register(SIDE, "peak_span")  # most rows in the ring since its size was last checked
     _trimmed = Register(SIDE, "trimmed")
-    _fitted = Register(SIDE, "fitted")  # rows that had come when the ring was last made to fit
+    _fitted = Register(SIDE, "fitted")  # value of `rows_in` when the ring was last made to fit
     _rows_in = Register(SIDE, "rows_in")
     _steps = Register(SIDE, "steps")
     _linked = Register(SIDE, "linked")
@@ -99,7 +100,7 @@ class SideStore:
         sums: Sequence[tuple[int, float]] = (),
     ) -> None:
         self.side = side
-        self.offset = 3 * side  # where this side's head, tail and finger stand in a slot
+        self.offset = 3 * side  # position of this side's head, tail and finger in a slot
         self.keys = keys
         self.account = account or Account()
         if sides is None:
@@ -125,26 +126,26 @@ class SideStore:
         self._table_words, self._ring_words = self._table.data, self._rings.reshape(-1).data
         self.schedules = Schedules(side, n_axes, self.account)
         self._tally = np.zeros(3, dtype=np.int64)
-        # Between which values the rows that are or were here lie, axis by axis; where the kernels need it.
+        # Least and greatest value of each axis over all rows since the store was last empty, for the kernels.
         self.extents = np.zeros((n_axes, 2), dtype=np.int64)
         self._registers[_EXTENTS] = address(self.extents)
         self.runs: SortedRuns | None = None
         self.disordered = False
         self._led_by: tuple[int, int | None] = (0, None)
         self._patience = index_kernels.SOME_REFUSED
-        # Changes of capacity; and after how many of them bytes were counted, with what must be asked each time. Another
-        # thread may count during a change: what it finds is of the time before, and forgotten.
+        # `_changes` counts changes of capacity. `_counted` caches (`_changes` at the time, bytes, columns to count
+        # each time). Another thread may count during a change; its entry then has the old number and is not used.
         self._changes = 0
         self._counted: tuple[int, int, list[Column]] | None = None
         by_kernel = WordColumn, OrdinalColumn, KeyTextColumn
         self.by_python = [i for i, c in enumerate(self.columns) if not isinstance(c, by_kernel)]
         self.texts = [c for c in self.columns if isinstance(c, (BytesColumn, BoolColumn))]
-        self.compiled_text = False  # kernels keep the text
-        self.others = [i for i in self.by_python if self.columns[i] not in self.texts]  # that no kernel can keep
+        self.compiled_text = False  # whether kernels store the text
+        self.others = [i for i in self.by_python if self.columns[i] not in self.texts]  # columns no kernel can store
         self.point()
 
     def point(self) -> None:
-        """Tell the side's record where everything is, after memory has moved."""
+        """Write the addresses of the arrays to the side's record, after memory has moved."""
         r, table, rings = self._registers.data, self._table_words, self._ring_words
         rows = address(self.rows)
         r[_ROWS], r[_N_AXES] = rows, self.n_axes
@@ -191,11 +192,14 @@ class SideStore:
         self, key_ids: np.ndarray, axes: np.ndarray, arrays: Sequence[pa.Array],
         absent: Mapping[int, np.ndarray] | None, matched: np.ndarray | None = None,
     ) -> None:
-        """Store rows: their key ids, axes : int64[a, n] and payload. ``absent`` names rows an axis must not kill."""
+        """Store rows: their key ids, axes : int64[a, n] and payload.
+
+        ``absent`` gives, by axis, the rows that a bound on this axis must not evict : bool[n].
+        """
         n = len(key_ids)
         if n == 0:
             return
-        axes = axes[: self.n_axes]  # those that are stored
+        axes = axes[: self.n_axes]  # sums are not stored
         self.turn()
         if self.hi - self.lo + n > self.cap:
             self.make_room(n)
@@ -228,21 +232,23 @@ class SideStore:
         self.reschedule()
 
     def append_by_python(self, arrays: Mapping[int, pa.Array]) -> None:
-        """The kernel's next rows in the columns that it does not keep itself, by place among the stored columns."""
+        """Store values of the kernel's next rows in the columns that kernels do not store, by position among the stored
+        columns.
+        """
         for i, array in arrays.items():
             self.columns[i].append(array, self.hi)
             if array.null_count:
                 self._changes += 1
 
     def moved(self) -> None:
-        """Take in that memory has moved, or that there is more of it."""
+        """Note that memory has moved or grown."""
         self._changes += 1
         self.point()
 
     # -- schedules of death --------------------------------------------------------------------------------------
 
     def schedule(self, axis: int, falling: bool) -> None:
-        """Watch for rows that a bound on an axis takes out, if that is not done yet, and if there is room for it."""
+        """Start the schedule of an axis and direction, unless it exists or does not fit the memory limit."""
         axis = self.stored_axis(axis)
         if not self.schedules.is_used(axis, int(falling)):
             values = self._arrived if self.live else None
@@ -251,7 +257,7 @@ class SideStore:
                 self._changes += 1
 
     def reschedule(self) -> None:
-        """Every schedule anew, after rows were renumbered or came otherwise than by a push."""
+        """Rebuild every schedule, after rows were renumbered or were stored by other means than a push."""
         if self.hi == self.lo:
             self.schedules.empty(self.lo)
         else:
@@ -263,16 +269,16 @@ class SideStore:
             self._changes += 1
 
     def _arrived(self, axis: int) -> np.ndarray:
-        """An axis's values of all rows, in the order of arrival."""
+        """Return an axis's values of all live rows, in the order of arrival."""
         return self.axis_values(axis, self.live_ids())
 
     # -- rows out ------------------------------------------------------------------------------------------------
 
     def settle(self, look: bool = False, n: int = 0) -> None:
-        """Give back the room of rows that are gone. Ids may change: none may be held across this call.
+        """Free the memory of evicted rows. Ids may change, so the caller must not hold any across this call.
 
-        ``look`` asks whether the ring itself is too large for what it held since the last look: rings that come and
-        go with each batch would cost more than they save.
+        With ``look``, also shrink the ring if it is too large for the most rows since the last look. A ring that shrank
+        and grew with each batch would cost more than it saves. ``n`` is the number of rows expected next.
         """
         peak = max(self.peak, self.hi - self.lo + n)
         shrink = look and is_wide(self.cap, peak, self._rows_in - self._fitted)
@@ -305,7 +311,7 @@ class SideStore:
             recap(self, fitting(peak + peak // 32))
 
     def _give_back(self, n: int) -> None:
-        """Let go of validity that says of every row here that its value is there, and of room in heaps."""
+        """Free validity rings in which every row is valid, and excess capacity of heaps."""
         kept = [c.valid for c in self.columns if c.valid is not None and c.valid.ring is not None]
         places = self.places(np.arange(self.lo, self.hi)) if kept else _NO_IDS
         forgotten = [valid.forget(places) for valid in kept]
@@ -316,11 +322,11 @@ class SideStore:
     # -- reading -------------------------------------------------------------------------------------------------
 
     def _flags(self, places: np.ndarray) -> np.ndarray:
-        """int32[n]: LIVE and MATCHED of the rows at some places."""
+        """Return the flags, such as LIVE and MATCHED, of the rows at some places : int32[n]."""
         return self.links.reshape(-1).take(places * self.links.shape[1] + index_kernels.FLAGS)
 
     def places(self, ids: np.ndarray) -> np.ndarray:
-        """``ids % cap`` of rows that are stored or have just left, without a division each."""
+        """Return ``ids % cap`` of rows that are stored or have just left, without a division per row."""
         places = ids - (self.lo - self.lo % self.cap)
         places[places >= self.cap] -= self.cap
         places[places < 0] += self.cap
@@ -331,11 +337,11 @@ class SideStore:
         return ids[(self._flags(self.places(ids)) & index_kernels.LIVE) != 0]
 
     def matched(self, ids: np.ndarray) -> np.ndarray:
-        """bool[n]: which of the rows have matched."""
+        """Return which of the rows have matched : bool[n]."""
         return (self._flags(self.places(ids)) & index_kernels.MATCHED) != 0
 
     def ids_at(self, places: np.ndarray) -> np.ndarray:
-        """Ids of rows that are stored or have just left, by their places."""
+        """Return the ids of rows that are stored or have just left, by their places."""
         turn = self.lo - self.lo % self.cap
         ids = places + turn
         ids[ids < self.lo] += self.cap
@@ -348,13 +354,13 @@ class SideStore:
         return self.columns[column].gather(ids, self.places(ids))
 
     def gather_all(self, ids: np.ndarray) -> list[pa.Array]:
-        """Every stored column of some rows."""
+        """Return every stored column of some rows."""
         places = self.places(ids)
         return [c.gather(ids, places) for c in self.columns]
 
     def gather_places(self, column: int, places: np.ndarray) -> pa.Array:
         c = self.columns[column]
-        # Only what is kept as Arrow's own arrays, or lies in files, is found by ids.
+        # Only Arrow arrays and columns in files are read by id.
         return c.gather(self.ids_at(places) if c.varies and c not in self.texts else _NO_IDS, places)
 
     def axis_values(self, axis: int, ids: np.ndarray) -> np.ndarray:
@@ -362,12 +368,12 @@ class SideStore:
         return values if axis < self.n_axes else with_number(values, self.sums[axis - self.n_axes][1])
 
     def stored_axis(self, axis: int) -> int:
-        """The axis itself, or what it is a sum of."""
+        """Return the axis itself, or the stored axis of a sum."""
         return axis if axis < self.n_axes else self.sums[axis - self.n_axes][0]
 
     def _ordinals_at(self, axis: int | None, places: np.ndarray) -> np.ndarray:
-        """An axis's values at some places, or for None the keys'."""
-        # numpy copies a whole array that has gaps before it takes anything of it.
+        """Return an axis's values at some places; for None, the keys."""
+        # `take` on an array that is not contiguous would copy all of it first.
         if axis is None:
             assert isinstance(self.keys, IntKeys)
             return self.keys.keys_of(self._key_ids_at(places))
@@ -377,14 +383,14 @@ class SideStore:
         return self.links.reshape(-1).take(places * self.links.shape[1] + index_kernels.KEY)
 
     def _pieces_at(self, piece: int, places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """A piece of the keys of the rows at some places; as ``ByteKeys.piece_of``."""
+        """Return a piece of the keys of the rows at some places; as ``ByteKeys.piece_of``."""
         assert isinstance(self.keys, ByteKeys)
         key_ids = self._key_ids_at(places).astype(np.int64)
         return self.keys.piece_of(key_ids, piece, int(self._registers[_KEY_PIECES]))
 
     @property
     def nbytes(self) -> int:
-        """Memory held: rings as allocated, arenas and runs as they are now."""
+        """Bytes of memory in use: rings as allocated, arenas and runs as they are now."""
         counted, changes, runs = self._counted, self._changes, self.runs
         if counted is None or counted[0] != changes:
             arrays = self._table, self._rings, self._texts, self._tally, self.extents
@@ -398,13 +404,13 @@ class SideStore:
 
     @property
     def lies_in_files(self) -> bool:
-        """Whether some of its arrays do."""
+        """Whether some of its arrays lie in files."""
         return not in_memory(self.rows) or any(c.lies_in_files for c in self.columns)
 
     # -- inside --------------------------------------------------------------------------------------------------
 
     def _pass_dead(self) -> None:
-        """Move lo over the dead rows in front."""
+        """Move ``lo`` over the dead rows in front."""
         step = 64
         while self.lo < self.hi:
             ids = np.arange(self.lo, min(self.lo + step, self.hi))
@@ -422,7 +428,7 @@ class SideStore:
         self._trimmed = self.lo
 
     def _link(self, key_ids: np.ndarray, axes: np.ndarray, first: int) -> None:
-        """Put rows into the index: their key's list, kept in order while that is cheap, or sorted runs."""
+        """Add rows to the index: to their key's list, in order while that is cheap, or to sorted runs."""
         self._tally[0] = 0
         born = index_kernels.insert(
             key_ids, axes, first % self.cap, 1 if self.ordered else 0, self.rows, self.links, self.keys.slots,
@@ -435,7 +441,7 @@ class SideStore:
             self.walked(int(self._tally[0]), len(key_ids))
 
     def walked(self, steps: int, linked: int = 0) -> None:
-        """Count steps spent on disorder; a store that costs too many turns to sorted runs at its next insert."""
+        """Count steps spent on disorder. A store with too many steps switches to sorted runs at its next insert."""
         self._steps += steps
         self._linked += linked
         if self._steps > index_kernels.WORTH_WALKING * self._linked + index_kernels.SOME_STEPS:
@@ -443,16 +449,16 @@ class SideStore:
 
     @property
     def crowded(self) -> bool:
-        """Whether the first axis lets so many rows through that another one may be the better index."""
+        """Whether the first axis admits so many rows that another axis may be the better index."""
         return (
             self.runs is None and not self.disordered
             and self._refused > index_kernels.WORTH_REFUSING * self._probed + self._patience
         )
 
     def search_by(self, axis: int, second: int | None) -> None:
-        """Turn to runs sorted by an axis at the next insert; 0: keep the lists, and do not ask again too soon.
+        """Switch to runs sorted by an axis at the next insert. 0 keeps the lists and delays the next check.
 
-        ``second``: as of :class:`SortedRuns`.
+        ``second`` is as in :class:`SortedRuns`.
         """
         self._refused = self._probed = 0
         self._patience = min(4 * self._patience, _MOST_PATIENCE)
@@ -460,39 +466,39 @@ class SideStore:
             self.lead(axis, second)
 
     def lead(self, axis: int, second: int | None) -> None:
-        """Turn to runs sorted by an axis at the next insert."""
+        """Switch to runs sorted by an axis at the next insert."""
         self._led_by = axis, second
         self.disordered = True
 
     def led(self) -> tuple[int, int | None] | None:
-        """The axes by which rows are or will be found in sorted runs; None for lists."""
+        """Return the axes that sort the present or pending runs; None for lists."""
         if self.runs is not None:
             return self.runs.axis, self.runs.second
         return self._led_by if self.disordered else None
 
     def turn(self) -> None:
-        """Turn to sorted runs now, if that is decided and they fit; rows may have other ids after it."""
+        """Switch to sorted runs now, if that is pending and they fit the memory limit. Rows may get other ids."""
         if self.disordered and self.account.fits(40 * self.live + 40_960):
             sort(self)
 
     def make_room(self, n: int) -> None:
-        """A larger ring, or the same one without its dead rows."""
+        """Grow the ring, or compact it if half of its rows are dead."""
         if self.live * 2 < self.hi - self.lo and self.live + n <= self.cap:
             renumber(self, self.live_ids(), self.cap)
             return
-        self.account.want(lambda: more(self, next_cap(self, n)))  # what is asked may take rows away
+        self.account.want(lambda: more(self, next_cap(self, n)))  # `on_full` may remove rows
         if self.hi - self.lo + n > self.cap:
             recap(self, next_cap(self, n))
 
     def key_ids(self, ids: np.ndarray) -> np.ndarray:
-        """The key ids of rows : int64[n]."""
+        """Return the key ids of rows : int64[n]."""
         return self.links[self.places(ids), index_kernels.KEY].astype(np.int64)
 
     def flags(self, ids: np.ndarray) -> np.ndarray:
-        """int32[n]: LIVE, MATCHED, and which axes have no value, of rows."""
+        """Return the flags of rows: LIVE, MATCHED, and which axes have no value : int32[n]."""
         return self._flags(self.places(ids))
 
     def move_rows(self, rows: np.ndarray) -> None:
-        """Let the records lie elsewhere, as they are."""
+        """Use a copy of the row records at another address."""
         self.rows, self.links = rows, rows.view(np.int32)
         self.moved()

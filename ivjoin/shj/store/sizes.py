@@ -1,4 +1,4 @@
-"""How large rings are: little by little larger, and made to fit again where that costs little."""
+"""Sizes of rings: they grow in small steps, and shrink when that is cheap."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ from ivjoin.shj.kernels.index_kernels import FIRST_AXIS
 
 __all__ = ["TIGHT", "extend", "fitting", "is_wide", "larger", "row_records"]
 
-TIGHT = 32  # part of what is there for which there is room ahead, where memory is short
-# Rows that a ring may have room for, beyond twice what it needs, without being asked whether it does.
-_SPARE = 1024
+TIGHT = 32  # when memory is short, the slack is this fraction of the size
+_SPARE = 1024  # rows by which a ring may always exceed twice its need
 _LARGE = 1 << 17
 _MOST_ROWS = 2**31 - 1024  # places are int32
 
 
 def fitting(n: int) -> int:
-    """The capacity of a ring for n rows."""
+    """Return the capacity of a ring for n rows."""
     return max(64, -(-n // 16) * 16)
 
 
 def larger(cap: int, need: int) -> int:
-    """The next capacity of a ring that must hold ``need`` rows.
+    """Return the next capacity of a ring that must store ``need`` rows.
 
-    By a sixteenth at a time: as a window fills, rows are carried over as they lie, and little room stands empty then.
+    A ring grows by a sixteenth below 131,072 rows, and by an eighth from there on. While a window fills, rows stay in
+    place, and at most that much capacity stays unused.
 
     Raises
     ------
     CapacityError
+        If ``need`` exceeds 2,147,482,624 rows.
     """
     if need > _MOST_ROWS:
         raise CapacityError(
@@ -38,20 +39,21 @@ def larger(cap: int, need: int) -> int:
 
 
 def is_wide(cap: int, need: int, rows: int) -> bool:
-    """Whether a ring has too much room, ``rows`` after it was last made to fit; as ``upkeep_kernels._is_wide`` asks."""
+    """Return whether a ring is too large, ``rows`` rows after it was last made to fit; as ``upkeep_kernels._is_wide``.
+    """
     if cap > 2 * need + _SPARE:
         return True
     return cap > need + need // 16 + 256 and rows > 4 * cap
 
 
 def row_records(cap: int, n_axes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Row records as words, int64[cap, ...], and the same memory as links, int32."""
+    """Return row records as words, int64[cap, ...], and the same memory as links, int32."""
     rows = np.empty((cap, FIRST_AXIS + n_axes), dtype=np.int64)
     return rows, rows.view(np.int32)
 
 
 def extend(extents: np.ndarray, axes: np.ndarray, empty: bool) -> None:
-    """Let extents, int64[a, 2], hold further rows : int64[a, n]; those alone where no row is stored yet."""
+    """Extend extents, int64[a, 2], to cover further rows : int64[a, n]; if ``empty``, they cover these rows alone."""
     least, most = axes.min(axis=1), axes.max(axis=1)
     if not empty:
         least, most = np.minimum(least, extents[:, 0]), np.maximum(most, extents[:, 1])

@@ -1,8 +1,7 @@
-"""Payload that lies in files: fixed widths as one record a row, text as its bytes, both in the order of arrival.
+"""Payload in files: records of fixed-width columns, and logs of the bytes of text, both in the order of arrival.
 
-Rows are found by their ids, so nothing of them stays in memory but where text begins. What an output batch needs is
-read once for all of its columns; rows that no output needs are never read, and the room of those that are gone is used
-again.
+Rows are found by their ids, so only the starts of text stay in memory. The records that an output batch needs are read
+once for all of its columns. Rows that no output needs are never read. The disk space of evicted rows is reused.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FixedInFile", "Records", "TextInFile", "can_spill", "read_for_kernels", "spill_columns"]
 
-_AT_ONCE = 1 << 20  # bytes of records, or rows' worth of text, that are copied at once
+_AT_ONCE = 1 << 20  # bytes of records or text that are copied at once
 _NARROW = 2**32
 
 
@@ -42,7 +41,7 @@ class Records:
     ----------
     files : Files
     types : list of pa.DataType
-        Of the columns; of text, which lies elsewhere, a record holds whether it is there.
+        Types of the columns. For text, which lies elsewhere, a record stores the validity alone.
     first : int
         Id of the first row.
     """
@@ -53,22 +52,22 @@ class Records:
         self._bits = sum(self._widths)
         self._at = [0] * len(types)
         at = 0
-        for i in sorted(range(len(types)), key=lambda i: -self._widths[i] % 8):  # words where words belong
+        for i in sorted(range(len(types)), key=lambda i: -self._widths[i] % 8):  # keeps words aligned
             self._at[i] = at
             at += self._widths[i]
         self.row_size = -(-(self._bits + -(-len(types) // 8)) // 8) * 8
         self._log, self._first = Log(files), first
-        self._nulls = [False] * len(types)  # whether some row has one
+        self._nulls = [False] * len(types)  # whether the column has had a null
         self._staged: dict[int, pa.Array] = {}
         self._read: tuple[ref[np.ndarray], np.ndarray] | None = None
         self._scratch = np.empty(0, dtype=np.uint8)
 
     def reserve(self, n: int) -> None:
-        """Room for n rows more; raises MemoryLimitError if there is none."""
+        """Reserve disk space for n more rows; raises MemoryLimitError if there is not enough."""
         self._log.reserve(n * self.row_size)
 
     def append(self, i: int, array: pa.Array) -> None:
-        """Values of a column; with those of the last of them, rows are written."""
+        """Stage the values of a column. Once all columns are staged, write the rows."""
         self._staged[i] = array
         if len(self._staged) == len(self._widths):
             step = max(1, _AT_ONCE // self.row_size)
@@ -96,7 +95,7 @@ class Records:
         self._log.append(records.reshape(-1))
 
     def field(self, records: np.ndarray, i: int) -> np.ndarray:
-        """The values of a column in records, a view."""
+        """Return the values of a column in records, as a view."""
         width, n = self._widths[i], len(records)
         word, shape = arrow.words_of(width)
         size = np.dtype(word).itemsize
@@ -107,7 +106,7 @@ class Records:
         )
 
     def rows(self, ids: np.ndarray, places: np.ndarray) -> np.ndarray:
-        """The records of rows : uint8[n, row_size]; asked for again for the same ``places``, they are there."""
+        """Return the records of rows : uint8[n, row_size]. The last result is cached for the same ``places`` object."""
         if self._read is None or self._read[0]() is not places:
             self._read = None
             n, size = len(ids), self.row_size
@@ -119,7 +118,7 @@ class Records:
         return self._read[1]
 
     def read_for_kernels(self, ids: np.ndarray) -> int:
-        """Read the records of rows one after another into memory that is kept for it; its address."""
+        """Read the records of rows one after another into a reused buffer, and return its address."""
         n, size = len(ids), self.row_size
         if len(self._scratch) < n * size:
             self._scratch = paged((n * size,), np.dtype(np.uint8))
@@ -129,20 +128,20 @@ class Records:
         return address(self._scratch)
 
     def ring_of(self, i: int, records: int) -> tuple[int, int, int, int]:
-        """What a RING record says of a column whose records were read to an address."""
+        """Return the RING entries of a column whose records were read to an address."""
         valid = records + self._bits + i // 8 if self._nulls[i] else 0
         return records + self._at[i], self.row_size, valid, 1 << i % 8
 
     def values(self, i: int, ids: np.ndarray, places: np.ndarray) -> np.ndarray:
-        """A column's values, as raw words."""
+        """Return a column's values as raw words."""
         return np.ascontiguousarray(self.field(self.rows(ids, places), i))
 
     def valid(self, i: int, ids: np.ndarray, places: np.ndarray) -> np.ndarray | None:
-        """bool[n]: where a column's values are there; None where all are."""
+        """Return where a column's values are valid : bool[n]; None if all are."""
         return self.valid_of(self.rows(ids, places), i) if self._nulls[i] else None
 
     def valid_of(self, records: np.ndarray, i: int) -> np.ndarray | None:
-        """bool[n]: in which records a column's value is there; None where in all."""
+        """Return in which records a column's value is valid : bool[n]; None if all are."""
         if not self._nulls[i]:
             return None
         valid = (records[:, self._bits + i // 8] >> (i % 8) & 1).astype(bool)
@@ -150,7 +149,7 @@ class Records:
 
     @staticmethod
     def array(t: pa.DataType, values: np.ndarray, valid: np.ndarray | None) -> pa.Array:
-        """Raw words, or bytes for bools, as an array."""
+        """Return raw words, or bytes for bools, as an array."""
         if not pa.types.is_boolean(t):
             return arrow.fixed_array(values, valid, t)
         nulls = 0 if valid is None else len(valid) - int(np.count_nonzero(valid))
@@ -158,7 +157,7 @@ class Records:
         return pa.Array.from_buffers(t, len(values), [validity, arrow.bitmap(values)], nulls)
 
     def forget(self) -> None:
-        """Let go of what was read last."""
+        """Free the records that were read last."""
         self._read = None
         self._scratch = np.empty(0, dtype=np.uint8)
 
@@ -186,11 +185,11 @@ class FixedInFile:
     t : pa.DataType
     records : Records
     i : int
-        Which of its columns.
+        The column's position in the records.
     """
 
     varies = True
-    valid = None  # the records say
+    valid = None  # validity is in the records
     nbytes = row_bytes = 0
     lies_in_files = True
 
@@ -201,11 +200,11 @@ class FixedInFile:
 
     @property
     def leads(self) -> bool:
-        """Whether it is the first of its records' columns, which sees to what is done once for all."""
+        """Whether it is the first column of its records; this one handles what is done once for all of them."""
         return self._i == 0
 
     def disk(self, rows: int) -> int:
-        """Bytes that so many rows, which are there, take where they are written anew."""
+        """Return the bytes that ``rows`` stored rows take when they are written again."""
         return rows * self.records.row_size if self.leads else 0
 
     def append(self, array: pa.Array, first: int) -> None:
@@ -220,7 +219,7 @@ class FixedInFile:
         return self.records.array(self.type, values, valid)
 
     def ring(self, records: int) -> tuple[int, int, int, int]:
-        """What its RING record says once its records were read to an address."""
+        """Return its RING entries once its records were read to an address."""
         return self.records.ring_of(self._i, records)
 
     def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
@@ -233,15 +232,15 @@ class FixedInFile:
 
 
 class TextInFile:
-    """Strings or binaries in a log; where each begins stays in memory, as in ``BytesColumn``.
+    """Strings or binaries in a log. Their starts stay in memory, as in ``BytesColumn``.
 
     Parameters
     ----------
     column : BytesColumn
-        Which holds them so far.
+        The column in memory, which it replaces.
     records : Records
     i : int
-        Which of its columns.
+        The column's position in the records.
     files : Files
     lo : int
         Id of the first row.
@@ -276,15 +275,15 @@ class TextInFile:
         return self._starts.itemsize if in_memory(self._starts) else 0
 
     def reserve(self, size: int) -> None:
-        """Room for so many bytes more; raises MemoryLimitError if there is none."""
+        """Reserve disk space for ``size`` more bytes; raises MemoryLimitError if there is not enough."""
         self._log.reserve(size)
 
     def disk(self, rows: int) -> int:
-        """Bytes that so many rows, which are there, take where they are written anew, and at most."""
+        """Return an upper bound of the bytes that ``rows`` stored rows take when they are written again."""
         return self._log.top - self._log.low + (rows * self.records.row_size if self.leads else 0)
 
     def more_memory(self, size: int) -> int:
-        """Bytes of memory that so much more text takes."""
+        """Return the bytes of memory that ``size`` more bytes of text take."""
         return self._starts.nbytes if self._must_widen(size) else 0
 
     def _must_widen(self, size: int) -> bool:
@@ -305,12 +304,12 @@ class TextInFile:
         self._starts = regrown(self._starts, cap, lo, hi)
 
     def _positions(self, starts: np.ndarray) -> np.ndarray:
-        """Where in the log these starts are : int64[n]."""
+        """Return the positions of these starts in the log : int64[n]."""
         modulus = 1 << 8 * starts.itemsize
         return (starts - starts.dtype.type(self._log.low % modulus)).astype(np.int64) + self._log.low
 
     def _spans(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Where in the log rows begin, and their bytes : int64[n] each."""
+        """Return where rows begin in the log, and their lengths : int64[n] each."""
         starts = self._starts
         after = places + 1
         after[after == len(starts)] = 0
@@ -352,7 +351,7 @@ class TextInFile:
 
 
 def _pieces(sizes: np.ndarray) -> list[slice]:
-    """Cuts rows of so many bytes each into pieces that are not large."""
+    """Cut rows of these sizes into slices of about 1 MiB."""
     if not len(sizes):
         return []
     which = (np.cumsum(sizes) + 64 * np.arange(len(sizes))) // _AT_ONCE
@@ -361,7 +360,10 @@ def _pieces(sizes: np.ndarray) -> list[slice]:
 
 
 def read_for_kernels(store: SideStore, columns: Sequence[int], ids: np.ndarray) -> None:
-    """Read what some rows have in columns that lie in files, by their places, and say in their rings where it is."""
+    """Read the records of some rows from files, and enter their addresses in the store's rings.
+
+    ``columns`` are positions among the stored columns.
+    """
     read: dict[Records, int] = {}
     for i in columns:
         c = store.columns[i]
@@ -372,17 +374,17 @@ def read_for_kernels(store: SideStore, columns: Sequence[int], ids: np.ndarray) 
 
 
 def can_spill(c: Column) -> bool:
-    """Whether a column can lie in records or a log, and does not yet."""
+    """Return whether a column lies in memory and can move to records or a log."""
     return isinstance(c, (WordColumn, BoolColumn, BytesColumn))
 
 
 def spill_columns(store: SideStore, which: Sequence[int], files: Files) -> None:
-    """Let some of a store's columns, by their places among them, lie in files from now on.
+    """Move some of a store's columns, given by position, to files.
 
     Raises
     ------
     MemoryLimitError
-        If a file cannot be made, or has no room; all is as it was.
+        If a file cannot be created, or the disk is full. Nothing has changed then.
     """
     columns: list[Column] = [store.columns[c] for c in which]
     records = Records(files, [c.type for c in columns], store.lo)
@@ -406,7 +408,7 @@ def spill_columns(store: SideStore, which: Sequence[int], files: Files) -> None:
 
 
 def _validity_alone(c: BytesColumn, places: np.ndarray) -> pa.Array:
-    """Which values of a column of text are there, as nulls of an array of another type."""
+    """Return an array of empty strings with the validity of a text column."""
     valid = c.valid.at(places)
     n = len(places)
     bits = None if valid is None else arrow.bitmap(valid)
@@ -414,7 +416,7 @@ def _validity_alone(c: BytesColumn, places: np.ndarray) -> pa.Array:
 
 
 def _sort_columns(store: SideStore) -> None:
-    """Say anew which columns kernels store."""
+    """Update which columns kernels store."""
     store.texts = [c for c in store.texts if c in store.columns]
     texts = blank(TEXT, len(store.texts))
     for k, c in enumerate(store.texts):

@@ -1,4 +1,4 @@
-"""Values of axes that are not stored: a stored one, and a number, added as the machine does."""
+"""Values of axes that are not stored: a stored axis plus a number, added in floating point."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LOW_BITS = np.int64(2**63 - 1)
 
 
 def with_number(ordinals: np.ndarray, number: float) -> np.ndarray:
-    """The ordinals of doubles, given as ordinals, with a finite number added : int64[n]."""
+    """Add a finite number to doubles given as ordinals; return the ordinals of the sums : int64[n]."""
     with np.errstate(over="ignore"):
         bits = (doubles_of(ordinals) + number).view(np.int64)
     sign = bits >> 63

@@ -1,4 +1,4 @@
-"""Least and greatest values of blocks of a run: a search skips the blocks that lie out of range."""
+"""Least and greatest values of blocks of a run: a search skips the blocks outside its range."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class ValueBlocks:
-    """The blocks of some values, as ``range_kernels`` reads them.
+    """Blocks of values in several levels, as ``range_kernels`` reads them.
 
     Attributes
     ----------
     least, most : int64[n]
-        The values themselves; of a value that lies in every range, the ends of int64.
+        The values themselves. For a value that lies in every range, the ends of int64.
     upper : int64[2, m]
         Least and greatest value of each block of each level.
     starts : int64[levels]
-        Where each level begins.
+        Where each level begins in ``upper``.
     """
 
     least: np.ndarray
@@ -34,7 +34,7 @@ class ValueBlocks:
 
     @classmethod
     def of(cls, values: np.ndarray, absent: np.ndarray | None = None) -> ValueBlocks:
-        """The blocks of int64[n] values; an ``absent`` one : bool[n] lies in every range."""
+        """Build the blocks of int64[n] values. A value that is ``absent`` : bool[n] lies in every range."""
         least = values if absent is None else np.where(absent, I64_MIN, values)
         most = values if absent is None else np.where(absent, I64_MAX, values)
         levels, size = [np.stack((least, most))], 1 << range_kernels.BITS
@@ -55,13 +55,14 @@ class ValueBlocks:
     def pairs(
         self, first: np.ndarray, last: np.ndarray, low: np.ndarray, high: np.ndarray, most: int
     ) -> tuple[np.ndarray, np.ndarray, int]:
-        """Rows i and places k with ``first[i] <= k < last[i]`` and a value in ``[low[i], high[i]]``.
+        """Find rows i and places k with ``first[i] <= k < last[i]`` and a value in ``[low[i], high[i]]``.
 
         Returns
         -------
         (int64[p], int64[p], int)
-            Rows and places, in the order of both, and how many rows are done. They are all rows unless there are more
-            than ``most`` pairs; a row is done with all of its pairs or not at all, and the first one always is.
+            Rows and places, ordered by row and then place, and the number of finished rows. All rows are finished
+            unless there are more than ``most`` pairs. The pairs of an unfinished row are left out. The first row is
+            always finished.
         """
         state = np.array([0, -1], dtype=np.int64)
         rows, at = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Stored columns whose values take more or fewer bytes: text in an arena, and whole Arrow arrays for the rest."""
+"""Stored columns of variable size: text in an arena, and whole Arrow arrays for other types."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ __all__ = [
 ]
 
 PiecesAt = WeakMethod[Callable[[int, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]]
-_NARROW = 2**32  # bytes of an arena that uint32 can tell apart
-_MORE = 8  # an arena has room for an eighth more than it must hold, and moves when an eighth of it is dead
-_MOST_MERGED = 4 << 20  # bytes of arrays that are merged: meanwhile they are held twice
+_NARROW = 2**32  # bytes of an arena that uint32 offsets can address
+_MORE = 8  # an arena has an eighth of slack, and is compacted when an eighth of it is dead
+_MOST_MERGED = 4 << 20  # bytes of arrays that are merged, which exist twice meanwhile
 _AT_ONCE = AT_ONCE
-_LITTLE = 1024  # bytes of another's that an array may hold
+_LITTLE = 1024  # unused bytes that the buffers of a stored array may have
 _ROOM = list(TEXT.names or ()).index("room")
 
 
 class KeyTextColumn:
-    """Text that the key table holds, as a piece of the key: nothing of it is kept here.
+    """Text that the key table stores as a piece of the key. This column stores nothing.
 
     Parameters
     ----------
     t : pa.DataType
     piece : int
-        Which of the key's pieces.
+        The position of the piece in the key.
     spans : weakref.WeakMethod
-        Of the store; see :class:`ivjoin.shj.store.columns.OrdinalColumn`. Where a piece of the keys of the rows at some
-        places begins, its bytes : int64[n] each, and the arena in which it lies.
+        A method of the store (weak as in :class:`ivjoin.shj.store.columns.OrdinalColumn`). For rows at given places, it
+        returns where the piece of their key begins, its length : int64[n] each, and the arena in which it lies.
     """
 
     varies = False
@@ -62,7 +62,7 @@ class KeyTextColumn:
 
     @property
     def lies_in_files(self) -> bool:
-        return False  # the key table says where its own arrays lie
+        return False  # the key table accounts for its own arrays
 
     def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
         spans = self._spans()
@@ -83,23 +83,22 @@ class KeyTextColumn:
 
 
 class BytesColumn:
-    """Strings and binaries: a ring of starts, and an arena that drops its dead front now and then.
+    """Strings and binaries: a ring of starts, and an arena whose dead front is dropped occasionally.
 
-    Starts count the bytes of all rows ever stored, so no trim rewrites them; modulo 2**32 they still tell apart what
-    is in an arena of less than 4 GiB, so they take half of what a full count would. A row ends where the next one
-    begins.
+    A start counts the bytes of all rows ever stored, so trimming rewrites no start. Starts are stored modulo 2**32 as
+    long as the arena is smaller than 4 GiB, which halves their size. A row ends where the next one begins.
 
     Parameters
     ----------
     t : pa.DataType
     cap : int
     record : TEXT[1], optional
-        Where kernels find it, and append to it.
+        The record through which kernels find the column and append to it.
     """
 
     varies = True
     _top = Register(TEXT, "top")  # where the next row starts
-    _base = Register(TEXT, "base")  # the start that lies at the beginning of the arena
+    _base = Register(TEXT, "base")  # the start that corresponds to the first byte of the arena
     _next = Register(TEXT, "next")  # id of the next row
 
     def __init__(self, t: pa.DataType, cap: int, record: np.ndarray | None = None) -> None:
@@ -115,14 +114,14 @@ class BytesColumn:
         self.point()
 
     def take_record(self, record: np.ndarray) -> None:
-        """Another record, which says what the last one did."""
+        """Use another record, which holds the same fields."""
         self.record, self._registers = record, record.view(np.int64)
 
     def point(self) -> None:
-        """Tell the record where everything is, after memory has moved."""
+        """Write the addresses of the arrays to the record, after memory has moved."""
         r, ring = self.record[0], self.valid.ring
         room = len(self._arena)
-        # A kernel that fills uint32 to their end must ask first.
+        # One byte less makes the kernel call Python before uint32 starts overflow.
         r["room"] = min(room, _NARROW - 1) if self._starts.dtype == np.uint32 else room
         r["start_width"] = self._starts.itemsize
         r["starts"], r["arena"] = address(self._starts), address(self._arena)
@@ -142,7 +141,7 @@ class BytesColumn:
 
     @property
     def used(self) -> int:
-        """Bytes of the arena that are in use, or dead but not given back."""
+        """Bytes of the arena in use, including dead bytes that are not trimmed yet."""
         return self._top - self._base
 
     @property
@@ -167,20 +166,20 @@ class BytesColumn:
         self.valid.grow(cap, lo, hi)
 
     def clear(self) -> None:
-        """As if nothing had ever come."""
+        """Reset the column to its initial state, in the same memory."""
         self._base = self._top = self._next = 0
         self.record["wanted"] = 0
         self.valid.ring = None
         self.point()
 
     def more_room(self, need: int) -> int:
-        """Bytes that ``make_room`` takes."""
+        """Return the bytes that ``make_room`` takes."""
         grows = need > len(self._arena) and in_memory(self._arena)
         more = need + need // _MORE - len(self._arena) if grows else 0
         return more + (self._starts.nbytes if need >= _NARROW and self._starts.dtype == np.uint32 else 0)
 
     def make_room(self, need: int) -> None:
-        """Room for so many bytes in the arena, those that are in it included."""
+        """Reserve capacity for ``need`` bytes in the arena, including the bytes in use."""
         if need >= _NARROW and self._starts.dtype == np.uint32:
             self._starts = self._offsets(self._starts).astype(np.uint64) + np.uint64(self._base)
         if need > len(self._arena):
@@ -194,11 +193,11 @@ class BytesColumn:
             self.point()
 
     def _offsets(self, starts: np.ndarray) -> np.ndarray:
-        """Where in the arena these starts are : int64[n]."""
+        """Return the offsets of these starts in the arena : int64[n]."""
         return (starts - self._starts.dtype.type(self._base % _modulus(self._starts))).astype(np.int64)
 
     def _spans(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Where in the arena rows begin, and their bytes : int64[n] each."""
+        """Return where rows begin in the arena, and their lengths : int64[n] each."""
         starts = self._starts
         after = places + 1
         after[after == len(starts)] = 0
@@ -217,7 +216,7 @@ class BytesColumn:
         self._base, self._top, self._next = 0, int(offsets[-1]), n
         self._starts = fresh(self._starts, cap, np.uint32 if self._top < _NARROW else np.uint64)
         self._starts[:n] = offsets[:-1]
-        # Ids rise, and with them where rows begin: these close up where they are, and are never held twice.
+        # Ids rise, and so do their offsets: the bytes are compacted in place, without a copy of the arena.
         at = address(self._arena)
         byte_kernels.gather_bytes(starts, sizes, at, at)
         room = min(max(256, self._top), len(self._arena))
@@ -243,12 +242,12 @@ class BytesColumn:
 
 
 def text_array(t: pa.DataType, text: Bytes, valid: np.ndarray | None) -> pa.Array:
-    """Strings or binaries as an array of their type.
+    """Return strings or binaries as an array of their type.
 
     Raises
     ------
     CapacityError
-        If they are more than its offsets can say.
+        If they exceed what the type's offsets can address.
     """
     offsets, n = text.offsets, len(text.offsets) - 1
     if arrow.offset_width(t) == 4:
@@ -261,7 +260,7 @@ def text_array(t: pa.DataType, text: Bytes, valid: np.ndarray | None) -> pa.Arra
 
 
 def too_much_text(size: int, t: pa.DataType) -> CapacityError:
-    """What an output column whose offsets cannot say where its bytes end is answered with."""
+    """The error of an output column whose bytes exceed what its offsets can address."""
     return CapacityError(
         f"an output batch would hold {size:,} bytes of {t} in one column, expected 2,147,483,647 at most; use a "
         "smaller batch_size or a large_ type"
@@ -273,7 +272,7 @@ def _modulus(starts: np.ndarray) -> int:
 
 
 class SegmentColumn:
-    """Any other type: the Arrow arrays themselves, merged so that there are few of them."""
+    """Any other type: the Arrow arrays themselves, merged so that few remain."""
 
     varies = True
 
@@ -283,7 +282,7 @@ class SegmentColumn:
         self._parts: list[pa.Array] = []
         self._firsts: list[int] = []
         self._next = 0
-        self._spilled = 0  # parts, the first ones, that lie in files
+        self._spilled = 0  # number of leading parts that lie in files
         self._files: Files | None = None
 
     @property
@@ -292,7 +291,7 @@ class SegmentColumn:
 
     @property
     def nbytes(self) -> int:
-        # Parts may be slices of one array, whose buffers count once; those of dictionaries may be of two types.
+        # Parts may be slices of one array, whose buffers count once. Dictionary parts may have two types.
         total, parts = 0, self._parts[self._spilled :]
         while parts:
             t = parts[0].type
@@ -301,16 +300,16 @@ class SegmentColumn:
         return total
 
     def spill(self, files: Files) -> None:
-        """Let all that is stored lie in a file more, little of which is in memory meanwhile."""
+        """Move all stored rows to one more file, with a bounded part of them in memory meanwhile."""
         self._files, there = files, self._spilled
         groups = _pieces(self._parts[there:])
-        first = one_array(groups[0])  # dictionaries, of which there is one group, take long
+        first = one_array(groups[0])  # once, because dictionaries (always one group) are slow to unify
         parts = _filed(lambda: (one_array(g) if i else first for i, g in enumerate(groups)), files)
         self._parts[there:], self._firsts[there:] = parts, _firsts(parts, self._firsts[there])
         self._spilled = len(self._parts)
 
     def disk(self) -> int:
-        """Bytes that rows which lie in files take at most where they are written anew."""
+        """Return an upper bound of the bytes that the rows in files take when they are written again."""
         return sum(buffer_bytes(part) for part in self._parts) if self._spilled else 0
 
     @property
@@ -319,7 +318,7 @@ class SegmentColumn:
 
     @staticmethod
     def more_room(array: pa.Array) -> int:
-        """Bytes that ``append`` takes at most: merged with its neighbours an array may take as much again."""
+        """Return an upper bound of the bytes that ``append`` takes: merging with a neighbour may double them."""
         return 2 * stored_bytes(array)
 
     def append(self, array: pa.Array, first: int) -> None:
@@ -333,7 +332,7 @@ class SegmentColumn:
             if not has_dictionaries(self.type) and sum(map(buffer_bytes, two)) > _MOST_MERGED:
                 break
             parts[-2:] = [one_array(two, kept_pool())]
-            if self.nbytes > most:  # where one of them alone has nulls, both have bitmaps then
+            if self.nbytes > most:  # merging an array with nulls and one without allocates a bitmap for both
                 parts[-1:] = two
                 break
             self._firsts.pop()
@@ -356,7 +355,7 @@ class SegmentColumn:
             for i in range(0, n, rows):
                 yield compacted(self.gather(ids[i : i + rows], places))
 
-        if n and self._spilled and self._files is not None:  # there they stay, little of them in memory meanwhile
+        if n and self._spilled and self._files is not None:  # write them to a new file, piece by piece
             kept = _filed(pieces, self._files)
             self._spilled = len(kept)
         else:
@@ -376,18 +375,18 @@ class SegmentColumn:
 
 
 def _firsts(parts: Sequence[pa.Array], first: int) -> list[int]:
-    """Which row each of some parts begins with, the first one with that one."""
+    """Return the id of the first row of each part; the first part begins with ``first``."""
     return [first + n for n in accumulate(map(len, parts[:-1]), initial=0)] if parts else []
 
 
 def text_bytes(array: pa.Array) -> int:
-    """Bytes of an array's strings."""
+    """Return the bytes of an array's strings."""
     piece = Bytes.of(array)
     return int(piece.offsets[-1] - piece.offsets[0])
 
 
 def _pieces(parts: Sequence[pa.Array]) -> list[list[pa.Array]]:
-    """The same rows in groups, which put together are neither large nor small; in one, if each had all dictionaries."""
+    """Cut the same rows into groups of about 4 MiB each; into one group if each would repeat all dictionaries."""
     if has_dictionaries(parts[0].type):
         return [list(parts)]
     out: list[list[pa.Array]] = []
@@ -410,7 +409,7 @@ def _pieces(parts: Sequence[pa.Array]) -> list[list[pa.Array]]:
 
 
 def _filed(arrays: Callable[[], Iterator[pa.Array]], files: Files) -> list[pa.Array]:
-    """Arrays in a mapped file, as :func:`filed` puts batches there."""
+    """Write arrays to a mapped file, as :func:`filed` does with batches."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         for array in arrays():
@@ -420,12 +419,12 @@ def _filed(arrays: Callable[[], Iterator[pa.Array]], files: Files) -> list[pa.Ar
 
 
 def _alone(array: pa.Array) -> pa.Array:
-    """The same rows without the larger part of the buffers that they are a slice of."""
+    """Copy the rows if they are a small slice of their buffers."""
     return pa.concat_arrays([array], memory_pool=kept_pool()) if _is_slice(array) else compacted(array)
 
 
 def _is_slice(array: pa.Array) -> bool:
-    """Whether an array is a small part of its buffers."""
+    """Return whether an array is a small part of its buffers."""
     if has_dictionaries(array.type) or has_unions(array.type):
         return False
     size = int(array.nbytes)
@@ -433,12 +432,12 @@ def _is_slice(array: pa.Array) -> bool:
 
 
 def stored_bytes(array: pa.Array) -> int:
-    """Bytes of an array once it is stored."""
+    """Return the bytes of an array once it is stored."""
     return int(array.nbytes) if _is_slice(array) else buffer_bytes(array)
 
 
 def buffer_bytes(array: pa.Array) -> int:
-    """Bytes of an array's buffers."""
+    """Return the bytes of an array's buffers."""
     return _held(pa.chunked_array([array]))
 
 
