@@ -1,4 +1,4 @@
-"""The one door between Arrow's buffers and numpy: offsets and validity are handled here and nowhere else."""
+"""The boundary between Arrow's buffers and numpy: no other module handles offsets and validity bitmaps."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _DTYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 def byte_width(t: pa.DataType) -> int | None:
-    """Bytes per value of a fixed-width type that can be held as raw bytes, else None.
+    """Return the bytes per value of a fixed-width type that can be stored as raw bytes, else None.
 
-    bool is bit-packed and the rest (nested, dictionary, extension, null) are not plain buffers.
+    Bools are bit-packed, and other types (nested, dictionary, extension, null) are not plain buffers.
     """
     if isinstance(t, pa.ExtensionType) or pa.types.is_boolean(t) or pa.types.is_dictionary(t) or pa.types.is_null(t):
         return None
@@ -39,14 +39,14 @@ def byte_width(t: pa.DataType) -> int | None:
 
 
 def offset_width(t: pa.DataType) -> int | None:
-    """Bytes per offset of a string or binary type, else None."""
+    """Return the bytes per offset of a string or binary type, else None."""
     if pa.types.is_string(t) or pa.types.is_binary(t):
         return 4
     return 8 if pa.types.is_large_string(t) or pa.types.is_large_binary(t) else None
 
 
 def is_own_ordinal(t: pa.DataType) -> bool:
-    """Whether a value's int64 ordinal, cut to the type's width, is the value itself: integers and times."""
+    """Return whether a value's int64 ordinal, cut to the type's width, is the value itself: for integers and times."""
     pt = pa.types
     if pt.is_unsigned_integer(t):
         return t.bit_width < 64
@@ -56,21 +56,21 @@ def is_own_ordinal(t: pa.DataType) -> bool:
 
 
 def doubles_of(ordinals: np.ndarray) -> np.ndarray:
-    """Doubles by their ordinals (``ivjoin.expr.ordinal``) : float64[n]."""
+    """Return the doubles of some ordinals (``ivjoin.expr.ordinal``) : float64[n]."""
     bits = np.where(ordinals < 0, -ordinals ^ _TOP_BIT, ordinals)
     bits[ordinals == NAN_ORDINAL] = NAN_BITS
     return bits.view(np.float64)
 
 
 def are_told_by_ordinals(array: pa.Array) -> bool:
-    """Whether :func:`doubles_of` gives back each double's bits: of none that is -0.0, or an unusual NaN."""
+    """Return whether :func:`doubles_of` restores each double's bits; it cannot restore -0.0 or unusual NaNs."""
     bits = fixed_view(array, 8).view(np.int64)
     odd = (bits == _TOP_BIT) | ((bits & ~_TOP_BIT >= NAN_ORDINAL) & (bits != NAN_BITS))
     return not odd.any()
 
 
 def words_of(width: int) -> tuple[Any, tuple[int, ...]]:
-    """What values of so many bytes are as raw words: numpy's type, and the shape of one value."""
+    """Return numpy's type and the shape of one value of ``width`` bytes as raw words."""
     dtype = _DTYPES.get(width)
     if dtype is not None:
         return dtype, ()
@@ -78,7 +78,7 @@ def words_of(width: int) -> tuple[Any, tuple[int, ...]]:
 
 
 def fixed_view(array: pa.Array, width: int) -> np.ndarray:
-    """The values of a fixed-width array as unsigned words, uint64[n, w] for wider ones, or uint8[n, w]; no copy."""
+    """Return a fixed-width array's values as unsigned words, without a copy: [n], uint64[n, w], or uint8[n, w]."""
     buf = array.buffers()[1]
     n, offset = len(array), array.offset
     word, shape = words_of(width)
@@ -90,7 +90,7 @@ def fixed_view(array: pa.Array, width: int) -> np.ndarray:
 
 
 def validity(array: pa.Array) -> np.ndarray | None:
-    """bool[n], True where a value is there, or None when all are."""
+    """Return which values are not null : bool[n], or None if all are."""
     if array.null_count == 0:
         return None
     buf = array.buffers()[0]
@@ -101,20 +101,20 @@ def validity(array: pa.Array) -> np.ndarray | None:
 
 
 def whole_numbers(index: np.ndarray) -> pa.Array:
-    """Whole numbers for Arrow; ``pa.array`` imports pandas, a third of a second, to ask whether they are a series."""
+    """Return an Arrow array of integers. ``pa.array`` would import pandas, which takes a third of a second."""
     data = pa.py_buffer(np.ascontiguousarray(index))
     return pa.Array.from_buffers(pa.from_numpy_dtype(index.dtype), len(index), [None, data])
 
 
 def counted(array: pa.Array) -> np.ndarray:
-    """The values of an array of whole numbers without nulls : int64[n]; numpy's own way there imports pandas."""
+    """Return the values of an integer array without nulls : int64[n]; Arrow's own conversion imports pandas."""
     t = array.type
     dtype = np.dtype(f"{'u' if pa.types.is_unsigned_integer(t) else 'i'}{t.bit_width // 8}")
     return fixed_view(array, t.bit_width // 8).view(dtype).astype(np.int64)
 
 
 def truths(array: pa.Array) -> np.ndarray:
-    """The values of an array of bools without nulls : bool[n]."""
+    """Return the values of an array of bools without nulls : bool[n]."""
     buffer = array.buffers()[1]
     if buffer is None:
         return np.zeros(len(array), dtype=bool)
@@ -124,7 +124,7 @@ def truths(array: pa.Array) -> np.ndarray:
 
 @cache
 def _compute() -> Any:
-    """Where Arrow's functions are. ``pyarrow.compute``, which has them, too, first writes 250 down for Python."""
+    """Return the module with Arrow's functions. Importing ``pyarrow.compute`` instead generates 250 wrappers."""
     try:
         import pyarrow._compute as compute
     except ImportError:
@@ -133,30 +133,31 @@ def _compute() -> Any:
 
 
 def taken(rows: Any, places: pa.Array, pool: pa.MemoryPool | None = None) -> Any:
-    """Rows of an array, a chunked array, a batch or a table, as its ``take`` gives them; in memory of a pool."""
+    """Return rows of an array, a chunked array, a batch or a table, as ``take`` does, in memory of ``pool``."""
     return _compute().call_function("take", [rows, places], memory_pool=pool)
 
 
 def encoded(array: pa.Array) -> pa.DictionaryArray:
-    """An array by numbers of its distinct values, of which null may be one."""
+    """Return an array as dictionary indices of its distinct values; null may be one of the values."""
     compute = _compute()
     return compute.call_function("dictionary_encode", [array], compute.DictionaryEncodeOptions("encode"))
 
 
 def take(array: pa.Array, index: np.ndarray, width: int | None) -> pa.Array:
-    """Rows of an array; ``width`` is its type's :func:`byte_width`, where numpy is several times faster than Arrow."""
+    """Return rows of an array; with ``width``, its type's :func:`byte_width`, by numpy, which is several times faster.
+    """
     if width is None or array.null_count:
         return taken(array, whole_numbers(index))
     return fixed_array(fixed_view(array, width).take(index, axis=0), None, array.type)
 
 
 def bitmap(valid: np.ndarray) -> pa.Buffer:
-    """An Arrow bitmap of a bool[n]."""
+    """Return an Arrow bitmap of a bool[n]."""
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
 def fixed_array(values: np.ndarray, valid: np.ndarray | None, t: pa.DataType) -> pa.Array:
-    """An array of type ``t`` over the raw words, without a copy."""
+    """Return an array of type ``t`` over raw words, without a copy."""
     n = len(values)
     if valid is None:
         return pa.Array.from_buffers(t, n, [None, pa.py_buffer(values)], 0)
@@ -165,14 +166,14 @@ def fixed_array(values: np.ndarray, valid: np.ndarray | None, t: pa.DataType) ->
 
 @dataclass(slots=True)
 class Bytes:
-    """One byte string a row: ``buffer[offsets[i]:offsets[i+1]]``, offsets : int64[n + 1]."""
+    """One byte string per row: ``buffer[offsets[i]:offsets[i+1]]``, with offsets : int64[n + 1], buffer : uint8[m]."""
 
     offsets: np.ndarray
     buffer: np.ndarray
 
     @classmethod
     def of(cls, array: pa.Array) -> Bytes:
-        """The bytes of a string or binary array of any form; nulls are empty."""
+        """Return the bytes of a string or binary array of any form; nulls are empty."""
         t = array.type
         if pa.types.is_string_view(t) or pa.types.is_binary_view(t) or pa.types.is_fixed_size_binary(t):
             array = array.cast(pa.large_binary())
@@ -189,7 +190,7 @@ class Bytes:
 
     @classmethod
     def fixed(cls, raw: np.ndarray) -> Bytes:
-        """Rows of equal size, from a uint8[n, w]."""
+        """Return rows of equal size, from a uint8[n, w]."""
         n, width = raw.shape
         return cls(np.arange(n + 1, dtype=np.int64) * width, np.ascontiguousarray(raw).reshape(-1))
 
@@ -203,7 +204,7 @@ class Bytes:
         return cls(offsets, out)
 
     def then(self, other: Bytes) -> Bytes:
-        """Each row's length-prefixed bytes followed by the other's."""
+        """Return each row's length-prefixed bytes followed by the bytes of ``other``."""
         n = len(self.offsets) - 1
         total = int(self.offsets[-1] - self.offsets[0] + other.offsets[-1] - other.offsets[0]) + 4 * n
         offsets = np.empty(n + 1, dtype=np.int64)

@@ -1,8 +1,8 @@
-"""Columns of dictionary type, at the top or within nested ones, of which each batch may bring dictionaries of its own.
+"""Columns of dictionary type, also within nested types, where each batch may bring its own dictionaries.
 
-Arrow puts arrays together by a dictionary of all their values, keeps a value that no row has any more, and joins no
-dictionaries of structs and lists. Here arrays that are kept have dictionaries that are little longer than they are;
-``ivjoin.shj.plain`` sees to it that their indices have 32 bits at least.
+Arrow concatenates such arrays with a dictionary of all their values. It keeps values that no row uses any more, and
+cannot unify dictionaries of structs and lists. The functions here drop unused values from stored arrays.
+``ivjoin.shj.plain`` gives them indices of at least 32 bits.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _FEW = 1024  # values that a dictionary may have beyond twice the rows that use 
 
 
 def compacted(array: pa.Array, beyond: int = _FEW) -> pa.Array:
-    """With dictionaries of the values in use, where one has ``beyond`` more than twice as many as there are rows."""
+    """Return the array without unused dictionary values, if it has ``beyond`` more values than twice its rows."""
     if not has_dictionaries(array.type):
         return array
     return _changed(array, lambda a: a if len(a.dictionary) <= 2 * len(a) + beyond else _in_use(a))
 
 
 def narrowed(array: pa.DictionaryArray, t: pa.DictionaryType) -> pa.DictionaryArray:
-    """A dictionary array with the indices of another type.
+    """Return a dictionary array with the index type of ``t``.
 
     Raises
     ------
     CapacityError
-        If its rows have more values than these indices tell apart.
+        If its rows have more distinct values than these indices can address.
     """
     if array.type.index_type == t.index_type:
         return array
@@ -54,8 +54,8 @@ def narrowed(array: pa.DictionaryArray, t: pa.DictionaryType) -> pa.DictionaryAr
 
 
 def renumbered(array: pa.DictionaryArray, index: pa.DataType, dictionary: pa.Array) -> pa.DictionaryArray:
-    """The same rows, whose indices are sound, with indices of another type that holds them, and with other values."""
-    # By numpy: a cast and a check by Arrow take longer than a push of a few rows.
+    """Return the rows with another index type, which must fit the (sound) indices, and another dictionary."""
+    # With numpy, because a cast and a check by Arrow take longer than a push of a few rows.
     was, offset, rows = array.type, array.offset, len(array)
     old, new, before = _NUMBERS[was.index_type.id], _NUMBERS[index.id], offset % 8
     valid, words = array.buffers()
@@ -70,9 +70,9 @@ def renumbered(array: pa.DictionaryArray, index: pa.DataType, dictionary: pa.Arr
 
 
 def one_array(arrays: Sequence[pa.Array], pool: pa.MemoryPool | None = None) -> pa.Array:
-    """One array of several of a column; a dictionary has wider indices where it must, or one of them has.
+    """Concatenate arrays of one column. A dictionary gets wider indices if it needs them or an array has them.
 
-    ``pool``: whose memory it takes where its type has no dictionaries.
+    ``pool`` supplies the memory if the type has no dictionaries.
     """
     t = arrays[0].type
     if not has_dictionaries(t):
@@ -87,9 +87,9 @@ def one_array(arrays: Sequence[pa.Array], pool: pa.MemoryPool | None = None) -> 
 def rows_of(
     parts: Sequence[pa.Array], firsts: Sequence[int], ids: np.ndarray, read: Callable[[], object] | None = None
 ) -> pa.Array:
-    """Rows of a column that lies in some arrays, int64[m], of which each begins with the row in ``firsts``.
+    """Return rows ``ids`` : int64[m] of a column in several arrays, whose first rows are ``firsts``.
 
-    ``read`` is called after each of the arrays was read from.
+    ``read`` is called after each array was read.
     """
     if len(parts) == 1 or not len(ids):
         return taken(parts[0], whole_numbers(ids - firsts[0]))
@@ -108,7 +108,7 @@ def rows_of(
 
 
 def combined(table: pa.Table) -> pa.Table:
-    """The table with columns of one chunk, as far as one array can hold them; a dictionary may have wider indices."""
+    """Return the table with one chunk per column, if one array can store it; a dictionary may get wider indices."""
     if not any(map(has_dictionaries, table.schema.types)):
         return table.combine_chunks()
     columns = [
@@ -119,7 +119,7 @@ def combined(table: pa.Table) -> pa.Table:
 
 
 def has_dictionaries(t: pa.DataType) -> bool:
-    """Whether arrays of a type have dictionaries, maybe inside."""
+    """Return whether a type is, or contains, a dictionary type."""
     if pa.types.is_dictionary(t):
         return True
     inner = range(t.num_fields)
@@ -127,7 +127,7 @@ def has_dictionaries(t: pa.DataType) -> bool:
 
 
 def _changed(array: pa.Array, change: Callable[[pa.DictionaryArray], pa.DictionaryArray]) -> pa.Array:
-    """With each array of dictionary type in it changed."""
+    """Return the array with each dictionary array in it replaced by ``change`` of it."""
     if pa.types.is_dictionary(array.type):
         return change(array)
     if not has_dictionaries(array.type):
@@ -140,10 +140,10 @@ def _changed(array: pa.Array, change: Callable[[pa.DictionaryArray], pa.Dictiona
 
 def _one_dictionary(arrays: Sequence[pa.DictionaryArray]) -> pa.DictionaryArray:
     t = arrays[0].type
-    if pa.types.is_float16(t.value_type):  # Arrow takes the bits of halves for whole numbers, of which it makes halves
+    if pa.types.is_float16(t.value_type):  # Arrow misreads float16 as integers
         bits = _one_dictionary([renumbered(a, a.type.index_type, a.dictionary.view(pa.uint16())) for a in arrays])
         return renumbered(bits, bits.type.index_type, bits.dictionary.view(pa.float16()))
-    if any(a.dictionary.null_count for a in arrays):  # Arrow joins no dictionaries that have null among their values
+    if any(a.dictionary.null_count for a in arrays):  # Arrow cannot unify dictionaries with nulls
         arrays = [_null_by_index(a) for a in arrays]
     try:
         if all(a.type == t for a in arrays):
@@ -153,12 +153,12 @@ def _one_dictionary(arrays: Sequence[pa.DictionaryArray]) -> pa.DictionaryArray:
                 if t.index_type.bit_width >= 32:
                     raise
         return pa.concat_arrays([_widened(a) for a in arrays])
-    except pa.ArrowNotImplementedError:  # Arrow finds no equal ones among structs and lists
+    except pa.ArrowNotImplementedError:  # Arrow cannot unify structs and lists
         return _one_behind_another([_widened(a) for a in arrays])
 
 
 def with_nulls_in_rows(array: pa.Array) -> pa.Array:
-    """The same rows, null by their indices where a dictionary has null among its values, in nested types too."""
+    """Return the same rows with null indices in place of indices of null values, also within nested types."""
     return _changed(array, _null_by_index)
 
 
@@ -188,7 +188,7 @@ def _one_behind_another(arrays: Sequence[pa.DictionaryArray]) -> pa.DictionaryAr
 
 
 def _widened(array: pa.DictionaryArray) -> pa.DictionaryArray:
-    """With indices of 32 bits at least."""
+    """Return the array with indices of at least 32 bits."""
     t = array.type
     if t.index_type.bit_width >= 32:
         return array
@@ -196,10 +196,10 @@ def _widened(array: pa.DictionaryArray) -> pa.DictionaryArray:
 
 
 def sound(array: pa.Array) -> pa.Array:
-    """Null where an index of a dictionary array points nowhere, as pyarrow makes those below a struct that is null."""
+    """Return the array with null for each index that is out of range; pyarrow produces these below a null struct."""
     if not pa.types.is_dictionary(array.type):
         return array
-    words = fixed_view(array.indices, array.type.index_type.bit_width // 8)  # negative ones are great as words
+    words = fixed_view(array.indices, array.type.index_type.bit_width // 8)  # a negative index is a large word
     if not len(words) or int(words.max()) < len(array.dictionary):
         return array
     numbers, valid = _numbers(array)
@@ -211,7 +211,7 @@ def sound(array: pa.Array) -> pa.Array:
 
 
 def _in_use(array: pa.DictionaryArray) -> pa.DictionaryArray:
-    """With a dictionary of the values that its rows have."""
+    """Return the array with a dictionary of the values that its rows use."""
     numbers, valid = _numbers(sound(array))
     used = np.unique(numbers if valid is None else numbers[valid])
     places = np.searchsorted(used, numbers)
@@ -221,7 +221,7 @@ def _in_use(array: pa.DictionaryArray) -> pa.DictionaryArray:
 
 
 def _numbers(array: pa.DictionaryArray) -> tuple[np.ndarray, np.ndarray | None]:
-    """The indices of the rows, int64[n] and 0 where they are null, and which are not, None where all."""
+    """Return the rows' indices : int64[n], 0 for null, and which are not null : bool[n], None if all."""
     indices = array.indices
     valid = validity(indices)
     numbers = counted(indices)
@@ -231,7 +231,7 @@ def _numbers(array: pa.DictionaryArray) -> tuple[np.ndarray, np.ndarray | None]:
 def _with_numbers(
     numbers: np.ndarray, valid: np.ndarray | None, dictionary: pa.Array, t: pa.DictionaryType
 ) -> pa.DictionaryArray:
-    """With these indices, in the type ``t`` of a column."""
+    """Return an array of type ``t`` with these indices."""
     made = whole_numbers(numbers.astype(_NUMBERS[t.index_type.id]))
     if valid is not None:
         made = pa.Array.from_buffers(made.type, len(made), [bitmap(valid), made.buffers()[1]])

@@ -1,4 +1,4 @@
-"""Arrays of structs, lists, maps and unions taken apart, and put together again from other children."""
+"""Take arrays of structs, lists, maps and unions apart, and rebuild them with other children."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from ivjoin.shj.arrow import bitmap, validity
 
 __all__ = ["Parts", "end_to_end", "has_unions", "is_taken_apart", "made_of", "parts_of", "with_children"]
 
-_MOST_NARROW = 2**31 - 1  # values that lists with offsets of 32 bits can hold
+_MOST_NARROW = 2**31 - 1  # values that 32-bit offsets can address
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a nested array consists of.
+    """The parts of a nested array.
 
     Attributes
     ----------
     rows : int
     valid : bool[rows] or None
-        None where no row is null.
+        None if no row is null.
     ends : int64[rows + 1] or None
-        Of lists and maps: row ``i`` has the values ``ends[i]`` to ``ends[i + 1]`` of the child.
+        For lists and maps: row ``i`` has the values ``ends[i]`` to ``ends[i + 1]`` of the child.
     children : list of pa.Array
-        Only as much of them as the rows use, where they are in order.
+        The range of values that the rows use.
     which : int64[rows] or None
-        Of unions: the number of the child that has each row's value.
+        For unions: the number of the child with each row's value.
     places : int32[rows] or None
-        Of dense unions: where in that child it lies; of others it is at the place of the row.
+        For dense unions: the place of the value in that child. In sparse unions it is the row number.
     """
 
     rows: int
@@ -43,25 +43,25 @@ class Parts:
     places: np.ndarray | None = None
 
     def of(self, children: Sequence[pa.Array]) -> Parts:
-        """The same rows with other children, each as long as the one in its place."""
+        """Return the same rows with other children, each as long as the one it replaces."""
         return replace(self, children=list(children))
 
 
 def is_taken_apart(t: pa.DataType) -> bool:
-    """Whether :func:`parts_of` takes arrays of this type."""
+    """Return whether :func:`parts_of` accepts arrays of this type."""
     pt = pa.types
     return pt.is_struct(t) or pt.is_fixed_size_list(t) or pt.is_map(t) or pt.is_union(t) or _is_list(t)
 
 
 def has_unions(t: pa.DataType) -> bool:
-    """Whether there are unions in a type: empty ones have no buffers as IPC reads them, and ``nbytes`` then crashes."""
+    """Return whether a type contains unions. IPC reads empty ones without buffers, and then ``nbytes`` crashes."""
     if isinstance(t, pa.BaseExtensionType):
         return has_unions(t.storage_type)
     return pa.types.is_union(t) or any(has_unions(t.field(i).type) for i in range(t.num_fields))
 
 
 def parts_of(array: pa.Array) -> Parts:
-    """An array of structs, lists (views of lists, too), maps or unions, taken apart."""
+    """Take an array of structs, lists, list views, maps or unions apart."""
     t, n = array.type, len(array)
     if pa.types.is_union(t):
         return _parts_of_union(array)
@@ -82,7 +82,7 @@ def parts_of(array: pa.Array) -> Parts:
         values = whole.slice(int(at[0]) if len(at) else 0, len(at)) if in_order else whole.take(pa.array(at))
         return Parts(n, valid, ends, [values])
     ends = np.asarray(array.offsets).astype(np.int64)
-    if not len(ends):  # of an array without rows there may be none
+    if not len(ends):  # an array without rows may have no offsets
         ends = np.zeros(1, dtype=np.int64)
     return Parts(n, valid, ends - ends[0], [array.values.slice(int(ends[0]), int(ends[-1] - ends[0]))])
 
@@ -90,7 +90,7 @@ def parts_of(array: pa.Array) -> Parts:
 def _parts_of_union(array: pa.UnionArray) -> Parts:
     t, n = array.type, len(array)
     children = [array.field(i) for i in range(t.num_fields)]
-    buffers = array.buffers() if n else []  # of an array without rows that IPC has read there are none
+    buffers = array.buffers() if n else []  # IPC reads an array without rows without buffers
     codes = np.frombuffer(buffers[1], np.int8, n, array.offset) if n else np.empty(0, dtype=np.int8)
     child_of = np.zeros(128, dtype=np.int64)
     child_of[t.type_codes] = np.arange(t.num_fields)
@@ -107,7 +107,7 @@ def _parts_of_union(array: pa.UnionArray) -> Parts:
 
 
 def end_to_end(parts: Sequence[Parts], children: Sequence[pa.Array]) -> Parts:
-    """The rows of several arrays, one after another, whose children were put together."""
+    """Concatenate the rows of several arrays whose children have been concatenated already."""
     valid = ends = None
     if any(p.valid is not None for p in parts):
         valid = np.concatenate([np.ones(p.rows, dtype=bool) if p.valid is None else p.valid for p in parts])
@@ -127,12 +127,12 @@ def end_to_end(parts: Sequence[Parts], children: Sequence[pa.Array]) -> Parts:
 
 
 def made_of(parts: Parts, like: pa.DataType) -> pa.Array:
-    """An array of a type that is ``like`` with the types of these children in place of its own.
+    """Build an array of the type ``like``, with the types of these children in place of its own.
 
     Raises
     ------
     CapacityError
-        If there are more values than the offsets of its lists tell apart.
+        If the offsets of its lists cannot address all values.
     """
     t, pt = with_children(like, [c.type for c in parts.children]), pa.types
     there, nulls = None, 0
@@ -164,7 +164,7 @@ def made_of(parts: Parts, like: pa.DataType) -> pa.Array:
 
 
 def with_children(t: pa.DataType, types: Sequence[pa.DataType]) -> pa.DataType:
-    """A nested type with other types of its children."""
+    """Return a nested type with other child types."""
     pt = pa.types
     if [t.field(i).type for i in range(t.num_fields)] == list(types):
         return t

@@ -1,4 +1,4 @@
-"""Plain types, of which Arrow takes and joins rows, in place of those of which it does not."""
+"""Plain types, which Arrow can ``take`` and concatenate, in place of types for which it cannot."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = [
 
 
 def plain_type(t: pa.DataType) -> pa.DataType:
-    """The type that stands in for one that Arrow has no ``take`` for (views, run ends), in nested types too.
+    """Return the type that replaces one without a ``take`` in Arrow (views, run ends), also within nested types.
 
-    So do lists for views of lists, of which ``take`` keeps all the values that the array had, and dictionaries with
-    indices of 32 bits for those with fewer, which may not tell the values of several batches apart.
+    Lists replace list views, because ``take`` of a list view keeps all values of the array. Dictionaries get indices of
+    at least 32 bits, because narrower ones may not address the values of several batches.
     """
     pt = pa.types
     if pt.is_dictionary(t):
@@ -46,14 +46,14 @@ def plain_type(t: pa.DataType) -> pa.DataType:
 
 
 def to_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
-    """An array as its :func:`plain_type` ``t``."""
+    """Return an array as its :func:`plain_type` ``t``."""
     if array.type == t:
         return array
     if isinstance(array.type, pa.BaseExtensionType):
         return to_plain(array.storage, t)
     if pa.types.is_run_end_encoded(array.type):
         values = to_plain(array.values, plain_type(array.type.value_type))
-        # Arrow's own decoding knows of fewer types than its take
+        # Arrow's own decoding supports fewer types than its take
         rows = np.arange(array.offset, array.offset + len(array))
         runs = np.searchsorted(counted(array.run_ends), rows, side="right")
         return taken(values, whole_numbers(runs))
@@ -70,19 +70,19 @@ def to_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
 
 
 def _with_plain_values(array: pa.Array) -> pa.Array:
-    """The same views of a list whose values can be taken, which may lie there in any order."""
+    """Return the same list views over values of a plain type, in whatever order the values lie."""
     values = to_plain(array.values, plain_type(array.type.value_type))
     own = with_children(array.type, [values.type])
     return pa.Array.from_buffers(own, len(array), array.buffers()[:3], array.null_count, array.offset, [values])
 
 
 def from_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
-    """Back from a plain type to the column's own.
+    """Convert an array of a plain type back to the column's own type.
 
     Raises
     ------
     CapacityError
-        If its rows have more values than the indices of a dictionary tell apart.
+        If its rows have more distinct values than the indices of a dictionary can address.
     """
     if array.type == t:
         return array
@@ -107,12 +107,12 @@ def from_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
 
 
 def _in_runs(array: pa.Array, ends: pa.DataType) -> pa.RunEndEncodedArray:
-    """The runs of equal values of an array; of types whose values Arrow does not compare, a run for each row.
+    """Run-end encode an array; one run per row for types whose values Arrow cannot compare.
 
     Raises
     ------
     CapacityError
-        If there are more rows than run ends of this type count.
+        If there are more rows than run ends of this type can count.
     """
     import pyarrow.compute as pc
 
@@ -137,7 +137,7 @@ def _in_runs(array: pa.Array, ends: pa.DataType) -> pa.RunEndEncodedArray:
 
 
 def rows_at(batch: pa.RecordBatch, index: np.ndarray) -> pa.RecordBatch:
-    """Rows of a batch, int64[m], whatever the types of its columns."""
+    """Return rows of a batch by index : int64[m], whatever the types of its columns."""
     places = whole_numbers(index)
     plain = [plain_type(t) for t in batch.schema.types]
     columns = [
@@ -148,17 +148,17 @@ def rows_at(batch: pa.RecordBatch, index: np.ndarray) -> pa.RecordBatch:
 
 
 def nulls(n: int, t: pa.DataType) -> pa.Array:
-    """n nulls; of run ends within a struct ``pyarrow.nulls`` makes none that can be read."""
+    """Return n nulls; ``pyarrow.nulls`` builds unreadable arrays of run ends within a struct."""
     return from_plain(pa.nulls(n, plain_type(t)), t)
 
 
 def no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    """A batch of a schema without rows; Arrow itself makes none with dictionaries of times or of views."""
+    """Return a batch of a schema without rows; Arrow cannot build one with dictionaries of times or of views."""
     return pa.RecordBatch.from_arrays([nulls(0, t) for t in schema.types], schema=schema)
 
 
 def value_type(t: pa.DataType) -> pa.DataType:
-    """The plain type of a column with its values in place of dictionaries, in nested types too."""
+    """Return the plain type of a column with values in place of dictionaries, also within nested types."""
     plain = plain_type(t)
     if pa.types.is_dictionary(plain):
         return value_type(plain.value_type)
@@ -168,7 +168,7 @@ def value_type(t: pa.DataType) -> pa.DataType:
 
 
 def to_values(array: pa.Array, t: pa.DataType) -> pa.Array:
-    """An array as its :func:`value_type` ``t``."""
+    """Return an array as its :func:`value_type` ``t``."""
     if array.type == t:
         return array
     plain = to_plain(array, plain_type(array.type))
@@ -181,7 +181,7 @@ def to_values(array: pa.Array, t: pa.DataType) -> pa.Array:
 
 
 def plain_rows(table: pa.Table) -> pa.Table:
-    """The rows in plain types."""
+    """Return the rows in plain types."""
     types = [plain_type(t) for t in table.schema.types]
     if types == table.schema.types:
         return table
@@ -193,7 +193,7 @@ def plain_rows(table: pa.Table) -> pa.Table:
 
 
 def from_plain_rows(batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of a batch in the types of their columns, in pieces if they have more values than these tell apart."""
+    """Yield the rows of a batch in the types of ``schema``; in pieces, if a dictionary cannot address all values."""
     if batch.schema.types == schema.types:
         yield batch
         return
@@ -210,7 +210,7 @@ def from_plain_rows(batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.Rec
 
 
 def in_few_batches(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """The rows of some batches in one, or in as few as can hold their text and tell their values apart."""
+    """Join batches to one, or to as few as can address their text and dictionary values."""
     table = pa.Table.from_batches(batches)
     whole = combined(plain_rows(table)).to_batches()
     return [piece for batch in whole for piece in from_plain_rows(batch, table.schema)]

@@ -1,6 +1,6 @@
-"""The order of int64 values, of all or key by key: by what they differ in, where that is faster than by comparing them.
+"""Sort int64 values, as a whole or per key, by radix where that is faster than by comparison.
 
-Source: D. E. Knuth, The Art of Computer Programming 3, 5.2.5, sorting by distribution, from the last digit on.
+Source: D. E. Knuth, The Art of Computer Programming 3, 5.2.5, sorting by distribution, least significant digit first.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from ivjoin.shj.kernels import grouped_kernels, pick_kernels
 
 __all__ = ["in_order", "order_by_key"]
 
-_FEW = 2048  # values that are sorted by comparing them
-_MANY = 1 << 22  # four more arrays of so many values take too much memory
-_BITS = 11  # of a digit
-_DIGITS = 4  # by all of which values are sorted; where they differ in more bits than that, by the first _FIRST
+_FEW = 2048  # below this number of values, sort by comparison
+_MANY = 1 << 22  # above this number of values, the four scratch arrays take too much memory
+_BITS = 11  # bits per digit
+_DIGITS = 4  # most digits of a full radix sort; values that need more are sorted by their first _FIRST digits
 _FIRST = 3
-_PLACES = 1 << 16  # that the values of a key are dealt to
+_PLACES = 1 << 16  # buckets for the values of one key
 
 
 def in_order(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The order of some values : int64[n], and the values in it; equal ones stay as they were."""
+    """Return the stable sort order of values : int64[n], and the sorted values : int64[n]."""
     n = len(values)
     if not _FEW <= n <= _MANY:
         return _compared(values)
@@ -30,30 +30,30 @@ def in_order(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         order, keys = _by_radix(values, least, -(-bits // _BITS))
         keys += least
         return order, keys
-    # such as doubles: what little they differ in beyond the first digits leaves few out of place
+    # Such as doubles: after a sort by the first digits, few values are out of order.
     first = (values.view(np.uint64) - np.uint64(least % 2**64)) >> np.uint64(bits - _BITS * _FIRST)
     order, _ = _by_radix(first.view(np.int64), 0, _FIRST)
     keys = values.take(order)
     if not bool((keys[:-1] <= keys[1:]).all()):
-        again = np.argsort(keys, kind="stable")  # which sees what is in order already
+        again = np.argsort(keys, kind="stable")  # fast on nearly sorted values
         order, keys = order.take(again), keys.take(again)
     return order, keys
 
 
 def order_by_key(kids: np.ndarray, values: np.ndarray, n_ids: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The order of values key by key.
+    """Sort values within each key.
 
     Parameters
     ----------
     kids, values : int64[n]
-        No key is below 0, or not below ``n_ids``.
+        Key ids from 0 to ``n_ids - 1``, and values.
 
     Returns
     -------
     starts : int64[n_ids + 1]
         Where each key begins.
     values, order : int64[n]
-        The values by key, those of one key rising, and whose they are; equal ones stay as they were.
+        The values grouped by key, rising within each key, and their original positions. The sort is stable.
     """
     starts = np.zeros(n_ids + 1, dtype=np.int64)
     found, order = np.empty(len(values), dtype=np.int64), np.empty(len(values), dtype=np.int64)

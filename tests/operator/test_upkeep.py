@@ -205,7 +205,7 @@ def test_a_sweep_that_ends_half_way_stops_the_operator(monkeypatch: pytest.Monke
         raise MemoryLimitError("no room for what stands beside the slots")
 
     monkeypatch.setattr(keys, "_grow_ids", full)
-    with pytest.raises(SpillError, match="no room for what stands beside the slots. Rows were on their way"):
+    with pytest.raises(SpillError, match="no room for what stands beside the slots. The state is incomplete"):
         list(op.finish("left"))
     for call in (lambda: op.push("right", batch([1], [200])), op.finish, op.snapshot):
         with pytest.raises(ProtocolError, match="stopped"):

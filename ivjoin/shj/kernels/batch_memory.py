@@ -1,4 +1,4 @@
-"""Inside compiled code: columns of an incoming Arrow batch read, and output batches built in memory of their own."""
+"""Inside compiled code: read columns of an incoming Arrow batch, and build output batches in their own memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TOP_BIT = -(2**63)
 
 @inner
 def float_ordinal(bits):  # type: ignore[no-untyped-def]
-    # As ``ivjoin.expr.ordinal``: sign and magnitude turned into one line, -0.0 on 0.0.
+    # As ``ivjoin.expr.ordinal``: sign and magnitude become one number line, where -0.0 equals 0.0.
     sign = bits >> 63
     ordinal = (bits ^ (sign & _LOW_BITS)) - sign
     if ordinal > at.NAN_ORDINAL - 1 or ordinal < 1 - at.NAN_ORDINAL:
@@ -36,7 +36,7 @@ def bits_of_double(x, cell):  # type: ignore[no-untyped-def]
 
 @inner
 def are_told_by_ordinals(pointer, n):  # type: ignore[no-untyped-def]
-    """Whether n doubles are what their ordinals say: none is -0.0 or a NaN of other bits than the usual one."""
+    """Return whether the ordinals of n doubles determine their bits: none is -0.0 or a NaN with unusual bits."""
     values = mem.at_i64(pointer)
     odd = False
     for i in range(n):
@@ -47,7 +47,7 @@ def are_told_by_ordinals(pointer, n):  # type: ignore[no-untyped-def]
 
 @inner
 def read_source(pointer, code, n, out, cell):  # type: ignore[no-untyped-def]
-    """The ordinals of n values of a column into ``out``; ``cell`` is the address of a spare word."""
+    """Write the ordinals of n values of a column to ``out`` : int64[n]; ``cell`` is the address of a scratch word."""
     if code == at.I32:
         p3 = mem.at_i32(pointer)
         for i in range(n):
@@ -107,7 +107,11 @@ def _double_at(pointer, code, i):  # type: ignore[no-untyped-def]
 
 @inner
 def read_double(pointer, code, arithmetic, second, second_code, number, n, out, cell):  # type: ignore[no-untyped-def]
-    """The ordinals of n values as doubles, after arithmetic with a column (0: with a number, given as bits)."""
+    """Write the ordinals of n values as doubles to ``out`` : int64[n], after arithmetic.
+
+    The second operand is the column at address ``second``, or if that is 0, ``number``, given as bits. ``cell`` is the
+    address of two scratch words.
+    """
     mem.at_i64(cell)[0] = number
     other = mem.at_f64(cell)[0]
     for i in range(n):
@@ -125,14 +129,15 @@ def read_double(pointer, code, arithmetic, second, second_code, number, n, out, 
 
 @inner
 def double_below(edge, slack, falling, cell):  # type: ignore[no-untyped-def]
-    """The least (turned) ordinal of a double that is no further below the edge than a slack, given as bits: exact.
+    """Return the least (turned) ordinal of a double that is at most ``slack`` below the edge; exact.
 
-    The error of a difference of doubles is a double itself (Knuth 1969, 4.2.2, theorem B); where the difference was
-    rounded down, the next double is the least one. ``falling`` is 1 where ordinals are turned, ``cell`` a spare word.
+    ``slack`` is given as bits. The error of a difference of doubles is itself a double (Knuth 1969, 4.2.2, theorem B).
+    If the difference was rounded down, the next double is the least one. ``falling`` is 1 if ordinals are turned.
+    ``cell`` is the address of a scratch word.
     """
     if edge == -_LOW_BITS - 1:
         return edge
-    ordinal = edge + falling  # of the value, or of what it is below zero: turned, an ordinal is one less than that
+    ordinal = edge + falling  # the ordinal of the value, negated if falling: ~v is -v - 1
     mem.at_i64(cell)[0] = ordinal if ordinal >= 0 else (ordinal - 1) ^ _LOW_BITS
     value = mem.at_f64(cell)[0]
     mem.at_i64(cell)[0] = slack
@@ -158,7 +163,7 @@ def copy_all(target, source, size):  # type: ignore[no-untyped-def]
 
 @inner
 def copy_rows(target, source, width, stride, index, n):  # type: ignore[no-untyped-def]
-    """``target[i] = source[index[i]]`` for values of ``width`` bytes that stand ``stride`` bytes apart.
+    """Set ``target[i] = source[index[i]]`` for values of ``width`` bytes that lie ``stride`` bytes apart.
 
     If the two differ, both are word sizes of the machine and the stride is a multiple of 8.
     """
@@ -202,7 +207,7 @@ def copy_rows(target, source, width, stride, index, n):  # type: ignore[no-untyp
 
 @inner
 def copy_doubles(target, source, step, index, n):  # type: ignore[no-untyped-def]
-    """``target[i]``: the double whose ordinal ``source[index[i]]`` is; ordinals stand ``step`` words apart."""
+    """Set ``target[i]`` to the double with ordinal ``source[index[i]]``; ordinals lie ``step`` words apart."""
     t, s = mem.at_i64(target), mem.at_i64(source)
     for i in range(n):
         ordinal = s[step * index[i]]
@@ -212,7 +217,7 @@ def copy_doubles(target, source, step, index, n):  # type: ignore[no-untyped-def
 
 @inner
 def copy_keys(target, key_of, width, links, link_stride, places, n):  # type: ignore[no-untyped-def]
-    """The keys of the rows at some places, as values of ``width`` bytes; from key to key it is four words."""
+    """Copy the keys of the rows at some places, as values of ``width`` bytes; keys lie four words apart."""
     keys = mem.at_i64(key_of)
     if width == 8:
         t8 = mem.at_i64(target)

@@ -1,4 +1,4 @@
-"""Output batches built by compiled code: one block of memory each, handed over through Arrow's C data interface."""
+"""Build output batches in compiled code: one block of memory each, exported through Arrow's C data interface."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["begin_block", "blank", "build_block", "put_words", "source_of", "tak
 
 @inner
 def taken_bits(target, bitmap, first, index, n):  # type: ignore[no-untyped-def]
-    """Validity of the values at ``index`` of a bitmap that begins at bit ``first``; how many are null."""
+    """Write the validity of the values at ``index`` of a bitmap, from bit ``first`` on; return the number of nulls."""
     out = mem.at_u8(target)
     bits = mem.at_u8(bitmap)
     nulls = np.int64(0)
@@ -33,7 +33,7 @@ def taken_bits(target, bitmap, first, index, n):  # type: ignore[no-untyped-def]
 
 @inner
 def taken_bytes(target, valid, index, n):  # type: ignore[no-untyped-def]
-    """As ``taken_bits``, of a byte a value."""
+    """Do as ``taken_bits``, from one byte per value."""
     out = mem.at_u8(target)
     flags = mem.at_u8(valid)
     nulls = np.int64(0)
@@ -56,7 +56,7 @@ def blank(target, size):  # type: ignore[no-untyped-def]
 
 @inner
 def source_of(field, which, p):  # type: ignore[no-untyped-def]
-    """The side from which an output column is taken, -1 for none: it is null."""
+    """Return the side that supplies an output column; -1 if the column is null."""
     left = field.left if which != 2 else -1
     right = field.right if which != 1 else -1
     if left >= 0 and right >= 0 and field.alike:
@@ -66,7 +66,7 @@ def source_of(field, which, p):  # type: ignore[no-untyped-def]
 
 @inner
 def put_words(op, p, other, side, column, width, n, rows, places, validity, data):  # type: ignore[no-untyped-def]
-    """Values of ``width`` bytes of a side's column, and if there are nulls, the validity; how many there are."""
+    """Write values of ``width`` bytes of a side's column, and their validity if there are nulls; return the nulls."""
     if side == p:
         copy_rows(data, mem.at_i64(op.in_values)[column], width, width, rows, n)
         valid = mem.at_i64(op.in_valid)
@@ -84,10 +84,10 @@ def put_words(op, p, other, side, column, width, n, rows, places, validity, data
 
 @inner
 def begin_block(spares, n_fields, buffers, size):  # type: ignore[no-untyped-def]
-    """Memory for a batch whose values take ``size`` bytes, and each column's ``buffers`` pointers; its count is set.
+    """Allocate a batch whose values take ``size`` bytes, with ``buffers`` pointers per column, and set its count.
 
-    Returns where the block begins (0: there is no memory), and where the children, their structs, the pointers and the
-    values do.
+    Returns the addresses of the block (0 if there is no memory), the children, their structs, the pointers and the
+    values.
     """
     head = (8 + 8 * n_fields + (mem.ARROW_ARRAY + 8 * buffers) * n_fields + 63) & ~63
     block = new_block(spares, head + 88 + size)
@@ -103,16 +103,17 @@ def begin_block(spares, n_fields, buffers, size):  # type: ignore[no-untyped-def
 
 @inner
 def build_block(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def]
-    """An output batch of n rows as an ArrowArray at ``op.out_struct``; False for no memory.
+    """Build an output batch of n rows as an ArrowArray at ``op.out_struct``; return False if there is no memory.
 
-    The block's first word counts the batch and its columns, for the releaser.
+    The block's first word counts the batch and its columns, for the release callback.
 
     Parameters
     ----------
     which : int
-        0 pairs, 1 left rows alone, 2 right rows alone; the other side is null.
+        0 for pairs, 1 for left rows alone, 2 for right rows alone; the other side is null.
     p : int
-        The side whose values lie in the batch and are taken by ``rows``; the other one's are taken by ``places``.
+        The probe side. ``rows`` : int64[n] selects its values from the batch, and ``places`` : int64[n] selects the
+        other side's from the store.
     """
     n_fields = op.n_fields
     bitmap = (((n + 7) >> 3) + 63) & ~63

@@ -1,4 +1,4 @@
-"""Compiled loops over byte strings of varying size."""
+"""Compiled loops over byte strings of variable size."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from ivjoin.shj.kernels import memory as mem
 from ivjoin.shj.kernels.batch_memory import copy_all
 from ivjoin.shj.kernels.compiling import I8, IN1, IN_U8, IO1, IO_U8, VOID, compiled, inner
 
-_LINE, _LINES = 64, 256  # bytes that memory gives at once, and of a piece those that are asked for ahead
+_LINE, _LINES = 64, 256  # bytes of a cache line, and bytes of a piece that are prefetched
 
 __all__ = ["concat_pieces", "gather_bytes", "gather_pieces", "places", "same"]
 
 
 @compiled(I8(IN1, IN1, I8, I8))
 def gather_bytes(starts, sizes, source, out):  # type: ignore[no-untyped-def]
-    """Copy ``sizes[i]`` bytes from ``starts[i]`` past ``source`` one after another past ``out``, both addresses.
+    """Copy ``sizes[i]`` bytes from address ``source + starts[i]``, one piece after another, to address ``out``.
 
-    The two may overlap where no piece moves towards the end. Returns the bytes written.
+    ``starts`` and ``sizes`` are int64[n]. The ranges may overlap if no piece moves towards the end. Returns the bytes
+    written.
     """
     top = 0
     for i in range(starts.shape[0]):
@@ -26,16 +27,16 @@ def gather_bytes(starts, sizes, source, out):  # type: ignore[no-untyped-def]
 
 @compiled(VOID(I8, IN1, I8, I8, IN1, IN1, IN1, IN1, I8))
 def gather_pieces(source, segments, first, shift, which, begins, sizes, outs, out):  # type: ignore[no-untyped-def]
-    """Copy ``sizes[i]`` bytes from position ``begins[i]`` of a log to ``outs[i]`` past ``out``, for i of ``which``.
+    """Copy ``sizes[i]`` bytes from position ``begins[i]`` of a log to ``out + outs[i]``, for each i in ``which``.
 
-    A position lies in segment ``position >> shift``; of those, number ``first + s`` begins ``segments[s]`` bytes past
-    ``source``. Both are addresses.
+    A position lies in segment ``position >> shift``. Segment ``first + s`` begins at ``source + segments[s]``.
+    ``source`` and ``out`` are addresses; all arrays are int64.
     """
     n = which.shape[0]
     for k in range(n):
         if k + mem.AHEAD < n:
             i = which[k + mem.AHEAD]
-            if sizes[i] > 0:  # what is empty may begin past the last segment
+            if sizes[i] > 0:  # an empty piece may begin past the last segment
                 at = begins[i]
                 at += source + segments[(at >> shift) - first] - ((at >> shift) << shift)
                 for line in range(0, min(sizes[i], _LINES), _LINE):
@@ -74,7 +75,7 @@ def concat_pieces(offsets_a, a, offsets_b, b, offsets, out):  # type: ignore[no-
 
 @inner
 def _before(offsets, octets, i, other_offsets, other, j):  # type: ignore[no-untyped-def]
-    """Whether string ``i`` comes before string ``j`` of the others: -1, 0 where they are equal, 1 behind it."""
+    """Compare string ``i`` with string ``j`` of the others: -1 before, 0 equal, 1 after."""
     a = offsets[i]
     b = other_offsets[j]
     n = offsets[i + 1] - a
@@ -89,9 +90,9 @@ def _before(offsets, octets, i, other_offsets, other, j):  # type: ignore[no-unt
 
 @compiled(VOID(IN1, IN_U8, IN1, IN_U8, IO1))
 def places(offsets, octets, known_offsets, known, out):  # type: ignore[no-untyped-def]
-    """Where byte strings stand among known ones; both rise, and no two of either are equal.
+    """Find the positions of byte strings among known ones. Both rise, and neither contains duplicates.
 
-    ``out[i]`` is twice the number of known ones before string i, and one more where it is known itself.
+    ``out[i]`` : int64 is twice the number of known strings before string i, plus one if it is known itself.
     """
     m = known_offsets.shape[0] - 1
     at = 0
@@ -114,7 +115,7 @@ def places(offsets, octets, known_offsets, known, out):  # type: ignore[no-untyp
 
 @compiled(I8(IN1, IN_U8, IN1, IN1, IN_U8, IO_U8))
 def same(offsets_a, a, which, offsets_b, b, out):  # type: ignore[no-untyped-def]
-    """Whether string ``which[i]`` of the first ones equals string i of the others : uint8[n]; returns how many do."""
+    """Compare string ``which[i]`` of the first ones with string i of the others : uint8[n]; count the equal ones."""
     count = 0
     for i in range(which.shape[0]):
         at = offsets_a[which[i]]

@@ -1,8 +1,9 @@
-"""How the loops of the join are compiled: at the first call, with fixed signatures, kept on disk by content.
+"""Compile the loops of the join at their first call, with fixed signatures, and cache them on disk by content.
 
 All of them are plain functions over int64, int32 and uint8 arrays or words, so each compiles once, whatever the query.
-Kernels of words alone (``push_batch`` is one: it takes addresses) are kept as object files, which load without numba;
-see ``objects`` and ``lean``. The others are numba's to keep. They run uncompiled under ``NUMBA_DISABLE_JIT=1``.
+Kernels whose arguments are all words (such as ``push_batch``, which takes addresses) are cached as object files, which
+load without numba; see ``objects`` and ``lean``. numba caches the others. With ``NUMBA_DISABLE_JIT=1`` all run
+uncompiled.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class _Signature:
         return self.result.in_numba()(*(kind.in_numba() for kind in self.arguments))
 
     def over(self, function: Callable[..., int]) -> Any:
-        """A function of words (an array: its address and lengths) as one of the arguments that are meant."""
+        """Wrap a function of words (for an array: its address and lengths) as a function of the declared arguments."""
         if all(kind == I8 for kind in self.arguments):
             return function
         kinds = [(kind.dimensions, np.dtype(kind.name)) for kind in self.arguments]
@@ -63,7 +64,7 @@ class _Signature:
 
 @dataclass(frozen=True)
 class _Kind:
-    """What a kernel takes or returns; a type of numba's as soon as numba is needed."""
+    """The type of a kernel's argument or result; converted to a numba type when numba is needed."""
 
     name: str
     dimensions: int = 0
@@ -89,7 +90,7 @@ VOID = _Kind("void")
 
 
 def _compiles() -> bool:
-    """Whether numba would compile; numba itself is asked where more than the environment can say so."""
+    """Return whether numba would compile. numba itself decides if more than the environment can configure it."""
     if "numba" in sys.modules or Path(".numba_config.yaml").exists():
         import numba
 
@@ -101,11 +102,11 @@ COMPILES = _compiles()
 
 
 def _digest(room: Path) -> str:
-    """The content of every file of the kernels' room, and the packages besides that decide which code comes of it.
+    """Return a digest of every file in the package of the kernels, and of the package versions that affect their code.
 
-    numba asks only for the time and the size of the one file that a function stands in, and forgets the functions that
-    it calls. An installed package's files may all bear the same time. No file of the room imports one from outside it,
-    so kernels freeze no constant of another room. numba itself looks at its own version and at the processor.
+    numba checks only the time and size of the file that defines a function. It ignores the functions that it calls, and
+    all files of an installed package may have the same time. No file of this package imports one from outside it, so
+    kernels contain no constant from elsewhere. numba itself checks its own version and the processor.
     """
     digest = hashlib.sha256()
     digest.update(repr((llvmlite.__version__, np.__version__)).encode())
@@ -116,19 +117,20 @@ def _digest(room: Path) -> str:
     return digest.hexdigest()
 
 
-# Taken as the files are imported: code that is older than the files must not be kept under their name.
+# Computed at import: code of older sources must not be stored under the digest of newer files.
 _STAMP = _digest(Path(__file__).parent.parent)
 
 
 def _stamp() -> str:
-    """The same with numba's settings."""
+    """Return the digest combined with numba's settings."""
     from numba import config
 
     return f"{_STAMP} {config.BOUNDSCHECK} {config.OPT} {config.DEBUGINFO_DEFAULT}"
 
 
 class Later:
-    """A part of kernels that numba makes when the first kernel with it is compiled: most processes load them all."""
+    """A part of kernels that is created when the first kernel that uses it compiles; most processes load all kernels.
+    """
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
@@ -141,7 +143,7 @@ class Later:
 
 
 def _ready(function: Any) -> Any:
-    """The same function, with everything that it calls made, and what that calls."""
+    """Return the same function after creating the parts that it calls, and the parts that those call."""
     used = function.__code__.co_names
     owners = [function.__globals__]
     owners += [vars(it) for name in used if isinstance(it := owners[0].get(name), ModuleType) and _is_ours(it)]
@@ -161,7 +163,7 @@ def _options() -> dict[str, Any]:
 
 
 def _stamped(made: Any) -> Any:
-    """The same function, whose disk cache asks also whether all that it may call is as it was."""
+    """Return the same function, whose disk cache key also covers everything that it may call."""
     kept = made._cache
     key = kept._index_key
     kept._index_key = lambda *about: (*key(*about), _stamp())
@@ -169,15 +171,15 @@ def _stamped(made: Any) -> Any:
 
 
 def _dispatcher(function: Any) -> Any:
-    """A function to be compiled, kept on disk by numba."""
+    """Return a numba dispatcher with a disk cache."""
     import numba
 
     _ready(function)
     try:
         return _stamped(numba.njit(cache=True, **_options())(function))
     except (AttributeError, RuntimeError):
-        # No folder to write to, or a numba that keeps its cache otherwise: rather compile each time than fail, or run
-        # stale code.
+        # No writable folder, or a numba with another cache layout: compile each time, rather than fail or run stale
+        # code.
         return numba.njit(**_options())(function)
 
 
@@ -189,7 +191,8 @@ def _name(function: Any) -> str:
 
 
 def _words(function: Any, signature: _Signature) -> objects.Loaded | None:
-    """A kernel of words from its object file, which is made if it is not there; None where it cannot be."""
+    """Load a kernel of words from its object file, which is created if it does not exist; None if that is impossible.
+    """
     if not objects.POSSIBLE:
         return None
     name = _name(function)
@@ -206,19 +209,19 @@ def _words(function: Any, signature: _Signature) -> objects.Loaded | None:
                         code = _made(name, function, signature)
                         objects.keep(name, key, code)
             return objects.Loaded(code, name) if code else None
-        except Exception as e:  # of a numba or an LLVM that is not as this one: slower to compile, as fast to run
+        except Exception as e:  # another version of numba or LLVM: compiling is slower, running as fast
             refused[name] = f"{type(e).__name__}: {e}"
             return None
 
 
 def compile_all(module: str) -> None:
-    """Put all kernels of a module on disk that are not there (``apart`` asks for it)."""
+    """Compile all kernels of a module that are not on disk (``apart`` calls this)."""
     for function, signature in _kernels(module):
         _words(function, signature)
 
 
 def compile_named(*names: str) -> None:
-    """The same of kernels by name, ``push_kernels.push_batch``, one after the other."""
+    """Compile kernels by name, such as ``push_kernels.push_batch``, one after the other."""
     room = __name__.rpartition(".")[0]
     for name in names:
         for function, signature in _kernels(f"{room}.{name.partition('.')[0]}"):
@@ -227,7 +230,8 @@ def compile_named(*names: str) -> None:
 
 
 def not_on_disk(names: Iterable[str]) -> list[str]:
-    """Which of these kernels would be compiled at their first call; none where kernels are not kept so."""
+    """Return which of these kernels would compile at their first call; an empty list if kernels have no object files.
+    """
     if not COMPILES or not objects.POSSIBLE:
         return []
     key = objects.key(_STAMP)
@@ -238,18 +242,18 @@ _declared: dict[str, list[tuple[Any, _Signature]]] = {}  # kernels of each modul
 
 
 def _kernels(module: str) -> list[tuple[Any, _Signature]]:
-    """Functions and signatures of a module, whether or not some have been called."""
+    """Return the functions and signatures of a module's kernels, called or not."""
     names = vars(import_module(module))
     return [*names.get("CALLBACKS", ()), *_declared.get(module, ())]
 
 
-refused: dict[str, str] = {}  # kernels that this process could make no object file of, and why
+refused: dict[str, str] = {}  # kernels for which this process could create no object file, and why
 
 
 def _made(name: str, function: Any, signature: _Signature) -> bytes:
-    """The code of a kernel; none, which need not be tried again, of one that needs numba, or numba as it is not.
+    """Return the code of a kernel; empty for one that needs numba at run time, so that it is not tried again.
 
-    What may be of this moment alone is raised: no memory, no files, a deep stack, a module that another thread loads.
+    Errors that may be temporary are raised: no memory, no files, a deep stack, a module that another thread is loading.
     """
     try:
         return _object(function, signature)
@@ -264,7 +268,7 @@ def _object(function: Any, signature: _Signature) -> bytes:
     from ivjoin.shj.kernels import lean
 
     collects = gc.isenabled()
-    gc.disable()  # a compiler makes many objects and few circles: a fifth of its time
+    gc.disable()  # garbage collection takes a fifth of the compile time and finds few cycles
     try:
         return lean.object_of(_ready(function), signature.in_numba(), _options())
     finally:
@@ -273,7 +277,7 @@ def _object(function: Any, signature: _Signature) -> bytes:
 
 
 def callback(signature: Any, function: Any) -> Any:
-    """A function that C can call at its ``address``, compiled and kept on disk."""
+    """Return a function that C can call at its ``address``, compiled and cached on disk."""
     if (made := _words(function, signature)) is not None:
         return made
     return _numba_callback(signature.in_numba(), _ready(function))
@@ -285,7 +289,7 @@ def _numba_callback(signature: Any, function: Any) -> Any:
     from numba.core.ccallback import CFunc
 
     try:
-        # what numba.cfunc does, but for the stamp, which must be there before the cache is asked
+        # As numba.cfunc, except that the stamp must be set before the cache is read.
         made = CFunc(function, sigutils.normalize_signature(signature), locals={}, options={})
         made.enable_caching()
         _stamped(made).compile()
@@ -295,7 +299,7 @@ def _numba_callback(signature: Any, function: Any) -> Any:
 
 
 def is_cached(kernel: Any) -> bool:
-    """Whether a kernel is compiled already, in this process or on disk; False where that cannot be told."""
+    """Return whether a kernel is compiled already, in this process or on disk; False if that is unknown."""
     signature = getattr(kernel, "signature", None)
     if signature is None:
         return True
@@ -321,9 +325,9 @@ def _build(function: Any, signature: _Signature) -> Any:
 
 
 def compiled(signature: Any) -> Any:
-    """Compile (or load from disk) at the first call: a join pays for the kernels that it uses.
+    """Compile the function, or load it from disk, at its first call: a join pays only for the kernels that it uses.
 
-    The module's name is bound to the compiled function then, so later calls go straight to it.
+    The first call rebinds the module's name to the compiled function, so later calls have no overhead.
     """
 
     def prepare(function: Any) -> Any:
@@ -343,7 +347,7 @@ def compiled(signature: Any) -> Any:
 
 
 def inner(function: Any) -> Any:
-    """Called by kernels alone: compiled as part of them, with whatever types they pass."""
+    """Mark a function that only kernels call: it is compiled as part of them, with the types that they pass."""
     if not COMPILES:
         return function
 
@@ -356,5 +360,5 @@ def inner(function: Any) -> Any:
 
 
 def tiny(function: Any) -> Any:
-    """For a line or two: without a call of its own in any kernel."""
+    """Mark a function of a line or two, which is inlined into every kernel."""
     return inner(function)

@@ -1,11 +1,9 @@
-"""How far one side bounds the other, and which stored rows a bound takes out.
+"""Derive one side's bounds from the other side's orders, and evict the stored rows outside them.
 
-By a walk over those that came in order, and a heap of those that did not.
-
-One schedule an axis and direction. A row that is not below the greatest (turned) value before it dies no earlier than
-that row, so a walk from the oldest row on finds it in time: a row behind, below a value that the walk has passed, is
-below the bound too. The others, stragglers, wait in a binary heap of (turned value, id) as well. Rows without a value
-on the axis are passed over. Values are turned (``~v``) where the bound falls, so that inside, it always rises.
+Each axis and direction has one schedule. Values are turned (``~v``) if the bound falls, so that inside a schedule the
+bound always rises. The schedule walks the rows from the oldest on and stops at the first row that is not below the
+bound. This finds every row in time whose value is not below the greatest value before it. The other rows, called
+stragglers, are also stored in a binary heap of (turned value, id). Rows without a value on the axis are skipped.
 """
 
 from __future__ import annotations
@@ -35,13 +33,16 @@ __all__ = [
 
 @tiny
 def absence(axis):  # type: ignore[no-untyped-def]
-    """The flag of a row without a value on an axis. Far axes share one: such rows outlive the bounds of all of them."""
+    """Return the flag of a row without a value on an axis; axes from ``MOST_AXES`` on share one.
+
+    A bound on any of the axes that share the flag evicts no such row.
+    """
     return np.int64(1) << (FIRST_ABSENCE + min(axis, MOST_AXES))
 
 
 @inner
 def heaps_have_room(op, side, n):  # type: ignore[no-untyped-def]
-    """Whether every schedule can take the rows of a batch in, should they come out of order."""
+    """Return whether every schedule has capacity for the rows of a batch, even if they are out of order."""
     for a in range(side.n_axes):
         values = at_i64(op.values + 8 * a * op.room_rows)
         for falling in range(2):
@@ -59,7 +60,7 @@ def heaps_have_room(op, side, n):  # type: ignore[no-untyped-def]
 
 @inner
 def _rise(heap, top, i, value, rid):  # type: ignore[no-untyped-def]
-    """Put an entry where place i stands empty, or above, as far as ``top``."""
+    """Insert an entry at the empty place i or above it, up to ``top``."""
     while i > top:
         parent = (i - 1) >> 1
         if heap[2 * parent] <= value:
@@ -73,10 +74,10 @@ def _rise(heap, top, i, value, rid):  # type: ignore[no-untyped-def]
 
 @inner
 def _sink(heap, size, i, value, rid):  # type: ignore[no-untyped-def]
-    """Put an entry where place i of a heap of ``size`` stands empty, or below.
+    """Insert an entry at the empty place i of a heap of ``size`` entries, or below it.
 
-    The hole goes to the bottom first: what is put there has mostly come from there, and whether it is less than each
-    child on the way is a coin toss.
+    The empty place first moves to the bottom, because the entry mostly comes from there. Comparing it with each child
+    on its path would mispredict half of the branches.
     """
     top = i
     child = 2 * i + 1
@@ -95,7 +96,7 @@ def _sink(heap, size, i, value, rid):  # type: ignore[no-untyped-def]
 
 @inner
 def in_order(values, first, n, turn, d):  # type: ignore[no-untyped-def]
-    """Whether n rows, all with a value, come in a schedule's order: then no more than the last one is noted."""
+    """Return whether n rows, all with a value, rise as the schedule requires; if so, store only the last value."""
     falls = (values[first] ^ turn) < d.last
     for k in range(first + 1, first + n):
         falls |= (values[k] ^ turn) < (values[k - 1] ^ turn)
@@ -107,7 +108,7 @@ def in_order(values, first, n, turn, d):  # type: ignore[no-untyped-def]
 
 @inner
 def enlist(side, d, column, turn, first, n):  # type: ignore[no-untyped-def]
-    """Take rows first .. first+n-1, which are stored already, into a schedule that has room for them."""
+    """Add the stored rows first .. first+n-1 to a schedule whose heap has capacity for them."""
     rows = at_i64(side.rows)
     links = at_i32(side.rows)
     width = FIRST_AXIS + side.n_axes
@@ -133,7 +134,7 @@ def enlist(side, d, column, turn, first, n):  # type: ignore[no-untyped-def]
 
 @compiled(VOID(I8, I8, I8, I8))
 def reschedule(operator, s, axis, falling):  # type: ignore[no-untyped-def]
-    """Begin a schedule anew with the rows that are stored; its heap has room for all of them."""
+    """Rebuild a schedule from the stored rows; its heap has capacity for all of them."""
     op = operator_at(operator, 0)
     side = side_at(op.sides, s)
     d = expiry_at(side.expiry, 2 * axis + falling)
@@ -146,7 +147,7 @@ def reschedule(operator, s, axis, falling):  # type: ignore[no-untyped-def]
 
 @inner
 def bounds_of(side, other, a):  # type: ignore[no-untyped-def]
-    """Bounds of one axis of ``other``'s rows from the orders of ``side``; False when they are out of the ordinary."""
+    """Set one axis's bounds of ``other``'s rows from the orders of ``side``; return False if Python must do it."""
     low = I64_MIN
     high = I64_MAX
     for k in range(other.n_terms):
@@ -180,7 +181,7 @@ def bounds_of(side, other, a):  # type: ignore[no-untyped-def]
         high = I64_MAX
     if low > b.most or high < b.least or low > high:
         return False
-    if other.look_every:  # what Python has seen stays true
+    if other.look_every:  # bounds that Python has computed stay valid
         low = max(low, b.low)
         high = min(high, b.high)
         if low > high:
@@ -192,7 +193,7 @@ def bounds_of(side, other, a):  # type: ignore[no-untyped-def]
 
 @inner
 def _kill(op, other, q, rid, links, slots, stride):  # type: ignore[no-untyped-def]
-    """Take a live row out of the index, and list it if the join type asks for it."""
+    """Remove a live row from the index, and list it in ``op.dead`` if the join type must emit it."""
     pos = rid % other.cap
     flags = links[pos * stride + FLAGS]
     links[pos * stride + FLAGS] = flags & ~LIVE
@@ -207,7 +208,7 @@ def _kill(op, other, q, rid, links, slots, stride):  # type: ignore[no-untyped-d
 
 @inner
 def _expire_many(op, other, q, d, links, slots, stride):  # type: ignore[no-untyped-def]
-    """Take out a good part of a heap's rows: all entries are looked at once, and those that stay become a heap."""
+    """Evict many rows of a heap: look at all entries once, and make a heap of those that stay."""
     heap = at_i64(d.heap)
     bound = d.bound
     cap = other.cap
@@ -229,7 +230,7 @@ def _expire_many(op, other, q, d, links, slots, stride):  # type: ignore[no-unty
 
 @inner
 def _expire(op, other, q, d, column, turn):  # type: ignore[no-untyped-def]
-    """Take out the rows that a schedule's bound has passed."""
+    """Evict the rows below a schedule's bound."""
     rows = at_i64(other.rows)
     links = at_i32(other.rows)
     slots = at_i32(op.slots)
@@ -260,7 +261,7 @@ def _expire(op, other, q, d, column, turn):  # type: ignore[no-untyped-def]
     loose = other.loose - 1 if other.loose else I64_MAX
     keys = 0
     gone = 0
-    # Most rows go here: as ``_kill``, with the counts at hand.
+    # Most rows are evicted here. As ``_kill``, with the counts in local variables.
     while rid < hi:
         flags = links[pos * stride + FLAGS]
         if flags & LIVE and not flags & absent:
@@ -286,9 +287,9 @@ def _expire(op, other, q, d, column, turn):  # type: ignore[no-untyped-def]
 
 @inner
 def prune(op, other, q):  # type: ignore[no-untyped-def]
-    """Take out the rows of side q that its bounds leave out, all of them where nothing can match any more.
+    """Evict the rows of side q outside its bounds, or all of them if nothing can match any more.
 
-    They stand behind the ``n_dead`` rows that a push has taken out already.
+    They are appended to the ``n_dead`` rows that the push has listed already.
     """
     if other.live == 0:
         return
@@ -326,7 +327,7 @@ def prune(op, other, q):  # type: ignore[no-untyped-def]
 
 @inner
 def scan(op, other, q):  # type: ignore[no-untyped-def]
-    """As ``prune``, by bounds that no schedule follows, since they move now and then alone: all rows are looked at."""
+    """Evict rows outside the bounds that no schedule tracks, by looking at every row; such bounds move rarely."""
     rows = at_i64(other.rows)
     links = at_i32(other.rows)
     slots = at_i32(op.slots)
@@ -358,7 +359,7 @@ def scan(op, other, q):  # type: ignore[no-untyped-def]
 
 @inner
 def take_out(op, other, q, places, n):  # type: ignore[no-untyped-def]
-    """Take live rows out of the index that the join is done with; nothing is listed."""
+    """Remove live rows that have matched finally from the index; no row is listed."""
     links = at_i32(other.rows)
     slots = at_i32(op.slots)
     stride = 2 * (FIRST_AXIS + other.n_axes)

@@ -1,7 +1,7 @@
-"""Compiled loops over rows by key: sorted within each key, and looked up there.
+"""Compiled loops that sort rows within each key, and search them there.
 
-Rows that lie in no order are put by key first and then sorted key by key, in memory that a processor keeps near, rather
-than sorted as a whole.
+Unordered rows are grouped by key first, and then sorted within each key. A group mostly fits the processor's cache,
+which makes this faster than sorting all rows at once.
 """
 
 from __future__ import annotations
@@ -13,17 +13,24 @@ from ivjoin.shj.kernels.pick_kernels import UP
 
 __all__ = ["group_values", "meet_groups", "place_rising", "sort_groups"]
 
-_FEW = 24  # rows, of a key or of a place that values are dealt to, that are sorted by insertion
-_NEAR = 1 << 15  # rows of a key that are dealt to as many places, which then lie in a processor's cache
-_BITS = 11  # of a digit, by which more of them are sorted
+_FEW = 24  # up to this number of rows, a key or a bucket is sorted by insertion
+_NEAR = 1 << 15  # up to this number of rows, a key is sorted by buckets, which fit the processor's cache
+_BITS = 11  # bits per digit of the radix sort of larger keys
 _SIZE = 1 << _BITS
 
 
 @compiled(VOID(IN1, IN1, IO1, IO1, IO1))
 def group_values(kids, values, starts, keys, rows):  # type: ignore[no-untyped-def]
-    """Values and numbers of rows by key, those of one key in the order of their numbers.
+    """Group values and row numbers by key; the rows of one key stay in order.
 
-    ``starts`` : int64[ids + 1], zeros; afterwards where the rows of each key begin.
+    Parameters
+    ----------
+    kids, values : int64[n]
+        Key ids and values.
+    starts : int64[ids + 1]
+        Zeros; afterwards where the rows of each key begin.
+    keys, rows : int64[n]
+        The output: values and row numbers by key.
     """
     n = kids.shape[0]
     for i in range(n):
@@ -43,7 +50,7 @@ def group_values(kids, values, starts, keys, rows):  # type: ignore[no-untyped-d
 
 @inner
 def _insert(from_keys, from_rows, first, keys, rows, start, n):  # type: ignore[no-untyped-def]
-    """Sort n rows from ``first`` on by insertion into the places from ``start`` on; equal ones stay as they are."""
+    """Sort n rows from ``first`` on by insertion into the places from ``start`` on; the sort is stable."""
     for i in range(n):
         key = from_keys[first + i]
         row = from_rows[first + i]
@@ -58,10 +65,10 @@ def _insert(from_keys, from_rows, first, keys, rows, start, n):  # type: ignore[
 
 @inner
 def _dealt(keys, rows, start, end, least, span, other_keys, other_rows, counts):  # type: ignore[no-untyped-def]
-    """Sort [start, end) by dealing its rows to some more places than there are rows, by their first bits.
+    """Sort [start, end) by distributing its rows to at least as many buckets, by their first bits.
 
-    Source: D. E. Knuth, The Art of Computer Programming 3, 5.2.1, sorting by address calculation. Returns False where
-    rows lie in heaps, and nothing is done.
+    Source: D. E. Knuth, The Art of Computer Programming 3, 5.2.1, sorting by address calculation. Returns False,
+    without sorting, if a bucket would get more than 24 rows.
     """
     n = end - start
     size = np.int64(1)
@@ -97,7 +104,7 @@ def _dealt(keys, rows, start, end, least, span, other_keys, other_rows, counts):
 
 @inner
 def _by_digits(keys, rows, start, end, least, span, other_keys, other_rows, counts):  # type: ignore[no-untyped-def]
-    """Sort [start, end) by the digits in which its values differ, from the last one on.
+    """Sort [start, end) by the digits in which its values differ, least significant digit first.
 
     Source: D. E. Knuth, The Art of Computer Programming 3, 5.2.5.
     """
@@ -105,7 +112,7 @@ def _by_digits(keys, rows, start, end, least, span, other_keys, other_rows, coun
     base = np.uint64(least)
     mask = np.uint64(_SIZE - 1)
     shift = np.uint64(0)
-    moved = False  # whether rows lie in the other arrays
+    moved = False  # whether the rows are in the other arrays
     while shift < np.uint64(64) and (span >> shift) > np.uint64(0):
         for j in range(_SIZE):
             counts[j] = 0
@@ -139,14 +146,14 @@ def _by_digits(keys, rows, start, end, least, span, other_keys, other_rows, coun
 
 @compiled(VOID(IN1, IO1, IO1, IO1, IO1, IO1))
 def sort_groups(starts, keys, rows, other_keys, other_rows, counts):  # type: ignore[no-untyped-def]
-    """Sort the rows of each group by their values; equal ones stay in the order that they have.
+    """Sort the rows of each group by their values, in place; the sort is stable.
 
     Parameters
     ----------
     starts : int64[groups + 1]
         Where each group begins.
     keys, rows : int64[n]
-        Values, and numbers that go with them.
+        Values, and numbers that move with them.
     other_keys, other_rows : int64[rows of the greatest group]
         Scratch.
     counts : int64[2 ** 16]
@@ -176,28 +183,28 @@ def sort_groups(starts, keys, rows, other_keys, other_rows, counts):  # type: ig
 
 @compiled(VOID(IN1, IN1, IN1, IN1, IN1, IN1, I8, IO1))
 def meet_groups(groups, by, rows, others, starts, values, mode, out):  # type: ignore[no-untyped-def]
-    """For each row the last, or going UP the first, place of its key whose value is within two limits, -1 for none.
+    """Find for each row the last place of its key whose value lies within two limits; with UP the first; -1 if none.
 
     Parameters
     ----------
     groups : int64[keys + 1]
-        Where each key's rows begin among those that ask.
+        Where each key's rows begin in ``by`` and ``rows``.
     by, rows : int64[n]
-        By key, rising: what the value is not to be above, or going UP not below; and numbers of the rows.
+        Grouped by key and rising: the upper limit of the value (with UP the lower limit), and the row numbers.
     others : int64[rows]
-        The other limit, as rows are numbered.
+        The other limit, indexed by row number.
     starts : int64[some keys + 1]
         Where each key's values begin.
     values : int64[m]
-        Those of one key rise.
+        Grouped by key and rising within each key.
     out : int64[rows]
-        The places, as rows are numbered.
+        The places, indexed by row number.
     """
     keys = starts.shape[0] - 1
     for k in range(groups.shape[0] - 1):
         start = starts[k] if k < keys else np.int64(0)
         end = starts[k + 1] if k < keys else np.int64(0)
-        at = start  # before it all are below, or none is above
+        at = start  # all values before it are below the limit (with UP), or not above it
         for j in range(groups[k], groups[k + 1]):
             limit = by[j]
             row = rows[j]
@@ -213,10 +220,11 @@ def meet_groups(groups, by, rows, others, starts, values, mode, out):  # type: i
 
 @compiled(VOID(IN1, IN1, I8, IO1))
 def place_rising(values, given, after, out):  # type: ignore[no-untyped-def]
-    """Where given values go among others that rise: before those that are equal, or ``after`` them.
+    """Return where given values would be inserted among rising ``values``: before equal ones, or ``after`` them.
 
-    Source: J. L. Bentley and A. C. Yao, An almost optimal algorithm for unbounded searching (1976): from where the last
-    one went, by doubled steps. So given values that rise cost little; others are right, too.
+    ``values``, ``given`` and ``out`` are int64. Source: J. L. Bentley and A. C. Yao, An almost optimal algorithm for
+    unbounded searching (1976). Each search starts where the last one ended and doubles its steps, which is fast if the
+    given values rise. Unordered ones give correct results too.
     """
     n = values.shape[0]
     at = np.int64(0)

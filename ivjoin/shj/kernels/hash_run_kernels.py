@@ -1,7 +1,7 @@
-"""Compiled loops of the runs by which rows in files are found: merge two, look up hashes in one.
+"""Compiled loops over the runs that index rows in files: merge two runs, look up hashes in one.
 
-A run is sorted words, of 32 bits of a hash above 32 of a row's number; a table says where the words with
-each value of a hash's first bits begin.
+A run consists of sorted words with 32 bits of a hash above 32 bits of a row number. A table has the place where the
+words with each value of a hash's first bits begin.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ def _number(word, low):  # type: ignore[no-untyped-def]
 
 @inner
 def _lives(number, base, top, flags):  # type: ignore[no-untyped-def]
-    """Whether a row is there; a number that is not below the top is that of a row that is gone."""
+    """Return whether a row is live; numbers from ``top`` on stem from evicted rows."""
     return number < top and flags[number - base] & LIVE != 0
 
 
 @compiled(I8(IN1, IN1, IO1, I8, I8, I8, IN_U8))
 def merge(a, b, out, low, base, top, flags):  # type: ignore[no-untyped-def]
-    """Merge two runs into ``out``, without rows that are gone; returns how many entries there are."""
+    """Merge two runs a, b : int64 into ``out`` : int64, without evicted rows; return the number of entries."""
     i = 0
     j = 0
     n = 0
     while i < a.shape[0] or j < b.shape[0]:
         word = 0
-        # Words compare as if they had no sign.
+        # Words compare as unsigned.
         if j >= b.shape[0] or (i < a.shape[0] and a[i] ^ _SIGN <= b[j] ^ _SIGN):
             word = a[i]
             i += 1
@@ -49,7 +49,7 @@ def merge(a, b, out, low, base, top, flags):  # type: ignore[no-untyped-def]
 
 @compiled(I8(IN1, IN1, I8, IN1, IO1, IO1, IO1, I8, I8, I8, IN_U8))
 def search(run, table, bits, asked, at, which, numbers, low, base, top, flags):  # type: ignore[no-untyped-def]
-    """The rows with some hashes.
+    """Find the rows with some hashes.
 
     Parameters
     ----------
@@ -57,16 +57,16 @@ def search(run, table, bits, asked, at, which, numbers, low, base, top, flags): 
     table : int64[2 ** bits + 1]
         Where in the run each value of a hash's first bits begins.
     asked : int64[m]
-        Hashes of 32 bits.
+        32-bit hashes, rising.
     at : int64[2]
-        The hash to go on with, and where in the run, -1 for not looked up yet; both are moved on.
+        The hash to continue with, and the place in the run, -1 if it is not searched yet. Both are updated.
     which, numbers : int64[k]
-        Places in ``asked`` and rows, as many as were found.
+        The output: positions in ``asked``, and row numbers.
 
     Returns
     -------
     int
-        How many were found; with ``which`` full there may be more.
+        The number of rows found. If ``which`` is full, there may be more.
     """
     n = 0
     i = at[0]

@@ -1,16 +1,17 @@
-"""Compiled loops of a side's index: insert, probe, prune, take out.
+"""Compiled loops of a side's index: insert, probe, unlink.
 
-Shape of a side's index::
+Layout of a side's index:
 
-    slots int32[keys, 8]     half a cache line per key:  left  head tail finger | right head tail finger | key (int64)
-    links int32[cap, 4+2a]   one record per row:         next  prev  key id  flags (LIVE | MATCHED) | axes
-    rows  int64[cap, 2+a]    the same memory as words:   two words of links | axis 0 .. axis a-1
+- ``slots`` : int32[keys, 8], half a cache line per key: head, tail and finger of the left side, the same of the right
+  side, and the key (one int64).
+- ``links`` : int32[cap, 4 + 2 a], one record per row: next, previous, key id, flags (LIVE | MATCHED), axes.
+- ``rows`` : int64[cap, 2 + a], the same memory as words: two words of links, then the axes 0 .. a - 1.
 
-A row has an absolute id that only grows; its place in the ring is ``id % cap``, and links are places (-1: none), half
-as long as ids and followed without arithmetic. The rows of a key form a doubly linked list, kept in ascending order of
-the primary axis where the side is (nearly) ordered. The finger of a key remembers where the last probe row's matches
-began: when both sides advance, it moves forward by what has been left behind, and a late probe row walks back, so no
-probe depends on order for its answer, only for its cost.
+A row has an absolute id that only grows; its place in the ring is ``id % cap``. Links are places (-1: none), which are
+half as long as ids and need no arithmetic to follow. The rows of a key form a doubly linked list. If the side is
+(nearly) ordered, the list ascends in the primary axis. A key's finger is the row where the matches of the last probe
+row began. When both sides advance, it moves forward over the rows that were left behind. A late probe row walks back.
+The order of probe rows therefore affects the cost alone, not the result.
 """
 
 from __future__ import annotations
@@ -30,27 +31,26 @@ __all__ = [
 I64_MIN = -(2**63)
 I64_MAX = 2**63 - 1
 
-# Steps of walking a row, on average, that are still cheaper than the binary searches of sorted runs, and those beyond.
+# A store switches to sorted runs above this many walked steps per row, plus a constant allowance.
 WORTH_WALKING, SOME_STEPS = 128, 500_000
-# Rows within the first axis's window that other bands refuse, for each probe row, that are still cheaper than those.
+# The same for rows per probe row within the first axis's window that other bands refuse.
 WORTH_REFUSING, SOME_REFUSED = 128, 1_000_000
-PUSH = 200  # a push costs, beside its rows, as much as so many probe rows
+PUSH = 200  # the fixed cost of a push, in probe rows
 
-FIRST_AXIS = 2  # in a row record, as words
-PREV, KEY, FLAGS = 1, 2, 3  # in a row record, as links
+FIRST_AXIS = 2  # word of a row record
+PREV, KEY, FLAGS = 1, 2, 3  # links of a row record
 LIVE, MATCHED = 1, 2
-# A row of a batch that is probed, in the lower half of a word; in the upper half, where it is known, the place of its
-# first match, and 1.
+# Mask of the probe row in a word. The upper half is 1 + the place of its first match, or 0 if that is unknown.
 PROBE_ROW = 0xFFFFFFFF
-FIRST_ABSENCE = 8  # bits of a row's flags that say on which axis it has no value
-MOST_AXES = 22  # that have such a bit of their own
-TRUE, FALSE, ASK = -1, -2, -3  # ends of a list of checks
+FIRST_ABSENCE = 8  # first of the flag bits that mark an axis without a value
+MOST_AXES = 22  # axes with such a bit of their own
+TRUE, FALSE, ASK = -1, -2, -3  # results of the checks of a pair; ASK: Python decides
 PAIRS, MARK_STORE, MARK_PROBE, FIRST_PROBE, FIRST_STORE = 1, 2, 4, 8, 16
 
 
 @inner
 def _insert_between(pos, slot, rows, links, width, slots):  # type: ignore[no-untyped-def]
-    """Link a row that is less than its key's tail into its place, walking back from the tail; returns the steps."""
+    """Link a row that is less than its key's tail into its place, walking back from the tail; return the steps."""
     v = rows[pos * width + FIRST_AXIS]
     stride = 2 * width
     head = np.int64(slots[slot])
@@ -75,11 +75,11 @@ def _insert_between(pos, slot, rows, links, width, slots):  # type: ignore[no-un
 
 @inner
 def link_one(pos, key_id, side, ordered, rows, links, width, slots):  # type: ignore[no-untyped-def]
-    """Link a row whose record is there into its key's list; the steps that it took."""
+    """Link a row whose record is written into its key's list; return the steps that it took."""
     stride = 2 * width
     slot = 8 * key_id + side
     tail = np.int64(slots[slot + 1])
-    # Keys come at random, so whether a list is empty is a coin toss: the row stands in for a tail that is missing.
+    # Branch-free, because a branch on an empty list would be unpredictable: without a tail, the row replaces it.
     before = pos if tail < 0 else tail
     if ordered == 1 and rows[before * width + FIRST_AXIS] > rows[pos * width + FIRST_AXIS]:
         return _insert_between(pos, slot, rows, links, width, slots)
@@ -96,7 +96,7 @@ def link_one(pos, key_id, side, ordered, rows, links, width, slots):  # type: ig
 def insert_rows(  # type: ignore[no-untyped-def]
     key_ids, n, axes, axis_stride, n_axes, place, cap, ordered, rows, links, slots, side, tally, rows_at,
 ):
-    """``insert`` over flat arrays or pointers; value i of axis a is ``axes[a * axis_stride + i]``.
+    """Do as ``insert`` over flat arrays or pointers; value i of axis a is ``axes[a * axis_stride + i]``.
 
     ``rows_at`` is the address of ``rows``.
     """
@@ -118,7 +118,7 @@ def insert_rows(  # type: ignore[no-untyped-def]
         slot = 8 * key_id + side
         tail = np.int64(slots[slot + 1])
         born += (slots[8 * key_id] < 0) & (slots[8 * key_id + 3] < 0)
-        # As ``link_one``, a call of which for each row takes as long again.
+        # As ``link_one``; calling it for each row would double the time.
         before = pos if tail < 0 else tail
         if ordered == 1 and rows[before * width + FIRST_AXIS] > rows[row + FIRST_AXIS]:
             steps += _insert_between(pos, slot, rows, links, width, slots)
@@ -138,10 +138,11 @@ def insert_rows(  # type: ignore[no-untyped-def]
 
 @compiled(I8(IN1, IN2, I8, I8, IO2, IO2_I4, IO2_I4, I8, IO1, I8))
 def insert(key_ids, axes, place, ordered, rows, links, slots, side, tally, rows_at):  # type: ignore[no-untyped-def]
-    """Store rows at ``place`` and the places after it; returns how many keys came to life.
+    """Store rows at ``place`` and the places after it; return the number of keys that had no row before.
 
-    ``ordered`` 1 keeps each key's list ascending in the first axis (walking back from the tail, which costs what the
-    row is out of order by, and is added to ``tally[0]``); 0 appends.
+    ``key_ids`` is int64[n], ``axes`` int64[a, n]; the others are as in the module. ``ordered`` 1 keeps each key's list
+    ascending in the first axis and adds the steps walked back from the tail to ``tally[0]``; 0 appends. ``side`` is the
+    position of the side's head in a slot, ``rows_at`` the address of ``rows``.
     """
     return insert_rows(
         key_ids, key_ids.shape[0], line_of(axes), axes.shape[1], axes.shape[0], place, rows.shape[0], ordered,
@@ -155,7 +156,7 @@ def _unlink_one(pos, links, stride, slots, side):  # type: ignore[no-untyped-def
     prv = np.int64(links[pos * stride + PREV])
     key_id = np.int64(links[pos * stride + KEY])
     slot = 8 * key_id + side
-    # Without branches, as in ``insert_rows``: the dead row itself stands in for a neighbour that is not there.
+    # Branch-free, as in ``insert_rows``: the dead row itself replaces a missing neighbour.
     links[(pos if prv < 0 else prv) * stride] = nxt
     slots[slot] = nxt if prv < 0 else slots[slot]
     links[(pos if nxt < 0 else nxt) * stride + PREV] = prv
@@ -167,7 +168,8 @@ def _unlink_one(pos, links, stride, slots, side):  # type: ignore[no-untyped-def
 
 @compiled(I8(IN1, IO2_I4, IO2_I4, I8))
 def unlink(places, links, slots, side):  # type: ignore[no-untyped-def]
-    """Take live rows out of their lists and clear LIVE; returns how many keys died."""
+    """Remove the live rows at ``places`` : int64[n] from their lists and clear LIVE; count the keys left without rows.
+    """
     stride = links.shape[1]
     flat = line_of(links)
     keys = line_of(slots)
@@ -182,7 +184,7 @@ def unlink(places, links, slots, side):  # type: ignore[no-untyped-def]
 
 @inner
 def window(axes, stride, bands, n_primary, i):  # type: ignore[no-untyped-def]
-    """The closed interval of the store's first axis that row i can match; (1, 0) when its bound lies past int64."""
+    """Return the closed interval of the store's first axis that row i can match; (1, 0) if it lies outside int64."""
     low = I64_MIN
     high = I64_MAX
     for b in range(n_primary):
@@ -204,7 +206,7 @@ def window(axes, stride, bands, n_primary, i):  # type: ignore[no-untyped-def]
 
 @inner
 def lies_within(v, p, low, high):  # type: ignore[no-untyped-def]
-    """Whether v is in [p + low, p + high], over integers without end."""
+    """Return whether v is in [p + low, p + high], without overflow."""
     if low != I64_MIN:
         if low > 0 and p > I64_MAX - low:
             return False
@@ -220,7 +222,7 @@ def lies_within(v, p, low, high):  # type: ignore[no-untyped-def]
 
 @inner
 def others(axes, stride, bands, n_primary, n_bands, i, rows, row):  # type: ignore[no-untyped-def]
-    """Whether the stored row that begins at ``rows[row]`` satisfies the band terms on the other axes."""
+    """Return whether the stored row that begins at ``rows[row]`` satisfies the band terms on the other axes."""
     for b in range(n_primary, n_bands):
         p = axes[bands[4 * b] * stride + i]
         if not lies_within(rows[row + FIRST_AXIS + bands[4 * b + 1]], p, bands[4 * b + 2], bands[4 * b + 3]):
@@ -230,12 +232,12 @@ def others(axes, stride, bands, n_primary, n_bands, i, rows, row):  # type: igno
 
 @inner
 def verdict(checks, axes, absent, stride, nulls, i, rows, row, flags):  # type: ignore[no-untyped-def]
-    """Where the checks of a pair end: ``TRUE``, ``FALSE`` or ``ASK``.
+    """Evaluate the checks of a pair; return ``TRUE``, ``FALSE`` or ``ASK``.
 
-    A check is eight words: the probe row's axis and the stored row's (-1: none), low and high, between which the
-    stored value lies beyond the other (or, where there is one alone, lies itself); the check to go on with where that
-    is so, where it is not, and where a value is missing. ``nulls`` has a bit for each axis of which a probe row may
-    have no value.
+    A check is eight words, the last one unused: the probe row's axis and the stored row's axis (-1: none); low and
+    high; the next check if the value lies within them, if it does not, and if a value is missing. The value is the
+    stored one minus the probe row's, or the only one. ``nulls`` has a bit for each axis on which a probe row may have
+    no value.
     """
     at = np.int64(0)
     while at >= 0:
@@ -267,11 +269,11 @@ def verdict(checks, axes, absent, stride, nulls, i, rows, row, flags):  # type: 
 def candidates(  # type: ignore[no-untyped-def]
     key_ids, begin, n, axes, stride, bands, n_primary, ordered, slots, rows, width, side, least, most, count, out,
 ):
-    """Indices of the probe rows whose key has rows, the first and the last of them on the right sides of the window.
+    """Find the probe rows whose key has stored rows, with the first and the last of them not outside the window.
 
-    One pass without a branch on what the rows hold: with many keys, most probe rows end here. The store's rows have a
-    first axis within ``least`` and ``most``. ``out`` has room for one more than n; rows before ``begin`` have been
-    looked at already, and ``count`` of them stand there.
+    The loop does not branch on the contents of rows: with many keys, most probe rows end here. The store's first axis
+    lies within ``least`` and ``most``. ``out`` : int64[n + 1] has ``count`` indices of rows before ``begin`` already.
+    Returns the new count.
     """
     if ordered == 1 and n_primary == 1 and _stays_in_range(axes, stride, bands, n):
         below = bands[2]
@@ -300,7 +302,7 @@ def candidates(  # type: ignore[no-untyped-def]
 
 @inner
 def _may_meet(key_id, low, high, side, slots, rows, width):  # type: ignore[no-untyped-def]
-    """Whether a key has rows, the first and the last of them on the right sides of a window; without a branch."""
+    """Return whether a key has rows whose first and last are not outside a window; branch-free."""
     slot = 8 * max(key_id, 0) + side
     head = slots[slot]
     first = max(np.int64(head), 0)
@@ -313,7 +315,7 @@ def _may_meet(key_id, low, high, side, slots, rows, width):  # type: ignore[no-u
 
 @inner
 def _stays_in_range(axes, stride, bands, n):  # type: ignore[no-untyped-def]
-    """Whether no value of the first band's probe axis leaves int64 when the band's ends are added to it."""
+    """Return whether adding the ends of the first band to its probe axis cannot overflow int64."""
     least = I64_MAX
     most = I64_MIN
     for i in range(bands[0] * stride, bands[0] * stride + n):
@@ -328,7 +330,8 @@ def _stays_in_range(axes, stride, bands, n):  # type: ignore[no-untyped-def]
 
 @inner
 def _next_in_ring(place, key_id, high, rows, links, width, stop, cap):  # type: ignore[no-untyped-def]
-    """The place of the next row of a key, up to ``high`` on the first axis, in whose order the rows lie; -1: none."""
+    """Return the place of a key's next row up to ``high`` on the first axis, in whose order the ring lies; -1 if none.
+    """
     place += 1
     while True:
         if place == cap:
@@ -349,11 +352,11 @@ def probe_rows(  # type: ignore[no-untyped-def]
     key_ids, chosen, n, axes, stride, bands, n_primary, n_bands, ordered, slots, rows, links, width, side, matched,
     mode, state, out_probe, out_store, room, checks, n_checks, absent, nulls, stop, cap,
 ):
-    """``probe`` over flat arrays or pointers, of the n ``chosen`` rows (none with key id -1), up to ``room`` pairs.
+    """Do as ``probe`` over flat arrays or pointers, for the n ``chosen`` rows, up to ``room`` pairs.
 
-    ``out_store`` gets places, not ids; the probe row of a pair that the checks do not decide is turned, ``~i``. Where
-    ``stop`` is the place behind the last stored row, not -1, each row's first match is known; the others are found in
-    the ring, of capacity ``cap``, and no list is read.
+    No chosen row has key id -1. ``out_store`` gets places, not ids. A probe row is written as ``~i`` if the checks do
+    not decide its pair. If ``stop`` is not -1, it is the place after the last stored row, and each row's first match is
+    known; the next ones are then searched in the ring, of capacity ``cap``, and no list is read.
     """
     emit = mode & PAIRS
     link_stride = 2 * width
@@ -450,25 +453,24 @@ def probe(  # type: ignore[no-untyped-def]
     key_ids, axes, bands, n_primary, ordered, slots, rows, links, lo, side, matched, mode, state, out_probe, out_store,
     chosen,
 ):
-    """Find the stored rows that match each probe row; returns how many pairs were written.
+    """Find the stored rows that match each probe row; return the number of pairs written.
 
     Parameters
     ----------
-    key_ids : int64[n]
-        Key ids of the probe rows, -1 for a row that cannot match.
-    axes : int64[a, n]
-        Their axis values.
+    key_ids, axes : int64[n], int64[a, n]
+        Key ids of the probe rows, -1 for a row that cannot match, and their axis values.
     bands : int64[b, 4]
-        (probe axis, store axis, low, high): a stored value must lie in [probe + low, probe + high]; the
-        least and greatest int64 stand for no bound. The first ``n_primary`` are about the store's first axis.
+        (probe axis, store axis, low, high): a stored value must lie in [probe + low, probe + high]. The least and the
+        greatest int64 mean no bound. The first ``n_primary`` terms are on the store's first axis.
     lo : int
         The oldest id of the store.
+    matched : uint8[n]
+        Set to 1 for probe rows with a match, if ``mode`` requests it.
     state : int64[4]
-        Probe row and list node to go on from (node -2: the row's beginning), updated when the output is full; row n
-        when all is done. Then, added up: the steps walked to find where matches begin, and the rows within a first
-        axis's window that another band refused.
-    chosen : int64[n + 1]
-        Scratch.
+        The probe row and list node to continue with (node -2: begin the row), updated when the output is full; row n at
+        the end. Then two counters: steps walked to first matches, and rows in the window that other bands refused.
+    out_probe, out_store, chosen : int64[m], int64[m], int64[n + 1]
+        The pairs: probe rows, and ids of stored rows; scratch.
     """
     n = key_ids.shape[0]
     axis_values = line_of(axes)
@@ -480,7 +482,7 @@ def probe(  # type: ignore[no-untyped-def]
         key_ids, 0, n, axis_values, axes.shape[1], terms, n_primary, ordered, keys, records, rows.shape[1], side,
         I64_MIN, I64_MAX, 0, chosen,
     )
-    # The caller may have struck rows out since the last call: go on at the same row, or at the next one.
+    # The caller may have excluded rows since the last call: continue with the same row, or with the next one.
     row = state[0]
     first = np.int64(0)
     while first < left and chosen[first] < row:

@@ -1,4 +1,4 @@
-"""How a push takes a batch in: read it, check its orders, tell which rows may still match, name the keys."""
+"""The first steps of a push: read the batch, check its orders, find the rows that may still match, look up the keys."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["arrive", "below", "check_orders", "read_columns", "settle_marks"]
 
 @tiny
 def below(edge, slack, more):  # type: ignore[no-untyped-def]
-    """The least (turned) value that keeps an order whose greatest value so far is ``edge``."""
+    """Return the least (turned) value that an order allows after ``edge``, its greatest value so far."""
     edge = I64_MIN if edge < I64_MIN + slack else edge - slack
     return I64_MIN if edge < I64_MIN + more else edge - more
 
 
 @tiny
 def _limit_after(op, t, edge):  # type: ignore[no-untyped-def]
-    """The least (turned) ordinal that a tracker lets later rows have."""
+    """Return the least (turned) ordinal that a tracker allows later rows."""
     if t.is_float and t.slack != 0:
         return double_below(edge, t.slack, t.descending, op.state_at)
     return below(edge, t.slack, t.more_slack)
@@ -35,7 +35,7 @@ def _limit_after(op, t, edge):  # type: ignore[no-untyped-def]
 
 @inner
 def read_columns(op, side, n):  # type: ignore[no-untyped-def]
-    """Where each needed column's values and validity lie; a validity address of 0: no null in these rows."""
+    """Store the addresses of each needed column's values and validity; 0 for validity means no null in these rows."""
     first = load(op.in_struct + OFFSET)
     children = load(op.in_struct + CHILDREN)
     columns = at_i64(side.columns)
@@ -81,7 +81,7 @@ def _has_room(op, p, side, other, n):  # type: ignore[no-untyped-def]
 
 @tiny
 def _marks(op, n):  # type: ignore[no-untyped-def]
-    """The marks of the rows, which are there from now on."""
+    """Return the marks of the rows, initialized at the first call for a batch."""
     marks = at_u8(op.marks)
     if op.masked == 0:
         op.masked = 1
@@ -92,7 +92,7 @@ def _marks(op, n):  # type: ignore[no-untyped-def]
 
 @inner
 def _read_nulls(op, src, column, s, n):  # type: ignore[no-untyped-def]
-    """The rows of a source of which a column's value is null, beside those known to be."""
+    """Mark the rows of a source that are null because a column is, in addition to those marked already."""
     valid = at_i64(op.in_valid)
     bitmap = valid[2 * column]
     if bitmap == 0:
@@ -110,7 +110,7 @@ def _read_nulls(op, src, column, s, n):  # type: ignore[no-untyped-def]
 
 @inner
 def _read_source(op, src, s, n):  # type: ignore[no-untyped-def]
-    """Ordinals of a source that is a column, and which of its rows have none; rows outside the guard are wild."""
+    """Read the ordinals and nulls of a source that is a column."""
     stride = op.room_rows
     row = at_i64(op.values + 8 * s * stride)
     values = at_i64(op.in_values)
@@ -129,7 +129,10 @@ def _read_source(op, src, s, n):  # type: ignore[no-untyped-def]
 
 @inner
 def _check_source(op, src, s, n):  # type: ignore[no-untyped-def]
-    """What a source's nulls and limits mean for the rows; returns how many lie outside what was promised."""
+    """Apply a source's nulls, guard and promised range to the marks; count the rows outside the promised range.
+
+    Rows outside the guard are marked WILD: the whole condition must be evaluated for their pairs.
+    """
     stride = op.room_rows
     row = at_i64(op.values + 8 * s * stride)
     absent = at_u8(op.absent + s * stride)
@@ -164,7 +167,7 @@ def _check_source(op, src, s, n):  # type: ignore[no-untyped-def]
 
 @inner
 def _follow(op, t, src, n):  # type: ignore[no-untyped-def]
-    """Marks the rows that break an order; the edge to which they move it is left in ``next``; how many are late."""
+    """Mark the rows that break an order and return their number; ``next`` gets the order's new edge."""
     values = at_i64(op.values + 8 * t.source * op.room_rows)
     absent = at_u8(op.absent + t.source * op.room_rows)
     edge = t.edge
@@ -172,7 +175,7 @@ def _follow(op, t, src, n):  # type: ignore[no-untyped-def]
     turn = np.int64(-1) if t.descending else np.int64(0)
     top = edge
     if t.slack == 0 and t.more_slack == 0 and t.is_float == 0 and op.within and not src.has_absent:
-        # The common case, without a branch in the loop: no value below the one before.
+        # The common case, branch-free: no value is below the one before.
         falls = (values[0] ^ turn) < edge
         for i in range(1, n):
             falls |= (values[i] ^ turn) < (values[i - 1] ^ turn)
@@ -198,7 +201,7 @@ def _follow(op, t, src, n):  # type: ignore[no-untyped-def]
 
 @inner
 def _check_key_nulls(op, side, n):  # type: ignore[no-untyped-def]
-    """A null in a key that is text matches nothing, unless it is null-safe."""
+    """Clear the marks of rows with a null in a text key: they match nothing, unless the key is null-safe."""
     valid = at_i64(op.in_valid)
     for k in range(side.n_pieces):
         piece = piece_at(side.pieces, k)
@@ -218,7 +221,7 @@ def _check_key_nulls(op, side, n):  # type: ignore[no-untyped-def]
 
 @inner
 def check_orders(op, side, n):  # type: ignore[no-untyped-def]
-    """Late rows by all orders and promises; 0, or the number of them, each counted once a rule that it breaks."""
+    """Count the late rows by all orders and promises; a row counts once for each rule that it breaks."""
     late = op.n_late
     for s in range(side.n_sources):
         src = source_at(side.sources, s)
@@ -253,7 +256,7 @@ def _commit_orders(op, side, n):  # type: ignore[no-untyped-def]
             t.limit = _limit_after(op, t, t.edge)
             t.seen_value = 1
         elif t.seen_value == 0:
-            # A side that has shown values of which none stands above the least there is.
+            # All values so far equal the least possible one, so the edge has not moved.
             values = at_i64(op.values + 8 * t.source * op.room_rows)
             absent = at_u8(op.absent + t.source * op.room_rows)
             for i in range(n):
@@ -265,7 +268,8 @@ def _commit_orders(op, side, n):  # type: ignore[no-untyped-def]
 
 @inner
 def settle_marks(op, side, other, n):  # type: ignore[no-untyped-def]
-    """Late rows that are dropped match nothing; a wild row makes every pair be decided by the whole condition."""
+    """Exclude dropped late rows from matching. One WILD row makes the whole condition decide every pair of the batch.
+    """
     if op.never or (other.ended and other.live == 0):
         marks = _marks(op, n)
         for i in range(n):
@@ -295,7 +299,7 @@ def settle_marks(op, side, other, n):  # type: ignore[no-untyped-def]
 
 @inner
 def _all_inside(values, stride, n, side):  # type: ignore[no-untyped-def]
-    """Whether every axis value of every row lies within the bounds; one pass an axis, without a branch in it."""
+    """Return whether every axis value of every row lies within the bounds; one branch-free pass per axis."""
     for a in range(side.n_axes + side.n_sums):
         b = bound_at(side.bounds, a)
         if b.low == I64_MIN and b.high == I64_MAX:
@@ -312,7 +316,8 @@ def _all_inside(values, stride, n, side):  # type: ignore[no-untyped-def]
 
 @inner
 def _sort_out(op, side, n):  # type: ignore[no-untyped-def]
-    """Which rows a later row of the other side can match: their indices into ``kept``, the others' into ``left``."""
+    """Write the indices of rows that a later row of the other side can match to ``kept``, and the others to ``left``.
+    """
     stride = op.room_rows
     values = at_i64(op.values)
     kept = at_i64(op.kept)
@@ -362,7 +367,7 @@ def _sort_out(op, side, n):  # type: ignore[no-untyped-def]
 
 @inner
 def _find_usable(op, side, n):  # type: ignore[no-untyped-def]
-    """Which rows' keys are to be named; ids where the kernels name none: -1 for rows that match nothing."""
+    """Mark the rows whose keys need an id; if kernels look up no keys, set -1 for rows that match nothing."""
     key_ids = at_i64(op.key_ids)
     marks = at_u8(op.marks)
     usable = at_u8(op.usable)
@@ -385,7 +390,7 @@ def _find_usable(op, side, n):  # type: ignore[no-untyped-def]
 
 @inner
 def _take_in(op, p, side, other):  # type: ignore[no-untyped-def]
-    """Read and check a batch; all that can refuse it stands before anything changes. Returns a status, 0 to go on."""
+    """Read and check a batch; nothing changes before all checks have passed. Returns a status, 0 to continue."""
     n = load(op.in_struct + LENGTH)
     read_columns(op, side, n)
     if not _has_room(op, p, side, other, n):
@@ -402,7 +407,7 @@ def _take_in(op, p, side, other):  # type: ignore[no-untyped-def]
         return at.ROOM | at.HEAP
     op.n_late = late
     op.prepared = 0
-    # From here on, the batch is taken.
+    # From here on, the batch is accepted.
     op.n = n
     op.largest = max(op.largest, n)
     side.rows_in += n
@@ -429,7 +434,7 @@ def _take_in(op, p, side, other):  # type: ignore[no-untyped-def]
 
 @inner
 def arrive(op, p, side, other):  # type: ignore[no-untyped-def]
-    """Take a batch in and name its keys, or go on with naming them. Returns a status, 0 to go on."""
+    """Accept a batch and look up its keys, or continue to look them up. Returns a status, 0 to continue."""
     if op.phase == at.BEGIN:
         status = _take_in(op, p, side, other)
         if status != 0:

@@ -1,4 +1,4 @@
-"""What kernels do with an address, as LLVM is told: pointers, records, C's functions, a call, an atomic sum, a hint."""
+"""Operations on addresses, as LLVM code: pointers, records, C functions, calls, atomic sums, prefetch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ free = types.ExternalFunction("free", types.void(types.int64))
 
 
 def pointer_to(name: str) -> Any:
-    """A function from an address to a pointer to values of a type, such as ``"int64"``."""
+    """Return a function that converts an address to a pointer to a type such as ``"int64"``."""
     item = getattr(types, name)
 
     @intrinsic
@@ -31,7 +31,7 @@ def pointer_to(name: str) -> Any:
 
 
 def record_of(dtype: Any) -> Any:
-    """A function of a table's address and an index to the record there."""
+    """Return a function that converts a table's address and an index to the record there."""
     item, size = from_dtype(dtype), dtype.itemsize
 
     @intrinsic
@@ -47,7 +47,7 @@ def record_of(dtype: Any) -> Any:
 
 @intrinsic
 def call(_context, callback, argument):  # type: ignore[no-untyped-def]
-    """Call a C function at an address, that takes an address."""
+    """Call the C function at an address with an address as argument."""
 
     def generate(context, builder, _signature, args):  # type: ignore[no-untyped-def]
         function = ir.FunctionType(ir.VoidType(), [ir.IntType(64)]).as_pointer()
@@ -59,7 +59,7 @@ def call(_context, callback, argument):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def load(_context, address):  # type: ignore[no-untyped-def]
-    """The word at an address."""
+    """Return the word at an address."""
 
     def generate(_context, builder, _signature, args):  # type: ignore[no-untyped-def]
         return builder.load(builder.inttoptr(args[0], ir.IntType(64).as_pointer()))
@@ -69,7 +69,7 @@ def load(_context, address):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def save(_context, address, value):  # type: ignore[no-untyped-def]
-    """Put a word to an address."""
+    """Write a word to an address."""
 
     def generate(context, builder, _signature, args):  # type: ignore[no-untyped-def]
         builder.store(args[1], builder.inttoptr(args[0], ir.IntType(64).as_pointer()))
@@ -80,7 +80,7 @@ def save(_context, address, value):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def add(_context, address, amount):  # type: ignore[no-untyped-def]
-    """Add to the word at an address, whatever other threads do with it; what it was before."""
+    """Add atomically to the word at an address; return the old value."""
 
     def generate(_context, builder, _signature, args):  # type: ignore[no-untyped-def]
         slot = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
@@ -91,7 +91,7 @@ def add(_context, address, amount):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def swap(_context, address, value):  # type: ignore[no-untyped-def]
-    """Put a word to an address, whatever other threads do with it; what was there before."""
+    """Replace atomically the word at an address; return the old value."""
 
     def generate(_context, builder, _signature, args):  # type: ignore[no-untyped-def]
         slot = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
@@ -102,7 +102,7 @@ def swap(_context, address, value):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def prefetch(_context, address):  # type: ignore[no-untyped-def]
-    """Ask for the cache line of an address, which will be read soon; any address will do."""
+    """Prefetch the cache line of an address, which is read soon; the address need not be valid."""
 
     def generate(context, builder, _signature, args):  # type: ignore[no-untyped-def]
         at, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
@@ -117,7 +117,8 @@ def prefetch(_context, address):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def line_of(_context, array):  # type: ignore[no-untyped-def]
-    """The same memory in one dimension, of an array that lies as C's do and outlives the call: it is not owned."""
+    """Return a one-dimensional view of a C-contiguous array, which must outlive the call: the view holds no reference.
+    """
     line = array.copy(ndim=1)
 
     def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]

@@ -14,19 +14,19 @@ __all__ = [
     "take_back_ids",
 ]  # fmt: skip
 
-KEY_WORD = 3  # in a key's slots, as words: the key, if it is a word
-SOME_ROOM = 16  # for new keys, and no less, where there is any
-# Rows a key, beside which it is little to find the key's id: the table may be half full then, and grow as keys are
-# named. Of a table of so few places the size is not asked.
+KEY_WORD = 3  # word of a key's slots: the key, if it is a word
+SOME_ROOM = 16  # least number of new keys for which capacity is added
+# With at least MANY_ROWS rows per key, finding the id is a small part of the cost: the table may then be half full and
+# grow as keys get ids. A table of up to SOME_PLACES entries is never too large.
 MANY_ROWS, SOME_PLACES = 16, 1024
-CROWDED = 3  # places of other keys that are passed for each row, on average, before a table is stirred
-SOME_KEYS = 1024  # without rows are nothing to sweep for, beside a quarter of those that have some
-NEXT_FREE = 2  # in the slots of an id without rows: another such id, -1 for none
+CROWDED = 3  # other keys' entries probed per row, on average, above which the table is rehashed by ``_mix``
+SOME_KEYS = 1024  # unused ids that are tolerated, in addition to a quarter of the live keys
+NEXT_FREE = 2  # link of an unused id's slots: the next unused id, -1 for none
 
 
 @inner
 def _mix(x):  # type: ignore[no-untyped-def]
-    # Finaliser of MurmurHash3 (Appleby, public domain) cut to stay within signed products.
+    # Finalizer of MurmurHash3 (Appleby, public domain), without the last step and reduced to 63 bits.
     h = np.uint64(x)
     h ^= h >> np.uint64(33)
     h *= np.uint64(0xFF51AFD7ED558CCD)
@@ -38,7 +38,7 @@ def _mix(x):  # type: ignore[no-untyped-def]
 
 @inner
 def _shift(mask):  # type: ignore[no-untyped-def]
-    """By how many bits a word is shifted to leave a place of a table: 64 less the bits of its mask."""
+    """Return the shift that reduces a 64-bit hash to a table index: 64 minus the bits of the mask."""
     shift = 64
     while mask > 0:
         mask >>= 1
@@ -48,7 +48,7 @@ def _shift(mask):  # type: ignore[no-untyped-def]
 
 @inner
 def _spread(x, shift):  # type: ignore[no-untyped-def]
-    # Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4), with the upper half folded in.
+    # Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4), after folding in the upper half.
     h = np.uint64(x)
     h ^= h >> np.uint64(32)
     h *= np.uint64(0x9E3779B97F4A7C15)
@@ -57,17 +57,18 @@ def _spread(x, shift):  # type: ignore[no-untyped-def]
 
 @inner
 def _place(key, mask, shift, stirred):  # type: ignore[no-untyped-def]
-    """Where a key is looked for first.
+    """Return the first table index to search for a key.
 
-    Keys that follow one another are spread evenly, so that hardly two of them have the same place; some that are a
-    certain distance apart crowd instead. A table in which they do is ``stirred``: any keys lie in it as at random.
+    Fibonacci hashing spreads consecutive keys evenly, with hardly any collisions. Keys at certain distances collide
+    often instead. A table with many collisions becomes ``stirred``: it is then hashed by ``_mix``, which spreads all
+    keys as at random.
     """
     return _mix(key) & mask if stirred else _spread(key, shift)
 
 
 @inner
 def new_id(slots, n_free, n_ids, cell):  # type: ignore[no-untyped-def]
-    """An id for a key: the first free one, which ``cell[0]`` names, else the next one."""
+    """Return an id for a new key: the first unused one, which is in ``cell[0]``, else the next one."""
     if n_free == 0:
         return np.int64(n_ids)
     key_id = cell[0]
@@ -77,13 +78,13 @@ def new_id(slots, n_free, n_ids, cell):  # type: ignore[no-untyped-def]
 
 @inner
 def key_room(n_ids, n_free, most_ids, size):  # type: ignore[no-untyped-def]
-    """For how many new keys there are slots, and places in a table of ``size`` that is at most half full."""
+    """Return for how many new keys there are slots, and entries in a table of ``size`` that stays at most half full."""
     return min(most_ids, size >> 1) - n_ids + n_free
 
 
 @inner
 def _is_rest(rest, first, values, stride, words, others, i):  # type: ignore[no-untyped-def]
-    """Whether words of row i, all but the last, are those from ``rest[first]`` on."""
+    """Return whether all words of row i but the last equal those from ``rest[first]`` on."""
     for k in range(others):  # noqa: SIM110 (numba has no all())
         if rest[first + k] != values[words[3 * k] * stride + i]:
             return False
@@ -95,14 +96,15 @@ def intern_rows(  # type: ignore[no-untyped-def]
     keys, begin, n, usable, some, table, mask, most_ids, slots, key_of, n_free, out, n_ids, cell, values, stride,
     words, others, rest, places, table_at, slots_at, stirred,
 ):
-    """``intern_ints`` of rows begin .. n-1, over flat arrays or pointers; ``some`` says whether ``usable`` is asked.
+    """Do as ``intern_ints`` for rows begin .. n-1, over flat arrays or pointers.
 
-    There are slots for ``most_ids``. In ``cell[1]`` is left how far it has come: to n, or to a row whose key is new
-    and finds no room; in ``cell[2]``, how many places were passed by that were another key's.
+    ``some`` tells whether ``usable`` applies. There are slots for ``most_ids`` ids. ``cell[1]`` gets the progress: n,
+    or the first row whose new key does not fit. ``cell[2]`` gets the number of other keys' entries probed.
 
-    Of keys of several words, ``keys`` are the sums (they may stand where the ids go); word k of row i is
-    ``values[words[3 * k] * stride + i]``, and all of an id but the last are the ``others`` words from
-    ``rest[others * id]`` on. ``places`` is scratch for n; ``table_at`` and ``slots_at`` are addresses.
+    For keys of several words, ``keys`` are the hashes of the words (they may be the same memory as ``out``). Word k of
+    row i is ``values[words[3 * k] * stride + i]``. All words of an id but the last are the ``others`` words from
+    ``rest[others * id]`` on. ``places`` : int64[n] is scratch. ``table_at`` and ``slots_at`` are the addresses of the
+    arrays.
     """
     shift = _shift(mask)
     if stirred:
@@ -157,11 +159,27 @@ def intern_rows(  # type: ignore[no-untyped-def]
 def intern_ints(  # type: ignore[no-untyped-def]
     keys, usable, table, slots, words, n_free, out, n_ids, cell, places, table_at, slots_at, stirred,
 ):
-    """Id of each key; new keys take an id from the free list, else the next one. Returns n_ids * 2**32 + n_free.
+    """Look up the id of each key; new keys take an unused id, else the next one. Returns n_ids * 2**32 + n_free.
 
-    ``table`` holds id + 1, 0 for empty, and is never more than half full: the caller makes room for n new keys.
-    ``words`` are the slots as int64[n, 4]; ``cell[0]`` is the first free id. ``places`` is scratch : int64[n];
-    ``table_at`` and ``slots_at`` are the addresses of arrays. For ``stirred`` see ``_place``.
+    Parameters
+    ----------
+    keys : int64[n]
+    usable : uint8[n]
+        0 for rows whose id is -1. Empty if all rows are usable.
+    table : int32[size]
+        id + 1, 0 for empty. It stays at most half full: the caller reserves capacity for n new keys.
+    slots, words : int32[keys, 8], int64[keys, 4]
+        The slots, and the same memory as words.
+    out : int64[n]
+        The ids.
+    cell : int64[3]
+        ``cell[0]`` is the first unused id.
+    places : int64[n]
+        Scratch.
+    table_at, slots_at : int
+        The addresses of the arrays.
+    stirred : int
+        See ``_place``.
     """
     return intern_rows(
         keys, 0, keys.shape[0], usable, usable.shape[0] > 0, table, table.shape[0] - 1, slots.shape[0], line_of(slots),
@@ -171,7 +189,7 @@ def intern_ints(  # type: ignore[no-untyped-def]
 
 @compiled(VOID(IN1, IN_U8, I8, IO_U8))
 def mark_ints(keys, usable, least, marks):  # type: ignore[no-untyped-def]
-    """Mark the keys that there are, ``least`` in the first place; rows that are not ``usable`` (empty: all are) not."""
+    """Set ``marks[key - least]`` : uint8[span] for the key of each usable row (all rows, if ``usable`` is empty)."""
     some = usable.shape[0] > 0
     for i in range(keys.shape[0]):
         if not some or usable[i] != 0:
@@ -180,7 +198,7 @@ def mark_ints(keys, usable, least, marks):  # type: ignore[no-untyped-def]
 
 @compiled(VOID(IN1, IN_U8, I8, IN1, IO1))
 def number_ints(keys, usable, least, ids, out):  # type: ignore[no-untyped-def]
-    """Id of each key, from those by place; -1 of rows that are not ``usable``."""
+    """Set ``out[i]`` : int64[n] to ``ids[key - least]`` for usable rows, and to -1 for others."""
     some = usable.shape[0] > 0
     for i in range(keys.shape[0]):
         out[i] = ids[keys[i] - least] if not some or usable[i] != 0 else -1
@@ -188,10 +206,10 @@ def number_ints(keys, usable, least, ids, out):  # type: ignore[no-untyped-def]
 
 @inner
 def has_key_room(op, rows, n):  # type: ignore[no-untyped-def]
-    """Whether there is the room for n new keys that must be there before any is named, beside so many stored rows.
+    """Return whether there is the capacity for n new keys that must exist before any key gets an id.
 
-    Slots may be made later, and so may places of the table where keys have many rows; they need not quite be as many as
-    for the table to be made to fit.
+    ``rows`` is the number of stored rows. Slots can grow later, and so can the table if keys have many rows. Half of
+    the rows per key that ``has_spare_room`` requires are enough for that.
     """
     if op.grows != 0 and 2 * rows > MANY_ROWS * (op.n_ids - op.n_free):
         return True
@@ -202,7 +220,8 @@ def has_key_room(op, rows, n):  # type: ignore[no-untyped-def]
 
 @inner
 def has_spare_room(op, rows):  # type: ignore[no-untyped-def]
-    """Whether there is much more room than for the keys of the rows in lists, many rows each; see ``KeyTable.fit``."""
+    """Return whether there is far more capacity than the live keys need, if each has many rows; see ``KeyTable.fit``.
+    """
     live = op.live_keys
     if op.grows == 0 or rows <= MANY_ROWS * live:
         return False
@@ -212,9 +231,9 @@ def has_spare_room(op, rows):  # type: ignore[no-untyped-def]
 
 @inner
 def name_rows(op, side, other, keys):  # type: ignore[no-untyped-def]
-    """Ids of the keys of the batch at hand, words at an address, -1 for rows that match nothing.
+    """Look up the ids of the keys of the batch, given as words at an address; -1 for rows that match nothing.
 
-    From row ``n_named`` on, which is short of the last one where there is no room for a new key.
+    It begins with row ``n_named`` and ends early if there is no capacity for a new key.
     """
     key_ids = at_i64(op.key_ids)
     n = op.n
@@ -240,13 +259,13 @@ def name_rows(op, side, other, keys):  # type: ignore[no-untyped-def]
 
 @inner
 def _is_free(slots, key_id):  # type: ignore[no-untyped-def]
-    """Whether no row of either side has a key."""
+    """Return whether no row of either side has a key."""
     return slots[8 * key_id] < 0 and slots[8 * key_id + 3] < 0
 
 
 @inner
 def take_back_ids(slots, n_ids, live, cell):  # type: ignore[no-untyped-def]
-    """``take_back`` over flat arrays or pointers."""
+    """Do as ``take_back`` over flat arrays or pointers."""
     if 8 * live < n_ids:
         while n_ids > 0 and _is_free(slots, n_ids - 1):
             n_ids -= 1
@@ -264,16 +283,16 @@ def take_back_ids(slots, n_ids, live, cell):  # type: ignore[no-untyped-def]
 
 @compiled(I8(IO2_I4, I8, I8, IO1))
 def take_back(slots, n_ids, live, cell):  # type: ignore[no-untyped-def]
-    """Link the ids that no row uses, the least first: it goes to ``cell[0]``. Returns n_ids * 2**32 + their number.
+    """Link the ids that no row uses, the least first; ``cell[0]`` gets the first. Returns n_ids * 2**32 + their number.
 
-    Where few keys are ``live``, ids that are free at the end are not given out any more.
+    If few keys are ``live``, unused ids at the end are removed instead of linked.
     """
     return take_back_ids(line_of(slots), n_ids, live, cell)
 
 
 @inner
 def fill_table(table, mask, slots, key_of, n_ids, stirred):  # type: ignore[no-untyped-def]
-    """Put every key that some row uses into an empty table."""
+    """Insert every key that some row uses into an empty table."""
     shift = _shift(mask)
     for key_id in range(n_ids):
         if not _is_free(slots, key_id):
@@ -285,13 +304,13 @@ def fill_table(table, mask, slots, key_of, n_ids, stirred):  # type: ignore[no-u
 
 @compiled(VOID(IO1_I4, IO2_I4, IO2, I8, I8))
 def rehash_ints(table, slots, words, n_ids, stirred):  # type: ignore[no-untyped-def]
-    """``fill_table`` over arrays."""
+    """Do as ``fill_table`` over arrays: table : int32[size], slots : int32[keys, 8], words : int64[keys, 4]."""
     fill_table(table, table.shape[0] - 1, line_of(slots), line_of(words), n_ids, stirred)
 
 
 @compiled(VOID(IO1_I4, IO1_I4, IO2, I8))
 def regrow_ints(old, table, words, stirred):  # type: ignore[no-untyped-def]
-    """Put all keys of a table into a larger, empty one."""
+    """Insert all keys of the table ``old`` into a larger, empty one; both are int32."""
     mask = table.shape[0] - 1
     shift = _shift(mask)
     for i in range(old.shape[0]):
@@ -324,7 +343,7 @@ def _hash_bytes(buf, start, stop):  # type: ignore[no-untyped-def]
 
 @inner
 def _fill_up(arena, top):  # type: ignore[no-untyped-def]
-    """Zeros up to the next word; where it begins."""
+    """Write zeros up to the next word; return where it begins."""
     after = (top + 7) & ~7
     for b in range(top, after):
         arena[b] = 0
@@ -333,9 +352,10 @@ def _fill_up(arena, top):  # type: ignore[no-untyped-def]
 
 @compiled(I8(IN1, IN_U8, IN_U8, IO1_I4, IO1, IO_U8, IO2_I4, I8, IO1, I8, IO1, IO1))
 def intern_bytes(offsets, buf, usable, table, spans, arena, slots, n_free, out, n_ids, tops, cell):  # type: ignore[no-untyped-def]
-    """Id of each byte string ``buf[offsets[i]:offsets[i+1]]``; ``spans[2 * id]`` is its arena place, then its length.
+    """Look up the id of each byte string ``buf[offsets[i]:offsets[i+1]]``; ``offsets`` is int64[n + 1], ``buf`` uint8.
 
-    Returns n_ids * 2**32 + n_free; the top of the arena is read from and left in ``tops[0]``.
+    ``spans[2 * id]`` is the id's place in the arena, and ``spans[2 * id + 1]`` its length. Returns n_ids * 2**32 +
+    n_free. The top of the arena is read from and written to ``tops[0]``.
     """
     top = tops[0]
     mask = table.shape[0] - 1
@@ -379,7 +399,7 @@ def intern_bytes(offsets, buf, usable, table, spans, arena, slots, n_free, out, 
 
 @compiled(I8(IO1_I4, IO1, IN_U8, IO_U8, IO2_I4, I8))
 def rehash_bytes(table, spans, arena, fresh, slots, n_ids):  # type: ignore[no-untyped-def]
-    """Copy the byte strings still in use to a fresh arena and table; returns the fresh arena's top."""
+    """Copy the byte strings still in use to a fresh arena and table; return the fresh arena's top."""
     mask = table.shape[0] - 1
     top = 0
     for key_id in range(n_ids):
@@ -399,7 +419,7 @@ def rehash_bytes(table, spans, arena, fresh, slots, n_ids):  # type: ignore[no-u
 
 @compiled(VOID(IN1, IN_U8, IO1_I4, IO1_I4))
 def regrow_bytes(spans, arena, old, table):  # type: ignore[no-untyped-def]
-    """Put all keys of a table into a larger, empty one."""
+    """Insert all keys of the table ``old`` into a larger, empty one; both are int32."""
     mask = table.shape[0] - 1
     for i in range(old.shape[0]):
         entry = np.int64(old[i])
@@ -413,6 +433,6 @@ def regrow_bytes(spans, arena, old, table):  # type: ignore[no-untyped-def]
 
 @compiled(VOID(IN1, IN_U8, IO1))
 def hash_bytes(offsets, buf, out):  # type: ignore[no-untyped-def]
-    """63 bits of each byte string ``buf[offsets[i]:offsets[i+1]]``."""
+    """Write a 63-bit hash of each byte string ``buf[offsets[i]:offsets[i+1]]`` to ``out`` : int64[n]."""
     for i in range(offsets.shape[0] - 1):
         out[i] = _hash_bytes(buf, offsets[i], offsets[i + 1])

@@ -1,6 +1,6 @@
 """Raw memory inside compiled code: loads and stores by address, and Arrow's C data interface.
 
-Addresses are int64. The layout is that of ``struct ArrowArray`` in the Arrow C data interface specification
+Addresses are int64. The layout is ``struct ArrowArray`` of the Arrow C data interface specification
 (https://arrow.apache.org/docs/format/CDataInterface.html), for 64-bit machines.
 """
 
@@ -29,7 +29,7 @@ __all__ = [
 LENGTH, NULL_COUNT, OFFSET, N_BUFFERS, N_CHILDREN, BUFFERS, CHILDREN, DICTIONARY, RELEASE, PRIVATE = range(0, 80, 8)
 ARROW_ARRAY = 80
 
-AHEAD = 8  # rows between asking for memory and reading it
+AHEAD = 8  # rows between prefetching memory and reading it
 
 _WORDS = "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"
 
@@ -68,15 +68,15 @@ malloc, free, call, add, swap, load, save, line_of, prefetch = map(_primitive, _
 if COMPILES:
 
     def address_of(array: np.ndarray) -> int:
-        """Where an array lies."""
-        address: int = pa.py_buffer(array).address  # six times as fast as by ctypes
+        """Return the address of an array."""
+        address: int = pa.py_buffer(array).address  # six times as fast as ctypes
         return address
 else:
     address_of = plain_memory.address_of
 
 
 def is_for_this_machine() -> bool:
-    """Whether words and addresses are as the kernels take them to be, and C's functions can be found from there."""
+    """Return whether this machine has the byte order and word size of the kernels, and C's functions are found."""
     if sys.byteorder != "little" or struct.calcsize("P") != 8:
         return False
     if not COMPILES:
@@ -91,7 +91,7 @@ def release(array):  # type: ignore[no-untyped-def]
 
 
 def release_struct(address: int) -> None:
-    """Release the ArrowArray at an address, if there is one."""
+    """Release the ArrowArray at an address, unless it is released already."""
     callback = ctypes.c_void_p.from_address(address + RELEASE).value
     if callback:
         ctypes.CFUNCTYPE(None, ctypes.c_void_p)(callback)(address)

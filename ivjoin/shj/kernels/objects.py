@@ -1,8 +1,8 @@
-"""Kernels as object files: found on disk, loaded by LLVM alone, called from Python and from C.
+"""Kernels as object files: stored on disk, loaded by LLVM alone, called from Python and from C.
 
-Loading what numba keeps takes numba itself, half a second and 60 MB of a process that may join a few rows. An object
-file needs LLVM's loader and C's functions. A file is the digest of its code, then the code; whatever does not fit is
-made anew.
+Loading kernels from numba's cache takes numba itself: half a second and 60 MB, in a process that may join a few rows.
+An object file takes LLVM's loader and C's functions. A file consists of the digest of its code, and the code. A file
+with another digest is compiled again.
 """
 
 from __future__ import annotations
@@ -31,20 +31,21 @@ __all__ = [
 POSSIBLE = sys.implementation.name == "cpython" and struct.calcsize("P") == 8
 
 C_ENTRY, PYTHON_ENTRY = "ivjoin_from_c", "ivjoin_from_python"  # the functions of an object file
-# What the code calls of Python's.
+# The functions of Python that the code calls.
 PYTHON_CALLS = ("PyErr_BadArgument", "PyErr_Occurred", "PyEval_RestoreThread", "PyEval_SaveThread", "PyLong_AsLongLong",
                 "PyLong_FromLongLong")  # fmt: skip
 _FASTCALL = 0x80  # METH_FASTCALL
 _DIGEST = hashlib.sha256().digest_size
-# Of one kernel, so many files: its versions, settings and processors of late. A file that was not used for a day is
-# marked at its next use, so that those used last stay.
+# Files stored per kernel: its latest versions, settings and processors. A use updates a file's time if the last update
+# is a day old, so that the files used last stay.
 _MOST_FILES = 4
 _DAY = 86_400.0
 _LONGEST_WAIT, _LOOK_EVERY = 120.0, 0.02  # seconds
 
 
 class NeedsNumba(Exception):
-    """A kernel calls what is neither C's nor Python's: numba's runtime, or an exception that it may raise."""
+    """A kernel calls a function that is neither C's nor Python's: numba's runtime, or an exception that it may raise.
+    """
 
 
 class _Method(ctypes.Structure):
@@ -55,7 +56,7 @@ class _Method(ctypes.Structure):
 
 @cache
 def _machine() -> Any:
-    """LLVM's idea of this machine, for loading; what was loaded stays for the life of the process."""
+    """Return LLVM's target for this machine; loaded code stays for the life of the process."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     for name in PYTHON_CALLS:
@@ -69,9 +70,9 @@ class Loaded:
     Attributes
     ----------
     address : int
-        Where C finds it.
+        Its address for C.
     python : callable
-        The same for Python, with words as arguments; other threads run meanwhile.
+        The same for Python, with words as arguments. It releases the GIL while it runs.
     """
 
     def __init__(self, code: bytes, name: str) -> None:
@@ -82,12 +83,12 @@ class Loaded:
         self.address = int(engine.get_function_address(C_ENTRY))
         from_python = int(engine.get_function_address(PYTHON_ENTRY))
         if not self.address or not from_python:
-            raise ValueError(f"there is no kernel {name} in its object file")
+            raise ValueError(f"the object file of kernel {name} does not contain it")
         method = _Method(name.rpartition(".")[2].encode(), from_python, _FASTCALL, None)
         new = ctypes.pythonapi.PyCFunction_NewEx
         new.restype, new.argtypes = ctypes.py_object, (ctypes.POINTER(_Method), ctypes.c_void_p, ctypes.c_void_p)
         self.python = new(ctypes.byref(method), None, None)
-        # Blocks of output may outlive every module, and the code that frees them must outlive those.
+        # Output blocks may outlive every module, and need the code that frees them.
         for needed in (engine, method):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(needed))
 
@@ -97,21 +98,21 @@ def _processor() -> str:
     return f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
 
 
-# numba's settings that change code. A kernel without arrays has no bounds to check, but so it is simple.
+# numba's settings that change code. BOUNDSCHECK does not affect kernels without arrays, but covering it is simpler.
 _SETTINGS = ("BOUNDSCHECK", "OPT", "CPU_NAME", "CPU_FEATURES", "ENABLE_AVX", "LOOP_VECTORIZE")
 
 
 def key(stamp: str) -> str:
-    """What the code depends on beyond its name: the sources, the compiler, its settings and the processor."""
+    """Return a digest of everything that affects the code: sources, compiler, settings and processor."""
     settings = {name: os.environ.get(f"NUMBA_{name}") for name in _SETTINGS}
     if (numba := sys.modules.get("numba")) is not None and numba.config.BOUNDSCHECK is not None:
-        settings["BOUNDSCHECK"] = str(numba.config.BOUNDSCHECK)  # it can be set from Python, too
+        settings["BOUNDSCHECK"] = str(numba.config.BOUNDSCHECK)  # Python code can set it too
     return hashlib.sha256(f"{stamp} {_compiler()} {_processor()} {settings}".encode()).hexdigest()
 
 
 @cache
 def _compiler() -> str:
-    """numba's version, read without importing it where that can be."""
+    """Return numba's version, without importing numba if possible."""
     spec = importlib.util.find_spec("numba")
     told = Path(spec.origin).with_name("_version.py") if spec and spec.origin else None
     if told is not None and told.exists():
@@ -122,12 +123,12 @@ def _compiler() -> str:
 
 
 def _folders() -> list[Path]:
-    """Where object files may lie, the first that can be written to: as numba has it."""
+    """Return the folders where object files may lie, in numba's order; the first writable one gets new files."""
     here = Path(__file__).parent
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     if (numba := sys.modules.get("numba")) is not None:
         chosen = numba.config.CACHE_DIR
-    # by where this package lies: others of its kind may share the folder
+    # Named by the path of this package, because other installations may share the folder.
     mine = f"ivjoin_{hashlib.sha256(str(here).encode()).hexdigest()[:16]}"
     if chosen:
         return [Path(chosen) / mine]
@@ -140,7 +141,7 @@ def _file(folder: Path, name: str, key: str) -> Path:
 
 
 def find(name: str, key: str) -> bytes | None:
-    """The code kept under a name and key, if it is there, whole."""
+    """Return the code stored under a name and key, if the file exists and is complete."""
     for folder in _folders():
         file = _file(folder, name, key)
         try:
@@ -154,16 +155,16 @@ def find(name: str, key: str) -> bytes | None:
 
 
 def is_there(name: str, key: str) -> bool:
-    """Whether there is a file of this name and key, whole or not."""
+    """Return whether a file of this name and key exists, complete or not."""
     return any(_file(folder, name, key).exists() for folder in _folders())
 
 
 @contextmanager
 def alone(name: str, key: str) -> Iterator[None]:
-    """Other processes that come here for the same name and key wait until it is kept, or who makes it has ended.
+    """Make other processes that need the same kernel wait until it is stored, or until this process has ended.
 
-    A wait that is too long, and a file system without locks, are no error: two processes may make the same file, and
-    the last one's stays. So look for it once more within.
+    A timeout, or a file system without locks, is no error: two processes may then write the same file, and the last one
+    stays. Look for the file again inside the block.
     """
     lock = _locked(name, key)
     try:
@@ -176,7 +177,7 @@ def alone(name: str, key: str) -> Iterator[None]:
 
 
 def _locked(name: str, key: str) -> tuple[int, Path] | None:
-    """The open lock file, and where it lies; None where it is not to be had, or need not be any more."""
+    """Return the open lock file and its path; None if it cannot be locked, or the kernel is stored by now."""
     try:
         from fcntl import LOCK_EX, LOCK_NB, flock
     except ImportError:
@@ -194,7 +195,7 @@ def _locked(name: str, key: str) -> tuple[int, Path] | None:
                 flock(lock, LOCK_EX | LOCK_NB)
                 return lock, path
             except BlockingIOError:
-                # The lock of a process that has forked may outlive its work.
+                # A forked child may hold the lock after the kernel is stored.
                 if time.monotonic() < end and not is_there(name, key):
                     time.sleep(_LOOK_EVERY)
                     continue
@@ -206,7 +207,7 @@ def _locked(name: str, key: str) -> tuple[int, Path] | None:
 
 
 def _used(file: Path) -> float:
-    """When a file was last used, give or take a day; long ago, if another process has just deleted it."""
+    """Return when a file was last used, to about a day; 0 if another process has just deleted it."""
     try:
         return file.stat().st_mtime
     except OSError:
@@ -214,13 +215,13 @@ def _used(file: Path) -> float:
 
 
 def _mark_used(file: Path) -> None:
-    with suppress(OSError):  # a folder that is another's
+    with suppress(OSError):  # another user may own the folder
         if time.time() - _used(file) > _DAY:
             os.utime(file)
 
 
 def keep(name: str, key: str, code: bytes) -> bool:
-    """Keep code in the first folder that takes it, in one step; whether there was one."""
+    """Store code atomically in the first folder that accepts it; return whether one did."""
     for folder in _folders():
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -235,9 +236,9 @@ def keep(name: str, key: str, code: bytes) -> bool:
 
 
 def _forget_older(folder: Path, name: str) -> None:
-    """Delete a kernel's files but those used last, and what writers that were stopped have left behind.
+    """Delete all but a kernel's last used files, and files that interrupted writers left.
 
-    Whoever reads a file has read all of it, or compiles anew.
+    A process that is reading a deleted file reads all of it, or compiles the kernel again.
     """
     with suppress(OSError):
         kept = [(_used(file), file) for file in folder.glob(_file(folder, name, "?" * 32).name)]

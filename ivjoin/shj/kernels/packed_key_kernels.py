@@ -1,8 +1,8 @@
-"""Ids of keys that are more than one word: text, several columns, null-safe ones, each a byte string in the key table.
+"""Ids of keys that are byte strings: text, several columns, and null-safe ones.
 
-A key's bytes are those that ``keys.pack`` makes of its pieces: before the pieces stand the lengths of all that is
-packed up to the last but one, ..., up to the first, so that equal bytes mean equal pieces. In the arena a key begins at
-a word, and its last word is filled up with zeros.
+A key's bytes are those that ``keys.pack`` makes of its pieces. Before the pieces stand lengths: of all that is packed
+up to the last piece but one, ..., up to the first. Equal bytes therefore mean equal pieces. In the arena a key begins
+at a word boundary, and zeros fill its last word.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["name_packed"]
 
 @inner
 def _data_of(op, column):  # type: ignore[no-untyped-def]
-    """Where the bytes of a text column of the batch begin."""
+    """Return the address of the bytes of a text column of the batch."""
     return load(load(load(load(op.in_struct + CHILDREN) + 8 * column) + BUFFERS) + 16)
 
 
@@ -38,7 +38,7 @@ def _is_null(op, piece, i):  # type: ignore[no-untyped-def]
 
 @inner
 def _size(op, piece, i):  # type: ignore[no-untyped-def]
-    """Bytes of a piece of row i."""
+    """Return the bytes of a piece of row i."""
     if piece.kind == at.ORDINAL_PIECE:
         return np.int64(8)
     if piece.kind == at.VALIDITY_PIECE:
@@ -79,7 +79,7 @@ def _put(target, op, piece, i, size):  # type: ignore[no-untyped-def]
         source = _data_of(op, piece.column) + p8[i]
         within = p8[op.n] - p8[i]
     words = (size + 7) >> 3
-    if 8 * words <= within:  # of the batch's memory; behind the target there is room
+    if 8 * words <= within:  # whole words stay within the batch's memory, and the target has slack
         t8 = at_u64(target)
         s8 = at_u64(source)
         for w in range(words):
@@ -93,7 +93,7 @@ def _put(target, op, piece, i, size):  # type: ignore[no-untyped-def]
 
 @inner
 def _hash(address, size):  # type: ignore[no-untyped-def]
-    """As ``key_kernels._hash_bytes``, of bytes whose last word is filled up."""
+    """Do as ``key_kernels._hash_bytes`` for bytes whose last word is filled with zeros."""
     h = np.int64(size)
     words = at_i64(address)
     for w in range(size >> 3):
@@ -113,9 +113,9 @@ def _same(a, b, size):  # type: ignore[no-untyped-def]
 
 @inner
 def _pack(op, side, i, target):  # type: ignore[no-untyped-def]
-    """Write the key of row i; its bytes."""
+    """Write the key of row i; return its length."""
     m = side.n_pieces
-    sizes = at_i64(op.key_sizes)  # of all that is packed up to each piece
+    sizes = at_i64(op.key_sizes)  # cumulative length up to each piece
     for k in range(m):
         size = _size(op, piece_at(side.pieces, k), i)
         sizes[k] = size if k == 0 else 4 + sizes[k - 1] + size
@@ -137,7 +137,7 @@ def _pack(op, side, i, target):  # type: ignore[no-untyped-def]
 
 @inner
 def _most_bytes(op, side, n):  # type: ignore[no-untyped-def]
-    """Bytes that the keys of n rows take at most, with room to write and compare them word by word."""
+    """Return an upper bound of the bytes of n rows' keys, with slack to write and compare them word by word."""
     total = 16 + 8 * n
     for k in range(side.n_pieces):
         piece = piece_at(side.pieces, k)
@@ -158,7 +158,8 @@ def _most_bytes(op, side, n):  # type: ignore[no-untyped-def]
 
 @inner
 def packed_bytes_wanted(op, p, side, n):  # type: ignore[no-untyped-def]
-    """Bytes for which the key table must have room before the keys of a batch are named; 0 if it has all room."""
+    """Return the bytes to reserve in the key table before a batch's keys are looked up; 0 if there is enough capacity.
+    """
     need = _most_bytes(op, side, n)
     rows = side.live + side_at(op.sides, 1 - p).live
     return need if op.arena_top + need > op.arena_room or not has_key_room(op, rows, n) else 0
@@ -166,9 +167,9 @@ def packed_bytes_wanted(op, p, side, n):  # type: ignore[no-untyped-def]
 
 @compiled(I8(I8, I8))
 def name_packed(operator, p):  # type: ignore[no-untyped-def]
-    """Ids of the keys of the batch at hand, -1 for rows that match nothing; how many rows have none for want of room.
+    """Look up the ids of the batch's keys, -1 for rows that match nothing; count the rows left without capacity.
 
-    Another call goes on with those. ``arrive`` has seen to room for their bytes.
+    Another call continues with those. ``arrive`` has reserved the capacity for their bytes.
     """
     op = operator_at(operator, 0)
     side = side_at(op.sides, p)
@@ -186,7 +187,7 @@ def name_packed(operator, p):  # type: ignore[no-untyped-def]
     slots = at_i32(op.slots)
     cell = at_i64(op.state_at)
     cell[0] = op.free
-    last = np.int64(-1)  # rows with the same key often follow one another
+    last = np.int64(-1)  # consecutive rows often have the same key
     room = key_room(op.n_ids, op.n_free, op.slots_size, op.table_size)
     for i in range(op.n_named, n):
         if op.masked and usable[i] == 0:

@@ -1,7 +1,7 @@
-"""Compiled loops of joins that give each left row one partner: sorted runs, the walk through them, what may go.
+"""Compiled loops of joins that give each left row one partner: build sorted runs, search them, drop rows from them.
 
-A run holds rows of the right side by key, and the rows of a key in the order in which they are compared. ``vals`` has a
-line for each expression: those by which rows are compared first.
+A run contains rows of the right side grouped by key; the rows of a key are in the order in which they are compared.
+``vals`` : int64[lines, n] has a line for each expression. The expressions that rank rows come first.
 """
 
 from __future__ import annotations
@@ -14,16 +14,24 @@ from ivjoin.shj.kernels.range_kernels import last_within, next_within
 
 __all__ = ["DOWN", "DOWN_GROUPS", "UP", "group_rows", "merge_order", "radix_order", "sweep", "thin", "walk"]
 
-# How a key's rows are walked: from the greatest down, from the least up, or down by groups of equal first values, and
-# up within each group.
+# The direction in which a key's rows are visited: from the greatest down, from the least up, or down by groups of equal
+# first values and up within each group.
 DOWN, UP, DOWN_GROUPS = 0, 1, 2
 
 
 @compiled(VOID(IN1, IN1, IO1, IO1))
 def group_rows(kids, order, starts, out):  # type: ignore[no-untyped-def]
-    """Rows by key, those of one key in the order that they have in ``order`` (empty: as they are numbered).
+    """Group row numbers by key; the rows of one key keep the order of ``order`` (empty: ascending row numbers).
 
-    ``starts`` : int64[ids + 1], zeros; afterwards where the rows of each key begin.
+    Parameters
+    ----------
+    kids : int64[n]
+        Key ids.
+    order : int64[n] or int64[0]
+    starts : int64[ids + 1]
+        Zeros; afterwards where the rows of each key begin.
+    out : int64[n]
+        The row numbers.
     """
     n = kids.shape[0]
     given = order.shape[0] > 0
@@ -44,9 +52,10 @@ def group_rows(kids, order, starts, out):  # type: ignore[no-untyped-def]
 
 @compiled(I8(IN1, I8, I8, IO1, IO1, IO1, IO1, IO1))
 def radix_order(values, least, digits, keys, other_keys, order, other_order, counts):  # type: ignore[no-untyped-def]
-    """The order of some values, of which ``least`` is the least, by ``digits`` digits of 11 bits from the last one on.
+    """Sort values by ``digits`` digits of 11 bits, least significant digit first; ``least`` is the least value.
 
-    All arrays are scratch, ``counts`` : int64[2048 * digits] zeros. Returns 1 where the order ends in ``other_order``.
+    All arrays but ``values`` are scratch : int64[n]; ``counts`` : int64[2048 * digits] must be zeros. Returns 1 if the
+    order ends in ``other_order``, 0 if it ends in ``order``.
     """
     n = values.shape[0]
     for i in range(n):
@@ -78,10 +87,11 @@ def radix_order(values, least, digits, keys, other_keys, order, other_order, cou
 
 @compiled(VOID(IN1, IN1, IN1, IN1, IN1, IN1, I8, IO1, IO1))
 def sweep(kids, low, high, order, run_kids, values, mode, best, out):  # type: ignore[no-untyped-def]
-    """For each row the last, or going UP the first, row of its key within [low, high], -1 for none.
+    """Find for each row the last row of its key within [low, high], with UP the first; -1 if none.
 
-    Both sides are gone through side by side. ``values`` rise; the rows in ``order`` (empty: as they are numbered) have
-    rising ``high``, or rising ``low`` where the first one is looked for. ``best`` : int64[ids], -1 at first.
+    Both sides are scanned in one pass, as in a merge join. ``values`` : int64[m] rise. The rows in ``order`` (empty:
+    ascending row numbers) have rising ``high``, with UP rising ``low``. ``best`` : int64[ids] must be -1. ``kids``,
+    ``low``, ``high`` and ``out`` are int64[n].
     """
     n = kids.shape[0]
     m = run_kids.shape[0]
@@ -111,7 +121,11 @@ def sweep(kids, low, high, order, run_kids, values, mode, best, out):  # type: i
 
 @compiled(VOID(IN1, IN2, IN1, IN2, I8, IO1))
 def merge_order(first_kids, first, second_kids, second, n_sort, out):  # type: ignore[no-untyped-def]
-    """Where the rows of two runs, the second one numbered on from the first, go in one run of both."""
+    """Compute the order in which the rows of two runs merge; rows of the second run are numbered on from the first.
+
+    ``first`` and ``second`` are int64[lines, n] and int64[lines, m]; the first ``n_sort`` lines sort. ``out`` is
+    int64[n + m].
+    """
     n = first_kids.shape[0]
     m = second_kids.shape[0]
     i = 0
@@ -138,7 +152,7 @@ def merge_order(first_kids, first, second_kids, second, n_sort, out):  # type: i
 
 @inner
 def _passes(d, v):  # type: ignore[no-untyped-def]
-    """Whether v + d lies past int64: 1 above it, -1 below it."""
+    """Return whether v + d overflows int64: 1 above, -1 below, 0 if it does not."""
     if d > 0 and v > I64_MAX - d:
         return 1
     if d < 0 and v < I64_MIN - d:
@@ -148,7 +162,7 @@ def _passes(d, v):  # type: ignore[no-untyped-def]
 
 @inner
 def _first_at_least(vals, line, least, start, end, hint):  # type: ignore[no-untyped-def]
-    """The first place in [start, end) whose value is not below ``least``; looked for from ``hint`` on."""
+    """Return the first place in [start, end) whose value is at least ``least``; the search starts at ``hint``."""
     a = start
     b = end
     if start <= hint < end:
@@ -176,7 +190,7 @@ def _first_at_least(vals, line, least, start, end, hint):  # type: ignore[no-unt
 
 @inner
 def _narrowed(axes, i, vals, terms, n_search, start, end, hint):  # type: ignore[no-untyped-def]
-    """The places [start, end) of a key's rows that the first terms let through; their values rise along the run."""
+    """Narrow the places [start, end) of a key's rows by the first terms, whose values rise along the run."""
     for t in range(n_search):
         v = axes[terms[t, 0], i]
         line = terms[t, 1]
@@ -199,7 +213,7 @@ def _narrowed(axes, i, vals, terms, n_search, start, end, hint):  # type: ignore
 
 @inner
 def _checked(axes, i, vals, at, terms, n_search):  # type: ignore[no-untyped-def]
-    """Whether a row of the run satisfies the other terms."""
+    """Return whether a row of the run satisfies the other terms."""
     for t in range(n_search, terms.shape[0]):
         v = axes[terms[t, 0], i]
         w = vals[terms[t, 1], at]
@@ -226,7 +240,7 @@ def _same(vals, n, i, j):  # type: ignore[no-untyped-def]
 
 @inner
 def _reach(axes, i, terms, t):  # type: ignore[no-untyped-def]
-    """The closed range in which a right value satisfies a term; empty where it begins above its end."""
+    """Return the closed range of right values that satisfy a term; low above high if it is empty."""
     v = axes[terms[t, 0], i]
     low = np.int64(I64_MIN)
     high = np.int64(I64_MAX)
@@ -249,21 +263,40 @@ def _reach(axes, i, terms, t):  # type: ignore[no-untyped-def]
 def walk(  # type: ignore[no-untyped-def]
     kids, axes, free, rows, run_kids, vals, starts, terms, n_search, mode, most, upper, levels, state, out_row, out_at,
 ):
-    """The next ``most`` candidates of each row, the best ones first; how many pairs there are in all.
+    """Find the next ``most`` candidates of each row, the best ones first; return the number of pairs.
 
-    ``starts`` says where each key's rows begin; where it is empty, they are looked for. ``free`` rows (none where it is
-    empty) are held by no term. ``upper`` and ``levels`` are the blocks of the values that the first term past
-    ``n_search`` is about, as in ``range_kernels``; without such a term they are empty. ``state`` : int64[4, all rows]:
-    the places left, and the group that is being walked; -1 in the first line starts a new search. From ``DOWN_GROUPS``
-    on, rows that are equal in the first line, or in as many more as ``mode`` is greater, come together, the first of
-    them first.
+    Parameters
+    ----------
+    kids : int64[n]
+        Key ids of all rows.
+    axes : int64[a, n]
+        Their axis values.
+    free : uint8[n] or uint8[0]
+        1 for rows that no term restricts.
+    rows : int64[j]
+        The rows to search for.
+    run_kids, vals : int64[m], int64[lines, m]
+        The run.
+    starts : int64[ids + 1] or int64[0]
+        Where each key's rows begin; if empty, they are found by binary search.
+    terms : int64[t, 4]
+        (axis, line, low, high). The values of the first ``n_search`` terms rise along a key's rows.
+    mode : int
+        The direction. From ``DOWN_GROUPS`` on, rows that are equal in the first ``1 + mode - DOWN_GROUPS`` lines form a
+        group, and the first row of a group comes first.
+    upper, levels : int64[2, b], int64[l]
+        Blocks of the values of the first term after ``n_search``, as in ``range_kernels``; empty without such a term.
+    state : int64[4, n]
+        The remaining places and the current group. -1 in the first line starts a new search.
+    out_row, out_at : int64
+        The pairs: rows, and places in the run.
     """
     count = 0
     m = run_kids.shape[0]
     indexed = starts.shape[0] > 0
     skips = n_search < terms.shape[0]
     values = vals[terms[n_search, 1]] if skips else vals[0]
-    hint = np.int64(-1)  # where the last row's candidates were
+    hint = np.int64(-1)  # place of the last row's candidates
     for j in range(rows.shape[0]):
         i = rows[j]
         is_free = free.shape[0] > 0 and free[i] != 0
@@ -354,20 +387,23 @@ def _ripe(vals, i, low, high):  # type: ignore[no-untyped-def]
 
 @compiled(VOID(IN1, IN2, IN2, I8, I8, I8, IN2, IN2, IO_U8))
 def thin(kids, vals, reach, n_place, lower, upper, below, above, keep):  # type: ignore[no-untyped-def]
-    """Mark the rows of a run that some left row may still take.
+    """Mark the rows of a run that a left row may still take.
 
     Parameters
     ----------
+    kids, vals : int64[n], int64[lines, n]
+        The run.
     reach : int64[2, lines]
         Least and greatest value of each line that a left row can match.
     n_place : int
-        Rows that are equal in so many lines are told apart by what breaks ties alone.
+        Rows that are equal in this many lines are ties.
     lower : int
-        Of a key's rows, all that come before the last one within ``below`` : int64[2, lines] are no longer wanted. 2:
-        of ties the first one is kept, not the last; 3: so is a key's very first row. 0: this is not so.
+        If not 0, drop a key's rows before the last one within ``below`` : int64[2, lines]. 1 keeps the last row of
+        ties. 2 keeps the first row of ties. 3 does so too, and keeps a key's very first row.
     upper : int
-        As much of what comes after the first one within ``above``.
+        If not 0, drop a key's rows after the first one within ``above`` : int64[2, lines].
     keep : uint8[n]
+        The output.
     """
     n = kids.shape[0]
     for i in range(n):
@@ -378,7 +414,7 @@ def thin(kids, vals, reach, n_place, lower, upper, below, above, keep):  # type:
         while end < n and kids[end] == kids[start]:
             end += 1
         if lower > 0 or upper > 0:
-            # of ties one is enough
+            # Keep one row of ties.
             for i in range(start, end):
                 if lower == 1:
                     if i + 1 < end and _same(vals, n_place, i, i + 1):

@@ -1,7 +1,7 @@
-"""Raw memory without a compiler, under ``NUMBA_DISABLE_JIT=1``: what ``memory`` has, with every bound looked at.
+"""Raw memory without a compiler, for ``NUMBA_DISABLE_JIT=1``: the functions of ``memory``, with bounds checks.
 
-Slow, and for tests: an access past the end of an array, or of a block of ours, raises here and is silent there.
-The regions are one table for all threads: operators of several threads run side by side here, too.
+Slow, and for tests: an access outside an array or a block raises IndexError here and goes unnoticed in compiled code.
+One table of regions serves all threads, because operators of several threads may run at the same time.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ __all__ = [
 ]
 
 _blocks: dict[int, Any] = {}
-_ends: dict[int, int] = {}  # of each known region, by where it begins
+_ends: dict[int, int] = {}  # the end of each known region, by its beginning
 _begins: list[int] = []
-_lock = threading.RLock()  # again by its own thread: an array may die, and say so, while the table is held
-_dead: deque[tuple[int, ref[np.ndarray]]] = deque()  # arrays that are gone; their regions go when the table is free
+_lock = threading.RLock()  # reentrant: an array may be collected, with its callback, while its thread has the lock
+_dead: deque[tuple[int, ref[np.ndarray]]] = deque()  # collected arrays, whose regions are still in the table
 
 
 def _know(begin: int, size: int) -> None:
@@ -51,7 +51,7 @@ def _bury() -> None:
 
 
 def _region(address: int) -> tuple[int, int] | None:
-    """Where the known region with an address begins and ends, if there is one."""
+    """Return where the known region with an address begins and ends, or None."""
     with _lock:
         _bury()
         i = bisect_right(_begins, address) - 1
@@ -61,7 +61,7 @@ def _region(address: int) -> tuple[int, int] | None:
 
 
 class _Pointer:
-    """Values of one type from an address on; within a known region, those of the region alone."""
+    """Values of one type from an address on. Within a known region, an access outside the region raises IndexError."""
 
     def __init__(self, kind: Any, dtype: Any, address: int) -> None:
         self._kind, self._dtype, self._at = kind, dtype, int(address)
@@ -83,7 +83,7 @@ class _Pointer:
 
 
 def pointer_to(name: str) -> Callable[[int], _Pointer]:
-    """A function from an address to a pointer to values of a type, such as ``"int64"``."""
+    """Return a function that converts an address to a pointer to a type such as ``"int64"``."""
     dtype = getattr(np, name)
     kind = np.ctypeslib.as_ctypes_type(dtype)
     return lambda address: _Pointer(kind, dtype, address)
@@ -93,17 +93,20 @@ _word_at = pointer_to("int64")
 
 
 def load(address: int) -> Any:
-    """The word at an address."""
+    """Return the word at an address."""
     return _word_at(address)[0]
 
 
 def save(address: int, value: int) -> None:
-    """Put a word to an address."""
+    """Write a word to an address."""
     _word_at(address)[0] = value
 
 
 def item_at(address: int, offset: int, size: int) -> int:
-    """The address of ``size`` bytes at an offset, within the region of ``address`` if it lies in a known one."""
+    """Return the address at an offset.
+
+    Raises IndexError if ``size`` bytes there are not within the known region of ``address``.
+    """
     if (bounds := _region(address)) is not None and not bounds[0] <= address + offset <= bounds[1] - size:
         begin, end = bounds
         raise IndexError(f"{size} bytes from byte {address - begin + offset} on lie outside of {end - begin} bytes")
@@ -111,7 +114,7 @@ def item_at(address: int, offset: int, size: int) -> int:
 
 
 def address_of(array: np.ndarray) -> int:
-    """Where an array lies; its region is known as long as it lives."""
+    """Return the address of an array; its region is known as long as the array lives."""
     address: int = pa.py_buffer(array).address
     owner = array
     while isinstance(owner.base, np.ndarray):
@@ -143,16 +146,16 @@ def malloc(size: int) -> int:
 def free(address: int) -> None:
     with _lock:
         _forget(int(address))
-    del _blocks[int(address)]  # a block that is not there, or no more, raises
+    del _blocks[int(address)]  # a double free raises KeyError
 
 
 def held_blocks() -> int:
-    """How many blocks are in use."""
+    """Return the number of blocks in use."""
     return len(_blocks)
 
 
 def add(address: int, amount: int) -> int:
-    """Add to the word at an address; what it was before."""
+    """Add to the word at an address; return the old value."""
     cell = ctypes.c_int64.from_address(int(address))
     with _lock:
         before = cell.value
@@ -161,7 +164,7 @@ def add(address: int, amount: int) -> int:
 
 
 def swap(address: int, value: int) -> int:
-    """Put a word to an address; what was there before."""
+    """Replace the word at an address; return the old value."""
     cell = ctypes.c_int64.from_address(int(address))
     with _lock:
         before = cell.value
@@ -170,11 +173,11 @@ def swap(address: int, value: int) -> int:
 
 
 def prefetch(address: int) -> None:
-    """Nothing: a hint."""
+    """Do nothing: prefetching is a hint."""
 
 
 def line_of(array: np.ndarray) -> np.ndarray:
-    """The same memory in one dimension."""
+    """Return a one-dimensional view."""
     return array.reshape(-1)
 
 
@@ -184,6 +187,6 @@ def call(callback: int, argument: int) -> None:
 
 
 def c_callback(function: Callable[[int], None]) -> tuple[Any, int]:
-    """A Python function as C sees it, and its address."""
+    """Return a Python function as a C function, and its address."""
     made = ctypes.CFUNCTYPE(None, ctypes.c_int64)(function)
     return made, int(ctypes.cast(made, ctypes.c_void_p).value or 0)

@@ -1,9 +1,9 @@
-"""A push, as compiled code goes through it: read, probe, put out, keep, prune, put out.
+"""The steps of a push in compiled code: read, probe, emit, store, prune, emit.
 
-One function for every plan; its loops are in ``intake_kernels``, ``index_kernels`` (probe, keep), ``run_kernels`` and
-``expiry_kernels`` (prune). Where a step belongs to Python (a condition decided pair by pair, values of varying size,
-bounds by propagation), it returns with a request, and goes on from there at the next call; see ``registers``.
-Arrays are bare pointers here: numba compiles those in half the time, and this is a large kernel.
+One function serves every plan. Its loops are in ``intake_kernels``, ``index_kernels`` (probe, store), ``sweep_kernels``
+and ``expiry_kernels`` (prune). If a step needs Python (a condition evaluated per pair, values of variable size, bounds
+by propagation), the function returns with a request, and continues from there at the next call; see ``registers``. It
+uses bare pointers, because numba compiles them in half the time, and this is a large kernel.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from ivjoin.shj.kernels.upkeep_kernels import finish
 __all__ = ["push_batch"]
 
 PAIRS, LEFT_ROWS, RIGHT_ROWS = 0, 1, 2
-_FEW, _MOST_PATIENCE, _LOOK_AFTER = 2, 16, 1 << 16  # times the least of rows; looks; rows at the latest
+# A useful call of Python evicts _FEW * `look_least` rows; limits of useless calls, and of rows between two calls.
+_FEW, _MOST_PATIENCE, _LOOK_AFTER = 2, 16, 1 << 16
 
 
 @inner
 def _emit(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def]
-    """An output batch of n rows; the status that says so."""
+    """Build an output batch of n rows; return the status."""
     made = build_block(op, p, other, which, n, rows, places)
     return at.OUTPUT if made else at.FULL
 
 
 @inner
 def _choose(op, p, side, other):  # type: ignore[no-untyped-def]
-    """The rows that the probe has to look at: all, or where keys are many, those that may find something."""
+    """Choose the rows to probe: all, or if keys are many, those that may have a match."""
     n_primary = 0 if op.full_predicate else side.n_primary
     swept = may_sweep(op, side, other, n_primary, _may_loosen(op, side, other))
     op.by_ring = 0
@@ -75,7 +76,7 @@ def _choose(op, p, side, other):  # type: ignore[no-untyped-def]
 
 @inner
 def _probe_on(op, p, side, other):  # type: ignore[no-untyped-def]
-    """Pairs until the scratch is full or the rows are through."""
+    """Probe until the scratch arrays of pairs are full or all rows are done."""
     n_primary = 0 if op.full_predicate else side.n_primary
     n_bands = 0 if op.full_predicate else side.n_bands
     state = at_i64(op.state_at)
@@ -106,12 +107,12 @@ def _probe_on(op, p, side, other):  # type: ignore[no-untyped-def]
 
 @inner
 def _emit_pairs(op, p, side, other, status):  # type: ignore[no-untyped-def]
-    """What the pairs at hand are to the join type, one output batch a call."""
+    """Emit the pairs as the join type requires, one output batch per call."""
     single = side.single or other.single
     places = at_i64(op.pair_places)
     if other.single and op.cursor == 0:
         take_out(op, other, 1 - p, places, op.n_pairs)
-        # The probe goes on where it was, or where that row stood: the links of rows that are gone still lead on.
+        # The probe continues at its node or after it: the links of evicted rows still lead to the next ones.
         links = at_i32(other.rows)
         stride = 2 * (index.FIRST_AXIS + other.n_axes)
         while op.node >= 0 and not links[stride * op.node + index.FLAGS] & index.LIVE:
@@ -139,7 +140,7 @@ def _emit_pairs(op, p, side, other, status):  # type: ignore[no-untyped-def]
 
 @inner
 def _settle_rows(op, side):  # type: ignore[no-untyped-def]
-    """After the probe: which rows are kept, and which come out by themselves."""
+    """After the probe, choose the rows to store and the unmatched rows to emit."""
     side.retired += op.n_left
     matched = at_u8(op.matched)
     left = at_i64(op.left)
@@ -173,7 +174,7 @@ def _settle_rows(op, side):  # type: ignore[no-untyped-def]
 
 @inner
 def _unmatched(rows, n, matched):  # type: ignore[no-untyped-def]
-    """Drops the matched rows from a list; how many are left."""
+    """Drop the matched rows from a list; return how many remain."""
     count = 0
     for k in range(n):
         if matched[rows[k]] == 0:
@@ -184,7 +185,7 @@ def _unmatched(rows, n, matched):  # type: ignore[no-untyped-def]
 
 @inner
 def _keep(op, p, side, other):  # type: ignore[no-untyped-def]
-    """Insert the rows that may still match."""
+    """Store the rows that may still match."""
     n_kept = op.n_kept
     n_axes = side.n_axes
     stride = op.room_rows
@@ -248,7 +249,7 @@ def _keep(op, p, side, other):  # type: ignore[no-untyped-def]
     tally = at_i64(op.state_at)
     tally[0] = 0
     if side.sweeps and not falls and _may_loosen(op, side, other):
-        # Rows that come in order and are found in the ring mostly go again before a list is asked for.
+        # Rows that come in order and are found in the ring are mostly evicted before a list is needed.
         store_loose(key_ids, n_kept, values, stride, n_axes, place, cap, at_i64(side.rows), links)
         if side.loose == 0:
             side.loose = 1 + first
@@ -294,7 +295,7 @@ def _keep(op, p, side, other):  # type: ignore[no-untyped-def]
 
 @inner
 def _may_loosen(op, side, other):  # type: ignore[no-untyped-def]
-    """Whether rows may be in no list: where nothing but these kernels ever looks for them while a push goes on."""
+    """Return whether rows may be in no list: only if no code but these kernels looks for them during a push."""
     if op.loosens == 0 or op.blocks == 0 or side.single or other.single or side.by_python or other.by_python:
         return False
     if side.decide or other.decide or side.beyond or other.beyond or op.full_predicate:
@@ -304,7 +305,7 @@ def _may_loosen(op, side, other):  # type: ignore[no-untyped-def]
 
 @inner
 def _extend(side, values, stride, n):  # type: ignore[no-untyped-def]
-    """Between which values the stored rows lie on each axis, with n rows more."""
+    """Update the least and greatest value of each axis of the stored rows for n more rows."""
     extents = at_i64(side.extents)
     for a in range(side.n_axes):
         least = index.I64_MAX if side.live == 0 else extents[2 * a]
@@ -318,7 +319,7 @@ def _extend(side, values, stride, n):  # type: ignore[no-untyped-def]
 
 @inner
 def _bound(side, other):  # type: ignore[no-untyped-def]
-    """Move the other side's bounds to what this side's orders now say; False when that is for Python."""
+    """Move the other side's bounds to what this side's orders imply; return False if Python must compute them."""
     if other.nothing:
         return True
     for a in range(other.n_axes + other.n_sums):  # noqa: SIM110 (numba has no all())
@@ -329,7 +330,7 @@ def _bound(side, other):  # type: ignore[no-untyped-def]
 
 @inner
 def _is_due(op, other):  # type: ignore[no-untyped-def]
-    """Count the rows that have come; whether to ask Python what it knows of later ones."""
+    """Count the rows of the batch; return whether to ask Python for better bounds."""
     other.unlooked += op.n
     if other.look_every == 0 or other.unlooked < other.look_every:
         return False
@@ -339,11 +340,10 @@ def _is_due(op, other):  # type: ignore[no-untyped-def]
 
 @inner
 def _put_off(other, gain, live):  # type: ignore[no-untyped-def]
-    """Say when Python is asked again, by how many of the rows that were there it has taken out.
+    """Adapt the number of rows between two calls of Python to how many stored rows the last call evicted.
 
-    It takes as long as joining some thousand rows. Where it took out few, of all that are stored and by themselves, it
-    is asked after twice as many rows as before, else after half as many; each time in which that was too long, it is
-    longer until it is tried again.
+    A call takes as long as joining several thousand rows. A call that evicted many rows halves the interval. Useless
+    calls double it, once ``looks_left`` of them were tolerated. Each useful call raises that number.
     """
     if gain >= max(_FEW * other.look_least, live >> 3):
         other.looks_next = min(2 * other.looks_next + 1, _MOST_PATIENCE)
@@ -357,7 +357,8 @@ def _put_off(other, gain, live):  # type: ignore[no-untyped-def]
 
 @inner
 def _emit_list(op, p, other, which, total, listed, status):  # type: ignore[no-untyped-def]
-    """Rows of one side alone, from the cursor on, one batch a call; the status, with MORE while rows are left."""
+    """Emit rows of one side alone from the cursor on, one batch per call; MORE in the status means that rows are left.
+    """
     n = min(total - op.cursor, op.batch_size)
     if n <= 0:
         return status
@@ -451,11 +452,11 @@ def _push(op, p):  # type: ignore[no-untyped-def]
 
 @compiled(I8(I8, I8))
 def push_batch(operator, p):  # type: ignore[no-untyped-def]
-    """Take the batch in the input struct on side p, or go on with it; see ``registers`` for the status returned.
+    """Process the batch in the input struct on side p, or continue with it; return the status, see ``registers``.
 
-    The batch is released with the last call of a push, when nothing of it is read any more. All rows are in lists
-    unless what is returned is output or the end, or keys are to be named. Side ``LINK`` has no batch: its call is to
-    put all rows into lists.
+    The last call of a push releases the batch, which is not read after it. All rows are in lists when it returns,
+    unless the status is output, the end of the push, or a request to look up keys. Side ``LINK`` has no batch: the call
+    only puts all rows into lists.
     """
     op = operator_at(operator, 0)
     status = at.TIDY if p == at.LINK else _push(op, p)

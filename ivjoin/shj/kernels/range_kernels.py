@@ -1,9 +1,9 @@
-"""Places of a run whose value lies in a range, found without a look at each place.
+"""Find the places of a run whose value lies in a range, without looking at each place.
 
-The values are not sorted, as the ends of intervals in a run that is sorted by their starts. Blocks of four places, and
-blocks of four such blocks, have a least and a greatest value. A search skips blocks that hold no value in range.
-``least`` and ``most`` : int64[n] are the values themselves, ``upper`` : int64[2, m] the least and greatest of the
-blocks of all levels above. ``starts`` says where each of these levels begins.
+The values are not sorted, like the ends of intervals in a run that is sorted by their starts. The least and greatest
+value are stored for blocks of four places, and for blocks of four such blocks. A search skips blocks without a value in
+range. ``least`` and ``most`` : int64[n] are the values themselves. ``upper`` : int64[2, m] has the least and greatest
+of the blocks of all higher levels. ``starts`` : int64[levels] has where each of these levels begins.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MASK = (1 << BITS) - 1
 
 @inner
 def _may_hold(least, most, upper, starts, level, i, low, high):  # type: ignore[no-untyped-def]
-    """Whether block i of a level may hold a value in [low, high]."""
+    """Return whether block i of a level may contain a value in [low, high]."""
     if level == 0:
         return most[i] >= low and least[i] <= high
     j = starts[level - 1] + i
@@ -29,7 +29,7 @@ def _may_hold(least, most, upper, starts, level, i, low, high):  # type: ignore[
 
 @inner
 def next_within(least, most, upper, starts, at, end, low, high):  # type: ignore[no-untyped-def]
-    """The first place in [at, end) whose value lies in [low, high]; ``end`` if none does."""
+    """Return the first place in [at, end) whose value lies in [low, high], or ``end``."""
     levels = starts.shape[0]
     level = 0
     i = at
@@ -49,7 +49,7 @@ def next_within(least, most, upper, starts, at, end, low, high):  # type: ignore
 
 @inner
 def last_within(least, most, upper, starts, start, end, low, high):  # type: ignore[no-untyped-def]
-    """The last place in [start, end) whose value lies in [low, high]; ``start - 1`` if none does."""
+    """Return the last place in [start, end) whose value lies in [low, high], or ``start - 1``."""
     levels = starts.shape[0]
     level = 0
     i = end - 1
@@ -69,10 +69,10 @@ def last_within(least, most, upper, starts, start, end, low, high):  # type: ign
 
 @compiled(I8(IN1, IN1, IN1, IN1, IN1, IN1, IN2, IN1, IO1, IO1, IO1))
 def pairs_within(first, last, low, high, least, most, upper, starts, state, out_row, out_at):  # type: ignore[no-untyped-def]
-    """The places k with ``first[i] <= k < last[i]`` and a value in ``[low[i], high[i]]``, for each row i in turn.
+    """Find for each row i the places k with ``first[i] <= k < last[i]`` and a value in ``[low[i], high[i]]``.
 
-    Stops where the output is full. ``state`` : int64[2] then says with which row and place to go on; -1 in the second
-    one begins a row. Returns the number of pairs.
+    The arrays of rows are int64[n], the outputs int64[m]. The search stops when the output is full. ``state`` :
+    int64[2] then has the row and the place to continue with; -1 as place begins a row. Returns the number of pairs.
     """
     count = 0
     room = out_row.shape[0]

@@ -16,14 +16,14 @@ __all__ = [
 
 
 class _Plain(ctypes.Structure):
-    """A record without a compiler; takes numpy's numbers and truths, too."""
+    """A record without a compiler; it also accepts numpy's integers and bools."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, int(value))
 
 
 def _entry_of(dtype: Any) -> Any:
-    """A function of a table's address and an index to the record there."""
+    """Return a function that converts a table's address and an index to the record there."""
     size = dtype.itemsize
     if not COMPILES:
         plain = type("Record", (_Plain,), {"_fields_": [(name, ctypes.c_int64) for name in dtype.names]})

@@ -1,4 +1,4 @@
-"""Row records carried over to a ring of another capacity."""
+"""Copy row records to a ring of another capacity."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ __all__ = ["move"]
 
 @compiled(VOID(I8, I8, I8, IN2, IN2_I4, IO2, IO2_I4, IO2_I4, I8, I8))
 def move(lo, begin, end, rows, links, new_rows, new_links, slots, n_keys, side):  # type: ignore[no-untyped-def]
-    """Carry the records of rows begin .. end-1 over to a ring of another capacity, as rows from lo on are, and links.
+    """Copy the records of rows begin .. end-1 to a ring of another capacity, and translate their links.
 
-    Links of the first n_keys slots, too; they are to be carried over once.
+    It also translates the links of the first ``n_keys`` slots, which must happen once. ``rows`` and ``new_rows`` are
+    int64[cap, 2 + a], ``links`` and ``new_links`` int32[cap, 4 + 2 a], and ``slots`` int32[keys, 8].
     """
     cap = rows.shape[0]
     new_cap = new_rows.shape[0]
-    # A row at place q, counted from the oldest one's, has id lo + (q - lo % cap), or cap more.
+    # The row at place q has id lo + (q - lo % cap), or cap more if that is below lo.
     first = lo % cap
     new_first = lo % new_cap
     for rid in range(begin, end):

@@ -1,4 +1,4 @@
-"""Compiled loops of the sorted runs: merge two, probe all."""
+"""Compiled loops of the sorted runs: merge two runs, probe all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["merge_runs", "probe_runs", "top_run"]
 
 @inner
 def _is_live(rid, lo, turn, cap, links):  # type: ignore[no-untyped-def]
-    """Whether a row is still there; ``turn`` is the id that stands, or would stand, at place 0 below ``lo``."""
+    """Return whether a row is live; ``turn`` is the greatest id <= ``lo`` at place 0 of the ring."""
     if rid < lo:
         return False
     pos = rid - turn
@@ -35,7 +35,10 @@ def _is_live(rid, lo, turn, cap, links):  # type: ignore[no-untyped-def]
 
 @compiled(I8(IO1, IO1, IO1, I8, I8, I8, IN2_I4, I8, IO1, IO1, IO1))
 def merge_runs(keys, values, ids, a, b, c, links, lo, key_buffer, value_buffer, id_buffer):  # type: ignore[no-untyped-def]
-    """Merge the sorted runs [a, b) and [b, c) in place, leaving out rows that are gone; returns the new end."""
+    """Merge the sorted runs [a, b) and [b, c) in place, without dead rows; return the new end.
+
+    ``keys``, ``values``, ``ids`` and the buffers of b - a rows are int64; ``links`` is int32[cap, 4 + 2 a].
+    """
     cap = links.shape[0]
     turn = lo - lo % cap
     n = 0
@@ -71,7 +74,8 @@ def merge_runs(keys, values, ids, a, b, c, links, lo, key_buffer, value_buffer, 
 
 @compiled(VOID(IN1, IN1, IO1, I8, I8, IN2, I8, I8))
 def top_run(keys, ids, tops, a, b, rows, lo, column):  # type: ignore[no-untyped-def]
-    """The greatest ``rows[:, column]`` of a key's rows up to each place of the run [a, b), all of them live."""
+    """Compute the running maximum of ``rows[:, column]`` over each key's rows in the run [a, b), whose rows are live.
+    """
     cap = rows.shape[0]
     turn = lo - lo % cap
     top = I64_MIN
@@ -89,14 +93,13 @@ def probe_runs(  # type: ignore[no-untyped-def]
     key_ids, axes, bands, n_first, n_second, run_keys, run_values, run_ids, tops, ends, n_runs, lo, rows, links,
     matched, mode, state, out_probe, out_store, checks, absent, nulls,
 ):
-    """As ``probe``, over sorted runs: for each probe row, a binary search in each run. Indifferent to disorder.
+    """Do as ``probe`` over sorted runs: a binary search in each run for each probe row, whatever the order of arrival.
 
-    The first ``n_first`` bands are about the axis that the runs are sorted by. A key's rows are walked from the last
-    one in its window backwards. The next ``n_second`` bands, if any, bound from below an axis of whose values ``tops``
-    holds the greatest so far (an interval tree laid flat, as far as one list goes): the walk ends where no row before
-    can reach that bound.
+    The first ``n_first`` bands are on the axis that sorts the runs. A key's rows are visited from the last one in its
+    window backwards. The next ``n_second`` bands, if any, bound a second axis from below; ``tops`` has its running
+    maximum. The visit ends when no earlier row can reach that bound, as in an interval tree stored as a list.
 
-    ``state`` holds probe row, run and place in the run (-1: search for it).
+    ``state`` : int64[3] has the probe row, the run, and the place in the run (-1: search for it).
     """
     cap = rows.shape[0]
     turn = lo - lo % cap

@@ -1,9 +1,10 @@
-"""Memory of output batches that nobody refers to any more, kept for the next ones.
+"""A pool of memory blocks of released output batches, for the next output batches.
 
-Whether malloc gives pages of a large block back to the system, to be faulted in and cleared again for the next batch,
-depends on how the heap happens to lie. So a few blocks wait here when the last array in them is released, and an output
-batch is written to one of about its size. Pools are tables of words: two numbers, then blocks, the one released last
-first, and beside each how large it is. Threads put and take blocks by exchanging single words, and wait for nobody.
+malloc may return the pages of a large block to the system, which must then be faulted in and cleared again for the next
+batch. Whether it does depends on the layout of the heap. So a block enters this pool when the last array in it is
+released, and an output batch reuses a block of about its size. A pool is a table of words: two numbers, then the
+blocks, the one released last first, and the sizes of the blocks. Threads insert and take blocks by atomic swaps of
+single words, without locks.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from ivjoin.shj.kernels.plain_memory import c_callback
 
 __all__ = ["LEAST", "MOST", "empty", "kept", "new_block", "pool", "release_block"]
 
-LEAST = 1 << 15  # bytes of a block that is kept: below, malloc has it from what it never gives back
-MOST = 1 << 25  # of all blocks in the process's pool
+LEAST = 1 << 15  # bytes of the smallest block in the pool; malloc never returns smaller ones to the system
+MOST = 1 << 25  # bytes of all blocks in the process's pool, at most
 _PLACES = 24
-_MOST, _KEPT, _BLOCKS = 0, 8, 16  # bytes that may be kept, and that are; then the table
+_MOST, _KEPT, _BLOCKS = 0, 8, 16  # offsets of the bytes allowed, the bytes stored, and the table
 _SIZES = _BLOCKS + 8 * _PLACES
 _WORDS = 2 + 2 * _PLACES
-_COUNT, _SIZE, _POOL = 0, 8, 16  # of a block: what is not yet released; its bytes; the pool that it goes to, or 0
+_COUNT, _SIZE, _POOL = 0, 8, 16  # words of a block: arrays not yet released; its bytes; its pool, or 0
 
 
 @inner
 def _rounded(size):  # type: ignore[no-untyped-def]
-    """The next of eight sizes between a power of two and its double: batches differ by a few rows."""
+    """Round up to one of eight sizes between a power of two and its double, because batches differ by a few rows."""
     step = np.int64(16)
     while 16 * step < size:
         step += step
@@ -39,7 +40,7 @@ def _rounded(size):  # type: ignore[no-untyped-def]
 
 @inner
 def _put(pool, block):  # type: ignore[no-untyped-def]
-    """Keep a block, in place of those that have waited longest; or free it."""
+    """Store a block in the pool, in place of the oldest ones if it is full; or free the block."""
     size = mem.load(block + _SIZE)
     most = mem.load(pool + _MOST)
     if size > most:
@@ -67,10 +68,10 @@ def _put(pool, block):  # type: ignore[no-untyped-def]
 
 @inner
 def _taken(pool, size, most):  # type: ignore[no-untyped-def]
-    """A block of ``size`` to ``most`` bytes that was kept, 0 for none."""
+    """Take a block of ``size`` to ``most`` bytes from the pool, or return 0."""
     at = pool + _BLOCKS
     for _ in range(_PLACES):
-        seen = mem.load(at + _SIZES - _BLOCKS)  # of a block that another thread may have by now
+        seen = mem.load(at + _SIZES - _BLOCKS)  # another thread may have taken the block by now
         if seen >= size and seen <= most:
             block = mem.swap(at, 0)
             if block != 0:
@@ -86,9 +87,10 @@ def _taken(pool, size, most):  # type: ignore[no-untyped-def]
 
 @inner
 def new_block(pool, size):  # type: ignore[no-untyped-def]
-    """A block of ``size`` bytes that begins with three words of this module's, of which the first counts what is in it.
+    """Return a block of ``size`` bytes whose first three words are this module's; 0 if there is no memory.
 
-    It is not of zeros. It is kept in the pool once all of it is released (0: in none); 0 if there is no memory.
+    The first word counts the arrays in it. The block is not zeroed. When all arrays are released, it returns to
+    ``pool``; 0 means no pool.
     """
     if pool == 0 or size < LEAST:
         block = mem.malloc(size)
@@ -106,8 +108,8 @@ def new_block(pool, size):  # type: ignore[no-untyped-def]
 
 
 def _release(array):  # type: ignore[no-untyped-def]
-    # A consumer may have moved children out: those have no callback here any more, and are released where they are,
-    # maybe by another thread. The block in which all of it lies goes with the last of them.
+    # A consumer may have moved children out. Their callbacks here are then cleared, and they are released elsewhere,
+    # maybe by another thread. The last release frees the block that contains all of them.
     children = mem.load(array + mem.CHILDREN)
     for i in range(mem.load(array + mem.N_CHILDREN)):
         child = mem.load(children + 8 * i)
@@ -128,16 +130,16 @@ CALLBACKS = ((_release, VOID(I8)),)  # kernels that C calls
 
 @cache
 def release_block() -> int:
-    """Address of the release callback of an ArrowArray, or one of its children, in a block of this module's.
+    """Return the address of the release callback of an ArrowArray, or one of its children, in a block.
 
-    ``private_data`` of each is the block, whose first word counts how many of them are not yet released.
+    ``private_data`` of each is the address of the block.
     """
     if COMPILES:
         made = callback(VOID(I8), _release)
         address = int(made.address)
     else:
         made, address = c_callback(_release)
-    # Arrays may outlive this module's teardown: the code they call must outlive them.
+    # Arrays may outlive this module, so their callback must outlive it too.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
     return address
 
@@ -145,19 +147,19 @@ def release_block() -> int:
 @cache
 def _table() -> np.ndarray:
     words = np.zeros(_WORDS, dtype=np.int64)
-    # Uncompiled kernels look at every bound of a block, which they cannot of one that is larger than what is in it.
+    # Uncompiled kernels check the bounds of blocks, which fails for reused blocks that are larger than their batch.
     words[0] = MOST if COMPILES else 0
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(words))  # as of the callback
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(words))  # as for the callback
     return words
 
 
 def pool() -> int:
-    """Address of the process's pool."""
+    """Return the address of the process's pool."""
     return mem.address_of(_table())
 
 
 def kept() -> int:
-    """Bytes that wait in it."""
+    """Return the bytes in the process's pool."""
     return int(_table()[1])
 
 
@@ -172,6 +174,6 @@ def _emptied(pool):  # type: ignore[no-untyped-def]
 
 
 def empty() -> None:
-    """Free all that waits in the process's pool."""
+    """Free all blocks in the process's pool."""
     if kept():
         _emptied(pool())

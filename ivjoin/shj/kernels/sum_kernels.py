@@ -1,4 +1,5 @@
-"""Doubles with a number added: which of them come to a bound. Where such sums are an axis, the doubles are stored."""
+"""Doubles plus a number: find the doubles whose sum reaches a bound. For an axis of such sums, the doubles are stored.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +21,18 @@ _MOST_STEP = np.int64(1 << 61)
 
 @inner
 def _with_number(ordinal, number, cell):  # type: ignore[no-untyped-def]
-    """The ordinal of a double, which is no NaN, with a number added."""
+    """Return the ordinal of a double plus a number; the double is not NaN."""
     mem.at_i64(cell)[0] = -ordinal ^ _TOP_BIT if ordinal < 0 else ordinal
     return float_ordinal(bits_of_double(mem.at_f64(cell)[0] + number, cell))
 
 
 @inner
 def _least_with(bound, number, cell):  # type: ignore[no-untyped-def]
-    """The least ordinal of a double that with a finite number added has an ordinal no less than ``bound``.
+    """Return the least ordinal of a double whose sum with a finite number has an ordinal of at least ``bound``.
 
-    The least int64 where all have, the greatest where none has. Sums rise with what the number is added to: from the
-    bound with the number taken off, it is a few steps to where they pass the bound, and more where these are so small
-    that many doubles have one sum. ``cell`` is the address of a spare word.
+    The least int64 if all doubles do, the greatest if none does. Sums rise with the double. The search starts at the
+    bound minus the number, which is mostly a few steps from the result. The steps double, because many small doubles
+    may have the same sum. ``cell`` is the address of a scratch word.
     """
     if bound > _INFINITY:
         return at.NAN_ORDINAL if bound == at.NAN_ORDINAL else I64_MAX
@@ -65,7 +66,10 @@ def _least_with(bound, number, cell):  # type: ignore[no-untyped-def]
 
 @inner
 def read_least(values, offset, bits, n, out, cell):  # type: ignore[no-untyped-def]
-    """For each of n ordinals, with an offset, the least one that the double of these ``bits``, added, brings there."""
+    """Write, for each of n ordinals plus ``offset``, the least ordinal whose double plus ``bits`` reaches it.
+
+    ``bits`` are the bits of a double. ``cell`` is the address of a scratch word.
+    """
     mem.at_i64(cell)[0] = bits
     number = mem.at_f64(cell)[0]
     for i in range(n):
@@ -79,13 +83,13 @@ def read_least(values, offset, bits, n, out, cell):  # type: ignore[no-untyped-d
 
 @compiled(VOID(IN1, I8, IO1, I8))
 def least_of(bounds, bits, out, cell):  # type: ignore[no-untyped-def]
-    """As ``read_least``, over arrays, without an offset."""
+    """Do as ``read_least`` over arrays : int64[n], without an offset."""
     read_least(mem.line_of(bounds), 0, bits, bounds.shape[0], mem.line_of(out), cell)
 
 
 @inner
 def bounds_of_sums(other, axis, b, cell):  # type: ignore[no-untyped-def]
-    """Take into a stored axis's bounds, two words, those of the sums that are made of it."""
+    """Intersect a stored axis's bounds ``b`` : int64[2] with the bounds of the sums that are derived from it."""
     for k in range(other.n_sums):
         s = sum_at(other.sums, k)
         if s.axis != axis:
@@ -96,5 +100,5 @@ def bounds_of_sums(other, axis, b, cell):  # type: ignore[no-untyped-def]
         if d.low != I64_MIN:
             b[0] = max(b[0], _least_with(d.low, number, cell))
         if d.high != I64_MAX:
-            first = _least_with(d.high + 1, number, cell)  # that is beyond
+            first = _least_with(d.high + 1, number, cell)  # the first ordinal outside
             b[1] = min(b[1], first - 1 if first > I64_MIN else np.int64(I64_MIN))

@@ -1,9 +1,10 @@
-"""The probe of a window that few stored rows lie in: both sides passed through in order, as a merge join does.
+"""Probe windows that contain few stored rows by a pass over both sides in order, as a merge join does.
 
-A key's list leads to the rows of a key, whatever their axis; here rows are found by the axis, whatever their key. Where
-the stored rows lie in their ring in the order of the first axis, and the batch is in that order, too, the rows within
-each probe row's window are neighbours, a little further on than those of the row before. So as long as they are few,
-no more is read than they, and the next branch is seldom a surprise: with many keys, a list costs several.
+A key's list finds the rows of a key, whatever their axis. A sweep finds rows by the axis, whatever their key. It
+requires that the stored rows lie in the ring in the order of the first axis, and that the batch is in that order too.
+The rows within a probe row's window are then neighbours, slightly after the previous row's matches. While windows
+contain few rows, a sweep reads hardly any other rows and branches predictably. With many keys, a list costs several
+mispredictions.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from ivjoin.shj.kernels.memory import at_i32, at_i64
 
 __all__ = ["FEW", "MANY", "link_loose", "may_sweep", "store_loose", "sweep"]
 
-FEW = 4.0  # stored rows within a window, on average: no more than these are looked at for each probe row
-MANY = 3  # stored rows of a key, on average, from which on a list takes longer than that
-_PATIENCE = 12  # stored rows passed for each probe row, on average, before the rest is left to the lists
+FEW = 4.0  # most stored rows within a window, on average, for a sweep
+MANY = 3  # least stored rows per key, on average, for which a sweep is faster than lists
+_PATIENCE = 12  # stored rows read per probe row, on average, before the lists handle the rest
 
 
 @inner
 def may_sweep(op, side, other, n_primary, loosens):  # type: ignore[no-untyped-def]
-    """Whether the batch at hand, of ``side``, is in order, and finds few rows in its windows of a store that is.
+    """Return whether the batch of ``side`` and the store are in order, and the windows contain few rows.
 
-    Where no list need be made for it (``loosens``) it pays also if each key has few rows.
+    If no list need be built (``loosens``), a sweep pays even if each key has few rows.
     """
     if n_primary != 1 or other.ordered == 0 or other.lo < other.since or other.hi - other.lo != other.live:
         return False
@@ -55,17 +56,17 @@ def may_sweep(op, side, other, n_primary, loosens):  # type: ignore[no-untyped-d
 
 @tiny
 def _meets(rows, links, at, key_id, high):  # type: ignore[no-untyped-def]
-    """Whether the row whose record begins at ``rows[at]`` has a key, and lies no higher."""
+    """Return whether the row whose record begins at ``rows[at]`` has the key, and a first axis up to ``high``."""
     return (links[2 * at + KEY] == key_id) & (rows[at + FIRST_AXIS] <= high)
 
 
 @inner
 def sweep(key_ids, n, values, column, below, above, other, cell, out):  # type: ignore[no-untyped-def]
-    """The probe rows that find a row in the store, each with the place of the first one (``PROBE_ROW``) : how many.
+    """Find the probe rows whose window contains a row of their key, each with its first match; count them.
 
-    ``values[column + i]`` is the value of row i, which with ``below`` and ``above`` added is its window; see
-    ``may_sweep``. Where it takes too long to come to the windows, it ends early: in ``cell[0]`` is left how many rows
-    are through.
+    ``out`` : int64[n + 1] gets a word per row found, see ``PROBE_ROW``. The window of row i is ``values[column + i]``
+    plus ``below`` and ``above``; see ``may_sweep``. If it takes too long to reach the windows, the sweep ends early.
+    ``cell[0]`` gets the number of rows done.
     """
     rows = at_i64(other.rows)
     links = at_i32(other.rows)
@@ -94,7 +95,7 @@ def sweep(key_ids, n, values, column, below, above, other, cell, out):  # type: 
             break
         key_id = key_ids[done]
         found = 0
-        # Most rows come a few places further on, and find few there: so much is done without a branch.
+        # Most windows begin at most three places further and contain at most three rows: a branch-free fast path.
         if rid + 8 <= hi and pos + 8 <= cap:
             at = pos * width
             steps = 0
@@ -139,7 +140,7 @@ def sweep(key_ids, n, values, column, below, above, other, cell, out):  # type: 
 
 @inner
 def store_loose(key_ids, n, axes, axis_stride, n_axes, place, cap, rows, links):  # type: ignore[no-untyped-def]
-    """Store rows as ``insert_rows`` does, in no list."""
+    """Store rows as ``insert_rows`` does, but in no list."""
     width = FIRST_AXIS + n_axes
     pos = place
     for i in range(n):

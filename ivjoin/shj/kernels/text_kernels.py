@@ -1,7 +1,7 @@
-"""Text and bools of a push: those of the rows that are kept, and output batches with columns of them, or in files.
+"""Text and bools of a push: store the values of new rows, and build output batches with columns of them or from files.
 
-Compiled apart from the push, which is large enough, and only for plans that have such columns: ``push_batch`` comes
-back to Python with a request, and Python calls one of these.
+These kernels are compiled separately from the large kernel ``push_batch``, and only for plans with such columns.
+``push_batch`` returns to Python with a request, and Python calls one of these.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _word_at(pointer, width, i):  # type: ignore[no-untyped-def]
 
 @tiny
 def _set_word(pointer, width, i, value):  # type: ignore[no-untyped-def]
-    # An int32 that is too large becomes the uint32 that it is modulo 2**32.
+    # A value that is too large for 32 bits is stored modulo 2**32.
     if width == 8:
         mem.at_i64(pointer)[i] = value
     else:
@@ -37,7 +37,7 @@ def _set_word(pointer, width, i, value):  # type: ignore[no-untyped-def]
 
 @inner
 def _child(op, column):  # type: ignore[no-untyped-def]
-    """A column of the batch at hand."""
+    """Return the address of a column of the batch."""
     return mem.load(mem.load(op.in_struct + mem.CHILDREN) + 8 * column)
 
 
@@ -48,13 +48,14 @@ def _buffer(op, column, i):  # type: ignore[no-untyped-def]
 
 @inner
 def _first(op, column):  # type: ignore[no-untyped-def]
-    """Where in its buffers the batch's first row is."""
+    """Return the index of the batch's first row in its buffers."""
     return mem.load(op.in_struct + mem.OFFSET) + mem.load(_child(op, column) + mem.OFFSET)
 
 
 @inner
 def _copy(target, source, size, within):  # type: ignore[no-untyped-def]
-    """Copy ``size`` bytes, and if so many lie ``within`` reach of both, up to 7 more: whole words are faster."""
+    """Copy ``size`` bytes; copy up to 7 more if so many lie ``within`` reach of both, because whole words are faster.
+    """
     words = (size + 7) >> 3
     if 8 * words <= within:
         t8, s8 = mem.at_u64(target), mem.at_u64(source)
@@ -66,14 +67,14 @@ def _copy(target, source, size, within):  # type: ignore[no-untyped-def]
 
 @inner
 def _batch_bytes(offsets, width, rows, n):  # type: ignore[no-untyped-def]
-    """Bytes of some rows of a batch."""
+    """Return the text bytes of some rows of a batch."""
     total = 0
     for i in range(n):
         total += _word_at(offsets, width, rows[i] + 1) - _word_at(offsets, width, rows[i])
     return total
 
 
-# -- rows that are kept --------------------------------------------------------------------------------------------
+# -- rows that are stored ------------------------------------------------------------------------------------------
 
 
 @inner
@@ -86,7 +87,7 @@ def _kept_bytes(op, t, n):  # type: ignore[no-untyped-def]
 
 @inner
 def _shifted(side, t):  # type: ignore[no-untyped-def]
-    """Move an arena's rows over its dead front, if that leaves at least an eighth of its room."""
+    """Move an arena's rows over its dead front, if at least an eighth of its capacity is then free."""
     mask = np.int64(-1) if t.start_width == 8 else np.int64(0xFFFFFFFF)
     used = t.top - t.base
     dead = used
@@ -136,7 +137,7 @@ def _append_bytes(op, side, t, n):  # type: ignore[no-untyped-def]
 
 @inner
 def _append_bits(flags, bitmap, first, kept, n, place, cap):  # type: ignore[no-untyped-def]
-    """A byte for each of some bits of a bitmap, into a ring; all of them 1 where there is none."""
+    """Write a byte to a ring for each of some bits of a bitmap; 1 for all if there is no bitmap."""
     ring = mem.at_u8(flags)
     bits = mem.at_u8(bitmap)
     for k in range(n):
@@ -147,9 +148,10 @@ def _append_bits(flags, bitmap, first, kept, n, place, cap):  # type: ignore[no-
 
 @compiled(I8(I8, I8))
 def store_text(operator, p):  # type: ignore[no-untyped-def]
-    """Append the kept rows of side p to its columns of text and bools.
+    """Append the new rows of side p to its columns of text and bools.
 
-    Returns 0, or ``ROOM`` where nothing was done: an arena has less room than is ``wanted``, or there is a first null.
+    Returns 0, or ``ROOM`` without having done anything: an arena has less capacity than ``wanted``, or a column has its
+    first null.
     """
     op = operator_at(operator, 0)
     side = side_at(op.sides, p)
@@ -184,7 +186,7 @@ def store_text(operator, p):  # type: ignore[no-untyped-def]
 
 @inner
 def _stored_bytes(t, cap, places, n):  # type: ignore[no-untyped-def]
-    """Bytes of the stored rows at some places."""
+    """Return the text bytes of the stored rows at some places."""
     starts, top = t.starts, t.top
     width = t.start_width
     mask = np.int64(-1) if width == 8 else np.int64(0xFFFFFFFF)
@@ -200,7 +202,7 @@ def _stored_bytes(t, cap, places, n):  # type: ignore[no-untyped-def]
 
 @inner
 def _take_stored(t, cap, places, n, offsets, offset_width, data):  # type: ignore[no-untyped-def]
-    """Offsets and bytes of the stored rows at some places, of which 7 bytes more may be written."""
+    """Write the offsets and bytes of the stored rows at some places; up to 7 bytes after them may be overwritten."""
     starts, arena = t.starts, t.arena
     base, top, room = t.base, t.top, t.room
     width = t.start_width
@@ -222,7 +224,7 @@ def _take_stored(t, cap, places, n, offsets, offset_width, data):  # type: ignor
 
 @inner
 def _piece_of_key(op, key_id, piece, pieces):  # type: ignore[no-untyped-def]
-    """Where a piece of a key begins, and its bytes; see ``packed_key_kernels``."""
+    """Return where a piece of a key begins, and its length; see ``packed_key_kernels``."""
     spans = mem.at_i64(op.spans)
     key = op.arena + spans[2 * key_id]
     end = spans[2 * key_id + 1]
@@ -237,7 +239,7 @@ def _piece_of_key(op, key_id, piece, pieces):  # type: ignore[no-untyped-def]
 
 @inner
 def _key_bytes(op, other, piece, places, n):  # type: ignore[no-untyped-def]
-    """Bytes of a piece of the keys of the stored rows at some places."""
+    """Return the bytes of a piece of the keys of the stored rows at some places."""
     links = mem.at_i32(other.rows)
     stride = 2 * (FIRST_AXIS + other.n_axes)
     total = np.int64(0)
@@ -249,7 +251,7 @@ def _key_bytes(op, other, piece, places, n):  # type: ignore[no-untyped-def]
 
 @inner
 def _take_keys(op, other, piece, places, n, offsets, offset_width, data):  # type: ignore[no-untyped-def]
-    """As ``_take_stored``, of a column that is a piece of the key."""
+    """Do as ``_take_stored`` for a column that is a piece of the key."""
     links = mem.at_i32(other.rows)
     stride = 2 * (FIRST_AXIS + other.n_axes)
     end = op.arena + op.arena_room
@@ -264,7 +266,7 @@ def _take_keys(op, other, piece, places, n, offsets, offset_width, data):  # typ
 
 @inner
 def _take_batch(op, column, width, rows, n, offsets, data):  # type: ignore[no-untyped-def]
-    """As ``_take_stored``, of rows of the batch."""
+    """Do as ``_take_stored`` for rows of the batch."""
     source_offsets = _buffer(op, column, 1) + width * _first(op, column)
     source = _buffer(op, column, 2)
     end = _word_at(source_offsets, width, op.n)
@@ -280,7 +282,7 @@ def _take_batch(op, column, width, rows, n, offsets, data):  # type: ignore[no-u
 
 @inner
 def _field_bytes(op, p, other, field, side, n, rows, places):  # type: ignore[no-untyped-def]
-    """Bytes of an output column of text."""
+    """Return the bytes of an output column of text."""
     if side < 0:
         return 0
     column = field.left if side == 0 else field.right
@@ -295,7 +297,7 @@ def _field_bytes(op, p, other, field, side, n, rows, places):  # type: ignore[no
 
 @inner
 def _put_text(op, p, other, side, column, field, n, rows, places, top, offsets, data):  # type: ignore[no-untyped-def]
-    """Validity, offsets and bytes of a column of text; how many nulls."""
+    """Write validity, offsets and bytes of a text column; return the number of nulls."""
     if side == p:
         _take_batch(op, column, field.width, rows, n, offsets, data)
         valid = mem.at_i64(op.in_valid)
@@ -311,7 +313,7 @@ def _put_text(op, p, other, side, column, field, n, rows, places, top, offsets, 
 
 @inner
 def _put_bools(op, p, other, side, column, n, rows, places, top, data):  # type: ignore[no-untyped-def]
-    """Validity and values of a column of bools; how many nulls."""
+    """Write validity and values of a bool column; return the number of nulls."""
     if side == p:
         taken_bits(data, _buffer(op, column, 1), _first(op, column), rows, n)
         valid = mem.at_i64(op.in_valid)
@@ -323,7 +325,7 @@ def _put_bools(op, p, other, side, column, n, rows, places, top, data):  # type:
 
 @inner
 def _copy_apart(target, source, width, stride, n):  # type: ignore[no-untyped-def]
-    """Copy n values of ``width`` bytes that stand ``stride`` bytes, of whole words, apart."""
+    """Copy n values of ``width`` bytes that lie ``stride`` bytes apart; the stride is a multiple of 8."""
     if width & 7 == 0:
         words, step = width >> 3, stride >> 3
         t8, s8 = mem.at_u64(target), mem.at_u64(source)
@@ -347,7 +349,7 @@ def _copy_apart(target, source, width, stride, n):  # type: ignore[no-untyped-de
 
 @inner
 def _bits_apart(target, source, stride, bit, n):  # type: ignore[no-untyped-def]
-    """A bitmap of one bit of each of n bytes that stand ``stride`` bytes apart; how many are not set."""
+    """Write a bitmap from one bit of each of n bytes that lie ``stride`` bytes apart; return how many bits are 0."""
     out = mem.at_u8(target)
     flags = mem.at_u8(source)
     unset = np.int64(0)
@@ -363,7 +365,7 @@ def _bits_apart(target, source, stride, bit, n):  # type: ignore[no-untyped-def]
 
 @inner
 def _put_filed(ring, field, n, top, data):  # type: ignore[no-untyped-def]
-    """Validity and values of a column whose records were read; how many nulls."""
+    """Write validity and values of a column whose records were read from a file; return the number of nulls."""
     if field.kind == at.BITS:
         _bits_apart(data, ring.values, ring.stride, 1, n)
     else:
@@ -373,7 +375,10 @@ def _put_filed(ring, field, n, top, data):  # type: ignore[no-untyped-def]
 
 @inner
 def _build(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def]
-    """As ``build_block``, with columns of text and bools too: OUTPUT, FULL, or ROOM for more text than offsets hold."""
+    """Do as ``build_block``, also with columns of text and bools.
+
+    Returns ``OUTPUT``; ``FULL`` if there is no memory; ``ROOM`` if the text exceeds what offsets can address.
+    """
     n_fields = op.n_fields
     bitmap = (((n + 7) >> 3) + 63) & ~63
     size = np.int64(0)
@@ -433,10 +438,10 @@ def _build(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def
 
 @compiled(I8(I8, I8))
 def build_mixed(operator, p):  # type: ignore[no-untyped-def]
-    """The next output batch of what ``push_batch`` asked to be gathered, with GATHER while there is more of it.
+    """Build the next output batch that ``push_batch`` requested to gather; GATHER in the status means that more follow.
 
-    Returns ``ROOM`` if a column's text is more than its offsets can say; which column, and how many bytes, stand at
-    ``state_at``. Of columns in files, the records of the batch's rows were read, in the order of the rows.
+    Returns ``ROOM`` if a column's text exceeds its offsets; ``state_at`` then has the column and the number of bytes.
+    For columns in files, the caller has read the records of the batch's rows, in the order of the rows.
     """
     op = operator_at(operator, 0)
     other = side_at(op.sides, 1 - p)

@@ -1,4 +1,4 @@
-"""The end of a push: dead rows passed by, ids of keys without rows taken back, and whether room is to be given back."""
+"""The end of a push: skip dead rows in front, free ids of keys without rows, and report whether memory can be freed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ivjoin.shj.kernels.sweep_kernels import link_loose
 
 __all__ = ["SOME_ENTRIES", "finish"]
 
-SOME_ENTRIES = 1024  # that a heap may have room for, however few rows are in it
-_SOME_ROWS = 64  # by fewer a table is not judged
-_LOOK_EVERY = 64  # pushes between two looks at whether a ring has become too large
+SOME_ENTRIES = 1024  # capacity that a heap may always have
+_SOME_ROWS = 64  # added to a batch's rows, so that few rows do not make a table look crowded
+_LOOK_EVERY = 64  # pushes between two checks whether a ring is too large
 
 
 @inner
 def _tidy(op, side, bands):  # type: ignore[no-untyped-def]
-    """Pass the dead rows in front; whether the store has room to give back or should change its index."""
+    """Skip the dead rows in front; return whether the store can free memory or should change its index."""
     lo = side.lo
     hi = side.hi
     links = at_i32(side.rows)
@@ -43,7 +43,7 @@ def _tidy(op, side, bands):  # type: ignore[no-untyped-def]
     gone = lo - side.trimmed
     if side.by_python == at.ARRAYS and gone > 256 + ((hi - lo) >> 2):
         return True
-    # An arena of text moves its rows to the front by itself when it is full; now and then it is asked for its size.
+    # A full text arena compacts itself; this checks occasionally whether it can shrink.
     if side.by_python == at.TEXT_ALONE and gone > 4096 + 2 * (hi - lo):
         return True
     if side.sorted:
@@ -56,7 +56,7 @@ def _tidy(op, side, bands):  # type: ignore[no-untyped-def]
 
 @inner
 def _sweep(op):  # type: ignore[no-untyped-def]
-    """Take back the ids of keys that no row uses."""
+    """Free the ids of keys that no row uses, and rebuild the table."""
     slots = at_i32(op.slots)
     table = at_i32(op.table)
     cell = at_i64(op.state_at)
@@ -71,9 +71,9 @@ def _sweep(op):  # type: ignore[no-untyped-def]
 
 @inner
 def _is_wide(op, side):  # type: ignore[no-untyped-def]
-    """Whether a ring has too much room: much, or some after so many rows that making it fit costs them little.
+    """Return whether a ring, or a heap of a schedule, is far too large.
 
-    Or a heap of what waits for a bound.
+    A ring that is slightly too large counts too, after so many rows that the cost of shrinking it is small.
     """
     for e in range(2 * side.n_axes):
         d = expiry_at(side.expiry, e)
@@ -87,7 +87,7 @@ def _is_wide(op, side):  # type: ignore[no-untyped-def]
 
 @inner
 def _many_keys(op, side, other):  # type: ignore[no-untyped-def]
-    """The most ids in use that are not worth a sweep; each row in no list may have a key of its own."""
+    """Return the number of ids above which a sweep pays; each row in no list may have a key of its own."""
     keys = op.live_keys
     if side.loose:
         keys += side.hi - max(side.loose - 1, side.lo)
@@ -98,14 +98,14 @@ def _many_keys(op, side, other):  # type: ignore[no-untyped-def]
 
 @inner
 def finish(op, p, side, other):  # type: ignore[no-untyped-def]
-    """Counts; the status that says what should be given back."""
+    """Update the counters at the end of a push; return the status that reports which memory can be freed."""
     op.phase = at.BEGIN
     op.probe_end = 0
     here = _tidy(op, side, other)
     there = _tidy(op, other, side)
     status = at.TIDY if here or there else 0
     op.peak_rows = max(op.peak_rows, side.live + other.live)
-    # Where keys have erred, fewer of them are in the table, and a pair that meets there may not have the same.
+    # If evaluating keys failed for some rows (`rekeyed`), equal ids do not imply equal keys: keep the full predicate.
     if op.full_predicate and not op.rekeyed and side.live == 0 and other.live == 0:
         op.full_predicate = 0
     crowded = op.stirred == 0 and op.passed > CROWDED * (op.n + _SOME_ROWS)
@@ -132,7 +132,7 @@ def finish(op, p, side, other):  # type: ignore[no-untyped-def]
         text = side.by_python == at.TEXT_ALONE or other.by_python == at.TEXT_ALONE
         if _is_wide(op, side) or _is_wide(op, other) or side.has_nulls or other.has_nulls or text:
             return status | at.TIDY
-        # Scratch that a burst has left behind.
+        # Scratch arrays that a burst of rows has enlarged.
         if op.room_rows > 4 * op.largest + 1024 or op.dead_size > 4 * max(side.live, other.live) + 1024:
             return status | at.TIDY
         op.largest = 0

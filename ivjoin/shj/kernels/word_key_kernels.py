@@ -1,8 +1,8 @@
-"""Ids of keys that are several words: ordinals, and where a null is a value like any other, whether there is one.
+"""Ids of keys that are several words: ordinals, and validity words if null is a value like any other.
 
-A word that all of them make stands where a key of one word does. Rows alike in it and in all words but the last are
-alike in that one, too; so these are kept beside it, and compared. Compiled apart from the push, for plans that have
-such keys.
+A hash of all words takes the place of a one-word key. For fixed other words, the hash is a bijection of the last word,
+so equal hashes and equal other words imply an equal last word. Only the other words are therefore stored, and compared.
+These kernels are compiled separately from the push, for plans with such keys.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["intern_words", "name_words"]
 
 @inner
 def _make_words(op, side, n):  # type: ignore[no-untyped-def]
-    """The words of keys in which a null is a value like any other."""
+    """Compute the words of keys in which null is a value like any other."""
     for k in range(side.n_key_words):
         word = key_word_at(side.key_words, k)
         if word.kind == at.AS_READ:
@@ -37,7 +37,7 @@ def _make_words(op, side, n):  # type: ignore[no-untyped-def]
 
 @inner
 def _sum_words(values, stride, words, count, begin, n, out):  # type: ignore[no-untyped-def]
-    """One word for each row's several, from row ``begin`` on."""
+    """Hash each row's words to one word, from row ``begin`` on."""
     for i in range(begin, n):
         out[i] = values[words[0] * stride + i]
     for k in range(1, count):
@@ -48,9 +48,9 @@ def _sum_words(values, stride, words, count, begin, n, out):  # type: ignore[no-
 
 @compiled(I8(I8, I8))
 def name_words(operator, p):  # type: ignore[no-untyped-def]
-    """Ids of the keys of the batch at hand, -1 for rows that match nothing; how many rows have none for want of room.
+    """Look up the ids of the batch's keys, -1 for rows that match nothing; count the rows left without capacity.
 
-    Another call goes on with those.
+    Another call continues with those.
     """
     op = operator_at(operator, 0)
     side = side_at(op.sides, p)
@@ -68,9 +68,9 @@ def intern_words(  # type: ignore[no-untyped-def]
     keys, rows, usable, table, slots, words, rest, n_free, out, n_ids, cell, places, table_at, slots_at,
     stirred,
 ):
-    """As ``intern_ints``, of keys of several words : int64[words, n]; ``rows[3 * k]`` is k.
+    """Do as ``intern_ints`` for keys of several words : int64[words, n]; ``rows[3 * k]`` is k.
 
-    ``rest`` has room for all words but the last of every id.
+    ``rest`` : int64[(words - 1) * ids] has capacity for all words but the last of every id. ``out`` is int64[n].
     """
     n = keys.shape[1]
     count = keys.shape[0]

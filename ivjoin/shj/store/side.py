@@ -192,10 +192,7 @@ class SideStore:
         self, key_ids: np.ndarray, axes: np.ndarray, arrays: Sequence[pa.Array],
         absent: Mapping[int, np.ndarray] | None, matched: np.ndarray | None = None,
     ) -> None:
-        """Store rows: their key ids, axes : int64[a, n] and payload.
-
-        ``absent`` gives, by axis, the rows that a bound on this axis must not evict : bool[n].
-        """
+        """Store rows: key ids, axes : int64[a, n], payload, and by axis the rows without a value on it : bool[n]."""
         n = len(key_ids)
         if n == 0:
             return
@@ -232,9 +229,7 @@ class SideStore:
         self.reschedule()
 
     def append_by_python(self, arrays: Mapping[int, pa.Array]) -> None:
-        """Store values of the kernel's next rows in the columns that kernels do not store, by position among the stored
-        columns.
-        """
+        """Store the kernel's next rows in the columns that kernels do not store, given by position."""
         for i, array in arrays.items():
             self.columns[i].append(array, self.hi)
             if array.null_count:
@@ -456,10 +451,7 @@ class SideStore:
         )
 
     def search_by(self, axis: int, second: int | None) -> None:
-        """Switch to runs sorted by an axis at the next insert. 0 keeps the lists and delays the next check.
-
-        ``second`` is as in :class:`SortedRuns`.
-        """
+        """Switch to runs sorted by an axis at the next insert. 0 keeps the lists and delays the next check."""
         self._refused = self._probed = 0
         self._patience = min(4 * self._patience, _MOST_PATIENCE)
         if axis:

@@ -269,7 +269,7 @@ def test_a_disk_that_is_full(broken: str, tmp_path: Path, monkeypatch: pytest.Mo
                 refusals.append(said)
                 if said.startswith("SpillError"):
                     assert broken == "lost"
-                    assert "no space left on device. Rows were on their way" in said
+                    assert "no space left on device. The state is incomplete" in said
                     with pytest.raises(ProtocolError, match="stopped"):
                         op.push(name, b)
                     return
