@@ -2,8 +2,7 @@
 
 Layout of a side's index:
 
-- ``slots`` : int32[keys, 8], half a cache line per key: head, tail and finger of the left side, the same of the right
-  side, and the key (one int64).
+- ``slots`` : int32[keys, 8], half a cache line per key: left head, tail, finger; right head, tail, finger; key (int64).
 - ``links`` : int32[cap, 4 + 2 a], one record per row: next, previous, key id, flags (LIVE | MATCHED), axes.
 - ``rows`` : int64[cap, 2 + a], the same memory as words: two words of links, then the axes 0 .. a - 1.
 
@@ -234,10 +233,10 @@ def others(axes, stride, bands, n_primary, n_bands, i, rows, row):  # type: igno
 def verdict(checks, axes, absent, stride, nulls, i, rows, row, flags):  # type: ignore[no-untyped-def]
     """Evaluate the checks of a pair; return ``TRUE``, ``FALSE`` or ``ASK``.
 
-    A check is eight words, the last one unused: the probe row's axis and the stored row's axis (-1: none); low and
-    high; the next check if the value lies within them, if it does not, and if a value is missing. The value is the
-    stored one minus the probe row's, or the only one. ``nulls`` has a bit for each axis on which a probe row may have
-    no value.
+    A check is eight words: the probe row's axis and the stored row's axis (-1: none); low and high; three next checks;
+    unused. The next check is the first one if the stored value minus the probe value (or the only value) lies within
+    low and high. It is the second one if not, and the third one if a value is missing. ``nulls`` has a bit for each
+    axis on which a probe row may have no value.
     """
     at = np.int64(0)
     while at >= 0:
@@ -352,11 +351,11 @@ def probe_rows(  # type: ignore[no-untyped-def]
     key_ids, chosen, n, axes, stride, bands, n_primary, n_bands, ordered, slots, rows, links, width, side, matched,
     mode, state, out_probe, out_store, room, checks, n_checks, absent, nulls, stop, cap,
 ):
-    """Do as ``probe`` over flat arrays or pointers, for the n ``chosen`` rows, up to ``room`` pairs.
+    """Do as ``probe`` over flat arrays or pointers, for the n ``chosen`` rows (none with key -1), up to ``room`` pairs.
 
-    No chosen row has key id -1. ``out_store`` gets places, not ids. A probe row is written as ``~i`` if the checks do
-    not decide its pair. If ``stop`` is not -1, it is the place after the last stored row, and each row's first match is
-    known; the next ones are then searched in the ring, of capacity ``cap``, and no list is read.
+    ``out_store`` gets places, not ids. A probe row is written as ``~i`` if the checks do not decide its pair. If
+    ``stop`` is not -1, it is the place after the last stored row, and each row's first match is known. The next matches
+    are then searched in the ring, of capacity ``cap``, and no list is read.
     """
     emit = mode & PAIRS
     link_stride = 2 * width
@@ -462,15 +461,13 @@ def probe(  # type: ignore[no-untyped-def]
     bands : int64[b, 4]
         (probe axis, store axis, low, high): a stored value must lie in [probe + low, probe + high]. The least and the
         greatest int64 mean no bound. The first ``n_primary`` terms are on the store's first axis.
-    lo : int
-        The oldest id of the store.
     matched : uint8[n]
         Set to 1 for probe rows with a match, if ``mode`` requests it.
     state : int64[4]
         The probe row and list node to continue with (node -2: begin the row), updated when the output is full; row n at
-        the end. Then two counters: steps walked to first matches, and rows in the window that other bands refused.
-    out_probe, out_store, chosen : int64[m], int64[m], int64[n + 1]
-        The pairs: probe rows, and ids of stored rows; scratch.
+        the end. Then counters: steps walked to first matches, and rows in the window that other bands refused.
+    out_probe, out_store : int64[m]
+        The pairs: probe rows, and ids of stored rows.
     """
     n = key_ids.shape[0]
     axis_values = line_of(axes)
