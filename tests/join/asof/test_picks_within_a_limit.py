@@ -310,7 +310,7 @@ def test_aggregates_that_do_not_fit_are_not_restored() -> None:
 
 def test_mistakes() -> None:
     t = pa.table({"k": [1], "t": [1]})
-    with pytest.raises(IvjoinError, match="when_full='shed' with pick='last'.*use when_full='spill'"):
+    with pytest.raises(IvjoinError, match="when_full='shed' cannot be used with pick='last'.*Use when_full='spill'"):
         band_join(t, t, on="k", pick="last", pick_by="t", memory_limit="1MB", when_full="shed")
     with pytest.raises(IvjoinError, match="spill_dir is given, but when_full is 'raise'"):
         asof_join(t, t, on="t", by="k", memory_limit="1MB", spill_dir="/tmp")
