@@ -1,9 +1,9 @@
-"""Conditions and expressions: typed nodes, and the forms in which a caller writes them.
+"""Conditions and expressions: typed nodes, and the ways to write them down.
 
 An expression is an immutable, interned graph of :class:`~ivjoin.expr.nodes.Node`. It can be written as Spark SQL text
 (:mod:`ivjoin.expr.read.sqltext`), with Python operators (:mod:`ivjoin.expr.read.fluent`) or as a SymPy relation
-(:mod:`ivjoin.expr.read.sympyform`); :func:`condition` and :func:`scalar` take any of these. A :class:`Scope` resolves
-names. sympy and sqlglot are imported on first use.
+(:mod:`ivjoin.expr.read.sympyform`); :func:`condition` and :func:`scalar` take any of these. Names are resolved by a
+:class:`Scope`. sympy and sqlglot are loaded when they are first needed.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ __all__ = ["Node", "Scope", "Type", "condition", "scalar"]
 
 
 def _written(node: Node) -> str:
-    # Replaces the hook; imported here, because `text` imports the operators, and these import this package.
-    from ivjoin.expr.text import to_text
+    from ivjoin.expr.text import to_text  # takes the hook's place; it stands on the operators, and they on this package
 
     return to_text(node)
 
@@ -30,26 +29,26 @@ nodes.to_text = _written
 
 
 def condition(obj: Any, scope: Scope, timezone: str = "UTC") -> Node | None:
-    """Return the bool node of a condition in any of its forms.
+    """The bool node of a condition in any of its forms.
 
     Parameters
     ----------
     obj : None, str, fluent Expr, SymPy relation or boolean, Node
         SQL text, or an object of one of the other forms. None is no condition.
     scope : Scope
-        The columns that names refer to.
+        What the names mean.
     timezone : str
         The zone of local times and calendar days.
 
     Returns
     -------
     Node or None
-        None exactly if ``obj`` is.
+        None if and only if ``obj`` is None.
 
     Raises
     ------
     ConditionError
-        If it cannot be parsed, its types do not fit, or it is not of type bool.
+        If it does not parse, does not type, or is not true or false.
     """
     if obj is None:
         return None
@@ -63,7 +62,7 @@ def condition(obj: Any, scope: Scope, timezone: str = "UTC") -> Node | None:
 
 
 def scalar(obj: Any, scope: Scope, timezone: str = "UTC") -> Node:
-    """Return the node of an expression of any type, such as an order; see :func:`condition`."""
+    """The node of an expression of any type, such as an order; see :func:`condition`."""
     if isinstance(obj, str):
         from ivjoin.expr.read.sqltext import parse_scalar
 

@@ -1,4 +1,4 @@
-"""Encode expressions as plain JSON values, for snapshots and fingerprints."""
+"""Expressions as plain JSON values and back, for snapshots and fingerprints."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import base64
 from dataclasses import asdict
 from typing import Any
 
-from ivjoin.errors import SnapshotError
+from ivjoin.errors import SnapshotError, came
 from ivjoin.expr.nodes import Node, make, walk
 from ivjoin.expr.types import Type
 
@@ -14,7 +14,7 @@ __all__ = ["decode", "encode"]
 
 
 def encode(node: Node | None) -> Any:
-    """Return a node as JSON: a list of its distinct sub-expressions, arguments before users."""
+    """A node as JSON: a list of its distinct sub-expressions, arguments before users."""
     if node is None:
         return None
     order = {n: i for i, n in enumerate(walk(node))}
@@ -24,7 +24,7 @@ def encode(node: Node | None) -> Any:
 
 
 def decode(data: Any) -> Node | None:
-    """Return the node that :func:`encode` wrote.
+    """The node that :func:`encode` wrote.
 
     Raises
     ------
@@ -36,10 +36,12 @@ def decode(data: Any) -> Node | None:
     nodes: list[Node] = []
     try:
         for op, args, params, t in data:
+            if not isinstance(op, str) or any(isinstance(i, bool) or i < 0 for i in args):
+                raise ValueError(f"{came(op)} of {came(args)}")
             nodes.append(make(op, tuple(nodes[i] for i in args), tuple(_unparam(p) for p in params), Type(**t)))
         return nodes[-1]
     except (TypeError, ValueError, IndexError, KeyError) as e:
-        raise SnapshotError(f"an expression in the snapshot is damaged: {e}") from e
+        raise SnapshotError(f"an expression in the snapshot is damaged: {came(e)}") from e
 
 
 def _type(t: Type) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Type aliases of public arguments that take an expression or a value."""
+"""What a caller may write where an expression or a value is asked for, as types of public arguments."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from ivjoin.expr.arguments import MOST_ROWS, one_of, whole_number
 from ivjoin.expr.codec import decode, encode
 from ivjoin.expr.evaluate import check_supported
 from ivjoin.expr.nodes import COMPARISONS, LEFT, Node, columns_of, make, rewrite
+from ivjoin.expr.saved import check_expressions, damaged, flag
 from ivjoin.expr.scope import nearest
 from ivjoin.expr.timezones import zone_of_call
 from ivjoin.expr.types import from_arrow
@@ -25,6 +26,7 @@ from ivjoin.multi.implied import of_two
 from ivjoin.multi.wording import of_input
 from ivjoin.plan.certain import certain
 from ivjoin.plan.question import join_spec, schema_of, warn_of_utc
+from ivjoin.plan.restored import check_spec
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.separation.separate import conjuncts_of
 
@@ -32,7 +34,10 @@ if TYPE_CHECKING:
     from ivjoin.expr.written import Expression
     from ivjoin.plan.question import DeclaredBounds, Orders, SupportsArrowSchema
 
-__all__ = ["AliasBounds", "AliasOrders", "MOST_INPUTS", "MultiSpec", "Part", "Views", "multi_spec", "named_inputs"]
+__all__ = [
+    "AliasBounds", "AliasOrders", "MOST_INPUTS", "MultiSpec", "Part", "Views", "check_multi", "multi_spec",
+    "named_inputs",
+]  # fmt: skip
 
 MOST_INPUTS = 8
 _ALIAS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -388,6 +393,34 @@ def components(aliases: Sequence[str], links: Iterable[frozenset[str]]) -> list[
         if not any(a in g for g in out):
             out.append([b for b in aliases if b in group[a]])
     return out
+
+
+def check_multi(spec: MultiSpec) -> None:
+    """Check a question that :meth:`MultiSpec.from_json` has read.
+
+    Raises
+    ------
+    IvjoinError
+        If no call makes such a join.
+    """
+    for alias, schema in named_inputs(spec.schemas).items():
+        schema_of(schema, f"the schema of {alias!r}", f"input {alias!r}")
+    _wide_names(spec.schemas)
+    if [*spec.inputs] != spec.aliases:
+        raise damaged(f"its inputs are {came([*spec.inputs])}; expected {came(spec.aliases)}")
+    for alias, own in spec.inputs.items():
+        check_spec(own)
+        wide = pa.schema([f.with_name(f"{alias}_{f.name}") for f in spec.schemas[alias]])
+        alone = replace(spec.options, schemas=own.schemas, orders=own.orders, bounds=own.bounds)
+        if own != alone or own.condition is not None or not own.schemas[0].equals(wide) or len(own.schemas[1]):
+            raise damaged(f"the input {alias!r} is not the one that is joined")
+    if spec.condition is not None:
+        check_expressions([spec.condition], spec.schemas)
+        if spec.condition.type.kind not in ("bool", "null"):
+            raise damaged(f"the condition is {spec.condition.type}; expected a bool")
+    _views(spec.views if isinstance(spec.views, str) else [sorted(v) for v in spec.views], spec.aliases)
+    flag(spec.allow_cross, "allow_cross")
+    _connected(spec)
 
 
 def alias_named(alias: Any, known: Sequence[str]) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ivjoin.errors import IvjoinError, SnapshotError, came
+from ivjoin.expr.saved import damaged, flag, whole, wholes
 from ivjoin.multi.memory import part_of
-from ivjoin.multi.question import MultiSpec
-from ivjoin.multi.steps import Shape
+from ivjoin.multi.question import MultiSpec, check_multi
+from ivjoin.multi.steps import Shape, laid_out
 from ivjoin.operator.snapshot import frontier_state, load_frontier, opened, sealed
 from ivjoin.operator.step_join import StepJoin
 
@@ -49,21 +50,68 @@ def read(op: MultiJoin, blob: Any, budget: Budget | None = None) -> None:
     try:
         header, parts = opened(blob, MAGIC, VERSION)
         spec = MultiSpec.from_json(header["spec"])
+        _check_spec(spec)
+        shape = _shape(header["shape"])
+        _check_shape(shape, spec.aliases)
         part = None if budget is None else part_of(budget, len(parts))
         steps = [StepJoin.restored(p, part) for p in parts]
-        op.make(spec, _shape(header["shape"]), steps, header["late_within"])
+        wanted = laid_out(spec, shape).steps
+        if [s.question for s in steps] != [(s.spec, (s.sides[0].keeps, s.sides[1].keeps)) for s in wanted]:
+            raise damaged("a step joins others than its inputs, or in another way")
+        op.make(spec, shape, steps, flag(header["late_within"], "late_within"))
+        if [*header["inputs"]] != spec.aliases:
+            raise damaged(f"its inputs are {came([*header['inputs']])}; expected {came(spec.aliases)}")
         for alias, saved in header["inputs"].items():
             own = op.inputs[alias]
-            load_frontier(own.frontier, saved["frontier"])
-            own.rows_in, own.late = saved["rows_in"], saved["late"]
-        op.resume(header["closed"], header["counts"])
+            load_frontier(own.frontier, saved["frontier"], 0, spec.wide(alias))
+            own.rows_in, own.late = whole(saved["rows_in"], "rows_in", 0), whole(saved["late"], "late", 0)
+        op.resume(_closed(header["closed"], len(steps)), _counts(header["counts"]))
     except IvjoinError:
         raise
     except Exception as e:  # the checksum is right: another program wrote it, and any part may be missing
         raise SnapshotError(f"the snapshot is damaged: {came(e)}") from e
 
 
+def _check_spec(spec: MultiSpec) -> None:
+    try:
+        check_multi(spec)
+    except SnapshotError:
+        raise
+    except IvjoinError as e:
+        raise damaged(f"its question cannot be planned by this version: {e}") from e
+
+
 def _shape(saved: Any) -> Shape:
     if isinstance(saved, dict):
         return {alias: tuple(path) for alias, path in saved.items()}
-    return saved if isinstance(saved, str) else (_shape(saved[0]), _shape(saved[1]))  # type: ignore[return-value]
+    if isinstance(saved, str):
+        return saved
+    left, right = saved
+    return _shape(left), _shape(right)  # type: ignore[return-value]
+
+
+def _check_shape(shape: Shape, aliases: list[str]) -> None:
+    """Check that a shape joins each input once, or that each input has a path through all others."""
+
+    def leaves(tree: Any) -> list[str]:
+        return [tree] if isinstance(tree, str) else [a for branch in tree for a in leaves(branch)]
+
+    paths = [[a, *path] for a, path in shape.items()] if isinstance(shape, dict) else [leaves(shape)]
+    whole_paths = isinstance(shape, dict) and sorted(shape) != sorted(aliases)
+    if whole_paths or any(sorted(path) != sorted(aliases) for path in paths):
+        raise damaged(f"its steps join {came(shape)}; expected each of {came(aliases)} once")
+
+
+def _closed(saved: Any, steps: int) -> list[list[bool]]:
+    """Return for each step the sides to which no row can come any more."""
+    found = [[flag(left, "closed"), flag(right, "closed")] for left, right in saved]
+    if len(found) != steps:
+        raise damaged(f"{len(found)} steps may be closed; expected {steps}")
+    return found
+
+
+def _counts(saved: Any) -> list[int]:
+    found = wholes(saved, "counts", 0)
+    if len(found) != 3:
+        raise damaged(f"its counts are {came(saved)}; expected three")
+    return found

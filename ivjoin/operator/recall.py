@@ -21,10 +21,11 @@ from weakref import ref
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.errors import EvaluationError
+from ivjoin.errors import EvaluationError, came
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import columns_of
 from ivjoin.expr.ordinal import ordinals
+from ivjoin.expr.saved import damaged
 from ivjoin.operator import steps
 from ivjoin.operator.budget import Budget
 from ivjoin.operator.core import Core
@@ -223,20 +224,34 @@ class Recall:
         return {"rate": self._rate, "lost": self._lost, "variance": self._variance, "samples": samples}
 
     def load(self, saved: dict[str, Any]) -> None:
-        """Continue from what :meth:`save` returned."""
+        """Continue from what :meth:`save` returned.
+
+        Raises
+        ------
+        SnapshotError
+            If a sample or a number in it cannot be.
+        """
         if not self._names:
             return
-        self._rate, self._lost, self._variance = saved["rate"], saved["lost"], saved["variance"]
+        self._rate, self._lost, self._variance = _numbers([saved[n] for n in ("rate", "lost", "variance")])
+        if not 0 < self._rate <= 1:
+            raise damaged(f"one of {self._rate} dropped rows is in the sample; expected a share")
         core = self._core()
         assert core is not None
-        for sample, side, kept in zip(self._samples, core.plan.sides, saved["samples"], strict=True):
-            if kept is not None:
-                sample.rows = pa.ipc.open_stream(base64.b64decode(kept["rows"])).read_all().combine_chunks()
-                sample.rows.validate(full=True)
-                sample.found = np.array(kept["found"], dtype=np.float64)
-                sample.before = np.array(kept.get("before", np.zeros(len(sample.found))), dtype=np.float64)
-                sample.since = np.zeros(len(sample.found), dtype=np.int64)
-                sample.axes = _axes_of(side, sample.rows)  # computed, because their number and order may differ
+        for s, (sample, kept) in enumerate(zip(self._samples, saved["samples"], strict=True)):
+            if kept is None:
+                continue
+            sample.rows = pa.ipc.open_stream(base64.b64decode(kept["rows"])).read_all().combine_chunks()
+            sample.rows.validate(full=True)
+            side = core.plan.sides[s]
+            wanted = [core.layouts[s].stored[core.places[s][core.index[s][n]]] for n in self._names[s]]
+            if sample.rows.schema.names != self._names[s] or sample.rows.schema.types != wanted:
+                raise damaged(f"dropped rows are {sample.rows.schema.types}; expected {wanted}")
+            sample.found, sample.before = _numbers(kept["found"]), _numbers(kept["before"])
+            if not len(sample.found) == len(sample.before) == sample.rows.num_rows:
+                raise damaged(f"{sample.rows.num_rows} dropped rows have {len(sample.found)} counts")
+            sample.since = np.zeros(len(sample.found), dtype=np.int64)
+            sample.axes = _axes_of(side, sample.rows)  # computed, because their number and order may differ
 
     @staticmethod
     def _has_dropped(core: Core) -> bool:
@@ -274,6 +289,17 @@ class Recall:
         except EvaluationError:
             pass  # the join itself raises it
         return found
+
+
+def _numbers(saved: Any) -> np.ndarray:
+    """Return the counts or shares of a snapshot : float64[n]."""
+    found = np.array(saved)
+    if found.dtype.kind not in "if" and len(found):
+        raise damaged(f"counts of dropped rows are {came(saved)}; expected numbers")
+    found = found.astype(np.float64)
+    if found.ndim != 1 or not np.isfinite(found).all() or (found < 0).any():
+        raise damaged(f"counts of dropped rows are {came(saved)}; expected numbers from zero")
+    return found
 
 
 def _in_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch | None:

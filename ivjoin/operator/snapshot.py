@@ -15,16 +15,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.errors import IvjoinError, MemoryLimitError, SnapshotError, came
+from ivjoin.errors import EvaluationError, IvjoinError, MemoryLimitError, SnapshotError, came
 from ivjoin.expr.codec import decode, encode
-from ivjoin.frontier.order import Frontier
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.saved import check_expressions, damaged, flag, whole, wholes
+from ivjoin.frontier.order import Frontier, ordinal_range
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.core import Core
 from ivjoin.operator.cores import AnyCore, core_of
+from ivjoin.operator.restored import check_rows
 from ivjoin.operator.sharing import not_restored
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
-from ivjoin.plan.spec import JoinSpec
+from ivjoin.plan.restored import check_side, check_spec
+from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.shj.nested import has_unions
 from ivjoin.shj.plain import plain_type, to_plain
 
@@ -69,11 +73,13 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
         header, parts = opened(blob, MAGIC, VERSION)
         tables = [_whole(pa.ipc.open_stream(pa.py_buffer(part)).read_next_batch()) for part in parts]
         metrics = _counts(header["metrics"])
-        core = core_of(_planned(header["plan"]), late_within=header["late_within"], keeps=_keeps(header))
-        for p, saved in enumerate(header["frontiers"]):
-            load_frontier(core.frontiers[p], saved)
-            core.ended[p] = core.frontiers[p].ended
-        if header.get("rekeyed"):
+        late_within, rekeyed = (flag(header[name], name) for name in ("late_within", "rekeyed"))
+        careful = flag(header["careful"], "careful")
+        core = core_of(_planned(header["plan"]), late_within=late_within, keeps=_keeps(header))
+        for p, (frontier, saved) in enumerate(zip(core.frontiers, header["frontiers"], strict=True)):
+            load_frontier(frontier, saved, p, core.plan.spec.schemas[p])
+            core.ended[p] = frontier.ended
+        if rekeyed:
             core.rekey()
         core.learn()  # axes that promises have added
         for s, led in zip((0, 1), header.get("led", (None, None)), strict=True):
@@ -94,21 +100,25 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
             arrays, matched = _split(tables[s])
             stored = _types(core.saved_rows(s)[0])
             if stored != _types(arrays):
-                raise SnapshotError(f"the snapshot is damaged: it has columns {_types(arrays)}, expected {stored}")
+                raise damaged(f"its rows have the types {_types(arrays)}; expected {stored}")
             size = _PIECE if limits is None else limits.least_rows()
             for start in range(0, len(matched), size):
                 piece = slice(start, start + size)
-                core.adopt_rows(s, [a[piece] for a in arrays], matched[piece])
+                rows, marks = [a[piece] for a in arrays], matched[piece]
+                careful |= check_rows(core, s, rows, len(marks)) and core.plan.spec.pick is None
+                core.adopt_rows(s, rows, marks)
                 if limits is not None:
                     limits.stepped()
                     limits.stay_within()
-        core.full_predicate = header["careful"] or core.rekeyed
+        core.full_predicate = careful or core.rekeyed
         core.refresh_bounds()
         if dropping is not None:
             dropping.recall.look()
         core.metrics.state_bytes = core.bytes_held()
     except MemoryLimitError as e:
         raise not_restored(e) from e
+    except EvaluationError as e:
+        raise damaged(f"a stored row cannot be read: {e}") from e
     except IvjoinError:
         raise
     except Exception as e:  # the checksum is right, so another program wrote it, and anything may be missing
@@ -123,10 +133,7 @@ def _whole(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _counts(saved: dict[str, Any]) -> JoinMetrics:
-    for name, value in saved.items():
-        if isinstance(value, bool) or not (value is None or isinstance(value, (int, float))) or (value or 0) < 0:
-            raise SnapshotError(f"the snapshot is damaged: it counts {name} as {came(value)}")
-    return JoinMetrics(**saved)
+    return JoinMetrics(**{name: whole(value, name, 0) for name, value in saved.items()})
 
 
 def _types(arrays: list[pa.Array]) -> list[pa.DataType]:
@@ -134,8 +141,8 @@ def _types(arrays: list[pa.Array]) -> list[pa.DataType]:
 
 
 def _keeps(header: dict[str, Any]) -> tuple[bool, bool]:
-    left, right = header.get("keeps", (True, True))
-    return left, right
+    left, right = header["keeps"]
+    return flag(left, "keeps"), flag(right, "keeps")
 
 
 def _led(core: AnyCore, s: int) -> list[Any] | None:
@@ -183,7 +190,10 @@ def opened(blob: Any, magic: bytes, newest: int) -> tuple[dict[str, Any], list[b
     header = json.loads(body[8 : 8 + size])
     at = 8 + size
     parts = []
-    for n in header["sizes"]:
+    sizes = wholes(header["sizes"], "sizes", 0, len(body))
+    if sum(sizes) != len(body) - at:
+        raise damaged(f"{len(body) - at} bytes follow the header; expected {sum(sizes)}")
+    for n in sizes:
         parts.append(body[at : at + n])
         at += n
     return header, parts
@@ -204,14 +214,17 @@ def _rows(core: AnyCore, s: int) -> bytes:
 
 
 def _split(batch: pa.RecordBatch) -> tuple[list[pa.Array], np.ndarray]:
+    matched = batch.columns[-1] if batch.num_columns else None
+    if matched is None or matched.type != pa.bool_() or matched.null_count:
+        raise damaged("it does not state for each row whether a match was found")
     columns = [pa.concat_arrays([a]) if has_unions(a.type) else a for a in batch.columns[:-1]]
     # An older snapshot may have types that are stored as other types now.
-    return [to_plain(a, plain_type(a.type)) for a in columns], np.asarray(batch.columns[-1])
+    return [to_plain(a, plain_type(a.type)) for a in columns], np.asarray(matched)
 
 
 def _planned(saved: dict[str, Any]) -> JoinPlan:
     try:
-        return plan_of(JoinSpec.from_json(saved))
+        return plan_of(JoinSpec.from_json(saved), check_spec)
     except SnapshotError:
         raise
     except IvjoinError as e:
@@ -231,13 +244,37 @@ def frontier_state(frontier: Frontier) -> dict[str, Any]:
     }
 
 
-def load_frontier(frontier: Frontier, saved: dict[str, Any]) -> None:
-    """Set a frontier to what :func:`frontier_state` returned."""
+def load_frontier(frontier: Frontier, saved: dict[str, Any], s: int, schema: pa.Schema) -> None:
+    """Restore the frontier of side s, whose rows have this schema, from :func:`frontier_state`.
+
+    Raises
+    ------
+    SnapshotError
+        If an order, a promise or an end cannot be.
+    """
     for t, state in zip(frontier.trackers, saved["orders"], strict=True):
-        t.load(state)
-    promised = ((decode(n), low, high) for n, low, high in saved["promised"])
-    frontier.promised = {n: (low, high) for n, low, high in promised if n is not None}
-    tops = ((decode(n), top) for n, top in saved.get("tops", ()))  # older snapshots have none
-    frontier.tops = {n: top for n, top in tops if n is not None}
-    frontier.ended = saved["ended"]
+        edge = whole(state["edge"], f"the greatest value of {t.name}")
+        limit = t.least_after(edge)
+        if whole(state["limit"], f"the least value of {t.name}") != limit:
+            raise damaged(f"rows of {t.name} are late below {state['limit']}; expected {limit}")
+        t.load({"edge": edge, "limit": limit, **{name: flag(state[name], name) for name in ("value", "null")}})
+
+    def expression(data: Any) -> Node:
+        node = decode(data)
+        if node is None:
+            raise damaged("a watermark has no expression")
+        check_expressions([node], {SIDES[s]: schema})
+        check_side(node, s)
+        return node
+
+    frontier.promised, frontier.tops = {}, {}
+    for data, low, high in saved["promised"]:
+        node = expression(data)
+        least, most = ordinal_range(node.type)
+        frontier.promised[node] = whole(low, "a watermark", least, most), whole(high, "a watermark", least, most)
+    for data, top in saved["tops"]:
+        frontier.tops[expression(data)] = whole(top, "a watermark")
+    if not frontier.tops.keys() <= frontier.promised.keys():
+        raise damaged("a watermark of a falling order is not among the watermarks")
+    frontier.ended = flag(saved["ended"], "ended")
     frontier.refresh()

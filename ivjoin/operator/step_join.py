@@ -16,6 +16,7 @@ from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.operator.output_bounds import outside, stored_span
 from ivjoin.operator.protocol import Output
 from ivjoin.operator.room import make_batch_room
+from ivjoin.plan.spec import JoinSpec
 from ivjoin.shj.store.ring_room import drop, renumber
 
 __all__ = ["StepJoin"]
@@ -152,6 +153,11 @@ class StepJoin(SymmetricHashJoin):
     def refused(self, error: BaseException) -> bool:
         """Return whether a push was refused for want of memory before it changed anything."""
         return self._core.is_refused(error)
+
+    @property
+    def question(self) -> tuple[JoinSpec, tuple[bool, bool]]:
+        """The join of the step, and which sides' rows are stored."""
+        return self._core.plan.spec, self._core.keeps
 
     @property
     def rows(self) -> int:

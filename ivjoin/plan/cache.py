@@ -81,9 +81,15 @@ def planned(left_schema: Any, right_schema: Any, **arguments: Any) -> JoinPlan:
     return _kept(key, lambda: make_plan(join_spec(left_schema, right_schema, **arguments)))
 
 
-def plan_of(spec: JoinSpec) -> JoinPlan:
-    """Return the shared plan of a resolved join, new or from the cache."""
-    return _kept(spec, lambda: make_plan(spec))
+def plan_of(spec: JoinSpec, check: Callable[[JoinSpec], None] | None = None) -> JoinPlan:
+    """Return the shared plan of a resolved join, new or from the cache; ``check`` may refuse a new one first."""
+
+    def make() -> JoinPlan:
+        if check is not None:
+            check(spec)
+        return make_plan(spec)
+
+    return _kept(spec, make)
 
 
 def _kept(key: Hashable, make: Callable[[], JoinPlan]) -> JoinPlan:

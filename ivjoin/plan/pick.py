@@ -24,10 +24,10 @@ from ivjoin.separation.separate import separate
 if TYPE_CHECKING:
     from ivjoin.expr.written import Expression
 
-__all__ = ["WHICH", "PickBy", "Picking", "beside", "pick_of", "picking_of"]
+__all__ = ["RANKED", "WHICH", "PickBy", "Picking", "beside", "pick_of", "picking_of"]
 
 WHICH = ("last", "first", "nearest")
-_RANKED = ("string", "binary", "decimal", "decimal256")  # kinds that compare without an ordinal of their own
+RANKED = ("string", "binary", "decimal", "decimal256")  # kinds that compare without an ordinal of their own
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _DAY = 86_400  # seconds
 PickBy: TypeAlias = "Expression | Sequence[Expression]"
@@ -65,7 +65,7 @@ def pick_of(
     found = (expression(item, 1, "pick_by") for item in items)
     by = tuple(build.cast(node, INT64) if node.type.kind == "null" else node for node in found)  # all rows are alike
     for node, item in zip(by, items, strict=True):
-        if not has_ordinal(node.type) and node.type.kind not in _RANKED:
+        if not has_ordinal(node.type) and node.type.kind not in RANKED:
             raise ConditionError(
                 f"pick_by {came(item)} is {node.type}; expected a number, a bool, a time, text or bytes"
             )
@@ -107,7 +107,7 @@ def _meeting(near: Node, by: Node, zone: str) -> tuple[Node, Node]:
         If there is none in which distances can be counted.
     """
     for node in (near, by):
-        if not has_ordinal(node.type) and node.type.kind in _RANKED:
+        if not has_ordinal(node.type) and node.type.kind in RANKED:
             raise ConditionError(
                 f"pick='nearest': no distance is counted between values of {node}, which is {node.type}; expected "
                 "numbers or times (decimals of at most 18 digits); cast it, or use pick='last' or 'first'"

@@ -24,6 +24,7 @@ from ivjoin.routing.reader import Features, Reader
 
 __all__ = ["LEAST_WIDTH", "EndlessPlan", "buckets_of", "cell_keys", "endless_plans"]
 
+_MOST_ACROSS = 1 << 16  # rows or columns of a grid that is read from a file; each row is copied so often
 LEAST_WIDTH = 8  # of a slice; three bits of an int64 remain for the number of the plan
 _LIGHT = -(1 << 61)  # the cell of light keys; no slice has this number
 _HALF = np.uint64(32)
@@ -134,7 +135,8 @@ class EndlessPlan:
             rows, columns = map(int, grid)
             grid = rows, columns
         width, used = int(said["width"]), said.get("used")
-        if width < LEAST_WIDTH or (grid is not None and min(grid) < 1) or (used is not None and int(used) < 1):
+        wide = grid is not None and not 1 <= min(grid) <= max(grid) <= _MOST_ACROSS
+        if not LEAST_WIDTH <= width < 2**63 or wide or (used is not None and int(used) < 1):
             raise ValueError(f"slices of {width} ordinals, grid {grid}, {used} buckets")
         return EndlessPlan(self.reader, self.axis, self.both, hot, width, grid, None if used is None else int(used))
 
@@ -149,7 +151,7 @@ def endless_plans(plan: JoinPlan, hot: Iterable[int] = ()) -> PlanList | str:
     axis = next((a for a in reach.axes if a.divided == slices.own and a.node is node), None)
     both = owes(plan.how, 1 - slices.own)
     if axis is None or axis.width is None or (both and axis.home is None):
-        return "; ".join(reach.notes) or f"rows of the other side have no place on {node}"
+        return "; ".join(reach.notes) or f"{node} gives rows of the other side no place"
     if plan.separation.keys and not reach.keys[0]:
         return "; ".join(reach.notes)
     falling = next(o.descending for n, _, o in plan.sides[slices.own].orders if n is node)

@@ -93,8 +93,7 @@ class Reader:
         self._index = tuple({name: i for i, name in enumerate(s.names)} for s in self.schemas)
 
     def check(self, s: int, batch: pa.RecordBatch) -> None:
-        """Check the schema of a batch.
-
+        """
         Raises
         ------
         SchemaError
@@ -121,12 +120,9 @@ class Reader:
         return dict(zip(distinct, vectors, strict=True))
 
     def features(self, s: int, batch: pa.RecordBatch, axis: Axis | None, both: bool) -> Features:
-        """Return the features of a batch of side s.
-
+        """
         Parameters
         ----------
-        s : int
-        batch : pa.RecordBatch
         axis : Axis or None
         both : bool
             Whether rows of the divided side also go to the home of each row that they can match.
@@ -193,10 +189,7 @@ class Reader:
     def _end(
         self, terms: tuple[tuple[Node, int], ...], values: dict[Node, Vector], lone: np.ndarray, n: int, up: bool
     ) -> np.ndarray:
-        """Return the least high end (``up``), or the greatest low end, of all terms : int64[n].
-
-        A term whose error does not exclude a match has no end.
-        """
+        """Return the least high end, or the greatest low end, of all terms; a term with an error is endless."""
         end: np.ndarray | None = None
         for node, offset in terms:
             v = values[node]
@@ -207,7 +200,7 @@ class Reader:
                 else:
                     at = np.where(v.error, I64_MAX if up else I64_MIN, at)
             if v.valid is not None:
-                # An error hides a null, so a null next to an error does not exclude a match.
+                # an error and a null give an error, so the null proves nothing
                 lone |= ~v.valid if v.error is None else ~v.valid & ~v.error
             end = at if end is None else np.minimum(end, at) if up else np.maximum(end, at)
         return np.full(n, I64_MAX if up else I64_MIN) if end is None else end

@@ -18,8 +18,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import PySparkException
-
 from ivjoin.operator.beforehand import compile_early
 from ivjoin.spark.environment import is_connect
 
@@ -58,7 +56,7 @@ def kernels_early(frame: Any, *plans: JoinPlan) -> None:
     Not over Connect, whose workers are elsewhere. What fails is left to the workers.
     """
     if not is_connect(frame):
-        with suppress(OSError):
+        with suppress(Exception):
             compile_early(*plans)
 
 
@@ -70,8 +68,6 @@ def start_early(frame: Any) -> threading.Thread | None:
     """
     if is_connect(frame):
         return None
-    from py4j.protocol import Py4JError
-
     spark = frame.sparkSession
     context = spark.sparkContext
     name, now = context.applicationId, time.monotonic()
@@ -82,8 +78,7 @@ def start_early(frame: Any) -> threading.Thread | None:
     tasks = max(1, min(context.defaultParallelism, _MOST_STARTED))
 
     def start() -> None:
-        # the last three: a session that is stopped meanwhile has no Java side left
-        with suppress(PySparkException, Py4JError, OSError, EOFError, AttributeError):
+        with suppress(Exception):
             context.setJobDescription("ivjoin: Python workers load the join")
             spark.range(0, tasks, 1, tasks).mapInArrow(_load, "id long").toArrow()
 

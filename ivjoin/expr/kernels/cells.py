@@ -1,12 +1,11 @@
-"""The data that kernels exchange: cells, masks, constants.
+"""What the operators of the evaluator pass to each other: cells, masks, constants.
 
 A cell is ``(values, valid, error)``: the values of a node for n rows, which rows have one (None: all) and which rows
-have an error (None: no row). Values and masks have n rows, or one row if the node is a constant.
+err (None: none). Values and masks have n rows, or one row throughout when the node is a constant. Every kernel is a
+plain function from the cells of the arguments to the cell of the node; it is made once per plan by a *rule*, which sees
+the node and those arguments that are constants.
 
-Every kernel is a plain function from the cells of the arguments to the cell of the node. A *rule* makes it once for
-each plan, from the node and the arguments that are constants.
-
-Rows that are not valid or have an error contain arbitrary but harmless values.
+Rows that are not valid or that err hold arbitrary but harmless values.
 """
 
 from __future__ import annotations
@@ -36,21 +35,21 @@ count = np.count_nonzero
 
 
 def met(a: Mask, b: Mask) -> Mask:
-    """Return the rows that are valid in both."""
+    """Rows valid in both."""
     if a is None:
         return b
     return a if b is None else a & b
 
 
 def combined(a: Mask, b: Mask) -> Mask:
-    """Return the rows with an error in either."""
+    """Rows that err in either."""
     if a is None:
         return b
     return a if b is None else a | b
 
 
 def flagged(error: Mask, bad: np.ndarray, valid: Mask) -> Mask:
-    """Return the error mask with the valid ones of the ``bad`` rows added."""
+    """The error mask with the valid ones of the ``bad`` rows added."""
     if not count(bad):
         return error
     if valid is not None:
@@ -61,13 +60,13 @@ def flagged(error: Mask, bad: np.ndarray, valid: Mask) -> Mask:
 
 
 def present(cell: Cell) -> Mask:
-    """Return the rows that have a value: valid and without error. None: all."""
+    """Rows that have a value: valid and no error. None: all."""
     _, valid, error = cell
     return valid if error is None else ~error if valid is None else valid & ~error
 
 
 def rows(*values: Any) -> int:
-    """Return the number of rows of values, some of them constants with one row."""
+    """The number of rows of values of which some may be constants, of one row."""
     lengths = [len(v) for v in values]
     return 0 if 0 in lengths else max(lengths)
 
@@ -77,7 +76,7 @@ def absent(valid: Mask, n: int) -> np.ndarray:
 
 
 def unary(f: Callable[[Any], Any]) -> Kernel:
-    """Return the kernel of a function of one argument that makes neither errors nor nulls."""
+    """The kernel of a function of one argument that neither errs nor makes nulls."""
 
     def kernel(a: Cell) -> Cell:
         v, ok, err = a
@@ -87,7 +86,7 @@ def unary(f: Callable[[Any], Any]) -> Kernel:
 
 
 def one(cell: Cell) -> np.ndarray:
-    """Return the value of a constant cell as an array without dimensions, which numpy broadcasts fastest."""
+    """The value of a constant cell as an array without dimensions, the form that numpy broadcasts fastest."""
     values: np.ndarray = cell[0]
     return values.reshape(())
 
@@ -99,7 +98,7 @@ _FIXED: dict[str, Any] = {
 
 
 def dtype_of(t: Type) -> np.dtype:
-    """Return the dtype of values of a type. Decimals in the evaluator are int64 if they fit, else object."""
+    """The dtype of values of a type; decimals inside the evaluator are int64 where they fit, else object."""
     if t.kind == "int":
         return np.dtype(f"{'i' if t.signed else 'u'}{t.bits // 8}")
     if t.kind == "float":
@@ -110,7 +109,7 @@ def dtype_of(t: Type) -> np.dtype:
 
 
 def const_cell(value: Any, t: Type) -> Cell:
-    """Return the one-row cell of a literal."""
+    """The one-row cell of a literal."""
     null = np.zeros(1, dtype=bool) if value is None else None
     if t.kind in ("string", "binary"):
         return pa.array([value], type=pa.large_string() if t.kind == "string" else pa.large_binary()), null, None
@@ -124,7 +123,7 @@ def const_cell(value: Any, t: Type) -> Cell:
 
 
 def narrowest(integers: list[int]) -> np.ndarray:
-    """Return Python ints as int64 if all fit, else as objects."""
+    """Python ints as int64 where all fit, else as objects."""
     try:
         return np.array(integers, dtype=np.int64)
     except OverflowError:
@@ -132,14 +131,14 @@ def narrowest(integers: list[int]) -> np.ndarray:
 
 
 def objects(items: list[Any]) -> np.ndarray:
-    """Return a one-dimensional object array of the items."""
+    """A one-dimensional object array of the items."""
     out = np.empty(len(items), dtype=object)
     out[:] = items
     return out
 
 
 def unsupported(node: Node, why: str = "") -> UnsupportedError:
-    """Return the error for an operator without a rule for its argument types."""
+    """The error for an operator that has no rule for its argument types."""
     types = ", ".join(str(a.type) for a in node.args)
     reason = f"; {why}" if why else ""
     name = node.params[0] if node.op == "function" else node.op

@@ -1,1 +1,1 @@
-"""Read conditions: SQL text, SymPy relations and Python's operators."""
+"""How conditions are read: SQL text, SymPy relations and Python's operators."""

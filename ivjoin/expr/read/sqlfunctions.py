@@ -1,6 +1,6 @@
-"""Look up a function by its SQL name, and state why others are refused.
+"""Looks up a function by its SQL name, and says why others are refused.
 
-Each operator's record (``ivjoin/operators/``) states how to read it.
+How each is read stands in its operator's record (``ivjoin/operators/``).
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from ivjoin.operators.table import FUNCTIONS
 
 __all__ = ["FUNCTIONS", "MOMENTS", "call"]
 
-# Functions of the time of the call. The first ones are also written without parentheses.
+# What the time at the call decides; the first are written without parentheses, too.
 MOMENTS = ("current_date", "current_timestamp", "current_time", "localtimestamp", "now", "curdate", "current_timezone")
 
 
 def call(name: str, args: list[Node], zone: str) -> Node:
-    """Return the node of ``name(args)``.
+    """The node of ``name(args)``.
 
     Raises
     ------
     UnsupportedError
-        If the function is not supported. The text names the nearest ones.
+        If there is no such function here, naming the nearest ones.
     ConditionError
         If the number or the types of the arguments are wrong.
     """

@@ -31,7 +31,7 @@ from ivjoin.files.datasets import open_files
 
 KINDS = (
     "arrow", "arrows", "parquet", "csv", "json", "stdin", "snapshot", "forged snapshot", "snapshot of many",
-    "forged snapshot of many", "plans", "forged plans",
+    "forged snapshot of many", "forged rows", "plans", "forged plans",
 )  # fmt: skip
 _N = 60
 _BAND = "l.t BETWEEN r.t - 2 AND r.t + 2"
@@ -173,20 +173,28 @@ def operator(many: bool, which: int) -> Any:
     return op
 
 
+def unsealed(blob: bytes) -> tuple[Any, bytes]:
+    """The header of a snapshot, and the bytes that follow it."""
+    size = int.from_bytes(blob[14:22], "little")
+    return json.loads(blob[22 : 22 + size]), blob[22 + size :]
+
+
+def sealed(blob: bytes, header: Any, rest: bytes) -> bytes:
+    """A snapshot with another header and other bytes, and a checksum that fits."""
+    text = json.dumps(header).encode()
+    body = len(text).to_bytes(8, "little") + text + rest
+    return blob[:10] + zlib.crc32(body).to_bytes(4, "little") + body
+
+
 def sealed_again(blob: bytes, draw: random.Random) -> bytes:
     """Damage behind the checksum, which is made to fit."""
-    body = blob[14:]
-    size = int.from_bytes(body[:8], "little")
+    header, rest = unsealed(blob)
     if draw.random() < 0.6:
-        header = json.loads(body[8 : 8 + size])
         for _ in range(draw.choice([1, 1, 2])):
             header = forged(header, draw)
-        text = json.dumps(header).encode()
-        body = len(text).to_bytes(8, "little") + text + body[8 + size :]
     else:
-        rest = damaged(body[8 + size :], draw)
-        body = body[: 8 + size] + rest
-    return blob[:10] + zlib.crc32(body).to_bytes(4, "little") + body
+        rest = damaged(rest, draw)
+    return sealed(blob, header, rest)
 
 
 def forged(value: Any, draw: random.Random) -> Any:
@@ -240,6 +248,54 @@ def restored(kind: str, blob: bytes, good: bytes) -> str:
     return "rows"
 
 
+def forged_rows(blob: bytes, draw: random.Random) -> tuple[bytes, list[pa.Table]]:
+    """A snapshot whose rows have other values, and these rows."""
+    header, rest = unsealed(blob)
+    parts, tables, at = [], [], 0
+    for n in header["sizes"]:
+        batch = pa.ipc.open_stream(rest[at : at + n]).read_next_batch()
+        at += n
+        columns = [list(c) for c in batch.to_pydict().values()]
+        for _ in range(draw.choice([1, 3, 30])):
+            column = draw.choice(columns)
+            column[draw.randrange(batch.num_rows)] = draw.choice(column)
+        for column in columns[:2]:  # the key and the place
+            if draw.random() < 0.5:
+                column[draw.randrange(batch.num_rows)] = draw.choice([0, -1, 40, 45, 2**63 - 1, -(2**63), None])
+        columns[-1] = [bool(x) for x in columns[-1]]
+        rows = pa.record_batch(
+            [pa.array(c, f.type) for c, f in zip(columns, batch.schema, strict=True)], schema=batch.schema
+        )
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema) as writer:
+            writer.write_batch(rows)
+        parts.append(sink.getvalue().to_pybytes())
+        tables.append(pa.Table.from_batches([rows]))
+    header["sizes"] = [len(p) for p in parts]
+    return sealed(blob, header, b"".join(parts)), tables
+
+
+def joined_rows(good: bytes, draw: random.Random) -> str:
+    """What comes of rows that others replaced, compared with a nested loop over them."""
+    blob, stored = forged_rows(good, draw)
+    try:
+        op = ivjoin.SymmetricHashJoin.restore(blob)
+        new = rows(False).slice(40).combine_chunks()
+        found: Counter[str] = Counter()
+        for side in ("left", "right"):
+            for batch in op.push(side, new.to_batches()[0]):
+                found.update(repr([r["t"], r["s"], r["t_right"]]) for r in batch.to_pylist())
+    except IvjoinError as e:
+        no_value = any(t.column(i).null_count for t in stored for i in (0, 1))
+        return "error" if no_value or "integer overflow in r.t" in str(e) else f"WRONG: {e}"
+    left, right = (
+        t.select(range(new.num_columns)).rename_columns(new.schema.names).select(["k", "t", "s"]) for t in stored
+    )
+    new = new.select(["k", "t", "s"])
+    want = nested_loop(new, right) + nested_loop(left, new) + nested_loop(new, new)
+    return "rows" if found == want else f"WRONG: {found - want} more, {want - found} less"
+
+
 # -- plans ------------------------------------------------------------------------------------------------------------
 
 
@@ -267,6 +323,15 @@ def planned(text: bytes) -> str:
 
 
 def case(kind: str, folder: Path) -> Callable[[random.Random, int], str]:
+    if kind == "forged rows":
+        order, schema = ivjoin.Order("t", slack=30), rows(False).schema
+        op = ivjoin.SymmetricHashJoin(
+            schema, schema, on="k", condition=_BAND, left_order=order, right_order=order, batch_size=50
+        )
+        for side in ("left", "right"):
+            list(op.push(side, rows(False).slice(0, 40).combine_chunks().to_batches()[0]))
+        saved = bytes(op.snapshot())
+        return lambda draw, seed: joined_rows(saved, draw)
     if "snapshot" in kind:
         goods = [operator("many" in kind, i).snapshot() for i in range(1 if "many" in kind else 5)]
 
