@@ -1,4 +1,4 @@
-"""The options of ``ivjoin asof``, and what they ask for."""
+"""The options of ``ivjoin asof``, and the arguments that they stand for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ example:
 
 
 def add_asof(command: argparse.ArgumentParser) -> None:
-    """The options of an as-of join alone."""
+    """Add the options that only an as-of join has."""
     add = command.add_argument
     add("--on", required=True, metavar="NAME", help="the column of time: a name, or left=right")
     add("--by", action="append", default=[], metavar="KEYS", help="key columns: name, a,b or left=right; repeatable")
@@ -28,7 +28,7 @@ def add_asof(command: argparse.ArgumentParser) -> None:
 
 
 def asof_question(options: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of :func:`ivjoin.asof_join`."""
+    """Return the arguments of :func:`ivjoin.asof_join`."""
     on = [part.strip() for part in options.on.split("=")]
     return {
         "on": on[0] if len(on) == 1 else tuple(on),
@@ -50,5 +50,5 @@ def asof_question(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def names(text: str | None) -> list[str] | None:
-    """Names from ``a,b,c``."""
+    """Return the names in ``a,b,c``."""
     return None if text is None else [n.strip() for n in text.split(",")]

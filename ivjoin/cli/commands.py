@@ -31,15 +31,15 @@ from ivjoin.files.overwriting import refuse_overwriting, same_place
 
 __all__ = ["main"]
 
-_SIGPIPE = 13  # `signal` names it on POSIX alone
+_SIGPIPE = 13  # `signal` has this name on POSIX only
 
 
-# An option as Python has it.
+# An option by its name in Python.
 _OPTION = re.compile(r"\b(left|right)_(order|bounds)(?:='([^']*)')?")
 
 
 def main(arguments: Sequence[str] | None = None, on_stop: list[Callable[[], None]] | None = None) -> int:
-    """Run a command, and return what its process ends with; ``on_stop`` gets what is to be done if it is stopped."""
+    """Run a command, and return its exit status. Functions to call when it is stopped are appended to ``on_stop``."""
     options = _parser().parse_args(arguments)
     options.on_stop = [] if on_stop is None else on_stop
     options.on_stop.append(remove_unfinished)
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None, on_stop: list[Callable[[], None
             _flush_output()
         return code
     except BrokenPipeError:
-        # the reader of our output has seen enough
+        # The reader of our output has closed it.
         _drop_output()
         return 128 + _SIGPIPE
     except (IvjoinError, pa.ArrowException, OSError) as e:
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None, on_stop: list[Callable[[], None
 
 
 def _flush_output() -> None:
-    """Write what standard output still holds, so that an error comes here and not when the process ends."""
+    """Flush standard output, so that an error is raised here and not when the process ends."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -68,7 +68,7 @@ def _flush_output() -> None:
 
 
 def _drop_output() -> None:
-    """Lose what standard output still holds if it cannot be written: Python would complain of it at exit."""
+    """Discard buffered output that cannot be written, because Python would report it at exit."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -216,7 +216,7 @@ def _open_inputs(options: argparse.Namespace) -> tuple[Files, Files]:
 
 
 def _many(options: argparse.Namespace) -> dict[str, str] | None:
-    """The paths of inputs by alias, None of two without."""
+    """Return the paths of inputs by alias; None for two inputs without aliases."""
     parser = _Parser()
     (_add_join if options.run is _join else _add_question)(parser)
     defaults = {a.dest: a.default for a in parser._actions}
@@ -270,7 +270,7 @@ def _asof(options: argparse.Namespace) -> int:
 
 
 def _written(options: argparse.Namespace, inputs: Sequence[Files], stream: Any) -> int:
-    """Write a join to where it is to go, and say how it went."""
+    """Write a join to its output, and report how many rows it had."""
     for what, path in (("the result (-o)", options.output), ("the metrics (--metrics-json)", options.metrics_json)):
         if path is not None:
             refuse_overwriting(what, path, [f.local for f in inputs])
@@ -298,15 +298,15 @@ def _written(options: argparse.Namespace, inputs: Sequence[Files], stream: Any) 
             if unfinished is not None:
                 unfinished.abandon()
     if not options.quiet:
-        with suppress(OSError):  # the result is in its place, and the disk of a log may be full
+        with suppress(OSError):  # the result is complete, and the disk of a log may be full
             print(_summary(stream.metrics, seconds, sum(skipped.values()), stream.sorting), file=sys.stderr)
     return 0
 
 
 def _output_format(options: argparse.Namespace) -> str | None:
-    """Return the format of an output whose name tells none.
+    """Return the format of an output whose name does not show it.
 
-    ``--format`` is the output's as well, except that an input in JSON lines does not make the output JSON lines.
+    ``--format`` also applies to the output, except that an input of JSON lines does not make the output JSON lines.
     """
     if options.output_format is None and options.format == "json":
         paths = _many(options) if hasattr(options, "more") else None

@@ -1,4 +1,4 @@
-"""Inputs by alias, ``a=a.parquet b=b.parquet ...``, and what is asked of a join of many on the command line."""
+"""Inputs by alias, ``a=a.parquet b=b.parquet ...``, and the options of a join of many inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ivjoin.errors import IvjoinError, came
 __all__ = ["add_options", "aliased", "question_of_many"]
 
 _ALIASED = re.compile(r"(?P<alias>[A-Za-z_]\w*)=(?P<path>.+)", re.DOTALL)
-# What has no meaning for more than two inputs: the option's name and what to write.
+# Options without a meaning for more than two inputs: the name, and what to write instead.
 _OF_TWO = {
     "on": "write the equalities into --where, as in a.k = b.k", "how": "a join of many inputs is inner",
     "left_order": "write --order a=ts", "right_order": "write --order a=ts",
@@ -28,7 +28,7 @@ _OF_TWO = {
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
-    """Options for inputs by alias."""
+    """Add the options for inputs by alias."""
     add = command.add_argument
     add("--order", action="append", default=[], metavar="ALIAS=ORDER", help="promised order of an input; repeatable")
     add("--bounds", action="append", default=[], metavar="ALIAS.NAME=A..B", help="promised bounds; repeatable")
@@ -37,7 +37,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def aliased(options: argparse.Namespace, defaults: Mapping[str, Any]) -> dict[str, str] | None:
-    """The paths of inputs by alias; None where there are two without.
+    """Return the paths of inputs by alias; None for two inputs without aliases.
 
     Raises
     ------
@@ -74,16 +74,16 @@ def aliased(options: argparse.Namespace, defaults: Mapping[str, Any]) -> dict[st
 
 
 def _is_there(text: str) -> bool:
-    """Whether the whole text names files, as ``year=2023/x.parquet`` may: a path that exists wins over an alias."""
+    """Return whether the whole text names files, such as ``year=2023/x.parquet``: an existing path is no alias."""
     try:
-        # glob lists a folder before ``**`` that does not exist
+        # glob lists a folder before ``**`` that does not exist.
         return os.path.exists(text) or any(map(os.path.exists, glob.glob(text, recursive=True)))
     except (ValueError, OSError):  # a NUL, or a name that is too long
         return False
 
 
 def question_of_many(options: argparse.Namespace, schemas: Mapping[str, pa.Schema]) -> dict[str, Any]:
-    """Options of :func:`ivjoin.multi_join`, but for the inputs.
+    """Return the options of :func:`ivjoin.multi_join`, without the inputs.
 
     Raises
     ------

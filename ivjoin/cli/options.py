@@ -1,4 +1,4 @@
-"""The small languages of the command line: keys, orders with slack, and bounds, from text to what the API takes."""
+"""Parse keys, orders with slack, and bounds of the command line into arguments of the API."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_DIGITS = 310
 
 
 def add_limit(command: argparse.ArgumentParser, ways: str) -> None:
-    """The options of a limit of memory; ``ways``: what may happen there."""
+    """Add the options of a memory limit. ``ways``: what may happen at the limit."""
     add = command.add_argument
     add("--memory-limit", metavar="BYTES", help="what the join may hold, such as 512MB (default: all)")
     add("--when-full", default="raise", help=f"at the limit: {ways}")
@@ -36,14 +36,14 @@ def add_limit(command: argparse.ArgumentParser, ways: str) -> None:
 
 
 def limit_of(options: argparse.Namespace) -> dict[str, Any]:
-    """The arguments that these options are."""
+    """Return the arguments that these options stand for."""
     given = options.memory_limit
     limit = int(given) if given is not None and given.isascii() and given.isdigit() else given
     return {"memory_limit": limit, "when_full": options.when_full, "spill_dir": options.spill_dir}
 
 
 def parse_keys(texts: Sequence[str]) -> list[Any] | None:
-    """Keys from ``--on``: names, lists ``a,b``, and pairs ``left=right``.
+    """Return the keys of ``--on``: names, lists ``a,b``, and pairs ``left=right``.
 
     >>> parse_keys(["a,b", "id=user_id"])
     ['a', 'b', ('id', 'user_id')]
@@ -58,7 +58,7 @@ def parse_keys(texts: Sequence[str]) -> list[Any] | None:
 
 
 def parse_aggregates(texts: Sequence[str]) -> dict[str, tuple[str, str]] | None:
-    """Aggregates from ``NAME=FUNCTION(COLUMN)``; the column may be an expression over the right side.
+    """Return the aggregates of ``NAME=FUNCTION(COLUMN)``. The column may be an expression over the right side.
 
     >>> parse_aggregates(["vwap=mean(price)", "n = count(*)"])
     {'vwap': ('price', 'mean'), 'n': ('*', 'count')}
@@ -66,7 +66,7 @@ def parse_aggregates(texts: Sequence[str]) -> dict[str, tuple[str, str]] | None:
     Raises
     ------
     ColumnError
-        If the text is not of this form, or a name comes twice.
+        If the text has another form, or a name occurs twice.
     """
     made: dict[str, tuple[str, str]] = {}
     for text in texts:
@@ -102,7 +102,7 @@ def parse_order(text: str) -> Any:
 
 
 def _slack(text: str | None) -> int | Decimal | str | None:
-    """Return a number as one; `Order` reads the text of a duration."""
+    """Return a number as a number. `Order` parses the text of a duration."""
     if text is None or _NUMBER.fullmatch(text) is None:
         return text
     try:
@@ -118,12 +118,12 @@ def _slack(text: str | None) -> int | Decimal | str | None:
 
 
 def parse_zone(text: str | None) -> str | None:
-    """The name of a time zone, unchanged.
+    """Return the name of a time zone, unchanged.
 
     Raises
     ------
     OrderError
-        If there is no such zone here.
+        If the zone is unknown.
     """
     if text is not None:
         _zone(text)
@@ -142,19 +142,19 @@ def _zone(text: str) -> tzinfo:
 
 
 def parse_bounds(texts: Sequence[str], schema: pa.Schema, timezone: str | None) -> dict[str, tuple[Any, Any]] | None:
-    """Bounds from ``NAME=LEAST..GREATEST``; an end left out is open.
+    """Return the bounds of ``NAME=LEAST..GREATEST``. An omitted end is open.
 
     Parameters
     ----------
     schema : pyarrow.Schema
-        Tells how to read the values of a column: as numbers, dates or timestamps (ISO 8601).
+        Its types decide how values are parsed: as numbers, dates or timestamps (ISO 8601).
     timezone : str
         Zone of timestamps written without one, for columns that have a zone.
 
     Raises
     ------
     OrderError
-        If the text is not of this form, or a value not of the column's type.
+        If the text has another form, or a value is not of the column's type.
     """
     bounds: dict[str, tuple[Any, Any]] = {}
     for text in texts:

@@ -1,4 +1,4 @@
-"""How far a join has come, on standard error: a bar on a terminal, a line now and then elsewhere."""
+"""Report the progress of a join on standard error: a bar on a terminal, a line every few seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from ivjoin import MultiJoinMetrics
 
 __all__ = ["Progress"]
 
-_EVERY, _EVERY_LINE = 0.2, 5.0  # seconds between two looks, on a terminal and elsewhere
+_EVERY, _EVERY_LINE = 0.2, 5.0  # seconds between two updates, on a terminal and elsewhere
 _BAR = 24
 
 
 class Progress:
-    """Shows counts that others change, until it is stopped.
+    """Shows counts that other threads update, until it is stopped.
 
     Parameters
     ----------
     shown : bool
     rows : list of int or None
-        How many each input has, where that is known.
+        The number of rows of each input, if known.
     metrics : function
-        Gives the join's counts.
+        Returns the join's counts.
     """
 
     def __init__(self, shown: bool, rows: list[int | None], metrics: Callable[[], Any]) -> None:
@@ -41,7 +41,7 @@ class Progress:
         self._thread: threading.Thread | None = None
 
     def count(self, rows: int) -> None:
-        """So many more rows were read."""
+        """Count rows that were read."""
         self._read += rows
 
     def __enter__(self) -> Progress:
@@ -54,7 +54,7 @@ class Progress:
         self.stop()
 
     def stop(self) -> None:
-        """Show nothing more, and take the bar away."""
+        """Stop, and remove the bar."""
         self._stopped.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout=1)
@@ -63,7 +63,7 @@ class Progress:
         self._thread = None
 
     def line(self) -> str:
-        """What there is to say at this moment."""
+        """Return the current line."""
         m = self._metrics()
         many = isinstance(m, MultiJoinMetrics)
         joined = sum(m.rows_in.values()) if many else m.left_rows_in + m.right_rows_in
@@ -83,7 +83,7 @@ class Progress:
 
     def _run(self) -> None:
         while not self._stopped.wait(_EVERY if self._bar else _EVERY_LINE):
-            with suppress(Exception):  # a look that fails is no fault of the join
+            with suppress(Exception):  # a failed update must not fail the join
                 self._write(f"\r{self.line()}\x1b[K" if self._bar else f"ivjoin: {self.line()}\n")
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""How a command ends when it is stopped, or fails; light, so that it holds before anything else is imported."""
+"""End a command that is stopped or fails. Has few imports, so that it works before any other module is imported."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _ENDING = ("SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGVTALRM", "S
 
 @contextmanager
 def stopping(on_stop: list[Callable[[], None]]) -> Iterator[None]:
-    """On a signal that ends the process, call ``on_stop`` and end it at once.
+    """On a signal that ends the process, call ``on_stop`` and exit at once.
 
-    Those are SIGINT, SIGTERM, and every other one that ends it by default: SIGHUP stays ignored under ``nohup``. The
-    handler raises no exception: one that comes up while compiled code calls back into Python is lost there.
+    The signals are SIGINT, SIGTERM, and every other one that ends a process by default; SIGHUP stays ignored under
+    ``nohup``. The handler raises no exception, because an exception while compiled code calls Python is lost there.
     """
 
     def stop(number: int, _: object) -> None:
@@ -29,7 +29,7 @@ def stopping(on_stop: list[Callable[[], None]]) -> Iterator[None]:
                 action()
         os._exit(fail("stopped", 128 + number))
 
-    if threading.current_thread() is not threading.main_thread():  # the only one that may set handlers
+    if threading.current_thread() is not threading.main_thread():  # the only thread that may set handlers
         yield
         return
     numbers = [getattr(signal, name) for name in _ENDING if hasattr(signal, name)]
@@ -43,14 +43,14 @@ def stopping(on_stop: list[Callable[[], None]]) -> Iterator[None]:
 
 
 def fail(message: str, code: int) -> int:
-    """Tell an error in one line on standard error, and return ``code``."""
+    """Print an error as one line on standard error, and return ``code``."""
     with suppress(OSError):  # the disk of a log may be full
         print(f"ivjoin: error: {_one_line(message)}", file=sys.stderr, flush=True)
     return code
 
 
 def _one_line(message: str) -> str:
-    """A message in one line; carets under a line of the condition become the words that they mark."""
+    """Return a message as one line. Carets under a line of the condition become the words that they mark."""
     lines = message.splitlines()
     if len(lines) > 2 and set(lines[-1]) <= {" ", "^"}:
         marks, text = lines.pop(), lines.pop()

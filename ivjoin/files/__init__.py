@@ -1,1 +1,1 @@
-"""Files: formats, atomic replacement, and row groups that a predicate cannot touch."""
+"""Files: formats, atomic replacement, and the row groups that a predicate can match."""

@@ -1,4 +1,4 @@
-"""A file that appears all or nothing: written beside its target, and put in its place at the end."""
+"""A file that appears completely or not at all: it is written next to its target, and renamed at the end."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _STANDARD_OUTPUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 
 
 def output_place(path: str) -> str:
-    """Return the path of an output, which is ``-`` for every name of standard output.
+    """Return the path of an output; ``-`` for every name of standard output.
 
-    A name such as ``/dev/stdout`` leads to the file that standard output goes to, and opening it would cut that file.
+    A name such as ``/dev/stdout`` leads to the file that standard output goes to. Opening it would truncate that file.
     """
     return "-" if path in _STANDARD_OUTPUT else path
 
@@ -28,13 +28,13 @@ def output_place(path: str) -> str:
 class Replacement:
     """An open binary file whose bytes appear under ``path`` only when :meth:`commit` is called.
 
-    Until then they lie in a hidden file in the same folder, so that a failure leaves an older file untouched and an
-    unwritable place is known before any work starts. Standard output (``-``), devices and pipes are written directly.
+    Until then they are in a hidden file in the same folder. So a failure leaves an older file untouched, and an
+    unwritable path is reported before any work starts. Standard output (``-``), devices and pipes are written directly.
 
     Raises
     ------
     FileError
-        If the place cannot be written to.
+        If the path cannot be written to.
     """
 
     def __init__(self, path: str) -> None:
@@ -57,14 +57,14 @@ class Replacement:
             raise FileError(f"cannot write {came(self.path)}: the file there is read-only")
         try:
             if os.path.exists(self.path) and not os.path.isfile(self.path):
-                # A device or a pipe, such as /dev/null, never becomes a plain file. A pipe has no other name than the
-                # one given, as /dev/fd/63.
+                # A device or a pipe, such as /dev/null, must not become a plain file. A pipe such as /dev/fd/63 has no
+                # other name than the one given.
                 return open(self.path, "wb")
-            # known before it exists: a signal may end the process at any line from here on
+            # Recorded before it exists, because a signal may end the process at any line from here on.
             self._partial = target.parent / f".{target.name}.{secrets.token_hex(6)}.partial"
             _unfinished.add(self._partial)
             file = self._partial.open("xb")
-            # the mode of the file it replaces, or what open() gives
+            # The mode of the file it replaces, or the mode that open() gives.
             if target.exists():
                 self._partial.chmod(target.stat().st_mode & 0o777)
         except OSError as e:
@@ -73,12 +73,12 @@ class Replacement:
         return file
 
     def pass_on(self) -> None:
-        """Let the reader of a pipe have what was written so far."""
+        """Flush, so that the reader of a pipe gets what was written so far."""
         if self._partial is None:
             self.file.flush()
 
     def commit(self) -> None:
-        """Put the file in place of an older one; afterwards :meth:`abandon` does nothing."""
+        """Replace an older file; afterwards :meth:`abandon` does nothing."""
         self.file.flush()
         if self._partial is None:
             return
@@ -89,7 +89,7 @@ class Replacement:
         self._partial = None
 
     def abandon(self) -> None:
-        """Drop what was written."""
+        """Delete what was written."""
         if self._partial is not None:
             with suppress(OSError, AttributeError):
                 self.file.close()
@@ -99,9 +99,9 @@ class Replacement:
 
 
 def remove_unfinished() -> None:
-    """Remove every file not yet committed, for a process that is about to end.
+    """Delete every file that is not committed, for a process that is about to end.
 
-    The files stay open, since whoever writes to them may be in the middle of a call.
+    The files stay open, because another thread may be writing to them.
     """
     for path in list(_unfinished):
         with suppress(OSError):
@@ -109,7 +109,7 @@ def remove_unfinished() -> None:
 
 
 def unwritable(path: str, error: Exception) -> FileError:
-    """What the system or Arrow said of a place or a column, in one line."""
+    """Return the error for a path that the system or Arrow cannot write to, with its message in one line."""
     name = "standard output" if path == "-" else came(path)
     said = str(getattr(error, "strerror", None) or error).strip().splitlines() or [type(error).__name__]
     return FileError(f"cannot write {name}: {said[0].rstrip('.')}")

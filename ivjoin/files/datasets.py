@@ -1,4 +1,4 @@
-"""Files of any number as one input: only the columns that are needed, and only the row groups that can matter."""
+"""Any number of files as one input: only the needed columns, and only the row groups that can match."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ from ivjoin.files.widening import unified
 from ivjoin.shj.plain import nulls
 
 if TYPE_CHECKING:
-    import pyarrow.dataset as ds  # imports pandas, a third of a second: where a dataset is made, there it is imported
+    import pyarrow.dataset as ds  # imports pandas, a third of a second, so it is imported only where a dataset is made
 
     from ivjoin.files.row_groups import FragmentRanges, Ranges
     from ivjoin.files.text.reading import Text
 
 __all__ = ["Files", "is_files", "open_files", "open_stream"]
 
-_ROWS = 16_384  # of a batch: of 65,536 wide rows a push takes some 40 MB beside what is held
+_ROWS = 16_384  # of a batch; pushing 65,536 wide rows would take about 40 MB in addition to the state
 _TEXT = ("csv", "json")
 _AT_ONCE = 16  # files of a remote store whose first bytes are read at the same time
-# Counting the rows of more files than this takes their footers, one by one.
+# Counting the rows of more files than this is not worth reading their footers one by one.
 _COUNTED = 1000
 
 
-# Columns and row groups, None for all, and whether the thread that asks for rows is to read them alone.
+# Columns and row groups, None for all, and whether the calling thread decodes them alone.
 Read = Callable[[Sequence[str] | None, list[int] | None, bool], Iterator[pa.RecordBatch]]
 
 
@@ -60,13 +60,13 @@ class Files:
     ----------
     schema : pa.Schema
     rows : int or None
-        Where the files say so.
+        The number of rows, if the files state it.
     ends : bool
-        Not so of a pipe.
+        False for a pipe.
     ranges : Ranges or None
-        What their footers say of each row group, of Parquet.
+        For Parquet, the domains of columns in each row group, from the footers.
     local : InputFiles or None
-        The files on this machine that it is read from, where their names are known.
+        The files on this machine that the input is read from, if their names are known.
     """
 
     def __init__(
@@ -81,29 +81,29 @@ class Files:
         self._groups: list[int] | None = None
 
     def keep_groups(self, groups: list[int]) -> None:
-        """Read these row groups alone."""
+        """Restrict the input to these row groups."""
         self._groups = groups
 
     def batches(self, names: Sequence[str] | None, alone: bool = False) -> Iterator[pa.RecordBatch]:
-        """The rows of all files, in the order of the files; of all columns, or of those that are named.
+        """Yield the rows of all files, in the order of the files, with all columns or the named ones.
 
-        ``alone``: no other thread decodes some of them, which Arrow could not be asked to give its memory back.
+        ``alone``: the calling thread decodes all columns. Arrow retains memory for each thread that decodes.
         """
         found = self._read(names, self._groups, alone)
         return found if self._watch is None else self._watched(found, self._watch)
 
     def groups(self) -> list[int]:
-        """The row groups that are read, of Parquet."""
+        """Return the row groups to read, for Parquet."""
         assert self.ranges is not None
         return self.ranges.groups_with_rows() if self._groups is None else self._groups
 
     @property
     def apart(self) -> bool:
-        """Whether :meth:`table` opens the file anew at each call, so that any thread may call it."""
+        """Whether :meth:`table` opens the file again at each call, so that any thread may call it."""
         return self._whole is not None
 
     def table(self, names: Sequence[str] | None, groups: Sequence[int] | None = None) -> pa.Table:
-        """All rows at once, or those of some row groups; of Parquet, where it can be, in one piece a column."""
+        """Return all rows, or the rows of some row groups. A Parquet column is one chunk where possible."""
         chosen = self._groups if groups is None else list(groups)
         if self._whole is not None:
             table = self._whole(names, self.groups() if chosen is None else chosen)
@@ -116,7 +116,7 @@ class Files:
         return pa.Table.from_batches(watched, schema)
 
     def watch(self, count: Callable[[int], None]) -> None:
-        """Tell of rows as they are read."""
+        """Call ``count`` with the number of rows of each batch that is read."""
         self._watch = count
 
     def _watched(self, batches: Iterator[pa.RecordBatch], count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
@@ -126,12 +126,12 @@ class Files:
 
 
 def is_files(source: Any) -> bool:
-    """Whether :func:`open_files` takes something: a path, several, or what pyarrow makes of files."""
+    """Return whether :func:`open_files` accepts a source: a path, a list of paths, or pyarrow's objects for files."""
     return is_place(source) or isinstance(source, (Files, pq.ParquetFile)) or bool(_dataset_kind(source))
 
 
 def _dataset_kind(source: Any) -> str | None:
-    """``"Dataset"``, ``"Scanner"`` or None."""
+    """Return ``"Dataset"``, ``"Scanner"`` or None."""
     if (loaded := sys.modules.get("pyarrow._dataset")) is None:
         return None
     return next((kind for kind in ("Dataset", "Scanner") if isinstance(source, getattr(loaded, kind))), None)
@@ -146,9 +146,9 @@ def open_files(source: Any, declared: str | None = None, dialect: Dialect | None
         A path may be a file, a pattern (``*``, ``?``, ``**``), a folder (its hive partitions ``name=value`` become
         columns) or a URI of Arrow's or fsspec's file systems.
     declared : str, optional
-        The format of names whose extension does not tell.
+        The format of names whose extension does not show it.
     dialect : Csv or Json, optional
-        How text is written.
+        The form of text files.
 
     Raises
     ------
@@ -167,7 +167,7 @@ def open_files(source: Any, declared: str | None = None, dialect: Dialect | None
     if path is not None and is_pipe(path):
         return open_stream(path, declared, dialect)
     if path is not None and not Path(path).suffix and not os.path.exists(path):
-        places(path)  # says that there is no such file, or folder
+        places(path)  # raises if the file or folder does not exist
     if path is not None and not path.lower().endswith(COMPRESSED) and kind_of(path, declared) not in _TEXT:
         return _read_from(_of_file(path, declared), fs.LocalFileSystem(), [path])
     system, names, folder = places(source)
@@ -193,7 +193,7 @@ def _read_from(files: Files, system: Any, names: list[str], grows: str | None = 
 
 
 def open_stream(path: str, declared: str | None = None, dialect: Dialect | None = None) -> Files:
-    """An input that is read once and may have no end: standard input (``-``), a pipe.
+    """Open an input that is read once and may have no end: standard input (``-``) or a pipe.
 
     Raises
     ------
@@ -206,12 +206,12 @@ def open_stream(path: str, declared: str | None = None, dialect: Dialect | None 
 
 
 def kind_of(path: str, declared: str | None) -> str:
-    """The format of a file, whether or not it is compressed."""
+    """Return the format of a file, whether or not it is compressed."""
     name = Path(path)
     return format_of(str(name.with_suffix("")) if name.suffix.lower() in COMPRESSED else path, declared)
 
 
-# -- a file, as the command line has always read it --------------------------------------------------------------------
+# -- a single file -----------------------------------------------------------------------------------------------------
 
 
 def _of_file(path: str, declared: str | None) -> Files:
@@ -287,7 +287,7 @@ def _schema(fragment: Any, name: str, kind: str) -> pa.Schema:
 
 
 def _each(take: Callable[[str], Any], names: list[str], near: bool) -> list[Any]:
-    """Return what ``take`` gives for each file; far away, of several files at a time."""
+    """Return the results of ``take`` for each file; for remote files, several at a time."""
     if near or len(names) == 1:
         return [take(name) for name in names]
     from concurrent.futures import ThreadPoolExecutor
@@ -389,7 +389,7 @@ def _one_by_one(schema: pa.Schema, files: Sequence[Text | _Stream], parts: Parti
 
 
 def _fitted(batch: pa.RecordBatch, schema: pa.Schema, known: dict[str, pa.Scalar]) -> pa.RecordBatch:
-    """The columns of a schema, by name: null where the batch lacks one, and of one value where it is known."""
+    """Return the columns of a schema, by name: null if the batch lacks one, and constant if its value is known."""
     columns = []
     for field in schema:
         if field.name in known:
@@ -403,7 +403,7 @@ def _fitted(batch: pa.RecordBatch, schema: pa.Schema, known: dict[str, pa.Scalar
 
 
 def _checked(batches: Iterator[pa.RecordBatch], what: str, kind: str) -> Iterator[pa.RecordBatch]:
-    """Yield batches that kernels can follow: of Arrow files, offsets and indices may lead outside of the data."""
+    """Yield batches after validation: in damaged Arrow files, offsets and indices may lead outside of the data."""
     with _named(what, kind):
         for batch in batches:
             if kind != "parquet":

@@ -1,4 +1,4 @@
-"""Files and standard streams as Arrow streams: Parquet, CSV, Arrow IPC; read batch by batch, written all or nothing."""
+"""Files and standard streams of Parquet, CSV and Arrow IPC as Arrow streams: read by batch, written atomically."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _EXTENSIONS = {
     ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".arrows": "arrows",
     ".json": "json", ".jsonl": "json", ".ndjson": "json",
 }  # fmt: skip
-_CODECS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}  # of outputs, as pyarrow names them
+_CODECS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}  # of outputs, by pyarrow's names
 COMPRESSED = (".gz", ".zst", ".bz2", ".lz4", ".br")
 _ROW_GROUP_ROWS = 131_072
 _IPC_FILE_MAGIC = b"ARROW1"
@@ -40,16 +40,16 @@ _IPC_FILE_MAGIC = b"ARROW1"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An input: its schema, its batches, and the number of its rows where the file says so.
+    """An input: its schema, its batches, and its number of rows if the file states it.
 
     Attributes
     ----------
     schema : pyarrow.Schema
     batches : Iterator[pyarrow.RecordBatch]
-        Read as they are asked for; a damaged file raises :class:`FileError` here.
+        Read on demand. A damaged file raises :class:`FileError` here.
     rows : int or None
     row_groups : int or None
-        How many the file has, if it is Parquet.
+        The number of row groups, for Parquet.
     """
 
     schema: pa.Schema
@@ -59,12 +59,12 @@ class Source:
 
 
 def format_of(path: str, declared: str | None = None) -> str:
-    """The format of ``path``: by its extension, else as declared, else an Arrow stream where it is ``-``.
+    """Return the format of ``path``: by its extension, else ``declared``, else an Arrow stream for ``-``.
 
     Raises
     ------
     FileError
-        If neither the extension nor ``declared`` tells.
+        If neither the extension nor ``declared`` states it.
     """
     known = _EXTENSIONS.get(Path(path).suffix.lower()) if path != "-" else None
     if known or declared:
@@ -76,7 +76,7 @@ def format_of(path: str, declared: str | None = None) -> str:
 
 
 def tells_no_format(path: str) -> bool:
-    """Whether the name of an input, perhaps compressed, leaves its format open."""
+    """Return whether the name of an input, perhaps compressed, does not show its format."""
     name = Path(path)
     inner = name.with_suffix("") if name.suffix.lower() in COMPRESSED else name
     return path == "-" or inner.suffix.lower() not in _EXTENSIONS
@@ -94,24 +94,24 @@ def open_source(
     columns: Sequence[str] | None = None,
     alone: bool = False,
 ) -> Source:
-    """Open an input for reading batch by batch; never the whole file in memory.
+    """Open an input for reading batch by batch. The whole file is never in memory.
 
     Parameters
     ----------
     path : str
         A file, or ``-`` for standard input.
     declared : str, optional
-        One of :data:`FORMATS`, for a name whose extension does not tell.
+        One of :data:`FORMATS`, for a name whose extension does not show the format.
     batch_rows : int
         Greatest number of rows in a batch.
     dialect : Csv or Json, optional
-        How text is written.
+        The form of a text file.
     row_groups : list of int, optional
         The row groups of a Parquet file to read, instead of all.
     columns : sequence of str, optional
         The columns of a Parquet file to read, in this order, instead of all.
     alone : bool
-        Whether the thread that asks for batches decodes all columns of a Parquet file.
+        Whether the calling thread decodes all columns of a Parquet file.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def open_source(
             source = Source(text.schema, text.batches(text.schema), None)
         else:
             source = _open_ipc(path)
-        _ = source.schema.names  # names in another encoding than UTF-8 are found out when they are read
+        _ = source.schema.names  # fails for names that are not UTF-8
     except FileError:
         raise
     except (OSError, pa.ArrowException, ValueError) as e:
@@ -171,22 +171,22 @@ def _open_ipc(path: str) -> Source:
 
 
 def _check_stream(head: bytes) -> None:
-    """Refuse what is no stream: its first bytes would be taken for a length, of which nothing may ever come."""
+    """Refuse bytes that are no Arrow stream. Arrow would read them as a length and wait for that many bytes."""
     if _IPC_FILE_MAGIC.startswith(head[:6]) and head:
         raise pa.ArrowInvalid("it is an Arrow file, whose end must be known first; expected an Arrow stream, or a name")
-    # A length as old versions wrote it is small; others stand behind four bytes of ones.
+    # Old versions wrote a small length first. Newer ones write four bytes of ones before it.
     if len(head) >= 4 and head[:4] != b"\xff" * 4 and int.from_bytes(head[:4], "little") >= 1 << 24:
         hint = "json reads JSON lines" if head.lstrip().startswith(b"{") else "csv reads CSV"
         raise pa.ArrowInvalid(f"it begins with {head!r}; expected an Arrow stream. --format {hint}")
 
 
 def _batches(batches: Iterator[pa.RecordBatch], rows: int, path: str, kind: str) -> Iterator[pa.RecordBatch]:
-    """Cut batches to at most ``rows`` rows, and name the file when it turns out damaged."""
+    """Cut batches to at most ``rows`` rows, and name the file if it is damaged."""
     while True:
         try:
             batch = next(batches, None)
             if batch is not None and kind in ("arrow", "arrows"):
-                batch.validate(full=True)  # Arrow takes offsets and indices as they are, and kernels follow them
+                batch.validate(full=True)  # kernels follow offsets and indices, which Arrow does not check
         except FileError:
             raise
         except (OSError, pa.ArrowException, ValueError) as e:
@@ -198,7 +198,7 @@ def _batches(batches: Iterator[pa.RecordBatch], rows: int, path: str, kind: str)
 
 
 def unreadable(path: str, kind: str, error: Exception) -> FileError:
-    """Say that a file cannot be read, and why."""
+    """Return the error for a file that cannot be read, with the reason."""
     name = "standard input" if path == "-" else came(path)
     if isinstance(error, FileNotFoundError):
         return FileError(f"cannot read {name}: there is no such file")
@@ -208,7 +208,7 @@ def unreadable(path: str, kind: str, error: Exception) -> FileError:
 
 
 def what_was_said(error: Exception) -> str:
-    """What the system or Arrow says of a file, in one line."""
+    """Return the message of the system or Arrow about a file, in one line."""
     said = str(getattr(error, "strerror", None) or error).strip().splitlines() or [type(error).__name__]
     return said[0].rstrip(".")
 
@@ -229,7 +229,7 @@ class _Unclosed:
 
 
 class Sink:
-    """An output of one format; it appears under its name only when :meth:`commit` is called.
+    """An output of one format. It appears under its name only when :meth:`commit` is called.
 
     Parameters
     ----------
@@ -237,12 +237,12 @@ class Sink:
         A file, or ``-`` for standard output.
     schema : pyarrow.Schema
     declared : str, optional
-        One of :data:`FORMATS`, for a name whose extension does not tell.
+        One of :data:`FORMATS`, for a name whose extension does not show the format.
 
     Raises
     ------
     FileError
-        If the place cannot be written to, or the format cannot hold a column: before any row is asked for.
+        If the path cannot be written to, or the format cannot store a column. Raised before any row is read.
     """
 
     def __init__(self, path: str, schema: pa.Schema, declared: str | None = None) -> None:
@@ -291,13 +291,13 @@ class Sink:
 
             tabs = ".tsv" in Path(self._place.path.lower()).suffixes
             writer = csv.CSVWriter(file, schema, write_options=csv.WriteOptions(delimiter="\t" if tabs else ","))
-            # nested columns have no place in CSV; an empty batch finds out before any work is done
+            # CSV cannot store nested columns. Writing an empty batch shows this before any work is done.
             writer.write_batch(no_rows(schema))
             return writer
         return pa.ipc.new_file(file, schema) if self._kind == "arrow" else pa.ipc.new_stream(file, schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add the rows of one batch."""
+        """Write the rows of one batch."""
         if self._kind != "arrows":
             columns = [to_values(c, t) for c, t in zip(batch.columns, self._schema.types, strict=True)]
             if self._kind == "parquet":
@@ -308,7 +308,7 @@ class Sink:
                 self._writer.write_batch(batch)
                 self._place.pass_on()
             return
-        # each write to Parquet makes a row group of its own: small batches are gathered first
+        # Each write to Parquet makes a row group, so small batches are collected first.
         self._pending.append(batch)
         self._pending_rows += batch.num_rows
         if self._pending_rows >= _ROW_GROUP_ROWS:
@@ -321,7 +321,7 @@ class Sink:
         self._pending, self._pending_rows = [], 0
 
     def commit(self) -> None:
-        """Write what is left and put the file in place of an older one."""
+        """Write the remaining rows and replace an older file."""
         self._write_row_group()
         with self._errors_named():
             self._writer.close()
@@ -330,9 +330,9 @@ class Sink:
             self._place.commit()
 
     def abandon(self) -> None:
-        """Drop what was written; after :meth:`commit` this does nothing."""
+        """Delete what was written. After :meth:`commit` this does nothing."""
         if self._writer is not None:
-            # closed while its file is open, even if it fails: left to the garbage collector it would complain later
+            # Closed while its file is open, even if that fails: the garbage collector would warn later.
             with suppress(Exception):
                 self._writer.close()
         self._place.abandon()
@@ -342,15 +342,15 @@ class Sink:
         try:
             yield
         except BrokenPipeError:
-            raise  # the reader of a pipe went away: no fault of the file
+            raise  # the reader of a pipe has closed it, which is no error of the file
         except (OSError, pa.ArrowException, UnicodeError) as e:
             raise unwritable(self._place.path, e) from e
 
 
 def _stored(t: pa.DataType, kind: str) -> pa.DataType:
-    """The type in which a format keeps a column: its values, where it has no place for dictionaries, views or run ends.
+    """Return the type in which a format stores a column; dictionaries, views and run ends may become their values.
 
-    The Arrow file has one dictionary for a column in all, and batches may bring several.
+    An Arrow file has one dictionary for each column, but batches may have several.
     """
     if kind == "parquet":
         return value_type(t) if _is_refused(t) else t
@@ -358,7 +358,7 @@ def _stored(t: pa.DataType, kind: str) -> pa.DataType:
 
 
 def _is_refused(t: pa.DataType) -> bool:
-    """Whether pyarrow writes no Parquet of a type: of run ends, of dictionaries of views or of nested values."""
+    """Return whether pyarrow cannot write a type to Parquet: run ends, dictionaries of views or of nested values."""
     if pa.types.is_dictionary(t):
         v = t.value_type
         return _is_view(v) or bool(v.num_fields) or pa.types.is_dictionary(v)

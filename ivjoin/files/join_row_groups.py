@@ -1,4 +1,4 @@
-"""Row groups of two Parquet files that a join of them has to read: those that the other file's rows can meet."""
+"""Find the row groups of two Parquet files that a join has to read, because rows of the other file can match them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ivjoin.propagation import Dom, Outcome, contract_nodes
 
 __all__ = ["meeting_groups", "reachable_row_groups"]
 
-# Row groups skipped on one side shrink the range of that side, which may skip more on the other.
+# Skipping row groups on one side narrows the range of that side, which may skip more on the other.
 _ROUNDS = 4
-# Beyond this many pairs of row groups only whole files are set against row groups: a pair costs some 30 microseconds.
+# For more pairs of row groups, each row group is compared with whole files only: a pair takes about 30 microseconds.
 _PAIRS = 4096
 
 
 def reachable_row_groups(left: Any, right: Any, **question: Any) -> tuple[list[int], list[int]]:
-    """The row groups that a join of two Parquet files has to read for its result to be whole.
+    """Return the row groups that a join of two Parquet files has to read for its result to be complete.
 
-    A row group is left out where the condition cannot be TRUE between its column ranges and those of the other file.
-    The rows of a preserved side come out whether they match or not, so all its row groups stay. So do those of a side
-    whose late rows are dropped or joined as they come: which rows are late depends on the rows before them.
+    A row group is skipped if the condition cannot be TRUE for its column ranges and the ranges of the other file. All
+    row groups of a preserved side are read, because its rows are emitted whether they match or not. All row groups of a
+    side whose late rows are dropped or joined are read too, because earlier rows determine which rows are late.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def reachable_row_groups(left: Any, right: Any, **question: Any) -> tuple[list[i
     Raises
     ------
     IvjoinError
-        What :func:`ivjoin.band_join` raises for the same arguments, or if a file is not Parquet.
+        If a file is not Parquet, and as :func:`ivjoin.band_join` for the same arguments.
     """
     with opened(left) as left_file, opened(right) as right_file:
         ranges = (ColumnRanges(left_file, "left"), ColumnRanges(right_file, "right"))
@@ -48,9 +48,9 @@ def reachable_row_groups(left: Any, right: Any, **question: Any) -> tuple[list[i
 
 
 def meeting_groups(plan: JoinPlan, ranges: tuple[Ranges, Ranges]) -> tuple[list[int], list[int]]:
-    """As :func:`reachable_row_groups`, of inputs whose footers were read: the left's ranges, and the right's."""
+    """As :func:`reachable_row_groups`, for inputs whose footers were read: the left's and the right's ranges."""
     whole = [r.groups_with_rows() for r in ranges]
-    # to the ranges a condition that errs is one that is not TRUE; where each pair errs, the first is to be met
+    # Ranges treat an error as not TRUE. If every pair has an error, the first pair must still be read.
     live = whole if plan.raises else _meeting(plan.condition, ranges, whole)
     kept = []
     for s in (0, 1):
@@ -62,7 +62,7 @@ def meeting_groups(plan: JoinPlan, ranges: tuple[Ranges, Ranges]) -> tuple[list[
 def _meeting(
     condition: Node | None, ranges: tuple[Ranges, Ranges], groups: list[list[int]]
 ) -> list[list[int]]:
-    """The row groups of each side that the condition lets meet the other side's."""
+    """Return the row groups of each side for which the condition can be TRUE with some row group of the other side."""
     live = list(groups)
     columns = [] if condition is None else columns_of(condition)
     for _ in range(_ROUNDS):
@@ -76,7 +76,7 @@ def _meeting(
         if before == [len(g) for g in live]:
             break
     if condition is not None and 0 < len(live[0]) * len(live[1]) <= _PAIRS:
-        # the range of a file spans its gaps, those of its row groups do not
+        # The range of a file includes its gaps, while the ranges of its row groups do not.
         known = [[ranges[s].of_group(g, columns) for g in live[s]] for s in (0, 1)]
         for s in (0, 1):
             kept = _met(condition, known[s], known[1 - s])
@@ -85,7 +85,7 @@ def _meeting(
 
 
 def _met(condition: Node, mine: list[dict[Node, Dom]], others: list[dict[Node, Dom]]) -> list[int]:
-    """Which of these may meet one of the others. They are tried from the last one met on: most files are in order."""
+    """Return those that may match one of the others, tried from the last match on, because most files are sorted."""
     out, at = [], 0
     for i, known in enumerate(mine):
         for j in (*range(at, len(others)), *range(at)):

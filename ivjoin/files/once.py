@@ -1,13 +1,13 @@
-"""Folders in which each file is written once: it appears whole or not at all, and of many writers of a name one wins.
+"""Folders in which each file is written once: it appears completely or not at all, and one writer of a name succeeds.
 
-::
+The method depends on the file system:
 
-    a mounted folder             written under a hidden name, flushed, linked to its own, which fails where that exists
-    HDFS                         written under a hidden name, renamed to its own, which fails where that exists
-    S3, Google Cloud, Azure      one put on the condition that there is no such object (If-None-Match: *,
-                                 ifGenerationMatch=0), through fsspec's s3fs, gcsfs or adlfs
+- a mounted folder: write under a hidden name, flush, and hard-link to the name, which fails if the name exists
+- HDFS: write under a hidden name, and rename, which fails if the name exists
+- S3, Google Cloud and Azure, through fsspec's s3fs, gcsfs or adlfs: one put on the condition that the object does not
+  exist (``If-None-Match: *`` or ``ifGenerationMatch=0``)
 
-There is no other way in: a store that has none of these could lose one of two writers without a word.
+Other stores are refused, because they could silently lose the file of one of two writers.
 """
 
 from __future__ import annotations
@@ -28,42 +28,41 @@ from ivjoin.files.places import fsspec_of, scheme_of, system_of
 
 __all__ = ["OnceFolder", "once_folder", "reason", "try_once"]
 
-# Whose put can be told to create, by the scheme of a URI: the package, the extra that brings it, the condition.
+# Stores with a conditional put, by the scheme of a URI: the package, the extra that installs it, the condition.
 _STORES = {
     **dict.fromkeys(("s3", "s3a"), ("s3fs", "s3", "If-None-Match: *")),
     **dict.fromkeys(("gs", "gcs"), ("gcsfs", "gcs", "ifGenerationMatch=0")),
     **dict.fromkeys(("abfs", "abfss", "az"), ("adlfs", "azure", "If-None-Match: *")),
 }
 _SAFE = "a folder that is mounted, or one on hdfs://, s3://, gs:// or abfs://"
-_WAITS = (0.1, 0.4, 1.6)  # seconds before a put is tried anew
+_WAITS = (0.1, 0.4, 1.6)  # seconds before a put is tried again
 
 
 class OnceFolder(Protocol):
     """A folder that many processes write. All methods raise OSError and no other error."""
 
     def names(self) -> list[str]:
-        """Of the files that are there, as of now; none of a folder that nobody has written to yet."""
+        """Return the names of the files at this moment; an empty list if the folder does not exist yet."""
 
     def read(self, name: str) -> bytes:
-        """All of a file.
+        """Return the content of a file.
 
         Raises
         ------
         FileNotFoundError
-            If there is none.
+            If it does not exist.
         """
 
     def create(self, name: str, data: bytes) -> bool:
-        """Write a file, or leave alone the one that has this name: whether it was written.
+        """Write a file unless the name exists; return whether this call wrote it.
 
-        False does not say that another process was the writer: where an answer was lost on the way, it may have been an
-        earlier try of this call.
+        False does not prove that another process wrote it: if an answer was lost, an earlier try of this call may have.
         """
 
     def delete(self, name: str) -> None: ...
 
     def make(self) -> None:
-        """Make the folder where the file system knows folders.
+        """Make the folder, if the file system has folders.
 
         Raises
         ------
@@ -73,7 +72,7 @@ class OnceFolder(Protocol):
 
 
 class _Renamed:
-    """On a file system of Arrow's whose rename fails where the name exists."""
+    """A folder on a file system of Arrow's whose rename fails if the name exists."""
 
     def __init__(self, system: fs.FileSystem, path: str) -> None:
         self._system, self._path = system, path
@@ -121,7 +120,7 @@ class _Renamed:
 
 
 class _Linked(_Renamed):
-    """On a mounted file system with hard links."""
+    """A folder on a mounted file system with hard links."""
 
     def _write(self, path: str, data: bytes) -> None:
         with open(path, "xb") as file:
@@ -138,14 +137,14 @@ class _Linked(_Renamed):
 
 
 class _Put:
-    """On an object store, through fsspec."""
+    """A folder on an object store, through fsspec."""
 
     def __init__(self, system: Any, path: str) -> None:
         self._system, self._path = system, path.rstrip("/")
 
     def names(self) -> list[str]:
         with _as_os_errors():
-            self._system.invalidate_cache()  # what other processes have put since is not in this one's listings
+            self._system.invalidate_cache()  # its cached listing lacks what other processes have put since
             try:
                 found = self._system.ls(self._path, detail=False)
             except FileNotFoundError:
@@ -172,7 +171,8 @@ class _Put:
             except PermissionError:
                 raise
             except OSError:
-                # Not every store says why it refused; and it may answer that another put of the name is under way.
+                # Not every store gives a reason for a refusal, and some report that another put of the name is under
+                # way.
                 with suppress(FileNotFoundError):
                     self.read(name)
                     return False
@@ -194,7 +194,7 @@ class _Put:
 
 @contextmanager
 def _as_os_errors() -> Iterator[None]:
-    """Clients of stores have error classes of their own for credentials, names and settings."""
+    """Convert the stores' own error classes for credentials, names and settings to OSError."""
     try:
         yield
     except OSError:
@@ -204,7 +204,7 @@ def _as_os_errors() -> Iterator[None]:
 
 
 def once_folder(what: str, text: str) -> OnceFolder:
-    """The folder of a path or URI; nothing is asked of a store yet.
+    """Return the folder of a path or URI, without a request to the store.
 
     Parameters
     ----------
@@ -246,14 +246,14 @@ def once_folder(what: str, text: str) -> OnceFolder:
 
 
 def try_once(what: str, text: str) -> None:
-    """See that a folder does what it must, and make it where it is not there yet.
+    """Check that a folder has the required properties; make it if it does not exist.
 
-    A file is written under a hidden name, written again, listed, read and deleted.
+    The check writes a file under a hidden name, writes it again, lists it, reads it and deletes it.
 
     Raises
     ------
     FileError
-        As :func:`once_folder`; if one of these fails, or the second writer is let through.
+        As :func:`once_folder`; also if a step fails, or if the second write succeeds.
     """
     folder, said = once_folder(what, text), f"{what} is {came(text)}"
     probe = f".{secrets.token_hex(8)}.partial"
@@ -276,8 +276,8 @@ def try_once(what: str, text: str) -> None:
     if second or not whole:
         told = f" ({_STORES[scheme_of(text)][2]})" if scheme_of(text) in _STORES else ""
         raise FileError(
-            f"{said}, which let two writers of one file succeed, though told not to{told}; expected {_SAFE} that keeps "
-            "to it"
+            f"{said}, which let two writers of one file succeed despite the condition{told}; expected {_SAFE} that "
+            "refuses the second writer"
         )
     if not listed:
         raise FileError(f"{said}, which did not list a file that was there; expected {_SAFE} that does")
@@ -291,6 +291,6 @@ def _needed(text: str) -> str:
 
 
 def reason(error: Exception) -> str:
-    """What a system or store said, in one line."""
+    """Return the message of a system or store, in one line."""
     lines = str(getattr(error, "strerror", None) or error).strip().splitlines() or [type(error).__name__]
     return lines[0].rstrip(".")

@@ -1,9 +1,9 @@
-"""Several Parquet files as one, without reading a value: their row groups one after the other, under one footer.
+"""Concatenate Parquet files without decoding a value: their row groups in order, under one footer.
 
-A row group's bytes mean the same wherever they lie; only the footer says where that is. So the files' bodies are
-copied, and their footers read, every offset moved, and written as one. Footers are Thrift structs in the compact
-protocol (Apache Thrift, doc/specs/thrift-compact-protocol.md; Apache Parquet, src/main/thrift/parquet.thrift). Fields
-are kept as they came, so what this module does not know of it passes on.
+The bytes of a row group do not depend on their place; only the footer has it. So the bodies of the files are copied,
+and their footers are read, merged with all offsets moved, and written as one. Footers are Thrift structs in the compact
+protocol (Apache Thrift, doc/specs/thrift-compact-protocol.md; Apache Parquet, src/main/thrift/parquet.thrift). Unknown
+fields are copied unchanged.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ["concatenate_parquet"]
 _MAGIC = b"PAR1"
 _TAIL = 8  # the footer's length, and the magic
 _COPY = 4 << 20
-# Kinds of values in the compact protocol.
+# Types of values in the compact protocol.
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
 
-# A struct is a dict of field number -> (kind, value), a list is (kind of its items, items).
+# A struct is a dict of field number -> (type, value); a list is (type of its items, items).
 Struct = dict[int, tuple[int, Any]]
 
-# parquet.thrift: where a struct holds a place in the file.
+# parquet.thrift: the fields with a place in the file.
 _FILE_SCHEMA, _FILE_ROWS, _FILE_GROUPS = 2, 3, 4
 _GROUP_COLUMNS, _GROUP_OFFSET, _GROUP_ORDINAL = 1, 5, 7
 _CHUNK_OFFSETS, _CHUNK_META = (2, 4, 6), 3  # file_offset, offset_index_offset, column_index_offset
@@ -33,19 +33,19 @@ _META_OFFSETS = (9, 10, 11, 14)  # data page, index page, dictionary page, bloom
 
 
 def concatenate_parquet(paths: Sequence[str], target: str) -> None:
-    """Write one Parquet file that has the rows of several, in their order.
+    """Write one Parquet file with the rows of several, in their order.
 
     Parameters
     ----------
     paths : sequence of str
-        Files of one schema, at least one; they are left as they are.
+        Files of one schema, at least one. They stay unchanged.
     target : str
         A new file.
 
     Raises
     ------
     IvjoinError
-        If a file is not Parquet, or its schema is not the first one's.
+        If a file is not Parquet, or its schema differs from the first one's.
     """
     whole: Struct | None = None
     groups: list[Struct] = []
@@ -75,7 +75,7 @@ def concatenate_parquet(paths: Sequence[str], target: str) -> None:
 
 
 def _footer(source: BinaryIO, path: str) -> tuple[Struct, int]:
-    """A file's footer, and where it begins."""
+    """Return a file's footer, and its offset."""
     size = source.seek(0, os.SEEK_END)
     source.seek(max(0, size - _TAIL))
     tail = source.read(_TAIL)
@@ -98,7 +98,7 @@ def _copy(source: BinaryIO, out: BinaryIO, begin: int, end: int) -> None:
 
 
 def _move(group: Struct, by: int, ordinal: int) -> None:
-    """Every place that a row group names, moved; ``ordinal`` is its number in the file."""
+    """Move every offset in a row group. ``ordinal`` is its number in the file."""
     _shift(group, (_GROUP_OFFSET,), by)
     if _GROUP_ORDINAL in group:
         del group[_GROUP_ORDINAL]
@@ -112,13 +112,13 @@ def _move(group: Struct, by: int, ordinal: int) -> None:
 
 def _shift(struct: Struct, fields: tuple[int, ...], by: int) -> None:
     for field in fields:
-        # 0 stands for "not said": there lies the magic, so nothing can begin there.
+        # 0 stands for "unknown". No data can be at 0, because the magic is there.
         if field in struct and struct[field][1]:
             struct[field] = (struct[field][0], struct[field][1] + by)
 
 
 class _Reader:
-    """Structs of the compact protocol, from bytes."""
+    """Reads structs of the compact protocol from bytes."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
@@ -168,11 +168,11 @@ class _Reader:
             head = self._byte()
             count = head >> 4 if head >> 4 != 0x0F else self._varint()
             inner = head & 0x0F
-            # In a list a truth value is a byte of its own.
+            # In a list, a truth value is a byte.
             return inner, [self._byte() if inner in (_TRUE, _FALSE) else self._value(inner) for _ in range(count)]
         if kind == _STRUCT:
             return self.struct()
-        raise IvjoinError(f"a Parquet footer holds a Thrift value of kind {kind}, which Parquet's format does not use")
+        raise IvjoinError(f"a Parquet footer has a Thrift value of type {kind}, which Parquet's format does not use")
 
 
 def _write_varint(value: int, out: bytearray) -> None:

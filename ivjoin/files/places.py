@@ -1,4 +1,4 @@
-"""Where files are: a path, several, a pattern, a folder, or a URI, as names in one of Arrow's file systems."""
+"""Locate files: a path, several, a pattern, a folder or a URI, as names in one of Arrow's file systems."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _THIS_MACHINE = re.compile(r"\Afile://(localhost)?(?=/)", re.IGNORECASE)  # RFC 
 
 
 def is_place(source: Any) -> bool:
-    """Whether something names files: a path, or a list of paths."""
+    """Return whether a value names files: a path, or a list of paths."""
     if isinstance(source, (list, tuple)):
         return bool(source) and all(isinstance(s, (str, os.PathLike)) for s in source)
     return isinstance(source, (str, os.PathLike))
 
 
 def local_file(source: Any) -> str | None:
-    """The path of a single file on this machine; None of anything else."""
+    """Return the path of a single file on this machine; None for anything else."""
     if isinstance(source, (list, tuple)):
         return local_file(source[0]) if len(source) == 1 else None
     path = str(os.fspath(source))
@@ -41,12 +41,12 @@ def local_file(source: Any) -> str | None:
 
 
 def places(source: Any) -> tuple[fs.FileSystem, list[str], str | None]:
-    """The file system, the names of the files in their order, and the folder that they are all in, if one was given.
+    """Return the file system, the names of the files in order, and the common folder, if one was given.
 
     Raises
     ------
     FileError
-        If there is no such file, or no way to its file system.
+        If a file does not exist, or its file system is not available.
     """
     given = [str(os.fspath(s)) for s in (source if isinstance(source, (list, tuple)) else [source])]
     systems, names, folders = [], [], []
@@ -71,12 +71,12 @@ def pattern_of(source: Any) -> str | None:
 
 
 def system_of(text: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a path or URI, and the name in it.
+    """Return the file system of a path or URI, and the name in it.
 
     Raises
     ------
     FileError
-        If there is no way to it.
+        If the file system is not available.
     """
     if "://" not in text:
         return fs.LocalFileSystem(), text
@@ -104,12 +104,12 @@ def _by_fsspec(text: str) -> tuple[fs.FileSystem, str]:
 
 
 def fsspec_of(text: str) -> tuple[Any, str]:
-    """The file system of a URI by fsspec, with the settings that it finds, and the name in it.
+    """Return fsspec's file system of a URI, with its own settings, and the name in it.
 
     Raises
     ------
     ImportError
-        If fsspec, or the package that it needs for this, is not there.
+        If fsspec, or the package that it needs for the scheme, is not installed.
     """
     from fsspec.core import url_to_fs
 
@@ -117,7 +117,7 @@ def fsspec_of(text: str) -> tuple[Any, str]:
 
 
 def scheme_of(text: str) -> str:
-    """What stands before ``://``; empty of a path."""
+    """Return the part before ``://``; empty for a path."""
     return text.partition("://")[0] if "://" in text else ""
 
 
@@ -139,7 +139,7 @@ def _found(system: fs.FileSystem, path: str, text: str) -> tuple[list[str], str 
     except UnicodeError as e:
         raise FileError(f"cannot read {came(text)}: a name is not UTF-8") from e
     except OSError as e:
-        # Of this machine's files Arrow says the path again, however long.
+        # For local files, Arrow's message repeats the whole path.
         said = os.strerror(e.errno) if local and e.errno else str(e).splitlines()[0].rstrip(".")
         raise FileError(f"cannot read {came(text)}: {said}") from e
     if names:

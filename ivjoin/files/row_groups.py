@@ -1,8 +1,8 @@
-"""Row groups of a Parquet file that a predicate can touch, told from the statistics in the file's footer.
+"""Find the row groups of a Parquet file that a predicate can match, from the statistics in the file's footer.
 
 Statistics bound the values of a column chunk that are neither NULL nor NaN. They become domains, and a row group is
-left out where the predicate cannot be TRUE over the domains of its columns. Whatever the footer does not tell, tells of
-a nested column, or tells in a way that contradicts itself is no information, and keeps the row group.
+skipped if the predicate cannot be TRUE over the domains of its columns. Missing statistics, statistics of nested
+columns and contradictory statistics are ignored, so they skip nothing.
 
 The meaning of statistics follows the comments on ``Statistics`` and ``ColumnOrder`` in the format's ``parquet.thrift``.
 """
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 __all__ = ["ColumnRanges", "FragmentRanges", "Ranges", "opened", "prune_row_groups"]
 
 _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
-# Writers that store the greatest string whole or not at all. Others cut it short, and some cut it without the step up
-# that would make the stump a bound.
+# Writers that store the greatest string completely or not at all. Other writers truncate it, and some of them do not
+# increment the truncated value, so that it is no upper bound.
 _WHOLE_STRINGS = ("parquet-cpp",)
 
 
 def prune_row_groups(
     parquet_file: str | os.PathLike[str] | BinaryIO | pq.ParquetFile, predicate: Expression, *, timezone: str = "UTC"
 ) -> list[int]:
-    """The row groups of a Parquet file that may hold a row for which a predicate is TRUE.
+    """Return the row groups of a Parquet file that may have a row for which a predicate is TRUE.
 
-    Only the footer is read. A row group that is left out holds no such row; one that is named may hold none either. An
-    error that the predicate would raise on a row of a row group left out is not raised.
+    Only the footer is read. A skipped row group has no such row; a returned one may have no such row either. An error
+    that the predicate would raise for a row of a skipped row group is not raised.
 
     Parameters
     ----------
@@ -55,19 +55,19 @@ def prune_row_groups(
         Over the columns of the file, which count as the left input: ``x`` or ``l.x`` in text, ``ivjoin.left("x")``.
         None is TRUE everywhere.
     timezone : str
-        The zone of calendar arithmetic and of timestamps without zone.
+        The zone of calendar arithmetic and of timestamps without a zone.
 
     Returns
     -------
     list of int
-        Ascending indices, as ``ParquetFile.read_row_groups`` takes them. A row group without rows is never among them.
+        Ascending indices, for ``ParquetFile.read_row_groups``. A row group without rows is never included.
 
     Raises
     ------
     ColumnError
-        If the predicate names a column that the file has not.
+        If the predicate names a column that the file does not have.
     ConditionError
-        If the predicate cannot be read, or is not true or false.
+        If the predicate cannot be parsed, or is not of type bool.
     IvjoinError
         If the file is not Parquet.
     OSError
@@ -90,7 +90,7 @@ def prune_row_groups(
         if condition is None:
             return groups
         columns = columns_of(condition)
-        # many row groups look alike to the predicate where statistics are missing or a column is constant
+        # Many row groups look alike to the predicate, if statistics are missing or a column is constant.
         seen: dict[tuple[Dom, ...], bool] = {}
         kept = []
         for group in groups:
@@ -105,12 +105,12 @@ def prune_row_groups(
 
 @contextmanager
 def opened(parquet_file: Any) -> Iterator[pq.ParquetFile]:
-    """A Parquet file by path, file object or as it is; what was opened here is closed here.
+    """Open a Parquet file by path or file object, or use an open one. A file that was opened here is closed here.
 
     Raises
     ------
     IvjoinError
-        If it is none of these, or not Parquet.
+        If it is no path, file object or ParquetFile, or not Parquet.
     OSError
         If it cannot be opened.
     """
@@ -139,7 +139,7 @@ def opened(parquet_file: Any) -> Iterator[pq.ParquetFile]:
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """A column of the file as Parquet has it: its place, its shape and its logical type."""
+    """A column of the file in Parquet's schema: its place, its shape and its logical type."""
 
     index: int
     shape: pq.ColumnSchema
@@ -147,7 +147,7 @@ class _Leaf:
 
 
 class Ranges(Protocol):
-    """What is known of the columns of an input in each of its row groups, which have numbers."""
+    """The known domains of the columns of an input in each of its row groups, which have numbers."""
 
     @property
     def schema(self) -> pa.Schema: ...
@@ -179,18 +179,18 @@ class ColumnRanges:
 
     @classmethod
     def of_footer(cls, schema: pa.Schema, metadata: pq.FileMetaData, side: str) -> ColumnRanges:
-        """Those of a file whose footer was read already."""
+        """Return the ranges of a file whose footer was read already."""
         self = cls.__new__(cls)
         self._begin(schema, metadata, side)
         return self
 
     def of_side(self, side: str) -> ColumnRanges:
-        """The same of the other input."""
+        """Return the same ranges for the other input."""
         return ColumnRanges.of_footer(self.schema, self._metadata, side)
 
     @property
     def row_groups(self) -> int:
-        """How many row groups there are."""
+        """The number of row groups."""
         return int(self._metadata.num_row_groups)
 
     def _begin(self, schema: pa.Schema, metadata: pq.FileMetaData, side: str) -> None:
@@ -202,15 +202,15 @@ class ColumnRanges:
         self._found: dict[tuple[int, Node], Dom] = {}
 
     def groups_with_rows(self) -> list[int]:
-        """Indices of the row groups that hold a row at all."""
+        """Return the indices of the row groups that have a row."""
         return [g for g in range(self._metadata.num_row_groups) if self._metadata.row_group(g).num_rows]
 
     def of_group(self, group: int, columns: Sequence[Node]) -> dict[Node, Dom]:
-        """What the footer tells of this side's columns among ``columns`` in one row group."""
+        """Return the domains of this side's columns among ``columns`` in one row group."""
         return {c: self._dom(group, c) for c in columns if c.params[0] == self._side and c.params[1] in self._leaves}
 
     def of_groups(self, groups: Sequence[int], columns: Sequence[Node]) -> dict[Node, Dom]:
-        """The hull of the domains over several row groups, at least one."""
+        """Return the hull of the domains over at least one row group."""
         return _hulls(self.of_group(g, columns) for g in groups)
 
     def _dom(self, group: int, column: Node) -> Dom:
@@ -237,18 +237,18 @@ class ColumnRanges:
         ends = _physical_ends(found, leaf, t, self._whole_strings) if found.has_min_max else None
         if ends is None:
             return Dom.of(t, null=null)
-        # min and max leave NaN out, and nothing in the footer counts it
+        # min and max ignore NaN, and the footer does not count NaN.
         return Dom.of(t, ends[0], ends[1], null=null, nan=True)
 
 
 class FragmentRanges:
-    """The same of a dataset of Parquet files, whose row groups are counted through; reads all footers.
+    """The same for a dataset of Parquet files, whose row groups are numbered consecutively. Reads all footers.
 
     Parameters
     ----------
     fragments : list of pyarrow.dataset.ParquetFileFragment
     schema : pa.Schema
-        Of the dataset. A column that a file has in another type is told nothing of.
+        The schema of the dataset. A column that has another type in a file has no domain there.
     side : str
     """
 
@@ -259,7 +259,7 @@ class FragmentRanges:
         self._places = [(f, g) for f, part in enumerate(fragments) for g in range(part.metadata.num_row_groups)]
         self._files = [ColumnRanges.of_footer(f.physical_schema, f.metadata, side) for f in fragments]
         self._constant = [_constants(f) for f in fragments]
-        # the value of a folder stands in place of a column that the file has too
+        # The folder's value replaces a column that the file has too.
         self._alike = [
             {
                 n for n in schema.names
@@ -271,12 +271,12 @@ class FragmentRanges:
         self.row_groups = len(self._places)
 
     def groups_with_rows(self) -> list[int]:
-        """Numbers of the row groups that hold a row at all."""
+        """Return the numbers of the row groups that have a row."""
         live = [set(r.groups_with_rows()) for r in self._files]
         return [i for i, (f, g) in enumerate(self._places) if g in live[f]]
 
     def of_group(self, group: int, columns: Sequence[Node]) -> dict[Node, Dom]:
-        """What footer and folder tell of this side's columns among ``columns`` in one row group."""
+        """Return the domains of this side's columns among ``columns`` in one row group, by footer and folder."""
         f, g = self._places[group]
         mine = [c for c in columns if c.params[0] == self._side]
         found = self._files[f].of_group(g, [c for c in mine if c.params[1] in self._alike[f]])
@@ -287,15 +287,15 @@ class FragmentRanges:
         return found
 
     def of_groups(self, groups: Sequence[int], columns: Sequence[Node]) -> dict[Node, Dom]:
-        """The hull of the domains over several row groups, at least one."""
+        """Return the hull of the domains over at least one row group."""
         return _hulls(self.of_group(g, columns) for g in groups)
 
     def of_side(self, side: str) -> FragmentRanges:
-        """The same of the other input."""
+        """Return the same ranges for the other input."""
         return FragmentRanges(self._fragments, self.schema, side)
 
     def subset(self, groups: Sequence[int]) -> list[Any]:
-        """Fragments of these row groups alone."""
+        """Return fragments with only these row groups."""
         chosen: dict[int, list[int]] = {}
         for group in groups:
             f, g = self._places[group]
@@ -310,7 +310,7 @@ def _constants(fragment: Any) -> dict[str, Any]:
 
 
 def _hulls(known: Iterable[dict[Node, Dom]]) -> dict[Node, Dom]:
-    """The hull of each column that all of them tell of."""
+    """Return the hull of each column for which all have a domain."""
     first, *rest = known
     hull = dict(first)
     for other in rest:
@@ -319,9 +319,9 @@ def _hulls(known: Iterable[dict[Node, Dom]]) -> dict[Node, Dom]:
 
 
 def _leaves(schema: pa.Schema, metadata: pq.FileMetaData) -> dict[str, _Leaf]:
-    """The Parquet column of each flat Arrow column.
+    """Return the Parquet column of each flat Arrow column.
 
-    Counted, because a path does not tell: a column named "a.b" and the field b of a column a have the same one.
+    The columns are counted, because a path is ambiguous: a column named "a.b" and the field b of a column a share one.
     """
     leaves: dict[str, _Leaf] = {}
     at = 0
@@ -336,7 +336,7 @@ def _leaves(schema: pa.Schema, metadata: pq.FileMetaData) -> dict[str, _Leaf]:
 
 
 def _width(t: pa.DataType) -> int:
-    """Number of Parquet columns that hold an Arrow column."""
+    """Return the number of Parquet columns of an Arrow column."""
     if isinstance(t, pa.BaseExtensionType):
         return _width(t.storage_type)
     if pa.types.is_struct(t):
@@ -362,7 +362,7 @@ def _hull(a: Dom, b: Dom) -> Dom:
 
 
 def _physical_ends(found: Any, leaf: _Leaf, t: Type, whole_strings: bool) -> tuple[Any, Any] | None:
-    """Least and greatest value as ``ivjoin.expr.types`` has them, an end of text perhaps None; None if not trusted."""
+    """Return the least and greatest physical value, None for an unknown end of text; None if they cannot be trusted."""
     try:
         low, high = found.min_raw, found.max_raw
         if t.kind in ("string", "binary"):
@@ -375,7 +375,7 @@ def _physical_ends(found: Any, leaf: _Leaf, t: Type, whole_strings: bool) -> tup
     if lo is None or hi is None or lo != lo or hi != hi:
         return None
     if t.kind == "float":
-        # either zero stands for both in old files, and the least of a pair -0.0, 0.0 is either
+        # In old files, either zero may stand for both, and the least of -0.0 and 0.0 is either one.
         lo, hi = lo if lo else -0.0, hi if hi else 0.0
     elif t.kind in ("timestamp", "time"):
         scaled = _in_unit(lo, hi, leaf.logical["timeUnit"], t)
@@ -392,7 +392,7 @@ def _physical_ends(found: Any, leaf: _Leaf, t: Type, whole_strings: bool) -> tup
 
 
 def _value(raw: Any, leaf: _Leaf, t: Type) -> Any:
-    """A raw statistic as a number; None where the types of Parquet and Arrow do not go together."""
+    """Return a raw statistic as a number; None if the types of Parquet and Arrow do not correspond."""
     kind, physical = leaf.logical["Type"], leaf.shape.physical_type
     if t.kind == "bool":
         return bool(raw) if physical == "BOOLEAN" else None
@@ -420,7 +420,7 @@ def _value(raw: Any, leaf: _Leaf, t: Type) -> Any:
 
 
 def _in_unit(lo: int, hi: int, stored: str, t: Type) -> tuple[int, int] | None:
-    """Ticks of the file's unit in the column's: exact where that is finer, else rounded outward."""
+    """Convert ticks of the file's unit to the column's unit: exact if that is finer, else rounded outward."""
     if stored not in _UNITS:
         return None
     here, there = TICKS_PER_SECOND[_UNITS[stored]], TICKS_PER_SECOND[t.unit]
@@ -432,9 +432,9 @@ def _text_ends(low: bytes, high: bytes, t: Type, exact: bool) -> tuple[Any, Any]
         return None
     if t.kind == "binary":
         return low, high if exact else _above_bytes(high)
-    # a cut may fall within a character: what is whole of it is a lower bound, and its successor an upper one
+    # Text may be cut within a character. Its complete characters are a lower bound, and their successor an upper one.
     least, top = low.decode(errors="ignore"), high.decode(errors="ignore")
-    # bytes that are no UTF-8 elsewhere than at the end say nothing
+    # Other bytes that are not UTF-8 give no bound.
     lo = least if low.startswith(least.encode()) else None
     if not high.startswith(top.encode()):
         return lo, None
@@ -442,13 +442,13 @@ def _text_ends(low: bytes, high: bytes, t: Type, exact: bool) -> tuple[Any, Any]
 
 
 def _above_bytes(stump: bytes) -> bytes | None:
-    """A value that no value beginning with ``stump`` exceeds; None if there is none."""
+    """Return a value that no value with the prefix ``stump`` exceeds; None if it does not exist."""
     kept = stump.rstrip(b"\xff")
     return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
 
 
 def _above_text(stump: str) -> str | None:
-    """Likewise for text; UTF-8 orders as code points do."""
+    """As :func:`_above_bytes`, for text, because UTF-8 is ordered as code points are."""
     kept = stump.rstrip("\U0010ffff")
     if not kept:
         return None

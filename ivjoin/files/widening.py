@@ -118,7 +118,7 @@ def _whole(a: pa.DataType, b: pa.DataType) -> pa.DataType:
 
 
 def _digits(t: pa.DataType) -> tuple[int, int]:
-    """Digits before and after the point."""
+    """Return the digits before and after the point."""
     if is_.is_integer(t):
         return _WHOLE_DIGITS[t.bit_width], 0
     return t.precision - t.scale, t.scale
@@ -142,7 +142,7 @@ def _times(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
         return None
     unit = max(a.unit, b.unit, key=_UNITS.index)
     if is_.is_timestamp(a):
-        # the instants are the same in every zone, but a local time is no instant
+        # The instants are the same in every zone, but a local time is no instant.
         return pa.timestamp(unit, a.tz) if (a.tz is None) == (b.tz is None) else None
     if is_.is_duration(a):
         return pa.duration(unit)

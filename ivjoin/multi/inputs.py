@@ -103,7 +103,7 @@ class Input:
         return kept
 
     def _own(self, error: IvjoinError) -> IvjoinError:
-        """The same error, about the input by its alias."""
+        """Return the same error, about the input by its alias."""
         own = type(error)(of_input(str(error), self.alias))
         own.__dict__.update(error.__dict__)
         if isinstance(own, LateRowError):

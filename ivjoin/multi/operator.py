@@ -1,4 +1,4 @@
-"""``MultiJoin``: a join of many inputs that is fed batch by batch, on joins of two, pruned by what all inputs say."""
+"""``MultiJoin``: a join of many inputs batch by batch, in steps of two inputs, pruned by the bounds of all inputs."""
 
 from __future__ import annotations
 
@@ -35,50 +35,51 @@ if TYPE_CHECKING:
 
 __all__ = ["MultiJoin"]
 
-# Bytes are counted where more rows are held than ever, and every so many calls: it costs as much as a small push.
+# Bytes are counted if more rows are stored than ever, and once in so many calls: counting takes as long as a small
+# push.
 _COUNT_EVERY = 8
 
 
 class MultiJoin(OneCall):
-    """An inner join of two to eight inputs that is fed batch by batch, and holds only rows that can still match.
+    """Join two to eight inputs batch by batch, storing only the rows that can still match (inner joins).
 
-    ``push``, ``advance`` and ``finish`` return an iterator of output batches; it must be taken to its end before the
-    next call, as of :class:`SymmetricHashJoin`. The columns of the output are the inputs', as ``alias_name``.
+    ``push``, ``advance`` and ``finish`` return an iterator of output batches. Take all batches before the next call, as
+    for :class:`SymmetricHashJoin`. The output has the columns of all inputs, as ``alias_name``.
 
     Parameters
     ----------
     inputs : mapping of alias to schema
     condition : str, SymPy relation or ivjoin expression
-        Over columns ``alias.name``; a bare name is fine where one input alone has it. None for a cross product.
+        Columns are ``alias.name``, or a bare name that only one input has. None for a cross product.
     orders : mapping of alias to str, expression, Order, or a list of these
         Promises about the order of arrival of an input.
     bounds : mapping of alias to mapping of column to (least, greatest)
-        Closed bounds that every row of an input keeps.
+        Closed bounds that every row of an input satisfies.
     views : "auto", "none", "all" or a list of groups of aliases
-        Which results of some inputs are kept, for later rows of the others to join in one step.
+        Which intermediate results are stored, so that later rows of the other inputs join them in one step.
     batch_size : int
         Greatest number of rows of an output batch.
     on_late : {"raise", "drop", "join"}
         What to do with a row that breaks its input's order or bounds.
     timezone : str, optional
-        Zone of calendar days and of timestamps without a zone; UTC by default. A timestamp without a zone is compared
-        with one that has a zone only if you give it.
+        Zone of calendar days and of timestamps without a zone; UTC by default. Comparing a timestamp without a
+        zone with one that has a zone requires this option.
     allow_cross : bool
-        Whether inputs that the condition does not connect may meet, each row with every row.
+        Whether the condition may leave inputs unconnected, so that each row is joined with every row.
     memory_limit : int or str, optional
-        Bytes that all steps together may hold, or text such as "512MB". A batch with which they would hold more raises
-        MemoryLimitError. Mostly nothing has changed then, and the batch can be pushed again when there is room; where
-        results of it were under way, the operator has stopped, and the error says so.
+        Limit in bytes for all steps together, or text such as "512MB". A batch that exceeds it raises MemoryLimitError.
+        Usually nothing has changed then, and the batch can be pushed again when memory is free. If results of the batch
+        were already emitted, the operator has stopped; the error states it.
     when_full : {"raise", "spill"}
-        At the limit: refuse, or go on in files of ``spill_dir`` with the same result; each step has an equal part of
-        the limit then. "shed" is for joins of two.
+        "raise" refuses the batch. "spill" continues with files in ``spill_dir`` and the same result; each step then has
+        an equal part of the limit. "shed" is not supported; use a join of two inputs for it.
     spill_dir : path, optional
-        Folder of the files, which have no names; the system's for temporary files by default.
+        Folder of the files, which have no names; by default the system's folder for temporary files.
 
     Raises
     ------
     IvjoinError
-        A subclass that says what came, what was expected, and the nearest fix.
+        If an argument is invalid. The text states what came, what was expected, and the fix.
 
     Examples
     --------
@@ -114,10 +115,7 @@ class MultiJoin(OneCall):
     def from_spec(
         cls, spec: MultiSpec, shape: Shape | None = None, *, late_within: bool = True, budget: Budget | None = None
     ) -> MultiJoin:
-        """An operator for a resolved question; ``shape`` are its joins of two, ``budget`` what it may hold.
-
-        ``late_within`` False measures lateness against earlier batches only.
-        """
+        """Return an operator for a resolved spec. ``late_within``: whether rows of one batch make later ones late."""
         self = cls.__new__(cls)
         self.make(spec, best_shape(spec) if shape is None else shape, None, late_within)
         self._limit(budget)
@@ -139,7 +137,7 @@ class MultiJoin(OneCall):
     def make(
         self, spec: MultiSpec, shape: Shape, operators: list[StepJoin] | None, late_within: bool = True
     ) -> None:
-        """Build the steps of a shape; of their operators given, as they are."""
+        """Build the steps of a shape, with the given operators, if any."""
         self._begin()
         self.late_within = late_within
         self.spec, self.shape = spec, shape
@@ -158,42 +156,42 @@ class MultiJoin(OneCall):
         self._names = own_names(spec.schemas)
         self._limit(None)
         self._refusal: MemoryLimitError | None = None
-        self._begun = False  # whether a step has taken rows of the batch that is being pushed
+        self._begun = False  # whether a step has taken rows of the batch under way
         self._rows_out = self._peak_rows = self._peak_bytes = 0
         self._rows = self._uncounted = 0
         self.groups = offsets(self.steps, (t.node for i in self.inputs.values() for t in i.frontier.trackers))
 
     def resume(self, closed: list[list[bool]], counts: list[int]) -> None:
-        """Go on from where a snapshot was taken."""
+        """Continue from a snapshot."""
         self.across.closed = closed
         self._rows_out, self._peak_rows, self._peak_bytes = counts
         self._rows = self._held()[0]
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """Rows out, and the most rows and bytes held so far."""
+        """Return the rows out, and the most rows and bytes stored so far."""
         return self._rows_out, self._peak_rows, self._peak_bytes
 
     # -- public --------------------------------------------------------------------------------------------------
 
     @property
     def schema(self) -> pa.Schema:
-        """Schema of the output."""
+        """The schema of the output."""
         return self.spec.schema
 
     @property
     def aliases(self) -> list[str]:
-        """The inputs."""
+        """The aliases of the inputs."""
         return self.spec.aliases
 
     @property
     def views(self) -> list[tuple[str, ...]]:
-        """The results that are kept, by the inputs that they join."""
+        """The stored intermediate results, each as the inputs that it joins."""
         return [side.aliases for step in self.steps for side in step.sides if side.is_view]
 
     @property
     def metrics(self) -> MultiJoinMetrics:
-        """Counts so far; what is returned does not change any more."""
+        """The counts so far, as a copy."""
         copies = {a: [self.operators[i].stored(SIDES[p]) for i, p in self.layout.homes(a)] for a in self.inputs}
         views = {
             ", ".join(side.aliases): self.operators[i].stored(SIDES[p])
@@ -212,9 +210,9 @@ class MultiJoin(OneCall):
         )
 
     def push(self, alias: str, batch: pa.RecordBatch) -> Output:
-        """Feed a batch to an input; iterate to take the output.
+        """Add a batch to an input; iterate over the result to take the output.
 
-        The batch is taken at the call. The iterator must be drained before the next call.
+        The call takes the batch. Take all output before the next call.
 
         Raises
         ------
@@ -233,7 +231,7 @@ class MultiJoin(OneCall):
             return self._start("push", self._pushed(alias, rows)) if rows.num_rows else NOTHING
         except IvjoinError:
             raise
-        except BaseException as e:  # how far the input has come may be known already
+        except BaseException as e:  # the input's frontier may have moved already
             self._stop(e)
             raise
         finally:
@@ -251,9 +249,10 @@ class MultiJoin(OneCall):
             self._busy = False
 
     def reach(self, alias: str, edges: Sequence[int | None]) -> Output:
-        """Let an input have come as far as rows that were pushed to another operator of the same join.
+        """Move the orders of an input to values that another operator of the same join has seen.
 
-        As :meth:`SymmetricHashJoin.reach`: for each declared order of the input the ordinal of the greatest value seen.
+        As :meth:`SymmetricHashJoin.reach`: for each declared order of the input, the ordinal of the greatest value
+        seen.
         """
         own = self.inputs[alias_named(alias, self.aliases)]
         self._enter()
@@ -264,11 +263,11 @@ class MultiJoin(OneCall):
             self._busy = False
 
     def lagging(self, rows: Mapping[str, int]) -> str:
-        """The input to read next so that none piles up; given the rows read of each that has not ended."""
+        """Return the input to read next so that few rows wait, given the rows read of each input that has not ended."""
         return behind(self, rows)
 
     def finish(self, alias: str | None = None) -> Output:
-        """End one input, or all: nothing waits for a row of it any more."""
+        """End one input, or all, so that no row waits for later rows of it."""
         ending = self.aliases if alias is None else [alias_named(alias, self.aliases)]
         self._enter()
         try:
@@ -279,7 +278,7 @@ class MultiJoin(OneCall):
             self._busy = False
 
     def snapshot(self) -> bytes:
-        """The whole state as bytes, from which :meth:`restore` goes on."""
+        """Return the whole state as bytes for :meth:`restore`."""
         from ivjoin.multi import snapshot
 
         self._enter()
@@ -293,7 +292,7 @@ class MultiJoin(OneCall):
         cls, blob: bytes, *, memory_limit: int | str | None = None, when_full: str = "raise",
         spill_dir: str | os.PathLike[str] | None = None,
     ) -> MultiJoin:
-        """An operator that goes on where a snapshot was taken, with a limit of its own.
+        """Return an operator that continues from a snapshot, within the memory limit given here.
 
         Raises
         ------
@@ -313,15 +312,15 @@ class MultiJoin(OneCall):
         return self
 
     def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
-        """What later output rows can still hold: closed bounds by output column, None for an end that has none.
+        """Return closed bounds of each output column over all later output rows; None for an end without a bound.
 
-        As :meth:`SymmetricHashJoin.output_bounds`; from the rows of all inputs, how far they have come, and the
-        condition. Empty where no row can come any more.
+        As :meth:`SymmetricHashJoin.output_bounds`, from the rows and frontiers of all inputs and the condition. Empty
+        if no output row can follow.
 
         Raises
         ------
         ProtocolError
-            If the operator has stopped, another thread is at work with it, or output is still being taken.
+            If the operator has stopped, another thread uses it, or output is still being taken.
         """
         from ivjoin.propagation import Bounds
 
@@ -345,9 +344,9 @@ class MultiJoin(OneCall):
             self._busy = False
 
     def _boxes_to_come(self, columns: list[Node]) -> list[Box]:
-        """What columns can hold in later output, by the input that the newest of its rows is of."""
+        """Return the domains of columns in later output, by the input of its newest row."""
         reach, frontiers = Reach(self.spec, columns), self.across.frontiers()
-        # While output is still being taken, its rows may be gone from the stores.
+        # While output is still being taken, the stores may no longer have its rows.
         hulls = self.across.hulls if self._pending is not None else self.across.spans(columns)
         boxes = [reach.future(a, frontiers, hulls) for a, i in self.inputs.items() if not i.ended]
         if self._pending is not None:
@@ -355,7 +354,7 @@ class MultiJoin(OneCall):
         return [box for box in boxes if box is not None]
 
     def explain(self) -> str:
-        """The steps, what each side keeps, and what bounds it through which inputs."""
+        """Return the steps, the rows that each side stores, and the inputs that bound them."""
         from ivjoin.multi.explain import explained
 
         return explained(self)
@@ -363,7 +362,7 @@ class MultiJoin(OneCall):
     # -- steps ---------------------------------------------------------------------------------------------------
 
     def _taker(self, i: int, alias: str) -> tuple[str, ...]:
-        """The inputs of the rows that what comes out of a step goes on as, in their order; of results, all."""
+        """Return the inputs of the rows that a step passes on, in their order; for results, all inputs."""
         route = [step for step, _ in self.layout.routes[alias]]
         at = route.index(i) + 1
         if at == len(route):
@@ -372,7 +371,7 @@ class MultiJoin(OneCall):
         return self.steps[step].sides[p].aliases
 
     def _in_pieces(self, own: Input, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Push a batch under a limit; where all steps share it, a small part of what is allowed at a time.
+        """Push a batch under a limit. If all steps share the limit, push it in pieces that are small compared with it.
 
         Raises
         ------
@@ -400,7 +399,7 @@ class MultiJoin(OneCall):
                     own.load(before)
                     if last:
                         raise self._refused(refused(e, start)) from e
-                yield from self._pruned(True)  # it may let go of enough
+                yield from self._pruned(True)  # this may free enough
                 assert shared is not None
                 shared.give_back()
 
@@ -425,7 +424,7 @@ class MultiJoin(OneCall):
             for i, p in self.layout.stores[alias]:
                 if not self.across.closed[i][1 - p]:
                     for _ in self._take(i, p, rows):
-                        raise AssertionError("rows met what is not kept")
+                        raise AssertionError("rows matched a side that stores no rows")
             yield from self._fed(alias, 0, rows)
         self.across.came(rows.num_rows)
         yield from self._pruned(False)
@@ -442,7 +441,7 @@ class MultiJoin(OneCall):
         return out
 
     def _fed(self, alias: str, at: int, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Push rows to a step of an input's way, and what comes of them to the next one."""
+        """Push rows to a step of an input's route, and its results to the next step."""
         route = self.layout.routes[alias]
         i, p = route[at]
         if self.across.closed[i][p]:  # they can be in no result
@@ -491,7 +490,7 @@ class MultiJoin(OneCall):
 def _order(
     given: tuple[str, ...], wanted: tuple[str, ...], spec: MultiSpec
 ) -> tuple[list[int], pa.Schema] | None:
-    """Columns of some inputs in the order of others; None where they are in it."""
+    """Return the places of columns of some inputs in the order of others, and the schema; None if it is that order."""
     if given == wanted:
         return None
     names = [n for a in given for n in spec.wide(a).names]

@@ -1,4 +1,4 @@
-"""Arguments of a join of many inputs, checked and resolved: a :class:`MultiSpec`."""
+"""Check and resolve the arguments of a join of many inputs: the result is a :class:`MultiSpec`."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ class MultiSpec:
     Attributes
     ----------
     schemas : dict of str to pa.Schema
-        Of the inputs by alias, in the order of their columns in the output.
+        The inputs by alias, in the order of their columns in the output.
     condition : Node or None
-        Its columns have the alias of their input for a side.
+        The side of its columns is the alias of their input.
     inputs : dict of str to JoinSpec
         Each input alone, under its wide names ``alias_name``, as the left side of a spec: schema, orders, bounds and
         options.
@@ -84,16 +84,16 @@ class MultiSpec:
 
     @property
     def options(self) -> JoinSpec:
-        """A spec whose options are those of the whole: batch_size, on_late, timezone."""
+        """A spec with the options of the whole join: batch_size, on_late, timezone."""
         return next(iter(self.inputs.values()))
 
     def wide(self, alias: str) -> pa.Schema:
-        """An input's schema under the names that its columns have in the output."""
+        """Return an input's schema with the names that its columns have in the output."""
         return self.inputs[alias].schemas[0]
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """Of the output."""
+        """The schema of the output."""
         return pa.schema([f for alias in self.schemas for f in self.wide(alias)])
 
     @cached_property
@@ -125,7 +125,7 @@ class MultiSpec:
 
     @cached_property
     def implied(self) -> tuple[Part, ...]:
-        """What conjuncts over three or more inputs say of two of these."""
+        """The comparisons of two inputs that follow from conjuncts over three or more."""
         out: list[Part] = []
         for p in self.parts:
             if len(p.aliases) > 2:
@@ -135,7 +135,7 @@ class MultiSpec:
 
     @cached_property
     def as_json(self) -> dict[str, Any]:
-        """The spec in JSON's own types; :meth:`from_json` reads it."""
+        """Return the spec as JSON types; :meth:`from_json` reads it."""
         return {
             "schemas": {a: base64.b64encode(s.serialize().to_pybytes()).decode() for a, s in self.schemas.items()},
             "condition": encode(self.condition),
@@ -146,7 +146,7 @@ class MultiSpec:
 
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> MultiSpec:
-        """The spec that :attr:`as_json` describes."""
+        """Return the spec that :attr:`as_json` wrote."""
         schemas = {
             a: pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text))) for a, text in saved["schemas"].items()
         }
@@ -158,7 +158,7 @@ class MultiSpec:
         )
 
     def of_columns(self, names: Sequence[str]) -> MultiSpec:
-        """The same join of inputs without the columns that neither these of the output nor the question needs."""
+        """Return the same join without input columns that neither these output columns nor the condition need."""
         needed = {*names}
         for spec in self.inputs.values():
             nodes = [*(o.node for o in spec.orders[0]), *(n for n, _, _ in spec.bounds[0])]
@@ -174,7 +174,7 @@ class MultiSpec:
         return replace(self, schemas=schemas, inputs=inputs)
 
     def with_present(self, names: Mapping[str, frozenset[str]]) -> MultiSpec:
-        """The same join of inputs of which some columns are known to hold no null."""
+        """Return the same join, with columns of inputs that are known to have no nulls."""
         schemas, inputs = dict(self.schemas), dict(self.inputs)
         for alias, there in names.items():
             fields = [f.with_nullable(False) if f.name in there else f for f in schemas[alias]]
@@ -185,7 +185,7 @@ class MultiSpec:
         return replace(self, schemas=schemas, inputs=inputs)
 
     def with_orders(self, orders: Mapping[str, tuple[Order, ...]]) -> MultiSpec:
-        """The same join with other promises of some inputs; their expressions are over wide names."""
+        """Return the same join with other orders of some inputs, over wide names."""
         inputs = {
             a: replace(s, orders=(orders[a], ())) if a in orders else s for a, s in self.inputs.items()
         }
@@ -193,7 +193,7 @@ class MultiSpec:
 
 
 def widened(node: Node) -> Node:
-    """An expression over columns ``alias.name`` as one over ``alias_name`` of a wide row."""
+    """Return an expression over columns ``alias.name`` as one over ``alias_name`` of a wide row."""
 
     def wide(n: Node) -> Node | None:
         if n.op != "column":
@@ -205,12 +205,12 @@ def widened(node: Node) -> Node:
 
 
 def named_inputs(inputs: Any) -> dict[str, Any]:
-    """The inputs by alias.
+    """Return the inputs by alias.
 
     Raises
     ------
     SchemaError
-        If there are too few or too many, or an alias is none or is used twice.
+        If there are too few or too many inputs, or an alias is invalid or used twice.
     """
     if isinstance(inputs, Mapping):
         pairs = list(inputs.items())
@@ -246,12 +246,12 @@ def multi_spec(
     bounds: AliasBounds | None = None, views: Views = "auto", batch_size: int = 65536, on_late: str = "raise",
     timezone: str | None = None, allow_cross: bool = False, case_sensitive: bool = True,
 ) -> MultiSpec:
-    """Check the arguments of a join of many inputs, and look every name up.
+    """Check the arguments of a join of many inputs, and resolve every name.
 
     Raises
     ------
     IvjoinError
-        A subclass that says what came, what was expected and the nearest fix.
+        If an argument is invalid. The text states what came, what was expected, and the fix.
     """
     schemas = {
         a: schema_of(given, f"the schema of {a!r}", f"input {a!r}") for a, given in named_inputs(inputs).items()
@@ -292,7 +292,7 @@ def _wide_names(schemas: Mapping[str, pa.Schema]) -> None:
             wide = f"{alias}_{name}"
             if wide in taken:
                 a, n = taken[wide]
-                raise SchemaError(f"the columns {a}.{n} and {alias}.{name} would both come out as {wide!r}; rename one")
+                raise SchemaError(f"{a}.{n} and {alias}.{name} would both be the output column {wide!r}; rename one")
             taken[wide] = alias, name
 
 
@@ -309,7 +309,7 @@ def _by_alias(what: str, given: Any, schemas: Mapping[str, pa.Schema]) -> dict[s
 
 
 def _wide(spec: JoinSpec, alias: str) -> JoinSpec:
-    """An input alone, its columns renamed to ``alias_name``."""
+    """Return an input alone, with its columns renamed to ``alias_name``."""
 
     def renamed(n: Node) -> Node | None:
         return make("column", (), (LEFT, f"{alias}_{n.params[1]}"), n.type) if n.op == "column" else None
@@ -335,7 +335,7 @@ def _views(views: Any, aliases: list[str]) -> str | tuple[frozenset[str], ...]:
                 raise IvjoinError(f"a view names {came(name)}, which is no input; the inputs are {', '.join(aliases)}")
         if len(set(names)) != len(names) or not 2 <= len(names) < len(aliases):
             raise IvjoinError(
-                f"the view {came(tuple(names))} is none; expected two or more aliases, each once, and not all of them"
+                f"the view {came(tuple(names))} is invalid; expected two or more aliases, each once, not all of them"
             )
         out.append(frozenset(names))
     for a in out:
@@ -353,7 +353,7 @@ def _said(view: frozenset[str], aliases: list[str]) -> str:
 
 
 def _connected(spec: MultiSpec) -> None:
-    """Refuse a cross product that was not asked for."""
+    """Refuse an implicit cross product."""
     groups = components(spec.aliases, [p.aliases for p in spec.parts])
     if len(groups) == 1 or spec.allow_cross or any(_is_never_true(p.node) for p in spec.parts):
         return
@@ -365,13 +365,13 @@ def _connected(spec: MultiSpec) -> None:
     else:
         said = "the condition leaves the inputs in parts: " + "; ".join(", ".join(g) for g in groups)
     raise ConditionError(
-        f"{said}: each row would meet every row; add a conjunct that names both, such as an equality or a band, or ask "
-        "for the cross product with allow_cross=True"
+        f"{said}: each row would be joined with every row. Add a conjunct that names both, such as an equality or a "
+        "band, or allow the cross product with allow_cross=True"
     )
 
 
 def _is_never_true(node: Node) -> bool:
-    """Whether a conjunct is NULL for all rows: a literal, or a comparison with one, as of a column that has no type."""
+    """Return whether a conjunct is NULL for all rows: a literal, or a comparison with a NULL literal."""
     if node.op == "literal":
         return node.params[0] is not True
     return node.op in COMPARISONS - {"eq_null_safe"} and any(_is_null(a) for a in node.args)
@@ -382,7 +382,7 @@ def _is_null(node: Node) -> bool:
 
 
 def components(aliases: Sequence[str], links: Iterable[frozenset[str]]) -> list[list[str]]:
-    """The inputs in groups that no link joins."""
+    """Return the inputs in groups that no link joins."""
     group = {a: {a} for a in aliases}
     for link in links:
         joined: set[str] = set().union(*(group[a] for a in link)) if link else set()
@@ -424,7 +424,7 @@ def check_multi(spec: MultiSpec) -> None:
 
 
 def alias_named(alias: Any, known: Sequence[str]) -> str:
-    """An alias that there is.
+    """Return an alias that exists.
 
     Raises
     ------

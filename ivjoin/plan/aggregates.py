@@ -1,4 +1,4 @@
-"""Aggregates over the partners of a left row: what a caller asks for, resolved, and the types that come out."""
+"""Aggregates over the matches of a left row: the caller's argument, resolved, and the types of the results."""
 
 from __future__ import annotations
 
@@ -33,31 +33,31 @@ class Aggregate:
         return f"{self.name} = {self.function}({'*' if self.node is None else self.node})"
 
     def as_json(self) -> list[Any]:
-        """As JSON's own types; :meth:`from_json` reads it."""
+        """Return the aggregate as JSON types; :meth:`from_json` reads it."""
         return [self.name, self.function, encode(self.node)]
 
     @classmethod
     def from_json(cls, saved: list[Any]) -> Aggregate:
-        """What :meth:`as_json` gave."""
+        """Return the aggregate that :meth:`as_json` wrote."""
         name, function, node = saved
         return cls(name, function, decode(node))
 
 
 def aggregates_of(given: Any, resolve: Callable[[Any], Node], left: pa.Schema, right: pa.Schema
 ) -> tuple[Aggregate, ...]:
-    """The aggregates of ``{name: (column, function)}``, checked.
+    """Return the checked aggregates of ``{name: (column, function)}``.
 
     Parameters
     ----------
     given : mapping of str to (column, function), or None
-        A column of the right side or an expression over it; ``"*"`` with count alone.
+        A column of the right side, or an expression over it; ``"*"`` only with count.
     resolve : callable
-        From such a column or expression to its node.
+        Returns the node of such a column or expression.
 
     Raises
     ------
     IvjoinError
-        A subclass that says what came, what was expected and the nearest fix.
+        If the mapping, a name, a column or a function is invalid.
     """
     if given is None:
         return ()
@@ -100,23 +100,25 @@ def _listed() -> str:
 
 
 def own_type(node: Node, right: pa.Schema) -> pa.DataType:
-    """The Arrow type of an expression over right rows: that of the column, where it is one."""
+    """Return the Arrow type of an expression over right rows; for a column, its own type."""
     if node.op == "column":
         return right.field(node.params[1]).type
     return to_arrow(node.type)
 
 
 def result_type(a: Aggregate, right: pa.Schema) -> pa.DataType:
-    """The Arrow type that an aggregate comes out as.
+    """Return the Arrow type of an aggregate.
 
-    count is int64, mean float64. A sum of whole numbers is int64 (uint64 of unsigned ones), of decimals
-    decimal128(38, s), of a duration that duration, of others float64. min, max, first and last have the type of what
-    they are of; of a dictionary or run ends, min and max that of the values.
+    - count is int64, and mean is float64.
+    - sum is int64 for whole numbers (uint64 for unsigned ones), decimal128(38, s) for decimals, the same duration type
+      for durations, and float64 for floats.
+    - min, max, first and last have the type of their argument. For a dictionary or run ends, min and max have the type
+      of the values.
 
     Raises
     ------
     UnsupportedError
-        If the function does not take the type.
+        If the function does not support the type.
     """
     if a.node is None or a.function == "count":
         return pa.int64()
@@ -146,6 +148,6 @@ def result_type(a: Aggregate, right: pa.Schema) -> pa.DataType:
 
 
 def result_schema(left: pa.Schema, right: pa.Schema, aggregates: tuple[Aggregate, ...]) -> pa.Schema:
-    """Left columns, then the aggregates under their names."""
+    """Return the left columns, followed by the aggregates under their names."""
     made = [pa.field(a.name, result_type(a, right), nullable=a.function != "count") for a in aggregates]
     return pa.schema([*left, *made], metadata=left.metadata)

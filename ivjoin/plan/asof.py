@@ -1,4 +1,4 @@
-"""The as-of join as a condition and a pick: what is near in time, before or after, and at most so far away."""
+"""The as-of join as a condition and a pick: the nearest row in time, before or after, within a tolerance."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ _TIMES = ("date", "timestamp", "duration", "time")
 
 @dataclass(frozen=True)
 class AsOf:
-    """An as-of join in the words of a band join.
+    """The arguments of a band join that is equivalent to an as-of join.
 
     Attributes
     ----------
     on : (str, str)
-        The columns that are compared, left and right.
+        The columns to compare, left and right.
     condition : Expr
     pick : str
     pick_by : list of str
     near : str or None
-        The left column from which distances are counted.
+        The left column that distances are measured from.
     """
 
     on: tuple[str, str]
@@ -58,12 +58,12 @@ def as_of(
     schemas: tuple[pa.Schema, pa.Schema], on: Any, direction: Any, tolerance: Any, allow_exact_matches: Any,
     ties: str | Sequence[str] | None = None,
 ) -> AsOf:
-    """What an as-of join asks for.
+    """Return the band join for the arguments of an as-of join.
 
     Raises
     ------
     IvjoinError
-        A subclass that says what came, what was expected and the nearest fix.
+        If an argument is invalid. ColumnError and ConditionError are subclasses.
     """
     pairs = on_pairs(on, schemas) if isinstance(on, (str, tuple, list)) else []
     if len(pairs) != 1:
@@ -73,13 +73,13 @@ def as_of(
         )
     pair, = pairs
     types = [from_arrow(schema.field(name).type) for name, schema in zip(pair, schemas, strict=True)]
-    unknown = [t.kind == "null" for t in types]  # a column without any value has the type of the other one
+    unknown = [t.kind == "null" for t in types]  # a column without any value gets the type of the other one
     types = [INT64 if all(unknown) else types[1 - s] if unknown[s] else types[s] for s in (0, 1)]
     kind = types[1]
     if not has_ordinal(kind):
         raise ConditionError(
-            f"on {pair[1]!r} is {kind} on the right side; expected a number, a time or a decimal of at most 18 digits: "
-            "cast it on both sides (text breaks ties only, as ties=; band_join picks by it, with pick= and pick_by=)"
+            f"on {pair[1]!r} is {kind} on the right side; expected a number, a time or a decimal of at most 18 digits. "
+            "Cast it on both sides. (Text can break ties, as ties=; band_join picks by text, with pick= and pick_by=)"
         )
     one_of("direction", direction, DIRECTIONS)
     if not isinstance(allow_exact_matches, bool):
@@ -108,11 +108,11 @@ def as_of(
 
 
 def _within(direction: str, a: Expr, b: Expr, types: tuple[Type, Type], given: Any) -> list[Expr]:
-    """That both are no farther apart than the tolerance."""
+    """Return the condition that both are within the tolerance."""
     limit = _limit(given, types)
     if isinstance(limit, Fraction):
         return _within_time(direction, a, b, types, limit)
-    if {t.kind for t in types} == {"int"}:  # in which no difference overflows
+    if {t.kind for t in types} == {"int"}:  # whose difference cannot overflow
         a, b = a.cast("decimal(20,0)"), b.cast("decimal(20,0)")
     out = []
     if direction != "forward":
@@ -123,10 +123,10 @@ def _within(direction: str, a: Expr, b: Expr, types: tuple[Type, Type], given: A
 
 
 def _within_time(direction: str, a: Expr, b: Expr, types: tuple[Type, Type], seconds: Fraction) -> list[Expr]:
-    """That two times are no farther apart, in whole steps of the finer unit of the two.
+    """Return the condition that two times are within a tolerance, in ticks of the finer unit of the two.
 
-    Every distance is a whole number of these. A limit that is finer would turn both into its own unit, which reaches
-    less far; one beyond every distance says nothing.
+    Every distance is a whole number of these ticks. A limit in a finer unit would convert both times to its unit, which
+    has a smaller range. A limit that is longer than every distance adds no condition.
     """
     unit = max((t.unit for t in types), key=("", "s", "ms", "us", "ns").index)
     per_second = Fraction(TICKS_PER_SECOND[unit] if unit else 1, 1 if unit else 86_400)
@@ -140,7 +140,7 @@ def _within_time(direction: str, a: Expr, b: Expr, types: tuple[Type, Type], sec
             "most, or None for no limit"
         )
     step = lit(pa.scalar(steps, pa.duration(unit))) if unit else lit(steps)
-    if all(t.kind == "duration" for t in types):  # of which one that is written is of microseconds, or finer
+    if all(t.kind == "duration" for t in types):  # a duration literal is in microseconds, or finer
         step = step.cast(f"duration[{unit}]")
     out = []
     if direction != "forward":
@@ -151,7 +151,7 @@ def _within_time(direction: str, a: Expr, b: Expr, types: tuple[Type, Type], sec
 
 
 def _limit(given: Any, types: tuple[Type, Type]) -> int | float | Decimal | Fraction:
-    """The tolerance in what the columns hold; seconds, a Fraction, of times."""
+    """Return the tolerance in the unit of the columns; for times in seconds, as a Fraction."""
     value = _parsed(given) if isinstance(given, str) else given
     if isinstance(value, np.generic):
         ticks = isinstance(value, np.timedelta64) and np.datetime_data(value.dtype)[0] == "ns"

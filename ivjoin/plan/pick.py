@@ -1,4 +1,4 @@
-"""Which one of its partners a left row takes: the arguments, and what an operator works with."""
+"""The pick of a join: its arguments, and what an operator computes and compares for it."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def pick_of(
     left_orders: tuple[Order, ...], schemas: tuple[pa.Schema, pa.Schema], expression: SideExpression,
     zone: str,
 ) -> Pick | None:
-    """The arguments ``pick`` and ``pick_by`` of a join, with every name looked up.
+    """Resolve the arguments ``pick`` and ``pick_by`` of a join.
 
     Raises
     ------
     IvjoinError
-        A subclass that says what came, what was expected and the nearest fix.
+        If an argument is invalid, or does not go with ``how``. ColumnError and ConditionError are subclasses.
     """
     if pick is None:
         if pick_by is not None:
@@ -54,7 +54,7 @@ def pick_of(
     items = list(pick_by) if isinstance(pick_by, (list, tuple)) else [] if pick_by is None else [pick_by]
     if not items:
         raise ColumnError(
-            f"pick_by is {came(pick_by)}; pick={pick!r} needs a right column, or a list of them of which the later "
+            f"pick_by is {came(pick_by)}; pick={pick!r} needs a right column, or a list of right columns whose later "
             "ones break ties, such as pick_by='ts'"
         )
     if how.name not in ("inner", "left"):
@@ -83,7 +83,7 @@ def _near(
     schemas: tuple[pa.Schema, pa.Schema], expression: SideExpression,
     zone: str,
 ) -> Node:
-    """The left expression from which distances are counted: what is ordered, compared, or of the same name."""
+    """Return the left expression to measure distances from: ordered, compared with ``by``, or of the same name."""
     found = [o.node for o in left_orders[:1]]
     if not found and condition is not None:
         found = [t.left for t in separate(condition).bands if t.right is by and t.left.op == "column"][:1]
@@ -99,17 +99,17 @@ def _near(
 
 
 def _meeting(near: Node, by: Node, zone: str) -> tuple[Node, Node]:
-    """Both ends of a distance in one type.
+    """Return both ends of a distance in one type.
 
     Raises
     ------
     ConditionError
-        If there is none in which distances can be counted.
+        If no type has distances between them.
     """
     for node in (near, by):
         if not has_ordinal(node.type) and node.type.kind in RANKED:
             raise ConditionError(
-                f"pick='nearest': no distance is counted between values of {node}, which is {node.type}; expected "
+                f"pick='nearest': values of {node}, which is {node.type}, have no distances; expected "
                 "numbers or times (decimals of at most 18 digits); cast it, or use pick='last' or 'first'"
             )
     try:
@@ -121,7 +121,7 @@ def _meeting(near: Node, by: Node, zone: str) -> tuple[Node, Node]:
             f"pick='nearest': no distance from {near} ({near.type}) to {by} ({by.type}); cast one of them to the "
             "other's type"
         )
-    # what tells instants apart at the ends of the finer unit would move distances there
+    # The markers that keep instants distinct at the ends of the finer unit would change distances there.
     return _in_own_unit(a), _in_own_unit(b)
 
 
@@ -134,27 +134,27 @@ def _in_own_unit(node: Node) -> Node:
 
 @dataclass(frozen=True)
 class Picking:
-    """What an operator computes and compares.
+    """The expressions that an operator with a pick computes and compares.
 
     Attributes
     ----------
     which : str
     lines : (list of Node, list of Node)
-        Expressions whose ordinals are kept of each row of either side; those of the right side begin with the ones by
-        which rows are compared.
+        Expressions whose ordinals are stored with each row of either side. The right side starts with the lines that
+        compare rows.
     axes : (list of int, list of int)
         The line of each axis of a side.
     n_sort, n_place : int
-        Right lines by which rows are compared; the first ``n_place`` say where a row lies, the others break ties.
+        Number of right lines that compare rows. The first ``n_place`` give the place of a row; the others break ties.
     flags : frozenset of int
-        Right lines that say whether the expression of the next one is null, which loses against every value.
+        Right lines that state whether the next line's expression is null, which loses against every value.
     near : int
-        The left line from which distances are counted, -1 for none.
+        The left line that distances are measured from, or -1.
     terms : int64[t, 4]
-        Left line, right line, least and greatest difference; the first ``n_search`` rise along a key's rows.
+        Left line, right line, least and greatest difference. The first ``n_search`` rise along the rows of a key.
     n_search : int
     reads : (list of Node, list of Node)
-        All that is computed of a batch.
+        All expressions that are computed for a batch.
     """
 
     which: str
@@ -178,13 +178,13 @@ class Picking:
         return ticks * _DAY if node.args[0].type.kind == "date" else ticks // TICKS_PER_SECOND[node.args[0].type.unit]
 
     def with_near(self, low: int, high: int) -> np.ndarray:
-        """The terms, and before them where the place lies from the expression that it is to be near."""
+        """Return the terms, preceded by one for the distance of the place from the expression to be near to."""
         own = np.array([[self.near, 0, low, high]], dtype=np.int64)
         return np.ascontiguousarray(np.concatenate((own, self.terms)))
 
 
 def picking_of(plan: JoinPlan) -> Picking:
-    """What the operators of a plan work with; the plan has a pick."""
+    """Return the picking of a plan that has a pick."""
     known: Picking | None = plan.kept.get("picking")
     if known is None:
         known = plan.kept["picking"] = _picking(plan)
@@ -229,14 +229,14 @@ def _picking(plan: JoinPlan) -> Picking:
 
 
 def beside(picking: Picking) -> Node | None:
-    """The left expression that is of one kind with what rows are picked by, and is compared with it."""
+    """Return the left expression of the same kind as the picked place that is compared with it."""
     if picking.near >= 0:
         return picking.lines[0][picking.near]
     return next((picking.lines[0][t[0]] for t in picking.terms.tolist() if t[1] == 0), None)
 
 
 def _rises(side: SidePlan, by: Node, node: Node) -> bool:
-    """Whether an expression never falls while another one of its side rises."""
+    """Return whether an expression never falls while another one of its side rises."""
     if not has_ordinal(by.type) or not any(c.params[0] == SIDES[1] for c in columns_of(node)):
         return False
     why = inferred(replace(side, orders=[(by, "", Order(by))]), node)

@@ -1,4 +1,4 @@
-"""Arguments of a join, checked and resolved: what a caller writes becomes a :class:`~ivjoin.plan.spec.JoinSpec`."""
+"""Check and resolve the arguments of a join: the result is a :class:`~ivjoin.plan.spec.JoinSpec`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _SAID = re.compile(
 
 
 class SupportsArrowSchema(Protocol):
-    """What gives an Arrow schema by the PyCapsule interface; a ``pyarrow.Schema`` does."""
+    """An object with an Arrow schema by the PyCapsule interface, such as a ``pyarrow.Schema``."""
 
     def __arrow_c_schema__(self) -> object: ...
 
@@ -62,15 +62,15 @@ def join_spec(
     on_late: str = "raise", timezone: str | None = None, aggregate: Aggregates | None = None, pick: str | None = None,
     pick_by: PickBy | None = None, pick_near: Expression | None = None,
 ) -> JoinSpec:
-    """Check the arguments of a join, and look every name up.
+    """Check the arguments of a join, and resolve every name.
 
-    ``pick_near`` is the left expression from which ``pick="nearest"`` counts; by default the left side's order, or what
-    the condition compares with ``pick_by``.
+    ``pick_near`` is the left expression that ``pick="nearest"`` measures distances from. By default it is the left
+    side's order, or the expression that the condition compares with ``pick_by``.
 
     Raises
     ------
     IvjoinError
-        A subclass that says what came, what was expected and the nearest fix.
+        If an argument is invalid. The text states what came, what was expected, and the fix.
     """
     jt = join_type(how)
     schemas = (
@@ -119,16 +119,17 @@ def warn_of_utc(nodes: list[Node]) -> None:
 
 
 def join_options() -> tuple[str, ...]:
-    """The names of all options of a join."""
+    """Return the names of all options of a join."""
     return tuple(join_spec.__kwdefaults__ or ())
 
 
 def schema_of(schema: Any, called: str, of: str) -> pa.Schema:
-    """An Arrow schema of what is one, or gives one; its name, and its input's, are for errors.
+    """Return the Arrow schema of an object. ``called`` and ``of`` name it, and its input, in errors.
 
     Raises
     ------
     SchemaError
+        If it has no schema, or two columns share a name.
     """
     if not isinstance(schema, pa.Schema):
         if getattr(schema, "__arrow_c_schema__", None) is None:
@@ -179,11 +180,12 @@ def named_pairs(on: Any) -> list[tuple[str, str]]:
 
 
 def on_pairs(on: Any, schemas: tuple[pa.Schema, pa.Schema]) -> list[tuple[str, str]]:
-    """The key pairs of ``on``, whose columns are there.
+    """Return the key pairs of ``on``, after a check that the columns exist.
 
     Raises
     ------
     ColumnError
+        If a column does not exist.
     """
     pairs = named_pairs(on)
     for pair in pairs:
@@ -221,7 +223,7 @@ def _orders(orders: Any, s: int, schemas: tuple[pa.Schema, pa.Schema], timezone:
     for item in items:
         o = item if isinstance(item, Order) else Order(item)
         node = side_expression(o.expr, s, schemas[s], timezone, "order")
-        # Nulls carry no order, and a column of no type, as readers give one without a value, has nothing else.
+        # Nulls have no order. A column of type null, which readers give to columns without a value, has nothing else.
         if node.type.kind != "null":
             out.append(replace(o, expr=node, follows=False))
     return tuple(out)
@@ -231,7 +233,7 @@ def _with_columns(
     orders: tuple[tuple[Order, ...], ...], given: Node | None, pairs: list[tuple[str, str]],
     schemas: tuple[pa.Schema, pa.Schema],
 ) -> tuple[tuple[Order, ...], tuple[Order, ...]]:
-    """The orders, and those that follow from them of columns that the condition compares."""
+    """Return the orders, with derived orders of columns that the condition compares."""
     out = []
     for s, declared in enumerate(orders):
         if any(o.node.op != "column" for o in declared):
@@ -255,7 +257,7 @@ def _bounds(bounds: Any, s: int, schemas: tuple[pa.Schema, pa.Schema], timezone:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise OrderError(f"bounds of {name} are {came(pair)}; expected a pair (least, greatest), None for none")
         if node.type.kind == "null":
-            continue  # nor are they in bounds
+            continue  # bounds ignore nulls
         if not has_ordinal(node.type):
             raise OrderError(f"bounds of {name}: a value of type {node.type} cannot be bounded")
         low, high = ordinal_range(node.type)
@@ -270,7 +272,7 @@ def _bounds(bounds: Any, s: int, schemas: tuple[pa.Schema, pa.Schema], timezone:
 
 
 def side_expression(obj: Any, s: int, schema: pa.Schema, timezone: str, what: str) -> Node:
-    """An expression over one side alone, for an order, a bound or a watermark."""
+    """Return an expression over one side only, for an order, a bound or a watermark."""
     empty = pa.schema([])
     scope = expr.Scope(schema, empty) if s == 0 else expr.Scope(empty, schema)
     if isinstance(obj, str) and obj in schema.names:
@@ -279,7 +281,7 @@ def side_expression(obj: Any, s: int, schema: pa.Schema, timezone: str, what: st
     try:
         node = expr.scalar(obj, scope, timezone=timezone)
     except ColumnError as e:
-        with suppress(ConditionError, ColumnError):  # its own columns under the other side's name?
+        with suppress(ConditionError, ColumnError):  # are these the side's own columns, under the other side's name?
             both = columns_of(expr.scalar(obj, expr.Scope(schema, schema), timezone=timezone))
             _refuse_other(both, s, said, f"; write {'lr'[s]}.{{}}")
         if "has no columns" in str(e):
@@ -302,13 +304,13 @@ def _refuse_other(columns: Iterable[Node], s: int, said: str, instead: str) -> N
 
 
 def _of_expression(said: str) -> str:
-    """What was said of a condition, of an expression."""
+    """Turn an error text about a condition into one about an expression."""
     said = said.replace("; pass None for no condition", "").replace(", a SymPy relation or None", " or a SymPy one")
     return said.replace("the condition", "the expression").replace("a condition", "an expression")
 
 
 def _as_order(obj: Any) -> str:
-    """The way to say a direction, nulls and slack, to who wrote them as in SQL."""
+    """Return the hint to write an Order with direction, nulls and slack, for a text that has them in SQL's form."""
     found = _SAID.fullmatch(obj) if isinstance(obj, str) else None
     if found is None or not any(found.groups()[1:]):
         return ""

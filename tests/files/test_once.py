@@ -102,7 +102,7 @@ def test_of_writers_at_once_one_wins(place: str) -> None:
 
 def test_a_rename_that_overwrites_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(once, "system_of", lambda text: (Renaming(tmp_path, False), text.removeprefix("hdfs://")))
-    said = r"'hdfs://a/b', which let two writers of one file succeed, though told not to;"
+    said = r"'hdfs://a/b', which let two writers of one file succeed despite the condition;"
     with pytest.raises(FileError, match=said):
         try_once("routing_dir", "hdfs://a/b")
     assert not list((tmp_path / "a" / "b").iterdir())
@@ -111,7 +111,7 @@ def test_a_rename_that_overwrites_is_refused(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.slow
 def test_a_store_that_forgets_conditions_is_refused(store: ObjectStore) -> None:
     store.forgets = True
-    said = r"let two writers of one file succeed, though told not to \(If-None-Match: \*\)"
+    said = r"let two writers of one file succeed despite the condition \(If-None-Match: \*\)"
     with pytest.raises(FileError, match=said):
         try_once("routing_dir", f"{BUCKET}/x")
     assert store.held() == []

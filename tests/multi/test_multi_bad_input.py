@@ -39,7 +39,7 @@ def batch(*ts: int) -> pa.RecordBatch:
         pytest.param(S, JOINED, {}, "expected {alias: input}", id="no mapping"),
         pytest.param({"a": 1, "b": S}, "a.k = b.k", {}, "schema of 'a' is a int", id="no schema"),
         pytest.param({"a": pa.schema({"b_c": pa.int8()}), "a_b": pa.schema({"c": pa.int8()})}, None, {},
-                     "would both come out as 'a_b_c'", id="names meet"),
+                     "would both be the output column 'a_b_c'", id="names meet"),
         pytest.param(ABC, JOINED, {"orders": {"d": "ts"}}, "orders name 'd', which is no input", id="order of none"),
         pytest.param(ABC, JOINED, {"orders": {"a": "tz"}}, "order 'tz' of input 'a'", id="order of no column"),
         pytest.param(ABC, JOINED, {"orders": {"a": "b.ts"}}, "'b' in b.ts is not of its own columns", id="order of b"),
