@@ -113,7 +113,7 @@ class Emitter:
         except pa.ArrowInvalid as e:
             raise EvaluationError(
                 f"the key column {self.schema.names[i]!r} of the output is {self._types[i]}, which cannot represent a "
-                f"value of {array.type}: {e}; rename the column on one side and name both columns in on="
+                f"value of {array.type}: {e}. Rename the column on one side and name both columns in on="
             ) from e
 
     def _as_compared(self, array: pa.Array, have: Type, t: pa.DataType) -> pa.Array:

@@ -47,8 +47,9 @@ def narrowed(array: pa.DictionaryArray, t: pa.DictionaryType) -> pa.DictionaryAr
         array = _in_use(array)
     if len(array.dictionary) > most:
         raise CapacityError(
-            f"{len(array):,} rows of a {t} column have {len(array.dictionary):,} values, expected {most} at most for "
-            f"{t.index_type} indices; use a batch_size of {most}, or cast the column to wider indices or to its values"
+            f"{len(array):,} rows of a {t} column have {len(array.dictionary):,} distinct values; expected at most "
+            f"{most} for {t.index_type} indices. Use a batch_size of {most}, or cast the column to wider indices or to "
+            "its values"
         )
     return renumbered(sound(array), t.index_type, array.dictionary)
 

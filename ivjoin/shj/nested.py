@@ -144,16 +144,16 @@ def made_of(parts: Parts, like: pa.DataType) -> pa.Array:
     if parts.places is not None:
         if max(map(len, parts.children), default=0) > _MOST_NARROW:
             raise CapacityError(
-                f"{parts.rows:,} rows of a {t} column have more than {_MOST_NARROW:,} values of one type; use smaller "
-                "batches"
+                f"{parts.rows:,} rows of a {t} column have more values of one type than expected, at most "
+                f"{_MOST_NARROW:,}. Use smaller batches"
             )
         buffers.append(pa.py_buffer(parts.places.astype(np.int32)))
     if parts.ends is not None:
         wide = pt.is_large_list(t) or pt.is_large_list_view(t)
         if not wide and parts.ends[-1] > _MOST_NARROW:
             raise CapacityError(
-                f"{parts.rows:,} rows of a {t} column have {parts.ends[-1]:,} values in their lists, expected "
-                f"{_MOST_NARROW:,} at most; use smaller batches or a large_list"
+                f"{parts.rows:,} rows of a {t} column have {parts.ends[-1]:,} values in their lists; expected at most "
+                f"{_MOST_NARROW:,}. Use smaller batches or a large_list"
             )
         ends = parts.ends if wide else parts.ends.astype(np.int32)
         if pt.is_list_view(t) or pt.is_large_list_view(t):

@@ -119,8 +119,8 @@ def _in_runs(array: pa.Array, ends: pa.DataType) -> pa.RunEndEncodedArray:
     most = (1 << (ends.bit_width - 1)) - 1
     if len(array) > most:
         raise CapacityError(
-            f"{len(array):,} rows of a column of run ends are more than {ends} counts, expected {most:,} at most; use "
-            f"a batch_size of {most}, or cast the column to its values"
+            f"a run-end encoded column has {len(array):,} rows; expected at most {most:,} for {ends} run ends. Use a "
+            f"batch_size of {most}, or cast the column to its values"
         )
     made = pa.RunEndEncodedArray.from_arrays
     if isinstance(array, pa.ExtensionArray):

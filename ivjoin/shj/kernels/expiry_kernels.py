@@ -359,7 +359,7 @@ def scan(op, other, q):  # type: ignore[no-untyped-def]
 
 @inner
 def take_out(op, other, q, places, n):  # type: ignore[no-untyped-def]
-    """Remove live rows that have matched finally from the index; no row is listed."""
+    """Remove live rows that the join type no longer needs from the index; no row is listed."""
     links = at_i32(other.rows)
     slots = at_i32(op.slots)
     stride = 2 * (FIRST_AXIS + other.n_axes)

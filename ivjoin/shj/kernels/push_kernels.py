@@ -1,9 +1,9 @@
 """The steps of a push in compiled code: read, probe, emit, store, prune, emit.
 
 One function serves every plan. Its loops are in ``intake_kernels``, ``index_kernels`` (probe, store), ``sweep_kernels``
-and ``expiry_kernels`` (prune). If a step needs Python (a condition evaluated per pair, values of variable size, bounds
-by propagation), the function returns with a request, and continues from there at the next call; see ``registers``. It
-uses bare pointers, because numba compiles them in half the time, and this is a large kernel.
+and ``expiry_kernels`` (prune). Some steps need Python: a condition evaluated per pair, values of variable size, bounds
+by propagation. The function then returns with a request and continues from there at the next call; see ``registers``.
+It uses bare pointers, because numba compiles them in half the time, and this is a large kernel.
 """
 
 from __future__ import annotations

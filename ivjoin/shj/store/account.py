@@ -105,8 +105,8 @@ class Account:
             try:
                 if self.on_full is None:
                     raise CapacityError(
-                        f"the operator holds {held:,} bytes and needs {needed + self.promised:,} more, expected "
-                        f"{self.limit:,} at most: raise the limit, narrow the window, or divide the rows"
+                        f"the operator stores {held:,} bytes and needs {needed + self.promised:,} more; expected at "
+                        f"most {self.limit:,}. Raise the limit, narrow the window, or divide the rows"
                     )
                 again = self.on_full(needed + self.promised, held)
             except BaseException as e:

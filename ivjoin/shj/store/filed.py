@@ -12,7 +12,7 @@ from ivjoin.shj.store.backing import Files
 
 __all__ = ["AT_ONCE", "filed"]
 
-AT_ONCE = 4 << 20  # bytes of pages of the file that may lie in memory while it is written
+AT_ONCE = 4 << 20  # bytes of rows that are written at once, and of the file's pages in memory meanwhile
 
 
 def filed(batches: Callable[[], Iterator[pa.RecordBatch]], files: Files) -> list[pa.RecordBatch]:

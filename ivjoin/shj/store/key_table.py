@@ -42,7 +42,7 @@ def _table_size(entries: int) -> int:
 
 def _too_many(keys: int) -> CapacityError:
     return CapacityError(
-        f"{keys:,} keys at once, expected {_MOST_KEYS:,} at most: narrow the window, or divide the rows"
+        f"the state needs {keys:,} keys at once; expected at most {_MOST_KEYS:,}. Narrow the window, or divide the rows"
     )
 
 

@@ -1,7 +1,7 @@
 """A second index, for stores whose lists are slow: sorted runs, merged so that few remain (a log-structured merge).
 
 The linked lists of ``index_kernels`` walk one step for every row that a new row must pass to be in order. A probe walks
-every row in the first axis's window. If that costs too much, a store switches to sorted runs: each batch is sorted by
+every row in the first axis's window. If that costs too much, a store switches to sorted runs. Each batch is sorted by
 (key, axis) and becomes a run, and runs of similar size are merged. A row is copied O(log n) times in its life, and a
 probe costs one binary search per run, whatever the order of arrival.
 """

@@ -33,7 +33,8 @@ def larger(cap: int, need: int) -> int:
     """
     if need > _MOST_ROWS:
         raise CapacityError(
-            f"{need:,} rows of one side at once, expected {_MOST_ROWS:,} at most: narrow the window, or divide them"
+            f"the state needs {need:,} rows of one side at once; expected at most {_MOST_ROWS:,}. Narrow the window, "
+            "or divide the rows"
         )
     return min(fitting(max(need, cap + cap // (16 if cap < _LARGE else 8))), _MOST_ROWS)
 

@@ -262,7 +262,7 @@ def text_array(t: pa.DataType, text: Bytes, valid: np.ndarray | None) -> pa.Arra
 def too_much_text(size: int, t: pa.DataType) -> CapacityError:
     """The error of an output column whose bytes exceed what its offsets can address."""
     return CapacityError(
-        f"an output batch would hold {size:,} bytes of {t} in one column, expected 2,147,483,647 at most; use a "
+        f"an output batch would have {size:,} bytes of {t} in one column; expected at most 2,147,483,647. Use a "
         "smaller batch_size or a large_ type"
     )
 

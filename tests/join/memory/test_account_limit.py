@@ -98,7 +98,7 @@ def test_the_limit_is_kept(question: str, kind: str) -> None:
                 try:
                     out = op.push(side, batch)
                 except CapacityError as e:
-                    told.append((str(e), f"expected {limit:,} at most"))
+                    told.append((str(e), f"expected at most {limit:,}"))
                     assert op.metrics.state_bytes <= limit
                     op.account.limit = 2 * limit
                     continue

@@ -151,7 +151,7 @@ def test_on_meets_as_instants(left: str, right: str) -> None:
 def test_an_unmatched_key_that_the_common_type_cannot_hold_names_the_way_out() -> None:
     a, b = batch("ts_s", [1, 2**62]), batch("ts_ns", [10**9])
     assert indices(band_join(a, b, on="t")) == Counter([(0, 0)])
-    with pytest.raises(EvaluationError, match=r"'t'.*timestamp\[ns\].*rename the column on one side"):
+    with pytest.raises(EvaluationError, match=r"'t'.*timestamp\[ns\].*Rename the column on one side"):
         list(band_join(a, b, on="t", how="left"))
     kept = band_join(a.rename_columns(["i", "u"]), b, on=[("u", "t")], how="left")
     assert sum(c.num_rows for c in kept) == 2
