@@ -55,6 +55,7 @@ ONLY_IN = {
     "sympy": {"expr", "separation"},
     "sqlglot": {"expr"},
     "pyspark": {"spark"},
+    "py4j": {"spark"},  # comes with pyspark
     "pandas": {"spark"},
     "duckdb": {"demo"},  # and by name, where a caller asks for a frame of it, as polars and pandas
     "fsspec": {"files"},

@@ -1,9 +1,9 @@
-"""Conditions and expressions: typed nodes, and the ways to write them down.
+"""Conditions and expressions: typed nodes, and the forms in which a caller writes them.
 
 An expression is an immutable, interned graph of :class:`~ivjoin.expr.nodes.Node`. It can be written as Spark SQL text
 (:mod:`ivjoin.expr.read.sqltext`), with Python operators (:mod:`ivjoin.expr.read.fluent`) or as a SymPy relation
-(:mod:`ivjoin.expr.read.sympyform`); :func:`condition` and :func:`scalar` take any of these. Names are resolved by a
-:class:`Scope`. sympy and sqlglot are loaded when they are first needed.
+(:mod:`ivjoin.expr.read.sympyform`); :func:`condition` and :func:`scalar` take any of these. A :class:`Scope` resolves
+names. sympy and sqlglot are imported on first use.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ __all__ = ["Node", "Scope", "Type", "condition", "scalar"]
 
 
 def _written(node: Node) -> str:
-    from ivjoin.expr.text import to_text  # takes the hook's place; it stands on the operators, and they on this package
+    # Replaces the hook; imported here, because `text` imports the operators, and these import this package.
+    from ivjoin.expr.text import to_text
 
     return to_text(node)
 
@@ -29,26 +30,26 @@ nodes.to_text = _written
 
 
 def condition(obj: Any, scope: Scope, timezone: str = "UTC") -> Node | None:
-    """The bool node of a condition in any of its forms.
+    """Return the bool node of a condition in any of its forms.
 
     Parameters
     ----------
     obj : None, str, fluent Expr, SymPy relation or boolean, Node
         SQL text, or an object of one of the other forms. None is no condition.
     scope : Scope
-        What the names mean.
+        The columns that names refer to.
     timezone : str
         The zone of local times and calendar days.
 
     Returns
     -------
     Node or None
-        None if and only if ``obj`` is None.
+        None exactly if ``obj`` is.
 
     Raises
     ------
     ConditionError
-        If it does not parse, does not type, or is not true or false.
+        If it cannot be parsed, its types do not fit, or it is not of type bool.
     """
     if obj is None:
         return None
@@ -62,7 +63,7 @@ def condition(obj: Any, scope: Scope, timezone: str = "UTC") -> Node | None:
 
 
 def scalar(obj: Any, scope: Scope, timezone: str = "UTC") -> Node:
-    """The node of an expression of any type, such as an order; see :func:`condition`."""
+    """Return the node of an expression of any type, such as an order; see :func:`condition`."""
     if isinstance(obj, str):
         from ivjoin.expr.read.sqltext import parse_scalar
 

@@ -1,4 +1,4 @@
-"""Checks of plain arguments: the same words wherever the same thing is wrong."""
+"""Checks of plain arguments, with the same error text for the same mistake."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["MOST_ROWS", "known_options", "one_of", "text", "warn_caller", "whole
 
 MOST_ROWS = 2**31 - 1  # of a batch
 
-# options of pandas, polars and duckdb: the option that stands for each, and how to write it
+# Options of pandas, polars and duckdb: the option that replaces each, and how to write it.
 _ELSEWHERE = {
     **dict.fromkeys(("left_on", "right_on"), ("on", "write on=('left name', 'right name')")),
     **dict.fromkeys(("left_by", "right_by", "by_left", "by_right"), ("by", "write by=[('left name', 'right name')]")),
@@ -37,14 +37,14 @@ R = TypeVar("R")
 
 
 def known_options(name: str, also: Iterable[str] = ()) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Make a public function name itself, and the nearest option, where it is called with one it has not.
+    """Make a public function name itself, and the nearest option, if it is called with an unknown option.
 
     Parameters
     ----------
     name : str
-        What the caller knows the function by.
+        The public name of the function.
     also : iterable of str
-        Options beside those in its signature.
+        Options in addition to those in its signature.
     """
 
     def checking(function: Callable[P, R]) -> Callable[P, R]:
@@ -68,7 +68,7 @@ def known_options(name: str, also: Iterable[str] = ()) -> Callable[[Callable[P, 
 
 
 def warn_caller(warning: Warning) -> None:
-    """Warn of a line outside this package: the one that called into it."""
+    """Issue a warning that refers to the line outside this package that called into it."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "ivjoin":
         frame, level = frame.f_back, level + 1
@@ -76,7 +76,7 @@ def warn_caller(warning: Warning) -> None:
 
 
 def whole_number(name: str, value: Any, least: int, most: int, what: str = "a whole number") -> int:
-    """A whole number within limits; a bool is none.
+    """Return a whole number within limits. A bool is refused.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def whole_number(name: str, value: Any, least: int, most: int, what: str = "a wh
 
 
 def text(name: str, value: Any, example: str) -> str:
-    """Text that can be written as UTF-8.
+    """Return text that can be encoded as UTF-8.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def text(name: str, value: Any, example: str) -> str:
 
 
 def one_of(name: str, value: Any, known: tuple[str, ...], error: type[IvjoinError] = IvjoinError) -> str:
-    """One of a few words.
+    """Return the value if it is one of a few words.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Expressions as plain JSON values and back, for snapshots and fingerprints."""
+"""Encode expressions as plain JSON values, for snapshots and fingerprints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["decode", "encode"]
 
 
 def encode(node: Node | None) -> Any:
-    """A node as JSON: a list of its distinct sub-expressions, arguments before users."""
+    """Return a node as JSON: a list of its distinct sub-expressions, arguments before users."""
     if node is None:
         return None
     order = {n: i for i, n in enumerate(walk(node))}
@@ -24,7 +24,7 @@ def encode(node: Node | None) -> Any:
 
 
 def decode(data: Any) -> Node | None:
-    """The node that :func:`encode` wrote.
+    """Return the node that :func:`encode` wrote.
 
     Raises
     ------

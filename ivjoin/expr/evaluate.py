@@ -1,8 +1,8 @@
-"""Exact, vectorised evaluation of expressions on Arrow arrays, with Spark's ANSI meaning.
+"""Exact, vectorised evaluation of expressions on Arrow arrays, with Spark's ANSI semantics.
 
-A list of expressions becomes a program once: the distinct nodes in order, each with a kernel that its operator's rule
-made for the argument types and constants at hand (``ops_*.py``). A run loads the columns, calls the kernels one after
-the other and wraps the results. Nothing raises for a row: rows that overflow, divide by zero or fail a cast are marked.
+A list of expressions is compiled once to a program: the distinct nodes in order. The rule of each operator makes a
+kernel for its argument types and constants (``ops_*.py``). A run loads the columns, calls the kernels one after the
+other and wraps the results. No row raises an exception: rows that overflow, divide by zero or fail a cast are marked.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Vector:
     valid : bool[n] or None
         Rows that are not NULL; None means all.
     error : bool[n] or None
-        Rows where the evaluation errs, whatever ``valid`` says of them; None means none.
+        Rows with an error, whether or not ``valid`` is True there; None means no row.
     """
 
     values: Any
@@ -56,22 +56,22 @@ _lock = threading.Lock()
 
 
 def evaluate(roots: Sequence[Node], column: Column, n: int) -> list[Vector]:
-    """The values of expressions, one Vector each; sub-expressions they share are computed once.
+    """Return the values of expressions, one Vector each. Shared sub-expressions are computed once.
 
     Parameters
     ----------
     roots : sequence of Node
     column : callable
-        ``column(side, name)`` gives the Arrow array (or chunked array) of n rows.
+        ``column(side, name)`` returns the Arrow array (or chunked array) of n rows.
     n : int
         Number of rows.
 
     Raises
     ------
     UnsupportedError
-        If an operator has no rule for its argument types; never because of a value.
+        If an operator does not support its argument types; never because of a value.
     EvaluationError
-        If a function of texts meets one that is not in UTF-8.
+        If a function of texts reads text that is not UTF-8.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def evaluate(roots: Sequence[Node], column: Column, n: int) -> list[Vector]:
     if program is None:
         program = compiled(roots)
         with _lock:
-            while len(_programs) >= _LIMIT:  # the oldest goes; a program is quickly made again
+            while len(_programs) >= _LIMIT:  # the oldest one is dropped: compiling it again is fast
                 del _programs[next(iter(_programs))]
             _programs[key] = program
     try:
@@ -110,7 +110,7 @@ def _not_utf8(data: bytes | None) -> EvaluationError:
 
 
 def compiled(roots: Sequence[Node]) -> Program:
-    """A callable ``(column, n) -> list of Vector`` for these expressions, without the look-up of :func:`evaluate`."""
+    """Return a function ``(column, n) -> list of Vector`` for these expressions; :func:`evaluate` caches it."""
     place: dict[Node, int] = {}
     constants: dict[int, Cell] = {}
     loads: list[tuple[int, str, str, Callable[[Any], Cell]]] = []
@@ -136,7 +136,7 @@ def compiled(roots: Sequence[Node]) -> Program:
                 continue
             quiet = quiet or _may_warn(node)
             steps.append(_step(kernel, i, at))
-    # A constant that is NULL or errs is spread over the rows, so that masks always have one entry a row.
+    # A constant that is NULL or an error is repeated for all rows, so that masks always have one entry for each row.
     start: list[Any] = [None] * len(place)
     for j, cell in constants.items():
         if cell[1] is None and cell[2] is None:
@@ -189,7 +189,7 @@ def _step(kernel: Kernel, out: int, at: list[int]) -> Callable[[list[Any]], None
 
 
 def _may_warn(node: Node) -> bool:
-    """Whether numpy could warn of what the kernel does; sums of integers in arrays wrap in silence."""
+    """Return whether numpy could warn in the kernel. Sums of integer arrays wrap without a warning."""
     operator = operator_of(node)
     if operator is not None and operator.warns is not None:
         return operator.warns
@@ -197,12 +197,12 @@ def _may_warn(node: Node) -> bool:
 
 
 def _rule(node: Node) -> Rule:
-    """The rule of a node, found by operator and the kind of its arguments.
+    """Return the rule of a node, found by operator and the kinds of its arguments.
 
     Raises
     ------
     UnsupportedError
-        If there is none.
+        If the rule does not exist.
     """
     meaning = meaning_of(node)
     if meaning is None:
@@ -211,18 +211,18 @@ def _rule(node: Node) -> Rule:
 
 
 def check_supported(*roots: Node) -> None:
-    """Find out, before any row is seen, whether expressions can be evaluated.
+    """Check, before any row is read, whether expressions can be evaluated.
 
     Raises
     ------
     UnsupportedError
-        Naming the sub-expression that cannot.
+        If not. The text names the sub-expression.
     """
     compiled(roots)
 
 
 def from_arrow_array(array: Any, type: Type) -> Vector:
-    """The physical values of an Arrow array whose type maps to ``type``, as a Vector; zero copy where possible."""
+    """Return the physical values of an Arrow array of ``type`` as a Vector, without a copy where possible."""
     return _wrap(type, load(array, type))
 
 
@@ -241,7 +241,7 @@ def _finisher(t: Type, constant: bool) -> Callable[[Cell, int], Vector]:
 
 
 def _spread(cell: Cell, n: int) -> Cell:
-    """The cell of a constant for n rows."""
+    """Repeat the cell of a constant for n rows."""
     v, ok, err = cell
     if len(v) != n or n == 0:
         v = np.repeat(v[:1], n) if isinstance(v, np.ndarray) else v.take(pa.array(np.zeros(n, dtype=np.int64)))
@@ -251,7 +251,7 @@ def _spread(cell: Cell, n: int) -> Cell:
 
 
 def _as_declared(values: np.ndarray, t: Type) -> np.ndarray:
-    """Decimals as the contract of Vector has them, whatever the kernels found shortest."""
+    """Return decimals in the dtype that Vector promises, whatever dtype the kernels computed in."""
     if t.precision > 18:
         return values if values.dtype == object else objects(values.tolist())
     if values.dtype == object:  # only rows without a value can be too large
@@ -260,7 +260,7 @@ def _as_declared(values: np.ndarray, t: Type) -> np.ndarray:
 
 
 def first_error(root: Node, column: Column, row: int) -> str:
-    """A sentence on why an expression errs at a row: the failing sub-expression and the values it read.
+    """Return a sentence on why an expression has an error at a row: the failing sub-expression and the values it read.
 
     Examples
     --------
@@ -282,7 +282,7 @@ def first_error(root: Node, column: Column, row: int) -> str:
         scalar = here(*node.params)[0]
         try:
             value = scalar.as_py()
-        except (ValueError, OverflowError, ImportError):  # a time that Python's datetime cannot hold
+        except (ValueError, OverflowError, ImportError):  # a time that Python's datetime cannot represent
             return str(probe(node)[1])
         return repr(value) if isinstance(value, (str, bytes)) else "NULL" if value is None else str(value)
 

@@ -1,4 +1,4 @@
-"""A linear form over exact rationals: what ``separation.linear`` finds of nodes and operators' rules compute with."""
+"""Linear forms with exact rational coefficients, for ``separation.linear`` and the rules of operators."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Number = int | Fraction
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A linear form; ``lost`` when an atom cancelled out, so that the form no longer shows where the node is null."""
+    """A linear form. ``lost``: an atom cancelled out, so the form no longer shows where the node is null."""
 
     terms: Mapping[Node, Number]
     lo: Number
@@ -36,7 +36,7 @@ class Form:
         return Form({n: c * k for n, c in self.terms.items()}, lo, hi, self.lost)
 
     def plus(self, other: Form, k: Number = 1) -> Form:
-        """``self + k * other``."""
+        """Return ``self + k * other``."""
         other = other.scaled(k)
         terms = dict(self.terms)
         lost = self.lost or other.lost
@@ -54,15 +54,15 @@ class Form:
 
 
 def size(x: Number) -> Number:
-    """The absolute value, for which mypy knows a type."""
+    """Return the absolute value, with a type that mypy knows."""
     return x if x >= 0 else -x
 
 
 def scale_of(t: Type) -> int:
-    """Physical units per unit of value."""
+    """Return the number of physical units per unit of value."""
     return 10**t.scale if t.kind == "decimal" else 1
 
 
 def plain(x: Number) -> Number:
-    """Integers as int: their arithmetic is several times faster than that of Fraction."""
+    """Return integers as int: their arithmetic is several times faster than the arithmetic of Fraction."""
     return x.numerator if isinstance(x, Fraction) and x.denominator == 1 else x

@@ -1,4 +1,4 @@
-"""Literals: Python values and the texts of dates, timestamps and intervals, as typed literal nodes."""
+"""Literals: Python values, and the texts of dates, timestamps and intervals, as typed literal nodes."""
 
 from __future__ import annotations
 
@@ -46,15 +46,18 @@ def is_literal(node: Node) -> bool:
 
 
 def literal(value: Any, type: Type | None = None) -> Node:
-    """A constant.
+    """Return the node of a constant.
 
     Parameters
     ----------
     value : object
         With ``type``: the physical value (``ivjoin.expr.types``), or a Python date, datetime, time, timedelta or
-        Decimal, which is converted exactly. Without it: bool, int (int32, else int64, else decimal), float
-        (float64), Decimal (as Spark types the same digits: 1.0 is decimal(2,1)), str, bytes, None, date, datetime
-        (aware: an instant; naive: without zone), time, timedelta, or a NumPy or Arrow scalar.
+        Decimal, which is converted exactly. Without ``type``, the value determines it:
+
+        - bool, float (float64), str, bytes, None, date, time, timedelta, or a NumPy or Arrow scalar
+        - int: int32, else int64, else decimal
+        - Decimal: Spark's type of the same digits, so 1.0 is decimal(2,1)
+        - datetime: an instant if aware, a timestamp without a zone if naive
     type : Type, optional
 
     Raises
@@ -62,7 +65,7 @@ def literal(value: Any, type: Type | None = None) -> Node:
     ConditionError
         If the value does not fit the type.
     UnsupportedError
-        If there is no literal for such a value.
+        If such a value has no literal.
     """
     if value is not None and not isinstance(value, (bool, int, float, str, bytes)):
         value = _plain(value)
@@ -72,7 +75,7 @@ def literal(value: Any, type: Type | None = None) -> Node:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy and Arrow scalars as Python objects."""
+    """Return NumPy and Arrow scalars as Python objects."""
     if hasattr(value, "as_py"):
         return value.as_py()
     if hasattr(value, "dtype") and hasattr(value, "item") and not getattr(value, "shape", ()):
@@ -124,7 +127,7 @@ def _natural_type(value: Any) -> Type:
 
 
 def _digits_type(value: Decimal) -> Type:
-    """Spark's type of a decimal literal: as many digits as are written."""
+    """Return Spark's type of a decimal literal, with as many digits as it has."""
     if not value.is_finite():
         raise ConditionError(f"{value} has no decimal type; use float({str(value)!r}) instead")
     _, digits, exponent = value.as_tuple()
@@ -137,7 +140,7 @@ def _digits_type(value: Decimal) -> Type:
 
 
 def physical(value: Any, type: Type) -> Any:
-    """The physical value of a Python value of this type."""
+    """Return the physical value of a Python value of this type."""
     kind = type.kind
     if isinstance(value, bool):
         if kind == "bool":
@@ -188,9 +191,9 @@ def _fits(x: Any, value: Any, type: Type) -> int:
 
 
 def seconds_of(value: dt.datetime | dt.timedelta | dt.time) -> Fraction:
-    """Seconds since the epoch (of the instant; of the local time if there is no zone), of a span, or since midnight."""
+    """Return seconds since the epoch (of local time, if there is no zone), of a duration, or since midnight."""
     if isinstance(value, dt.datetime):
-        # not by way of a datetime in UTC, which the first and the last days that there are may not have
+        # Not through a datetime in UTC: for the first and the last day, Python has none.
         span = value.replace(tzinfo=None) - _EPOCH - (value.utcoffset() or dt.timedelta(0))
     elif isinstance(value, dt.timedelta):
         span = value
@@ -207,7 +210,7 @@ def date_of(days: int) -> dt.date:
 
 
 def rescaled(unscaled: int, source: int, target: int) -> int:
-    """An unscaled decimal at another scale, rounded half up (away from zero) where digits go."""
+    """Return an unscaled decimal at another scale; dropped digits are rounded half up (away from zero)."""
     if target >= source:
         return unscaled * 10 ** (target - source)
     unit = 10 ** (source - target)
@@ -221,7 +224,7 @@ def decimal_text(unscaled: int, scale: int) -> str:
 
 
 def zone_named(name: str) -> dt.tzinfo:
-    """The zone of a name such as ``UTC``, ``Z``, ``+05:30``, ``GMT+8`` or ``Europe/Paris``."""
+    """Return the zone of a name such as ``UTC``, ``Z``, ``+05:30``, ``GMT+8`` or ``Europe/Paris``."""
     expected = "expected a name such as 'UTC', 'Europe/Paris' or an offset such as '+02:00'"
     if not isinstance(name, str):
         raise ConditionError(f"timezone is {came(name)}; {expected}")
@@ -247,7 +250,7 @@ _TIME = re.compile(_CLOCK, re.ASCII)
 
 
 def parse_date(text: str) -> Node | None:
-    """The date literal of ``2024-01-31``, ``2024-1``, or of the date part of a timestamp text; None if it is none."""
+    """Return the date literal of ``2024-01-31``, ``2024-1``, or a timestamp text's date part; None for other text."""
     s = text.strip()
     m = _DATE.fullmatch(re.split(r"[T ]", s, maxsplit=1)[0])
     try:
@@ -257,10 +260,10 @@ def parse_date(text: str) -> Node | None:
 
 
 def parse_timestamp(text: str, zoned: bool, zone: str) -> Node | None:
-    """A timestamp literal in microseconds; in nanoseconds if it is written with more than six digits and they reach it.
+    """Return a timestamp literal in microseconds, or in nanoseconds if more than six digits are written and fit.
 
-    Without a zone of its own the text is local time in ``zone``, if ``zoned``; a zone in the text of a timestamp
-    without zone is ignored, as Spark does.
+    A text without its own zone is local time in ``zone``, if ``zoned``. For a timestamp without a zone, a zone in the
+    text is ignored, as in Spark.
     """
     m = _STAMP.fullmatch(text.strip())
     if m is None:
@@ -285,21 +288,21 @@ def _whole(local: dt.datetime) -> int:
 
 
 def instant_of(local: dt.datetime, tz: dt.tzinfo) -> int:
-    """Epoch second of a local time: the earlier of two, and past a gap by the gap's length, as java.time has it."""
+    """Return the epoch second of a local time as java.time does: the earlier of two; later by the length of a gap."""
     offset = local.replace(tzinfo=tz, fold=0).utcoffset()
     assert offset is not None
     return _whole(local) - offset.days * 86_400 - offset.seconds
 
 
 def shifted(seconds: int, tz: dt.tzinfo, to_instant: bool) -> int:
-    """Local seconds as those of the instant, or the reverse."""
+    """Convert local seconds to seconds of the instant, or back."""
     if to_instant:
         return instant_of(_EPOCH + dt.timedelta(seconds=seconds), tz)
     return _whole((_EPOCH.replace(tzinfo=dt.UTC) + dt.timedelta(seconds=seconds)).astimezone(tz).replace(tzinfo=None))
 
 
 def parse_time(text: str) -> Node | None:
-    """The time-of-day literal of ``10:30`` or ``10:30:05.25``."""
+    """Return the time-of-day literal of ``10:30`` or ``10:30:05.25``."""
     m = _TIME.fullmatch(text.strip())
     if m is None or m[2] is None or int(m[1]) > 23 or int(m[2]) > 59 or int(m[3] or 0) > 59:
         return None
@@ -325,7 +328,7 @@ def uuid_text(value: bytes) -> str:
 
 
 def parse_number(text: str) -> int | Decimal | float | None:
-    """What a number text casts to: an int, a Decimal, or a float for NaN and the infinities."""
+    """Return the number that a text is cast to: an int, a Decimal, or a float for NaN and the infinities."""
     s = text.strip()
     special = {"nan": math.nan, "inf": math.inf, "infinity": math.inf}
     bare = s.lstrip("+-").lower()

@@ -1,12 +1,12 @@
 """The expression DAG: frozen, interned, typed nodes.
 
 Two structurally equal expressions are one object, so ``is`` compares them and a dictionary keyed by node is a
-dictionary keyed by expression. Nodes are made by :func:`make`, through ``ivjoin.expr.build``, which inserts the casts
-that make the arguments of an operator meet in one type. After building, an operator never sees mixed types except
-where the catalogue says so.
+dictionary keyed by expression. :func:`make` makes nodes; callers use ``ivjoin.expr.build``, which inserts casts so that
+the arguments of an operator have one type. A built operator has arguments of mixed types only where the catalogue
+states it.
 
-The catalogue of operators (``op``: arguments -> type; ``params``); what each computes, and all else that is said of it,
-stands in its record in ``ivjoin.operators``:
+The catalogue of operators (``op``: arguments -> type; ``params``) follows. The record of each operator in
+``ivjoin.operators`` defines what it computes:
 
 leaves
     ``column`` (): params (side, name), side ``"left"`` or ``"right"``
@@ -73,7 +73,7 @@ LEFT: Final = "left"
 RIGHT: Final = "right"
 COMPARISONS: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe"})
 
-# ``text`` sets its own, which knows all there is to write and so needs the nodes.
+# ``text`` replaces it. It knows the form of every operator, so it imports this module.
 to_text: Callable[[Any], str] = object.__repr__
 
 
@@ -86,7 +86,7 @@ class Node:
         Name in the catalogue of this module.
     args : tuple of Node
     params : tuple
-        What else the operator needs; hashable.
+        Further parameters of the operator; hashable.
     type : Type
     """
 
@@ -121,8 +121,8 @@ _lock = threading.Lock()
 
 
 def make(op: str, args: tuple[Node, ...], params: tuple[Any, ...], type: Type) -> Node:
-    """The one node with this operator, arguments, parameters and type."""
-    # A literal's Python type is part of its identity: 1, 1.0 and True, or 0.0 and -0.0, must not be merged.
+    """Return the one node with this operator, arguments, parameters and type."""
+    # A literal's Python type is part of its identity: 1, 1.0 and True, or 0.0 and -0.0, must stay distinct.
     marks = tuple((p.__class__, repr(p)) if isinstance(p, (bool, int, float)) else p for p in params)
     key = (op, args, marks, type)
     with _lock:
@@ -140,17 +140,17 @@ def make(op: str, args: tuple[Node, ...], params: tuple[Any, ...], type: Type) -
 
 
 def is_met(n: Node) -> bool:
-    """Whether a node is a time made ready for comparison with one of another unit, in the finer of the two.
+    """Return whether a node is a time that was converted to the finer of two units for a comparison.
 
-    Of a value that came in the coarser unit, what lies past the range of the finer one becomes that range's end. Of one
-    that came in the finer unit, the two ends themselves become the values next to them. No coarse value is there, so
-    each comparison of the two comes out as that of the instants, and neither overflows.
+    If the value had the coarser unit and lies past the finer one's range, it becomes the end of that range. If it had
+    the finer unit and is one of the two ends, it becomes the value next to the end. No coarse value has that value. So
+    each comparison has the same result as a comparison of the instants, and neither side overflows.
     """
     return n.op == "cast" and len(n.params) > 2
 
 
 def walk(*roots: Node) -> Iterator[Node]:
-    """Each distinct node below the roots once, arguments before the node that uses them."""
+    """Yield each distinct node below the roots once, arguments before the node that uses them."""
     seen: set[Node] = set()
     for root in roots:
         stack: list[tuple[Node, bool]] = [(root, False)]
@@ -167,17 +167,17 @@ def walk(*roots: Node) -> Iterator[Node]:
 
 
 def columns_of(*roots: Node) -> list[Node]:
-    """The distinct column leaves, in order of first appearance."""
+    """Return the distinct column leaves, in order of first appearance."""
     return [n for n in walk(*roots) if n.op == "column"]
 
 
 def sides_of(*roots: Node) -> frozenset[str]:
-    """Which inputs an expression reads: a subset of {"left", "right"}."""
+    """Return the inputs that an expression reads: a subset of {"left", "right"}."""
     return frozenset(n.params[0] for n in columns_of(*roots))
 
 
 def rewrite(root: Node, f: Callable[[Node], Node | None]) -> Node:
-    """Rebuild bottom-up; ``f`` sees each node with its new arguments and may return another in its place."""
+    """Rebuild bottom-up. ``f`` gets each node with its new arguments and may return a replacement."""
     done: dict[Node, Node] = {}
     for node in walk(root):
         args = tuple(done[a] for a in node.args)

@@ -1,8 +1,8 @@
 """Order-preserving int64 images of physical values: one number line for pruning, bands and declared orders.
 
-An ordinal compares as its value does in Spark's order: -0.0 equals 0.0, NaN equals itself and lies above +inf.
-Neighbouring values of a type have neighbouring ordinals (for floats: neighbouring doubles), so a strict bound is the
-loose bound moved by one.
+An ordinal compares as its value does in Spark's order: -0.0 equals 0.0, and NaN equals itself and lies above +inf.
+Adjacent values of a type have adjacent ordinals (for floats: adjacent doubles), so a strict bound is the closed bound
+moved by one.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ _PLAIN: Final = frozenset({"int", "date", "time", "timestamp", "duration", "mont
 
 
 def has_ordinal(t: Type) -> bool:
-    """Whether values of the type have int64 images: numbers, times, bool and decimals of at most 18 digits."""
+    """Return whether values of the type have int64 images: numbers, times, bool and decimals of at most 18 digits."""
     return t.kind in _PLAIN or t.kind == "float" or (t.kind == "decimal" and t.precision <= 18)
 
 
 def ordinals(values: np.ndarray, t: Type) -> np.ndarray:
-    """The ordinals of physical values.
+    """Return the ordinals of physical values.
 
     Parameters
     ----------
     values : ndarray[n]
-        As ``Vector.values`` holds them.
+        As in ``Vector.values``.
     t : Type
-        Their type, one that :func:`has_ordinal`.
+        Their type, for which :func:`has_ordinal` is True.
 
     Returns
     -------
     int64[n]
-        ``values`` itself where that is int64 already and the image is the value.
+        ``values`` itself if it is int64 and each value is its own ordinal.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def _float_ordinals(values: np.ndarray) -> np.ndarray:
     x = np.ascontiguousarray(values, dtype=np.float64)
     bits = x.view(np.int64)
     sign = bits >> _SHIFT
-    # Negative doubles are stored as sign and magnitude: turn the magnitude over, and move up by one so that -0.0 is 0.
+    # Negative doubles are sign and magnitude: invert the magnitude, and add one so that -0.0 is 0.
     image = (bits ^ (sign & _LOW_BITS)) - sign
     nan = x != x
     if np.count_nonzero(nan):
@@ -76,7 +76,7 @@ def _float_ordinals(values: np.ndarray) -> np.ndarray:
 
 
 def ordinal_of(value: Any, t: Type) -> int:
-    """The ordinal of one physical value (``int(value)`` of a bool, the integer of a discrete type)."""
+    """Return the ordinal of one physical value (``int(value)`` for a bool, the integer for a discrete type)."""
     if t.kind == "float":
         x = float(value)
         return NAN_ORDINAL if x != x else float_ordinal(x)
@@ -86,9 +86,10 @@ def ordinal_of(value: Any, t: Type) -> int:
 
 
 def value_of(ordinal: int, t: Type) -> Any:
-    """The physical value with this ordinal: an int, a float or a bool.
+    """Return the physical value with this ordinal: an int, a float or a bool.
 
-    Ordinals that no double has give the nearest one: NaN above NaN's, -inf below that of -inf.
+    An ordinal that no double has yields the nearest double: NaN above the ordinal of NaN, -inf below the ordinal of
+    -inf.
     """
     if t.kind == "float":
         if ordinal > _INFINITY:

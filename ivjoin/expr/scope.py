@@ -1,4 +1,4 @@
-"""Which column a name in a condition means."""
+"""Resolve names in a condition to columns."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ _QUALIFIERS = {"l": LEFT, "left": LEFT, "r": RIGHT, "right": RIGHT}
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """``"; did you mean 'ts'?"``, or nothing."""
+    """Return ``"; did you mean 'ts'?"``, or an empty text."""
     by_fold = {k.casefold(): k for k in known}
     hits = difflib.get_close_matches(name.casefold(), list(by_fold), n=2, cutoff=0.6)
     return f"; did you mean {' or '.join(repr(by_fold[h]) for h in hits)}?" if hits else ""
 
 
 class Scope:
-    """The columns of both inputs, by the names a condition may use.
+    """The columns of both inputs, by the names that a condition may use.
 
     Parameters
     ----------
     left, right : pa.Schema
         For an expression over one input, the other may be an empty schema.
     on : iterable of (str, str), optional
-        The key columns, left and right name; a bare key name of both sides means the key.
+        The key columns, left and right name. A bare name that both keys have means the key.
     case_sensitive : bool, optional
         Whether ``TS`` and ``ts`` are two names.
     aliases : mapping of str to str, optional
-        More names of the sides, beside ``l``, ``left``, ``r`` and ``right``: alias -> ``"left"`` or ``"right"``.
+        Further names of the sides, in addition to ``l``, ``left``, ``r`` and ``right``: alias -> ``"left"`` or
+        ``"right"``.
     """
 
     __slots__ = ("_exact", "_folded", "_inputs", "_of_two", "_qualifiers", "case_sensitive", "left", "on", "right")
@@ -61,7 +62,7 @@ class Scope:
 
     @classmethod
     def of_inputs(cls, inputs: Mapping[str, pa.Schema], case_sensitive: bool = True) -> Scope:
-        """The columns of any number of inputs, by ``alias.name``, or by a name that one of them alone has.
+        """Return the columns of any number of inputs, by ``alias.name``, or by a name that only one input has.
 
         A column's node has the alias for its side.
         """
@@ -82,7 +83,7 @@ class Scope:
                 self._folded[side].setdefault(name.lower(), []).append(i)
 
     def described(self) -> list[object]:
-        """All that a name may mean, as JSON's own types: columns and their types, keys, and words for the inputs."""
+        """Return everything that a name may mean, as JSON types: columns with types, keys, and names of the inputs."""
         columns = {
             side: [[name, repr(from_arrow(t))] for name, t in zip(schema.names, schema.types, strict=True)]
             for side, schema in self._inputs.items()
@@ -90,11 +91,11 @@ class Scope:
         return [columns, self.on, self.case_sensitive, self._of_two, sorted(self._qualifiers.items())]
 
     def side_of(self, qualifier: str) -> str | None:
-        """``"left"``, ``"right"`` or an alias; None if the qualifier names no input."""
+        """Return ``"left"``, ``"right"`` or an alias; None if the qualifier names no input."""
         return self._qualifiers.get(qualifier.lower())
 
     def resolve(self, qualifier: str | None, name: str) -> Node:
-        """The column node of ``qualifier.name``, or of a bare name.
+        """Return the column node of ``qualifier.name``, or of a bare name.
 
         Raises
         ------
@@ -119,12 +120,12 @@ class Scope:
         return self._column(*found[0])
 
     def path(self, parts: list[str]) -> tuple[Node, list[str]]:
-        """The column that a dotted name begins with, and the names of fields after it.
+        """Return the column at the start of a dotted name, and the names of fields after it.
 
         Raises
         ------
         ColumnError
-            If it begins with no column.
+            If it does not start with a column.
         """
         if len(parts) > 1 and self.side_of(parts[0]) is not None:
             return self.resolve(parts[0], parts[1]), parts[2:]

@@ -1,4 +1,4 @@
-"""Expressions as readable, SQL-like text."""
+"""Write expressions as readable, SQL-like text."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["quoted", "to_text", "type_text"]
 
 
 def to_text(node: Node, level: int = 0) -> str:
-    """SQL-like text of an expression: ``l.ts >= r.ts - INTERVAL '10' SECOND``.
+    """Return SQL-like text of an expression: ``l.ts >= r.ts - INTERVAL '10' SECOND``.
 
-    It stands in parentheses where it binds less than ``level``, one of :mod:`ivjoin.operators.writing`.
+    The text is in parentheses if it binds less tightly than ``level``, one of :mod:`ivjoin.operators.writing`.
     """
     done: dict[Node, tuple[str, int]] = {}
     for n in walk(node):
@@ -35,7 +35,7 @@ def _text(n: Node, done: dict[Node, tuple[str, int]]) -> tuple[str, int]:
         text = literal_text(n.params[0], n.type)
         return text, UNARY if text.startswith("-") else ATOM
     if n.op == "cast" and n.type == n.args[0].type:
-        return done[n.args[0]]  # met with another unit: whoever reads the text lets them meet again
+        return done[n.args[0]]  # a conversion for a comparison: reading the text converts it again
     operator = operator_of(n)
     if operator is None:
         return f"{n.op}({', '.join(arg(i) for i in range(len(n.args)))})", ATOM

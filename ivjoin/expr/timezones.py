@@ -1,4 +1,4 @@
-"""The zone of a call, given or not: without one, times with and without a zone are not compared."""
+"""The time zone of a call. Without it, times with and without a zone cannot be compared."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UTC = frozenset({"UTC", "Etc/UTC", "Z", "GMT", "UT", "+00:00"})
 
 
 class UnstatedZone(str):
-    """UTC as the zone of a call that gives none."""
+    """UTC as the zone of a call that states no zone."""
 
     __slots__ = ()
 

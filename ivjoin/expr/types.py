@@ -1,7 +1,7 @@
-"""Types of expressions: those of Arrow and of names.
+"""Types of expressions: conversions from and to Arrow types and type names.
 
-An expression node carries a :class:`Type`. Columns of any Arrow type have one; types that no operator
-takes (lists, structs, ...) are ``opaque`` and can only travel as payload or be tested with IS NULL.
+An expression node carries a :class:`Type`. Columns of any Arrow type have one. Types that no operator takes (lists,
+structs, ...) are ``opaque``; such columns can be output columns, or be tested with IS NULL.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ INT8, INT16, INT32, INT64 = (Type("int", b) for b in (8, 16, 32, 64))
 UINT8, UINT16, UINT32, UINT64 = (Type("int", b, signed=False) for b in (8, 16, 32, 64))
 FLOAT32, FLOAT64 = Type("float", 32), Type("float", 64)
 STRING, BINARY, DATE, MONTHS, NULL = Type("string"), Type("binary"), Type("date"), Type("months"), Type("null")
-UUID = Type("binary", text="uuid")  # sixteen bytes that meet texts as a UUID is written
+UUID = Type("binary", text="uuid")  # sixteen bytes that compare with the text of a UUID
 
 
 def decimal(precision: int, scale: int) -> Type:
@@ -38,16 +38,16 @@ def duration(unit: str) -> Type:
 
 
 def finer_unit(a: str, b: str) -> str:
-    """The finer of two time units, where times of different units meet."""
+    """Return the finer of two time units, in which times of both are compared."""
     return max(a, b, key=_UNITS.index)
 
 
 def from_arrow(t: pa.DataType) -> Type:
-    """The expression type of an Arrow type.
+    """Return the expression type of an Arrow type.
 
-    A dictionary type gives its value type, float16 gives float32 (its values are exact there), date64 gives date,
-    view and large forms give their plain kind, run ends their values' type, JSON is text. A UUID is its sixteen bytes,
-    which know how they are written. Everything nested is opaque.
+    A dictionary type becomes its value type, and run ends become the type of their values. float16 becomes float32,
+    which represents its values exactly. date64 becomes date, view and large types become the plain type, and JSON
+    becomes text. A UUID becomes sixteen bytes that are written as a UUID. Nested types are opaque.
     """
     pt = pa.types
     if pt.is_dictionary(t) or pt.is_run_end_encoded(t):
@@ -84,16 +84,16 @@ def from_arrow(t: pa.DataType) -> Type:
     return out
 
 
-_nested: dict[str, pa.DataType] = {}  # by text: what an opaque type was made of
+_nested: dict[str, pa.DataType] = {}  # by text: the Arrow types of opaque types
 
 
 def nested_arrow(t: Type) -> pa.DataType | None:
-    """The Arrow type that an opaque type was made of; None where this process has not seen it."""
+    """Return the Arrow type of an opaque type; None if this process has not converted it."""
     return _nested.get(t.text) if t.kind == "opaque" else None
 
 
 def to_arrow(t: Type) -> pa.DataType:
-    """The plain Arrow type that holds values of ``t``."""
+    """Return the plain Arrow type that holds values of ``t``."""
     if t.kind == "int":
         return getattr(pa, f"{'' if t.signed else 'u'}int{t.bits}")()
     if t.kind == "float":
@@ -122,14 +122,14 @@ def to_arrow(t: Type) -> pa.DataType:
 
 
 def named(name: Any) -> Type:
-    """The type of a name such as ``"int64"``, ``"double"``, ``"timestamp[us, UTC]"``, or of an Arrow type."""
+    """Return the type of a name such as ``"int64"``, ``"double"``, ``"timestamp[us, UTC]"``, or of an Arrow type."""
     if isinstance(name, Type):
         return name
     return from_arrow(arrow_type(name))
 
 
 def arrow_type(name: Any) -> pa.DataType:
-    """Return the Arrow type of a name of Spark's or Arrow's.
+    """Return the Arrow type of a Spark or Arrow type name.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Names, types and constants as SQL text."""
+"""Write names, types and constants as SQL text."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def quoted(name: str) -> str:
-    """A column name as a condition has to write it."""
+    """Return a column name in the form that a condition needs."""
     return name if _PLAIN_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
 
 
 def type_text(t: Type) -> str:
-    """Spark's name of a type, where it has one."""
+    """Return Spark's name of a type, if it has one."""
     if t.kind == "int" and t.signed:
         return {8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}[t.bits]
     if t.kind == "float":
@@ -72,7 +72,7 @@ def literal_text(v: Any, t: Type) -> str:
 
 
 def with_width(n: Node) -> str | None:
-    """A decimal constant under an operator that its width matters to, if its digits alone have another type."""
+    """Return a decimal constant as a cast, if its digits alone have another type and the operator needs the width."""
     if n.op != "literal" or n.type.kind != "decimal" or n.params[0] is None:
         return None
     text = literal_text(n.params[0], n.type)

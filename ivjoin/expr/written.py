@@ -1,4 +1,4 @@
-"""What a caller may write where an expression or a value is asked for, as types of public arguments."""
+"""Type aliases of public arguments that take an expression or a value."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ __all__ = ["has_value", "plain_array"]
 
 
 def has_value(v: Vector) -> np.ndarray | None:
-    """Rows with a value: neither null nor an error."""
+    """Return which rows have a value, neither null nor an error : bool[n]; None if all have one."""
     valid = v.valid
     if v.error is not None and v.error.any():
         valid = ~v.error if valid is None else valid & ~v.error
@@ -22,7 +22,7 @@ def has_value(v: Vector) -> np.ndarray | None:
 
 
 def plain_array(v: Vector, node: Node) -> pa.Array:
-    """The values of an expression as Arrow has them."""
+    """Return the values of an expression as an Arrow array; null for errors."""
     t = to_arrow(node.type)
     values, there = v.values, has_value(v)
     if isinstance(values, pa.ChunkedArray):
@@ -49,7 +49,7 @@ def _bools(values: np.ndarray, there: np.ndarray | None = None) -> pa.Array:
 
 
 def _decimals(values: np.ndarray, there: np.ndarray | None, t: pa.DataType) -> pa.Array:
-    """Unscaled whole numbers, int64[n] or object[n], as decimals."""
+    """Return unscaled integers, int64[n] or object[n], as decimals."""
     words = np.empty((len(values), t.byte_width // 8), dtype=np.uint64)  # two words, or four of a decimal256
     if values.dtype == object:
         for i in range(words.shape[1]):

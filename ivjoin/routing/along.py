@@ -168,7 +168,7 @@ class PlanList:
             rows, cells, owned = plan.copies(s, part, f)
             if s == 1 or s == self.axis.divided or self.both:
                 owned = owned & (home[mine[rows]] == e)
-            # else each right row is in one plan, and every copy of a pair is owned
+            # Otherwise each right row is in one plan, and all copies of left rows stay owned.
             out.append((mine[rows], np.full(len(rows), e + self.first), cells, owned))
         if not out:
             none = np.empty(0, dtype=np.int64)
@@ -305,7 +305,7 @@ def along(plan: RoutingPlan, falling: bool = False) -> PlanList:
     fit = [(owed[1 - a.divided], a) for a in reach.axes if not owed[1 - a.divided] or a.home is not None]
     if not fit:
         why = (
-            f"{reach.axes[0]} gives a {plan.how} join no place for the rows that reach it" if reach.axes
+            f"a {plan.how} join has no place on {reach.axes[0]} for the rows that reach it" if reach.axes
             else "; ".join(reach.notes) or "the condition has no band"
         )
         raise OptionError(f"plans cannot follow each other along an axis: {why}. Use the first plan for all rows")

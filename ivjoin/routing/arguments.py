@@ -22,7 +22,8 @@ def near(value: Any, known: Iterable[str]) -> str:
 
 
 def worker_count(value: Any) -> int:
-    """
+    """Return a number of workers as an int.
+
     Raises
     ------
     OptionError
@@ -35,11 +36,12 @@ def worker_count(value: Any) -> int:
 
 
 def one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
-    """
+    """Return ``value`` if it is one of the known words.
+
     Raises
     ------
     OptionError
-        If it is not one of the known words. The message contains the nearest one.
+        If it is not. The message contains the nearest word.
     """
     if not isinstance(value, str) or value not in known:
         words = ", ".join(map(repr, known[:-1]))
@@ -48,11 +50,12 @@ def one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
 
 
 def number(name: str, value: Any, what: str) -> float:
-    """Return a number that is 0 or more and finite.
+    """Return a number as a float.
 
     Raises
     ------
     OptionError
+        If it is not finite, or less than 0. The message states ``what`` was expected.
     """
     plain = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     if not plain or not 0 <= value < float("inf"):

@@ -187,7 +187,7 @@ def _received(plan: RoutingPlan, s: int, batch: pa.RecordBatch, f: Features) -> 
 
 
 def _shares(rows_in: np.ndarray) -> list[tuple[int, int]]:
-    """Yield ranges of cells that together receive a few million rows."""
+    """Return ranges of cells that together receive a few million rows."""
     share = np.cumsum(rows_in) // _COPIES
     starts = np.concatenate([[0], np.flatnonzero(np.diff(share)) + 1, [len(rows_in)]])
     return [(int(a), int(b)) for a, b in pairwise(starts) if a < b]
@@ -231,7 +231,7 @@ def _decided(
     plan: RoutingPlan, batches: tuple[pa.RecordBatch, pa.RecordBatch], copies: list[Copies], m: Matching, d: int,
     out: np.ndarray,
 ) -> list[np.ndarray | None]:
-    """Do the same as :func:`_counted`, with the whole condition for each candidate pair."""
+    """Do the same as :func:`_counted`, evaluating the whole condition for each candidate pair."""
     condition = plan.reader.plan.condition
     assert condition is not None
     found = [np.zeros(len(copies[s][0]), dtype=bool) for s in (0, 1)]

@@ -151,7 +151,7 @@ def endless_plans(plan: JoinPlan, hot: Iterable[int] = ()) -> PlanList | str:
     axis = next((a for a in reach.axes if a.divided == slices.own and a.node is node), None)
     both = owes(plan.how, 1 - slices.own)
     if axis is None or axis.width is None or (both and axis.home is None):
-        return "; ".join(reach.notes) or f"{node} gives rows of the other side no place"
+        return "; ".join(reach.notes) or f"rows of the other side have no place on {node}"
     if plan.separation.keys and not reach.keys[0]:
         return "; ".join(reach.notes)
     falling = next(o.descending for n, _, o in plan.sides[slices.own].orders if n is node)

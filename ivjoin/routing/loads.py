@@ -22,7 +22,7 @@ _MOST_COUNTED = 1 << 22  # copies in a report of samples
 def measured(plan: RoutingPlan, sample: Sample, beta: float, mode: str | None) -> LoadReport:
     """Return the expected load of each worker, from the samples."""
     batches, scale = sample.batches, sample.scale
-    # the number of rows that gives a few million copies
+    # Estimate the copies, and count only every step-th row if there are more than a few million.
     most = max(1, sum(b.num_rows for b in batches))
     copies = sum(len(plan.cells(SIDES[s], b.slice(0, 4096))[0]) / min(4096, b.num_rows) * b.num_rows
                  for s, b in enumerate(batches))

@@ -91,11 +91,11 @@ def periodic_slices(plan: JoinPlan) -> PeriodicSlices | str:
         return cut
     theirs = {node for node, _ in (*cut.lows, *cut.highs)}
     if len(theirs) > 1:
-        return f"{' and '.join(map(str, theirs))} bound {cut.node}, so no width is known that a slice must have"
+        return f"{' and '.join(map(str, theirs))} bound {cut.node}, so the width of a slice is unknown"
     (their,) = theirs
     for node in (cut.node, their):
         if node.op != "column":
-            return f"{node} is no column, and may have no value where the condition has one"
+            return f"{node} is not a column, so it may have no value where the condition has one"
     low, high = max(by for _, by in cut.lows), min(by for _, by in cut.highs)
     width = _BANDS * (high - low + 1)
     if not 0 < width < _WIDEST:

@@ -25,11 +25,12 @@ Copies = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def side_number(side: Any) -> int:
-    """
+    """Return 0 for "left" and 1 for "right".
+
     Raises
     ------
     ProtocolError
-        If it is neither "left" nor "right".
+        If it is neither of them.
     """
     if not isinstance(side, str) or side not in SIDES:
         raise ProtocolError(f"side is {came(side)}; expected 'left' or 'right'")

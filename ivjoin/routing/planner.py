@@ -43,7 +43,7 @@ _SAVED, _SAVED_BY_GRIDS = 0.05, 0.2
 _MANY_KEYS = 1024  # heavy keys; for more, no further schemes are tried
 _FEW_KEYS = 4  # heavy keys whose slices are tried as grids of each of these shapes
 _SHAPES = ((1, 1), (1, 2), (2, 1), (1, 3), (3, 1), (2, 2), (1, 4), (4, 1), (2, 3), (3, 2))
-_SLACK = 0.15  # the part by which a slice may be smaller, to be cut where few rows reach across
+_SLACK = 0.15  # a slice may be smaller by this part, so that it ends where few rows reach across
 
 
 @known_options("plan_join")
@@ -115,7 +115,7 @@ def plan_join(
 
 @dataclass
 class _Option:
-    """A way to cut all keys, along an axis or without one, with its load and copies."""
+    """One division of all keys, along an axis or without one, with its load and copies."""
 
     axis: Axis | None
     both: bool
@@ -212,7 +212,7 @@ class _Planner:
         order = sorted(range(len(best.spreads)), key=lambda i: best.spreads[i].entry.key or 0)
         loads = np.concatenate([best.light, *(best.spreads[i].loads for i in order)])
         dealt = [self._dealt(s, best.spreads) for s in (0, 1)]
-        # Few distinct rows: their values do not spread them.
+        # The hashes of few distinct rows do not spread them.
         salted = any(share < 0.5 for _, share in dealt)
         layout = Layout(len(best.light), entries, best.both, salted)
         where, _ = placed(loads, self.workers)
@@ -244,14 +244,14 @@ class _Planner:
                     found.append((axis, True))
                 else:
                     other = SIDES[1 - axis.divided]
-                    self.notes.append(f"{axis}: a {self.how.name} join needs a place for {other} rows, and has none")
+                    self.notes.append(f"{axis}: a {self.how.name} join needs a place for {other} rows on it")
         return found
 
     def _options(self, axis: Axis | None, both: bool) -> list[_Option]:
         heavy = self._heavy_keys(axis, both)
         tried: list[_Option] = []
         for size in self._sizes():
-            # larger cells than the fullest worker are not needed
+            # cells larger than the fullest worker's load do not help
             if tried and size > 2 * min(o.load for o in tried):
                 break
             tried.append(self._sized(axis, both, heavy, size, _SLACK))
@@ -282,7 +282,7 @@ class _Planner:
                 int(keys.key[k]) if self.keyed else None, float(keys.rows[0][k]), float(keys.rows[1][k]),
                 float(keys.out[k]), self.beta,
                 profile.of(int(k), _MOST_CUTS, self.beta) if profile is not None else None,
-                # with slices of both sides a grid is not possible: its cells would need other owners
+                # If both sides have a home, slices cannot be grids: a copy is owned by a slice, not by a cell of it.
                 None if both else self.mode, not both, most, (self.sample.is_most(0), self.sample.is_most(1)),
             )
             for k in self.heavy
@@ -363,7 +363,7 @@ class _Planner:
         if both:
             return ways
         heavy = self._heavy_keys(axis, both)
-        most -= 0.0 if self.keyed else self.sample.keys.lone / self.workers  # which is spread over all cells
+        most -= 0.0 if self.keyed else self.sample.keys.lone / self.workers  # all cells share these rows
         for slack in (_SLACK, 0.0):
             for f in np.linspace(0.86, 1.0, 8):
                 size = float(f) * most

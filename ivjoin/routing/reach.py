@@ -99,7 +99,9 @@ def reach_of(plan: JoinPlan) -> Reach:
     safe, notes = [], []
     for key in plan.separation.keys:
         if any(_may_err(n) and n not in surely for n in (key.left, key.right)):
-            notes.append(f"{key.left} = {key.right} may err where the condition does not: no key to spread by")
+            notes.append(
+                f"{key.left} = {key.right} may raise an error where the condition does not, so it does not spread rows"
+            )
             continue
         keys[0].append(key.left)
         keys[1].append(key.right)
@@ -111,9 +113,9 @@ def reach_of(plan: JoinPlan) -> Reach:
     axes = []
     for a in bands:
         if not a.low or not a.high:
-            notes.append(f"{a}: what a row of the {SIDES[1 - a.divided]} side can meet has no end on one side")
+            notes.append(f"{a}: the range that a row of the {SIDES[1 - a.divided]} side can match has only one end")
         elif not _is_sure(a.node, surely):
-            notes.append(f"{a} may err where the condition does not: no place for such a row")
+            notes.append(f"{a} may raise an error where the condition does not, so a row may have no place on it")
         else:
             axes.append(a)
     return Reach(keys, safe, axes, bands, surely, (lone[0], lone[1]), notes)

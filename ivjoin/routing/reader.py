@@ -93,7 +93,8 @@ class Reader:
         self._index = tuple({name: i for i, name in enumerate(s.names)} for s in self.schemas)
 
     def check(self, s: int, batch: pa.RecordBatch) -> None:
-        """
+        """Check the schema of a batch.
+
         Raises
         ------
         SchemaError
@@ -120,9 +121,12 @@ class Reader:
         return dict(zip(distinct, vectors, strict=True))
 
     def features(self, s: int, batch: pa.RecordBatch, axis: Axis | None, both: bool) -> Features:
-        """
+        """Return the features of a batch of side s.
+
         Parameters
         ----------
+        s : int
+        batch : pa.RecordBatch
         axis : Axis or None
         both : bool
             Whether rows of the divided side also go to the home of each row that they can match.
@@ -189,7 +193,10 @@ class Reader:
     def _end(
         self, terms: tuple[tuple[Node, int], ...], values: dict[Node, Vector], lone: np.ndarray, n: int, up: bool
     ) -> np.ndarray:
-        """Return the least high end, or the greatest low end, of all terms; a term with an error is endless."""
+        """Return the least high end (``up``), or the greatest low end, of all terms : int64[n].
+
+        A term whose error does not exclude a match has no end.
+        """
         end: np.ndarray | None = None
         for node, offset in terms:
             v = values[node]
@@ -200,7 +207,7 @@ class Reader:
                 else:
                     at = np.where(v.error, I64_MAX if up else I64_MIN, at)
             if v.valid is not None:
-                # an error and a null give an error, so the null proves nothing
+                # An error hides a null, so a null next to an error does not exclude a match.
                 lone |= ~v.valid if v.error is None else ~v.valid & ~v.error
             end = at if end is None else np.minimum(end, at) if up else np.maximum(end, at)
         return np.full(n, I64_MAX if up else I64_MIN) if end is None else end

@@ -27,7 +27,7 @@ __all__ = ["Counts", "Note", "next_plans", "passed"]
 
 _ENTER = 4  # a key of more than 1/4 of a bucket's share is heavy,
 _LEAVE = 8  # and stays so until it has no more than 1/8
-_COUNTED = 32  # of a piece's keys, those of more than 1/32 of a bucket's share are counted
+_COUNTED = 32  # a key is counted if a batch has more rows of it than 1/32 of a bucket's share
 _FEWEST_ROWS = 256  # before any decision
 _FEWEST_OF_KEY = 32
 _OLDER = 0.5  # the weight of earlier micro-batches
@@ -68,7 +68,7 @@ class Counts:
             self._more(k, side, c)
 
     def merge(self, said: dict[str, Any]) -> None:
-        """Add the counts of another task, in the form of :attr:`as_json`."""
+        """Add the counts of another task, given as :attr:`as_json`."""
         self.rows += said["rows"]
         self.edge = self.edge.joined(Edge(said["edge"]))
         for k, *counts in said["keys"]:

@@ -59,7 +59,7 @@ class Sample:
         f = [reader.features(s, batches[s], self._band, False) for s in (0, 1)]
         self.ids = groups(f[0], f[1])
         self.lone = tuple(x.lone for x in f)
-        #: Output rows that each row represents; pairs count for the left rows, or (second) for the right ones.
+        #: Output rows that each row represents. The first entry counts pairs for left rows, the second for right rows.
         self.gains = self._gains(f)
         self.keys = self._stats(f)
 
@@ -179,7 +179,7 @@ class Profile:
         if len(fresh) > most:
             fresh = fresh[np.linspace(0, len(fresh) - 1, most).astype(np.int64)]
         below, above = places[fresh - 1], places[fresh]
-        # in the middle of a gap fewer rows reach both slices; next to it all that is beyond it does not
+        # A cut in the middle of a gap lets fewer rows reach both slices; a cut at its end lets no row from beyond it.
         middle = below + ((above.view(np.uint64) - below.view(np.uint64)) >> np.uint64(1)).view(np.int64)
         middle = np.where((middle > below) & (middle <= above), middle, above)
         cuts = np.unique(np.concatenate([above, middle]))

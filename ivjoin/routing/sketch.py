@@ -99,7 +99,8 @@ class KeyCounts:
 
     @classmethod
     def from_bytes(cls, blob: bytes, workers: int) -> KeyCounts:
-        """
+        """Return the counts of :meth:`to_bytes`.
+
         Raises
         ------
         SnapshotError

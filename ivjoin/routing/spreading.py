@@ -148,7 +148,7 @@ class HeavyKey:
         return Spread(Entry(self.key, cuts, tuple(grids)), np.concatenate(loads), received)
 
     def _chance(self, grid: Grid, left: float, right: float) -> float:
-        """Return how far the fullest cell of a grid exceeds the mean if hashes alone deal the rows."""
+        """Return the expected excess of the fullest cell of a grid over the mean, if hashes alone deal the rows."""
         varies = 0.0
         for size, rows, shared in zip(grid, (left, right), self._shared, strict=True):
             if size > 1 and not shared:

@@ -195,7 +195,7 @@ class Isolator:
         return self.forms.sides(n) | self.forms.sides(u) != BOTH_SIDES
 
     def below(self, e: Node, u: Node, hazy: bool) -> None:
-        """Return ``e <= u``, or ``u`` is NaN; if ``hazy``, or ``e`` is NaN."""
+        """Derive bands from ``e <= u``. With ``hazy``, ``e`` may also be NaN. A NaN ``u`` bounds nothing."""
         x = _value(u)
         if x is not None and (math.isnan(x) or x == math.inf):
             return
@@ -244,7 +244,7 @@ class Isolator:
             self._ratio(e, more, up=True)
 
     def above(self, e: Node, u: Node, hazy: bool) -> None:
-        """Return ``e >= u``, or ``u`` is NaN; if ``hazy``, or ``e`` is NaN."""
+        """Derive bands from ``e >= u``. With ``hazy``, ``e`` may also be NaN. A NaN ``u`` bounds nothing."""
         x = _value(u)
         if x is not None and (math.isnan(x) or x == -math.inf):
             return
@@ -298,7 +298,7 @@ class Isolator:
         return True
 
     def _discrete(self, m: Node, u: Node, up: bool) -> None:
-        """Return a bound of an exact number that the condition rounds to a float."""
+        """Derive a bound of an exact number that the condition rounds to a float."""
         u = _beyond(u, up)
         x = _value(u)
         if x is not None:
@@ -316,7 +316,7 @@ class Isolator:
                     return
 
     def _isolated_number(self, n: Node, s: int, other: Node, t: int, u: Node, up: bool) -> None:
-        """Return ``s * n + t * other <= u`` (>= unless ``up``) for exact numbers and signs s, t, solved for ``n``."""
+        """Solve ``s * n + t * other <= u`` (>= unless ``up``) for ``n``; exact numbers and signs s, t."""
         above = up == (s > 0)
         # The rounded image of the other number is at most one step from it; two steps if a cast rounds twice.
         rises = above == (s * t < 0)
@@ -328,7 +328,7 @@ class Isolator:
             self._emit(_beyond(bound, False), cast_to(n, FLOAT64), True)
 
     def _each(self, e: Node, u: Node, up: bool) -> None:
-        """greatest(..) <= u bounds each argument, but a null one is skipped."""
+        """Bound each argument of ``greatest(..) <= u`` or ``least(..) >= u``; a null argument is skipped."""
         end = -math.inf if up else math.nan
         for a in e.args:
             if self.forms.sides(a) == BOTH_SIDES:
@@ -341,7 +341,7 @@ class Isolator:
         return make("coalesce", (image, _number(end)), (), FLOAT64) if self.forms.may_null(a) else image
 
     def _monotone(self, e: Node, u: Node) -> None:
-        """Return ``greatest(..) - least(..) <= u``: for each pair from the lists, in each order."""
+        """Bound each pair of arguments of ``greatest(..) - least(..) <= u``, in both directions."""
         p, q = e.args
         if p.op != "greatest" or q.op != "least":
             return
@@ -354,7 +354,7 @@ class Isolator:
                     )
 
     def _power(self, e: Node, u: Node) -> None:
-        """Return a literal power: ``|x| <= u ** (1 / n)`` with a margin for the libraries' rounding."""
+        """Bound ``x`` in ``x ** n`` for a literal n, with a margin for the rounding of math libraries."""
         n, x = _value(e.args[1]), _value(u)
         if n is None or x is None or not 1 <= n <= 64 or n != int(n) or not math.isfinite(x):
             return
@@ -370,7 +370,7 @@ class Isolator:
             self.below(e.args[0], _number(-least), False)
 
     def _ratio(self, e: Node, bound: Node, up: bool) -> None:
-        """Return ``x / y <= u`` and ``x * y <= u``, or >=, bound ``x`` where ``y`` is positive."""
+        """Bound ``x`` in ``x / y <= u`` and ``x * y <= u``, or >=, for rows with a positive ``y``."""
         if e.op not in ("div", "mul") or _value(bound) is None:
             return
         x, y = e.args
@@ -390,7 +390,7 @@ class Isolator:
             self.above(x, bounded, True)
 
     def _months(self, e: Node, u: Node, up: bool) -> None:
-        """Return ``months_between`` is less than one from the difference of the numbers of the months."""
+        """Bound the difference of month numbers: it differs from ``months_between`` by less than one."""
         x = _value(u)
         if x is None or not math.isfinite(x):
             return

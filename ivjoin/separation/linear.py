@@ -28,8 +28,6 @@ Box = dict[Node, tuple[Number, Number]]
 
 LEFT_SIDE, RIGHT_SIDE, BOTH_SIDES = 1, 2, 3
 
-
-
 Power = tuple[Fraction, Form, int]  # (c, a, n) is c * a**n
 
 

@@ -119,7 +119,7 @@ def _choices(forms: Forms, z: Node, below: bool) -> list[_Choice]:
 
 
 def proportion(forms: Forms, z: Node) -> tuple[Form, Number] | None:
-    """(a, k) with ``z = k * a**2`` for a product of two proportional forms."""
+    """Return (a, k) with ``z = k * a**2`` for a product of two proportional forms; None for other products."""
     a, b = (forms.form(x) for x in z.args)
     if a is None or b is None or not a.terms or a.lo != a.hi or b.lo != b.hi or a.terms.keys() != b.terms.keys():
         return None
@@ -133,7 +133,7 @@ def proportion(forms: Forms, z: Node) -> tuple[Form, Number] | None:
 
 
 def _with_square(forms: Forms, q: Inequality, z: Node, depth: int) -> list[Inequality]:
-    """Return ``c * a**2 + rest <= 0`` bounds ``a`` from both sides."""
+    """Return the inequalities for ``a`` that follow from ``c * a**2 + rest <= 0``."""
     square = proportion(forms, z) if z.op == "mul" else None
     if square is None:
         return []
@@ -152,7 +152,7 @@ def _multiplied_out(forms: Forms, q: Inequality, depth: int) -> list[Inequality]
 
 
 def _with_power(forms: Forms, q: Inequality, power: Power, rest: Form, depth: int) -> list[Inequality]:
-    """Return the bounds of ``a`` from ``c * a**n + rest <= 0``."""
+    """Return the inequalities for ``a`` that follow from ``c * a**n + rest <= 0``."""
     c, a, n = power
     if n % 2 and c < 0:
         a, c = a.scaled(-1), -c

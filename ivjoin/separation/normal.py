@@ -32,7 +32,7 @@ def _negation(n: Node) -> Node:
 
 
 def _simpler(n: Node) -> Node:
-    """``n`` in a form that is TRUE, and raises errors, for the same pairs; FALSE and NULL may differ."""
+    """Return ``n`` in a simpler form that is TRUE, and raises errors, for the same pairs; FALSE and NULL may differ."""
     while True:
         if n.op == "not":
             new = _negation(n.args[0])

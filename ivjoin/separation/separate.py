@@ -202,6 +202,7 @@ class _Separator:
         return Found() if alternatives is None else self.disjunction(c, alternatives)
 
     def comparison(self, c: Node) -> Found:
+        """Return the parts of a comparison that reads both sides."""
         op, (a, b) = c.op, c.args
         if op == "ne":
             return Found()
@@ -260,6 +261,7 @@ class _Separator:
         return found
 
     def _as_written(self, c: Node, op: str, a: Node, b: Node) -> Found:
+        """Return the band of ``a op b``, where ``a`` reads the left side and ``b`` the right side."""
         exact = has_ordinal(a.type)
         if not exact:
             if a.type.kind != "decimal":
@@ -324,8 +326,8 @@ class _Separator:
         return whole and form.exact and not any(self.forms.sides(n) == BOTH_SIDES for n in form.terms)
 
     def _compared_form(self, op: str, n: Node) -> Form | None:
-        # Beyond the range of a unit are further values. They are never less than the last value within the range, the
-        # form of a clamped node, but may be less than the original value.
+        # A node with `is_met` moves values at or beyond the end of its unit's range. Its form is therefore not valid
+        # under < and >; there the node itself is an atom.
         return Form({n: 1}, 0, 0) if is_met(n) and op in ("lt", "gt") else self.forms.form(n)
 
     def _abs_argument(self, op: str, a: Node, b: Node) -> tuple[Node, Node, Type] | None:
@@ -366,7 +368,7 @@ class _Separator:
         return found
 
     def membership(self, c: Node) -> Found:
-        """Return ``x IN (...)``: between the least and the greatest literal."""
+        """Return the parts of ``x IN (...)``: bounds by the least and the greatest literal."""
         x, *items = c.args
         values = [i for i in items if i.op != "literal" or i.params[0] is not None]
         if not values or not (x.type.is_discrete or x.type.kind == "float"):

@@ -163,7 +163,7 @@ def _solved(n: int, room: int, lanes: dict[str, list[_Lane]], kept: dict[str, li
 
 
 def _held(lane: _Lane, entered: np.ndarray, onward: np.ndarray) -> list[tuple[int, int]]:
-    """Return the newest rows to store, always as many as the units in the chain."""
+    """Return the rows to store as (row, step of removal): the newest ones, as many as there are units in the chain."""
     held: list[int] = []
     out: list[tuple[int, int]] = []
     events = [(int(t), 0, i) for i, t in enumerate(lane.meets)] + [(int(t), 1, i) for i, t in enumerate(lane.rows)]

@@ -33,7 +33,7 @@ def worth(policy: str, tickets: np.ndarray, chance: np.ndarray, life: np.ndarray
     if policy == "random":
         return tickets
     value = chance if policy == "prob" else chance * life
-    # A part in a million, so that the place of a row does not decide which one is dropped.
+    # The ticket changes the worth by a millionth, so that ties are broken at random and not by the order of rows.
     return np.asarray(value * (1 + 1e-6 * tickets) + 1e-300 * tickets)
 
 
@@ -98,7 +98,7 @@ class DecayedSample:
         self._n, self._rng = 0, rng
 
     def see(self, values: np.ndarray, half_life: float) -> None:
-        """Count values. They replace others in the sample, so that half of it lasts for a half-life."""
+        """Add values to the sample, replacing others at random so that half of the sample is older than a half-life."""
         free = min(len(values), len(self._values) - self._n)
         self._values[self._n : self._n + free] = values[:free]
         self._n += free

@@ -48,6 +48,20 @@ def _delta_type(t: pa.DataType) -> pa.DataType:
     return t
 
 
+def _is_of_delta(t: pa.DataType) -> bool:
+    """Return whether Delta has a type, given as :func:`delta_schema` writes it."""
+    kinds = pa.types
+    if kinds.is_struct(t):
+        return all(_is_of_delta(t.field(i).type) for i in range(t.num_fields))
+    if kinds.is_list(t):
+        return _is_of_delta(t.value_type)
+    if kinds.is_map(t):
+        return _is_of_delta(t.key_type) and _is_of_delta(t.item_type)
+    whole = kinds.is_signed_integer(t) or kinds.is_boolean(t) or kinds.is_date32(t) or kinds.is_timestamp(t)
+    real = kinds.is_float32(t) or kinds.is_float64(t) or kinds.is_decimal128(t)
+    return whole or real or kinds.is_string(t) or kinds.is_binary(t) or kinds.is_null(t)
+
+
 def _delta_field(f: pa.Field) -> pa.Field:
     return f.with_type(_delta_type(f.type))
 
@@ -82,7 +96,8 @@ class DeltaFolder:
         IvjoinError
             If the table has other columns or partitions, or cannot be created.
         """
-        from deltalake import DeltaTable, Schema
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
 
         layout = self._layout
         if _OTHERWISE.search(layout.folder):
@@ -90,17 +105,14 @@ class DeltaFolder:
                 f'format="delta" into {layout.folder!r}: the package deltalake takes that for another folder\'s name; '
                 "expected one without backslashes, control characters, and % before two hexadecimal digits"
             )
-        try:
-            Schema.from_arrow(layout.schema)
-        except Exception as e:  # of a type that Delta lacks it is no more than that
-            raise IvjoinError(
-                f"Delta cannot hold these columns ({str(e).splitlines()[0]}); cast or drop them before write_stream"
-            ) from e
+        wrong = ", ".join(f"{f.name} {f.type}" for f in layout.schema if not _is_of_delta(f.type))
+        if wrong:
+            raise IvjoinError(f"Delta cannot hold these columns: {wrong}; cast or drop them before write_stream")
         os.makedirs(layout.folder, exist_ok=True)
         try:
             if not DeltaTable.is_deltatable(layout.folder):
                 DeltaTable.create(layout.folder, layout.schema, mode="ignore", partition_by=list(layout.partition_by))
-        except Exception as e:
+        except (DeltaError, OSError) as e:
             raise IvjoinError(
                 f"the Delta table {layout.folder!r} cannot be made: {str(e).splitlines()[0]}; expected a folder in "
                 "which files and folders can be made, or one that holds a Delta table"

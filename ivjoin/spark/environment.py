@@ -16,7 +16,6 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from ivjoin.errors import IvjoinError
-from ivjoin.spark.archive import archive_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +32,6 @@ _OF_A_JOIN = (
 CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 PAGE_SIZE = "spark.buffer.pageSize"
 _PAGE, _MOST_PAGES = 1 << 20, 8192  # the latter of a task: TaskMemoryManager.PAGE_TABLE_SIZE
-_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _DRIVER_MEMORY, _MEMORY = "spark.driver.memory", re.compile(r"(\d+)([kmgt])b?", re.IGNORECASE)
 # Spark 4 adds up the bytes of all columns after each row that it hands to Python, to end a batch at so many of them: a
 # fifth of what Java does for a join of two million rows. With this number it does not, and rows alone are counted.
@@ -136,8 +134,7 @@ def _java_version(java: str) -> int | None:
 
 
 def session(
-    master: str = "local[2]", app: str = "ivjoin", *, class_archive: str | os.PathLike[str] | None = None,
-    **config: str | int | float | bool | None,
+    master: str = "local[2]", app: str = "ivjoin", **config: str | int | float | bool | None
 ) -> SparkSession:
     """Start a local Spark session whose workers run this interpreter, with the join already imported.
 
@@ -159,10 +156,6 @@ def session(
     Parameters
     ----------
     master, app : str
-    class_archive : str or PathLike, optional
-        A folder for an archive of Java's classes of about 180 MB. The first session with it writes the archive when
-        its JVM ends. Later sessions start in six tenths of the processor time. Each version of Java and of Spark's
-        jars has a file of its own.
     **config
         Spark settings with ``__`` for the dots: ``spark__sql__shuffle__partitions=4``. None restores Spark's default
         for a setting of this function. Settings in ``spark-defaults.conf`` apply, except for the interpreter and a
@@ -176,10 +169,8 @@ def session(
     ------
     SparkSetupError
         If Java is missing or too old.
-    OptionError
-        If ``class_archive`` is not a folder and cannot be created.
     """
-    java = check_java()
+    check_java()
     # By default, Spark starts the first python3 on PATH for its workers.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -198,11 +189,6 @@ def session(
         unless_said[f"spark.executorEnv.{name}"] = os.environ[name]
     if local and (page := _page_bytes({**common, **{k: v for k, v in given.items() if v is not None}})) is not None:
         unless_said[PAGE_SIZE] = page
-    if class_archive is not None:
-        folder = _spark_folder()
-        options = archive_options(class_archive, java, None if folder is None else folder / "jars")
-        said = given.get(_JAVA_OPTIONS) or common.get(_JAVA_OPTIONS)
-        given[_JAVA_OPTIONS] = f"{options} {said}" if said else options
     builder = SparkSession.builder.master(master).appName(app)
     for key, setting in {**{k: v for k, v in unless_said.items() if k not in common}, **ours, **given}.items():
         if setting is not None:
@@ -264,9 +250,11 @@ def _defaults() -> dict[str, str]:
 def _write_checkpoints_directly(spark: SparkSession) -> None:
     if spark.conf.get(CHECKPOINT_FILES, None) is not None:
         return
+    from py4j.protocol import Py4JJavaError
+
     for package in ("checkpointing.", ""):  # before Spark 4.1
         name = f"org.apache.spark.sql.execution.streaming.{package}FileSystemBasedCheckpointFileManager"
-        with suppress(Exception):  # a Spark that has no such class writes as it does
+        with suppress(Py4JJavaError):  # ClassNotFoundException
             spark.sparkContext._jvm.java.lang.Class.forName(name)
             spark.conf.set(CHECKPOINT_FILES, name)
             return
@@ -274,10 +262,10 @@ def _write_checkpoints_directly(spark: SparkSession) -> None:
 
 def _prepare() -> None:
     """Import the modules of a join and compile its kernels, while this process waits for Java."""
-    with suppress(Exception):  # it is left to who needs the kernels
+    with suppress(OSError):  # a worker that needs the kernels compiles them
         from ivjoin.operator.beforehand import compile_early
 
         compile_early()
-    with suppress(Exception):
+    with suppress(ImportError):  # the join itself reports it
         for name in _OF_A_JOIN:
             import_module(name)

@@ -13,7 +13,6 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.buckets import checked_count
 from ivjoin.spark.columns import key_sql
-from ivjoin.spark.direct import direct_of
 from ivjoin.spark.join import refuse_unbuilt, resolved, worker_budget
 from ivjoin.spark.origin import origin_of
 from ivjoin.spark.replanning import live_plans
@@ -74,14 +73,11 @@ def explain(
         left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size,
         on_late, timezone, aggregate, pick, pick_by,
     )
-    budget = worker_budget(call.spec, memory_limit, when_full, spill_dir, left.isStreaming)
+    worker_budget(call.spec, memory_limit, when_full, spill_dir, left.isStreaming)  # for its errors
     if left.isStreaming:
         count = checked_count(buckets, call.settings.partitions)
         spread_out = stream_spread(call.spec, count, routing, hot_keys, routing_dir)
         return "\n".join(_streaming(call.spec, call.notes, count, spread_out))
-    direct = direct_of(left, right, call.spec, call.settings, buckets, routing, budget)
-    if direct is not None:
-        return "\n".join([str(direct), *_pruning(call.spec, call.notes)])
     plan = plan_of(call.spec)
     keys = key_sql(plan)
     key = sort_key(plan)

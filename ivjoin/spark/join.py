@@ -192,18 +192,13 @@ def joined_frames(
     if not (name is None or isinstance(name, str) or hasattr(type(name), "get")):
         raise IvjoinError(f"name is a {type(name).__name__}; expected a pyspark.sql.Observation, or text")
     if not streaming:
-        from ivjoin.spark.direct import direct_join, direct_of
         from ivjoin.spark.spreading import spread_of
         from ivjoin.spark.static import static_join
 
         observation = None if isinstance(name, str) else name
         kernels_early(left, plan_of(call.spec))
-        direct = direct_of(left, right, call.spec, call.settings, buckets, routing, budget)
-        if direct is not None:
-            joined = direct_join(left.sparkSession, call.spec, out, direct, observation)
-        else:
-            spread = spread_of(left, right, call.spec, call.settings, buckets, routing)
-            joined = static_join(left, right, call.spec, out, spread, observation, budget)
+        spread = spread_of(left, right, call.spec, call.settings, buckets, routing)
+        joined = static_join(left, right, call.spec, out, spread, observation, budget)
     else:
         from ivjoin.spark.streamspread import stream_spread
 

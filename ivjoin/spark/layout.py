@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
@@ -128,6 +128,13 @@ class Layout:
             max_rows_per_group=min(self.row_group_size, self.file_rows or self.row_group_size),
         )
         return [f for f in out if f.rows]
+
+    def read(self, paths: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of files that :meth:`write` wrote, in the order of the paths."""
+        import pyarrow.dataset as ds
+
+        files = ds.dataset(list(paths), schema=self.schema, format=self._file_format(ds))
+        yield from files.to_batches(use_threads=False, fragment_readahead=1)
 
     def _described(self, path: str, file: Any) -> WrittenFile:
         if self.format == "ipc":

@@ -24,10 +24,8 @@ from ivjoin.routing.hypercube import SCHEMES
 from ivjoin.spark.columns import as_spark_sql
 from ivjoin.spark.conditions import is_column
 from ivjoin.spark.dialect import AnsiWarning, ansi_note, backquoted
-from ivjoin.spark.direct_many import all_files_here, joined_from_files
 from ivjoin.spark.environment import settings_of
 from ivjoin.spark.eventtime import WatermarkWarning, in_order, watermark_note
-from ivjoin.spark.localfiles import tasks_for
 from ivjoin.spark.schema import arrow_schema
 from ivjoin.spark.sizes import are_small, estimated_bytes, sound_bytes
 from ivjoin.spark.sqlwriter import quoted_name
@@ -78,8 +76,7 @@ def multi_join(
         Whether to join inputs that the condition does not connect.
     workers : int, optional
         Greatest number of cells; ``spark.sql.shuffle.partitions`` by default. If static inputs are small and
-        ``scheme`` is "auto", the default is one cell, in a task that reads all inputs. In local mode, the tasks read
-        Parquet files themselves; the default is then the number of cores, at most eight. A checkpoint retains the grid
+        ``scheme`` is "auto", the default is one cell, in a task that reads all inputs. A checkpoint retains the grid
         with which it began.
     columns : list of str, optional
         Output columns, by their names ``alias_name`` and in this order; all by default. Columns are shuffled only if
@@ -127,15 +124,9 @@ def multi_join(
         frames = {a: frame.select(*map(quoted_name, spec.schemas[a].names)) for a, frame in frames.items()}
     if spec.condition is not None and not settings.ansi and (note := ansi_note(spec.condition)):
         warn_caller(AnsiWarning(note))
-    files = None if streaming else all_files_here(frames, spec, workers)
-    if files is not None:
-        rows = {a: max(1.0, float(f.rows)) for a, f in files.items()}
-        all_rows = sum(f.rows for f in files.values())
-        most = tasks_for(next(iter(frames.values())), all_rows, settings.partitions) if workers is None else workers
-    else:
-        rows = dict.fromkeys(frames, 1.0) if streaming else _sizes(frames)
-        free = workers is None and scheme == "auto" and not streaming
-        most = 1 if free and _are_small(frames) else settings.partitions if workers is None else workers
+    rows = dict.fromkeys(frames, 1.0) if streaming else _sizes(frames)
+    free = workers is None and scheme == "auto" and not streaming
+    most = 1 if free and _are_small(frames) else settings.partitions if workers is None else workers
     plan = cube(_hashed(spec), worker_count(most), rows, scheme, skewed_names(spec, skewed))
     out = StructType([
         StructField(f"{a}_{f.name}", f.dataType, True, without_watermark(f.metadata))
@@ -147,9 +138,6 @@ def multi_join(
         spec = _watermarks(spec, frames)
         _begin_early(spec, frames, rows, streaming)
         joined = streamed_in_cells(frames, spec, plan, out)
-    elif files is not None:
-        _begin_early(spec, frames, rows, streaming)
-        joined = joined_from_files(next(iter(frames.values())).sparkSession, files, spec, plan, out)
     else:
         from ivjoin.spark.cells import joined_in_cells
 

@@ -23,7 +23,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from ivjoin.errors import IvjoinError
-from ivjoin.files.parquet_concat import concatenate_parquet
 from ivjoin.spark.layout import Layout, hive_folders, unique
 from ivjoin.spark.parts import Part
 from ivjoin.spark.sinklog import SinkLog
@@ -100,18 +99,11 @@ class Folder:
         os.rename(whole, target)
 
     def _joined(self, staged: list[str]) -> str:
-        """One file of all rows."""
-        target = os.path.join(os.path.dirname(staged[0]), unique("whole"))
-        if self._layout.format == "parquet":
-            concatenate_parquet(staged, target)
-            return target
-        options = pa.ipc.IpcWriteOptions(compression=self._layout.compression)
-        with pa.OSFile(target, "wb") as out, pa.ipc.new_file(out, self._layout.schema, options=options) as writer:
-            for path in staged:
-                with pa.memory_map(path) as source, pa.ipc.open_file(source) as reader:
-                    for i in range(reader.num_record_batches):
-                        writer.write_batch(reader.get_batch(i))
-        return target
+        """Write one file that has the rows of all staged files, in their order."""
+        folder = os.path.dirname(staged[0])
+        rows = self._layout.read(staged)
+        (file,) = self._layout.write(rows, folder, unique("whole") + "-{i}")
+        return os.path.join(folder, file.path)
 
     # -- several files, and a log ------------------------------------------------------------------------------------
 

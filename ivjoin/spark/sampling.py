@@ -16,16 +16,13 @@ from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.columns import place
 from ivjoin.spark.pack import fitted
 from ivjoin.spark.slots import null_of, selected, share_slots
-from ivjoin.spark.smallfiles import rows_of_files
-from ivjoin.spark.xxhash import xxhash64
 
 __all__ = [
-    "KeyHash", "Sampled", "from_files", "hash_of_row", "key_hash_name", "looked_at", "looked_schema", "samples",
+    "KeyHash", "Sampled", "hash_of_row", "key_hash_name", "looked_at", "looked_schema", "samples",
 ]
 
 SAMPLE_ROWS = 8_192  # a side
 _FEWEST = 4_096  # of a share of the rows, for the share to tell how many there are
-_OF_FILES = 4_096  # rows a side that say whether some key of small files is hot
 # Of a share, from one of Spark's partitions: files may hold far more rows than their bytes say.
 _MOST = 16 * SAMPLE_ROWS
 _SEED = 20_190_326
@@ -56,36 +53,6 @@ def samples(
         out.append(_counted(frame, looked_schema(spec, side, hashed is not None), columns[side], hashed))
         if not out[-1][1]:
             break
-    return out
-
-
-def from_files(
-    frames: Sequence[Any], spec: JoinSpec, most: int, hashed: Sequence[Sequence[str]] | None = None,
-    paths: Sequence[Sequence[str] | None] = (None, None),
-) -> list[Sampled] | None:
-    """Of both frames, the columns of :func:`looked_at`, without a job of Spark's.
-
-    With ``hashed``, the columns of each side that are its keys, their hash as Spark has it comes last. None where a
-    frame is more than columns of Parquet files that lie here, has no rows or ``most``, or its keys are of other kinds
-    than are hashed here. ``paths`` are the files of each frame, where they are known.
-    """
-    out: list[Sampled] = []
-    for side, names in enumerate(hashed or ()):
-        if xxhash64([pa.array([], spec.schemas[side].field(name).type) for name in names]) is None:
-            return None
-    for side, frame in enumerate(frames):
-        columns = looked_at(spec, side)
-        schema = pa.schema([spec.schemas[side].field(i) for i in columns])
-        named = [frame.columns[i] for i in columns]
-        found = rows_of_files(frame, named, schema, most, _OF_FILES, _SEED, paths[side])
-        if found is None:
-            return None
-        if hashed is not None:
-            keys = xxhash64([found[0].column(name) for name in hashed[side]])
-            if keys is None:
-                return None
-            found = found[0].append_column(key_hash_name(spec), keys), found[1]
-        out.append(found)
     return out
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from inspect import signature
+
 import pyarrow as pa
+from pyspark.errors import PySparkTypeError
 from pyspark.sql.types import DataType, StructField, StructType
 
 from ivjoin.errors import UnsupportedError
@@ -15,20 +18,49 @@ __all__ = ["arrow_schema", "output_type", "refuse_collated", "spark_type", "spel
 
 
 def arrow_schema(schema: StructType, timezone: str) -> pa.Schema:
-    """The Arrow schema in which Spark hands rows of this type to Python; every column may be null."""
-    from pyspark.sql.pandas.types import to_arrow_type
+    """Return the Arrow schema in which Spark hands rows of this type to Python; every column may be null.
 
+    Raises
+    ------
+    UnsupportedError
+        If Spark does not pass a column's type to Python.
+    """
     fields = []
     for f in schema:
         try:
-            t = to_arrow_type(f.dataType, timezone=timezone)
-        except Exception as e:
+            t = _arrow_type(f.dataType, timezone)
+        except PySparkTypeError as e:
             raise UnsupportedError(
                 f"column {f.name!r} is {f.dataType.simpleString()}, which Spark cannot hand to Python; "
                 "drop it, or cast it to another type, before band_join"
             ) from e
         fields.append(pa.field(f.name, t))
     return pa.schema(fields)
+
+
+def _arrow_type(kind: DataType, timezone: str) -> pa.DataType:
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    if "timezone" in signature(to_arrow_type).parameters:
+        return to_arrow_type(kind, timezone=timezone)
+    return _in_zone(to_arrow_type(kind), timezone)  # before PySpark 4.2, instants are in UTC
+
+
+def _in_zone(t: pa.DataType, timezone: str) -> pa.DataType:
+    """Return a type with its instants in a time zone."""
+
+    def field(f: pa.Field) -> pa.Field:
+        return f.with_type(_in_zone(f.type, timezone))
+
+    if pa.types.is_timestamp(t) and t.tz is not None:
+        return pa.timestamp(t.unit, timezone)
+    if pa.types.is_list(t):
+        return pa.list_(field(t.value_field))
+    if pa.types.is_map(t):
+        return pa.map_(field(t.key_field), field(t.item_field))
+    if pa.types.is_struct(t):
+        return pa.struct([field(f) for f in t])
+    return t
 
 
 def spark_type(t: pa.DataType) -> DataType:

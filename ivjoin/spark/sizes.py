@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from pyspark.errors import PySparkException
+
+from ivjoin.spark.environment import is_connect
+
 __all__ = ["SMALL", "are_small", "estimated_bytes", "is_read_alike", "sound_bytes"]
 
 # Bytes an input, on average, that one task reads and joins in less time than it takes to shuffle them.
@@ -26,11 +30,9 @@ _FILES = 64  # that one task may read, one after the other
 
 
 def estimated_bytes(frame: Any) -> float | None:
-    """Spark's estimate; None where it says nothing, as over Connect."""
-    try:
-        return float(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
-    except Exception:
-        return None
+    """Return Spark's estimate; None over Connect, or if the optimizer raises an error (the query then reports it)."""
+    plan = _optimized(frame)
+    return None if plan is None else float(str(plan.stats().sizeInBytes()))
 
 
 def sound_bytes(frame: Any) -> float | None:
@@ -38,11 +40,10 @@ def sound_bytes(frame: Any) -> float | None:
 
     Bytes of files are those on disk.
     """
-    try:
-        plan = frame._jdf.queryExecution().optimizedPlan()
-        return float(str(plan.stats().sizeInBytes())) if all(n in _KNOWN for n in _operators(plan)) else None
-    except Exception:
+    plan = _optimized(frame)
+    if plan is None or not all(n in _KNOWN for n in _operators(plan)):
         return None
+    return float(str(plan.stats().sizeInBytes()))
 
 
 def are_small(frames: Sequence[Any], sizes: Sequence[float | None], most: float = SMALL) -> bool:
@@ -59,15 +60,26 @@ def is_read_alike(frame: Any) -> bool:
     """Whether a frame may be read more than once by one query: it has the same rows each time, and no Python and no
     database makes them.
     """
-    try:
-        query = frame.alias("seen")._jdf.queryExecution()  # a new one knows what was cached meanwhile
-        # as it was asked for, since the optimizer works some of it out, by chance or not; and without what is cached
-        asked, plan = query.analyzed(), query.optimizedPlan()
-        # Spark runs a subquery once for all readings only where a setting of the session lets it
-        once = bool(asked.deterministic()) and bool(plan.subqueriesAll().isEmpty())
-        return once and _is_alike(asked) and _is_alike(plan)
-    except Exception:
+    if is_connect(frame):
         return False
+    seen = frame.alias("seen")  # a new plan knows what was cached meanwhile
+    plan = _optimized(seen)
+    if plan is None:
+        return False
+    # The plan as it was given, too, since the optimizer evaluates a part of it, random numbers included.
+    given = seen._jdf.queryExecution().analyzed()
+    # Spark runs a subquery once for all readings only where a setting of the session lets it
+    once = bool(given.deterministic()) and bool(plan.subqueriesAll().isEmpty())
+    return once and _is_alike(given) and _is_alike(plan)
+
+
+def _optimized(frame: Any) -> Any:
+    if is_connect(frame):
+        return None
+    try:
+        return frame._jdf.queryExecution().optimizedPlan()
+    except PySparkException:
+        return None
 
 
 def _is_alike(plan: Any) -> bool:

@@ -26,12 +26,10 @@ from ivjoin.spark.buckets import bucket_labels, checked_count
 from ivjoin.spark.columns import key_sql, place
 from ivjoin.spark.dealing import dealt, why_in_python
 from ivjoin.spark.environment import Settings, is_connect
-from ivjoin.spark.localfiles import TASK_ROWS
 from ivjoin.spark.pack import MapStage, fitted
 from ivjoin.spark.sampling import (
     KeyHash,
     Sampled,
-    from_files,
     hash_of_row,
     key_hash_name,
     looked_at,
@@ -44,14 +42,14 @@ from ivjoin.spark.sorting import sort_key
 if TYPE_CHECKING:
     from ivjoin.routing.plan import RoutingPlan
 
-__all__ = ["Spread", "is_little", "plan_in_task", "planned_for", "routed", "spread_of", "why_undivided"]
+__all__ = ["Spread", "plan_in_task", "routed", "spread_of", "why_undivided"]
 
 # Bytes a frame, on average, that are less work than a sample of them, and that one task joins where a sample finds
 # no key to divide, and less than this load.
 _TINY = 64 << 10
 _MIDDLING = 8 << 20
 _ALONE = 1_000_000  # rows in, and rows out as the planner counts them
-_OPENED, _OPENED_ROWS = 256 << 20, 4_000_000  # bytes and rows of a frame that the driver reads sooner than Spark
+_TASK_ROWS = 50_000  # of both frames, at least, for each task
 _WORTH = 1.25  # how much less the fullest task must have, for rows to be routed
 # So many tasks read all of a file in less time than its rows take through a shuffle: to read a row of three numbers
 # and drop it costs a tenth.
@@ -122,29 +120,21 @@ def spread_of(
     if plan.never:
         return Spread(buckets, None, "no rows can match")
     small = free and are_small(frames, sizes, _MIDDLING)
-    if small and (opened := from_files(frames, spec, _ALONE)) is not None:
-        workers = _tasks(left, opened, tasks, buckets)
-        if workers > 1 and is_little(planned_for(opened, spec, workers, routing, None)):
-            return _in_one_task(opened)
     key_hash = _key_hash(plan)
-    opened = _opened(frames, spec, sizes, plan, key_hash)
-    drawn = opened or samples(frames, spec, sizes, key_hash)
+    drawn = samples(frames, spec, sizes, key_hash)
     for s, (_, rows) in enumerate(drawn):
         if not rows:
             return Spread(buckets, None, f"the {SIDES[s]} frame has no rows")
     tasks = _tasks(left, drawn, tasks, buckets)
     if tasks == 1:
         return Spread(buckets, None, "there is one task")
-    made = planned_for(drawn, spec, tasks, routing, key_hash)
-    if opened and why_in_python(spec, made):  # by hashes of whole rows, it may be, which Spark has to say
-        drawn = samples(frames, spec, sizes, key_hash)
-        made = planned_for(drawn, spec, tasks, routing, key_hash)
-    if small and is_little(made):
+    made = _planned(drawn, spec, tasks, routing, key_hash)
+    if small and _is_little(made):
         return _in_one_task(drawn)
     if keys and not _is_divided(made):
         return Spread(buckets, None, "; ".join(made.notes))
     if keys and routing == "auto":
-        hashed = planned_for(drawn, spec, tasks, "hash", key_hash)
+        hashed = _planned(drawn, spec, tasks, "hash", key_hash)
         if hashed.report.load < _WORTH * made.report.load:
             return Spread(buckets, None, "; ".join(made.notes))
     if made.n_cells == 1:
@@ -156,28 +146,13 @@ def spread_of(
     return Spread(tasks, made, key_hash=key_hash, in_python=in_python, read_by_all=read_by_all)
 
 
-def _opened(
-    frames: Sequence[Any], spec: JoinSpec, sizes: Sequence[float | None], plan: JoinPlan, key_hash: KeyHash
-) -> list[Sampled] | None:
-    """A sample by the driver, where its rows need no hash but that of keys; None where Spark is to draw one."""
-    keys = plan.separation.keys
-    sides = [[key.left for key in keys], [key.right for key in keys]]
-    if any(size is None or size > _OPENED for size in sizes):
-        return None
-    if key_hash is None:
-        return None if keys else from_files(frames, spec, _OPENED_ROWS)
-    if any(node.op != "column" for nodes in sides for node in nodes):
-        return None
-    return from_files(frames, spec, _OPENED_ROWS, [[node.params[1] for node in nodes] for nodes in sides])
-
-
 def _tasks(frame: Any, drawn: Sequence[Sampled], tasks: int, buckets: int | None) -> int:
     """How many there are at most, for so many rows."""
     rows = sum(rows for _, rows in drawn)
-    return tasks if buckets is not None else min(tasks, max(_cores(frame), rows // TASK_ROWS))
+    return tasks if buckets is not None else min(tasks, max(_cores(frame), rows // _TASK_ROWS))
 
 
-def planned_for(drawn: Sequence[Sampled], spec: JoinSpec, tasks: int, scheme: str, key_hash: KeyHash) -> RoutingPlan:
+def _planned(drawn: Sequence[Sampled], spec: JoinSpec, tasks: int, scheme: str, key_hash: KeyHash) -> RoutingPlan:
     from ivjoin.routing import plan_join
 
     (left, left_rows), (right, right_rows) = drawn
@@ -192,7 +167,7 @@ def _is_divided(plan: RoutingPlan) -> bool:
     return any(e.cells > 1 for e in plan.layout.entries)
 
 
-def is_little(plan: RoutingPlan) -> bool:
+def _is_little(plan: RoutingPlan) -> bool:
     """Whether no key is worth dividing, and all of it is little work."""
     report = plan.report
     return not _is_divided(plan) and float(report.rows_in.sum() + report.beta * report.rows_out.sum()) < _ALONE

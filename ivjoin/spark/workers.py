@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import PySparkException
+
 from ivjoin.operator.beforehand import compile_early
 from ivjoin.spark.environment import is_connect
 
@@ -56,7 +58,7 @@ def kernels_early(frame: Any, *plans: JoinPlan) -> None:
     Not over Connect, whose workers are elsewhere. What fails is left to the workers.
     """
     if not is_connect(frame):
-        with suppress(Exception):
+        with suppress(OSError):
             compile_early(*plans)
 
 
@@ -68,6 +70,8 @@ def start_early(frame: Any) -> threading.Thread | None:
     """
     if is_connect(frame):
         return None
+    from py4j.protocol import Py4JError
+
     spark = frame.sparkSession
     context = spark.sparkContext
     name, now = context.applicationId, time.monotonic()
@@ -78,7 +82,8 @@ def start_early(frame: Any) -> threading.Thread | None:
     tasks = max(1, min(context.defaultParallelism, _MOST_STARTED))
 
     def start() -> None:
-        with suppress(Exception):
+        # the last three: a session that is stopped meanwhile has no Java side left
+        with suppress(PySparkException, Py4JError, OSError, EOFError, AttributeError):
             context.setJobDescription("ivjoin: Python workers load the join")
             spark.range(0, tasks, 1, tasks).mapInArrow(_load, "id long").toArrow()
 

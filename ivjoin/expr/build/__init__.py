@@ -1,16 +1,17 @@
-"""Typed constructors of expression nodes: they insert the casts that make an operator's arguments meet in one type.
+"""Typed constructors of expression nodes. They insert casts, so that the arguments of an operator have one type.
 
-What is fixed here, beyond the catalogue of ``ivjoin.expr.nodes``:
+Rules in addition to the catalogue of ``ivjoin.expr.nodes``:
 
-- A comparison with a literal moves the literal into the type of the other side, exactly, whatever the types, so that
-  the column is compared as it is: over an int, ``a < 1.5`` becomes ``a <= 1``; over seconds, ``ts >= TIMESTAMP
-  '...00.5'`` becomes ``ts > '...00'``. Literals past the type's range are clipped in the same way.
+- A comparison with a literal converts the literal to the type of the other side, exactly, so that the column is
+  compared unchanged. Over an int, ``a < 1.5`` becomes ``a <= 1``; over seconds, ``ts >= TIMESTAMP '...00.5'`` becomes
+  ``ts > '...00'``. Literals past the type's range are clipped in the same way.
 - Decimal ``add sub mod pmod intdiv`` and comparisons have both arguments in one decimal type wherever 38 digits hold
-  both; ``mul`` and ``div`` keep each argument's own. The result type is Spark's, from the types before the cast.
-- date - date is ``date_diff``, an int32 count of days; ``abs``, negation, ``least`` and ``greatest`` of such counts
-  compare with day intervals too. Where more is done with it, it becomes a duration.
+  both; ``mul`` and ``div`` leave each argument in its own type. The result type is Spark's, from the types before the
+  cast.
+- date - date is ``date_diff``, an int32 count of days. ``abs``, negation, ``least`` and ``greatest`` of such counts can
+  also be compared with day intervals. In any other operation the count becomes a duration.
 - ``mul`` also takes (duration, int64) -> duration; a column of counts times ``INTERVAL 1 SECOND`` is one.
-- ``timestamp_seconds(n)`` and its kin are the epoch plus such a product, in UTC.
+- ``timestamp_seconds(n)`` and related functions are the epoch plus such a product, in UTC.
 - ``function`` params are (name, *options): ``getattr(pyarrow.compute, name)(*arguments, *options)``.
 """
 
@@ -108,7 +109,7 @@ _FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
 def column(side: str, name: str, type: Type) -> Node:
-    """A column of the left or right input."""
+    """Return the node of a column of the left or right input."""
     if side not in (LEFT, RIGHT):
         raise ConditionError(f"a side is 'left' or 'right', not {side!r}")
     return make("column", (), (side, name), type)
@@ -118,7 +119,7 @@ def column(side: str, name: str, type: Type) -> Node:
 
 
 def compare(op: str, a: Node, b: Node, zone: str = "UTC") -> Node:
-    """``a op b`` for op one of eq ne lt le gt ge eq_null_safe."""
+    """Return ``a op b`` for op one of eq ne lt le gt ge eq_null_safe."""
     what = _SYMBOLS[op]
     if "opaque" in (a.type.kind, b.type.kind):
         if "null" in (a.type.kind, b.type.kind):
@@ -149,7 +150,7 @@ def _dates_with_intervals(a: Node, b: Node) -> tuple[Node, Node]:
     for x, y, swap in ((a, b, False), (b, a, True)):
         if y.type.kind == "duration" and is_day_count(x):
             if is_literal(y):
-                # A count of days is compared as days; the literal is moved into int32 by the rule for literals.
+                # A count of days is compared as days; the rule for literals converts the literal to int32.
                 value = exact_value(y)
                 days = None if value is None else value / 86_400
                 y = literal(None, INT32) if days is None else _fraction(days)
@@ -160,21 +161,21 @@ def _dates_with_intervals(a: Node, b: Node) -> tuple[Node, Node]:
 
 
 def _fraction(x: Fraction) -> Node:
-    """A literal that compares with whole numbers as ``x`` does."""
+    """Return a literal that compares with whole numbers as ``x`` does."""
     if x.denominator == 1:
         return literal(int(x))
     return literal(float(floor_of(x)) + 0.5)
 
 
 def _against_literal(op: str, x: Node, lit: Node, zone: str) -> Node | None:
-    """``x op lit`` with the literal in x's own type; None where the two have to meet elsewhere."""
+    """Return ``x op lit`` with the literal in x's own type; None if both need another type."""
     t = x.type
     if lit.type.kind == "string" and t.kind in ("date", "timestamp", "time"):
         lit = read_time(lit, t, zone, _SYMBOLS[op])
     elif lit.type.kind == "string" and t.is_numeric:
         lit = meet(x, lit, zone, _SYMBOLS[op])[1]
     if t.kind == lit.type.kind == "timestamp" and bool(t.tz) != bool(lit.type.tz) and is_fixed(zone):
-        # Local time and instant are one scale here, so the column need not be converted.
+        # Local times and instants use the same integer scale here, so the column need not be converted.
         lit = cast(lit, timestamp(lit.type.unit, t.tz), zone)
     if not _comparable(x, lit):
         return None
@@ -189,10 +190,10 @@ def _against_literal(op: str, x: Node, lit: Node, zone: str) -> Node | None:
     if value.denominator == 1 and lo <= value <= hi:
         return make(op, (x, literal(int(value), t)), (), BOOL)
     if op == "eq_null_safe":
-        # FALSE of a null, too; but what errs, errs beside it as well
+        # FALSE for a null, too. An error remains an error.
         never = make("lt", (x, literal(lo, t)), (), BOOL)
         return literal(False) if x.op == "column" else coalesce(never, literal(False))
-    # No x equals the value; the comparisons below are NULL where x is, and else have the one possible answer.
+    # No x equals the value. The comparisons below are NULL if x is, and otherwise the one possible answer.
     if value < lo:
         return make("ge" if op in ("gt", "ge", "ne") else "lt", (x, literal(lo, t)), (), BOOL)
     if value > hi:
@@ -205,12 +206,12 @@ def _against_literal(op: str, x: Node, lit: Node, zone: str) -> Node | None:
 
 
 def _comparable(x: Node, lit: Node) -> bool:
-    """Whether comparing the exact values is what comparing in the common type does."""
+    """Return whether comparing exact values gives the same result as comparing in the common type."""
     t, s = x.type, lit.type
     if t.kind in ("int", "decimal") and s.kind in ("int", "decimal"):
         return True
     if t.kind == "int" and s.kind == "float":
-        # The int is compared as a double: exact below 2**53, and monotone above.
+        # The int is compared as a double, which is exact below 2**53 and monotone above.
         value = exact_value(lit)
         return value is not None and (t.bits <= 32 or abs(value) < 1 << 53)
     if t.kind == s.kind == "timestamp":
@@ -243,12 +244,12 @@ def ge(a: Node, b: Node, zone: str = "UTC") -> Node:
 
 
 def eq_null_safe(a: Node, b: Node, zone: str = "UTC") -> Node:
-    """``a <=> b``: never NULL, and TRUE of two nulls."""
+    """Return ``a <=> b``, which is never NULL, and TRUE for two nulls."""
     return compare("eq_null_safe", a, b, zone)
 
 
 def between(x: Node, low: Node, high: Node, zone: str = "UTC") -> Node:
-    """``x BETWEEN low AND high``, both ends included."""
+    """Return ``x BETWEEN low AND high``, both ends included."""
     return and_(ge(x, low, zone), le(x, high, zone))
 
 
@@ -256,12 +257,12 @@ def between(x: Node, low: Node, high: Node, zone: str = "UTC") -> Node:
 
 
 def and_(*args: Node) -> Node:
-    """All of ``args``; nested ANDs are flattened, TRUE is left out."""
+    """Return the AND of ``args``; nested ANDs are flattened, and TRUE is dropped."""
     return _connected("and", args, True)
 
 
 def or_(*args: Node) -> Node:
-    """Any of ``args``; nested ORs are flattened, FALSE is left out."""
+    """Return the OR of ``args``; nested ORs are flattened, and FALSE is dropped."""
     return _connected("or", args, False)
 
 
@@ -272,7 +273,7 @@ def _connected(op: str, args: tuple[Node, ...], neutral: bool) -> Node:
         flat.extend(a.args if a.op == op else () if is_literal(a) and a.params[0] is neutral else (a,))
     if not flat:
         return literal(neutral)
-    # What follows a constant that decides is never looked at.
+    # Arguments after a deciding constant are not evaluated.
     if is_literal(flat[0]) and flat[0].params[0] is (not neutral):
         return flat[0]
     return flat[0] if len(flat) == 1 else make(op, tuple(flat), (), BOOL)
@@ -288,7 +289,7 @@ def not_(a: Node) -> Node:
 
 
 def is_null(a: Node) -> Node:
-    """``a IS NULL``; of any type."""
+    """Return ``a IS NULL``, for any type."""
     return literal(a.params[0] is None) if is_literal(a) else make("is_null", (a,), (), BOOL)
 
 
@@ -300,7 +301,7 @@ def is_not_null(a: Node) -> Node:
 
 
 def coalesce(*args: Node, zone: str = "UTC") -> Node:
-    """The first argument that is not null."""
+    """Return the first argument that is not null."""
     if not args:
         raise ConditionError("coalesce needs an argument")
     met = meet_all(list(args), zone, "coalesce")
@@ -308,7 +309,7 @@ def coalesce(*args: Node, zone: str = "UTC") -> Node:
 
 
 def case(whens: list[tuple[Node, Node]], otherwise: Node | None = None, zone: str = "UTC") -> Node:
-    """``CASE WHEN c THEN v ... ELSE otherwise END``; NULL if no branch is taken and there is no ELSE."""
+    """Return ``CASE WHEN c THEN v ... ELSE otherwise END``; NULL if no branch applies and there is no ELSE."""
     if not whens:
         raise ConditionError("CASE needs a WHEN")
     tests = [as_bool(c, "WHEN") for c, _ in whens]
@@ -322,14 +323,15 @@ def if_(test: Node, then: Node, otherwise: Node, zone: str = "UTC") -> Node:
 
 
 def nullif(a: Node, b: Node, zone: str = "UTC") -> Node:
-    """NULL where ``a = b``, else ``a``."""
+    """Return NULL if ``a = b``, else ``a``."""
     return case([(eq(a, b, zone), literal(None, a.type))], a, zone)
 
 
 def in_(x: Node, items: list[Node], zone: str = "UTC") -> Node:
-    """``x IN (items)``, FALSE if there are none; items that are not constants become comparisons joined by OR.
+    """Return ``x IN (items)``, FALSE for an empty list. Items that are not constants become comparisons joined by OR.
 
-    All meet in one type, as in Spark: a whole number beside a double is one, and may be another number then.
+    As in Spark, x and all items get one type. A whole number next to a double becomes a double, and may change its
+    value.
     """
     if not items:
         return literal(False)
@@ -353,7 +355,7 @@ def in_(x: Node, items: list[Node], zone: str = "UTC") -> Node:
         elif e.op == "eq" and e.args[0] is x:
             met.append(e.args[1])
         elif e.op not in ("lt", "gt") or e.args[0] is not x:
-            # This one meets in another type: all do.
+            # If one item needs another type, all items get the common type.
             t = None
             break
     if t is not None and met:
@@ -368,16 +370,16 @@ def in_(x: Node, items: list[Node], zone: str = "UTC") -> Node:
 
 
 def _is_within(value: int | str, given: Type, wanted: Type) -> bool:
-    """Whether a literal is a value of the wanted type as it is: a text, or a whole number in range."""
+    """Return whether a literal is a value of the wanted type unchanged: a text, or a whole number in range."""
     if given.kind == wanted.kind == "int":
         return isinstance(value, int) and wanted.limits[0] <= value <= wanted.limits[1]
     return given.kind == "string" and given == wanted
 
 
 def _meets_otherwise(x: Node, items: list[Node]) -> bool:
-    """Whether x may equal an item in the type of all of them where it does not in the type of the two, or not equal."""
+    """Return whether comparing x with an item in the common type of all may differ from comparing only the two."""
     kinds = {n.type.kind for n in (x, *items)} - {"null"}
     if "string" in kinds:
-        return len(kinds) > 1 and not kinds <= {"string", "timestamp", "time"}  # which meet two by two
+        return len(kinds) > 1 and not kinds <= {"string", "timestamp", "time"}  # these are compared two by two
     wide = x.type.kind == "decimal" or (x.type.kind == "int" and x.type.bits > 32)
     return wide and "float" in kinds and bool({"int", "decimal"} & {i.type.kind for i in items})

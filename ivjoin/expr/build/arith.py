@@ -1,4 +1,4 @@
-"""Constructors of + - * / div %, typed as Spark's ANSI mode types them, and of sums with times."""
+"""Constructors of + - * / div %, and of sums with times, typed as in Spark's ANSI mode."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _DAY_SECONDS = 86_400
 
 
 def add(a: Node, b: Node, zone: str = "UTC") -> Node:
-    """``a + b``.
+    """Return ``a + b``.
 
-    Numbers by Spark's widening. date + int32 and date + whole days are a date; date + a shorter interval, and
-    timestamp + interval, a timestamp, where a day is a calendar day of ``zone``; months clamp to the month's end.
+    Numbers are widened as in Spark. date + int32 and date + whole days are a date. date + a shorter interval and
+    timestamp + interval are a timestamp. A day is a calendar day of ``zone``. Months end at the month's last day.
     """
     if _is_timed(a) or _is_timed(b):
         if a.type.kind in ("duration", "months") and b.type.kind not in ("duration", "months"):
@@ -52,7 +52,7 @@ def add(a: Node, b: Node, zone: str = "UTC") -> Node:
 
 
 def sub(a: Node, b: Node, zone: str = "UTC") -> Node:
-    """``a - b``; timestamps give a duration, dates a count of days (int32), which also compares with day intervals."""
+    """Return ``a - b``: a duration for timestamps; for dates an int32 count of days, comparable with day intervals."""
     if _is_timed(a) or _is_timed(b):
         return _plus_time(a, b, -1, zone)
     return _sum("sub", a, b, zone)
@@ -85,7 +85,7 @@ def _is_decimal_pair(a: Node, b: Node) -> bool:
 
 
 def _same_decimal(a: Node, b: Node) -> tuple[Node, Node]:
-    """Both in one decimal type, unless 38 digits cannot hold both exactly."""
+    """Return both in one decimal type, unless 38 digits cannot hold both exactly."""
     t = wider_decimal(a.type, b.type)
     if t.scale < max(a.type.scale, b.type.scale):
         return a, b
@@ -93,7 +93,7 @@ def _same_decimal(a: Node, b: Node) -> tuple[Node, Node]:
 
 
 def _folded(op: str, a: Node, b: Node, t: Type) -> Node | None:
-    """The result on literals, where it is exact and fits; anything else is left to the evaluator and its errors."""
+    """Return the result for literals if it is exact and fits; None leaves it, and its errors, to the evaluator."""
     if not (is_literal(a) and is_literal(b)) or t.kind not in ("int", "duration", "months"):
         return None
     x, y = a.params[0], b.params[0]
@@ -108,7 +108,7 @@ def _plus_time(a: Node, b: Node, sign: int, zone: str) -> Node:
     ka, kb = a.type.kind, b.type.kind
     op = "+" if sign > 0 else "-"
     if kb == "null" or ka == "null":
-        # The null may be a time, an interval or a number: the type of the sum is unknown, too, and meets every type.
+        # The null may be a time, an interval or a number, so the type of the sum is unknown and combines with any type.
         return literal(None, NULL)
     if {ka, kb} == {"string", "date"} or {ka, kb} == {"string", "timestamp"}:
         a, b = meet(a, b, zone, op)
@@ -138,7 +138,7 @@ def _plus_time(a: Node, b: Node, sign: int, zone: str) -> Node:
     if sign < 0 and {ka, kb} <= {"date", "timestamp"}:
         refuse_mixed(a, b, zone)
         if ka == kb == "timestamp" and bool(a.type.tz) != bool(b.type.tz):
-            # Spark: unlike in a comparison, it is the instant that becomes local time.
+            # As in Spark, and unlike in a comparison, the instant is converted to local time.
             a, b = (cast(x, timestamp(x.type.unit), zone) for x in (a, b))
         a, b = meet(a, b, zone, op)
         return make("sub", (a, b), (zone,), duration(a.type.unit))
@@ -175,7 +175,7 @@ def _whole_days(b: Node) -> int | None:
 
 
 def _same_unit(a: Node, b: Node, zone: str) -> tuple[Node, Node]:
-    """Timestamp and duration in one unit: the timestamp's, where the literal has a whole number of its ticks."""
+    """Return timestamp and duration in one unit: the timestamp's, if a literal is a whole number of its ticks."""
     u, v = a.type.unit, b.type.unit
     if u != v and is_literal(b):
         exact = cast(b, duration(u))
@@ -186,7 +186,7 @@ def _same_unit(a: Node, b: Node, zone: str) -> tuple[Node, Node]:
 
 
 def days_apart(a: Node, b: Node, zone: str = "UTC") -> Node:
-    """``datediff(a, b)``: days from b to a, int32; timestamps count by their date in ``zone``."""
+    """Return ``datediff(a, b)``: days from b to a, int32; timestamps count by their date in ``zone``."""
     return make("date_diff", (_as_date(a, zone), _as_date(b, zone)), (), INT32)
 
 
@@ -197,19 +197,19 @@ def _as_date(x: Node, zone: str) -> Node:
 
 
 def is_day_count(x: Node) -> bool:
-    """Whether an int32 node counts the days between two dates, so that it also compares with a day interval."""
+    """Return whether an int32 node counts the days between two dates, so that it compares with a day interval too."""
     if x.op == "date_diff":
         return True
     return x.op in ("abs", "neg", "least", "greatest") and x.type == INT32 and all(map(is_day_count, x.args))
 
 
 def duration_of_days(x: Node) -> Node:
-    """A day count as a duration."""
+    """Return a day count as a duration."""
     return mul(literal(_DAY_SECONDS * 1_000_000, duration("us")), x)
 
 
 def mul(a: Node, b: Node) -> Node:
-    """``a * b``; an interval times a whole number is an interval."""
+    """Return ``a * b``; an interval times a whole number is an interval."""
     kinds = {a.type.kind, b.type.kind}
     if kinds & {"duration", "months"}:
         if a.type.kind not in ("duration", "months"):
@@ -239,7 +239,7 @@ def mul(a: Node, b: Node) -> Node:
 
 
 def div(a: Node, b: Node) -> Node:
-    """``a / b``: decimal if one is decimal and none is float, else float64; division by zero errs."""
+    """Return ``a / b``: decimal if one is decimal and none is float, else float64; division by zero is an error."""
     if a.type.kind == "duration":
         raise UnsupportedError(f"division of an interval is not supported: {a} / {b}; compare unix_micros() instead")
     a, b = as_numbers(a, b, "/")
@@ -252,7 +252,7 @@ def div(a: Node, b: Node) -> Node:
 
 
 def intdiv(a: Node, b: Node) -> Node:
-    """``a div b``: int64, truncated toward zero; of ints or decimals."""
+    """Return ``a div b``: int64, truncated toward zero, for ints or decimals."""
     for x in (a, b):
         if x.type.kind not in ("int", "decimal", "null"):
             raise ConditionError(
@@ -271,12 +271,12 @@ def intdiv(a: Node, b: Node) -> Node:
 
 
 def mod(a: Node, b: Node) -> Node:
-    """``a % b`` with the sign of ``a``."""
+    """Return ``a % b`` with the sign of ``a``."""
     return _remainder("mod", a, b)
 
 
 def pmod(a: Node, b: Node) -> Node:
-    """``pmod(a, b)``: not negative for a positive ``b``."""
+    """Return ``pmod(a, b)``, not negative for a positive ``b``."""
     return _remainder("pmod", a, b)
 
 
@@ -294,7 +294,7 @@ def _remainder(op: str, a: Node, b: Node) -> Node:
 
 
 def neg(a: Node) -> Node:
-    """``-a``; of a number or an interval."""
+    """Return ``-a`` of a number or an interval."""
     if a.type.kind not in ("duration", "months"):
         a = as_number(a, "-")
     t = a.type

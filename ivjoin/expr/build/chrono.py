@@ -1,4 +1,4 @@
-"""Constructors of functions of dates and timestamps, and the literals of intervals."""
+"""Constructors of functions of dates and timestamps, and literals of intervals."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = [
     "unix_seconds", "unit_named",
 ]  # fmt: skip
 
-# Nanoseconds of the units of a day-time interval.
+# Nanoseconds of each unit of a day-time interval.
 _NANOS = {
     "nanosecond": 1, "microsecond": 10**3, "millisecond": 10**6, "second": 10**9, "minute": 60 * 10**9,
     "hour": 3600 * 10**9, "day": 86_400 * 10**9, "week": 7 * 86_400 * 10**9,
 }  # fmt: skip
-_LONGEST = (2**63 - 1) * 1000  # of microseconds
+_LONGEST = (2**63 - 1) * 1000  # nanoseconds; int64 holds that many microseconds
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _SHORT = {
     "ns": "nanosecond", "nano": "nanosecond", "us": "microsecond", "usec": "microsecond", "micro": "microsecond",
@@ -41,7 +41,7 @@ FIELDS = {
 
 
 def unit_named(name: str) -> str:
-    """The singular name of a time unit: ``SECONDS``, ``sec`` and ``s`` are ``second``."""
+    """Return the singular name of a time unit: ``SECONDS``, ``sec`` and ``s`` are ``second``."""
     word = name.strip().lower()
     for w in (word, word.removesuffix("s")):
         if w in _NANOS or w in _MONTHS:
@@ -52,7 +52,7 @@ def unit_named(name: str) -> str:
 
 
 def interval(amount: Fraction | int, unit: str) -> Node:
-    """The literal of ``amount`` units: of type months for months and more, else a duration (us; ns if needed)."""
+    """Return the literal of ``amount`` units: type months for months and longer, else a duration (us; ns if needed)."""
     unit = unit_named(unit)
     if unit in _MONTHS:
         months = Fraction(amount) * _MONTHS[unit]
@@ -76,7 +76,7 @@ _FIELDS_ORDER = ("day", "hour", "minute", "second")
 
 
 def interval_text(text: str, first: str | None = None, last: str | None = None) -> Node:
-    """The interval of ``'10'`` FIRST, of ``'1 02:03:04'`` FIRST TO LAST, or of ``'1 day 2 hours'`` without units."""
+    """Return the interval of ``'10'`` FIRST, ``'1 02:03:04'`` FIRST TO LAST, or ``'1 day 2 hours'`` without units."""
     s = text.strip()
     if first is None:
         return _worded(s)
@@ -126,22 +126,22 @@ def _worded(s: str) -> Node:
 
 
 def add_interval(x: Node, count: Node, unit: str, zone: str = "UTC") -> Node:
-    """``x + count units``, as ``timestampadd``: always a timestamp."""
+    """Return ``x + count units``, as ``timestampadd``; always a timestamp."""
     return add(_stamped(x, "timestampadd", zone), mul(interval(1, unit), count), zone)
 
 
 def add_days(d: Node, n: Node, zone: str = "UTC") -> Node:
-    """``date_add(d, n)``: a date, n days later."""
+    """Return ``date_add(d, n)``: a date, n days later."""
     return make("add_days", (_dated(d, "date_add", zone), as_int32(n, "date_add")), (), DATE)
 
 
 def add_months(d: Node, n: Node, zone: str = "UTC") -> Node:
-    """``add_months(d, n)``: a date, n months later, clamped to the month's end."""
+    """Return ``add_months(d, n)``: a date, n months later, at most the month's last day."""
     return make("add_months", (_dated(d, "add_months", zone), as_int32(n, "add_months")), (zone,), DATE)
 
 
 def last_day(d: Node, zone: str = "UTC") -> Node:
-    """The last day of the month: the first of the next month, less one day."""
+    """Return the last day of the month: the first of the next month, less one day."""
     first = trunc_date(d, "month", zone)
     return add_days(add_months(first, literal(1), zone), literal(-1), zone)
 
@@ -161,7 +161,7 @@ def _stamped(x: Node, what: str, zone: str) -> Node:
 
 
 def date_trunc(unit: str, x: Node, zone: str = "UTC") -> Node:
-    """``date_trunc(unit, x)`` in local time of ``zone``; of a timestamp (a date becomes one)."""
+    """Return ``date_trunc(unit, x)`` in local time of ``zone``, of a timestamp; a date becomes one."""
     u = unit_named(unit)
     if u not in TRUNC_UNITS:
         raise ConditionError(f"date_trunc does not know the unit {unit!r}; expected one of {', '.join(TRUNC_UNITS)}")
@@ -170,7 +170,7 @@ def date_trunc(unit: str, x: Node, zone: str = "UTC") -> Node:
 
 
 def trunc_date(x: Node, unit: str, zone: str = "UTC") -> Node:
-    """``trunc(x, unit)``: the first date of the year, quarter, month or week."""
+    """Return ``trunc(x, unit)``: the first date of the year, quarter, month or week."""
     u = unit_named(unit)
     if u not in ("year", "quarter", "month", "week"):
         raise ConditionError(f"trunc does not know the unit {unit!r}; expected year, quarter, month or week")
@@ -178,7 +178,7 @@ def trunc_date(x: Node, unit: str, zone: str = "UTC") -> Node:
 
 
 def extract(field: str, x: Node, zone: str = "UTC") -> Node:
-    """A field of a date or timestamp, int32, in local time of ``zone``."""
+    """Return a field of a date or timestamp, int32, in local time of ``zone``."""
     name = field.strip().lower()
     name = name if name in FIELDS else name.removesuffix("s")
     if name not in FIELDS:
@@ -206,7 +206,7 @@ def _unix(op: str, x: Node, zone: str) -> Node:
 
 
 def unix_seconds(x: Node, zone: str = "UTC") -> Node:
-    """Seconds since the epoch, rounded down; int64. A timestamp without zone is local time of ``zone``."""
+    """Return seconds since the epoch, rounded down; int64. A timestamp without a zone is local time of ``zone``."""
     return _unix("unix_seconds", x, zone)
 
 
@@ -219,22 +219,22 @@ def unix_micros(x: Node, zone: str = "UTC") -> Node:
 
 
 def unix_date(x: Node, zone: str = "UTC") -> Node:
-    """Days since 1970-01-01; int32."""
+    """Return days since 1970-01-01; int32."""
     return make("unix_date", (_dated(x, "unix_date", zone),), (), INT32)
 
 
 def from_days(n: Node) -> Node:
-    """``date_from_unix_date(n)``."""
+    """Return ``date_from_unix_date(n)``."""
     return make("add_days", (literal(0, DATE), as_int32(n, "date_from_unix_date")), (), DATE)
 
 
 def timestamp_of(n: Node, unit: str, zone: str = "UTC") -> Node:
-    """The instant n units after the epoch; of ints, and for seconds of decimals and floats too."""
+    """Return the instant n units after the epoch, for ints; seconds may also be decimals and floats."""
     t = timestamp("us", zone)
     if n.type.kind in ("float", "decimal") and unit == "second":
         return cast(n, t, zone)
     if n.type.kind not in ("int", "null"):
         raise ConditionError(f"timestamp_{unit} needs a whole number, not {n.type}: {n}")
     epoch = literal(0, t)
-    # Without calendar days: the zone of the sum is UTC whatever the condition's.
+    # Without calendar days: the zone of the sum is UTC, whatever the zone of the condition.
     return add(epoch, mul(literal(_NANOS[unit] // 1000, duration("us")), n), "UTC")

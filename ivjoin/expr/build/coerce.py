@@ -1,4 +1,4 @@
-"""Where types meet: Spark's ANSI widening, casts, and the exact conversion of literals."""
+"""Common types of operands: Spark's ANSI widening, casts, and exact conversion of literals."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ NESTED = "of a nested column there are its fields (l.s.f), size(), array_contain
 
 
 def bounded(precision: int, scale: int) -> Type:
-    """Spark's 38-digit cap on a result type: fraction digits go first, down to six."""
+    """Apply Spark's 38-digit cap to a result type: it reduces fraction digits first, down to six."""
     if precision <= MAX_DIGITS:
         return decimal(precision, scale)
     whole = precision - scale
@@ -66,7 +66,7 @@ def bounded(precision: int, scale: int) -> Type:
 
 
 def wider_decimal(a: Type, b: Type) -> Type:
-    """The decimal that holds both; past 38 digits it keeps the digits before the point."""
+    """Return the decimal that holds both. Past 38 digits it keeps the digits before the point."""
     scale = max(a.scale, b.scale)
     whole = max(a.precision - a.scale, b.precision - b.scale)
     if whole + scale <= MAX_DIGITS:
@@ -75,7 +75,7 @@ def wider_decimal(a: Type, b: Type) -> Type:
 
 
 def decimal_of(node: Node) -> Type:
-    """The decimal type an int or decimal argument counts as: an int literal has the digits it is written with."""
+    """Return the decimal type of an int or decimal argument. An int literal has as many digits as its text."""
     t = node.type
     if t.kind == "decimal":
         return t
@@ -85,7 +85,7 @@ def decimal_of(node: Node) -> Type:
 
 
 def common_type(a: Type, b: Type, zone: str = "UTC") -> Type | None:
-    """The type in which values of ``a`` and ``b`` meet; None if there is none."""
+    """Return the common type of ``a`` and ``b``; None if it does not exist."""
     if a == b:
         return a
     if a.kind == "null":
@@ -96,7 +96,7 @@ def common_type(a: Type, b: Type, zone: str = "UTC") -> Type | None:
     if "string" in kinds:
         other = b if a.kind == "string" else a
         if other.is_numeric:
-            # Spark: with an integral number the text is read as bigint, with a fractional one as double.
+            # As in Spark: next to an integral number the text is read as bigint, next to a fractional one as double.
             return (UINT64 if other == UINT64 else INT64) if other.kind == "int" else FLOAT64
         if other.kind == "timestamp":  # Spark reads texts as microseconds
             return timestamp(finer_unit(other.unit, "us"), other.tz)
@@ -122,14 +122,14 @@ def common_type(a: Type, b: Type, zone: str = "UTC") -> Type | None:
 
 
 def _common_wide(a: Type, b: Type) -> Type:
-    """A decimal that holds both, however many digits that takes."""
+    """Return a decimal that holds both, with any number of digits."""
     x, y = (decimal(_INT_DIGITS[t.bits], 0) if t.kind == "int" else t for t in (a, b))
     scale = max(x.scale, y.scale, 0)
     return Type("decimal256", precision=max(x.precision - x.scale, y.precision - y.scale) + scale, scale=scale)
 
 
 def _common_zone(a: str | None, b: str | None) -> str | None:
-    # The zone of a type says nothing about its instants; any rule will do that does not depend on the order.
+    # The zone of a type does not change its instants, so any rule works that does not depend on the order.
     if not a or not b:
         return a or b
     return "UTC" if "UTC" in (a, b) else min(a, b)
@@ -148,7 +148,7 @@ def _common_number(a: Type, b: Type) -> Type:
 
 
 def meet(a: Node, b: Node, zone: str, what: str) -> tuple[Node, Node]:
-    """Both arguments in their common type; ``what`` names the operator in the error."""
+    """Return both arguments in their common type. ``what`` names the operator in the error."""
     a, b = with_times([a, b], zone, what)
     refuse_mixed(a, b, zone)
     t = _meeting_type(a, b, zone)
@@ -158,7 +158,7 @@ def meet(a: Node, b: Node, zone: str, what: str) -> tuple[Node, Node]:
 
 
 def compared(a: Node, b: Node, zone: str, what: str) -> tuple[Node, Node]:
-    """Both arguments of a comparison in their common type; times of different units compare as the instants do."""
+    """Return both arguments of a comparison in their common type. Times of different units compare as instants."""
     a, b = with_times([a, b], zone, what)
     x, y = meet(a, b, zone, what)
     if {a.type.kind, b.type.kind} <= {"timestamp", "duration", "date", "string"} and x.type.kind in TIMED:
@@ -170,7 +170,7 @@ def compared(a: Node, b: Node, zone: str, what: str) -> tuple[Node, Node]:
 
 
 def _may_overflow(n: Node, made: Node) -> bool:
-    """Whether what ``n`` was made into has a finer unit, which may not reach so far."""
+    """Return whether the converted ``n`` has a finer unit, whose range may be too small."""
     s, t = n.type, made.type
     if is_literal(made):
         return False
@@ -191,10 +191,10 @@ def _met(n: Node, made: Node, zone: str) -> Node:
 
 
 def _choices_met(x: Node, y: Node, zone: str) -> tuple[Node, Node]:
-    """Return the arguments of a comparison, one of which may choose a time past the range of its unit.
+    """Return the arguments of a comparison if one of them may be a time past the range of its unit.
 
     Such a time becomes the end of the range, and all other times stay below the end. If both sides have such times, two
-    that differ might compare as equal. Then the arguments stay as they are, and a time past the range is an error.
+    that differ might compare as equal. Then the arguments stay unchanged, and a time past the range is an error.
     """
     past = [{n.args[0] for n in _chosen(side) if n.op == "cast" and _may_overflow(n.args[0], n)} for side in (x, y)]
     if not any(past) or (all(past) and not (past[0] == past[1] and len(past[0]) == 1 and is_literal(*past[0]))):
@@ -223,11 +223,11 @@ def _choice_met(n: Node, zone: str) -> Node:
     value = exact_value(n.args[0])
     if value is None:
         return make("cast", n.args, (n.type, n.params[1], "met"), n.type)
-    return literal(n.type.limits[value > 0], n.type)  # a literal that fits is no cast
+    return literal(n.type.limits[value > 0], n.type)  # a literal that fits needs no cast
 
 
 def meet_all(args: list[Node], zone: str, what: str) -> list[Node]:
-    """All arguments in their common type."""
+    """Return all arguments in their common type."""
     args = with_times(args, zone, what)
     t = args[0].type
     for a, b in itertools.combinations([n for n in args if n.type.kind == "timestamp"], 2):
@@ -244,7 +244,7 @@ def meet_all(args: list[Node], zone: str, what: str) -> list[Node]:
 
 
 def with_times(args: list[Node], zone: str, what: str) -> list[Node]:
-    """Read literal texts among timestamps or times of day as times, in the unit in which they are written."""
+    """Read literal texts among timestamps or times of day as times, in the unit of their digits."""
     times = [n.type for n in args if n.type.kind in ("timestamp", "time")]
     if not times:
         return args
@@ -252,7 +252,7 @@ def with_times(args: list[Node], zone: str, what: str) -> list[Node]:
 
 
 def read_time(text: Node, t: Type, zone: str, what: str) -> Node:
-    """Return a literal text as a time of type ``t``, or of a finer unit if the text needs one; else ConditionError."""
+    """Return a literal text as a time of type ``t``, or of a finer unit if needed; else raise ConditionError."""
     value = text.params[0]
     if value is None:
         return literal(None, t)
@@ -319,12 +319,12 @@ _CASTS: dict[str, frozenset[str]] = {
 
 
 def cast(x: Node, type: Type, zone: str = "UTC") -> Node:
-    """``CAST(x AS type)`` under ANSI; ``zone`` is where local times are read. A literal that fits is converted at once.
+    """Return ``CAST(x AS type)`` under ANSI, with local times in ``zone``. A literal that fits is converted at once.
 
     Raises
     ------
     UnsupportedError
-        If there is no such cast.
+        If the cast is not supported.
     """
     if x.type == type:
         return x
@@ -349,7 +349,7 @@ def cast(x: Node, type: Type, zone: str = "UTC") -> Node:
 
 
 def _converted(x: Node, t: Type, zone: str) -> Node | None:
-    """The literal in another type; None if that errs, or is best left to the evaluator."""
+    """Return the literal in another type; None if that is an error or is left to the evaluator."""
     try:
         value = _conversion(x.params[0], x.type, t, zone)
         return value if value is None or isinstance(value, Node) else literal(value, t)
@@ -426,7 +426,7 @@ def _from_text(text: str, t: Type, zone: str) -> Any:
 
 
 def exact_value(node: Node) -> Fraction | None:
-    """A literal's value as an exact number: the number itself, or seconds for times; None for what is neither."""
+    """Return a literal as an exact number: the number itself, or seconds for times; None for other types."""
     if not is_literal(node) or node.params[0] is None:
         return None
     v, t = node.params[0], node.type
@@ -442,14 +442,14 @@ def exact_value(node: Node) -> Fraction | None:
 
 
 def as_double(x: Node, what: str) -> Node:
-    """``x`` as float64."""
+    """Return ``x`` as float64."""
     if not x.type.is_numeric and x.type.kind not in ("string", "null"):
         raise ConditionError(f"{what} needs a number, not {x.type}: {x}{_cast_hint(x.type, FLOAT64)}")
     return _implicit(x, FLOAT64, "UTC", what)
 
 
 def as_number(x: Node, what: str) -> Node:
-    """``x`` if it is a number; a text becomes a double, as Spark has it."""
+    """Return ``x`` if it is a number. A text becomes a double, as in Spark."""
     if x.type.is_numeric:
         return x
     if x.type.kind in ("string", "null"):
@@ -458,7 +458,7 @@ def as_number(x: Node, what: str) -> Node:
 
 
 def as_numbers(a: Node, b: Node, what: str) -> tuple[Node, Node]:
-    """Both as numbers: a text takes after the other argument, and a NULL is of its type."""
+    """Return both as numbers: a text takes the other argument's type or double, and so does a NULL."""
     if "string" in (a.type.kind, b.type.kind) or "null" in (a.type.kind, b.type.kind):
         if a.type.is_numeric or b.type.is_numeric:
             t = common_type(a.type, b.type)
@@ -472,7 +472,7 @@ def as_decimal(x: Node) -> Node:
 
 
 def as_int32(x: Node, what: str) -> Node:
-    """``x`` as int32, from narrower ints and int literals only, as Spark has it for day and month counts."""
+    """Return ``x`` as int32. Only narrower ints and int literals convert, as in Spark for day and month counts."""
     if x.type.kind == "int" and (x.type.bits < 32 or x.type == INT32):
         return cast(x, INT32)
     if x.type.kind == "null" or (x.type.kind == "string" and is_literal(x)):
@@ -487,12 +487,12 @@ def as_text(x: Node, what: str) -> Node:
 
 
 def local_text(x: Node, zone: str) -> Node:
-    """An instant as the text of its local time, where a text is asked for; all else as it is."""
+    """Return an instant as the text of its local time for a function of texts; anything else unchanged."""
     return cast(x, STRING, zone) if x.type.kind == "timestamp" and x.type.tz else x
 
 
 def as_bool(x: Node, what: str) -> Node:
-    """``x`` if it is a truth value, or NULL as one."""
+    """Return ``x`` if it is a truth value; a NULL becomes one."""
     if x.type.kind in ("bool", "null"):
         return cast(x, BOOL)
     raise ConditionError(f"{what} needs a condition (true or false), not {x.type}: {x}")

@@ -1,9 +1,9 @@
-"""Nested values: fields, sizes, members, and the bytes by which two of them are compared.
+"""Nested values: fields, sizes, members, and byte strings that compare as the values do.
 
-The comparisons are Spark's: NULL where a whole value is NULL, but inside of one NULL equals NULL and is less than all
-else, NaN equals NaN and is the greatest number, and -0.0 is 0.0. Structs are compared field by field and arrays element
-by element, where the shorter of two that begin alike is less. Intervals of months, days and nanoseconds, which Spark
-does not compare, are equal part by part, and ordered by months, then days, then nanoseconds, as Arrow holds them.
+Comparisons follow Spark. A NULL value makes a comparison NULL. Within a value, NULL equals NULL and is less than
+everything else, NaN equals NaN and is the greatest number, and -0.0 is 0.0. Structs are compared field by field and
+arrays element by element; if one array begins with the other, the shorter one is less. Spark does not compare
+intervals of months, days and nanoseconds. Here they are compared by months, then days, then nanoseconds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["array_contains", "as_list", "common_nested", "field", "size", "sort_
 
 
 def field(x: Node, name: str, case_sensitive: bool = True) -> Node:
-    """``x.name`` of a struct."""
+    """Return ``x.name`` of a struct."""
     t = nested_arrow(x.type)
     if t is None or not pa.types.is_struct(t):
         error = ConditionError if t is None else UnsupportedError
@@ -47,7 +47,7 @@ def _is_list(t: pa.DataType | None) -> bool:
 
 
 def size(x: Node) -> Node:
-    """``size(x)``: how many elements an array or map has; NULL of NULL, as under ANSI."""
+    """Return ``size(x)``, the number of elements of an array or map; NULL for NULL, as under ANSI."""
     t = nested_arrow(x.type)
     if not _is_list(t) and not (t is not None and pa.types.is_map(t)):
         raise ConditionError(f"size needs an array or a map, not {x.type}: {x}")
@@ -55,7 +55,7 @@ def size(x: Node) -> Node:
 
 
 def array_contains(x: Node, value: Node, zone: str = "UTC") -> Node:
-    """``array_contains(x, value)``: NULL if not found beside NULL elements."""
+    """Return ``array_contains(x, value)``; NULL if the value is not found and an element is NULL."""
     t = nested_arrow(x.type)
     if t is None or not _is_list(t):
         raise ConditionError(f"array_contains needs an array, not {x.type}: {x}")
@@ -67,7 +67,7 @@ def array_contains(x: Node, value: Node, zone: str = "UTC") -> Node:
 
 
 def sort_keys(a: Node, b: Node, what: str) -> tuple[Node, Node]:
-    """Bytes that are ordered as two nested values are."""
+    """Return two nodes of bytes that compare as two nested values do."""
     s, t = nested_arrow(a.type), nested_arrow(b.type)
     if s is None or t is None or not _alike(s, t):
         raise UnsupportedError(
@@ -81,7 +81,7 @@ Meeting = Callable[[pa.DataType, pa.DataType], pa.DataType]
 
 
 def common_nested(s: pa.DataType, t: pa.DataType, leaf: Meeting) -> pa.DataType:
-    """The type that holds nested values of two types that are compared; ``leaf`` says it of what is not nested."""
+    """Return the type that holds nested values of two types. ``leaf`` returns the common type of plain types."""
     if s == t:
         return s
     if pa.types.is_null(s) or pa.types.is_null(t):
@@ -108,7 +108,7 @@ def _is_span(t: pa.DataType) -> bool:
 
 
 def _alike(s: pa.DataType, t: pa.DataType) -> bool:
-    """Whether the values of two types can be compared part by part, each part with its own kind."""
+    """Return whether the values of two types can be compared part by part."""
     if pa.types.is_null(s) or pa.types.is_null(t):
         return True
     if _is_list(s) and _is_list(t):
@@ -124,23 +124,23 @@ def _alike(s: pa.DataType, t: pa.DataType) -> bool:
 
 
 def as_list(array: Any) -> Any:
-    """A list array of any kind as a plain one."""
+    """Return a list array of any kind as a plain list array."""
     import pyarrow.compute as pc
 
     t = array.type
     if pa.types.is_list(t) or pa.types.is_map(t):
         return array
-    # Arrow's own cast loses its place where a list of fixed size, or a view, holds nulls.
+    # Arrow's own cast reads wrong elements if a fixed-size list, or a list view, has nulls.
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), pc.list_flatten(array), mask=array.is_null())
 
 
 def sort_key_values(array: Any) -> list[bytes | None]:
-    """Bytes for each row, None for NULL, that are equal and less where the values are.
+    """Return bytes for each row, None for NULL, that compare as the values do.
 
-    Part by part, as FoundationDB's tuples are written: a part that is NULL is 0, one that is not begins with 1, and
-    what varies in length ends with zeros that nothing inside of it can be taken for.
+    Each part is encoded as in FoundationDB's tuples. A NULL part is 0; another part begins with 1. A part of varying
+    length ends with zeros, in a form that cannot occur inside of it.
     """
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
@@ -151,7 +151,7 @@ def sort_key_values(array: Any) -> list[bytes | None]:
     if _is_list(t):
         plain = as_list(array)
         ends = plain.offsets.to_pylist()
-        start = ends[0] if ends else 0  # of a slice, its own values alone
+        start = ends[0] if ends else 0  # the values of the slice only
         values = sort_key_values(plain.values.slice(start, ends[-1] - start if ends else 0))
         elements = [b"\1" + v for v in _marked(values)]
         rows = [b"".join(elements[i - start : j - start]) + b"\0" for i, j in itertools.pairwise(ends)]
@@ -187,13 +187,13 @@ _FINEST = 76  # digits after the point, of any decimal
 
 
 def _of_words(v: np.ndarray) -> list[bytes]:
-    """As :func:`_of_int`, of int64[n]."""
+    """As :func:`_of_int`, for int64[n]."""
     raw = (v ^ np.int64(-1 << 63)).astype(">i8").tobytes()
     return [b"\x80" + raw[i : i + 8] for i in range(0, len(raw), 8)]
 
 
 def _of_int(n: int) -> bytes:
-    """A whole number: past int64, how many bytes it takes comes first, and before the others what is negative."""
+    """Encode a whole number. Past int64, its number of bytes comes first, and negative numbers sort before others."""
     if -(1 << 63) <= n < 1 << 63:
         return b"\x80" + (n + (1 << 63)).to_bytes(8, "big")
     width = (abs(n).bit_length() + 7) // 8

@@ -1,4 +1,4 @@
-"""Constructors of the functions of numbers, typed as Spark's ANSI mode types them."""
+"""Constructors of functions of numbers, typed as in Spark's ANSI mode."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = [
 
 
 def abs_(a: Node) -> Node:
-    """``abs(a)``; of a number or an interval."""
+    """Return ``abs(a)`` of a number or an interval."""
     if a.type.kind != "duration":
         a = as_number(a, "abs")
     return a if a.type.kind == "int" and not a.type.signed else make("abs", (a,), (), a.type)
 
 
 def sign(a: Node) -> Node:
-    """``sign(a)``: -1.0, 0.0 or 1.0."""
+    """Return ``sign(a)``: -1.0, 0.0 or 1.0."""
     return make("sign", (as_double(a, "sign"),), (), FLOAT64)
 
 
@@ -37,12 +37,12 @@ def _choice(op: str, args: tuple[Node, ...], zone: str) -> Node:
 
 
 def least(*args: Node, zone: str = "UTC") -> Node:
-    """The least argument that is not null; NaN counts as the greatest value."""
+    """Return the least argument that is not null. NaN is the greatest value."""
     return _choice("least", args, zone)
 
 
 def greatest(*args: Node, zone: str = "UTC") -> Node:
-    """The greatest argument that is not null; NaN counts as the greatest value."""
+    """Return the greatest argument that is not null. NaN is the greatest value."""
     return _choice("greatest", args, zone)
 
 
@@ -59,12 +59,12 @@ def _integral(op: str, a: Node) -> Node:
 
 
 def floor(a: Node) -> Node:
-    """The greatest whole number not above: int64 of a float or an int, decimal(p, 0) of a decimal."""
+    """Return the greatest whole number that is not above: int64 for a float or an int, decimal(p, 0) for a decimal."""
     return _integral("floor", a)
 
 
 def ceil(a: Node) -> Node:
-    """The least whole number not below."""
+    """Return the least whole number that is not below."""
     return _integral("ceil", a)
 
 
@@ -84,22 +84,22 @@ def _rounded(op: str, a: Node, digits: int) -> Node:
 
 
 def round_(a: Node, digits: int = 0) -> Node:
-    """``round(a, digits)``, halves away from zero."""
+    """Return ``round(a, digits)``, which rounds halves away from zero."""
     return _rounded("round", a, digits)
 
 
 def bround(a: Node, digits: int = 0) -> Node:
-    """``bround(a, digits)``, halves to the even digit."""
+    """Return ``bround(a, digits)``, which rounds halves to the even digit."""
     return _rounded("bround", a, digits)
 
 
 def rint(a: Node) -> Node:
-    """``rint(a)``: the nearest whole double, halves to even."""
+    """Return ``rint(a)``, the nearest whole double, halves to even."""
     return make("bround", (as_double(a, "rint"),), (0,), FLOAT64)
 
 
 def trunc(a: Node) -> Node:
-    """Toward zero, float to float."""
+    """Round toward zero, float to float."""
     a = as_number(a, "trunc")
     if a.type.kind == "int":
         return a
@@ -128,7 +128,7 @@ def expm1(a: Node) -> Node:
 
 
 def ln(a: Node) -> Node:
-    """Natural logarithm; NULL of what is not positive."""
+    """Return the natural logarithm; NULL for zero and negative numbers."""
     return _real("ln", a)
 
 
@@ -145,7 +145,7 @@ def log1p(a: Node) -> Node:
 
 
 def log(base: Node, a: Node) -> Node:
-    """``log(base, a)``."""
+    """Return ``log(base, a)``."""
     return div(ln(a), ln(base))
 
 
@@ -186,21 +186,21 @@ def tanh(a: Node) -> Node:
 
 
 def pow_(a: Node, b: Node) -> Node:
-    """``pow(a, b)`` of doubles."""
+    """Return ``pow(a, b)`` of doubles."""
     return make("pow", (as_double(a, "pow"), as_double(b, "pow")), (), FLOAT64)
 
 
 def is_nan(a: Node) -> Node:
-    """Whether ``a`` is NaN; never NULL."""
+    """Return whether ``a`` is NaN; never NULL."""
     a = as_number(a, "isnan")
     return make("is_nan", (a if a.type.kind == "float" else cast(a, FLOAT64),), (), BOOL)
 
 
 def next_up(a: Node) -> Node:
-    """The next greater float of the type."""
+    """Return the next greater float of the type."""
     return make("next_up", (a,), (), a.type)
 
 
 def next_down(a: Node) -> Node:
-    """The next smaller float of the type."""
+    """Return the next smaller float of the type."""
     return make("next_down", (a,), (), a.type)

@@ -1,6 +1,6 @@
-"""Constructors of string functions: pattern matches and what pyarrow.compute offers.
+"""Constructors of string functions: pattern matches, and functions of pyarrow.compute.
 
-The params of a ``function`` node are (name, *options); its value is
+The params of a ``function`` node are (name, *options). Its value is
 ``getattr(pyarrow.compute, name)(*arguments, *options)``.
 """
 
@@ -31,27 +31,27 @@ def _text(x: Node, what: str) -> Node:
 
 
 def constant_text(x: Node, what: str) -> str:
-    """The text of a string constant that an option needs."""
+    """Return the text of a string constant that an option needs."""
     if not is_literal(x) or x.type.kind != "string" or x.params[0] is None:
         raise UnsupportedError(f"{what} must be a string constant, not {x}")
     return str(x.params[0])
 
 
 def constant_int(x: Node, what: str) -> int:
-    """The value of an int constant that an option needs."""
+    """Return the value of an int constant that an option needs."""
     if not is_literal(x) or x.type.kind != "int" or x.params[0] is None:
         raise UnsupportedError(f"{what} must be a whole-number constant, not {x}")
     return int(x.params[0])
 
 
 def like(x: Node, pattern: str, escape: str = "\\") -> Node:
-    """``x LIKE pattern``: ``%`` any text, ``_`` one character."""
+    """Return ``x LIKE pattern``: ``%`` stands for any text, ``_`` for one character."""
     check_like(pattern, escape)
     return make("like", (_text(x, "LIKE"),), (pattern, escape), BOOL)
 
 
 def check_like(pattern: str, escape: str) -> None:
-    """Raise ConditionError where an escape stands before nothing that needs one."""
+    """Raise ConditionError if an escape precedes a character that needs no escape."""
     if len(escape) != 1:
         raise ConditionError(f"the ESCAPE of LIKE is one character, not {escape!r}")
     rest, i = pattern, 0
@@ -64,19 +64,19 @@ def check_like(pattern: str, escape: str) -> None:
 
 
 def ilike(x: Node, pattern: str, escape: str = "\\") -> Node:
-    """LIKE without regard to case."""
+    """Return LIKE without regard to case."""
     return like(lower(x), pattern.lower(), escape)
 
 
 def rlike(x: Node, pattern: str) -> Node:
-    """``x RLIKE pattern``: whether the regular expression (RE2's syntax) matches anywhere."""
+    """Return ``x RLIKE pattern``: whether the regular expression (RE2's syntax) matches anywhere."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     try:
         pc.match_substring_regex(pa.array([""]), pattern)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
-        raise UnsupportedError(f"the regular expression '{pattern}' is none that RE2 knows: {e}") from e
+        raise UnsupportedError(f"RE2 cannot read the regular expression '{pattern}': {e}") from e
     return _function("match_substring_regex", (_text(x, "RLIKE"),), (pattern,), BOOL)
 
 
@@ -109,7 +109,7 @@ def reverse(x: Node) -> Node:
 
 
 def length(x: Node) -> Node:
-    """Characters of a string, bytes of a binary; int32."""
+    """Return the characters of a string, or the bytes of a binary; int32."""
     x = as_text(x, "length")
     return _function("binary_length" if x.type == BINARY else "utf8_length", (x,), (), INT32)
 
@@ -119,7 +119,7 @@ def octet_length(x: Node) -> Node:
 
 
 def trim(x: Node, characters: str = " ") -> Node:
-    """Without the given characters (spaces) at both ends."""
+    """Remove the given characters (spaces) at both ends."""
     return _function("utf8_trim", (_text(x, "trim"),), (characters,), STRING)
 
 
@@ -132,7 +132,7 @@ def rtrim(x: Node, characters: str = " ") -> Node:
 
 
 def substring(x: Node, position: int, count: int | None = None) -> Node:
-    """``substring(x, position, count)``: positions from 1, negative ones from the end."""
+    """Return ``substring(x, position, count)``: positions start at 1, negative ones count from the end."""
     x = _text(x, "substring")
     start = position - 1 if position > 0 else position
     if count is not None and count <= 0:
@@ -140,30 +140,30 @@ def substring(x: Node, position: int, count: int | None = None) -> Node:
     stop = None if count is None else start + count
     if start == 0 and stop is not None and x.op == "function" and x.params[:2] == ("utf8_slice_codeunits", 0):
         if len(x.params) == 3 and x.params[2] <= stop:
-            return x  # no longer already
+            return x  # has at most that length
     if start < 0 and stop is not None and stop >= 0:
         stop = None
     return _function("utf8_slice_codeunits", (x,), (start,) if stop is None else (start, stop), STRING)
 
 
 def left_part(x: Node, count: int) -> Node:
-    """``left(x, count)``."""
+    """Return ``left(x, count)``."""
     return substring(x, 1, count)
 
 
 def right_part(x: Node, count: int) -> Node:
-    """``right(x, count)``."""
+    """Return ``right(x, count)``."""
     return substring(x, 1, 0) if count <= 0 else substring(x, -count)
 
 
 def replace(x: Node, search: str, replacement: str = "") -> Node:
-    """Every ``search`` in x replaced; an empty ``search`` changes nothing."""
+    """Replace every ``search`` in x. An empty ``search`` changes nothing."""
     x = _text(x, "replace")
     return x if not search else _function("replace_substring", (x,), (search, replacement), STRING)
 
 
 def lpad(x: Node, width: int, fill: str = " ") -> Node:
-    """``lpad(x, width, fill)``, cut to the width where x is longer."""
+    """Return ``lpad(x, width, fill)``, which cuts a longer x to the width."""
     return _padded("utf8_lpad", x, width, fill)
 
 
@@ -183,7 +183,7 @@ def repeat(x: Node, count: int) -> Node:
 
 
 def concat(*args: Node) -> Node:
-    """All arguments as one string, NULL if one is null; of binaries a binary."""
+    """Return all arguments as one string, or one binary if all are binaries; NULL if one is null."""
     if not args:
         return literal("")
     if all(a.type == BINARY for a in args):

@@ -1,1 +1,1 @@
-"""Exact values of operators over whole columns: what the records of ``ivjoin.operators`` compute with."""
+"""Exact values of operators over whole columns, for the records of ``ivjoin.operators``."""

@@ -1,4 +1,4 @@
-"""Casts between numbers, truth values and times, as ANSI Spark has them: a value that does not fit errs.
+"""Casts between numbers, truth values and times as in Spark's ANSI mode: a value that does not fit is an error.
 
 Casts from and to text are in ``ops_casttext``.
 """
@@ -27,7 +27,7 @@ _I64_MAX = (1 << 63) - 1
 
 
 def cast_rule(node: Node, _: Consts) -> Kernel:
-    """The kernel of a cast; params are (target type, zone)."""
+    """Return the kernel of a cast. The params are (target type, zone)."""
     t, u = node.args[0].type, node.type
     if is_met(node):
         return _met(t, u, zone_of(node.params[1]))
@@ -66,7 +66,7 @@ def _int_to_decimal(t: Type, u: Type, zone: Zone) -> Kernel:
 
 
 def cut_floats(v: np.ndarray, u: Type, ok: np.ndarray | None, err: np.ndarray | None) -> Cell:
-    """Floats cut to integers of a type. As in Java, 2**63 itself still becomes the greatest int64; 2**64 overflows."""
+    """Truncate floats to integers of a type. As in Java, 2**63 becomes the greatest int64; 2**64 overflows."""
     dtype = dtype_of(u)
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     x = v.astype(np.float64, copy=False)
@@ -87,7 +87,7 @@ def _float_to_int(t: Type, u: Type, zone: Zone) -> Kernel:
 
 
 def _float_to_decimal(t: Type, u: Type, zone: Zone) -> Kernel:
-    """Through the text of the double, as Spark has it (a float32 is widened first); NaN and infinity are NULL."""
+    """Convert through the double's text, as Spark does (float32 is widened first). NaN and infinity become NULL."""
     top = 10**u.precision
 
     def kernel(a: Cell) -> Cell:
@@ -148,7 +148,7 @@ def _decimal_to_float(t: Type, u: Type, zone: Zone) -> Kernel:
 
 def _to_float32(r: np.ndarray, v: np.ndarray, unit: int) -> np.ndarray:
     out = r.astype(np.float32)
-    # A double half-way between two floats may have been rounded to be so: there the exact value decides.
+    # A double half-way between two floats may be the result of rounding. The exact value decides there.
     middle = (r.view(np.int64) & 0x1FFF_FFFF) == 0x1000_0000
     for i in np.flatnonzero(middle):
         n, (a, b) = int(v[i]), r[i].as_integer_ratio()
@@ -182,7 +182,7 @@ def _number_to_bool(t: Type, u: Type, zone: Zone) -> Kernel:
 
 
 def _rescale_ticks(have: int, want: int) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray | None]]:
-    """Ticks in another unit: coarser ones are rounded down, finer ones may overflow."""
+    """Convert ticks to another unit: a coarser unit rounds down, a finer one may overflow."""
     if want <= have:
         width = np.array(have // want)
         return lambda v: (v if want == have else v // width, None)
@@ -246,7 +246,7 @@ def _date_to_timestamp(t: Type, u: Type, zone: Zone) -> Kernel:
 
 
 def _met(t: Type, u: Type, zone: Zone) -> Kernel:
-    """A time to be compared with one of another unit: it stays within the range (``ivjoin.expr.nodes.is_met``)."""
+    """Convert a time for comparison with one of another unit, within its range (``ivjoin.expr.nodes.is_met``)."""
     low, high = u.limits
     if t.kind == "string" and u.unit == "ns":
         return ops_casttext.to_met_timestamp(t, u, zone)
@@ -304,7 +304,7 @@ def _decimal_to_timestamp(t: Type, u: Type, zone: Zone) -> Kernel:
 
 
 def _to_decimal256(t: Type, u: Type, zone: Zone) -> Kernel:
-    """Without a limit to the digits: such values are only compared."""
+    """Convert without a limit to the digits: such values are only compared."""
     factor = 10 ** (u.scale - t.scale)
     return lambda a: (objects([int(v) * factor for v in a[0].tolist()]), a[1], a[2])
 

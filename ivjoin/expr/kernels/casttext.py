@@ -1,6 +1,6 @@
-"""Casts from and to text: trimmed and strict on the way in, in Java's format on the way out.
+"""Casts from text, which is trimmed and read strictly, and to text, in Java's format.
 
-Texts are parsed once per distinct value of a batch.
+Each distinct text of a batch is parsed once.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ivjoin.interval.machine.decimals import half_up
 
 __all__ = ["CASTS", "java_double", "to_met_timestamp", "uuid_texts", "uuids_of"]
 
-# What UTF8String.trimAll removes: white space and control characters.
+# White space and control characters, which UTF8String.trimAll removes.
 _BLANK = "".join(map(chr, [*range(33), *range(127, 160)]))
-Parse = Callable[[str], Any]  # None where the text is malformed or does not fit
+Parse = Callable[[str], Any]  # returns None if the text is malformed or does not fit
 
 
 def _parsing(make: Callable[[Type, Zone], Parse]) -> Callable[[Type, Type, Zone], Kernel]:
@@ -91,7 +91,7 @@ def _decimal_parser(u: Type, _: Zone) -> Parse:
         except InvalidOperation:  # an exponent past Python's range
             return None
         assert isinstance(exponent, int)
-        # 38 digits and the one that rounds are all that count, and Python refuses to read thousands of them.
+        # Only 38 digits and the one that rounds matter, and Python refuses to read thousands of digits.
         kept = digits[:200]
         number, shift = int("".join(map(str, kept))), exponent + len(digits) - len(kept) + u.scale
         if number == 0 or shift < -len(kept) - 1:
@@ -138,7 +138,7 @@ def _date_parser(u: Type, _: Zone) -> Parse:
 
 
 def _clock(hour: str | None, minute: str | None, second: str | None, fraction: str | None) -> tuple[int, int] | None:
-    """Seconds since midnight and nanoseconds."""
+    """Return seconds since midnight and nanoseconds."""
     h, m, s = int(hour or 0), int(minute or 0), int(second or 0)
     if h > 23 or m > 59 or s > 59:
         return None
@@ -146,10 +146,10 @@ def _clock(hour: str | None, minute: str | None, second: str | None, fraction: s
 
 
 def _timestamp_parser(u: Type, session: Zone, ends: bool = False) -> Parse:
-    """With ``ends``, what lies past the range is its end, and errs no more."""
+    """Return a parser. With ``ends``, a time past the range becomes the range's end instead of an error."""
     low, high = u.limits
     per = TICKS_PER_SECOND[u.unit]
-    # Spark reads no more than microseconds.
+    # Spark reads at most microseconds.
     grain = 10**9 // per
 
     def parse(s: str) -> int | None:
@@ -205,16 +205,16 @@ def _formatting(make: Callable[[Type, Zone], Format]) -> Callable[[Type, Type, Z
 
 
 def java_double(x: float, digits: str | None = None) -> str:
-    """``Double.toString``: plain from 0.001 up to 10**7, else with an exponent; the shortest digits that read back."""
+    """Return ``Double.toString``: plain from 0.001 up to 10**7, else with an exponent; the shortest exact digits."""
     if 1e-3 <= abs(x) < 1e7 and digits is None:
-        return repr(x)  # Python writes these the same way
+        return repr(x)  # Python writes these in the same form
     if x != x:
         return "NaN"
     if x in (float("inf"), float("-inf")):
         return "Infinity" if x > 0 else "-Infinity"
     text = digits or repr(x)
     if abs(x) < 1e-320 and float(f"{x:.1e}") == x:
-        text = f"{x:.1e}"  # Java writes two digits at least, the nearest: 4.9E-324
+        text = f"{x:.1e}"  # Java writes at least two digits, the nearest ones: 4.9E-324
     sign, figures, exponent = Decimal(text).as_tuple()
     assert isinstance(exponent, int)
     figure = "".join(map(str, figures)).rstrip("0") or "0"
@@ -283,7 +283,7 @@ def _time_texts(t: Type, _: Zone) -> Format:
 
 
 def _reinterpreted(t: Type, u: Type, zone: Zone) -> Kernel:
-    # Bytes that are no UTF-8 stay as they are, and compare as bytes.
+    # Bytes that are not UTF-8 stay unchanged, and compare as bytes.
     import pyarrow.compute as pc
 
     options = pc.CastOptions(pa.large_string() if u == STRING else pa.large_binary(), allow_invalid_utf8=True)

@@ -1,11 +1,12 @@
-"""What the operators of the evaluator pass to each other: cells, masks, constants.
+"""The data that kernels exchange: cells, masks, constants.
 
 A cell is ``(values, valid, error)``: the values of a node for n rows, which rows have one (None: all) and which rows
-err (None: none). Values and masks have n rows, or one row throughout when the node is a constant. Every kernel is a
-plain function from the cells of the arguments to the cell of the node; it is made once per plan by a *rule*, which sees
-the node and those arguments that are constants.
+have an error (None: no row). Values and masks have n rows, or one row if the node is a constant.
 
-Rows that are not valid or that err hold arbitrary but harmless values.
+Every kernel is a plain function from the cells of the arguments to the cell of the node. A *rule* makes it once for
+each plan, from the node and the arguments that are constants.
+
+Rows that are not valid or have an error contain arbitrary but harmless values.
 """
 
 from __future__ import annotations
@@ -35,21 +36,21 @@ count = np.count_nonzero
 
 
 def met(a: Mask, b: Mask) -> Mask:
-    """Rows valid in both."""
+    """Return the rows that are valid in both."""
     if a is None:
         return b
     return a if b is None else a & b
 
 
 def combined(a: Mask, b: Mask) -> Mask:
-    """Rows that err in either."""
+    """Return the rows with an error in either."""
     if a is None:
         return b
     return a if b is None else a | b
 
 
 def flagged(error: Mask, bad: np.ndarray, valid: Mask) -> Mask:
-    """The error mask with the valid ones of the ``bad`` rows added."""
+    """Return the error mask with the valid ones of the ``bad`` rows added."""
     if not count(bad):
         return error
     if valid is not None:
@@ -60,13 +61,13 @@ def flagged(error: Mask, bad: np.ndarray, valid: Mask) -> Mask:
 
 
 def present(cell: Cell) -> Mask:
-    """Rows that have a value: valid and no error. None: all."""
+    """Return the rows that have a value: valid and without error. None: all."""
     _, valid, error = cell
     return valid if error is None else ~error if valid is None else valid & ~error
 
 
 def rows(*values: Any) -> int:
-    """The number of rows of values of which some may be constants, of one row."""
+    """Return the number of rows of values, some of them constants with one row."""
     lengths = [len(v) for v in values]
     return 0 if 0 in lengths else max(lengths)
 
@@ -76,7 +77,7 @@ def absent(valid: Mask, n: int) -> np.ndarray:
 
 
 def unary(f: Callable[[Any], Any]) -> Kernel:
-    """The kernel of a function of one argument that neither errs nor makes nulls."""
+    """Return the kernel of a function of one argument that makes neither errors nor nulls."""
 
     def kernel(a: Cell) -> Cell:
         v, ok, err = a
@@ -86,7 +87,7 @@ def unary(f: Callable[[Any], Any]) -> Kernel:
 
 
 def one(cell: Cell) -> np.ndarray:
-    """The value of a constant cell as an array without dimensions, the form that numpy broadcasts fastest."""
+    """Return the value of a constant cell as an array without dimensions, which numpy broadcasts fastest."""
     values: np.ndarray = cell[0]
     return values.reshape(())
 
@@ -98,7 +99,7 @@ _FIXED: dict[str, Any] = {
 
 
 def dtype_of(t: Type) -> np.dtype:
-    """The dtype of values of a type; decimals inside the evaluator are int64 where they fit, else object."""
+    """Return the dtype of values of a type. Decimals in the evaluator are int64 if they fit, else object."""
     if t.kind == "int":
         return np.dtype(f"{'i' if t.signed else 'u'}{t.bits // 8}")
     if t.kind == "float":
@@ -109,7 +110,7 @@ def dtype_of(t: Type) -> np.dtype:
 
 
 def const_cell(value: Any, t: Type) -> Cell:
-    """The one-row cell of a literal."""
+    """Return the one-row cell of a literal."""
     null = np.zeros(1, dtype=bool) if value is None else None
     if t.kind in ("string", "binary"):
         return pa.array([value], type=pa.large_string() if t.kind == "string" else pa.large_binary()), null, None
@@ -123,7 +124,7 @@ def const_cell(value: Any, t: Type) -> Cell:
 
 
 def narrowest(integers: list[int]) -> np.ndarray:
-    """Python ints as int64 where all fit, else as objects."""
+    """Return Python ints as int64 if all fit, else as objects."""
     try:
         return np.array(integers, dtype=np.int64)
     except OverflowError:
@@ -131,14 +132,14 @@ def narrowest(integers: list[int]) -> np.ndarray:
 
 
 def objects(items: list[Any]) -> np.ndarray:
-    """A one-dimensional object array of the items."""
+    """Return a one-dimensional object array of the items."""
     out = np.empty(len(items), dtype=object)
     out[:] = items
     return out
 
 
 def unsupported(node: Node, why: str = "") -> UnsupportedError:
-    """The error for an operator that has no rule for its argument types."""
+    """Return the error for an operator without a rule for its argument types."""
     types = ", ".join(str(a.type) for a in node.args)
     reason = f"; {why}" if why else ""
     name = node.params[0] if node.op == "function" else node.op

@@ -1,6 +1,6 @@
-"""The door between Arrow and the evaluator: the physical values of a column, whatever its offset, nulls and encoding.
+"""Load Arrow columns as physical values, whatever their offset, nulls and encoding.
 
-Offsets and validity bitmaps are understood here and nowhere else. A plain column without nulls is a view of its buffer.
+Only this module reads offsets and validity bitmaps. A plain column without nulls becomes a view of its buffer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LARGE = {"string": pa.large_string(), "binary": pa.large_binary()}
 
 
 def loader(t: Type) -> Callable[[Any], Cell]:
-    """A function from an Arrow array of the type to its cell, with a short path for the plain form of the type."""
+    """Return a function from an Arrow array of the type to its cell, with a fast path for the type's plain form."""
     if t.kind in ("int", "float"):
         name = f"{'' if t.signed else 'U'}Int{t.bits}Array" if t.kind == "int" else _FLOAT_ARRAYS[t.bits]
         return _plain_loader(t, getattr(pa, name))
@@ -85,10 +85,10 @@ def _text_loader(t: Type) -> Callable[[Any], Cell]:
 
 
 def load(array: Any, t: Type) -> Cell:
-    """The cell of an Arrow array that holds values of ``t``; units and widths that differ are brought to ``t``."""
+    """Return the cell of an Arrow array with values of ``t``; other units and widths are converted."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
-        if isinstance(array, pa.ChunkedArray):  # of no chunks, or of more than one array can hold
+        if isinstance(array, pa.ChunkedArray):  # without chunks, or with more text than one array can hold
             if array.num_chunks > 1:
                 raise UnsupportedError(
                     f"a column of {array.nbytes} bytes of text is more than one Arrow array holds; expected less than "
@@ -115,7 +115,7 @@ def load(array: Any, t: Type) -> Cell:
 
 
 def _values(array: Any, t: Type) -> Any:
-    """The rows of an array without dictionaries, run ends and extensions."""
+    """Return the rows of an array without dictionaries, run ends and extensions."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if pa.types.is_dictionary(array.type):
@@ -135,7 +135,7 @@ def _taken(values: Any, t: Type, places: Any) -> Any:
 
 
 def nothing(n: int, t: Type) -> Cell:
-    """The cell of n nulls."""
+    """Return the cell of n nulls."""
     valid = np.zeros(n, dtype=bool)
     if t.kind in ("string", "binary"):
         return pa.nulls(n, _LARGE[t.kind]), valid, None
@@ -145,19 +145,19 @@ def nothing(n: int, t: Type) -> Cell:
 
 
 def _valid(array: Any) -> Mask:
-    # null_count is cached by Arrow, and a bitmap may be there with no null in it.
-    if pa.types.is_union(array.type):  # which has no bitmap and counts no nulls: those of its values are its own
+    # Arrow caches null_count, and a bitmap may exist without a null in it.
+    if pa.types.is_union(array.type):  # a union has no bitmap and counts no nulls; its children have their own
         return np.asarray(array.is_valid())
     if array.null_count == 0:
         return None
     bitmap = array.buffers()[0]
-    if bitmap is None:  # a null array: no bitmap, and rare enough to ask Arrow
+    if bitmap is None:  # a null array has no bitmap, and is rare enough for a slow path
         return np.asarray(array.is_valid())
     return bits(bitmap, array.offset, len(array))
 
 
 def bits(buffer: Any, offset: int, n: int) -> np.ndarray:
-    """bool[n] from a bitmap, starting at bit ``offset``."""
+    """Return bool[n] from a bitmap, starting at bit ``offset``."""
     if n == 0 or buffer is None:
         return np.zeros(n, dtype=bool)
     first = offset >> 3
@@ -167,7 +167,7 @@ def bits(buffer: Any, offset: int, n: int) -> np.ndarray:
 
 
 def _fixed(array: Any) -> np.ndarray:
-    """The values of a fixed-width array, one number each."""
+    """Return the values of a fixed-width array, one number each."""
     a, n = array.type, len(array)
     pt = pa.types
     if pt.is_integer(a):
@@ -183,7 +183,7 @@ def _fixed(array: Any) -> np.ndarray:
 
 
 def _ticks(values: np.ndarray, a: pa.DataType, t: Type) -> np.ndarray:
-    """Values in the dtype and unit of ``t``."""
+    """Return values in the dtype and unit of ``t``."""
     if pa.types.is_date64(a):
         return (values // 86_400_000).astype(np.int32)
     came = from_arrow(a)
@@ -197,7 +197,7 @@ def _ticks(values: np.ndarray, a: pa.DataType, t: Type) -> np.ndarray:
 
 
 def _decimals(array: Any, t: Type, valid: Mask) -> np.ndarray:
-    """Unscaled integers of a decimal array: int64[n] where all fit, else object[n] of Python ints."""
+    """Return unscaled integers of a decimal array: int64[n] if all fit, else object[n] of Python ints."""
     a, n, buffer = array.type, len(array), array.buffers()[1]
     if n == 0 or buffer is None:
         return np.zeros(n, dtype=np.int64)
@@ -216,7 +216,7 @@ def _decimals(array: Any, t: Type, valid: Mask) -> np.ndarray:
 
 
 def _wide_decimals(array: Any) -> np.ndarray:
-    """Unscaled integers of a decimal256 array, object[n] of Python ints."""
+    """Return unscaled integers of a decimal256 array, object[n] of Python ints."""
     n, buffer = len(array), array.buffers()[1]
     if n == 0 or buffer is None:
         return np.zeros(n, dtype=object)

@@ -1,4 +1,4 @@
-"""Comparisons: Spark's order (NaN equals NaN and is greatest, -0.0 = 0.0), strings and bytes octet by octet."""
+"""Comparisons in Spark's order: NaN equals NaN and is greatest, -0.0 = 0.0; strings and bytes compare by bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _float_eq(x: Any, y: Any) -> np.ndarray:
 
 
 def _float_lt(x: Any, y: Any) -> np.ndarray:
-    return ~(x >= y) & (x == x)  # >= is false for any NaN, which leaves y = NaN as the greatest
+    return ~(x >= y) & (x == x)  # >= is false for any NaN, so y = NaN is the greatest
 
 
 def _float_le(x: Any, y: Any) -> np.ndarray:
@@ -33,7 +33,7 @@ _FLOAT: dict[str, Compare] = {
     "lt": _float_lt, "gt": lambda x, y: _float_lt(y, x),
     "le": _float_le, "ge": lambda x, y: _float_le(y, x),
 }
-# Against a number, so that only x can be NaN.
+# Against a number: only x can be NaN.
 _FLOAT_CONST: dict[str, Compare] = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
     "gt": lambda x, c: ~(x <= c), "ge": lambda x, c: ~(x < c),
@@ -47,7 +47,7 @@ _TEXT = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt
 
 def _text_comparer(op: str) -> Compare:
     def compare(x: Any, y: Any) -> np.ndarray:
-        import pyarrow.compute as pc  # some 0.05 s, for what is often compiled and asked of no row
+        import pyarrow.compute as pc  # the import takes about 0.05 s, and many compiled comparisons evaluate no row
 
         result = getattr(pc, _TEXT[op])(x, y)
         if result.null_count:
@@ -58,7 +58,7 @@ def _text_comparer(op: str) -> Compare:
 
 
 def comparer(op: str, kind: str) -> Compare:
-    """The comparison of values of a kind as a function to bool[n]; nulls are the caller's business."""
+    """Return the comparison of values of a kind as a function to bool[n]. The caller handles nulls."""
     if kind == "float":
         return _FLOAT[op]
     if kind in ("string", "binary"):
@@ -67,7 +67,7 @@ def comparer(op: str, kind: str) -> Compare:
 
 
 def compare_rule(node: Node, consts: Consts) -> Kernel:
-    """The rule of the six comparisons and of null-safe equality."""
+    """Return the kernel of one of the six comparisons, or of null-safe equality."""
     t, u = node.args[0].type, node.args[1].type
     alike = t == u or t.kind == u.kind == "int" or (t.kind == u.kind != "decimal" and (t.unit, t.tz) == (u.unit, u.tz))
     if not (alike and t.is_ordered) and "null" not in (t.kind, u.kind):

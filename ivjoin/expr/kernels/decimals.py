@@ -1,7 +1,7 @@
-"""Decimal arithmetic: exact on unscaled integers, rounded HALF_UP to the scale of the result as Spark does.
+"""Decimal arithmetic: exact on unscaled integers, rounded HALF_UP to the scale of the result as in Spark.
 
 Unscaled integers are int64 while they fit, whatever the declared precision, and Python ints past that: most
-decimal(38, s) columns hold small numbers. A result with more digits than its type errs.
+decimal(38, s) columns contain small numbers. A result with more digits than its type is an error.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _I64_MAX = (1 << 63) - 1
 
 
 def as_objects(v: np.ndarray) -> np.ndarray:
-    """The integers as Python ints."""
+    """Return the integers as Python ints."""
     return v if v.dtype == object else v.astype(object)
 
 
 def fitted(v: np.ndarray, t: Type, ok: Mask, err: Mask) -> Cell:
-    """The cell of unscaled integers in a decimal type; those with too many digits err."""
+    """Return the cell of unscaled integers in a decimal type; numbers with too many digits are errors."""
     if v.dtype != object and t.precision > 18:
         return v, ok, err
     top = 10**t.precision
@@ -40,7 +40,7 @@ def fitted(v: np.ndarray, t: Type, ok: Mask, err: Mask) -> Cell:
 
 
 def scaled_up(v: np.ndarray, digits: int) -> np.ndarray:
-    """``v * 10**digits``, in Python ints if need be."""
+    """Return ``v * 10**digits``, in Python ints if needed."""
     if digits == 0:
         return v
     if v.dtype != object and digits <= 18:
@@ -51,7 +51,7 @@ def scaled_up(v: np.ndarray, digits: int) -> np.ndarray:
 
 
 def half_even(n: int, d: int) -> int:
-    """n / d rounded to the nearest integer, ties to the even one; d > 0."""
+    """Return n / d rounded to the nearest integer, ties to the even one; d > 0."""
     q, rest = divmod(n, d)
     return q + (2 * rest > d or (2 * rest == d and q & 1))
 
@@ -61,13 +61,13 @@ _EVEN = np.frompyfunc(half_even, 2, 1)
 
 
 def round_quotient(v: np.ndarray, d: np.ndarray | int, even: bool = False) -> np.ndarray:
-    """v / d rounded to integers, half up or half even (the latter for d > 0 alone); d is never 0."""
+    """Return v / d rounded to integers, half up or half even (the latter only for d > 0); d is never 0."""
     if v.dtype == object or (d > _I64_MAX if isinstance(d, int) else d.dtype == object or _may_wrap(v, d)):
         return (_EVEN if even else _UP)(as_objects(v), d)
     y = np.asarray(d, dtype=np.int64) if isinstance(d, int) else d
     q = whole_quotient(v, y)
     rest = np.abs(v - q * y)
-    # Compared so that nothing doubles past 2**63.
+    # Compared in a form that doubles nothing past 2**63.
     short = np.abs(y) - rest
     away = rest > short
     tie = rest == short
@@ -76,13 +76,13 @@ def round_quotient(v: np.ndarray, d: np.ndarray | int, even: bool = False) -> np
 
 
 def _may_wrap(v: np.ndarray, d: np.ndarray) -> bool:
-    """Whether a divisor is the least int64, which has no magnitude, or -1 beside it, where the quotient has no room."""
+    """Return whether a division may wrap: the least int64 as a divisor has no magnitude, and by -1 no quotient fits."""
     least = -_I64_MAX - 1
     return bool(count(d == least) or (count(v == least) and count(d == -1)))
 
 
 def rescaled(v: np.ndarray, have: int, want: int) -> np.ndarray:
-    """Unscaled integers at another scale, HALF_UP."""
+    """Return unscaled integers at another scale, HALF_UP."""
     if want >= have:
         return scaled_up(v, want - have)
     return round_quotient(v, 10 ** (have - want))
@@ -105,7 +105,7 @@ def plus(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def minus(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    # The negative of the least int64 wraps; decimals of 18 digits never come near it, wider ones may.
+    # The negative of the least int64 wraps. Decimals of 18 digits never come near it, wider ones may.
     if y.dtype != object and not count(y == -_I64_MAX - 1):
         return plus(x, -y)
     return as_objects(x) - as_objects(y)
@@ -139,7 +139,7 @@ def _need(node: Node) -> None:
         raise unsupported(node, "the arguments of decimal arithmetic are decimals")
 
 
-# Spark multiplies and divides with 38 digits first and rounds to the result's scale from there.
+# Spark multiplies and divides with 38 digits first and rounds that to the result's scale.
 _SHORTEN = np.frompyfunc(shortened, 1, 1)
 
 
@@ -187,7 +187,7 @@ def div(node: Node, _: Consts) -> Kernel:
 
 
 def to_int64(v: np.ndarray, ok: Mask, err: Mask, low: int = -_I64_MAX - 1, high: int = _I64_MAX) -> Cell:
-    """Integers as int64; those outside the range err."""
+    """Return integers as int64; numbers outside the range are errors."""
     if v.dtype == object or low > -_I64_MAX - 1 or high < _I64_MAX:
         bad = ((v < low) | (v > high)).astype(bool)
         if count(bad):

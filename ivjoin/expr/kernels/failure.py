@@ -1,4 +1,4 @@
-"""Why an expression errs at a row, in words: the innermost sub-expression that fails and the values it read."""
+"""Explain why an expression has an error at a row: the innermost sub-expression that fails and the values it read."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["describe"]
 _FARTHER = (
     ", whose range ends in the year 2262 (compare in microseconds: CAST the times in nanoseconds AS TIMESTAMP{})"
 )
-# Whether a node errs in the row, and its value there (None for NULL).
+# Returns whether a node has an error in the row, and its value there (None for NULL).
 Probe = Callable[[Node], tuple[bool, Any]]
 
 
 def describe(root: Node, probe: Probe, shown: Callable[[Node], str]) -> str:
-    """The sentence for the row that ``probe`` looks at; ``shown`` gives a column's value as text."""
+    """Return the sentence for the row that ``probe`` reads. ``shown`` returns a column's value as text."""
     node = root
     while True:
         guilty = _guilty(node, probe)
@@ -30,7 +30,7 @@ def describe(root: Node, probe: Probe, shown: Callable[[Node], str]) -> str:
 
 
 def _guilty(node: Node, probe: Probe) -> Node | None:
-    """The argument whose error is the node's."""
+    """Return the argument whose error the node passes on."""
     if node.op != "case":
         return next((a for a in node.args if probe(a)[0]), None)
     for i in range(0, len(node.args) - 1, 2):

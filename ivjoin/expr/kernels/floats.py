@@ -1,4 +1,4 @@
-"""Floating point arithmetic as Spark has it: IEEE 754, except that dividing by zero errs and ln of 0 is NULL."""
+"""Floating point arithmetic as in Spark: IEEE 754, except that division by zero is an error and ln of 0 is NULL."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def binary(f: Callable[[Any, Any], Any]) -> Rule:
 
 
 def dividing(f: Callable[[Any, Any], Any]) -> Rule:
-    """The rule of an operator that errs where the divisor is zero of either sign."""
+    """Return the rule of an operator that has an error where the divisor is zero of either sign."""
 
     def kernel(a: Cell, b: Cell) -> Cell:
         (x, ok, err), (y, ok2, err2) = a, b
@@ -75,9 +75,10 @@ def pmod(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """As Java has it, hence Spark: 1 to the power of NaN, and 1 or -1 to that of an infinity, are NaN, where C has 1.
+    """Return x to the power of y as Java, and so Spark, does.
 
-    ``np.power`` by the one exponent 0.5 takes the root, which of minus infinity is NaN, and not infinity.
+    1 to the power of NaN, and 1 or -1 to the power of an infinity, are NaN, where C returns 1. ``np.power`` with the
+    constant exponent 0.5 takes the root, which is NaN for minus infinity, where the power is infinity.
     """
     found = np.power(x, y)
     endless = ~np.isfinite(y)
@@ -97,7 +98,7 @@ def unary_(f: Callable[[Any], Any]) -> Rule:
 
 
 def logarithm(f: Callable[[Any], Any], bottom: float) -> Rule:
-    """Spark gives NULL at and below the pole, but NaN for NaN."""
+    """Return NULL at and below the pole, as Spark does, but NaN for NaN."""
 
     def kernel(a: Cell) -> Cell:
         x, ok, err = a
@@ -110,7 +111,7 @@ def logarithm(f: Callable[[Any], Any], bottom: float) -> Rule:
 
 
 def whole_floats(f: Callable[[Any], Any]) -> Rule:
-    """floor and ceil of floats to int64: NaN gives 0, a value past the range errs."""
+    """Return floor or ceil of floats as int64: NaN gives 0, a value past the range is an error."""
 
     def rule(node: Node, _: Consts) -> Kernel:
         dtype = dtype_of(node.type)
@@ -121,7 +122,7 @@ def whole_floats(f: Callable[[Any], Any]) -> Rule:
         def kernel(a: Cell) -> Cell:
             x, ok, err = a
             r = f(x)
-            # Not `inside` rather than `outside`, so that NaN is looked at too.
+            # "not inside" instead of "outside" includes NaN.
             inside = (r >= least) & (r < most) if dtype.itemsize == 8 else (r >= least) & (r <= most)
             if count(inside) == len(inside):
                 return r.astype(dtype), ok, err

@@ -1,7 +1,7 @@
-"""Integer arithmetic: exact, with the rows that overflow marked. Times and durations add up by the same kernels.
+"""Exact integer arithmetic that marks the rows that overflow; times and durations are added by the same kernels.
 
 Overflow is found from the wrapped result (two's complement wraps in numpy) or, against a constant, by comparing the
-values with the largest one that still fits; nothing is widened.
+values with the largest one that still fits. Nothing is widened.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ __all__ = [
 
 
 def affine(t: Type, factor: int, constant: int) -> Kernel:
-    """The kernel of ``factor * x + constant`` in a type; the rows where it leaves the type's range err.
+    """Return the kernel of ``factor * x + constant`` in a type; the rows where it leaves the type's range are errors.
 
-    ``factor`` is 1 or -1, or ``constant`` is 0: that makes ``-x``, ``x + c``, ``c - x`` and ``x * c``. A second
-    argument, the cell of the constant, is passed by.
+    ``factor`` is 1 or -1, or ``constant`` is 0, which covers ``-x``, ``x + c``, ``c - x`` and ``x * c``. The kernel
+    ignores a second argument, the cell of the constant.
     """
     dtype = dtype_of(t)
     least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
@@ -47,7 +47,7 @@ def affine(t: Type, factor: int, constant: int) -> Kernel:
         return _always_errs
     below = None if low <= least else np.array(low, dtype=dtype)
     above = None if high >= most else np.array(high, dtype=dtype)
-    # Wrapped on purpose: a constant such as 2**63 in 2**63 - x reaches the right result modulo 2**64.
+    # Wrapped on purpose: with a constant such as 2**63 in 2**63 - x, the result is right modulo 2**64.
     c, k = _wrapped(constant, dtype), _wrapped(factor, dtype)
 
     def value(v: np.ndarray) -> np.ndarray:
@@ -103,7 +103,7 @@ _ZERO = {np.dtype(f"i{w}"): np.array(0, dtype=f"i{w}") for w in (1, 2, 4, 8)}
 
 
 def add_wrapped(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The sum of integers of one dtype, wrapped, and the rows where it is wrong."""
+    """Return the wrapped sum of integers of one dtype, and the rows where it is wrong."""
     r = x + y
     if r.dtype.kind == "u":
         return r, r < x
@@ -111,7 +111,7 @@ def add_wrapped(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def add_ints(a: Cell, b: Cell) -> Cell:
-    """The sum of two integers of one width; rows that overflow err."""
+    """Return the sum of two integers of one width; rows that overflow are errors."""
     x, ok, err = a
     y, ok2, err2 = b
     if ok2 is not None:
@@ -125,7 +125,7 @@ def add_ints(a: Cell, b: Cell) -> Cell:
 
 
 def sub_ints(a: Cell, b: Cell) -> Cell:
-    """The difference of two integers of one width; rows that overflow err."""
+    """Return the difference of two integers of one width; rows that overflow are errors."""
     x, ok, err = a
     y, ok2, err2 = b
     if ok2 is not None:
@@ -140,7 +140,7 @@ def sub_ints(a: Cell, b: Cell) -> Cell:
 
 
 def mul_ints(a: Cell, b: Cell) -> Cell:
-    """The product of two integers of one width; rows that overflow err."""
+    """Return the product of two integers of one width; rows that overflow are errors."""
     (x, ok, err), (y, ok2, err2) = a, b
     ok, err = met(ok, ok2), combined(err, err2)
     r, bad = mul_wrapped(x, y)
@@ -148,14 +148,14 @@ def mul_ints(a: Cell, b: Cell) -> Cell:
 
 
 def mul_wrapped(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Mask]:
-    """The product of integers of one dtype, wrapped, and the rows where it is wrong (None: none)."""
+    """Return the wrapped product of integers of one dtype, and the rows where it is wrong (None: no row)."""
     dtype = x.dtype
     if dtype.itemsize < 8:
         wide = x.astype(np.int64) * y.astype(np.int64) if dtype.kind == "i" else x.astype(np.uint64) * y
         r = wide.astype(dtype)
         return r, r != wide
     r = x * y
-    # A double product is within a few ulp, so only rows near or past 2**62 need a look with unbounded integers.
+    # A product of doubles is exact within a few ulp, so only rows near or past 2**62 need Python ints.
     doubtful = np.abs(x.astype(np.float64) * y) >= 2.0**62
     if not count(doubtful):
         return r, None
@@ -221,7 +221,7 @@ def sign(node: Node, _: Consts) -> Kernel:
 
 
 def _divisor(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """The divisor y of x without zeros, and the rows where it was zero (None: none)."""
+    """Return the divisor y of x without zeros, and the rows where it was zero (None: no row)."""
     zero = y == 0
     if not count(zero):
         return y, None
@@ -229,8 +229,8 @@ def _divisor(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | Non
 
 
 def whole_quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """x / y truncated toward zero, for y != 0; the least integer by -1 wraps to itself."""
-    # numpy's // floors and its fmod truncates: without the remainder the division is exact and both agree.
+    """Return x / y truncated toward zero, for y != 0; the least integer by -1 wraps to itself."""
+    # numpy's // floors and its fmod truncates. Without the remainder the division is exact, and both agree.
     return (x - np.fmod(x, y)) // y
 
 
@@ -270,14 +270,14 @@ def _pmod(node: Node, _: Consts) -> Kernel:
         y, zero = _divisor(x, y)
         r = np.fmod(x, y)
         if r.dtype.kind == "i":
-            r = np.where((r < 0) & (y > 0), r + y, r)  # a negative divisor leaves the remainder as it is
+            r = np.where((r < 0) & (y > 0), r + y, r)  # a negative divisor leaves the remainder unchanged
         return r, ok, err if zero is None else flagged(err, zero, ok)
 
     return kernel
 
 
 def narrowed(a: Cell, t: Type) -> Cell:
-    """An integer cell in another integer type; rows that do not fit err."""
+    """Return an integer cell in another integer type; rows that do not fit are errors."""
     v, ok, err = a
     dtype = dtype_of(t)
     if v.dtype == dtype:
@@ -306,7 +306,7 @@ def floor(node: Node, _: Consts) -> Kernel:
     return lambda a: narrowed(a, node.type)
 
 
-# For everything that is an integer of some width inside; the caller has seen to the types.
+# For every type that is an integer of some width inside; the caller checks the types.
 SUMS: dict[str, Rule] = {
     "add": _add, "sub": _sub, "mul": _mul, "neg": _neg, "abs": _abs, "mod": _mod, "pmod": _pmod,
 }

@@ -1,8 +1,8 @@
 """round (HALF_UP) and bround (HALF_EVEN) of ints, decimals and floats.
 
-Spark rounds the decimal text of a double (``BigDecimal(Double.toString(x))``), so that round(1.005, 2) is 1.01 though
-the double lies below. Almost every double is far from a tie and rounds the same either way; the few near one go through
-their text.
+Spark rounds the decimal text of a double (``BigDecimal(Double.toString(x))``), so round(1.005, 2) is 1.01 although the
+double is smaller. Almost every double is far from a tie and rounds the same either way. The few doubles near a tie are
+rounded by their text.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _ints(node: Node, digits: int, even: bool) -> Kernel:
     t = node.type
     if digits >= 0:
         return lambda a: narrowed(a, t)
-    unit = 10 ** min(-digits, 30)  # past the range of every int, where all becomes zero
+    unit = 10 ** min(-digits, 30)  # past the range of every int, everything becomes zero
 
     def kernel(a: Cell) -> Cell:
         v, ok, err = a
@@ -77,7 +77,7 @@ def _whole(x: np.ndarray, even: bool) -> np.ndarray:
     if even:
         return np.rint(x) + 0.0
     base = np.trunc(x)
-    # The difference is exact, and a double that ends in .5 is written so.
+    # The difference is exact, and so is the text of a double that ends in .5.
     return np.where(np.abs(x - base) >= 0.5, base + np.copysign(1.0, x), base) + 0.0
 
 
@@ -90,7 +90,7 @@ def _fraction(x: np.ndarray, digits: int, even: bool) -> np.ndarray:
         y = np.abs(x) * unit
         base = np.floor(y)
         part = y - base
-        # x * unit and the text of x are each within an ulp of the truth.
+        # x * unit and the text of x are each within an ulp of the exact product.
         clear = near & (y < 2.0**50) & (np.abs(part - 0.5) > y * 2.0**-50 + 1e-300)
         # The quotient of two exact doubles is the double nearest to the decimal result.
         out[clear] = np.copysign((base + (part > 0.5)) / unit, x)[clear]

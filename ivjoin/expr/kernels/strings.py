@@ -19,7 +19,7 @@ _LARGE = {"string": pa.large_string(), "binary": pa.large_binary()}
 
 
 def like_regex(pattern: str, escape: str) -> str:
-    """The RE2 expression of a LIKE pattern: ``%`` any text, ``_`` one character, over the whole string."""
+    """Return the RE2 expression of a LIKE pattern over the whole string: ``%`` is any text, ``_`` one character."""
     out, characters = [], iter(pattern)
     for c in characters:
         if c == escape:
@@ -87,11 +87,11 @@ def function(node: Node, consts: Consts) -> Kernel:
 
 
 def _initcap(s: str) -> str:
-    """Each word that a space begins, with its first letter large and the others small."""
+    """Capitalize each word that starts after a space; all other letters become lower case."""
     return " ".join(w[:1].title() + w.lower()[len(w[:1].lower()) :] for w in s.split(" "))
 
 
-# Where Arrow maps one character to one, as Java and Python do not ("straße" to "STRASSE"), or takes other word ends.
+# Arrow maps one character to one, unlike Java and Python ("straße" to "STRASSE"), or has other word boundaries.
 _BY_PYTHON: dict[str, Callable[[str], str]] = {
     "utf8_upper": str.upper, "utf8_lower": str.lower, "utf8_title": _initcap,
 }  # fmt: skip

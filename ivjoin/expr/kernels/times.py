@@ -1,7 +1,7 @@
 """Times: sums with durations and months, differences, truncation, fields, and counts since the epoch.
 
-Calendar work is done on int64 seconds and days of the local time (``zones``), by the civil-calendar formulas of
-H. Hinnant, "chrono-compatible low-level date algorithms"; the ticks below a second ride along.
+Calendar arithmetic uses int64 seconds and days of the local time (``zones``), by the civil-calendar formulas of
+H. Hinnant, "chrono-compatible low-level date algorithms". The ticks below a second are carried along.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def sum_(node: Node, consts: Consts) -> Kernel:
 
 
 def _local_difference(zone: Zone, per: int) -> Kernel:
-    """Spark subtracts the local times: from noon to noon is a day, whatever the clocks did in between."""
+    """Subtract local times, as Spark does: from noon to noon is a day, even if the clocks changed in between."""
 
     def kernel(a: Cell, b: Cell) -> Cell:
         r, ok, err = sub_ints(a, b)
@@ -61,7 +61,7 @@ def _local_difference(zone: Zone, per: int) -> Kernel:
 
 
 def _moved(node: Node, unit: str, sign: int, consts: Consts) -> Kernel:
-    """timestamp plus or minus a duration; its whole days are calendar days of the zone."""
+    """Return a timestamp plus or minus a duration; its whole days are calendar days of the zone."""
     t = node.type
     if unit != t.unit:
         raise unsupported(node, "the units have met beforehand")
@@ -82,7 +82,7 @@ def _by_calendar(zone: Zone, per: int, sign: int) -> Kernel:
     def kernel(a: Cell, b: Cell) -> Cell:
         (x, ok, err), (d, ok2, err2) = a, b
         ok, err = met(ok, ok2), combined(err, err2)
-        # toward zero, as the rest keeps the sign of the whole
+        # Toward zero, so that the rest has the sign of the whole.
         days = whole_quotient(d, np.asarray(day, dtype=np.int64))
         rest = d - days * day
         if sign < 0:
@@ -97,7 +97,7 @@ def _by_calendar(zone: Zone, per: int, sign: int) -> Kernel:
 
 
 def _plus_days(x: np.ndarray, days: np.ndarray, zone: Zone, per: int) -> tuple[np.ndarray, Mask]:
-    """Instants moved by calendar days, at the same local time; and the rows that leave the range."""
+    """Return instants moved by calendar days, at the same local time, and the rows that leave the range."""
     seconds, below = split(x, per)
     offset = zone.offsets(seconds)
     local, bad = add_wrapped(seconds + offset, days * DAY_SECONDS)
@@ -109,13 +109,13 @@ def _plus_days(x: np.ndarray, days: np.ndarray, zone: Zone, per: int) -> tuple[n
 
 
 def wrapped(before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """bool[n]: where a step of some hours has gone over an end of int64 and come out at the other."""
+    """Return bool[n]: where a step of some hours has wrapped past an end of int64."""
     step = after - before
     return ((step > 0) & (after < before)) | ((step < 0) & (after > before))
 
 
 def split(x: np.ndarray, per: int) -> tuple[np.ndarray, np.ndarray]:
-    """Ticks as seconds, rounded down, and the ticks left over."""
+    """Return ticks as seconds, rounded down, and the remaining ticks."""
     if per == 1:
         return x, np.zeros(len(x), dtype=np.int64)
     seconds = x // per
@@ -123,10 +123,10 @@ def split(x: np.ndarray, per: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ticks_of(seconds: np.ndarray, below: np.ndarray, per: int) -> tuple[np.ndarray, Mask]:
-    """The inverse of :func:`split`, and the rows that do not fit an int64 (None: none)."""
+    """Return the inverse of :func:`split`, and the rows that do not fit an int64 (None: no row)."""
     if per == 1:
         return seconds, None
-    # Through the second nearer zero, so that the least timestamp, whose second is past the range, is not lost.
+    # Computed from the second nearer to zero, because the least timestamp's own second is past the range.
     low = seconds < 0
     seconds, below = seconds + low, below - low * np.int64(per)
     r, bad = mul_wrapped(seconds, np.broadcast_to(np.int64(per), seconds.shape))
@@ -140,7 +140,7 @@ def ticks_of(seconds: np.ndarray, below: np.ndarray, per: int) -> tuple[np.ndarr
 
 
 def civil(days: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Year, month (1-12) and day (1-31) of days since 1970-01-01, int64 each."""
+    """Return year, month (1-12) and day (1-31) of days since 1970-01-01, int64 each."""
     z = days.astype(np.int64) + 719_468
     era = z // 146_097
     doe = z - era * 146_097
@@ -152,7 +152,7 @@ def civil(days: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def days_from_civil(year: np.ndarray, month: np.ndarray, day: Any) -> np.ndarray:
-    """Days since 1970-01-01 of a date, int64."""
+    """Return days since 1970-01-01 of a date, int64."""
     y = year - (month <= 2)
     era = y // 400
     yoe = y - era * 400
@@ -161,8 +161,8 @@ def days_from_civil(year: np.ndarray, month: np.ndarray, day: Any) -> np.ndarray
 
 
 def _seconds_of(days: np.ndarray, rest: Any) -> tuple[np.ndarray, np.ndarray]:
-    """``days * 86400 + rest``, and where it leaves int64; ``rest`` is a part of a day."""
-    # The least second lies on a day that begins past the range: it is met from the day after.
+    """Return ``days * 86400 + rest``, and where it leaves int64; ``rest`` is a part of a day."""
+    # The least second lies on a day that starts past the range, so it is computed from the next day.
     low = days < 0
     r, bad = mul_wrapped(days + low, np.broadcast_to(np.int64(DAY_SECONDS), days.shape))
     r, over = add_wrapped(r, rest - low * np.int64(DAY_SECONDS))
@@ -247,9 +247,9 @@ def date_diff(node: Node, _: Consts) -> Kernel:
 
 
 def _first_day(unit: str) -> Callable[[np.ndarray], np.ndarray]:
-    """The first day of the week, month, quarter or year of days since the epoch."""
+    """Return a function to the first day of the week, month, quarter or year of days since the epoch."""
     if unit == "week":
-        return lambda days: days - (days + 3) % 7  # 1970-01-01 is a Thursday, weeks begin on Monday
+        return lambda days: days - (days + 3) % 7  # 1970-01-01 is a Thursday, weeks start on Monday
 
     def first(days: np.ndarray) -> np.ndarray:
         year, month, _ = civil(days)
@@ -322,7 +322,7 @@ def date_trunc(node: Node, _: Consts) -> Kernel:
 
 
 def _week(days: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """ISO year and week: those of the Thursday of the same week."""
+    """Return the ISO year and week, which are the year and week of the Thursday in the same week."""
     thursday = days - (days + 3) % 7 + 3
     year, _, _ = civil(thursday)
     return year, (thursday - days_from_civil(year, np.ones_like(year), 1)) // 7 + 1
@@ -346,14 +346,14 @@ _CLOCK: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def local_seconds(x: np.ndarray, per: int, zone: Zone) -> tuple[np.ndarray, Mask]:
-    """Local times of timestamps, in seconds rounded down; and where they leave int64 (None: nowhere)."""
+    """Return local times of timestamps, in seconds rounded down, and where they leave int64 (None: nowhere)."""
     seconds = x // per
     local = zone.local(seconds)
     return local, wrapped(seconds, local) if per == 1 and not zone.is_utc else None
 
 
 def days_of(x: np.ndarray, per: int, zone: Zone) -> tuple[np.ndarray, Mask]:
-    """Local dates of timestamps, int64 days since 1970-01-01; and where there is none (None: nowhere)."""
+    """Return local dates of timestamps, int64 days since 1970-01-01, and where they do not exist (None: nowhere)."""
     local, bad = local_seconds(x, per, zone)
     return local // DAY_SECONDS, bad
 
@@ -409,7 +409,7 @@ def unix_date(node: Node, _: Consts) -> Kernel:
 
 
 def scaled(node: Node, consts: Consts) -> Kernel:
-    """A duration times a whole number, int64 both."""
+    """Return a duration times a whole number, both int64."""
     if {a.type.kind for a in node.args} != {"duration", "int"} or any(a.type.bits not in (0, 64) for a in node.args):
         raise unsupported(node)
     return SUMS["mul"](node, consts)

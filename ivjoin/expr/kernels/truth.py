@@ -1,7 +1,7 @@
 """Truth and choice: three-valued logic, IS NULL, COALESCE, CASE, IN, least and greatest.
 
-Errors are lazy row by row: an argument that does not decide a row does not err there. ``FALSE AND <error>`` is FALSE,
-``<error> AND FALSE`` is an error, and so for OR; the branch of a CASE that is not taken cannot err.
+Errors are lazy row by row: an argument that is not needed for a row has no error there. ``FALSE AND <error>`` is FALSE,
+``<error> AND FALSE`` is an error, and so for OR. A branch of a CASE that is not taken has no error.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["case", "choose", "coalesce", "connective", "extreme", "in_", "is_nan
 
 
 def connective(decisive: bool) -> Rule:
-    """AND (decided by FALSE) and OR (decided by TRUE)."""
+    """Return the rule of AND (decided by FALSE) or OR (decided by TRUE)."""
     plain = np.logical_or if decisive else np.logical_and
 
     def kernel(*cells: Cell) -> Cell:
@@ -54,7 +54,7 @@ def connective(decisive: bool) -> Rule:
             if error is not None:
                 new = error & ~decided
                 err = new if err is None else err | new
-            # A row that erred before stays so, whatever comes after.
+            # A row with an earlier error stays an error, whatever follows.
             decided = decided | (deciding if err is None else deciding & ~err)
             if valid is not None:
                 null = ~valid if null is None else null | ~valid
@@ -114,7 +114,7 @@ def is_nan(node: Node, _: Consts) -> Kernel:
 
 
 def choose(n: int, picks: list[tuple[np.ndarray, Cell]], default: Cell) -> Cell:
-    """The cell that takes, row by row, the first alternative whose mask is set, else the default."""
+    """Return the cell that takes, row by row, the first alternative whose mask is set, else the default."""
     cells = [*(c for _, c in picks), default]
     valid: Mask = None
     if any(ok is not None for _, ok, _ in cells):
@@ -155,7 +155,7 @@ def coalesce(node: Node, consts: Consts) -> Kernel:
 
     def kernel(*cells: Cell) -> Cell:
         n = rows(*(c[0] for c in cells))
-        # An error decides a row as a value does: the arguments after it are not looked at.
+        # An error decides a row as a value does: later arguments are not needed.
         picks = []
         for v, ok, err in cells[:-1]:
             decided = np.ones(n, dtype=bool) if ok is None else ok if err is None else ok | err
@@ -198,7 +198,7 @@ def case(node: Node, consts: Consts) -> Kernel:
 def in_(node: Node, consts: Consts) -> Kernel:
     x, items = node.args[0], node.args[1:]
     if any(i.type not in (x.type,) and i.type.kind != "null" for i in items):
-        raise unsupported(node, "the list has the type of what is looked for")
+        raise unsupported(node, "the list has the type of the value to find")
     if not x.type.is_ordered:
         raise unsupported(node)
     eq = comparer("eq", x.type.kind)
@@ -232,7 +232,7 @@ def in_(node: Node, consts: Consts) -> Kernel:
 
 
 def _among(node: Node, text: bool) -> Kernel:
-    """IN of many literals: one look-up instead of a comparison each."""
+    """Return IN of many literals: one lookup instead of a comparison each."""
     import pyarrow.compute as pc
 
     t, values = node.args[0].type, [i.params[0] for i in node.args[1:]]
@@ -249,7 +249,7 @@ def _among(node: Node, text: bool) -> Kernel:
         elif text:
             found = pc.is_in(v, value_set=listed).to_numpy(zero_copy_only=False)
         else:
-            # A value is in a sorted list if it is where it would be inserted; NaN sorts last.
+            # A value is in a sorted list if it is at its insertion point; NaN sorts last.
             at = np.minimum(np.searchsorted(listed, v), len(listed) - 1)
             found = comparer("eq", t.kind)(listed[at], v)
         if nulls:
@@ -260,7 +260,7 @@ def _among(node: Node, text: bool) -> Kernel:
 
 
 def extreme(greatest: bool) -> Rule:
-    """least and greatest skip nulls; NaN is the greatest."""
+    """Return the rule of least or greatest, which skip nulls. NaN is the greatest value."""
 
     def rule(node: Node, consts: Consts) -> Kernel:
         _choosable(node, *node.args)
@@ -268,7 +268,7 @@ def extreme(greatest: bool) -> Rule:
         if kind in ("string", "binary"):
             before = comparer("gt" if greatest else "lt", kind)
         elif kind == "float":
-            pair: Any = np.maximum if greatest else np.fmin  # fmin passes NaN by, maximum keeps it
+            pair: Any = np.maximum if greatest else np.fmin  # fmin skips NaN, maximum keeps it
         else:
             pair = np.maximum if greatest else np.minimum
 

@@ -1,10 +1,10 @@
 """Time zones as tables: offsets and conversions of whole arrays of seconds.
 
-``zoneinfo`` answers for one datetime at a time, so a zone's transitions are read from its TZif file (RFC 8536), and the
-yearly rule past the last of them is laid out, by asking zoneinfo, over one cycle of the calendar (400 years).
+``zoneinfo`` converts one datetime at a time, so a zone's transitions are read from its TZif file (RFC 8536). The yearly
+rule past the last transition is tabulated over one cycle of the calendar (400 years) with zoneinfo.
 
-A local time that a transition skips moves forward by the length of the gap; one that occurs twice is the earlier
-instant, unless the caller prefers an offset that fits (java.time does so where a day is added to an instant).
+A local time that a transition skips moves forward by the length of the gap. A local time that occurs twice is the
+earlier instant, unless the caller prefers an offset that fits, as java.time does when it adds a day to an instant.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Zone:
     offset : int64[k]
         Offset from each transition on.
     cycle : tuple of (int, Zone) or None
-        From this second on the offsets repeat every 400 years, as that zone has them.
+        A second, and a zone whose offsets repeat every 400 years from this second on.
     """
 
     def __init__(self, first: int, at: np.ndarray, offset: np.ndarray, yearly: zoneinfo.ZoneInfo | None = None) -> None:
@@ -47,8 +47,8 @@ class Zone:
         self._last = int(at[-1]) if len(at) else -(1 << 62)
         self._tail: Zone | None = None
         self.fixed = int(first) if not len(at) and yearly is None else None
-        # Up to this local time the offset before the transition holds: the end of a gap, or of the second pass of an
-        # overlap. Transitions that close upon each other are kept ascending.
+        # The offset before a transition holds up to this local time: the end of a gap, or of the second pass of an
+        # overlap. Transitions that follow each other closely are put in ascending order.
         steps = np.maximum(self._before[:-1], self._before[1:])
         self._until = np.maximum.accumulate(at + steps) if len(at) else at
 
@@ -57,7 +57,7 @@ class Zone:
         return self.fixed == 0
 
     def offsets(self, seconds: np.ndarray) -> np.ndarray:
-        """Offsets at instants, int64[n] of seconds since the epoch to int64[n] of seconds east of UTC."""
+        """Return offsets at instants: from int64[n] seconds since the epoch to int64[n] seconds east of UTC."""
         if self.fixed is not None:
             return np.full(len(seconds), self.fixed, dtype=np.int64)
         out = self._between(self._at, seconds)
@@ -69,27 +69,27 @@ class Zone:
         return out
 
     def _between(self, changes: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """The offset that holds at each x, where the next one begins at each of ``changes``."""
+        """Return the offset that holds at each x; the next offset starts at each of ``changes``."""
         if len(x):
-            # A batch of a stream seldom spans a change: two searches then do for all.
+            # A batch of a stream seldom spans a change, so two searches are enough for all rows.
             low, high = changes.searchsorted((x.min(), x.max()), side="right")
             if low == high:
                 return np.full(len(x), self._before[low])
         return self._before[changes.searchsorted(x, side="right")]
 
     def local(self, seconds: np.ndarray) -> np.ndarray:
-        """Local times of instants."""
+        """Return the local times of instants."""
         return seconds + self.offsets(seconds)
 
     def instants(self, local: np.ndarray, preferred: np.ndarray | None = None) -> np.ndarray:
-        """Instants of local times.
+        """Return the instants of local times.
 
         Parameters
         ----------
         local : int64[n]
-            Seconds of the local time since its 1970.
+            Seconds of the local time since 1970-01-01.
         preferred : int64[n], optional
-            Offsets to keep where they are valid.
+            Offsets to use where they are valid.
         """
         if self.fixed is not None:
             return local - self.fixed
@@ -99,7 +99,7 @@ class Zone:
             if np.count_nonzero(late):
                 rest = local[late]
                 turned = self._last + (rest - self._last) % _CYCLE
-                # Two cycles are laid out, so a little past the first is still right.
+                # The table spans two cycles, so it is right a short time past the first one.
                 out[late] = self._beyond().instants(turned) + (rest - turned)
         if preferred is not None:
             kept = local - preferred
@@ -114,7 +114,7 @@ class Zone:
 
 
 def _probed(tz: zoneinfo.ZoneInfo, start: int) -> Zone:
-    """The transitions of a yearly rule from a second on, over a cycle and a year more."""
+    """Return the transitions of a yearly rule from a second on, over a cycle and one year."""
     epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
     def offset(second: int) -> int:
@@ -122,7 +122,7 @@ def _probed(tz: zoneinfo.ZoneInfo, start: int) -> Zone:
         assert found is not None
         return found.days * _DAY + found.seconds
 
-    # A rule's two transitions of a year are weeks apart, so that looking every ten days sees each.
+    # A rule's two transitions of a year are weeks apart, so a probe every ten days finds each.
     step = 10 * _DAY
     at, after = [], []
     low, before = start, offset(start)
@@ -143,12 +143,12 @@ def _probed(tz: zoneinfo.ZoneInfo, start: int) -> Zone:
 
 @lru_cache(maxsize=128)
 def zone_of(name: str | None) -> Zone:
-    """The table of a zone name; None, and every name of UTC, is UTC.
+    """Return the table of a zone name; None, and every name of UTC, is UTC.
 
     Raises
     ------
     ConditionError
-        If there is no such zone.
+        If the zone is unknown.
     """
     none = np.zeros(0, dtype=np.int64)
     tz = zone_named(name) if name else dt.UTC
@@ -160,7 +160,7 @@ def zone_of(name: str | None) -> Zone:
 
 
 def is_fixed(name: str | None) -> bool:
-    """Whether a zone has one offset for ever, so that its local times and the instants map onto each other."""
+    """Return whether a zone always has one offset, so that local times and instants map onto each other."""
     return zone_of(name).fixed is not None
 
 
@@ -197,8 +197,8 @@ def _read(tz: zoneinfo.ZoneInfo) -> Zone:
     yearly = tz if "," in rule else None
     if not times and yearly is None:
         return Zone(offsets[0], at, offset)
-    # Entries that change the abbreviation alone are left out.
+    # Entries that change only the abbreviation are dropped.
     moves = np.concatenate(([offsets[0]], offset[:-1])) != offset if times else np.zeros(0, dtype=bool)
     if times:
-        moves[-1] = True  # keeps the second from which the yearly rule holds
+        moves[-1] = True  # the second from which the yearly rule holds
     return Zone(offsets[0], at[moves], offset[moves], yearly)

@@ -1,1 +1,1 @@
-"""How conditions are read: SQL text, SymPy relations and Python's operators."""
+"""Read conditions: SQL text, SymPy relations and Python's operators."""

@@ -1,4 +1,4 @@
-"""Calls that recurse deeply, as a parser does for text with many nested parentheses."""
+"""Run calls that recurse deeply, such as a parser on text with many nested parentheses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["deeply", "refuse_deep"]
 
 T = TypeVar("T")
 _FRAMES = 60_000  # of Python; a parenthesis takes about 25
-_STACK = 1 << 28  # bytes, of which the system reserves addresses alone
+_STACK = 1 << 28  # bytes of address space that the system reserves
 _MOST_LEVELS = 1_001
 _TOO_DEEP = (
     "the condition is nested too deeply to be read: about 1,000 parentheses or operators can stand within each "
@@ -24,7 +24,7 @@ _one_at_a_time = threading.Lock()  # the recursion limit belongs to the whole pr
 
 
 def deeply(call: Callable[[], T]) -> T:
-    """Return what a call returns; if Python's recursion limit stops it, call it again in a thread with a larger one.
+    """Return what a call returns. If Python's recursion limit stops it, call it again in a thread with a larger limit.
 
     Raises
     ------
@@ -42,12 +42,12 @@ def deeply(call: Callable[[], T]) -> T:
 
 
 def refuse_deep(node: Node) -> None:
-    """Raise where operators stand too deeply within each other to be planned quickly.
+    """Refuse operators that are nested too deeply to be planned quickly.
 
     Raises
     ------
     ConditionError
-        If more than 1,000 operators stand within each other.
+        If more than 1,000 operators are nested.
     """
     level, seen = [node], 0
     while level:

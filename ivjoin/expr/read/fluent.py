@@ -1,8 +1,8 @@
 """Conditions as Python expressions: ``(left("ts") >= right("ts") - timedelta(seconds=10)) & (left("v") > 5)``.
 
-An :class:`Expr` is only a description; names and types are resolved when it meets the schemas. Operators mean what
-they mean in Spark SQL: ``/`` of whole numbers is a fraction, ``//`` is ``div`` and truncates toward zero, ``%`` has the
-sign of the dividend, ``==`` of a null is null. ``&``, ``|`` and ``~`` are AND, OR and NOT.
+An :class:`Expr` is a description; its names and types are resolved when the schemas are known. Operators mean what they
+mean in Spark SQL: ``/`` of whole numbers is a fraction, ``//`` is ``div`` and truncates toward zero, ``%`` has the sign
+of the dividend, ``==`` of a null is null. ``&``, ``|`` and ``~`` are AND, OR and NOT.
 """
 
 from __future__ import annotations
@@ -23,10 +23,13 @@ __all__ = ["Expr", "When", "column", "function", "left", "lit", "right", "when"]
 class Expr:
     """An expression over the columns of two inputs, built with Python operators.
 
-    Beside the operators: :meth:`between`, :meth:`isin`, :meth:`is_null`, :meth:`is_not_null`, :meth:`eq_null_safe`,
-    :meth:`cast`, :meth:`field` of a struct, ``bit_and``, ``bit_or``, ``bit_xor`` and ``bit_not`` for SQL's ``& | ^ ~``,
-    and every SQL function by :func:`function`, or as a method that takes the expression as its first
-    argument: ``left("s").upper()`` is ``function("upper", left("s"))``.
+    Methods in addition to the operators:
+
+    - :meth:`between`, :meth:`isin`, :meth:`is_null`, :meth:`is_not_null`, :meth:`eq_null_safe`, :meth:`cast`
+    - :meth:`field` of a struct
+    - ``bit_and``, ``bit_or``, ``bit_xor`` and ``bit_not`` for SQL's ``& | ^ ~``
+    - every SQL function that takes the expression as its first argument: ``left("s").upper()`` is
+      ``function("upper", left("s"))``
     """
 
     __slots__ = ("_args", "_op", "_params")
@@ -35,7 +38,7 @@ class Expr:
         self._op, self._args, self._params = op, args, params
 
     def resolve(self, scope: Scope, timezone: str = "UTC") -> Node:
-        """The node this expression means over the columns of ``scope``."""
+        """Return the node of this expression over the columns of ``scope``."""
         from ivjoin.expr.literals import zone_named
 
         zone_named(timezone)
@@ -63,7 +66,7 @@ class Expr:
         name, rest = (self._params[0], self._params[1:]) if self._op == "call" else (self._op, self._params)
         return f"{name}({', '.join([*map(repr, self._args), *map(str, rest)])})"
 
-    # What would silently mean something else
+    # Operations that would silently mean something else
 
     def __bool__(self) -> NoReturn:
         raise TypeError(
@@ -168,15 +171,15 @@ class Expr:
     # Methods
 
     def eq_null_safe(self, other: Any) -> Expr:
-        """``<=>``: never null, true of two nulls."""
+        """Return ``<=>``: never null, and true for two nulls."""
         return _operator("eq_null_safe", self, other)
 
     def between(self, low: Any, high: Any) -> Expr:
-        """``low <= self <= high``."""
+        """Return ``low <= self <= high``."""
         return _operator("between", self, low, high)
 
     def isin(self, *values: Any) -> Expr:
-        """Whether the value is among ``values``, given one by one or as one list."""
+        """Return whether the value is among ``values``, given one by one or as one list."""
         items = values[0] if len(values) == 1 and isinstance(values[0], (list, tuple, set, frozenset)) else values
         return _operator("in", self, *items)
 
@@ -190,13 +193,13 @@ class Expr:
         return _operator("is_nan", self)
 
     def cast(self, type: Any) -> Expr:
-        """CAST to a type named as in Spark or Arrow (``"bigint"``, ``"timestamp[us, UTC]"``), or an Arrow type."""
+        """Cast to a type named as in Spark or Arrow (``"bigint"``, ``"timestamp[us, UTC]"``), or to an Arrow type."""
         from ivjoin.expr.types import named
 
         return Expr("cast", (self,), (named(type),))
 
     def field(self, name: str) -> Expr:
-        """A field of a struct."""
+        """Return a field of a struct."""
         return Expr("field", (self,), (_text("field", name),))
 
     def __getattr__(self, name: str) -> Callable[..., Expr]:
@@ -209,13 +212,13 @@ class Expr:
         if name.startswith("_") or name.lower() not in FUNCTIONS:
             raise AttributeError(f"an expression has no method {name!r}{nearest(name, FUNCTIONS)}")
         if name.lower() in ("date_trunc", "date_part"):
-            # These take the unit first in SQL.
+            # In SQL, these take the unit first.
             return lambda unit: function(name, unit, self)
         return lambda *args: function(name, self, *args)
 
 
 class When:
-    """``when(c, v).when(c2, v2).otherwise(w)``: an unfinished CASE."""
+    """An unfinished CASE: ``when(c, v).when(c2, v2).otherwise(w)``."""
 
     __slots__ = ("_pairs",)
 
@@ -231,22 +234,22 @@ class When:
 
 
 def left(name: str) -> Expr:
-    """A column of the left input."""
+    """Return a column of the left input."""
     return Expr("column", (), ("left", _text("left", name)))
 
 
 def right(name: str) -> Expr:
-    """A column of the right input."""
+    """Return a column of the right input."""
     return Expr("column", (), ("right", _text("right", name)))
 
 
 def column(name: str, of: str | None = None) -> Expr:
-    """A column that only one input has, or a key; ``of`` is the alias of its input in a join of many."""
+    """Return a column that only one input has, or a key. ``of``: the alias of its input in a join of many."""
     return Expr("column", (), (None if of is None else _text("alias", of), _text("column", name)))
 
 
 def lit(value: Value | Expr | None) -> Expr:
-    """A constant: bool, int, float, Decimal, str, bytes, None, date, datetime, time or timedelta."""
+    """Return a constant: bool, int, float, Decimal, str, bytes, None, date, datetime, time or timedelta."""
     if isinstance(value, Expr):
         return value
     if isinstance(value, When):
@@ -255,7 +258,7 @@ def lit(value: Value | Expr | None) -> Expr:
 
 
 def function(name: str, *args: Any) -> Expr:
-    """The SQL function ``name`` of expressions and constants, such as ``function("date_trunc", "day", left("ts"))``."""
+    """Return the SQL function ``name`` of the arguments, such as ``function("date_trunc", "day", left("ts"))``."""
     return Expr("call", tuple(lit(a) for a in args), (_text("function", name),))
 
 
@@ -266,7 +269,7 @@ def _text(what: str, name: Any) -> str:
 
 
 def when(test: Any, value: Any) -> When:
-    """The first branch of a CASE."""
+    """Return the first branch of a CASE."""
     return When(((test, value),))
 
 

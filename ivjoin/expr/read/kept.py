@@ -1,9 +1,14 @@
-"""What the first texts of a process were read as, kept on disk: the next process that asks the same needs no parser.
+"""Cache the nodes of conditions on disk, so that the next process with the same condition needs no parser.
 
-Loading the parser takes longer than most small joins. A file is named after all that its node depends on: the text,
-the columns and their types, the zone, the versions of the parser and of Python, and every source file that has a part
-in the reading. It begins with a digest of itself; what does not fit is read anew. A text with quotes is not kept: what
-they hold may be nobody else's business, and may depend on the rules of a zone.
+Importing the parser takes longer than most small joins. A file's name is a digest of everything that its node depends
+on:
+
+- the text, the columns with their types, and the zone
+- the versions of the parser and of Python
+- every source file that takes part in reading
+
+The content begins with a digest of itself; a damaged file is ignored. Texts with quotes are not stored, because their
+constants may be private or depend on the rules of a time zone.
 """
 
 from __future__ import annotations
@@ -27,19 +32,19 @@ from ivjoin.expr.scope import Scope
 
 __all__ = ["keep", "kept", "name_of"]
 
-_TEXTS = 8  # of a process; by then the parser is loaded
+_TEXTS = 8  # texts of a process; after so many the parser is imported anyway
 _LENGTH = 2_000  # characters of a text
-_FILES, _FEWER = 512, 384  # that are kept; where there are more, so many of those used last
+_FILES, _FEWER = 512, 384  # most files, and how many of the last used ones remain if there are more
 _DAY = 86_400.0
 _DIGEST = hashlib.sha256().digest_size
 _PACKAGE = Path(__file__).parents[2]
-_ROOMS = ("expr", "operators", "interval/machine")  # all that a text and its node pass through
+_ROOMS = ("expr", "operators", "interval/machine")  # the packages that read a text or define its node
 
 _asked = itertools.count(1)
 
 
 def name_of(text: str, scope: Scope, timezone: str) -> str | None:
-    """The name under which the node of a text is kept; None where it is not to be."""
+    """Return the name of the file for a text; None if the text is not to be stored."""
     if next(_asked) > _TEXTS or len(text) > _LENGTH or "'" in text or '"' in text:
         return None
     stamp = _stamp()
@@ -51,7 +56,7 @@ def name_of(text: str, scope: Scope, timezone: str) -> str | None:
 
 @cache
 def _stamp() -> str | None:
-    """The versions of what reads; None where they cannot be told."""
+    """Return a digest of the versions of all readers; None if they are unknown."""
     spec = importlib.util.find_spec("sqlglot")
     found = hashlib.sha256(repr((sys.version_info, sys.implementation.name)).encode())
     try:
@@ -69,7 +74,7 @@ def _stamp() -> str | None:
 
 
 def _folders() -> list[Path]:
-    """Where files may lie, the first that can be written to: beside the compiled kernels."""
+    """Return the folders for files, next to the compiled kernels; the first one that is writable is used."""
     if chosen := os.environ.get("NUMBA_CACHE_DIR"):
         return [Path(chosen) / "ivjoin_conditions"]
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
@@ -77,14 +82,14 @@ def _folders() -> list[Path]:
 
 
 def kept(name: str) -> Node | None:
-    """The node that was kept under a name, if it is there, whole."""
+    """Return the node in the file of a name, if the file exists and is complete."""
     for folder in _folders():
         file = folder / name
         try:
             content = file.read_bytes()
             if content[:_DIGEST] == hashlib.sha256(content[_DIGEST:]).digest():
                 if time.time() - file.stat().st_mtime > _DAY:
-                    with suppress(OSError):  # a folder that is another's
+                    with suppress(OSError):  # another user may own the folder
                         os.utime(file)
                 return decode(json.loads(content[_DIGEST:]))
         except (OSError, ValueError, SnapshotError):
@@ -93,8 +98,8 @@ def kept(name: str) -> Node | None:
 
 
 def keep(name: str, node: Node) -> None:
-    """Keep a node in the first folder that takes it, if what is written says all of it."""
-    if any(n.type.kind == "opaque" for n in walk(node)):  # which only the schema at hand knows
+    """Write a node to the first folder that is writable, if its encoding is complete."""
+    if any(n.type.kind == "opaque" for n in walk(node)):  # only the schema at hand defines an opaque type
         return
     try:
         content = json.dumps(encode(node)).encode()
@@ -115,7 +120,7 @@ def keep(name: str, node: Node) -> None:
 
 
 def _forget_older(folder: Path) -> None:
-    """Delete all but the files used last, and what writers that were stopped have left behind."""
+    """Delete all but the last used files, and the temporary files of writers that were stopped."""
     with suppress(OSError):
         files = list(folder.iterdir())
         if len(files) > _FILES:

@@ -1,6 +1,6 @@
-"""Looks up a function by its SQL name, and says why others are refused.
+"""Look up a function by its SQL name, and state why others are refused.
 
-How each is read stands in its operator's record (``ivjoin/operators/``).
+Each operator's record (``ivjoin/operators/``) states how to read it.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from ivjoin.operators.table import FUNCTIONS
 
 __all__ = ["FUNCTIONS", "MOMENTS", "call"]
 
-# What the time at the call decides; the first are written without parentheses, too.
+# Functions of the time of the call. The first ones are also written without parentheses.
 MOMENTS = ("current_date", "current_timestamp", "current_time", "localtimestamp", "now", "curdate", "current_timezone")
 
 
 def call(name: str, args: list[Node], zone: str) -> Node:
-    """The node of ``name(args)``.
+    """Return the node of ``name(args)``.
 
     Raises
     ------
     UnsupportedError
-        If there is no such function here, naming the nearest ones.
+        If the function is not supported. The text names the nearest ones.
     ConditionError
         If the number or the types of the arguments are wrong.
     """

@@ -1,4 +1,4 @@
-"""The grammar of conditions: Spark SQL text to a sqlglot tree, and errors that mark the place in the text."""
+"""Parse conditions: from Spark SQL text to a sqlglot tree, with errors that mark the place in the text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["described", "placed", "tree"]
 
 @functools.cache
 def _spark() -> Any:
-    """sqlglot's Spark. No garbage is looked for meanwhile: that takes as long, and a thousand classes are none."""
+    """Return sqlglot's Spark dialect. The collector is off meanwhile: it would double the time and free no class."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -46,7 +46,7 @@ def _parser_class() -> Any:
 
 
 def tree(text: str) -> exp.Expression:
-    """The one expression in ``text``."""
+    """Return the one expression in ``text``."""
     dialect = _spark()()
     from sqlglot import exp
     from sqlglot.errors import ParseError, TokenError
@@ -76,7 +76,7 @@ def tree(text: str) -> exp.Expression:
 
 
 def _joined_quotes(tokens: list[Any], text: str) -> list[Any]:
-    """``'it''s'`` is one string with a quote in it, which the tokenizer gives as two."""
+    """Join ``'it''s'``, one string with a quote in it, which the tokenizer returns as two."""
     from sqlglot.tokens import TokenType
 
     out: list[Any] = []
@@ -92,7 +92,7 @@ def _joined_quotes(tokens: list[Any], text: str) -> list[Any]:
 
 
 def _hint(text: str) -> str:
-    """Return what to change in a text that has more, or other signs, than a condition."""
+    """Return what to change in a text that is more than a condition, or has signs that no condition has."""
     first = text.split(maxsplit=1)[0].upper() if text.strip() else ""
     if first in ("SELECT", "FROM", "JOIN", "WITH"):
         return "; write the condition alone, such as l.k = r.k, without SELECT, FROM and ON"
@@ -127,7 +127,7 @@ def _marked(text: str, line: int, start: int, width: int) -> str:
 
 
 def placed(error: IvjoinError, e: exp.Expression, text: str) -> IvjoinError:
-    """The same error with the place in the text marked, unless it is already."""
+    """Return the same error with the place in the text marked, unless it is already."""
     if getattr(error, "placed", False):
         return error
     span = _span(e, text)
@@ -154,7 +154,7 @@ def _span(e: exp.Expression, text: str) -> tuple[int, int] | None:
 
 
 def described(e: exp.Expression) -> str:
-    """What a construct is, for the error that refuses it."""
+    """Return the name of a construct, for the error that refuses it."""
     text = e.sql("spark")
     kind = _KINDS.get(e.__class__.__name__)
     if kind is None:

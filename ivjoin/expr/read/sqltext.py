@@ -1,7 +1,7 @@
-"""Conditions as SQL text, in Spark's dialect: sqlglot reads the grammar, names and types are resolved here.
+"""Read conditions as SQL text in Spark's dialect: sqlglot parses the grammar, and this module resolves names and types.
 
-sqlglot's own table of functions is left empty, so that every call arrives as it is written; what it means is said in
-``sqlfunctions``. Where sqlglot's precedence differs from Spark's, the text is refused until it has parentheses.
+sqlglot's own table of functions is emptied, so that every call arrives unchanged; ``sqlfunctions`` defines what it
+means. Where sqlglot's precedence differs from Spark's, the text is refused until it has parentheses.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ __all__ = ["parse", "parse_scalar"]
 
 
 def parse(text: str, scope: Scope, timezone: str = "UTC") -> Node:
-    """The condition that ``text`` says, a bool node.
+    """Return the bool node of a condition.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def parse(text: str, scope: Scope, timezone: str = "UTC") -> Node:
     Raises
     ------
     ConditionError
-        If the text does not parse or does not type; the place is marked in the message.
+        If the text cannot be parsed or its types do not fit. The message marks the place.
     ColumnError
         If a name is unknown or ambiguous.
     UnsupportedError
@@ -80,7 +80,7 @@ def parse(text: str, scope: Scope, timezone: str = "UTC") -> Node:
 
 
 def parse_scalar(text: str, scope: Scope, timezone: str = "UTC") -> Node:
-    """The expression that ``text`` says, of any type; see :func:`parse`."""
+    """Return the node of an expression of any type; see :func:`parse`."""
     zone_named(timezone)
     if not text.strip():
         raise ConditionError("the condition is empty; pass None for no condition")
@@ -95,7 +95,7 @@ def parse_scalar(text: str, scope: Scope, timezone: str = "UTC") -> Node:
 
 
 class _Reader:
-    """One text on its way to a node."""
+    """Converts one parsed text to a node."""
 
     def __init__(self, text: str, scope: Scope, zone: str) -> None:
         self.text, self.scope, self.zone = text, scope, zone
@@ -108,7 +108,7 @@ class _Reader:
             return reader(self, e)
         except IvjoinError as error:
             raise placed(error, e, self.text) from None
-        except (ValueError, ArithmeticError) as error:  # more digits than Python reads, say
+        except (ValueError, ArithmeticError) as error:  # for example more digits than Python reads
             raise placed(ConditionError(f"{described(e)} cannot be read: {error}"), e, self.text) from error
 
     # Leaves
@@ -196,7 +196,7 @@ class _Reader:
 
     def _summands(self, e: Any) -> tuple[Node, Node]:
         a, b = self.read(e.this), self.read(e.expression)
-        # An interval in hours makes a timestamp of a date even where it is a whole number of days.
+        # An interval in hours turns a date into a timestamp even if it is a whole number of days.
         if a.type == DATE and b.type.kind == "duration" and _has_clock(e.expression):
             a = build.cast(a, timestamp("us", self.zone), self.zone)
         elif b.type == DATE and a.type.kind == "duration" and _has_clock(e.this):
@@ -232,7 +232,7 @@ class _Reader:
                 raise ConditionError("comparisons do not chain; write a < b AND b < c, or put parentheses around one")
 
     def refuse_loose_bits(self, e: Any) -> None:
-        """Spark binds & before ^ before |, and shifts before them; sqlglot reads all from the left."""
+        """Refuse mixed bit operators: Spark applies shifts, then &, ^ and |, while sqlglot goes from left to right."""
         from sqlglot import exp
 
         bits = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseLeftShift, exp.BitwiseRightShift, exp.DPipe)
@@ -271,7 +271,7 @@ class _Reader:
         raise ConditionError(f"IS takes NULL, TRUE, FALSE or [NOT] DISTINCT FROM, not {e.expression.sql('spark')}")
 
     def text_of(self, e: Any) -> Node:
-        """What is read as a text: of an instant, its local time."""
+        """Return the argument as a text; for an instant, its local time."""
         return local_text(self.read(e), self.zone)
 
     def like(self, e: Any, escape: str = "\\") -> Node:
@@ -294,7 +294,7 @@ class _Reader:
         from sqlglot import exp
 
         if isinstance(e.expression, (exp.Add, exp.Sub)):
-            raise ConditionError("|| beside + or -: put parentheses around one of them")
+            raise ConditionError("|| is next to + or -; put parentheses around one of them")
         self.refuse_loose_bits(e)
         return strings.concat(self.text_of(e.this), self.text_of(e.expression))
 
@@ -329,7 +329,7 @@ class _Reader:
         return build.cast(self.read(e.this), t, self.zone)
 
     def _typed_literal(self, text: str, t: Type) -> Node:
-        """``TIMESTAMP '...'`` and its like; a timestamp keeps nanoseconds where they are written."""
+        """Return ``TIMESTAMP '...'`` and similar literals. A timestamp has nanoseconds if they are written."""
         if t.kind == "timestamp":
             out = parse_timestamp(text, bool(t.tz), self.zone)
         else:
@@ -385,7 +385,7 @@ _CLOCK_UNITS = ("hour", "minute", "second", "millisecond", "microsecond", "nanos
 
 
 def _has_clock(e: Any) -> bool:
-    """Whether an interval is written with hours or shorter units."""
+    """Return whether an interval is written with hours or shorter units."""
     from sqlglot import exp
 
     found = list(e.find_all(exp.Interval))

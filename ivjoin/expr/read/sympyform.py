@@ -1,8 +1,8 @@
-"""Conditions as SymPy relations and boolean expressions.
+"""Read conditions as SymPy relations and boolean expressions.
 
 A symbol is a column: ``l_a`` and ``l.a`` of the left input, ``r_a`` and ``r.a`` of the right, a bare name of the only
-input that has it. SymPy computes with real numbers and has no NULL or NaN; what is read here is the expression as SymPy
-holds it, with machine arithmetic in Spark's types, in SymPy's own order of terms and factors.
+input that has it. SymPy computes with real numbers and has no NULL or NaN. The node computes the expression in the form
+that SymPy stores, in SymPy's order of terms and factors, with machine arithmetic in Spark's types.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["from_sympy"]
 
 
 def from_sympy(expr: Any, scope: Scope, timezone: str = "UTC") -> Node:
-    """The node of a SymPy expression, relation or boolean.
+    """Return the node of a SymPy expression, relation or boolean.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def from_sympy(expr: Any, scope: Scope, timezone: str = "UTC") -> Node:
     ColumnError
         If a symbol names no column, or more than one.
     UnsupportedError
-        If SymPy can say it but no operator here can.
+        If the expression has no equivalent operator.
     """
     zone_named(timezone)
     return _Reader(scope, timezone).read(expr)
@@ -91,7 +91,7 @@ class _Reader:
         return found[0]
 
     def sum(self, e: Any) -> Node:
-        # What is added goes first, so that the rest can be subtracted; a number goes last, as one would write it.
+        # Added terms come first, so that the rest can be subtracted. A number comes last, as a person would write it.
         terms = sorted(e.args, key=lambda t: (bool(t.could_extract_minus_sign()), bool(t.is_number)))
         out = self.read(terms[0])
         for t in terms[1:]:
@@ -221,7 +221,7 @@ def _rules() -> list[tuple[Any, Callable[[_Reader, Any], Node]]]:
     import sympy as sp
     from sympy.logic import boolalg
 
-    # What SymPy holds in a form of its own; the rest is what the operators' records say.
+    # Forms that SymPy represents specially; the operators' records define the rest.
     own: list[tuple[Any, Callable[[_Reader, Any], Node]]] = [
         (sp.Add, _Reader.sum),
         (sp.Mul, _Reader.product),
@@ -239,5 +239,5 @@ def _rules() -> list[tuple[Any, Callable[[_Reader, Any], Node]]]:
     ]
     kinds = {kind for kind, _ in own}
     said = [(getattr(sp, o.sympy), _built(o)) for o in OPERATORS.values() if isinstance(o.sympy, str)]
-    # exp goes first: to SymPy it is a power.
+    # exp comes first, because SymPy treats it as a power.
     return sorted(((k, rule) for k, rule in said if k not in kinds), key=lambda x: x[0] is not sp.exp) + own

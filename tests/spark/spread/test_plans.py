@@ -472,7 +472,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how, condition, orders, why", [
     ("inner", "l.t >= r.t", (True, True), "a band with one end alone"),
-    ("inner", "l.t BETWEEN r.t AND r.v", (True, True), "no width is known"),
+    ("inner", "l.t BETWEEN r.t AND r.v", (True, True), "the width of a slice is unknown"),
     ("left", "l.t BETWEEN r.t AND r.t + 1", (False, True), "the left side has no declared order"),
 ])  # fmt: skip
 def test_what_no_plan_can_cut_stays_and_says_why(

@@ -20,10 +20,6 @@ from ivjoin.errors import IvjoinError, UnsupportedError
 
 pytestmark = pytest.mark.spark
 
-BY_SPARK: dict[str, Any] = {"memory_limit": "1GB"}  # its tasks do not read files by themselves then
-
-
-
 
 def pair(spark: Any, **options: Any) -> tuple[pa.Table, pa.Table, Any, Any]:
     left, right = table(1, **options), table(2, **options)
@@ -89,41 +85,6 @@ def test_rows_that_may_be_others_when_read_again_are_read_once(spark: Any) -> No
     assert "Exchange" in found._jdf.queryExecution().executedPlan().toString(), "so many tasks would read too much"
 
 
-def test_hashes_of_keys_are_those_of_spark(spark: Any) -> None:
-    from ivjoin.spark.xxhash import xxhash64
-
-    columns = {
-        "a": pa.array([0, 1, -1, None, 2**63 - 1, -(2**63)], pa.int64()),
-        "b": pa.array([0, None, -(2**31), 2**31 - 1, -5, 7], pa.int32()),
-        "c": pa.array([-128, 127, 0, 1, None, -1], pa.int8()),
-        "d": pa.array([0, -719162, 2932896, None, 1, 19000], pa.date32()),
-        "e": pa.array([0, -1, None, 1_700_000_000_000_000, 1, 2], pa.timestamp("us", "UTC")),
-        "f": pa.array([5, -5, 32767, -32768, 0, None], pa.int16()),
-    }
-    frame = spark.createDataFrame(pa.table(columns))
-    for names in (*columns, "ab", "ba", "cdef", "abcdef"):
-        got = xxhash64([columns[name] for name in names])
-        assert got is not None
-        said = frame.selectExpr(f"xxhash64({', '.join(names)}) AS h").toArrow().column("h")
-        assert got.to_pylist() == said.to_pylist()
-    assert xxhash64([pa.array(["a"])]) is None
-
-
-def test_files_of_some_size_are_sampled_without_a_job(spark: Any, tmp_path: Path) -> None:
-    rng, n = np.random.default_rng(3), 200_000
-    for side in ("left", "right"):
-        k = np.where(rng.random(n) < 0.8, 7, rng.integers(0, 1000, n))
-        pq.write_table(pa.table({"k": k, "x": rng.integers(0, n, n), "s": rng.random(n)}), tmp_path / f"{side}.parquet")
-    left, right = (spark.read.parquet(str(tmp_path / f"{side}.parquet")) for side in ("left", "right"))
-    for on, jobs in ((None, 0), ("k", 0), (["k", "s"], 1)):
-        found: list[Any] = []
-        assert jobs_of(spark, lambda on=on, found=found: found.append(  # type: ignore[misc]
-            left.band_join(right, on=on, condition="l.x BETWEEN r.x - 1 AND r.x + 1", routing="slices", **BY_SPARK)
-        )) == jobs  # fmt: skip
-        if not jobs:
-            assert run(found[0])[1] == 2
-
-
 @pytest.mark.parametrize("how", ["inner", "left", "full", "right_anti"])
 @pytest.mark.parametrize("condition, options", [
     pytest.param("l.x > r.x + 1900", {}, id="one end"),
@@ -182,79 +143,6 @@ def test_frames_that_are_not_tiny_are_divided_only_where_a_key_is_hot(spark: Any
         rows, used = run(left.band_join(right, on="k", condition=BAND))
         assert rows == joined(a, b, "inner", f"l.k = r.k AND {BAND}", KEYED)
         assert used == tasks
-
-
-def test_small_files_are_looked_at_without_a_job(spark: Any, tmp_path: Path) -> None:
-    """All that is to be known of them is whether some key is hot, for which there is a job then."""
-    for hot, tasks in ((0.8, 2), (0.0, 1)):
-        tables = [table(seed, hot, n=15_000) for seed in (1, 2)]
-        frames = []
-        for side, rows in zip(("left", "right"), tables, strict=True):
-            folder = tmp_path / f"{hot} of the rows, 100 %" / side
-            folder.mkdir(parents=True)
-            for part in range(3):
-                pq.write_table(rows.slice(5000 * part, 5000), folder / f"{part}.parquet")
-            frames.append(spark.read.parquet(str(folder)))
-        found: list[Any] = []
-        jobs = jobs_of(spark, lambda frames=frames, found=found: found.append(  # type: ignore[misc]
-            frames[0].select("v", "x", "k").band_join(frames[1], on="K", condition=BAND, **BY_SPARK)
-        ))  # fmt: skip
-        assert jobs == tasks - 1
-        rows_out, used = run(found[0].select("k", "x", "v", "x_right", "v_right"))
-        assert rows_out == joined(*tables, "inner", f"l.k = r.k AND {BAND}", KEYED)
-        assert used == tasks
-
-
-def test_files_are_opened_where_they_hold_what_the_frame_has(spark: Any, tmp_path: Path) -> None:
-    from ivjoin.spark.smallfiles import rows_of_files
-
-    path = tmp_path / "rows.parquet"
-    pq.write_table(pa.table({"k": pa.array(["a", "b"] * 50), "x": np.arange(100, dtype=np.int32)}), path)
-    frame = spark.read.parquet(str(path))
-    schema = pa.schema({"number": pa.int64(), "key": pa.string()})
-
-    def read(frame: Any, most: int = 101, drawn: int = 100) -> Any:
-        return rows_of_files(frame, ["x", "k"], schema, most, drawn, 1)
-
-    for same in (frame, frame.select("k", "x"), frame.select("x", "k").alias("l")):
-        batch, rows = read(same)
-        assert rows == 100 and batch.schema == schema
-        assert batch.column("number").to_pylist() == list(range(100))
-        assert batch.column("key").to_pylist() == ["a", "b"] * 50
-    batch, rows = read(frame, drawn=10)
-    assert (batch.num_rows, rows) == (10, 100) and len(set(batch.column("number").to_pylist())) == 10
-    assert read(frame, most=100) is None, "as many rows as are not to be read"
-    (tmp_path / "groups").mkdir()
-    for part in range(2):
-        rows = pa.table({"x": np.arange(100 * part, 100 * part + 100), "k": [str(i) for i in range(100)]})
-        pq.write_table(rows, tmp_path / "groups" / f"{part}.parquet", row_group_size=7)
-    batch, rows = read(spark.read.parquet(str(tmp_path / "groups")), 300, 60)
-    numbers = batch.column("number").to_pylist()
-    assert (len(set(numbers)), rows) == (60, 200) and min(numbers) < 100 <= max(numbers)
-    assert batch.column("key").to_pylist() == [str(i % 100) for i in numbers]
-    frame.write.partitionBy("k").parquet(str(tmp_path / "parts"))
-    frame.write.csv(str(tmp_path / "text"))
-    others = [
-        frame.where("x > 3"), frame.selectExpr("x + 1 AS x", "k"), frame.selectExpr("k", "x AS y", "x"),
-        frame.union(frame), frame.limit(5), spark.read.parquet(str(tmp_path / "parts")), frame.limit(0),
-        spark.read.schema("k string, x int").csv(str(tmp_path / "text")), spark.createDataFrame(frame.toArrow()),
-    ]  # fmt: skip
-    assert [read(other) for other in others] == [None] * len(others)
-    path.unlink()
-    assert read(frame) is None, "Spark says what is wrong"
-
-
-def test_files_are_not_opened_for_keys_whose_hash_only_spark_knows(spark: Any, monkeypatch: Any) -> None:
-    from ivjoin.spark import sampling
-    from ivjoin.spark.join import resolved
-
-    opened: list[Any] = []
-    monkeypatch.setattr(sampling, "rows_of_files", lambda *given: opened.append(given))
-    _, _, left, right = pair(spark)
-    spec = resolved(left, right, on="k", condition=BAND).spec
-    for hashed, times in (([["k"], ["k"]], 0), ([["x", "k"], ["x", "k"]], 0), ([["x"], ["x"]], 1), (None, 2)):
-        assert sampling.from_files([left, right], spec, 1000, hashed) is None
-        assert len(opened) == times
 
 
 def test_small_frames_whose_rows_nobody_knows_are_sampled(spark: Any) -> None:

@@ -119,10 +119,10 @@ def test_every_bucket_has_its_share_without_a_key() -> None:
 
 @pytest.mark.parametrize("how, condition, orders, why", [
     ("inner", "l.t >= r.t", (True, True), "a band with one end alone"),
-    ("inner", "l.t BETWEEN r.t AND r.v", (True, True), "no width is known"),
-    ("inner", "l.t + l.v BETWEEN r.t AND r.t + 1", (True, True), "l.t + l.v is no column"),
+    ("inner", "l.t BETWEEN r.t AND r.v", (True, True), "the width of a slice is unknown"),
+    ("inner", "l.t + l.v BETWEEN r.t AND r.t + 1", (True, True), "l.t + l.v is not a column"),
     ("left", "l.t BETWEEN r.t AND r.t + 1", (False, True), "the left side has no declared order"),
-    ("inner", "l.t BETWEEN -r.t AND 1 - r.t", (True, True), "is no column"),
+    ("inner", "l.t BETWEEN -r.t AND 1 - r.t", (True, True), "is not a column"),
     ("inner", "l.t BETWEEN r.t - 9000000000000000000 AND r.t", (True, True), "too wide"),
 ])  # fmt: skip
 def test_what_is_not_cut_says_why(how: str, condition: str, orders: tuple[bool, bool], why: str) -> None:
