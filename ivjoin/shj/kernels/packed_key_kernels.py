@@ -1,8 +1,8 @@
 """Ids of keys that are byte strings: text, several columns, and null-safe ones.
 
-A key's bytes are those that ``keys.pack`` makes of its pieces. Before the pieces stand lengths: of all that is packed
-up to the last piece but one, ..., up to the first. Equal bytes therefore mean equal pieces. In the arena a key begins
-at a word boundary, and zeros fill its last word.
+A key's bytes are those that ``keys.pack`` makes of its pieces. Lengths precede the pieces: first the bytes packed up to
+the last piece but one, ..., at last the bytes of the first piece. Equal bytes therefore mean equal pieces. In the arena
+a key begins at a word boundary, and zeros fill its last word.
 """
 
 from __future__ import annotations

@@ -71,9 +71,10 @@ def _sweep(op):  # type: ignore[no-untyped-def]
 
 @inner
 def _is_wide(op, side):  # type: ignore[no-untyped-def]
-    """Return whether a ring, or a heap of a schedule, is far too large.
+    """Return whether a ring, or a heap of a schedule, has far too much capacity.
 
-    A ring that is slightly too large counts too, after so many rows that the cost of shrinking it is small.
+    A ring with moderate slack also counts, once more than four times its capacity has been stored since it last shrank:
+    the cost of shrinking is then small.
     """
     for e in range(2 * side.n_axes):
         d = expiry_at(side.expiry, e)

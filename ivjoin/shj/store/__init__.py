@@ -1,1 +1,1 @@
-"""What one side of a join holds: columns, keys, links, runs."""
+"""The stored state of one side of a join: columns, keys, lists, sorted runs."""

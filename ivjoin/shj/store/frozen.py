@@ -308,7 +308,7 @@ class FrozenRows:
             yield self._read(order, which[:n], numbers[:n])
 
     def _read(self, order: np.ndarray, which: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, Taken]:
-        """Read candidate rows of all runs at once: what is read of a file is released after each call."""
+        """Read candidate rows of all runs in one pass over the log, and release its pages afterwards."""
         by_place = np.argsort(numbers)
         return order[which[by_place]], self.take(numbers[by_place])
 

@@ -200,7 +200,7 @@ class FixedInFile:
 
     @property
     def leads(self) -> bool:
-        """Whether it is the first column of its records; this one handles what is done once for all of them."""
+        """Whether it is the first column of its records, which does the work that all of them share."""
         return self._i == 0
 
     def disk(self, rows: int) -> int:
