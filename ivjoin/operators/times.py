@@ -74,7 +74,12 @@ def _since_epoch(name: str, ticks: int) -> Operator:
 
 
 def _unix_timestamp(x: Node, zone: str) -> Node:
-    """Return whole seconds, rounded toward zero as in Spark; unix_seconds rounds down."""
+    """Return whole seconds, rounded toward zero as in Spark; unix_seconds rounds down.
+
+    A timestamp without a zone counts in UTC, also in Spark. unix_seconds casts it to an instant of the zone first.
+    """
+    if x.type.kind == "timestamp" and x.type.tz is None:
+        zone = "UTC"
     if x.type.kind == "date" or x.type.unit == "s":
         return chrono.unix_seconds(x, zone)
     return build.intdiv(chrono.unix_micros(x, zone), literal(1_000_000))

@@ -28,7 +28,7 @@ def asof_join(
     direction: Literal["backward", "forward", "nearest"] = "backward", tolerance: Tolerance | None = None,
     how: str = "left", suffix: str = "_right", allow_exact_matches: bool = True, *,
     ties: str | Sequence[str] | None = None, left_order: Orders | None = None, right_order: Orders | None = None,
-    batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None, buckets: int | None = None,
+    batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None, buckets: int | None = None,
     backend: str = "applyInPandasWithState", name: str | Observation | None = None,
 ) -> DataFrame:
     """Join each left row with the last right row before it, the first one after it, or the nearest one.

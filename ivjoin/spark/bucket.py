@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from ivjoin.errors import MemoryLimitError
+from ivjoin.errors import LateRowError, MemoryLimitError
 from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.frontier.order import Order
@@ -80,7 +80,13 @@ def arrivals(spec: JoinSpec, frames: Iterator[pd.DataFrame]) -> Arrivals:
 
 
 def new_operator(spec: JoinSpec, budget: Budget | None = None) -> SymmetricHashJoin:
-    return SymmetricHashJoin.from_plan(plan_of(spec), late_within=False, budget=budget)
+    """Return an operator without rows.
+
+    Under ``on_late="raise"`` it drops late rows, too, and :func:`play` raises the error. The stored state is then the
+    same for both, and a query that stopped at a late row can continue from its checkpoint with ``on_late="drop"``.
+    """
+    run = spec.with_late("drop") if spec.on_late == "raise" else spec
+    return SymmetricHashJoin.from_plan(plan_of(run), late_within=False, budget=budget)
 
 
 def restored(snapshot: bytes, budget: Budget | None = None) -> SymmetricHashJoin:
@@ -94,9 +100,19 @@ def restored(snapshot: bytes, budget: Budget | None = None) -> SymmetricHashJoin
         return SymmetricHashJoin.restore(snapshot, memory_limit=None if budget is None else budget.limit)
 
 
-def play(op: SymmetricHashJoin, spec: JoinSpec, came: Arrivals, keep: Keep | None = None) -> Iterator[pa.RecordBatch]:
-    """All rows of a micro-batch, then both frontiers; yields the output, of each batch what ``keep`` leaves."""
-    out = _played(op, spec, came)
+def play(
+    op: SymmetricHashJoin, spec: JoinSpec, came: Arrivals, keep: Keep | None = None, *, again: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """All rows of a micro-batch, then both frontiers; yields the output, of each batch what ``keep`` leaves.
+
+    ``again``: whether an earlier call has accepted these rows, so that late ones were dropped.
+
+    Raises
+    ------
+    LateRowError
+        If a row is late under ``on_late="raise"``.
+    """
+    out = _played(op, spec, came, refuses=spec.on_late == "raise" and not again)
     with _said_of_a_bucket():
         yield from out if keep is None else (kept for batch in out if (kept := keep(batch)).num_rows)
 
@@ -114,13 +130,28 @@ def _said_of_a_bucket() -> Iterator[None]:
         ) from e
 
 
-def _played(op: SymmetricHashJoin, spec: JoinSpec, came: Arrivals) -> Iterator[pa.RecordBatch]:
+def _played(op: SymmetricHashJoin, spec: JoinSpec, came: Arrivals, refuses: bool) -> Iterator[pa.RecordBatch]:
     for s in (0, 1):
         if came.packed[s]:
             pieces = [unpacked(rows, spec.schemas[s]) for rows in came.packed[s]]
+            before = op.metrics.late_rows
             yield from _pushed(op, s, _in_order(op.plan, s, whole(pieces)))
+            if refuses and op.metrics.late_rows > before:
+                raise _late_rows(spec, s, op.metrics.late_rows - before)
     for s in (0, 1):
         yield from op.reach(SIDES[s], came.seen[s].declared)
+
+
+def _late_rows(spec: JoinSpec, side: int, count: int) -> LateRowError:
+    promised = [str(o.expr) for o in spec.orders[side]] + [str(node) for node, *_ in spec.bounds[side]]
+    rows = "1 row of this micro-batch is" if count == 1 else f"{count} rows of this micro-batch are"
+    error = LateRowError(
+        f"{rows} late on the {SIDES[side]} side: below what its order, watermark or bounds promised "
+        f"({', '.join(promised)}). To drop and count late rows, start the query again with on_late=\"drop\": it "
+        "continues from its checkpoint. A greater slack or watermark delay needs a new checkpoint"
+    )
+    error.side = SIDES[side]
+    return error
 
 
 def _pushed(op: SymmetricHashJoin, side: int, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -12,8 +12,14 @@ from functools import lru_cache
 
 from ivjoin.errors import IvjoinError
 
-__all__ = ["bucket_labels", "checked_count", "murmur3_of_int", "second_key", "state_partition"]
+__all__ = [
+    "MOST_BY_DEFAULT", "bucket_labels", "checked_count", "murmur3_of_int", "second_key", "state_partition",
+    "stream_count",
+]  # fmt: skip
 
+#: Buckets of a stream, at most, unless the caller sets their number. It depends on nothing that may change between two
+#: runs of a query, such as the number of cores, since a checkpoint retains the number.
+MOST_BY_DEFAULT = 16
 _MASK = 0xFFFFFFFF
 # Beyond this the labels are found by luck alone and the search would take long; an even spread comes by itself.
 _MOST_CHOSEN = 512
@@ -89,6 +95,17 @@ def bucket_labels(count: int) -> tuple[int, ...]:
             taken.add(place)
         candidate += 1
     return tuple(labels)
+
+
+def stream_count(buckets: object, partitions: int) -> int:
+    """Return the number of buckets of a stream.
+
+    Raises
+    ------
+    IvjoinError
+        As :func:`checked_count`.
+    """
+    return checked_count(buckets, min(partitions, MOST_BY_DEFAULT))
 
 
 def checked_count(buckets: object, default: int) -> int:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from time import perf_counter_ns
 from typing import Any
 
@@ -21,6 +22,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from ivjoin.errors import LateRowError
 from ivjoin.metrics import MultiJoinMetrics
 from ivjoin.multi.operator import MultiJoin
 from ivjoin.multi.question import MultiSpec
@@ -80,6 +82,9 @@ def _growing(m: MultiJoinMetrics) -> list[int]:
 def cell_function(spec: MultiSpec, plan: HypercubePlan, results: Results) -> StateFunction:
     """The function that Spark calls once per cell and micro-batch."""
     meta = meta_text(_identity(spec, plan), plan.workers)
+    refuses = spec.options.on_late == "raise"
+    if refuses:  # the state is that of on_late="drop", as in ``bucket``
+        spec = replace(spec, inputs={a: own.with_late("drop") for a, own in spec.inputs.items()})
 
     def join_cell(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
         start, given = perf_counter_ns(), 0
@@ -100,12 +105,23 @@ def cell_function(spec: MultiSpec, plan: HypercubePlan, results: Results) -> Sta
         payload = compressed(op.snapshot())
         state.update((FORMAT, meta, new_token(), payload))
         m = op.metrics
+        if refuses and m.late_rows > before[-1]:
+            raise _late_rows(m.late_rows - before[-1])
         counts = [after - was for after, was in zip(_growing(m), before, strict=True)]
         counts += [m.state_rows, m.state_bytes, len(payload), int(restored), *delay.counts]
         took = (read - start, joined - read - given, perf_counter_ns() - joined)
         yield results.counts(",".join(str(n) for n in (*counts, *(ns // 1000 for ns in took))))
 
     return join_cell
+
+
+def _late_rows(count: int) -> LateRowError:
+    rows = "1 row of this micro-batch is" if count == 1 else f"{count} rows of this micro-batch are"
+    return LateRowError(
+        f"{rows} late: below what the order, watermark or bounds of its input promised. To drop and count late rows, "
+        'start the query again with on_late="drop": it continues from its checkpoint. A greater slack or watermark '
+        "delay needs a new checkpoint"
+    )
 
 
 def _played(
@@ -143,7 +159,8 @@ def _identity(spec: MultiSpec, plan: HypercubePlan) -> dict[str, str]:
     said = spec.as_json
     out = {
         "condition": str(spec.condition), "condition form": json.dumps(said["condition"], sort_keys=True),
-        "grid": str(plan.dims), "timezone": spec.options.timezone, "on_late": spec.options.on_late,
+        "grid": str(plan.dims), "timezone": spec.options.timezone,
+        "on_late": "join" if spec.options.on_late == "join" else "drop or raise",
     }  # fmt: skip
     for alias, own in said["inputs"].items():
         schema = spec.schemas[alias]

@@ -11,7 +11,7 @@ from ivjoin.expr.arguments import known_options
 from ivjoin.operator.explain import explain_plan
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import JoinSpec
-from ivjoin.spark.buckets import checked_count
+from ivjoin.spark.buckets import stream_count
 from ivjoin.spark.columns import key_sql
 from ivjoin.spark.join import refuse_unbuilt, resolved, worker_budget
 from ivjoin.spark.origin import origin_of
@@ -33,7 +33,7 @@ def explain(
     left: DataFrame, right: DataFrame | None = None, on: Keys | None = None, condition: str | Column | None = None,
     how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
-    batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None, *, buckets: int | None = None,
+    batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None, *, buckets: int | None = None,
     backend: str = "applyInPandasWithState", name: str | Observation | None = None, routing: str = "auto",
     hot_keys: Sequence[object] | None = None, routing_dir: str | None = None, aggregate: Aggregates | None = None,
     pick: str | None = None, pick_by: str | Sequence[str] | None = None, memory_limit: int | str | None = None,
@@ -75,7 +75,7 @@ def explain(
     )
     worker_budget(call.spec, memory_limit, when_full, spill_dir, left.isStreaming)  # for its errors
     if left.isStreaming:
-        count = checked_count(buckets, call.settings.partitions)
+        count = stream_count(buckets, call.settings.partitions)
         spread_out = stream_spread(call.spec, count, routing, hot_keys, routing_dir)
         return "\n".join(_streaming(call.spec, call.notes, count, spread_out))
     plan = plan_of(call.spec)

@@ -20,7 +20,7 @@ from ivjoin.operator.budget import Budget, budget_of
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.question import join_spec, named_pairs
 from ivjoin.plan.spec import SIDES, JoinSpec
-from ivjoin.spark.buckets import checked_count
+from ivjoin.spark.buckets import stream_count
 from ivjoin.spark.carried import carried_slacks
 from ivjoin.spark.conditions import aliases_of, condition_of, is_column
 from ivjoin.spark.dialect import AnsiWarning, ansi_note, backquoted
@@ -63,7 +63,7 @@ def band_join(
     left: DataFrame, right: DataFrame, on: Keys | None = None, condition: str | Column | None = None,
     how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
-    batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None, *, buckets: int | None = None,
+    batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None, *, buckets: int | None = None,
     backend: str = "applyInPandasWithState", name: str | Observation | None = None, routing: str = "auto",
     hot_keys: Sequence[object] | None = None, routing_dir: str | None = None, aggregate: Aggregates | None = None,
     pick: str | None = None, pick_by: str | Sequence[str] | None = None, memory_limit: int | str | None = None,
@@ -94,13 +94,15 @@ def band_join(
         Suffix of right columns whose name collides.
     batch_size : int, default 65536
         Greatest number of rows that the operator emits at once.
-    on_late : {"drop", "join", "raise"}
-        What to do with a late row of a stream. By default it is dropped and counted.
+    on_late : {"raise", "drop", "join"}
+        What to do with a late row of a stream: end the query with LateRowError, drop and count it, or join it with the
+        rows that are still stored. A query that "raise" has ended continues from its checkpoint with "drop".
     timezone : str, optional
         The session's by default.
     buckets : int, optional
-        Number of groups into which the state is divided; ``spark.sql.shuffle.partitions`` by default. A checkpoint
-        retains the number with which it began.
+        For streams, the number of groups into which the state is divided: by default 16, or
+        ``spark.sql.shuffle.partitions`` if that is less. A checkpoint retains the number with which it began. For
+        static frames, the number of tasks.
     backend : {"applyInPandasWithState", "transformWithState"}
         For streaming frames.
     name : str or Observation, optional
@@ -186,7 +188,6 @@ def joined_frames(
     for note in call.notes:
         warn_caller(note)
     out = output_type(plan_of(call.spec), call.types)
-    count = checked_count(buckets, call.settings.partitions)
     if streaming and not isinstance(name, str | None):
         raise IvjoinError(f"name is a {type(name).__name__}; expected text (an Observation is for static frames)")
     if not (name is None or isinstance(name, str) or hasattr(type(name), "get")):
@@ -202,6 +203,7 @@ def joined_frames(
     else:
         from ivjoin.spark.streamspread import stream_spread
 
+        count = stream_count(buckets, call.settings.partitions)
         spread_out = stream_spread(call.spec, count, routing, hot_keys, routing_dir)
         kernels_early(left, plan_of(spread_out.run(call.spec)))
         if not call.spec.left_over:  # which Spark has yet to look at
@@ -311,7 +313,7 @@ def _streaming(left: Any, right: Any) -> bool:
 def resolved(
     left: Any, right: Any, on: Any = None, condition: Any = None, how: str = "inner", left_order: Any = None,
     right_order: Any = None, left_bounds: Any = None, right_bounds: Any = None, suffix: str = "_right",
-    batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None, aggregate: Any = None,
+    batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None, aggregate: Any = None,
     pick: Any = None, pick_by: Any = None,
     as_of: Callable[[list[pa.Schema], Callable[[Any, int], Any]], AsOf] | None = None,
 ) -> Resolved:

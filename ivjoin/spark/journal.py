@@ -83,6 +83,6 @@ def opened(
     payload = base()
     op = new_operator(spec, budget) if payload is None else restored(expanded(payload), budget)
     for segment in segments():
-        for _ in play(op, spec, arrivals_of(spec, expanded(segment))):
+        for _ in play(op, spec, arrivals_of(spec, expanded(segment)), again=True):
             pass
     return op

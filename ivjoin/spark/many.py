@@ -21,6 +21,7 @@ from ivjoin.multi.trees import Seen, best_shape
 from ivjoin.plan.cache import plan_of
 from ivjoin.routing.arguments import worker_count
 from ivjoin.routing.hypercube import SCHEMES
+from ivjoin.spark.buckets import stream_count
 from ivjoin.spark.columns import as_spark_sql
 from ivjoin.spark.conditions import is_column
 from ivjoin.spark.dialect import AnsiWarning, ansi_note, backquoted
@@ -45,7 +46,7 @@ __all__ = ["multi_join"]
 def multi_join(
     inputs: Mapping[str, DataFrame], condition: str | None = None, orders: AliasOrders | None = None,
     scheme: str = "auto", skewed: Iterable[str | tuple[str, str]] | None = None, *,
-    bounds: AliasBounds | None = None, batch_size: int = 65536, on_late: str = "drop", timezone: str | None = None,
+    bounds: AliasBounds | None = None, batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None,
     allow_cross: bool = False, workers: int | None = None, columns: Sequence[str] | None = None,
 ) -> DataFrame:
     """Join two to eight DataFrames with at most one shuffle, which sends each row to the cells where it can match.
@@ -66,7 +67,7 @@ def multi_join(
         inputs.
     bounds : mapping of alias to mapping of column to (least, greatest), optional
     batch_size : int, default 65536
-    on_late : {"drop", "join", "raise"}
+    on_late : {"raise", "drop", "join"}
         For streams, what to do with a row that violates its input's order or bounds. A row of a static frame that
         violates its bounds always raises LateRowError, unless a null or a filter on its own input excludes it from
         every result.
@@ -75,9 +76,9 @@ def multi_join(
     allow_cross : bool, default False
         Whether to join inputs that the condition does not connect.
     workers : int, optional
-        Greatest number of cells; ``spark.sql.shuffle.partitions`` by default. If static inputs are small and
-        ``scheme`` is "auto", the default is one cell, in a task that reads all inputs. A checkpoint retains the grid
-        with which it began.
+        Greatest number of cells; by default ``spark.sql.shuffle.partitions``, for streams at most 16. If static inputs
+        are small and ``scheme`` is "auto", the default is one cell, in a task that reads all inputs. A checkpoint
+        retains the grid with which it began.
     columns : list of str, optional
         Output columns, by their names ``alias_name`` and in this order; all by default. Columns are shuffled only if
         they are listed here, or if the condition, orders or bounds use them. A checkpoint retains the columns with
@@ -126,7 +127,8 @@ def multi_join(
         warn_caller(AnsiWarning(note))
     rows = dict.fromkeys(frames, 1.0) if streaming else _sizes(frames)
     free = workers is None and scheme == "auto" and not streaming
-    most = 1 if free and _are_small(frames) else settings.partitions if workers is None else workers
+    default = stream_count(None, settings.partitions) if streaming else settings.partitions
+    most = 1 if free and _are_small(frames) else default if workers is None else workers
     plan = cube(_hashed(spec), worker_count(most), rows, scheme, skewed_names(spec, skewed))
     out = StructType([
         StructField(f"{a}_{f.name}", f.dataType, True, without_watermark(f.metadata))

@@ -13,7 +13,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,7 @@ _INLINE_BYTES, _INLINE_OF_A_TURN = 16 << 20, 4 << 20
 _SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 # Readers of every kind pass over names that begin like this.
 _STAGING = "_staging"
+_PARTITIONS = "spark.sql.shuffle.partitions"
 _CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
 _COMPACT_INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
 
@@ -154,7 +156,27 @@ def write_stream(
     writer = packed.writeStream.foreachBatch(publish).outputMode("append").option("checkpointLocation", checkpoint)
     if query_name is not None:
         writer = writer.queryName(query_name)
-    return (writer.trigger(**given) if given else writer).start()
+    writer = writer.trigger(**given) if given else writer
+    with _state_partitions(spark, origin):
+        return writer.start()
+
+
+@contextmanager
+def _state_partitions(spark: Any, origin: Origin | None) -> Iterator[None]:
+    """Start a query with no more state partitions than buckets: each partition is a task in every micro-batch.
+
+    A query copies the session's settings when it starts, and its checkpoint retains this one. Rows that pass through
+    other operators of Spark after the join have the session's number.
+    """
+    most = int(spark.conf.get(_PARTITIONS))
+    if origin is None or origin.detour is not None or origin.joined.buckets >= most:
+        yield
+        return
+    spark.conf.set(_PARTITIONS, str(origin.joined.buckets))
+    try:
+        yield
+    finally:
+        spark.conf.set(_PARTITIONS, str(most))
 
 
 def _query_id(frame: Any, checkpoint: str) -> str:
@@ -200,7 +222,8 @@ def laid_out(
         schema = schema.with_metadata({_SPARK_SCHEMA: joined.schema.json().encode()})
     default = "none" if format == "ipc" else "snappy"
     chosen = compression or default
-    turns = max(1, settings_of(joined.sparkSession).partitions, origin.joined.buckets if origin is not None else 1)
+    straight = origin is not None and origin.detour is None
+    turns = origin.joined.buckets if origin is not None and straight else settings_of(joined.sparkSession).partitions
     folder = _local(path)
     return Layout(
         folder, folder, format, schema, columns, by, None if chosen == "none" else chosen, row_group_size, file_rows,

@@ -23,7 +23,7 @@ def identity(spec: JoinSpec) -> dict[str, str]:
         "condition": "none" if spec.condition is None else str(spec.condition),
         "timezone": spec.timezone,
         "suffix": spec.suffix,
-        "on_late": spec.on_late,
+        "on_late": "join" if spec.on_late == "join" else "drop or raise",  # the state is the same for these two
     }
     if spec.condition is not None:
         exact = json.dumps(encode(spec.condition), sort_keys=True)

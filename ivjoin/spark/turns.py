@@ -76,7 +76,7 @@ def found_again(
     if turns is None:
         return None, 0
     for turn in turns:
-        for _ in play(op, spec, arrivals_of(spec, turn)):
+        for _ in play(op, spec, arrivals_of(spec, turn), again=True):
             pass  # another worker has put it out
     return op, len(turns)
 

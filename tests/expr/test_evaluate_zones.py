@@ -7,8 +7,10 @@ import random
 import zoneinfo
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+import ivjoin
 from ivjoin.errors import ConditionError
 from ivjoin.expr.kernels.zones import zone_of
 
@@ -126,3 +128,21 @@ def test_the_table_is_read_from_the_package_where_the_system_has_none(monkeypatc
     seconds = np.array(instants_of_note("Europe/Paris"))
     # The package keeps no table past the last change of the rule: here the rule itself is asked.
     assert (zone.offsets(seconds) == zone_of("Europe/Paris").offsets(seconds)).all()
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("text, seconds", [
+    ("unix_timestamp(l.local)", 1709985600), ("to_unix_timestamp(l.local)", 1709985600),
+    ("unix_seconds(l.local)", 1710003600), ("unix_timestamp(l.instant)", 1709985600),
+    ("unix_timestamp(l.day)", 1709960400),
+])  # fmt: skip
+def test_unix_timestamp_of_a_time_without_a_zone_counts_in_utc(text: str, seconds: int, unit: str) -> None:
+    """As Spark: a date, and unix_seconds of such a time, mean the session's zone."""
+    noon = dt.datetime(2024, 3, 9, 12)
+    left = pa.table({
+        "local": pa.array([noon], pa.timestamp(unit)), "instant": pa.array([noon], pa.timestamp(unit, "UTC")),
+        "day": pa.array([noon.date()]),
+    })  # fmt: skip
+    right = pa.table({"u": [seconds]})
+    joined = ivjoin.band_join(left, right, condition=f"{text} = r.u", timezone="America/New_York")
+    assert joined.read_all().num_rows == 1

@@ -224,6 +224,22 @@ def test_what_stands_behind_the_join(spark: Any, tmp_path: Path) -> None:
     assert want
 
 
+def test_a_query_has_no_more_state_partitions_than_buckets(spark: Any, tmp_path: Path) -> None:
+    from ivjoin.spark import write_stream
+
+    script, _, everything = numbered(spark, tmp_path, 1)
+    name, before = "spark.sql.shuffle.partitions", spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set(name, "30")
+    try:
+        left, right = script.source("left"), script.source("right")
+        run(write_stream(band(left, right, buckets=None), tmp_path / "out", tmp_path / "c", trigger="availableNow"))
+        assert spark.conf.get(name) == "30"
+    finally:
+        spark.conf.set(name, before)
+    assert f'"{name}":"16"' in (tmp_path / "c" / "offsets" / "0").read_text()
+    assert rows_of(written(tmp_path / "out", {}).select(["k", "t", "t_right"])) == everything
+
+
 def test_columns_of_any_name_go_through_spark(spark: Any, tmp_path: Path) -> None:
     """A dot is no field and a backtick no quote, where a filter stands behind a join, nor of a join of many inputs."""
     from ivjoin.spark import multi_join, write_stream

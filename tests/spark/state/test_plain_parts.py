@@ -27,7 +27,7 @@ from ivjoin.plan.question import join_spec
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark import environment
 from ivjoin.spark.bucket import new_operator
-from ivjoin.spark.buckets import bucket_labels, checked_count, murmur3_of_int, state_partition
+from ivjoin.spark.buckets import bucket_labels, checked_count, murmur3_of_int, state_partition, stream_count
 from ivjoin.spark.codec import FORMAT, compressed, expanded, meta_text, new_token, read_state
 from ivjoin.spark.columns import key_sql
 from ivjoin.spark.join import _orders
@@ -66,6 +66,13 @@ def test_bucket_counts_are_checked(wrong: Any) -> None:
     with pytest.raises(IvjoinError, match="buckets is"):
         checked_count(wrong, 8)
     assert checked_count(None, 8) == 8
+
+
+def test_streams_have_at_most_sixteen_buckets_by_default() -> None:
+    assert [stream_count(None, partitions) for partitions in (1, 8, 16, 200, 5000)] == [1, 8, 16, 16, 16]
+    assert stream_count(40, 200) == 40
+    with pytest.raises(IvjoinError, match="buckets is 0"):
+        stream_count(0, 200)
 
 
 def test_state_of_another_join_is_refused_with_the_difference() -> None:

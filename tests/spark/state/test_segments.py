@@ -82,7 +82,7 @@ def test_every_join_type_comes_out_of_state_as_the_model_says(
         for how in HOWS:
             one = a.band_join(
                 b, on="k", condition=BAND, how=how, left_order=Order("t", slack=SLACK), right_order="t", buckets=1,
-                backend="transformWithState", name=how,
+                backend="transformWithState", name=how, on_late="drop",
             )
             rest = [c if c in one.columns else f"CAST(NULL AS LONG) AS {c}" for c in ("t_right", "v_right")]
             one = one.selectExpr(f"'{how}' AS how", "k", "t", "v", *rest)

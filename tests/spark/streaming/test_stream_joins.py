@@ -135,7 +135,7 @@ def test_splits_into_micro_batches_change_nothing(spark: Any, tmp_path: Path, se
 def test_late_rows_are_dropped_and_counted_against_earlier_batches(spark: Any, tmp_path: Path) -> None:
     def join(a: Any, b: Any) -> Any:
         return a.withWatermark("ts", "10 seconds").band_join(
-            b, on="k", condition=BAND, how="left", right_order="ts", buckets=4
+            b, on="k", condition=BAND, how="left", right_order="ts", buckets=4, on_late="drop"
         )
 
     script = Script(spark, tmp_path, join, TIMED, TIMED)
@@ -281,7 +281,7 @@ def test_windows_of_an_event_time_are_carried_along(spark: Any, tmp_path: Path) 
         a = a.withWatermark("ts", "10 seconds").withColumn("w", F.window("ts", "20 seconds"))
         b = b.withWatermark("ts", "0 seconds").withColumn("s", F.session_window("ts", "20 seconds"))
         frames.extend((a, b))
-        return a.band_join(b, on="k", condition=BAND, how="left").selectExpr(
+        return a.band_join(b, on="k", condition=BAND, how="left", on_late="drop").selectExpr(
             "k", "ts", "v", "ts_right", "v_right", "unix_seconds(w.end) - unix_seconds(w.start)", "s.end > s.start"
         )
 

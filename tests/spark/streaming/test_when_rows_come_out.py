@@ -42,7 +42,8 @@ from ivjoin.spark.pack import Seen
 def test_rows_come_out_in_the_first_micro_batch_that_decides_them(spark: Any, tmp_path: Path, how: str) -> None:
     def join(a: Any, b: Any) -> Any:
         return a.band_join(
-            b, on="k", condition=BAND, how=how, left_order=Order("t", slack=SLACK), right_order="t", buckets=3
+            b, on="k", condition=BAND, how=how, left_order=Order("t", slack=SLACK), right_order="t", buckets=3,
+            on_late="drop",
         )
 
     left, right = [*drawn(1), CLOSING[0]], [*drawn(2), CLOSING[1]]
