@@ -24,7 +24,7 @@ SAYS = {
     "first_join.py": "{'user': 2, 'ts': 75, 'page': 'home', 'ts_right': 60, 'ad': 'books'}",
     "mean_price_around_each_trade.py": "pairs that were not built",
     "late_rows.py": "1 late row",
-    "what_is_stored.py": "right rows are kept while r.ts >= ",
+    "what_is_stored.py": "right rows are stored while r.ts >= ",
 }
 
 

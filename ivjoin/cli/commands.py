@@ -355,7 +355,7 @@ def _summary(m: Any, seconds: float, skipped: int, done: str) -> str:
     late = f"; {m.late_rows:,} late" if m.late_rows else ""
     return (
         f"ivjoin: {' + '.join(f'{n:,}' for n in each)} rows in, {m.rows_out:,} out, in {seconds:.2f} s "
-        f"({sum(each) / seconds:,.0f} rows/s in); at most {m.peak_state_rows:,} rows held "
+        f"({sum(each) / seconds:,.0f} rows/s in); at most {m.peak_state_rows:,} rows stored "
         f"({m.peak_state_bytes / 1e6:,.1f} MB){groups}{late}{f'; {done}' if done else ''}"
     )
 

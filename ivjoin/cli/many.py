@@ -22,7 +22,7 @@ _OF_TWO = {
     "on": "write the equalities into --where, as in a.k = b.k", "how": "a join of many inputs is inner",
     "left_order": "write --order a=ts", "right_order": "write --order a=ts",
     "left_bounds": "write --bounds a.w=0..60", "right_bounds": "write --bounds a.w=0..60",
-    "aggregate": "aggregate the result", "suffix": "columns come out as alias_name", "threads": "it runs on one thread",
+    "aggregate": "aggregate the result", "suffix": "columns are named alias_name", "threads": "it runs on one thread",
     "shed": "no rows are dropped", "shed_shared": "no rows are dropped",
 }  # fmt: skip
 

@@ -71,7 +71,7 @@ class Progress:
         if joined:
             retired = sum(m.rows_retired.values()) if many else m.left_rows_retired + m.right_rows_retired
             gone = retired / joined
-            said = f"{joined:,}{of} rows joined, {m.rows_out:,} out, {m.state_rows:,} held, {gone:.1%} let go"
+            said = f"{joined:,}{of} rows joined, {m.rows_out:,} out, {m.state_rows:,} stored, {gone:.1%} evicted"
         else:
             said = f"{self._read:,}{of} rows read"
         bar = ""

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 
 __all__ = ["fail", "stopping"]
 
-# Other signals that end a process by default and that it can handle. Windows has none of them.
+# Other signals that end a process by default and that it can handle. Windows does not have them.
 _ENDING = ("SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGXCPU")
 
 

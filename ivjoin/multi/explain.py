@@ -199,9 +199,9 @@ def _held(spec: MultiSpec, step: Step, side: Side, other: Side, words: _Words) -
     if whole:
         all_of = "every row" if not bound else "each row"
         ends, its = ("ends", "its") if len(whole) == 1 else ("end", "their")
-        said = f"{view}{all_of} is held until {listed(whole)} {ends}, as nothing bounds it by {its} later rows"
+        said = f"{view}{all_of} is stored until {listed(whole)} {ends}, because nothing bounds it by {its} later rows"
         return f"{said}{_passed_by(spec, whole, nodes, words)}"
-    return f"{view}held while " + " or ".join(bound)
+    return f"{view}stored while " + " or ".join(bound)
 
 
 def _passed_by(spec: MultiSpec, sources: list[str], nodes: list[Node], words: _Words) -> str:

@@ -116,14 +116,14 @@ def _aggregate_lines(plan: JoinPlan) -> list[str]:
         return []
     bands = {t.right for t in plan.kernel_terms}
     if plan.separation.residual:
-        how = "the pairs of each left row are asked about, some at a time, and reduced"
+        how = "the pairs of each left row are evaluated in pieces and aggregated"
     elif len(bands) > 1:
         lead = said(plan.kernel_terms[0].right)
-        how = f"over ranges of right rows sorted by {lead}; the other bands ask pairs where they do not rise with it"
+        how = f"over ranges of right rows sorted by {lead}; pairs decide other bands that do not rise with it"
     else:
         how = f"over ranges of right rows sorted by {listed([*map(said, bands)] or ['their key'])}; no pairs are made"
     made = [f"  {a.name} = {a.function}({'*' if a.node is None else said(a.node)})" for a in plan.spec.aggregates]
-    waits = "  a left row comes out once no later right row can match it; right rows are kept while one waits for them"
+    waits = "  a left row is emitted once no later right row can match it; right rows are stored until then"
     return ["", "aggregates", *made, f"  {how}", waits]
 
 
@@ -271,7 +271,7 @@ def _side(
     head = f"  {SIDES[s]} rows"
     bounds = bounder.bounds(s)
     if bounds is None or any(low > high for low, high in bounds):
-        return [f"{head}: none is kept, no future {other} row can match"]
+        return [f"{head}: none are stored, because no future {other} row can match"]
     out = []
     for axis, (low, high) in enumerate(bounds):
         node = plan.sides[s].axes[axis]
@@ -283,17 +283,18 @@ def _side(
             continue
         ties = [t for t in plan.terms if (t.left if s == 0 else t.right) is node and _moves(t, s, bounder)]
         sources = [band_said(t) for t in ties] or ["the residual" if plan.separation.residual else "the filters"]
-        out.append(f"{head} are kept while {said(node)} {keep}; from {' and '.join(dict.fromkeys(sources))}")
+        out.append(f"{head} are stored while {said(node)} {keep}; from {' and '.join(dict.fromkeys(sources))}")
     waits = [t for t in plan.kernel_terms if not _moves(t, s, bounder)]
     better = None if plan.spec.pick is None else _gone_by_a_better_one(plan, s, bounder)
     if not out and table and better is None and not frontiers[1 - s].intervals:
-        return [f"{head} are kept until the {other} input ends, which is a table or files and needs no declared order"]
+        until = f"the {other} input ends, which is a table or files and needs no declared order"
+        return [f"{head} are stored until {until}"]
     if not out:
         never = f"before the {other} input ends: {_why(plan, s, frontiers)}"
         if better is None:
-            out.append(f"{head} can never be dropped {never}")
+            out.append(f"{head} can never be evicted {never}")
         elif s == 0:
-            out.append(f"{head} without a partner never come out {never}")
+            out.append(f"{head} without a match are never emitted {never}")
     if better is not None:
         out.append(f"{head} {better}")
     advice: dict[str, list[str]] = {}
@@ -316,11 +317,11 @@ def _gone_by_a_better_one(plan: JoinPlan, s: int, bounder: Bounder) -> str | Non
         lows, highs = [low for low, _ in future], [high for _, high in future]
         ways, _, _ = rules(picking, not plan.separation.residual, lows, highs)
         key = " of their key" if plan.sides[1].keys else ""
-        said = f"go once a better one{key} is there that every left row can take which waits or comes"
+        said = f"are evicted once a better one{key} has come that every waiting or future left row can take"
         return None if ways == (0, 0) else said
     low, high = bounder.future(1, picking.lines[1][0])
     ends = {"first": low != I64_MIN, "last": high != I64_MAX}.get(picking.which, low != I64_MIN or high != I64_MAX)
-    return "come out once they have a partner and no later right row can be a better one" if ends else None
+    return "are emitted once they have a match and no later right row can be a better one" if ends else None
 
 
 def _moves(t: BandTerm, s: int, bounder: Bounder) -> bool:

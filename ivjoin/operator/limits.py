@@ -231,7 +231,7 @@ def _refusal(core: Core, budget: Budget, needed: int, held: int) -> MemoryLimitE
         why = " No row is left to drop: one step needs more than the limit."
     if budget.whole:  # the caller did not name the sides of this step
         return MemoryLimitError(
-            f"memory_limit of {budget.whole:,} bytes, of which each step has {budget.limit:,}: one uses {held:,} and "
+            f"memory_limit of {budget.whole:,} bytes, {budget.limit:,} for each step: one step uses {held:,} and "
             f"needs {needed:,} more.{why} Fixes: {'; '.join(ways)}"
         )
     waiting = [bool(f.trackers) and not any(t.seen_value for t in f.trackers) for f in core.frontiers]

@@ -112,7 +112,7 @@ class WaitingLimits:
         sides = "; ".join(
             f"the {name} side stores {rows:,} rows{said} in {size:,} bytes"
             for name, rows, size, said in zip(
-                SIDES, core.rows_held(), core.bytes_of_sides(), (" that wait for their partners", ""), strict=True
+                SIDES, core.rows_held(), core.bytes_of_sides(), (" that wait for their matches", ""), strict=True
             )
         )
         why = " All columns are in files: the index of the rows remains in memory." if spills else ""

@@ -1,8 +1,8 @@
-"""A join of two batches as a whole: one compiled call, which stores nothing.
+"""Join two batches completely in one compiled call, without a state.
 
-Where both inputs have an end, or a range of the axis is complete, the rows of that range are a *slice*. A slice is
-joined by ``join_slice``, the sister of ``push_batch``. Both share the code for reading, nulls, guards, checks, the
-residual, join types and output. Only the index step differs.
+If both inputs end, or a range of the axis is complete, the rows of that range are a *slice*. ``join_slice`` joins a
+slice as ``push_batch`` joins a batch. Both share the code for reading, nulls, guards, checks, the residual, join types
+and output. Only the index step differs.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys
 
 __all__ = ["Part", "Whole", "why_pushed"]
 
-_MOST_PAIRS, _LEAST_PAIRS = 1 << 18, 1 << 10  # candidates that are looked at at once
-_BEHIND = 8  # entries behind the last one that the kernels may read
+_MOST_PAIRS, _LEAST_PAIRS = 1 << 18, 1 << 10  # candidates at once
+_BEHIND = 8  # entries that the kernels may read past the last one
 _OPERATOR = at.words_of(at.OPERATOR)
 _KEY_WORDS = np.array([
     _OPERATOR[name]
@@ -53,7 +53,7 @@ _KEY_WORDS = np.array([
 
 
 def why_pushed(plan: JoinPlan) -> str:
-    """Why the rows of a plan have to be pushed; empty where slices of them can be joined as a whole."""
+    """Return why the rows of a plan must be pushed; empty if slices of them can be joined."""
     if plan.spec.pick is not None:
         return "each left row takes one partner"
     if plan.spec.aggregates:
@@ -80,12 +80,12 @@ class Part:
 
     @classmethod
     def owned(cls, batch: pa.RecordBatch) -> Part:
-        """A batch all of whose rows are owned."""
+        """Return a batch with all rows owned."""
         return cls(batch, 0, batch.num_rows)
 
 
 class _Half:
-    """How one side of a slice is read; what ``values.prepare`` knows as a core."""
+    """How one side of a slice is read, with the attributes of a core that ``values.prepare`` reads."""
 
     def __init__(self, whole: Whole, s: int, columns: int) -> None:
         self.plan, self.sources, self.index, self.intake = whole.plan, whole.sources, whole.index, whole.intake
@@ -93,21 +93,21 @@ class _Half:
         self.state = State(whole.plan.spec.batch_size, columns)
 
     def source_table(self, p: int) -> np.ndarray:
-        """How side p's sources are read : SOURCE[n]."""
+        """Return how side p's sources are read : SOURCE[n]."""
         return self.state["sources", p].view(at.SOURCE)
 
     def rekey(self) -> None:
-        raise AssertionError("a key errs that was looked at before")
+        raise AssertionError("a key has an error that the check did not find")
 
 
 class Whole:
-    """Joins slices of one plan, one after the other; its scratch goes from slice to slice.
+    """Joins slices of one plan, one after the other. The scratch is reused for each slice.
 
     Parameters
     ----------
     plan : JoinPlan
-        For which :func:`why_pushed` is empty. Its orders and bounds are not looked at: rows that break them are found
-        before.
+        A plan for which :func:`why_pushed` is empty. Its orders and bounds are ignored: the caller finds rows that
+        break them.
     probe : int
         The probe side. The output follows the order of its rows. Rows of the other side may be copied to several
         slices, unless their unmatched rows are emitted.
@@ -143,7 +143,7 @@ class Whole:
             probe=probe, key_kind=kind, operators=address(self._operators), n_fields=len(output.fields),
             state=self._hold("state", 4, np.int64), used=self._hold("used", max(1, len(plan.kernel_terms)), np.int64),
         )
-        self._rooms = -1, -1  # rows for which there is scratch
+        self._rooms = -1, -1  # capacity of the scratch, in rows
 
     def _payload(self, s: int) -> set[int]:
         if not self._blocks:
@@ -151,7 +151,7 @@ class Whole:
         return {i for f in self.plan.fields if (i := f.left if s == 0 else f.right) is not None}
 
     def _tabulate(self, s: int, state: State) -> None:
-        """What the kernel reads of a side."""
+        """Set what the kernel reads of a side."""
         plan, sources = self.plan, self.sources[s]
         state.put_side(s, join_fields(plan, s))
         terms = plan.tables[s].terms
@@ -189,11 +189,11 @@ class Whole:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of scratch."""
+        """The bytes of the scratch."""
         return sum(a.nbytes for a in self._arrays.values()) + sum(half.state.nbytes for half in self._halves)
 
     def _make_room(self, n: int, m: int) -> None:
-        """Scratch for n probe rows and m build rows; where the output is cut depends on them alone."""
+        """Make scratch for n probe rows and m build rows. These numbers alone determine how the output is cut."""
         self._set(room=_pairs_at_once(n))
         if n <= self._rooms[0] and m <= self._rooms[1]:
             return
@@ -220,9 +220,9 @@ class Whole:
     def strays(
         self, s: int, batches: Sequence[pa.RecordBatch], spans: Mapping[Node, tuple[int, int]] | None = None
     ) -> bool:
-        """Whether the whole condition decides pairs of some row of side s: it is outside a guard, or something errs.
+        """Return whether the whole condition must decide the pairs of some row of side s, by a guard or an error.
 
-        ``spans``: expressions with the least and the greatest of their values, where these are known.
+        ``spans``: least and greatest values of expressions, if known.
         """
         spans, guards = spans or {}, []
         for node, low, high in self.plan.sides[s].guards:
@@ -244,12 +244,12 @@ class Whole:
     # -- a slice -----------------------------------------------------------------------------------------------------
 
     def join(self, left: Part, right: Part) -> Iterator[pa.RecordBatch]:
-        """The output of a slice, in batches of up to 2**18 rows.
+        """Yield the output of a slice, in batches of up to 2**18 rows.
 
         Raises
         ------
         EvaluationError
-            If the condition errs for a pair.
+            If the condition has an error for a pair.
         """
         parts = left, right
         batches = [self._plain(s, part.batch) for s, part in enumerate(parts)]
@@ -259,7 +259,7 @@ class Whole:
             phase=at.BEGIN, probe_from=probe.start, probe_to=probe.end, build_from=build.start, build_to=build.end,
         )
         if not isinstance(self.keys, NoKeys | IntKeys) or isinstance(self.keys, WordKeys):
-            # All capacity is made before the first id: a table that grows later may take back ids of no stored row.
+            # All capacity is reserved before the first id, because a table that grows later may reuse ids.
             self.keys.clear(Account())
             self.keys.reserve(sum(batch.num_rows for batch in batches))
             self.keys.point()
@@ -294,7 +294,7 @@ class Whole:
             elif status & at.FULL:
                 raise IvjoinError("no memory for an output batch")
             else:
-                raise AssertionError("a row lies outside the plan's guards that was looked at before")
+                raise AssertionError("a row lies outside the plan's guards, and the check did not find it")
 
     def _plain(self, s: int, batch: pa.RecordBatch) -> pa.RecordBatch:
         layout = self.layouts[s]
@@ -306,10 +306,10 @@ class Whole:
         return pa.RecordBatch.from_arrays(plain, schema=layout.schema)
 
     def _name(self, batches: Sequence[pa.RecordBatch]) -> None:
-        """Ids of keys that the kernel does not name."""
+        """Find ids of keys that the kernel does not find."""
         for p, (half, batch) in enumerate(zip(self._halves, batches, strict=True)):
             if self.sources[p].keys:
-                continue  # named as they were prepared
+                continue  # found while the side was prepared
             if self.sources[p].pieces is not None:
                 self._name_packed(p, batch)
                 continue
@@ -321,7 +321,7 @@ class Whole:
         self._set(n_ids=max(1, self.keys.n_ids))
 
     def _name_packed(self, p: int, batch: pa.RecordBatch) -> None:
-        """Ids of keys that are byte strings, by the kernel of a push. The key table is in the left side's record."""
+        """Find ids of byte-string keys with the kernel of a push. The left side's record has the key table."""
         n, state = batch.num_rows, self._halves[p].state
         assert isinstance(self.keys, ByteKeys)
         self.keys.make_room(n, _most_bytes(self.sources[p], batch))
@@ -340,11 +340,11 @@ class Whole:
         return self._arrays["out_probe"][:n], self._arrays["out_build"][:n]
 
     def _decide(self, batches: Sequence[pa.RecordBatch]) -> None:
-        """Leave of the pairs at hand those for which the condition holds."""
+        """Reduce the candidate pairs to the matches."""
         rows, places = self._pairs()
         mine, nodes = self.probe, list(self.plan.separation.residual)
         asked = None
-        if len(self.plan.checks[mine]):  # which have decided all pairs whose rows are not turned
+        if len(self.plan.checks[mine]):  # these have decided all pairs whose rows are not inverted (~row)
             asked = np.flatnonzero(rows < 0)
             rows[asked] = ~rows[asked]
         here, there = (rows, places) if asked is None else (rows[asked], places[asked])
@@ -365,10 +365,11 @@ class Whole:
         self._arrays["out_probe"][:n], self._arrays["out_build"][:n] = left, right
         self._set(n_pairs=n)
 
-    # -- output that Arrow puts together -----------------------------------------------------------------------------
+    # -- output that Arrow builds
+    # ----------------------------------------------------------------------------------------
 
     def _gathered(self, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows that are listed."""
+        """Yield output batches with the listed rows."""
         one, other = ("at", "to") if self._get("listed") else ("out_probe", "out_build")
         cut = slice(self._get("cursor"), self._get("total"))
         rows, places = self._arrays[one][cut].copy(), self._arrays[other][cut].copy()
@@ -384,7 +385,7 @@ class Whole:
             return
         there = places >= 0
         if p == 1 and not there.all() and any(f.left is not None and f.right is not None for f in self.plan.fields):
-            # A key column that comes out once is taken from the right side where the left one has no row.
+            # A merged key column is taken from the right side where the left side has no row.
             for some in in_parts(lambda c: self._merged(batches, rows[c], places[c], there[c]), 0, len(rows)):
                 yield from some
             return
@@ -399,7 +400,7 @@ class Whole:
     def _merged(
         self, batches: Sequence[pa.RecordBatch], rows: np.ndarray, places: np.ndarray, there: np.ndarray
     ) -> list[pa.RecordBatch]:
-        """Right rows with left ones where they have one, in the order of the right rows."""
+        """Return right rows with their left rows, if they have one, in the order of the right rows."""
         widths = self.layouts[0].widths, self.layouts[1].widths
         parts = [
             self.emitter.batch(_Rows(batches[0], places[there], widths[0]), _Rows(batches[1], rows[there], widths[1])),
@@ -424,7 +425,7 @@ def _key_table(plan: JoinPlan, operator: np.ndarray) -> KeyTable:
 
 
 def _most_bytes(sources: SideSources, batch: pa.RecordBatch) -> int:
-    """Bytes that the packed keys of a batch take at most."""
+    """Return an upper bound of the bytes of the packed keys of a batch."""
     assert sources.pieces is not None
     n = batch.num_rows
     total = 16 + (8 + 12 * len(sources.pieces)) * n
@@ -440,7 +441,7 @@ def _most_bytes(sources: SideSources, batch: pa.RecordBatch) -> int:
 
 
 class _Rows:
-    """Rows of a batch at places, -1 for a row of nulls."""
+    """Rows of a batch at places; -1 is a row of nulls."""
 
     __slots__ = ("_batch", "_index", "_widths")
 

@@ -100,7 +100,7 @@ class JoinPlan:
     sides: tuple[SidePlan, SidePlan]
     how: JoinType
     schema: pa.Schema
-    fields: list[OutputField]  # of the joined rows; aggregates have none
+    fields: list[OutputField]  # of the joined rows; empty with aggregates
     separation: Separation
     condition: Node | None  # key equalities of ``on`` included
     null_safe: list[bool]  # for each key

@@ -107,7 +107,7 @@ def test_metrics_on_standard_error_and_as_json(
     assert said.out == ""
     assert said.err.count("\n") == 1
     assert said.err.startswith(f"ivjoin: 400 + 300 rows in, {figures['rows_out']:,} out, in ")
-    assert f"at most {figures['peak_state_rows']:,} rows held" in said.err
+    assert f"at most {figures['peak_state_rows']:,} rows stored" in said.err
     assert (figures["left_rows_in"], figures["right_rows_in"]) == (400, 300)
     assert figures["rows_out"] == sum(expected("inner").values())
     assert figures["seconds"] > 0
@@ -422,7 +422,7 @@ def test_a_line_of_progress() -> None:
     assert shown.line().startswith("[######..................]  25% 250 of 1,000 rows read, ")
     counts.left_rows_in, counts.left_rows_retired, counts.rows_out, counts.state_rows = 500, 490, 7, 10
     assert shown.line().startswith(
-        "[############............]  50% 500 of 1,000 rows joined, 7 out, 10 held, 98.0% let go, "
+        "[############............]  50% 500 of 1,000 rows joined, 7 out, 10 stored, 98.0% evicted, "
     )
     assert Progress(True, [600, None], lambda: JoinMetrics()).line().startswith("0 rows read")
 

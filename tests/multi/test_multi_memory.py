@@ -167,7 +167,7 @@ def test_a_batch_that_files_are_no_help_for_is_refused_whole(views: Any, tmp_pat
     given: dict[str, Any] = {"orders": dict.fromkeys("abc", "ts"), "views": views}
     op = MultiJoin(dict.fromkeys("abc", S), CHAIN, **given, memory_limit=9_000, **spill)
     batches = {a: rows(i, 500) for i, a in enumerate("abc")}
-    said = r"limit of 9,000 bytes, of which each step has \d,\d{3}: .*The batch was not taken; push it again when"
+    said = r"limit of 9,000 bytes, \d,\d{3} for each step: .*The batch was not taken; push it again when"
     for _ in range(2):
         with pytest.raises(MemoryLimitError, match=said) as e:
             list(op.push("a", batches["a"]))

@@ -119,7 +119,7 @@ def test_what_prunes_nothing_holds_everything() -> None:
     for alias in "abc":
         list(op.push(alias, batches(0)[0]))
     assert all(op.metrics.stored[a] >= BATCH and not op.metrics.rows_retired[a] for a in "abc")
-    assert "every row is held until b ends" in op.explain()
+    assert "every row is stored until b ends" in op.explain()
 
 
 ONLY_THROUGH = {

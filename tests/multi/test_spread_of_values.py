@@ -63,7 +63,7 @@ def test_the_state_stays_at_the_windows(kind: str, said: str) -> None:
     op = MultiJoin(dict.fromkeys("abc", schema(kind, False)), condition, orders=ORDERS)
     assert pushed(op, {a: rows(i, kind) for i, a in enumerate("abc")}) > 0
     assert op.metrics.peak_state_rows < 9 * BATCH, op.metrics
-    assert "so a.ts" in op.explain() and "is held until" not in op.explain()
+    assert "so a.ts" in op.explain() and "is stored until" not in op.explain()
 
 
 @pytest.mark.slow
@@ -89,7 +89,7 @@ def test_what_a_null_would_be_passed_by_in_is_held_and_said() -> None:
     assert all(n > BATCH for n in op.metrics.stored.values()), "a later row without ts is near whatever is stored"
     near = sum(b.num_rows for b in op.push("b", pa.record_batch([[1], pa.array([None], pa.int64())], plain["a"])))
     assert near > 0
-    assert "c: every row is held until a and b end, as nothing bounds it" in op.explain()
+    assert "c: every row is stored until a and b end, because nothing bounds it" in op.explain()
     assert "by their later rows: a null in a.ts and b.ts would be passed by" in op.explain()
     asked = f"{condition} AND " + " AND ".join(f"{a}.ts IS NOT NULL" for a in "abc")
     op = MultiJoin(plain, asked, orders=ORDERS)

@@ -64,7 +64,7 @@ def test_tables_are_to_be_sorted() -> None:
     left, right = table(1), table(2)
     text = ivjoin.explain(left, right, condition="abs(l.price - r.price) < 0.5")
     assert text.splitlines()[1] == "  neither side is ordered: both will be sorted by l.price and r.price, about 0.1 MB"
-    assert "left rows are kept while l.price >=" in text
+    assert "left rows are stored while l.price >=" in text
     text = ivjoin.explain(
         left.sort_by("ts"), right, condition="l.ts BETWEEN r.ts - INTERVAL 1 HOUR AND r.ts", left_order="ts"
     )
@@ -176,7 +176,7 @@ def test_sums_to_the_right_of_a_minus_stand_in_brackets() -> None:
 
 def test_a_bound_has_its_own_source() -> None:
     said = state_of("l.t < r.v + 5 AND l.t * r.t > 50 * r.t + r.t * r.t")
-    lines = [line for line in said.splitlines() if "left rows are kept while l.t" in line]
+    lines = [line for line in said.splitlines() if "left rows are stored while l.t" in line]
     assert len(lines) == 1
     assert lines[0].endswith("from the residual")
 

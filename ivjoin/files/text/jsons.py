@@ -20,7 +20,7 @@ from ivjoin.files.text.reading import Text
 __all__ = ["JsonText"]
 
 _BOM = b"\xef\xbb\xbf"
-# Arrow's parser and Python's call themselves for each bracket, and Arrow's ends the process at some 10,000 of them.
+# Arrow's parser and Python's call themselves for each bracket, and Arrow's ends the process at about 10,000.
 _MOST_DEEP = 100
 _STEPS = np.zeros(256, np.int8)
 _STEPS[list(b"[{")], _STEPS[list(b"]}")] = 1, -1

@@ -18,7 +18,7 @@ __all__ = ["Text"]
 
 # A column without a value in the first block has the type of its first value in so many blocks.
 _BLOCKS_AHEAD = 64
-# A row that Arrow quotes, of which an error shows 80 characters.
+# A row that Arrow quotes. Errors show 80 characters of it.
 _QUOTED_ROW = re.compile(r"(got \d+: .{80}).+", re.DOTALL)
 
 

@@ -217,7 +217,7 @@ def _div(a: float, b: float, up: bool) -> float:
         and -_FACTOR_CEILING < q < _FACTOR_CEILING
     ):
         p = q * b
-        # p is between a / 2 and 2 a, so a - p is exact (Sterbenz), and the sign is that of the remainder a - q * b.
+        # p is between a / 2 and 2 a, so a - p is exact (Sterbenz), and rest has the sign of the remainder a - q * b.
         rest = (a - p) - _product_error(q, b, p)
         if rest == 0.0:
             return q

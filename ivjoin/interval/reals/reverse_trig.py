@@ -74,8 +74,8 @@ class _Branch:
 
     def first_from(self, a: float) -> float:
         """Return the lowest member that is not below `a`, rounded down but not below `a`."""
-        # No branch ends after its period does, so the one before that of `a` is early enough, even if 8 bits are too
-        # few to count the quarter turns of an `a` beside a multiple of pi/2.
+        # No branch ends after its period does, so it is enough to start one period before `a`, even if 8 bits are too
+        # few to count the quarter turns of an `a` next to a multiple of pi/2.
         turn = quarter_turns(a, 8)[0] // self.period * self.period - self.period
         while above(self.upper.enclose, turn) < a:
             turn += self.period
@@ -93,7 +93,7 @@ def _contract(branches: list[_Branch], forward: Callable[[Interval], Interval], 
     if x.sup != INF:
         hi = -min(branch.mirrored().first_from(-x.sup) for branch in branches)
     if lo == hi and disjoint(forward(make(lo, hi)), c):
-        # Members beside a lone point of x were rounded onto it, but it is none itself.
+        # Members next to a lone point of x were rounded onto it, but the point itself is no member.
         return EMPTY
     return make(lo, hi) if lo <= hi else EMPTY
 

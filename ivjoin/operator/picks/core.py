@@ -82,7 +82,7 @@ class PickCore(WaitingCore):
         self.waiting: list[Waiting] = []
         limited = self.account.limit is not None
         self._filed = Chunks(self._stored[0], limited)  # spilled columns of waiting rows, which are the first ones
-        self._giving: Waiting | None = None  # left rows of which some are being emitted
+        self._giving: Waiting | None = None  # left rows that are being emitted
         self.offered = Offered(
             Chunks(self._stored[1], limited), picking.n_sort, len(picking.lines[1]), self.account.fits
         )

@@ -24,7 +24,7 @@ class LeftRows:
 
     def __init__(self) -> None:
         self.chunks: list[Rows] = []
-        self._whole: list[int] = []  # rows of the chunk of which each chunk is the rest
+        self._whole: list[int] = []  # rows of the original chunk that each chunk is the rest of
 
     def __len__(self) -> int:
         return sum(map(len, self.chunks))

@@ -19,7 +19,7 @@ __all__ = [
     "Ranges", "limbs_of", "quotients", "range_sums", "running", "spread", "tree_of", "widened", "words_of_limbs",
 ]  # fmt: skip
 
-_LONG = 96  # mean number of values of a range from which a tree pays
+_LONG = 96  # a tree pays for ranges with more values than this on average
 _MASK = np.int64(0xFFFFFFFF)
 _EXACT = 2**53  # doubles represent all whole numbers up to here
 

@@ -49,7 +49,7 @@ def test_two_aggregates_of_one_name(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("condition, words", [
-    (BAND + " AND l.k <> r.p", "the pairs of each left row are asked about"),
+    (BAND + " AND l.k <> r.p", "the pairs of each left row are evaluated"),
     ("l.t BETWEEN r.t AND r.p", "the other bands ask pairs"),
     (None, "sorted by their key"),
 ])  # fmt: skip

@@ -10,7 +10,7 @@ from ivjoin import SymmetricHashJoin
 
 SCHEMA = pa.schema({"k": pa.int64(), "t": pa.int64(), "u": pa.int64(), "name": pa.string()})
 ROWS, EACH = 3000, 50
-NEVER, BETTER, DONE = "can never be dropped", "go once a better one", "come out once they have a partner"
+NEVER, BETTER, DONE = "can never be evicted", "are evicted once a better one", "are emitted once they have a match"
 
 CASES: list[tuple[str | None, bool, str, str]] = [
     ("r.t <= l.t", True, "last", "t"),
@@ -54,5 +54,5 @@ def test_what_goes_is_said_to_go(on: str | None, condition: str | None, ordered:
             assert len(told) == 1
             assert rows_held == ROWS
         else:
-            assert any(BETTER in x or DONE in x or "are kept while" in x for x in told)
+            assert any(BETTER in x or DONE in x or "are stored while" in x for x in told)
             assert rows_held < ROWS / 4

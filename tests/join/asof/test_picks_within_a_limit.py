@@ -142,7 +142,7 @@ def test_what_is_full_is_said(tmp_path: Path) -> None:
         if said:
             break
         taken += b.num_rows
-    found = re.search(r"The left side stores ([\d,]+) rows that wait for their partners in ([\d,]+) bytes", said)
+    found = re.search(r"The left side stores ([\d,]+) rows that wait for their matches in ([\d,]+) bytes", said)
     assert found is not None, said
     assert int(found[1].replace(",", "")) == taken == op.metrics.spilled_rows
     assert "the right side stores 0 rows in 0 bytes" in said and "What evicts rows: left rows" in said

@@ -151,7 +151,7 @@ def test_the_error_says_what_holds_so_much_and_what_to_do() -> None:
         "a greater memory_limit", "when_full='spill'", "when_full='shed'", "snapshot()",
     ):
         assert part in text
-    assert "can never be dropped before the right input ends" in text
+    assert "can never be evicted before the right input ends" in text
     n = op.metrics.state_rows
     assert SymmetricHashJoin.restore(op.snapshot()).metrics.state_rows == n
     with pytest.raises(MemoryLimitError) as refused:

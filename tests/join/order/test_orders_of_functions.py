@@ -142,7 +142,7 @@ def test_watermarks_leave_the_window(t: pa.DataType, text: str, place: Callable[
 def test_explain_says_so() -> None:
     schema = pa.schema({"a": pa.int64()})
     said = str(explain(schema, schema, condition="abs(l.a - r.a) < 20", left_order="a div 10", right_order="a div 10"))
-    assert "left rows are kept while l.a >= 9981" in said
+    assert "left rows are stored while l.a >= 9981" in said
 
 
 def test_what_was_known_of_a_column_stays_known_at_infinity(monkeypatch: pytest.MonkeyPatch) -> None:

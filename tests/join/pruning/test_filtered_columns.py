@@ -115,7 +115,7 @@ def test_a_filter_of_which_nothing_follows_asks_for_no_bounds() -> None:
 def test_explain_says_so() -> None:
     schema = pa.schema({"a": pa.int64(), "w": pa.int64()})
     said = str(explain(schema, schema, condition="abs(l.a - r.a) <= r.w AND r.w < 10", left_order="a", right_order="a"))
-    assert "left rows are kept while l.a >= 991" in said and "can never be dropped" not in said
+    assert "left rows are stored while l.a >= 991" in said and "can never be evicted" not in said
 
 
 def test_two_threads_may_begin_the_same_join_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -243,10 +243,10 @@ def test_rows_of_long_runs_are_those_of_a_nested_loop(
 def test_explain_says_so() -> None:
     schema = pa.schema({"a": pa.int64(), "b": pa.int64()})
     said = str(explain(schema, schema, condition=CONTAINED, left_order="a", right_order="a"))
-    assert "left rows are kept while l.b >= 1000; from 0 <= l.b - r.b" in said
+    assert "left rows are stored while l.b >= 1000; from 0 <= l.b - r.b" in said
     said = str(explain(schema, schema, condition=NEAR, left_order="a", right_order="a"))
-    assert "right rows are kept while r.a >= 997" in said and "prunes nothing" not in said
+    assert "right rows are stored while r.a >= 997" in said and "prunes nothing" not in said
     said = str(explain(
         schema, schema, condition="l.a <= r.a AND r.b <= l.b AND r.a >= r.b", left_order="a", right_order="a"
     ))
-    assert "left rows can never be dropped" in said, "of r.b it is only known up to where it goes"
+    assert "left rows can never be evicted" in said, "of r.b it is only known up to where it goes"
