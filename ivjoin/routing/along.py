@@ -311,6 +311,8 @@ def along(plan: RoutingPlan, falling: bool = False) -> PlanList:
         raise OptionError(f"plans cannot follow each other along an axis: {why}. Use the first plan for all rows")
     # prefer an axis without copies beyond a home, then the left one, then the narrowest reach
     both, axis = min(fit, key=lambda f: (f[0], f[1].divided, f[1].width if f[1].width is not None else I64_MAX))
+    if (raised := reach.why_it_may_raise(axis)) is not None:
+        raise OptionError(f"plans cannot follow each other along an axis: {raised}, or use the first plan for all rows")
     return PlanList((plan,), (), axis, both, bool(falling))
 
 

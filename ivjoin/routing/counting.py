@@ -208,7 +208,7 @@ def _taken(f: Features, rows: np.ndarray) -> Features:
     def pick(a: np.ndarray | None) -> np.ndarray | None:
         return None if a is None else a[rows]
 
-    return Features(len(rows), None, pick(f.lone), pick(f.low), pick(f.high))
+    return Features(len(rows), None, pick(f.lone), pick(f.wild), pick(f.low), pick(f.high))
 
 
 def _counted(how: JoinType, copies: list[Copies], m: Matching, d: int, out: np.ndarray) -> list[np.ndarray | None]:

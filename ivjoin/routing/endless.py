@@ -154,6 +154,8 @@ def endless_plans(plan: JoinPlan, hot: Iterable[int] = ()) -> PlanList | str:
         return "; ".join(reach.notes) or f"rows of the other side have no place on {node}"
     if plan.separation.keys and not reach.keys[0]:
         return "; ".join(reach.notes)
+    if (why := reach.why_it_may_raise(axis)) is not None:
+        return why
     falling = next(o.descending for n, _, o in plan.sides[slices.own].orders if n is node)
     keys = np.array(sorted(hot), dtype=np.uint64)
     first = EndlessPlan(Reader(plan, reach), axis, both, keys, max(LEAST_WIDTH, slices.width))

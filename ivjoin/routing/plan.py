@@ -129,6 +129,22 @@ class RoutingPlan:
         if f.lone is not None:
             lone = np.flatnonzero(f.lone)
             cells[lone] = layout.lone(hash_of_rows(batch, lone))
+        if f.wild is None:
+            return self._placed(s, batch, f, entry, cells)
+        rows, where, owned = self._placed(s, batch, f, entry, cells)
+        tame, wild = ~f.wild[rows], np.flatnonzero(f.wild)
+        everywhere = np.tile(np.arange(self.n_cells), len(wild))
+        parts: list[Copies] = [
+            (rows[tame], where[tame], owned[tame]),
+            (np.repeat(wild, self.n_cells), everywhere, everywhere == np.repeat(cells[wild], self.n_cells)),
+        ]
+        rows, where, owned = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return rows, where, owned
+
+    def _placed(
+        self, s: int, batch: pa.RecordBatch, f: Features, entry: np.ndarray, cells: np.ndarray
+    ) -> Copies:
+        n = f.n
         many = cells < 0
         left = int(np.count_nonzero(many))
         if left == 0:

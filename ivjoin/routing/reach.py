@@ -91,6 +91,13 @@ class Reach:
     lone: tuple[list[Node], list[Node]]
     notes: list[str]
 
+    def why_it_may_raise(self, axis: Axis) -> str | None:
+        """Return which key or place may raise an error, so that a row must go to all cells; None if none may."""
+        for node in (*self.keys[0], *self.keys[1], *axis.nodes(0), *axis.nodes(1)):
+            if _may_err(node):
+                return f"{node} may raise an error for a row, which must then meet all rows; put it into a column"
+        return None
+
 
 def reach_of(plan: JoinPlan) -> Reach:
     """Return the parts of a planned join that spread its rows."""

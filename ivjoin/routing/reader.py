@@ -32,6 +32,8 @@ class Features:
         The hash of each key; None for a join without a key.
     lone : bool[n] or None
         Rows that cannot match; None if all rows can.
+    wild : bool[n] or None
+        Rows of ``lone`` whose key or place raises an error. They go to all cells, and raise it where they meet a row.
     low, high, home : int64[n] or None
         The closed range of the axis to which a row is sent, and its own place in it; None without an axis.
     """
@@ -39,6 +41,7 @@ class Features:
     n: int
     key: np.ndarray | None
     lone: np.ndarray | None
+    wild: np.ndarray | None = None
     low: np.ndarray | None = None
     high: np.ndarray | None = None
     home: np.ndarray | None = None
@@ -53,13 +56,13 @@ class Features:
     def part(self, start: int, stop: int) -> Features:
         """Return the features of the given rows."""
         stop = min(stop, self.n)
-        key, lone = (None if a is None else a[start:stop] for a in (self.key, self.lone))
-        return Features(stop - start, key, lone, *self.range_of(slice(start, stop)))
+        key, lone, wild = (None if a is None else a[start:stop] for a in (self.key, self.lone, self.wild))
+        return Features(stop - start, key, lone, wild, *self.range_of(slice(start, stop)))
 
     def taken(self, rows: np.ndarray) -> Features:
         """Return the features of the rows with these numbers."""
-        key, lone = (None if a is None else a[rows] for a in (self.key, self.lone))
-        return Features(len(rows), key, lone, *self.range_of(rows))
+        key, lone, wild = (None if a is None else a[rows] for a in (self.key, self.lone, self.wild))
+        return Features(len(rows), key, lone, wild, *self.range_of(rows))
 
 
 class Reader:
@@ -135,22 +138,24 @@ class Reader:
         there = self.reach.lone[s]
         n = batch.num_rows
         values = self.values(s, batch, [*keys, *filters, *there, *(axis.nodes(s) if axis is not None else [])])
-        lone = np.full(n, self.plan.never)
+        out = Features(n, self._keys(s, batch, values) if keys else None, np.zeros(n, dtype=bool))
         for node, safe in zip(keys, self.reach.null_safe, strict=True):
-            self._nulls(lone, values[node], not safe)
+            self._nulls(out, values[node], not safe)
+        for node in there:
+            self._nulls(out, values[node], True)
+        if axis is not None:
+            if s == axis.divided:
+                self._places(out, axis, both, values)
+            else:
+                self._ranges(out, axis, both, values)
         for node in filters:
             v = values[node]
             passes = v.values if v.valid is None else v.values & v.valid
-            lone |= ~passes if v.error is None else ~passes & ~v.error
-        for node in there:
-            self._nulls(lone, values[node], True)
-        out = Features(n, self._keys(s, batch, values) if keys else None, None)
-        if axis is not None:
-            if s == axis.divided:
-                self._places(out, axis, both, values, lone)
-            else:
-                self._ranges(out, axis, both, values, lone)
-        out.lone = lone if lone.any() else None
+            self._excluded(out, ~passes if v.error is None else ~passes & ~v.error)
+        if self.plan.never:
+            self._excluded(out, np.ones(n, dtype=bool))
+        if out.lone is not None and not out.lone.any():
+            out.lone = None
         return out
 
     def _keys(self, s: int, batch: pa.RecordBatch, values: dict[Node, Vector]) -> np.ndarray:
@@ -161,29 +166,39 @@ class Reader:
         return hash_of_keys(keys, [values[k] for k in keys], batch.num_rows)
 
     @staticmethod
-    def _nulls(lone: np.ndarray, v: Vector, null: bool) -> None:
-        """Mark rows whose value raises an error or is null: they cannot match."""
-        if null and v.valid is not None:
-            lone |= ~v.valid
-        if v.error is not None:
-            lone |= v.error
+    def _excluded(out: Features, rows: np.ndarray) -> None:
+        """Mark rows that cannot match, and for which nothing is evaluated that could raise an error."""
+        out.lone = rows if out.lone is None else out.lone | rows
+        if out.wild is not None:
+            out.wild = out.wild & ~rows
 
-    def _places(self, out: Features, axis: Axis, both: bool, values: dict[Node, Vector], lone: np.ndarray) -> None:
+    @staticmethod
+    def _nulls(out: Features, v: Vector, null: bool) -> None:
+        """Mark rows whose value raises an error or is null: they cannot match."""
+        assert out.lone is not None
+        if null and v.valid is not None:
+            out.lone |= ~v.valid
+        if v.error is not None and v.error.any():
+            out.lone |= v.error
+            out.wild = v.error if out.wild is None else out.wild | v.error
+
+    def _places(self, out: Features, axis: Axis, both: bool, values: dict[Node, Vector]) -> None:
         v = values[axis.node]
-        self._nulls(lone, v, True)
+        self._nulls(out, v, True)
         at = ordinals(v.values, axis.node.type)
         out.low = out.high = out.home = at
         if both:
             out.low = np.minimum(at, shifted(at, axis.back[0]))
             out.high = np.maximum(at, shifted(at, axis.back[1]))
 
-    def _ranges(self, out: Features, axis: Axis, both: bool, values: dict[Node, Vector], lone: np.ndarray) -> None:
-        low = self._end(axis.low, values, lone, out.n, False)
-        high = self._end(axis.high, values, lone, out.n, True)
-        lone |= low > high
+    def _ranges(self, out: Features, axis: Axis, both: bool, values: dict[Node, Vector]) -> None:
+        low = self._end(axis.low, values, out, False)
+        high = self._end(axis.high, values, out, True)
+        assert out.lone is not None
+        out.lone |= low > high
         if both and axis.home is not None:
             v = values[axis.home]
-            self._nulls(lone, v, True)
+            self._nulls(out, v, True)
             out.home = shifted(ordinals(v.values, axis.home.type), axis.shift)
             low, high = np.minimum(low, out.home), np.maximum(high, out.home)
         else:
@@ -191,7 +206,7 @@ class Reader:
         out.low, out.high = low, high
 
     def _end(
-        self, terms: tuple[tuple[Node, int], ...], values: dict[Node, Vector], lone: np.ndarray, n: int, up: bool
+        self, terms: tuple[tuple[Node, int], ...], values: dict[Node, Vector], out: Features, up: bool
     ) -> np.ndarray:
         """Return the least high end (``up``), or the greatest low end, of all terms : int64[n].
 
@@ -201,16 +216,13 @@ class Reader:
         for node, offset in terms:
             v = values[node]
             at = shifted(ordinals(v.values, node.type), offset)
-            if v.error is not None:
-                if node in self.reach.surely:
-                    lone |= v.error
-                else:
-                    at = np.where(v.error, I64_MAX if up else I64_MIN, at)
-            if v.valid is not None:
+            if v.error is not None and node not in self.reach.surely:
+                at = np.where(v.error, I64_MAX if up else I64_MIN, at)
                 # An error hides a null, so a null next to an error does not exclude a match.
-                lone |= ~v.valid if v.error is None else ~v.valid & ~v.error
+                v = Vector(v.values, None if v.valid is None else v.valid | v.error, None)
+            self._nulls(out, v, True)
             end = at if end is None else np.minimum(end, at) if up else np.maximum(end, at)
-        return np.full(n, I64_MAX if up else I64_MIN) if end is None else end
+        return np.full(out.n, I64_MAX if up else I64_MIN) if end is None else end
 
 
 def as_batch(data: Any, what: str) -> pa.RecordBatch:
