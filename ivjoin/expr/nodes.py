@@ -35,7 +35,7 @@ truth
     ``and or`` n >= 2, ``not``, ``is_null`` any -> bool, ``is_nan``
 choice
     ``coalesce`` n >= 1; ``case`` (when, then, when, then, ..., else)
-    ``in`` (x, literal, literal, ...) literals of x's type
+    ``in`` (x): params (physical value of x's type or None, ...), at least one
 cast
     ``cast`` params (target Type, zone): ANSI cast, errs where the value does not fit. With a third, "met", it is an
     argument of a comparison of times that met in a finer unit, and compares there as the instant does (`is_met`)

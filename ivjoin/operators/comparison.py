@@ -5,6 +5,7 @@ from __future__ import annotations
 from ivjoin.expr import build
 from ivjoin.expr.kernels.compare import compare_rule
 from ivjoin.expr.kernels.truth import in_
+from ivjoin.expr.words import literal_text
 from ivjoin.operators import direction, rules_compare
 from ivjoin.operators.direction import DirectionRule
 from ivjoin.operators.record import BOTH_WAYS, NO_NUMBER, Absent, Meaning, Operator, call
@@ -26,7 +27,7 @@ def _comparison(name: str, symbol: str, node: str, direction: DirectionRule | Ab
 
 
 def _in(n: Node, arg: Arg) -> tuple[str, int]:
-    return f"{arg(0, ADD)} IN ({', '.join(arg(i) for i in range(1, len(n.args)))})", COMPARE
+    return f"{arg(0, ADD)} IN ({', '.join(literal_text(v, n.args[0].type) for v in n.params)})", COMPARE
 
 
 OPERATORS = (

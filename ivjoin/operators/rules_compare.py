@@ -358,8 +358,8 @@ def in_(p: Place) -> Rule | None:
     """Return ``x IN (literals)``."""
     i, x = p.i, p.at[0]
     t = p.node.args[0].type
-    items = [n.params[0] for n in p.node.args[1:]]
-    if any(n.op != "literal" for n in p.node.args[1:]) or t.kind in ("bool", "opaque", "null"):
+    items = p.node.params
+    if t.kind in ("bool", "opaque", "null"):
         return None
     with_null = any(v is None for v in items)
     nan = any(v != v for v in items)

@@ -203,13 +203,11 @@ class _Checker:
             return at
         if e.op == "is_null" and e.args[0].type == BOOL and self._forms.sides(e) == BOTH_SIDES:
             return self.next(e.args[0], false, false, true)
-        if e.op == "in" and len(e.args) <= _MOST_ITEMS + 1 and has_ordinal(e.args[0].type):
-            x, *items = e.args
-            values = [_UNKNOWN if self._forms.sides(i) else _constant(i) for i in items]
-            if all(v is not _UNKNOWN for v in values):
-                literals = (make("literal", (), (v,), x.type) for v in values)
-                tests = tuple(make("eq", (x, i), (), BOOL) for i in literals)
-                return self.next(tests[0] if len(tests) == 1 else make("or", tests, (), BOOL), true, false, null)
+        if e.op == "in" and len(e.params) <= _MOST_ITEMS and has_ordinal(e.args[0].type):
+            (x,) = e.args
+            literals = (make("literal", (), (v,), x.type) for v in e.params)
+            tests = tuple(make("eq", (x, i), (), BOOL) for i in literals)
+            return self.next(tests[0] if len(tests) == 1 else make("or", tests, (), BOOL), true, false, null)
         if self._forms.sides(e) == BOTH_SIDES:
             return self._both(e, true, false, null)
         return self._one_sided(e, true, false, null)

@@ -369,19 +369,17 @@ class _Separator:
 
     def membership(self, c: Node) -> Found:
         """Return the parts of ``x IN (...)``: bounds by the least and the greatest literal."""
-        x, *items = c.args
-        values = [i for i in items if i.op != "literal" or i.params[0] is not None]
-        if not values or not (x.type.is_discrete or x.type.kind == "float"):
+        (x,) = c.args
+        values = [v for v in c.params if v is not None]
+        if not values or not (x.type.is_discrete or x.type.kind == "float") or any(v != v for v in values):
             return Found()
-        if any(i.op != "literal" or i.params[0] != i.params[0] for i in values):
-            return Found()
-        values.sort(key=lambda i: i.params[0])
-        if len(values) == 1:
-            return self.comparison(make("eq", (x, values[0]), (), BOOL))
+        least, most = (make("literal", (), (v,), x.type) for v in (min(values), max(values)))
+        if least is most:
+            return self.comparison(make("eq", (x, least), (), BOOL))
         found = Found()
-        for op, end in (("ge", values[0]), ("le", values[-1])):
+        for op, end in (("ge", least), ("le", most)):
             if x.type.kind == "float":
-                self.known = self.known | {*never_nan("le", x, values[-1], self.known)}
+                self.known = self.known | {*never_nan("le", x, most, self.known)}
             found.take(self.comparison(make(op, (x, end), (), BOOL)))
         found.bands = [replace(t, exact=False, source=c) for t in found.bands]
         found.exact_box = {}

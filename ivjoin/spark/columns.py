@@ -47,6 +47,8 @@ def condition_sql(node: Node, names: Sequence[str]) -> str | None:
     """
     if node.op in _COMPARED or node.op == "in":
         ends = [_operand(n, names) for n in node.args]
+        if node.op == "in":
+            ends += [literal_sql(v, node.args[0].type) for v in node.params]
         if None in ends:
             return None
         first, *others = [str(e) for e in ends]

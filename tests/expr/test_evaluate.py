@@ -87,8 +87,8 @@ def test_choice_and_comparison_for_every_kind(kind: str) -> None:
     a, b, p = col("a", t), col("b", t), col("p", pa.bool_())
     lo, hi = answers(a, columns)[:2]
 
-    def got(op: str, *args: Node, type: Type | None = None) -> list[Any]:
-        return answers(make(op, args, (), type or a.type), columns)
+    def got(op: str, *args: Node, params: tuple[Any, ...] = (), type: Type | None = None) -> list[Any]:
+        return answers(make(op, args, params, type or a.type), columns)
 
     assert got("lt", a, b, type=ty.BOOL) == [True, False, None, None, None]
     assert got("ge", a, b, type=ty.BOOL) == [False, True, None, None, None]
@@ -114,9 +114,11 @@ def test_choice_and_comparison_for_every_kind(kind: str) -> None:
     assert got("case", p, value, null) == [lo, None, None, lo, None]
     assert got("least", a, value) == [lo] * 5
     assert got("greatest", value, null, a) == [lo, hi, lo, lo, lo]
-    assert got("in", a, value, null, type=ty.BOOL) == [True, None, None, True, None]
-    assert got("in", a, *([other] * 10), type=ty.BOOL) == [False, True, None, False, None]
-    assert got("in", a, *([other] * 10), null, type=ty.BOOL) == [None, True, None, None, None]
+    (x,), (y,) = value.params, other.params
+    assert got("in", a, params=(x, None), type=ty.BOOL) == [True, None, None, True, None]
+    assert got("in", a, params=(None,), type=ty.BOOL) == [None] * 5
+    assert got("in", a, params=(y,) * 10, type=ty.BOOL) == [False, True, None, False, None]
+    assert got("in", a, params=(*(y,) * 10, None), type=ty.BOOL) == [None, True, None, None, None]
 
 
 @pytest.mark.parametrize("kind", BY_KIND)
@@ -130,7 +132,7 @@ def test_no_rows(kind: str) -> None:
         a, value, null, make("lt", (a, value), (), ty.BOOL), make("lt", (a, null), (), ty.BOOL),
         make("eq_null_safe", (a, value), (), ty.BOOL), make("coalesce", (a, value), (), a.type),
         make("case", (p, a, value), (), a.type), make("least", (a, value, null), (), a.type),
-        make("in", (a, value, null), (), ty.BOOL), make("is_null", (a,), (), ty.BOOL),
+        make("in", (a,), (physical, None), ty.BOOL), make("is_null", (a,), (), ty.BOOL),
     ]  # fmt: skip
     for node, v in zip(nodes, evaluate(nodes, lambda _, name: columns[name], 0), strict=True):
         check_vector(v, node.type, 0)

@@ -17,7 +17,7 @@ import pytest
 from evaluating import ERROR, answers, col
 
 from ivjoin.expr import build
-from ivjoin.expr.nodes import Node, walk
+from ivjoin.expr.nodes import Node, make, walk
 from ivjoin.expr.types import Type, from_arrow
 
 Row = Mapping[str, Any]
@@ -81,7 +81,8 @@ def reference(node: Node, row: Row) -> Any:
     if op == "in":
         if args[0] is None:
             return None
-        return True if args[0] in args[1:] else None if None in args[1:] else False
+        listed = [reference(make("literal", (), (v,), node.args[0].type), row) for v in node.params]
+        return True if args[0] in listed else None if None in listed else False
     if None in args:
         return None
     if op == "not":

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +23,45 @@ SCOPE = Scope(pa.schema({"k": pa.int64(), "s": pa.string()}), pa.schema({"k": pa
 
 def rows(condition: str) -> int:
     return ivjoin.band_join(TWO, TWO, condition=condition).to_arrow().num_rows
+
+
+def calls(run: Callable[[], Any]) -> int:
+    """The number of calls of ivjoin's functions."""
+    found = 0
+
+    def called(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal found
+        found += event == "call" and frame.f_code.co_filename.startswith(str(Path(ivjoin.__file__).parent))
+
+    sys.setprofile(called)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+@pytest.mark.parametrize("literal", ["{}", "'{}'"])
+def test_each_literal_of_a_list_costs_few_calls(literal: str) -> None:
+    name = "l.s" if "'" in literal else "l.k"
+    table = TWO.append_column("s", pa.array(["1", "2"]))
+
+    def cost(count: int) -> int:
+        text = f"l.t = r.t AND {name} IN ({', '.join(literal.format(i) for i in range(count))})"
+        return calls(lambda: ivjoin.band_join(table, table, condition=text).to_arrow())
+
+    cost(49)  # what is done once in a process
+    assert cost(450) - cost(50) <= 2 * 400
+
+
+def test_each_column_costs_as_many_calls_in_a_wide_table_as_in_a_narrow_one() -> None:
+    def cost(count: int) -> int:
+        wide = pa.table({f"c{i}": [1, 2] for i in range(count)})
+        return calls(lambda: ivjoin.band_join(wide, wide.select(["c0"]), on="c0", threads=1).to_arrow())
+
+    cost(20)
+    few, some, many = (cost(n) for n in (40, 80, 160))
+    assert many - some <= 2.1 * (some - few)
 
 
 @pytest.mark.parametrize("options", [{}, {"how": "left"}, {"columns": ["t", "c7"]}])
@@ -46,8 +88,8 @@ def test_a_literal_of_a_list_is_not_compared_by_itself(values: str, monkeypatch:
     monkeypatch.setattr(build, "eq", lambda *args: calls.append(1) or eq(*args))
     name = "l.s" if "'" in values else "l.k"
     node = parse(f"{name} IN ({', '.join(values.format(i) for i in range(500))})", SCOPE)
-    assert (node.op, len(node.args)) == ("in", 501)
-    assert {a.type for a in node.args} == {node.args[0].type}
+    assert (node.op, len(node.args), len(node.params)) == ("in", 1, 500)
+    assert {type(v) for v in node.params} == {str if "'" in values else int}
     assert calls == []
 
 

@@ -18,6 +18,7 @@ Rules in addition to the catalogue of ``ivjoin.expr.nodes``:
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from fractions import Fraction
 from math import floor as floor_of
 
@@ -94,10 +95,10 @@ __all__ = [
     "abs_", "acos", "add", "add_days", "add_interval", "add_months", "and_", "asin", "atan", "between", "bround",
     "case", "cast", "cbrt", "ceil", "coalesce", "column", "common_type", "compare", "concat", "cos", "cosh",
     "date_trunc", "days_apart", "div", "eq", "eq_null_safe", "exp", "expm1", "extract", "floor", "ge", "greatest",
-    "gt", "if_", "in_", "intdiv", "interval", "is_nan", "is_not_null", "is_null", "le", "least", "like", "literal",
-    "ln", "log", "log10", "log1p", "log2", "lt", "mod", "mul", "ne", "neg", "next_down", "next_up", "not_", "nullif",
-    "or_", "pmod", "pow_", "rint", "round_", "sign", "sin", "sinh", "sqrt", "sub", "tan", "tanh", "trunc",
-    "trunc_date", "unix_date", "unix_micros", "unix_millis", "unix_seconds",
+    "gt", "if_", "in_", "in_constants", "intdiv", "interval", "is_nan", "is_not_null", "is_null", "le", "least",
+    "like", "literal", "ln", "log", "log10", "log1p", "log2", "lt", "mod", "mul", "ne", "neg", "next_down",
+    "next_up", "not_", "nullif", "or_", "pmod", "pow_", "rint", "round_", "sign", "sin", "sinh", "sqrt", "sub",
+    "tan", "tanh", "trunc", "trunc_date", "unix_date", "unix_micros", "unix_millis", "unix_seconds",
 ]  # fmt: skip
 
 _SYMBOLS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq_null_safe": "<=>"}
@@ -342,38 +343,44 @@ def in_(x: Node, items: list[Node], zone: str = "UTC") -> Node:
         x, *items = meet_all([x, *items], zone, "IN")
     if not all(is_literal(i) for i in items) or is_literal(x) or x.type.kind in ("decimal256", "opaque"):
         return or_(*(eq(x, i, zone) for i in items))
-    t: Type | None = x.type
-    met: list[Node] = []
+    values: list[object] = []
     for item in items:
         value = item.params[0]
-        if value is not None and _is_within(value, item.type, x.type):
-            met.append(item if item.type == x.type else make("literal", (), (value,), x.type))
+        if value is None or (item.type.kind == x.type.kind and _is_within(value, x.type)):
+            values.append(value)
             continue
-        e = literal(None, x.type) if value is None else eq(x, item, zone)
-        if is_literal(e):
-            met.append(e)
-        elif e.op == "eq" and e.args[0] is x:
-            met.append(e.args[1])
+        e = eq(x, item, zone)
+        if e.op == "eq" and e.args[0] is x and is_literal(e.args[1]):
+            values.append(e.args[1].params[0])
+        elif is_literal(e):
+            values += [None] if e.params[0] is None else []
         elif e.op not in ("lt", "gt") or e.args[0] is not x:
             # If one item needs another type, all items get the common type.
-            t = None
+            met = meet_all([x, *items], zone, "IN")
+            if not all(is_literal(i) for i in met[1:]):
+                return or_(*(eq(x, i, zone) for i in items))
+            x, values = met[0], [i.params[0] for i in met[1:]]
             break
-    if t is not None and met:
-        met = list(dict.fromkeys(met))
-        return eq(x, met[0], zone) if len(met) == 1 else make("in", (x, *met), (), BOOL)
-    if t is not None:
-        return eq(x, items[0], zone)
-    all_met = meet_all([x, *items], zone, "IN")
-    if not all(is_literal(i) for i in all_met[1:]):
-        return or_(*(eq(x, i, zone) for i in items))
-    return make("in", tuple(all_met), (), BOOL)
+    return _among(x, values, zone) if values else eq(x, items[0], zone)
 
 
-def _is_within(value: int | str, given: Type, wanted: Type) -> bool:
-    """Return whether a literal is a value of the wanted type unchanged: a text, or a whole number in range."""
-    if given.kind == wanted.kind == "int":
-        return isinstance(value, int) and wanted.limits[0] <= value <= wanted.limits[1]
-    return given.kind == "string" and given == wanted
+def in_constants(x: Node, values: list[int] | list[str], zone: str = "UTC") -> Node:
+    """Do the same as :func:`in_` for one or more of Python's whole numbers or texts, without a node for each."""
+    if is_literal(x) or not (_is_within(min(values), x.type) and _is_within(max(values), x.type)):
+        return in_(x, [literal(v) for v in values], zone)
+    return _among(x, values, zone)
+
+
+def _among(x: Node, values: Sequence[object], zone: str) -> Node:
+    distinct = tuple(dict.fromkeys(values))
+    return make("in", (x,), distinct, BOOL) if len(distinct) > 1 else eq(x, literal(distinct[0], x.type), zone)
+
+
+def _is_within(value: object, t: Type) -> bool:
+    """Return whether a value is one of a type unchanged: a text, or a whole number in range."""
+    if isinstance(value, int):
+        return t.kind == "int" and t.limits[0] <= value <= t.limits[1]
+    return isinstance(value, str) and t.kind == "string"
 
 
 def _meets_otherwise(x: Node, items: list[Node]) -> bool:

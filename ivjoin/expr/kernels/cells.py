@@ -22,8 +22,8 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import Type
 
 __all__ = [
-    "Cell", "Consts", "Kernel", "Mask", "Rule", "absent", "combined", "const_cell", "dtype_of", "flagged", "met",
-    "narrowest", "objects", "one", "present", "rows", "unary", "unsupported",
+    "Cell", "Consts", "Kernel", "Mask", "Rule", "absent", "combined", "const_cell", "const_values", "dtype_of",
+    "flagged", "met", "narrowest", "objects", "one", "present", "rows", "unary", "unsupported",
 ]
 
 Mask = np.ndarray | None
@@ -112,15 +112,20 @@ def dtype_of(t: Type) -> np.dtype:
 def const_cell(value: Any, t: Type) -> Cell:
     """Return the one-row cell of a literal."""
     null = np.zeros(1, dtype=bool) if value is None else None
+    if value is None and t.kind not in ("string", "binary"):
+        value = 0
+    return const_values([value], t), null, None
+
+
+def const_values(values: list[Any], t: Type) -> Any:
+    """Return the values of literals of a type, in the form that the evaluator has for a column."""
     if t.kind in ("string", "binary"):
-        return pa.array([value], type=pa.large_string() if t.kind == "string" else pa.large_binary()), null, None
+        return pa.array(values, type=pa.large_string() if t.kind == "string" else pa.large_binary())
     if t.kind == "opaque":
         raise UnsupportedError(f"a literal of type {t} cannot take part in an expression")
-    if value is None:
-        value = 0
     if t.kind in ("decimal", "decimal256"):
-        return narrowest([int(value)]), null, None
-    return np.array([value], dtype=dtype_of(t)), null, None
+        return narrowest([int(v) for v in values])
+    return np.array(values, dtype=dtype_of(t))
 
 
 def narrowest(integers: list[int]) -> np.ndarray:

@@ -19,8 +19,7 @@ from ivjoin.expr.kernels.cells import (
     Rule,
     absent,
     combined,
-    const_cell,
-    flagged,
+    const_values,
     present,
     rows,
     unary,
@@ -30,6 +29,8 @@ from ivjoin.expr.kernels.compare import comparer
 from ivjoin.expr.nodes import Node
 
 __all__ = ["case", "choose", "coalesce", "connective", "extreme", "in_", "is_nan", "is_null", "not_"]
+
+_FEW = 8  # constants of an IN list that are compared one by one
 
 
 def connective(decisive: bool) -> Rule:
@@ -196,62 +197,29 @@ def case(node: Node, consts: Consts) -> Kernel:
 
 
 def in_(node: Node, consts: Consts) -> Kernel:
-    x, items = node.args[0], node.args[1:]
-    if any(i.type not in (x.type,) and i.type.kind != "null" for i in items):
-        raise unsupported(node, "the list has the type of the value to find")
-    if not x.type.is_ordered:
-        raise unsupported(node)
-    eq = comparer("eq", x.type.kind)
-    text = x.type.kind in ("string", "binary")
-
-    if len(items) > 8 and consts[0] is None and all(i.op == "literal" for i in items):
-        return _among(node, text)
-
-    def kernel(a: Cell, *cells: Cell) -> Cell:
-        v, ok, err = a
-        n = rows(v, *(c[0] for c in cells))
-        found, null = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
-        for w, ok2, err2 in cells:
-            if w.__class__ is not v.__class__ or (ok2 is not None and not np.count_nonzero(ok2)):
-                null |= absent(ok2, len(ok2)) if ok2 is not None else False
-                continue
-            same = eq(v, w[0] if text and len(w) == 1 != len(v) else w)
-            if ok2 is not None:
-                null = null | ~ok2
-                same = same & ok2
-            if err2 is not None:
-                err = flagged(err, err2 & ~found, None)
-                same = same & ~err2
-            found = found | same
-        valid = ok
-        if np.count_nonzero(null):
-            valid = found | ~null if ok is None else ok & (found | ~null)
-        return found, valid, err
-
-    return kernel
-
-
-def _among(node: Node, text: bool) -> Kernel:
-    """Return IN of many literals: one lookup instead of a comparison each."""
+    """Return IN of constants: a few are compared with each value, more are looked up in a sorted list."""
     import pyarrow.compute as pc
 
-    t, values = node.args[0].type, [i.params[0] for i in node.args[1:]]
-    nulls = None in values
-    cells = [const_cell(v, t)[0] for v in values if v is not None]
-    listed: Any = None
-    if cells:
-        listed = pa.concat_arrays(cells) if text else np.unique(np.concatenate(cells))
+    t = node.args[0].type
+    if not t.is_ordered:
+        raise unsupported(node)
+    values = [v for v in node.params if v is not None]
+    nulls, eq, text = len(values) < len(node.params), comparer("eq", t.kind), t.kind in ("string", "binary")
+    listed: Any = const_values(values, t)
+    if not text and len(values) > _FEW:
+        listed = np.unique(listed)
 
-    def kernel(a: Cell, *_: Cell) -> Cell:
+    def kernel(a: Cell) -> Cell:
         v, ok, err = a
-        if listed is None:
-            found = np.zeros(len(v), dtype=bool)
-        elif text:
+        if text:
             found = pc.is_in(v, value_set=listed).to_numpy(zero_copy_only=False)
-        else:
+        elif len(listed) > _FEW:
             # A value is in a sorted list if it is at its insertion point; NaN sorts last.
-            at = np.minimum(np.searchsorted(listed, v), len(listed) - 1)
-            found = comparer("eq", t.kind)(listed[at], v)
+            found = eq(listed[np.minimum(np.searchsorted(listed, v), len(listed) - 1)], v)
+        else:
+            found = np.zeros(len(v), dtype=bool)
+            for i in range(len(listed)):
+                found = found | eq(v, listed[i : i + 1])
         if nulls:
             ok = found if ok is None else ok & found
         return found, ok, err

@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ivjoin.errors import ConditionError, IvjoinError
+from ivjoin.expr.read.sqllists import with_lists
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -53,7 +54,7 @@ def tree(text: str) -> exp.Expression:
     from sqlglot.tokens import TokenType
 
     try:
-        tokens = _joined_quotes(dialect.tokenize(text), text)
+        tokens = with_lists(_joined_quotes(dialect.tokenize(text), text))
         for before, token in itertools.pairwise(tokens):
             # After a dot even a keyword is a column name.
             if before.token_type == TokenType.DOT and token.text.isidentifier() and token.token_type != TokenType.VAR:

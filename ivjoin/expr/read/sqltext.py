@@ -22,6 +22,7 @@ from ivjoin.expr.read.deep import deeply, refuse_deep
 from ivjoin.expr.read.kept import keep, kept, name_of
 from ivjoin.expr.read.sqlfunctions import MOMENTS, call
 from ivjoin.expr.read.sqlgrammar import described, placed, tree
+from ivjoin.expr.read.sqllists import Constants
 from ivjoin.expr.scope import Scope
 from ivjoin.expr.types import (
     BINARY,
@@ -258,6 +259,8 @@ class _Reader:
             raise UnsupportedError("IN takes a list of values in parentheses, not a query")
         if not e.expressions:
             raise ConditionError("IN needs at least one value in its parentheses")
+        if isinstance(listed := e.expressions[0].this, Constants):
+            return build.in_constants(self.read(e.this), listed.values, self.zone)
         return build.in_(self.read(e.this), [self.read(x) for x in e.expressions], self.zone)
 
     def is_(self, e: Any) -> Node:
