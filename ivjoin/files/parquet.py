@@ -1,4 +1,4 @@
-"""How Parquet files are opened: the settings of all reading here, and columns of row groups at once or by batch."""
+"""Open Parquet files with the settings of this package, and read columns of row groups at once or by batch."""
 
 from __future__ import annotations
 

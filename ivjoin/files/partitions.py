@@ -1,4 +1,4 @@
-"""Columns that folders ``name=value`` give to the files in them."""
+"""Columns that folders named ``name=value`` add to the files in them."""
 
 from __future__ import annotations
 

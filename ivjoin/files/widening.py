@@ -1,4 +1,4 @@
-"""The columns of several files as one schema: each column by its name, in the widest of its types."""
+"""Merge the columns of several files into one schema: each column by its name, in the widest of its types."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def unified(what: str, schemas: Iterable[tuple[str, pa.Schema]], text: bool = Fa
 
 
 def has_null(t: pa.DataType) -> bool:
-    """Whether the type, or a type within it, is null: its values are not known yet."""
+    """Return whether the type, or a type within it, is null: its values are not known yet."""
     if is_.is_dictionary(t):
         return False
     return is_.is_null(t) or any(has_null(t.field(i).type) for i in range(t.num_fields))

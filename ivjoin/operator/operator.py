@@ -1,4 +1,4 @@
-"""The push operator: a symmetric hash join over RecordBatches that prunes what can no longer match."""
+"""The push operator: a symmetric hash join over RecordBatches that evicts rows which can match no more."""
 
 from __future__ import annotations
 

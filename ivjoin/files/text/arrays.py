@@ -1,4 +1,4 @@
-"""A JSON array of objects as JSON lines, while it is read."""
+"""Convert a JSON array of objects to JSON lines while it is read."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _QUOTE, _BACKSLASH, _COMMA = ord('"'), ord("\\"), ord(",")
 
 
 class ObjectLines:
-    """A binary file of JSON whose objects stand one a line.
+    """A binary file of JSON with one object per line.
 
-    JSON lines pass as they are. Of an array ``[{...}, {...}]`` the brackets become blanks, the commas between its
-    objects line breaks, and line breaks within its objects blanks.
+    JSON lines are unchanged. In an array ``[{...}, {...}]``, the brackets become blanks, the commas between objects
+    become line breaks, and line breaks within objects become blanks.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class ObjectLines:
         self._is_array: bool | None = None
         self._depth = 0
         self._in_text = False
-        self._backslashes = 0  # at the end of what was read
+        self._backslashes = 0  # at the end of the bytes read so far
 
     def read(self, size: int) -> bytes:
         """Return up to so many bytes; nothing at the end."""
@@ -72,7 +72,7 @@ class ObjectLines:
         if not slash.any() and not self._backslashes:
             return np.zeros(len(data), bool)
         at = np.arange(len(data))
-        # the last byte before each one that is no backslash; those of the read before count
+        # The last byte before each one that is no backslash. Backslashes at the end of the previous read count too.
         last = np.maximum.accumulate(np.where(slash, -1, at))
         before = np.concatenate(([-1], last[:-1]))
         run = at - 1 - before

@@ -1,4 +1,4 @@
-"""Whole rows of a text, block by block: of a file a megabyte at a time, of a pipe what has arrived."""
+"""Read complete rows of a text: a megabyte of a file at a time, or the rows of a pipe as they arrive."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _MARKS = ((b"\xff\xfe\0\0", "utf-32"), (b"\0\0\xfe\xff", "utf-32"), (b"\xff\xfe"
 
 
 def is_pipe(path: str) -> bool:
-    """Whether an input is read once, from its beginning: standard input, a pipe, a device."""
+    """Return whether an input can be read only once: standard input, a pipe, a device."""
     return path == "-" or (os.path.exists(path) and not os.path.isfile(path))
 
 
 def opened_pipe(path: str) -> FileIO:
-    """Open standard input, which stays open, or what a path names."""
+    """Open standard input, which stays open, or the pipe at a path."""
     return FileIO(sys.stdin.fileno(), closefd=False) if path == "-" else FileIO(path)
 
 
@@ -125,7 +125,7 @@ class Blocks:
         return more if self._decoder is None else self._decoder.decode(more, final=not more).encode()
 
     def _is_ready(self, seconds: float) -> bool:
-        """Whether a pipe can be read within so many seconds."""
+        """Return whether a pipe can be read within ``seconds``."""
         poll = select.poll()
         poll.register(self._file, select.POLLIN)
         return seconds >= 0 and bool(poll.poll(1000 * seconds))

@@ -1,4 +1,4 @@
-"""CSV: the dialect of a file, its columns and its rows."""
+"""Read CSV: the columns of a file by its dialect, and its rows."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ class CsvText(Text):
         if self._dialect.columns is not None:
             return list(self._dialect.columns)
         row = self._without_header(text, header=True)[0]
-        row += b"" if row.endswith((b"\n", b"\r")) else b"\n"  # without it Arrow takes a header alone for nothing
+        # Without a line break Arrow ignores a header without rows.
+        row += b"" if row.endswith((b"\n", b"\r")) else b"\n"
         read = csv.ReadOptions(block_size=8 * BLOCK, autogenerate_column_names=not self._header)
         names = list(csv.read_csv(pa.BufferReader(row), read, self._parse_options(True)).schema.names)
         return [*_BED_COLUMNS[: len(names)], *names[len(_BED_COLUMNS) :]] if self._is_bed else names
@@ -132,12 +133,12 @@ class CsvText(Text):
     # -- rows ----------------------------------------------------------------------------------------------------
 
     def _parsed(self, text: bytes, first: bool, types: pa.Schema, threads: bool) -> pa.Table:
-        if types.names == self._names:  # which may be there twice
+        if types.names == self._names:  # a name may occur twice
             chosen = list(range(len(self._names)))
         else:
             chosen = [self._names.index(n) for n in types.names]
         wanted = dict(zip(chosen, types.types, strict=True))
-        if not chosen:  # of no column Arrow reads all, and a table without a column has no rows
+        if not chosen:  # without column names Arrow reads all columns, and a table without columns has no rows
             wanted, chosen = {0: pa.binary()}, [0]
         table = self._read(text, first, wanted, chosen, threads)
         return table.select(list(range(len(types)))).rename_columns(types.names)
@@ -152,13 +153,13 @@ class CsvText(Text):
             return pa.schema([(str(i), types.get(i, pa.null())) for i in chosen]).empty_table()
         quote = self._dialect.quote
         if text.endswith(self._delimiter.encode()) and not (quote and text.count(quote.encode()) % 2):
-            text += b"\n"  # without it Arrow takes an empty last field for a quoted one
-        if text.startswith(_BOM):  # it belongs to a value, but Arrow takes it for the mark of a file
+            text += b"\n"  # without a line break Arrow reads an empty last field as a quoted one
+        if text.startswith(_BOM):  # part of a value, but Arrow would take it for a byte order mark
             text = _BOM + text
         read = csv.ReadOptions(
             block_size=8 * BLOCK, use_threads=threads, column_names=[str(i) for i in range(len(self._names))]
         )
-        # quoted fields are never null, so that a file that was written reads back as it was
+        # Quoted fields are never null, so that a written file is read back unchanged.
         convert = csv.ConvertOptions(
             null_values=list(self._dialect.nulls), strings_can_be_null=True, quoted_strings_can_be_null=False,
             decimal_point=self._dialect.decimal, column_types={str(i): t for i, t in types.items()},
@@ -194,7 +195,7 @@ class CsvText(Text):
         return f"give its encoding, such as ivjoin.csv(path, encoding={encoding!r})"
 
     def _hint_at_delimiter(self, names: Sequence[str]) -> None:
-        """Name the delimiter that the header shows, where it holds none that is declared or the default."""
+        """Raise an error that names the delimiter of the header, if it has neither the declared nor the default one."""
         if self._dialect.delimiter is not None or len(names) != 1:
             return
         for other in _OTHER_DELIMITERS:
@@ -238,7 +239,7 @@ def end_of_rows(text: bytes, delimiter: str = ",", quote: str | None = '"') -> i
     next_to_quotes = np.zeros(256, bool)
     next_to_quotes[[ord(quote), ord(delimiter), *_BREAKS]] = True
     if next_to_quotes[before[::2]].all() and next_to_quotes[after[1::2]].all():
-        # every other quote opens or is the second one of a pair, the others close or are the first one
+        # Every second quote opens a field or is the second of a pair; the others close a field or are the first.
         while last and np.searchsorted(quotes, last - 1) % 2:
             inside = int(quotes[np.searchsorted(quotes, last - 1) - 1])
             last = max(text.rfind(b"\n", 0, inside), text.rfind(b"\r", 0, inside)) + 1
@@ -252,6 +253,6 @@ def end_of_rows(text: bytes, delimiter: str = ",", quote: str | None = '"') -> i
 
 def _row_pattern(delimiter: str, quote: str) -> re.Pattern[bytes]:
     q, d = re.escape(quote).encode(), re.escape(delimiter).encode()
-    # a quote opens at the beginning of a field alone
+    # A quote opens a field only at its start.
     part = rb"(?:%b(?:[^%b]|%b%b)*+%b|(?!%b))[^%b\r\n]*+" % (q, q, q, q, q, q, d)
     return re.compile(part + rb"(?:" + d + part + rb")*+(?:\r\n|\n|\r(?=[^\n]))")

@@ -1,4 +1,4 @@
-"""How a text is written, as the caller declares it."""
+"""The dialect of a text file, as the caller declares it."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class Csv:
 
 @dataclass(frozen=True)
 class Json:
-    """What the caller knows of JSON.
+    """The declared schema of JSON lines.
 
     Attributes
     ----------
     schema : pa.Schema, optional
-        The fields to read, with their types. Other fields are ignored, and those that an object lacks are null.
+        The fields to read, with their types. Other fields are ignored, and fields that an object lacks are null.
     """
 
     schema: pa.Schema | None = None

@@ -17,7 +17,7 @@ _PLAIN = re.compile(r"[+-]?(\d*)(?:\.(\d*))?")
 _WHOLE = re.compile(r"-?\d+")
 _SURE_DIGITS = 15  # any two numbers of so many digits are two doubles
 _MOST_DIGITS = 38
-_LEAST_LARGE = 2.0**53  # from here on two whole numbers may be one double
+_LEAST_LARGE = 2.0**53  # from here on, two whole numbers may be the same double
 _TIME_OF_DAY = r"^\d\d:\d\d(:\d\d(\.\d{1,6})?)?$"
 
 
@@ -96,10 +96,10 @@ def with_more_digits(schema: pa.Schema, declared: Collection[str]) -> pa.Schema:
 
 
 def inexact(text: str) -> bool:
-    """Whether a number loses digits as a double: another number of as many decimals is the same double.
+    """Return whether a number loses digits as a double: another number of as many decimals is the same double.
 
-    A number with an exponent was a double where it was written. So was one with more than 15 digits that is the
-    double's own, rounded to as many decimals.
+    A number with an exponent was written from a double. So was a number with more than 15 digits that is the double
+    itself, rounded to as many decimals.
     """
     found = _PLAIN.fullmatch(text)
     if found is None:
@@ -112,7 +112,7 @@ def inexact(text: str) -> bool:
 
 
 def is_large(column: Any) -> bool:
-    """Whether a column of doubles has a value in the range where whole numbers lose digits."""
+    """Return whether a column of doubles has a value in the range where whole numbers lose digits."""
     values = column.to_numpy(zero_copy_only=False) if isinstance(column, pa.Array) else column.to_numpy()
     with np.errstate(invalid="ignore"):
         large = np.abs(values) >= _LEAST_LARGE

@@ -1,4 +1,4 @@
-"""JSON lines: objects, whose fields are columns."""
+"""Read JSON lines: objects whose fields are columns."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SPACE = " \t\r\n"
 
 
 class _Number(str):
-    """A number as the file has it."""
+    """A number as it is written in the file."""
 
     __slots__ = ()
 
@@ -39,7 +39,7 @@ _DECODER = json.JSONDecoder(parse_int=_Number, parse_float=_Number)
 
 
 class JsonText(Text):
-    """JSON lines: an object a line. Fields that the first block lacks are ignored."""
+    """JSON lines, with one object per line. Fields that the first block lacks are ignored."""
 
     kind = "json"
     option = "ivjoin.json(path, schema={{{column!r}: {type!r}, ...}}), with all fields to read"
@@ -54,7 +54,7 @@ class JsonText(Text):
     def _inferred(self, text: bytes, first: bool, names: Sequence[str] | None) -> pa.Schema:
         if self._declared is not None:
             return self._declared
-        text.decode()  # Arrow's parser does not look
+        text.decode()  # raises for text that is not UTF-8; Arrow's parser does not check
         _refuse_deep(text)
         found = self._read(text, None).schema
         chosen = [f for f in found if names is None or f.name in names]
@@ -87,14 +87,14 @@ class JsonText(Text):
         return t
 
     def _parsed(self, text: bytes, first: bool, types: pa.Schema, threads: bool) -> pa.Table:
-        text.decode()  # Arrow's parser does not look
+        text.decode()  # raises for text that is not UTF-8; Arrow's parser does not check
         _refuse_deep(text)
         if not text.strip():
             return types.empty_table()
         try:
             return self._converted(text, types, threads)
         except pa.ArrowInvalid:
-            # Arrow does not always name the field
+            # Arrow does not always name the field.
             for f in types:
                 try:
                     self._converted(text, pa.schema([f]), threads)
@@ -139,8 +139,8 @@ def _refuse_deep(text: bytes) -> None:
     Up to the first mistake in the text, which ends all parsing, this counts them as a parser does.
     """
     if b"\\" in text:
-        text = text.replace(b"\\\\", b"").replace(b'\\"', b"")  # what is escaped ends no string
-    # of a string without brackets both quotes go, which leaves few
+        text = text.replace(b"\\\\", b"").replace(b'\\"', b"")  # an escaped quote ends no string
+    # Both quotes of a string without brackets are removed, which leaves few quotes.
     marks = np.frombuffer(text.translate(None, _NO_MARKS).replace(b'""', b""), np.uint8)
     outside = 1 - (np.cumsum(marks == _QUOTE, dtype=np.int8) & 1)
     deepest = int(np.cumsum(_STEPS[marks] * outside, dtype=np.int32).max(initial=0))

@@ -1,4 +1,4 @@
-"""The reader of a text, by its format: of a file in some file system, or of a pipe."""
+"""Open the reader of a text by its format, from a file system or a pipe."""
 
 from __future__ import annotations
 

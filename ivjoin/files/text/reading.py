@@ -1,4 +1,4 @@
-"""A text as an input: its columns and types from its first rows, then its rows, of the columns that are needed."""
+"""Read a text as an input: first the columns and types from its first rows, then the needed columns of all rows."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _QUOTED_ROW = re.compile(r"(got \d+: .{80}).+", re.DOTALL)
 
 
 class Text:
-    """A text of one format. The format is a subclass.
+    """A text of one format. Each format is a subclass.
 
     Parameters
     ----------
     name : str
-        Of the file, for errors.
+        The name of the file, for errors.
     opened : function
-        Opens it from its beginning.
+        Opens the text at its start.
     live : bool
-        Whether it can be opened once, and its rows arrive with time.
+        Whether it can be opened only once, and its rows arrive over time.
 
     Attributes
     ----------
     schema : pa.Schema
-        Of all columns.
+        The schema of all columns.
 
     Raises
     ------
@@ -46,12 +46,12 @@ class Text:
     """
 
     kind: str
-    option: str  # what declares the types of columns, for errors
+    option: str  # declares the types of columns, for errors
     encoding: str | None = None
 
     def __init__(self, name: str, opened: Callable[[], Any], live: bool) -> None:
         self._name, self._opened, self._live = name, opened, live
-        # Why a column cannot be read: an error only for a reader of that column.
+        # The reason why a column cannot be read. It is an error only if that column is read.
         self._troubles: dict[str, str] = {}
         self._begun: tuple[Blocks, bytes] | None = None
         with self._errors_named():
@@ -66,8 +66,8 @@ class Text:
 
     # -- of the format -------------------------------------------------------------------------------------------
 
-    _is_declared = False  # all types, by the caller
-    _least = 1  # lines of a pipe without which no type is known
+    _is_declared = False  # whether the caller declares all types
+    _least = 1  # lines of a pipe that are needed to infer types
 
     def _end(self, text: bytes) -> int:
         """Return the end of the last row that is complete; 0 if none is."""
@@ -135,7 +135,7 @@ class Text:
                 try:
                     found = self._inferred(text, False, list(unknown))
                 except (pa.ArrowException, FileError):
-                    break  # the reader of the column gets the error
+                    break  # the reader of this column raises the error
                 for field in found:
                     t = widest(unknown[field.name], field.type) if field.name in unknown else None
                     if t is not None:
@@ -187,7 +187,7 @@ def _rows_alone(count: int) -> pa.RecordBatch:
 
 
 def _as_text(t: pa.DataType) -> pa.DataType:
-    """Return a type in which what has no value yet is text."""
+    """Return a type in which columns without a value so far are text."""
     if pa.types.is_null(t):
         return pa.string()
     if pa.types.is_struct(t):
