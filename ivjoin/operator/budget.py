@@ -5,19 +5,23 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
 import numpy as np
 
-from ivjoin.errors import IvjoinError, UnsupportedError, came
+from ivjoin.errors import IvjoinError, MemoryLimitError, UnsupportedError, came
 from ivjoin.expr.arguments import one_of, warn_caller
-from ivjoin.operator.sharing import Pool
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.shj.kernels import apart
 
-__all__ = ["LEAST_ROWS", "Budget", "Shed", "WhenFull", "budget_of", "bytes_of"]
+__all__ = ["GOES_ON", "LEAST_ROWS", "Budget", "Shed", "WhenFull", "budget_of", "bytes_of", "not_restored"]
+
+GOES_ON = (
+    ". The batch was not taken; the operator can continue, and snapshot() can be restored with a greater limit"
+)
+_NOT_RESTORED = ". No operator was made of the snapshot, which is intact: restore it with a greater limit"
 
 WhenFull = Literal["raise", "spill", "shed"]
 Shed = Literal["random", "prob", "life"]
@@ -45,8 +49,6 @@ class Budget:
         Which rows to shed first.
     shared : bool
         Whether both sides share the memory. If False, each has half.
-    pool : Pool or None
-        The memory that several operators share, if the limit is a part of it.
     whole : int
         Bytes that all steps of a join of many inputs may use together. 0 for an operator of two inputs.
     """
@@ -56,13 +58,7 @@ class Budget:
     folder: str = ""
     policy: str = "prob"
     shared: bool = False
-    pool: Pool | None = field(default=None, compare=False)
     whole: int = 0
-
-    @property
-    def parts(self) -> int:
-        """The number of operators that share the memory."""
-        return 1 if self.pool is None else self.pool.parts
 
     @property
     def least_rows(self) -> int:
@@ -71,7 +67,7 @@ class Budget:
 
     def output_rows(self, row_bytes: int) -> int:
         """Return how many rows of ``row_bytes`` bytes make an output batch that is small compared with the limit."""
-        most = min(max(self.limit // 4, _LEAST_OUTPUT), _MOST_OUTPUT // self.parts)
+        most = min(max(self.limit // 4, _LEAST_OUTPUT), _MOST_OUTPUT)
         return max(LEAST_ROWS, min(most // (row_bytes + 16), self.limit // 256))
 
     def check(self, plan: JoinPlan) -> None:
@@ -195,3 +191,8 @@ def _folder(spill_dir: str | os.PathLike[str] | None) -> str:
             f"spill_dir is {came(folder)}, where no file can be written ({e.strerror}); name another folder"
         ) from e
     return folder
+
+
+def not_restored(error: MemoryLimitError) -> MemoryLimitError:
+    """Turn the error of a batch during a restore into one about the snapshot, since the caller has no batch."""
+    return MemoryLimitError(error.reason, _NOT_RESTORED)

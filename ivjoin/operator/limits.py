@@ -10,10 +10,9 @@ import pyarrow as pa
 
 from ivjoin.errors import MemoryLimitError
 from ivjoin.operator import steps
-from ivjoin.operator.budget import LEAST_ROWS, Budget
+from ivjoin.operator.budget import GOES_ON, LEAST_ROWS, Budget
 from ivjoin.operator.core import Core
 from ivjoin.operator.dropping import Dropping
-from ivjoin.operator.sharing import GOES_ON, shared_words
 from ivjoin.operator.spilling import Spilling
 from ivjoin.operator.trimming import Trimming
 from ivjoin.plan.spec import SIDES
@@ -184,9 +183,6 @@ class Limits:
         core = self._core()
         assert core is not None
         assert core.account.limit is not None
-        pool = self.budget.pool
-        if pool is not None and pool.lend(core.account, needed + held - core.account.limit):
-            return True
         if not self._full(needed, held):
             raise _refusal(core, self.budget, needed, held)
         return True
@@ -219,8 +215,7 @@ def _refusal(core: Core, budget: Budget, needed: int, held: int) -> MemoryLimitE
     ways = ["a greater memory_limit"]
     if budget.when_full != "spill":
         ways.append("when_full='spill' (files, exact)")
-    alone = budget.pool is None and not budget.whole
-    if budget.when_full != "shed" and alone and core.how.name in ("inner", "left_semi", "right_semi"):
+    if budget.when_full != "shed" and not budget.whole and core.how.name in ("inner", "left_semi", "right_semi"):
         ways.append("when_full='shed' (drops rows: a subset of the result)")
     if len(ways) < 3:
         ways.append("a narrower window, or orders and bounds that evict rows")
@@ -237,13 +232,9 @@ def _refusal(core: Core, budget: Budget, needed: int, held: int) -> MemoryLimitE
     waiting = [bool(f.trackers) and not any(t.seen_value for t in f.trackers) for f in core.frontiers]
     kept = [f"no {SIDES[s]} row has arrived, so no {SIDES[1 - s]} row can be evicted" for s in (0, 1) if waiting[s]]
     kept = kept or [line.strip() for line in kept_lines(core.plan, core.frontiers)]
-    limit, after = f"memory_limit of {budget.limit:,} bytes", GOES_ON
-    if budget.pool is not None:
-        limit, after = shared_words(budget.pool, core.account.limit), ""
-        ways.append("fewer threads, because each one stores a window")
     return MemoryLimitError(
-        f"{limit}: {held:,} are in use and {needed:,} more are needed. {sides}.{why} "
-        f"What evicts rows: {'. '.join(kept)}. Fixes: {'; '.join(ways)}", after
+        f"memory_limit of {budget.limit:,} bytes: {held:,} are in use and {needed:,} more are needed. {sides}.{why} "
+        f"What evicts rows: {'. '.join(kept)}. Fixes: {'; '.join(ways)}", GOES_ON
     )
 
 

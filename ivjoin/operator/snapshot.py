@@ -21,10 +21,10 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.saved import check_expressions, damaged, flag, whole, wholes
 from ivjoin.frontier.order import Frontier, ordinal_range
 from ivjoin.metrics import JoinMetrics
+from ivjoin.operator.budget import not_restored
 from ivjoin.operator.core import Core
 from ivjoin.operator.cores import AnyCore, core_of
 from ivjoin.operator.restored import check_rows
-from ivjoin.operator.sharing import not_restored
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.restored import check_side, check_spec

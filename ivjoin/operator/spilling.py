@@ -62,9 +62,9 @@ class Spilling:
 
     def __init__(self, core: Core, budget: Budget, start: int) -> None:
         self._core = ref(core)
-        self._budget, pool = budget, budget.pool
-        self.files = Files(budget.folder) if pool is None or pool.files is None else pool.files
-        self._more = MORE_PAGES // budget.parts
+        self._budget = budget
+        self.files = Files(budget.folder)
+        self._more = MORE_PAGES
         self._coming = 0, 0  # side and rows of the next push
         self._can_freeze = Frozen.can(core)
         self._start = start
@@ -219,7 +219,7 @@ class Spilling:
             return 0
         self.files.allowed = self._allowed(core)
         left = self._left_for_logs(core)
-        self.files.logs_allowed, self.files.logs_stay = left + _MORE_READ // self._budget.parts, left > 0
+        self.files.logs_allowed, self.files.logs_stay = left + _MORE_READ, left > 0
         return self.files.settle(self.files.allowed)
 
     @property
@@ -235,7 +235,7 @@ class Spilling:
         files have spare capacity.
         """
         held = core.bytes_held()
-        if self._budget.pool is None and held < self._limit and self.files.mapped > MORE_PAGES:
+        if held < self._limit and self.files.mapped > MORE_PAGES:
             held = max(held, own_memory() - self._start)
         more = MORE_PAGES + MORE_PAGES // 8
         if core.frozen is None:  # a step may read more pages than these of an index that lies in files as a whole
@@ -244,7 +244,7 @@ class Spilling:
 
     def _left_for_logs(self, core: Core) -> int:
         """Return how many bytes of the limit pages of logs may use: what the process leaves, if no array is mapped."""
-        if self._budget.pool is not None or self.files.mapped:
+        if self.files.mapped:
             return 0
         return max(self._limit - max(core.bytes_held(), own_memory() - self._start), 0)
 

@@ -25,9 +25,8 @@ class Trimming:
     """
 
     def __init__(self, budget: Budget) -> None:
-        pool = budget.pool
-        self.start = own_memory() if pool is None else pool.start
-        self._most = self.start + (budget.limit if pool is None else pool.limit)
+        self.start = own_memory()
+        self._most = self.start + budget.limit
         self._left = 0  # bytes that stayed after the last return
         self._steps = 0
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 from weakref import ref
 
 from ivjoin.errors import MemoryLimitError
-from ivjoin.operator.budget import Budget
-from ivjoin.operator.sharing import GOES_ON, shared_words
+from ivjoin.operator.budget import GOES_ON, Budget
 from ivjoin.operator.trimming import Trimming
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.store.backing import Files, give_back
@@ -50,7 +49,7 @@ class WaitingLimits:
         if core is None:
             return
         # Small arrays that steps have freed are returned to the system before they add up to the size of the state.
-        self._trimming.stepped(core.bytes_held() if self.budget.pool is None else None)
+        self._trimming.stepped(core.bytes_held())
         if core.account.files is not None:
             core.account.files.settle(_PAGES)
 
@@ -74,10 +73,8 @@ class WaitingLimits:
     def _on_full(self, needed: int, held: int) -> bool:
         core = self._core()
         assert core is not None
-        pool, limit = self.budget.pool, core.account.limit
+        limit = core.account.limit
         assert limit is not None
-        if pool is not None and pool.lend(core.account, needed + held - limit):
-            return True
         spills, most = self.budget.when_full == "spill", limit - limit // _FULL - needed
         core.make_room(not spills)
         if spills and core.bytes_held() > most:
@@ -90,25 +87,19 @@ class WaitingLimits:
         raise self._refusal(core, needed, held)
 
     def _files(self, core: WaitingCore) -> Files:
-        pool = self.budget.pool
         if core.account.files is None:
-            core.account.files = pool.files if pool is not None else Files(self.budget.folder)
-            assert core.account.files is not None
+            core.account.files = Files(self.budget.folder)
             core.account.files.allowed = _PAGES
         return core.account.files
 
     def _refusal(self, core: WaitingCore, needed: int, held: int) -> MemoryLimitError:
         from ivjoin.operator.explain import kept_lines
 
-        pool, spills = self.budget.pool, self.budget.when_full == "spill"
-        limit, after = f"memory_limit of {self.budget.limit:,} bytes", GOES_ON
+        spills = self.budget.when_full == "spill"
         ways = ["a greater memory_limit"]
         if not spills and core.plan.spec.pick is not None:
             ways.append("when_full='spill' (files, exact)")
         ways += ["smaller batches", "a narrower band, or orders and bounds that evict rows"]
-        if pool is not None:
-            limit, after = shared_words(pool, core.account.limit), ""
-            ways.append("fewer threads, because each one stores a window")
         sides = "; ".join(
             f"the {name} side stores {rows:,} rows{said} in {size:,} bytes"
             for name, rows, size, said in zip(
@@ -118,6 +109,6 @@ class WaitingLimits:
         why = " All columns are in files: the index of the rows remains in memory." if spills else ""
         kept = ". ".join(line.strip() for line in kept_lines(core.plan, core.frontiers))
         return MemoryLimitError(
-            f"{limit}: {held:,} are in use and {needed:,} more are needed. {sides[0].upper()}{sides[1:]}.{why} "
-            f"What evicts rows: {kept}. Fixes: {'; '.join(ways)}", after
+            f"memory_limit of {self.budget.limit:,} bytes: {held:,} are in use and {needed:,} more are needed. "
+            f"{sides[0].upper()}{sides[1:]}.{why} What evicts rows: {kept}. Fixes: {'; '.join(ways)}", GOES_ON
         )

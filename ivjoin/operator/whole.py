@@ -111,11 +111,14 @@ class Whole:
     probe : int
         The probe side. The output follows the order of its rows. Rows of the other side may be copied to several
         slices, unless their unmatched rows are emitted.
+    pairs : int, optional
+        Candidate pairs that are looked at at once, and rows of an output batch.
     """
 
-    def __init__(self, plan: JoinPlan, probe: int) -> None:
+    def __init__(self, plan: JoinPlan, probe: int, pairs: int | None = None) -> None:
         self.plan = plan = plan.own()
         self.probe = probe
+        self._most_pairs = _MOST_PAIRS if pairs is None else pairs
         self.rows_out = 0
         self.layouts = layouts = row_layouts(plan)
         self.index = layouts[0].index, layouts[1].index
@@ -194,15 +197,15 @@ class Whole:
 
     def _make_room(self, n: int, m: int) -> None:
         """Make scratch for n probe rows and m build rows. These numbers alone determine how the output is cut."""
-        self._set(room=_pairs_at_once(n))
+        self._set(room=self._pairs_at_once(n))
         if n <= self._rooms[0] and m <= self._rooms[1]:
             return
         n, m = max(n + n // 8, self._rooms[0]), max(m + m // 8, self._rooms[1])
         self._rooms = n, m
-        room = _pairs_at_once(n)
+        room = self._pairs_at_once(n)
         both = max(n, m) + _BEHIND
         self._set(
-            block_rows=_MOST_PAIRS, turned_by=both,
+            block_rows=self._most_pairs, turned_by=both,
             first=self._hold("first", n + _BEHIND, np.int32), last=self._hold("last", n + _BEHIND, np.int32),
             spare=self._hold("spare", n + _BEHIND, np.int32),
             probe_ids=self._hold("probe_ids", n + _BEHIND, np.int32),
@@ -214,8 +217,11 @@ class Whole:
             out_probe=self._hold("out_probe", room + _BEHIND, np.int32),
             out_build=self._hold("out_build", room + _BEHIND, np.int32),
             at=self._hold("at", room + both + 1, np.int32), to=self._hold("to", room + both + 1, np.int32),
-            clean=self._hold("clean", min(room + both + 1, _MOST_PAIRS), np.int32),
+            clean=self._hold("clean", min(room + both + 1, self._most_pairs), np.int32),
         )
+
+    def _pairs_at_once(self, n: int) -> int:
+        return min(self._most_pairs, max(_LEAST_PAIRS, 4 * n))
 
     def strays(
         self, s: int, batches: Sequence[pa.RecordBatch], spans: Mapping[Node, tuple[int, int]] | None = None
@@ -371,9 +377,10 @@ class Whole:
     def _gathered(self, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield output batches with the listed rows."""
         one, other = ("at", "to") if self._get("listed") else ("out_probe", "out_build")
-        cut = slice(self._get("cursor"), self._get("total"))
+        cursor = self._get("cursor")
+        cut = slice(cursor, min(self._get("total"), cursor + self._most_pairs))
         rows, places = self._arrays[one][cut].copy(), self._arrays[other][cut].copy()
-        self._set(cursor=self._get("total"))
+        self._set(cursor=cut.stop)
         which, p = self._get("which"), self.probe
         if which in (0, 1):
 
@@ -410,10 +417,6 @@ class Whole:
         order[np.concatenate((np.flatnonzero(there), np.flatnonzero(~there)))] = np.arange(len(rows))
         one = in_few_batches([part for part in parts if part.num_rows])
         return [rows_at(one[0], order)] if len(one) == 1 else one
-
-
-def _pairs_at_once(n: int) -> int:
-    return min(_MOST_PAIRS, max(_LEAST_PAIRS, 4 * n))
 
 
 def _key_table(plan: JoinPlan, operator: np.ndarray) -> KeyTable:

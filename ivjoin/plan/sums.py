@@ -21,7 +21,7 @@ from ivjoin.shj.store.bands import BandTable
 if TYPE_CHECKING:
     from ivjoin.plan.planner import JoinPlan, SidePlan
 
-__all__ = ["Line", "leave_sums", "probes"]
+__all__ = ["Line", "leave_sums", "probes", "sum_of"]
 
 Line = tuple[int, int, float]  # the probe row's axis, an integer added to its ordinal, the double that is added
 
@@ -32,7 +32,7 @@ def leave_sums(side: SidePlan, sep: Separation) -> None:
     inside = frozenset(walk(*sep.residual))
     made: dict[Node, dict[Node, float]] = {}
     for node in side.axes:
-        found = None if node in asked else _sum_of(node)
+        found = None if node in asked else sum_of(node)
         # An expression that only propagation would use does not become an axis.
         if found is not None and (found[0] in side.axes or found[0] not in inside):
             made.setdefault(found[0], {})[node] = found[1]
@@ -50,7 +50,7 @@ def leave_sums(side: SidePlan, sep: Separation) -> None:
     side.axes[:] = [*stored, *base_of]
 
 
-def _sum_of(node: Node) -> tuple[Node, float] | None:
+def sum_of(node: Node) -> tuple[Node, float] | None:
     """Return the base and the finite number of a sum of doubles."""
     if not (node.op in ("add", "sub") and node.type.kind == "float" and node.type.bits == 64):
         return None

@@ -39,7 +39,7 @@ OPERATOR = _record(
     "room_rows room_pairs dead_size",
     "values absent marks usable key_ids matched kept left dead every chosen kept_at chosen_at pair_rows pair_places",
     "state_at",  # address
-    "batch_size within raises drops never full_predicate rekeyed prepared masked blocks n_fields out_which",
+    "batch_size within raises drops never full_predicate rekeyed prepared masked blocks n_fields out_which emitted",
     "loosens by_ring",  # whether rows may be in no list; whether matches are searched in the ring, not in lists
     "sides in_struct out_struct releaser spares in_values in_valid fields",  # address
 )

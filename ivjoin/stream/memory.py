@@ -1,32 +1,24 @@
-"""A limit of memory for a join in slices: how it is divided among rows that wait, operators at work, and their output.
-
-Where it may spill, rows that wait for their slice lie in files, as Arrow's arrays in segments that are mapped: a piece
-of them is a batch like any other, and what was read of it is let go of once it was pushed.
-"""
+"""A limit of memory for a join in slices: how it is divided among rows that wait, slices at work, and their output."""
 
 from __future__ import annotations
 
-import mmap
-import os
 from collections.abc import Iterator
-from dataclasses import replace
-from weakref import WeakSet
 
 import pyarrow as pa
 
 from ivjoin.errors import MemoryLimitError
 from ivjoin.operator.budget import Budget
-from ivjoin.operator.sharing import Pool
-from ivjoin.shj.store.backing import Files
 
-__all__ = ["Memory", "Segment", "threads_within", "to_the_end"]
+__all__ = ["Memory", "threads_within", "to_the_end"]
 
 _LEAST = 4 << 20  # bytes of a limit for each thread
+_LEAST_ROWS = 16_384  # of both sides in a slice, or fewer threads are at work
 _OUTPUT, _MOST_OUTPUT = 8, 16 << 20  # of the limit, one in so many bytes is for output that waits, and no more
-_VIEWED, _SPILLED, _HELD = 8, 4, 2  # one in so many is for rows that wait: as views, in files, and in memory
+_VIEWED, _HELD = 8, 2  # one in so many is for rows that wait: as views of a caller's table, and in memory
 _PIECES, _ARRAYS = 16, 16  # of what may wait, one in so many bytes is taken at once; bytes of a row's range
-_SEGMENT = 8 << 20  # bytes of a file
-_ALIGNED = 64
+_SCRATCH = 192  # bytes that a row of a slice takes while it is joined, its candidates included
+_PAIR = 16  # bytes of a candidate pair
+_AHEAD = 2  # slices whose output waits or that are joined, for each thread
 
 
 def threads_within(budget: Budget | None, threads: int) -> int:
@@ -47,36 +39,6 @@ def to_the_end(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         raise MemoryLimitError(e.reason, ". The join has stopped: join again") from e
 
 
-class Segment:
-    """A file without a name, mapped as a whole."""
-
-    def __init__(self, files: Files, size: int) -> None:
-        fd = files.unnamed(size)
-        try:
-            self._map = mmap.mmap(fd, size)
-        except BaseException:
-            os.close(fd)
-            raise
-        self._files, self._fd, self.top, self.nbytes = files, fd, 0, size
-
-    def __del__(self) -> None:
-        if hasattr(self, "_fd"):
-            os.close(self._fd)
-
-    def write(self, data: pa.Buffer) -> pa.Buffer:
-        """Bytes at the end, for which there must be room."""
-        start, left = self.top, memoryview(data)
-        while left:
-            done = self._files.write(self._fd, left, self.top)
-            self.top, left = self.top + done, left[done:]
-        self.top = -(-self.top // _ALIGNED) * _ALIGNED
-        return pa.py_buffer(self._map)[start : start + data.size]
-
-    def let_go(self) -> None:
-        """What was read of it is no memory of the process."""
-        self._map.madvise(mmap.MADV_DONTNEED)
-
-
 class Memory:
     """How a limit is divided.
 
@@ -84,67 +46,37 @@ class Memory:
     ----------
     budget : Budget
     threads : int
+        That are allowed.
     views : bool
         Whether rows that wait are views of what a caller has in memory.
 
     Attributes
     ----------
+    threads : int
+        So many that the slices of each have at least 16,384 rows, if that can be.
     gathered : int
         Bytes that rows may take that wait for their slice, or in slices for their turn.
     output : int
-        Bytes of output that may wait to be taken.
-    part : Budget
-        Of each operator at work.
+        Bytes of output of each slice that may wait to be taken.
+    rows : int
+        Rows of both sides that a slice may have.
+    pairs : int
+        Candidate pairs that a slice looks at at once.
     """
 
     def __init__(self, budget: Budget, threads: int, views: bool) -> None:
         self.budget = budget
-        self.spills = budget.when_full == "spill"
-        self.output = min(budget.limit // _OUTPUT, _MOST_OUTPUT)
-        self.gathered = budget.limit // (_VIEWED if views else _SPILLED if self.spills else _HELD)
-        folder = budget.folder if self.spills else ""
-        self.pool = Pool(budget.limit - self.output - self.gathered, threads, folder)
-        self.part = replace(budget, limit=self.pool.part, pool=self.pool)
-        self._files = Files(folder) if self.spills else None
-        self._segments: WeakSet[Segment] = WeakSet()
-        self._last: Segment | None = None
-
-    def in_file(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Segment]:
-        """The same rows, in a file.
-
-        Raises
-        ------
-        MemoryLimitError
-            If the disk has no room.
-        """
-        assert self._files is not None
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as writer:
-            writer.write_batch(batch)
-        data = sink.getvalue()
-        last = self._last
-        if last is None or last.top + data.size > last.nbytes:
-            last = self._last = Segment(self._files, max(_SEGMENT, data.size))
-            self._segments.add(last)
-        with pa.ipc.open_stream(last.write(data)) as reader:
-            return reader.read_next_batch(), last
-
-    @property
-    def rows_at_once(self) -> int:
-        """Rows that are a small part of what an operator may hold."""
-        return max(1024, self.part.limit // 4096)
+        output = min(budget.limit // _OUTPUT, _MOST_OUTPUT)
+        self.gathered = budget.limit // (_VIEWED if views else _HELD)
+        scratch = budget.limit - output - self.gathered
+        while threads > 1 and scratch // threads < _SCRATCH * _LEAST_ROWS:
+            threads -= 1
+        self.threads = threads
+        self.output = output // (_AHEAD * threads)
+        self.rows = max(1, scratch // threads // _SCRATCH)
+        self.pairs = max(1 << 10, min(1 << 18, self.output // 64, scratch // threads // (4 * _PAIR)))
 
     def most_rows(self, batch: pa.RecordBatch) -> int:
         """Rows of a batch that are taken at once, so that they are a small part of what may wait."""
         n = batch.num_rows
         return n and max(1, self.gathered * n // (_PIECES * (batch.nbytes + _ARRAYS * n)))
-
-    def clear(self) -> None:
-        """Let go of what is written to."""
-        self._last = None
-
-    @property
-    def file_bytes(self) -> int:
-        """Bytes of all files."""
-        own = 0 if self.pool.files is None else self.pool.files.nbytes
-        return own + sum(segment.nbytes for segment in list(self._segments))

@@ -1,63 +1,58 @@
-"""Rows of a side that wait for their slice of an axis, with the closed range of it that each lies in, or can meet.
+"""Rows of a side that wait for their slice of an axis, with the closed range of the axis that each lies in or can meet.
 
-Rows whose ranges rise, as those of most input do, are a :class:`Run`: how many of them a value has passed is found by
-binary search, and a part of them is a slice that copies nothing. All others are :class:`Loose`, with arrays of their
-ranges, and are looked at one by one.
+Rows lie in the order in which their ranges begin. So a binary search finds how many of them a value has passed, and a
+part of them is a slice that copies nothing.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from ivjoin.plan.cutting import shifted
 from ivjoin.shj.plain import rows_at
-from ivjoin.stream.memory import Segment
 
-__all__ = ["I64_MAX", "I64_MIN", "Loose", "Piece", "Run"]
+__all__ = ["I64_MAX", "I64_MIN", "Piece", "cut_at", "rises"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
-_ARRAYS = 17  # bytes of a row's range, and of whether it is owned
+_ARRAYS = 16  # bytes of a row's range
+_ENOUGH = 1.02  # times the rows that are wanted are not looked at more closely
 
 
 @dataclass(slots=True)
-class Run:
-    """Rows whose ranges rise at both ends: from ``low + low_by`` to ``high + high_by``.
+class Piece:
+    """Rows whose ranges go from ``low + low_by`` to ``high + high_by``; at least one.
 
     Attributes
     ----------
     low, high : int64[n]
-        They never fall; no range is empty. They may be one array.
+        ``low`` never falls. They may be one array. A row whose range ends before it begins meets nothing.
     low_by, high_by : int
         Sums beyond int64 mean its ends.
-    widest : int
-        No range is wider.
-    first_owned, end_owned : int
-        Which rows were not given to their home yet.
+    rises : bool
+        ``high`` never falls, either.
     each : float
         Bytes of memory that a row takes.
-    segment : Segment or None
-        The file in which the rows lie.
     """
 
     batch: pa.RecordBatch
     low: np.ndarray
     high: np.ndarray
-    low_by: int
-    high_by: int
-    widest: int
-    first_owned: int
-    end_owned: int
+    low_by: int = 0
+    high_by: int = 0
+    rises: bool = True
     each: float = 0
-    segment: Segment | None = None
-    ends: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0))  # of both: they may lie in a file, so not to read
 
-    def __post_init__(self) -> None:
-        if self.ends == ((0, 0), (0, 0)):
-            low, high = ((int(a[0]), int(a[-1])) if len(a) else (I64_MAX, I64_MIN) for a in (self.low, self.high))
-            self.ends = low, high
+    @classmethod
+    def of(cls, batch: pa.RecordBatch, low: np.ndarray, high: np.ndarray) -> Piece:
+        """The rows of a batch, put in order."""
+        if not rises(low):
+            order = np.lexsort((high, low))
+            batch, low, high = rows_at(batch, order), low[order], high[order]
+        return cls(batch, low, high, rises=rises(high))
 
     @property
     def rows(self) -> int:
@@ -67,174 +62,94 @@ class Run:
     def nbytes(self) -> int:
         return int(self.each * len(self.low))
 
-    @property
-    def owned(self) -> int:
-        """How many rows were not given to their home yet."""
-        return self.end_owned - self.first_owned
+    def begin(self, row: int) -> int:
+        """Where the range of a row begins."""
+        return _moved(self.low[row], self.low_by)
 
-    @property
-    def least(self) -> int:
-        return _moved(self.ends[0][0], self.low_by)
+    def lows(self) -> np.ndarray:
+        """Where the ranges begin : int64[n]."""
+        return shifted(self.low, self.low_by)
+
+    def highs(self) -> np.ndarray:
+        """Where the ranges end : int64[n]."""
+        return shifted(self.high, self.high_by)
 
     def below(self, end: int) -> int:
         """How many rows' ranges begin below a value."""
-        return _place(self.low, self.ends[0], end, self.low_by)
+        return _place(self.low, end, self.low_by)
 
-    def top_of_homes(self, end: int) -> int:
-        """The greatest value that the owned rows can meet whose ranges begin below a value; the least one of none."""
-        last = min(self.below(end), self.end_owned)
-        if last <= self.first_owned:
-            return I64_MIN
-        return _moved(self.high[last - 1], self.high_by)
+    def ended(self, end: int) -> int:
+        """How many rows' ranges end below a value."""
+        if self.rises:
+            return _place(self.high, end, self.high_by)
+        return int(np.count_nonzero(self.highs() < end)) if end <= I64_MAX else self.rows
 
-    def starting_below(self, end: int) -> Run | None:
+    def top(self, start: int, end: int) -> int:
+        """The greatest value that rows can meet whose ranges begin from ``start`` on and below ``end``, if these rise.
+
+        The least value if there are no such rows.
+        """
+        last = self.below(end)
+        return I64_MIN if last <= self.below(start) else _moved(self.high[last - 1], self.high_by)
+
+    def starting_below(self, end: int) -> Piece | None:
         """The rows whose ranges begin below a value."""
         return self._part(0, self.below(end))
 
-    def starting_from(self, end: int) -> Run | None:
+    def starting_from(self, end: int) -> Piece | None:
         """The others."""
         return self._part(self.below(end), self.rows)
 
-    def ending_from(self, end: int) -> Run | None:
-        """The rows whose ranges do not end below a value."""
-        return self._part(_place(self.high, self.ends[1], end, self.high_by), self.rows)
+    def ending_from(self, end: int) -> Piece | None:
+        """The rows whose ranges do not end below a value, or do not begin below it."""
+        if self.low is self.high and self.low_by <= self.high_by:
+            return self._part(_place(self.high, end, self.high_by), self.rows)
+        keep = np.flatnonzero((self.highs() >= end) | (self.lows() >= end))
+        if len(keep) and keep[-1] - keep[0] + 1 == len(keep):
+            return self._part(int(keep[0]), int(keep[-1]) + 1)
+        if not len(keep):
+            return None
+        batch = rows_at(self.batch, keep)
+        each = batch.nbytes / len(keep) + _ARRAYS
+        return replace(self, batch=batch, low=self.low[keep], high=self.high[keep], each=each)
 
-    def owned_below(self, end: int) -> Run:
-        """The same, owned only where the range begins below a value."""
-        last = min(self.end_owned, self.below(end))
-        return replace(self, end_owned=max(self.first_owned, last))
-
-    def owned_from(self, end: int) -> Run:
-        """The same, owned only where the range does not begin below a value."""
-        return replace(self, first_owned=min(self.end_owned, max(self.first_owned, self.below(end))))
-
-    def marks(self) -> np.ndarray:
-        """bool[n]: the owned rows."""
-        out = np.zeros(self.rows, dtype=bool)
-        out[self.first_owned : self.end_owned] = True
-        return out
-
-    def spans(self, every: int) -> tuple[np.ndarray, np.ndarray]:
-        """Where ranges of each so many rows begin, at least and at most : int64, both."""
-        begins = np.arange(every, self.rows, every)
-        lows = np.concatenate([[self.ends[0][0]], self.low[begins]])
-        tops = np.concatenate([self.low[begins - 1], [self.ends[0][1]]])
-        return shifted(lows, self.low_by), shifted(tops, self.low_by)
-
-    def _part(self, start: int, end: int) -> Run | None:
+    def _part(self, start: int, end: int) -> Piece | None:
         if start >= end:
             return None
         if end - start == self.rows:
             return self
-        first = min(max(self.first_owned, start), end) - start
-        last = min(max(self.end_owned, start), end) - start
-        return Run(
-            self.batch.slice(start, end - start), self.low[start:end], self.high[start:end], self.low_by, self.high_by,
-            self.widest, first, last, self.each, self.segment,
-        )
+        low = self.low[start:end]
+        high = low if self.low is self.high else self.high[start:end]
+        return replace(self, batch=self.batch.slice(start, end - start), low=low, high=high)
+
+
+def rises(values: np.ndarray) -> bool:
+    """Whether values never fall."""
+    return bool((values[1:] >= values[:-1]).all())
 
 
 def _moved(value: np.int64 | int, by: int) -> int:
     return min(max(int(value) + by, I64_MIN), I64_MAX)
 
 
-def _place(values: np.ndarray, ends: tuple[int, int], end: int, by: int) -> int:
-    """How many of the values, which rise between two ends, are below ``end`` when ``by`` has been added."""
+def _place(values: np.ndarray, end: int, by: int) -> int:
+    """How many of the values, which rise, are below ``end`` when ``by`` has been added."""
     value = end - by
-    if end > I64_MAX or value > ends[1]:
+    if end > I64_MAX or value > int(values[-1]):
         return len(values)
-    if value <= ends[0]:
+    if value <= int(values[0]):
         return 0
     return int(np.searchsorted(values, value)) if value > I64_MIN else 0
 
-
-@dataclass(slots=True)
-class Loose:
-    """Rows in any order.
-
-    Attributes
-    ----------
-    low, high : int64[n]
-        A row with ``low > high`` meets nothing.
-    marked : bool[n]
-        Rows that were not given to their home yet.
-    each, segment
-        As of :class:`Run`.
-    """
-
-    batch: pa.RecordBatch
-    low: np.ndarray
-    high: np.ndarray
-    marked: np.ndarray
-    each: float = 0
-    segment: Segment | None = None
-    least: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.least = int(self.low.min()) if len(self.low) else I64_MAX
-
-    @property
-    def rows(self) -> int:
-        return len(self.low)
-
-    @property
-    def nbytes(self) -> int:
-        return int(self.each * len(self.low))
-
-    @property
-    def owned(self) -> int:
-        return int(np.count_nonzero(self.marked))
-
-    @property
-    def widest(self) -> int:
-        """No range is wider; past int64 where some is."""
-        wide = self.high - self.low
-        return I64_MAX + 1 if ((wide < 0) & (self.high >= self.low)).any() else int(wide.max(initial=0))
-
-    def below(self, end: int) -> int:
-        return int(np.count_nonzero(self._starts_below(end)))
-
-    def top_of_homes(self, end: int) -> int:
-        return int(self.high[self._starts_below(end) & self.marked].max(initial=I64_MIN))
-
-    def starting_below(self, end: int) -> Loose | None:
-        return self._where(self._starts_below(end))
-
-    def starting_from(self, end: int) -> Loose | None:
-        return self._where(~self._starts_below(end))
-
-    def ending_from(self, end: int) -> Loose | None:
-        return self._where(self.high >= end)
-
-    def owned_below(self, end: int) -> Loose:
-        return replace(self, marked=self.marked & self._starts_below(end))
-
-    def owned_from(self, end: int) -> Loose:
-        return replace(self, marked=self.marked & ~self._starts_below(end))
-
-    def marks(self) -> np.ndarray:
-        return self.marked
-
-    def spans(self, every: int) -> tuple[np.ndarray, np.ndarray]:
-        starts = np.arange(0, self.rows, every)
-        return np.minimum.reduceat(self.low, starts), np.maximum.reduceat(self.low, starts)
-
-    def _starts_below(self, end: int) -> np.ndarray:
-        return self.low < end if end <= I64_MAX else np.ones(self.rows, dtype=bool)
-
-    def _where(self, keep: np.ndarray) -> Loose | None:
-        count = int(np.count_nonzero(keep))
-        if count == len(keep):
-            return self
-        if not count:
-            return None
-        first = int(keep.argmax())
-        if keep[first : first + count].all():
-            cut = slice(first, first + count)
-            some = self.batch.slice(first, count), self.low[cut], self.high[cut], self.marked[cut]
-            return Loose(*some, self.each, self.segment)
-        batch = rows_at(self.batch, np.flatnonzero(keep))
-        return Loose(batch, self.low[keep], self.high[keep], self.marked[keep], batch.nbytes / count + _ARRAYS)
-
-
-Piece = Run | Loose
+def cut_at(pieces: Sequence[Piece], enough: int, low: int, high: int) -> int:
+    """Return a value up to ``high`` that has so many rows below it, and few more if possible."""
+    while low < high:
+        middle = (low + high) // 2
+        rows = sum(p.below(middle) for p in pieces)
+        if rows < enough:
+            low = middle + 1
+        else:
+            high = middle
+            if rows <= _ENOUGH * enough:
+                break
+    return high

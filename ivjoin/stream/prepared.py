@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from ivjoin.expr.arguments import MOST_ROWS
 from ivjoin.operator.budget import Budget
 from ivjoin.operator.operator import SymmetricHashJoin
-from ivjoin.plan.cutting import cut_of
+from ivjoin.plan.cutting import Cut, cut_of
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.stream.columns import Chosen
 from ivjoin.stream.compared import warn_of_pairs
@@ -16,7 +16,7 @@ from ivjoin.stream.gathering import Pieces
 from ivjoin.stream.inputs import Source
 from ivjoin.stream.memory import threads_within
 from ivjoin.stream.picked import arrange_picked
-from ivjoin.stream.slices import SlicedJoin, slice_rows
+from ivjoin.stream.slices import SlicedJoin, can_slice
 from ivjoin.stream.sorting import Arranged, arrange, as_they_are
 
 if TYPE_CHECKING:
@@ -36,8 +36,7 @@ _SWEEP_ROWS = 8192
 # The same where a row looks at all that are held: no key divides them, and nothing has a band of two ends to
 # search between.
 _WALKED_ROWS = 2048
-# With threads, a piece is a good part of a slice, a quarter of one at most; of tables in memory, as much as one has.
-_PARALLEL_ROWS = 65536
+_PARALLEL_ROWS = 65536  # with threads: a good part of a slice
 # Where each left row takes one partner of a side that was read before, a piece is sorted and compared as a whole.
 _PICK_ROWS = 1 << 18
 _LEAST_ROWS, _LIMIT_A_ROW = 1024, 4096  # the same within a limit: for each row so many bytes of it
@@ -67,17 +66,21 @@ class PreparedJoin:
         wide = known and max(len(side.schema) for side in found.plan.sides) > _MANY_COLUMNS
         self._push_rows = _WIDE_ROWS if wide else _PUSH_ROWS
         small = self._threads == 1 and not found.plan.spec.aggregates
-        piece = self._push_rows if small else max(_PARALLEL_ROWS, slice_rows(self._rows, self._threads, False) // 4)
-        self.most = max(piece, coalesce)
+        self.most = max(self._push_rows if small else _PARALLEL_ROWS, coalesce)
 
     def operator(
         self, plan: JoinPlan, errors_first: bool = False, copies: bool = False
     ) -> SymmetricHashJoin | SlicedJoin:
-        cut = cut_of(plan) if self._threads > 1 else ""
-        if isinstance(cut, str):  # one thread is asked for, or is all that can be used
+        cut = self._cut(plan)
+        if cut is None:
             return SymmetricHashJoin.from_plan(plan, errors_first=errors_first, budget=self.budget)
         views = bool(self._rows) and not copies
-        return SlicedJoin(plan, cut, self._threads, errors_first, self._rows, views, self.budget)
+        return SlicedJoin(plan, cut, self._threads, errors_first, views, self.budget)
+
+    def _cut(self, plan: JoinPlan) -> Cut | None:
+        """Along what threads join slices of rows that are pushed; None for one thread."""
+        cut = cut_of(plan) if self._threads > 1 else ""
+        return None if isinstance(cut, str) or not can_slice(plan, cut, self.budget) else cut
 
     def end(self) -> None:
         """Let go of the inputs."""
@@ -106,11 +109,8 @@ class PreparedJoin:
         else:
             arrange_ = arrange if self._sort else as_they_are
             arranged = arrange_(self.plan, self._sources, self._of_tables, self.budget)
-            if isinstance(cut_of(arranged.plan), str):
-                if not self.plan.spec.aggregates:
-                    self.most = max(self._push_rows, self._coalesce)
-            elif self._threads > 1 and self._rows and not arranged.copies and self.budget is None:
-                self.most = max(_PARALLEL_ROWS, slice_rows(self._rows, self._threads, True), self._coalesce)
+            if self._cut(arranged.plan) is None and not self.plan.spec.aggregates:
+                self.most = max(self._push_rows, self._coalesce)
         if not any(side.orders for side in arranged.plan.sides):
             warn_of_pairs(arranged.rows, arranged.compared)
         if self.budget is not None and (self.plan.spec.pick is not None or self.plan.spec.aggregates):

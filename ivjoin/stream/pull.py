@@ -78,8 +78,8 @@ def band_join(
         The threads that join slices of an ordered axis at the same time. It needs a side with an order, declared or by
         sorting, and a band on it with two ends; otherwise the join runs on one thread, and :func:`ivjoin.explain` shows
         the reason. Tables in memory: the output has the same rows in the same order for any number of threads, and the
-        thread that reads the output joins, too. Streams: the order of the output differs from run to run, and each
-        thread stores a slice of about 131,072 rows or eight bands. ``"auto"``: for tables, one thread for each 262,144
+        thread that reads the output joins, too. Streams: the output follows the slices, and each thread stores a slice
+        of about 131,072 rows, or more if the band is wide. ``"auto"``: for tables, one thread for each 262,144
         rows of both inputs, and no more than the CPUs of the process; for streams and within ``memory_limit``, one.
     sort : {"auto", "never"}
         What to do with an input that has an end (a table, a frame, a list of batches) and no declared order: sort it

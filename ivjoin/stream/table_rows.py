@@ -23,7 +23,7 @@ from ivjoin.shj.plain import no_rows, plain_rows
 from ivjoin.stream.axis import indices
 from ivjoin.stream.ordered import Ordinals, evaluated
 
-__all__ = ["AxisValues", "Bounds", "TableRows", "any_late", "places"]
+__all__ = ["AxisValues", "Bounds", "TableRows", "any_late", "in_one_batch", "places"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _PIECE = 1 << 16  # values
@@ -80,16 +80,7 @@ class TableRows:
             parts.append(self._batches[first].slice(here, end - start))
             start += parts[-1].num_rows
             first += 1
-        if len(parts) == 1:
-            return parts[0]
-        # Plain rows: 16-bit run ends may not count the rows of a slice.
-        one, *more = combined(plain_rows(pa.Table.from_batches(parts))).to_batches()
-        if more:
-            raise CapacityError(
-                f"{sum(b.num_rows for b in parts):,} rows of a slice hold more text than one array can; cast the "
-                "columns of text to large_string"
-            )
-        return one
+        return in_one_batch(parts)
 
     def batches(self) -> Sequence[pa.RecordBatch]:
         """All rows, in no order."""
@@ -187,6 +178,26 @@ class Bounds:
     def up_to(self, x: int) -> int:
         """How many bounds are no greater than x."""
         return places(self.values, x - self.by, "right")
+
+
+def in_one_batch(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return all rows as one batch; some columns may be plain.
+
+    Raises
+    ------
+    CapacityError
+        If one batch cannot hold their text.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    # Plain rows: 16-bit run ends may not count the rows of a slice.
+    one, *more = combined(plain_rows(pa.Table.from_batches(parts))).to_batches()
+    if more:
+        raise CapacityError(
+            f"{sum(b.num_rows for b in parts):,} rows of a slice hold more text than one array can; cast the "
+            "columns of text to large_string"
+        )
+    return one
 
 
 def places(values: np.ndarray, x: int, side: Literal["left", "right"]) -> int:

@@ -3,8 +3,8 @@
 The thread that reads the output is one of them. It takes the output of one task after the other, and joins a task
 itself while the next output is not ready. So the rows and their order are the same for any number of threads.
 
-Threads know the shared state alone, never the stream, so a stream that is dropped is noticed. To stop them takes no
-lock: a stream may be dropped, and collected, in any thread and at any time.
+Threads know the shared state alone, never the stream, so a stream that is dropped is noticed. A thread ends as soon as
+no task waits. To stop them takes no lock: a stream may be dropped, and collected, in any thread and at any time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from ivjoin.errors import ProtocolError
 
-__all__ = ["joined"]
+__all__ = ["Workers", "joined"]
 
 _AHEAD = 2  # tasks for each thread that begin before the output of earlier tasks is taken
 _WAIT = 0.05  # seconds between two looks at whether the stream is still there
@@ -28,12 +28,14 @@ _MOST_BYTES = 1 << 26  # of a task's output that wait to be taken; its thread wa
 _Task = TypeVar("_Task")
 
 
-class _Place:
-    """The output of a task that waits to be taken. One thread adds to it and another one takes."""
+class _Place(Generic[_Task]):
+    """A task, and its output that waits to be taken. One thread adds to it and another one takes."""
 
-    __slots__ = ("added", "batches", "done", "error", "taken")
+    __slots__ = ("added", "batches", "done", "error", "number", "taken", "task")
 
-    def __init__(self) -> None:
+    def __init__(self, number: int, task: _Task) -> None:
+        self.number = number
+        self.task: _Task | None = task  # None once it is joined
         self.batches: deque[pa.RecordBatch] = deque()
         self.added = self.taken = 0  # bytes, each written by one thread
         self.done = False
@@ -43,73 +45,211 @@ class _Place:
         self.batches.append(batch)
         self.added += batch.nbytes
 
-    @property
-    def is_ready(self) -> bool:
-        return self.done or bool(self.batches)
-
-    @property
-    def is_full(self) -> bool:
-        return self.added - self.taken > _MOST_BYTES
+    def end(self, error: BaseException | None) -> None:
+        self.error, self.task = error, None
+        self.done = True  # last: the reader looks at it first
 
 
 class _Shared(Generic[_Task]):
     """What the threads share."""
 
-    def __init__(
-        self, tasks: Sequence[_Task], make: Callable[[], Callable[[_Task], Iterator[pa.RecordBatch]]], ahead: int
-    ) -> None:
-        self.tasks, self.make, self.ahead = tasks, make, ahead
+    def __init__(self, make: Callable[[], Callable[[_Task], Iterator[pa.RecordBatch]]], most_bytes: int | None) -> None:
+        self.make = make
+        self.most_bytes = _MOST_BYTES if most_bytes is None else most_bytes
         self.stopped = False
-        self.places: dict[int, _Place] = {}
-        self.begun = self.taken = 0  # tasks
+        self.waiting: deque[_Place[_Task]] = deque()  # tasks that no thread has begun
+        self.spare: list[Callable[[_Task], Iterator[pa.RecordBatch]]] = []  # of threads that have ended
+        self.at_work = 0  # threads, without the reader
         # Used by `with held`: an interrupt may come within Condition's own __enter__ once it has the lock.
         self.held = Lock()
         self.changed = Condition(self.held)
-        self.process = os.getpid()
 
-    def claimed(self) -> tuple[int, _Place] | None:
-        """The next task, if there is one and it is not too far ahead; the caller has the lock."""
-        number = self.begun
-        if number == len(self.tasks) or number >= self.taken + self.ahead:
+    def is_full(self, place: _Place[_Task]) -> bool:
+        return place.added - place.taken > self.most_bytes
+
+    def joiner(self) -> Callable[[_Task], Iterator[pa.RecordBatch]]:
+        """What joins tasks, one after the other."""
+        try:
+            return self.spare.pop()
+        except IndexError:
+            return self.make()
+
+    def claimed(self) -> _Place[_Task] | None:
+        """A task that no thread has begun; the caller has the lock, but ``stop`` does not."""
+        try:
+            return self.waiting.popleft()
+        except IndexError:
             return None
-        self.begun += 1
-        place = self.places[number] = _Place()
-        return number, place
 
     def run(self) -> None:
         """What each thread does."""
         join = None
-        while not self.stopped:
+        while True:
             with self.held:
-                found = self.claimed()
-                if found is None:
-                    if self.begun == len(self.tasks):
-                        return
-                    self.changed.wait(_WAIT)
-                    continue
-            number, place = found
+                place = self.claimed()
+                if place is None or self.stopped:
+                    self.at_work -= 1
+                    if join is not None and not self.stopped:
+                        self.spare.append(join)
+                    return
+            error: BaseException | None = None
             try:
-                join = join or self.make()
-                for batch in join(self.tasks[number]):
+                join = join or self.joiner()
+                assert place.task is not None
+                for batch in join(place.task):
                     place.add(batch)
-                    if place.is_full:
+                    if self.is_full(place):
                         self._wait_for_reader(place)
                     if self.stopped:
                         return
             except BaseException as e:
                 if self.stopped:  # its tables may be released by now
                     return
-                place.error = e
-            place.done = True
-            del found, place  # the error's traceback refers to this call, which is not to refer to the error
+                error, join = e, None
+            place.end(error)
+            del place, error  # the error's traceback refers to this call, which is not to refer to the error
             with self.held:
                 self.changed.notify_all()
 
-    def _wait_for_reader(self, place: _Place) -> None:
+    def _wait_for_reader(self, place: _Place[_Task]) -> None:
         with self.held:
             self.changed.notify_all()
-            while not self.stopped and place.is_full:
+            while not self.stopped and self.is_full(place):
                 self.changed.wait(_WAIT)
+
+
+class Workers(Generic[_Task]):
+    """Threads that join the tasks they are given; the thread that reads the output is one of them.
+
+    Parameters
+    ----------
+    make : callable
+        Returns a function that joins one task after the other; each thread makes its own.
+    threads : int
+        At least 1.
+    most_bytes : int, optional
+        Bytes of a task's output that may wait to be taken, besides one batch.
+    """
+
+    def __init__(
+        self, make: Callable[[], Callable[[_Task], Iterator[pa.RecordBatch]]], threads: int,
+        most_bytes: int | None = None,
+    ) -> None:
+        self._threads = threads
+        self._shared = _Shared(make, most_bytes)
+        self._places: deque[_Place[_Task]] = deque()  # whose output is not yet taken, in order
+        # The task that the reader joins: its place and the rest of its output.
+        self._own: tuple[_Place[_Task], Iterator[pa.RecordBatch]] | None = None
+        self._join: Callable[[_Task], Iterator[pa.RecordBatch]] | None = None
+        self._given = 0
+        self._process = os.getpid()
+
+    def __len__(self) -> int:
+        """How many tasks have output that was not taken."""
+        return len(self._places)
+
+    @property
+    def tasks(self) -> list[_Task]:
+        """Tasks that are not joined yet."""
+        return [task for place in list(self._places) if (task := place.task) is not None]
+
+    def add(self, task: _Task) -> None:
+        """Give a task to the next thread that is free."""
+        self._check_process()
+        shared = self._shared
+        place = _Place(self._given, task)
+        self._given += 1
+        self._places.append(place)
+        with shared.held:
+            shared.waiting.append(place)
+            starts = shared.at_work < self._threads - 1
+            shared.at_work += starts
+        if starts:
+            # A daemon: a program that ends with a stream half read does not wait for it.
+            thread = Thread(target=shared.run, name="ivjoin slice", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the system refuses more threads; the others do the work
+                self._threads = 1
+                with shared.held:
+                    shared.at_work -= 1
+
+    def output(self, most: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Output that is ready, and more until at most ``most`` tasks have output to be taken: (number, batch).
+
+        Raises
+        ------
+        BaseException
+            The error of a task, after the output of the tasks before it.
+        """
+        while self._places:
+            self._check_process()
+            place = self._places[0]
+            if place.done or place.batches:
+                yield from self._taken(place)
+            elif self._own is not None and (self._own[0] is place or not self._shared.is_full(self._own[0])):
+                yield from self._step(*self._own)
+            elif self._own is None and len(self._places) <= most:
+                return
+            elif self._own is not None or not self._begin():
+                with self._shared.held:
+                    if not (place.done or place.batches):
+                        self._shared.changed.wait(_WAIT)
+
+    def stop(self) -> None:
+        """End the threads; no output is taken any more. This waits for no thread and takes no lock."""
+        self._shared.stopped = True
+        self._shared.waiting.clear()
+        self._shared.spare.clear()
+        self._places.clear()
+        self._own = self._join = None
+
+    def _check_process(self) -> None:
+        if self._process != os.getpid():
+            raise ProtocolError("this process was forked from the one whose threads join this stream: join again")
+
+    def _begin(self) -> bool:
+        """Begin a task that no thread has begun, if there is one."""
+        shared = self._shared
+        with shared.held:
+            place = shared.claimed()
+        if place is None:
+            return False
+        self._join = self._join or shared.joiner()
+        assert place.task is not None
+        self._own = place, self._join(place.task)
+        return True
+
+    def _step(
+        self, place: _Place[_Task], rest: Iterator[pa.RecordBatch]
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The next batch of the reader's own task."""
+        error = None
+        try:
+            batch = next(rest, None)
+        except Exception as e:
+            error, batch, self._join = e, None, None
+        if batch is None:
+            self._own = None
+            place.end(error)
+        elif place is self._places[0]:
+            yield place.number, batch
+        else:
+            place.add(batch)
+
+    def _taken(self, place: _Place[_Task]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """What waits of the next task."""
+        done = place.done  # before its batches are looked at
+        while place.batches:
+            batch = place.batches.popleft()
+            place.taken += batch.nbytes
+            yield place.number, batch
+        if done:
+            self._places.popleft()
+            if place.error is not None:
+                raise place.error
+        with self._shared.held:
+            self._shared.changed.notify_all()
 
 
 def joined(
@@ -130,86 +270,13 @@ def joined(
     BaseException
         The error of a task, after the output of the tasks before it.
     """
-    threads = min(threads, len(tasks))
-    if threads <= 1:
-        join = make()
-        for number, task in enumerate(tasks):
-            for batch in join(task):
-                yield number, batch
-        return
-    shared = _Shared(tasks, make, _AHEAD * threads)
+    threads = max(1, min(threads, len(tasks)))
+    workers = Workers(make, threads)
+    ahead = _AHEAD * threads if threads > 1 else 1
     try:
-        for _ in range(threads - 1):
-            # A daemon: a program that ends with a stream half read does not wait for it.
-            thread = Thread(target=shared.run, name="ivjoin slice", daemon=True)
-            try:
-                thread.start()
-            except RuntimeError:  # the system refuses more threads; the others do the work
-                break
-        yield from _Reader(shared).output()
+        for task in tasks:
+            workers.add(task)
+            yield from workers.output(ahead - 1)
+        yield from workers.output(0)
     finally:
-        shared.stopped = True
-
-
-class _Reader(Generic[_Task]):
-    """The thread that reads: it takes output in order, and joins tasks while the next output is not ready."""
-
-    def __init__(self, shared: _Shared[_Task]) -> None:
-        self._shared = shared
-        self._join: Callable[[_Task], Iterator[pa.RecordBatch]] | None = None
-        # The task that it joins: its number, its place, and the rest of its output.
-        self._own: tuple[int, _Place, Iterator[pa.RecordBatch]] | None = None
-
-    def output(self) -> Iterator[tuple[int, pa.RecordBatch]]:
-        shared = self._shared
-        while shared.taken < len(shared.tasks):
-            if self._has_ready():
-                yield from self._taken(shared.places[shared.taken])
-            elif self._own is not None:
-                number, place, rest = self._own
-                try:
-                    batch = next(rest, None)
-                except Exception as e:
-                    place.error, batch = e, None
-                if batch is None:
-                    place.done, self._own = True, None
-                elif number == shared.taken and not place.batches:
-                    yield number, batch
-                else:
-                    place.add(batch)
-
-    def _has_ready(self) -> bool:
-        """Whether output can be taken; else there is a task of its own to go on with, or it has waited."""
-        shared = self._shared
-        with shared.held:
-            place = shared.places.get(shared.taken)
-            if place is not None and place.is_ready:
-                return True
-            if self._own is None:
-                found = shared.claimed()
-                if found is not None:
-                    self._join = self._join or shared.make()
-                    self._own = (*found, self._join(shared.tasks[found[0]]))
-                    return False
-            elif self._own[0] == shared.taken or not self._own[1].is_full:
-                return False
-            shared.changed.wait(_WAIT)
-            if shared.process != os.getpid():
-                raise ProtocolError("this process was forked from the one whose threads join this stream: join again")
-            return place is not None and place.is_ready
-
-    def _taken(self, place: _Place) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """What waits of the next task."""
-        shared = self._shared
-        done = place.done  # before its batches are looked at
-        while place.batches:
-            batch = place.batches.popleft()
-            place.taken += batch.nbytes
-            yield shared.taken, batch
-        if done and place.error is not None:
-            raise place.error
-        with shared.held:
-            if done:
-                del shared.places[shared.taken]
-                shared.taken += 1
-            shared.changed.notify_all()
+        workers.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import random
 import threading
 import time
@@ -12,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ivjoin import band_join
-from ivjoin.stream import table_join, workers
+from ivjoin import ProtocolError, band_join
+from ivjoin.stream import slices, table_join, workers
 from ivjoin.stream.table_join import TableJoin
 from ivjoin.stream.workers import joined
 
@@ -132,7 +133,8 @@ def test_a_condition_that_errs_is_raised_in_its_turn(monkeypatch: pytest.MonkeyP
     for threads in (1, 2, 3):
         stream = band_join(
             left, left, on="k", condition="l.x BETWEEN r.x - 20 AND r.x + 20 AND r.v / l.v >= 0", left_order="x",
-            right_order="x", threads=threads,
+            right_order="x",
+        threads=threads,
         )
         rows = 0
         with pytest.raises(EvaluationError):  # noqa: PT012
@@ -142,3 +144,40 @@ def test_a_condition_that_errs_is_raised_in_its_turn(monkeypatch: pytest.MonkeyP
         assert no_threads()
     assert len(counts) == 1
     assert counts.pop() > 10_000
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("given", ["tables", "streams"])
+@pytest.mark.parametrize("threads", [2, 3, 16])
+def test_a_forked_process_has_no_threads_and_is_refused(
+    threads: int, given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_join, "_OWN_ROWS", 2000)
+    monkeypatch.setattr(slices, "_SLICE_ROWS", 4000)
+    x = np.arange(40_000)
+    table = pa.table({"k": x % 10, "x": x})
+    inputs = [table if given == "tables" else table.to_reader(max_chunksize=1000) for _ in range(2)]
+    stream = band_join(
+        *inputs, on="k", condition="l.x BETWEEN r.x - 20 AND r.x + 20", left_order="x", right_order="x",
+        threads=threads,
+    )
+    rows = next(stream).num_rows
+    child = os.fork()
+    if not child:
+        try:
+            list(stream)
+        except ProtocolError as e:
+            os._exit(0 if "forked" in str(e) else 3)
+        except BaseException:
+            os._exit(2)
+        os._exit(1)
+    until = time.monotonic() + 20
+    while (done := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < until:
+        time.sleep(0.01)
+    if not done[0]:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+    assert done == (child, 0)
+    assert rows + sum(b.num_rows for b in stream) == sum(40_000 - abs(d) for d in (-20, -10, 0, 10, 20))
+    assert no_threads()

@@ -419,7 +419,7 @@ def _take_in(op, p, side, other):  # type: ignore[no-untyped-def]
     if side.keeps or side.single:
         matched = at_u8(op.matched)
         for i in range(n):
-            matched[i] = 0
+            matched[i] = op.emitted
     op.row = 0
     op.node = -2
     op.steps = 0

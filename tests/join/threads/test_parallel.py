@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import threading
 from collections import Counter
 from typing import Any
 
@@ -12,12 +11,12 @@ import pyarrow as pa
 import pytest
 from drivers.sliced import BAND, HOWS, all_ended, at_work, both, rows_of, side
 
-from ivjoin import EvaluationError, IvjoinError, LateRowError, Order, SymmetricHashJoin, band_join, explain
+from ivjoin import EvaluationError, IvjoinError, LateRowError, Order, band_join, explain
+from ivjoin.operator import whole
 from ivjoin.plan.cache import planned
 from ivjoin.plan.cutting import Cut, cut_of, shifted
-from ivjoin.plan.spec import SIDES
-from ivjoin.stream import jobs, shares, slices
-from ivjoin.stream.pieces import Run
+from ivjoin.stream import slices, workers
+from ivjoin.stream.pieces import Piece
 from ivjoin.stream.slices import SlicedJoin
 
 pytestmark = pytest.mark.usefixtures("small_slices")
@@ -140,127 +139,6 @@ def test_a_band_too_wide_to_be_cut_is_joined_by_one_operator(how: str, monkeypat
     assert many.metrics.state_rows == 0
 
 
-@pytest.mark.one_in(11)
-@pytest.mark.parametrize("on", ["k", None])
-@pytest.mark.parametrize("how", HOWS)
-def test_a_share_is_cut_in_two_wherever_it_is_at(how: str, on: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What one operator has begun it ends below the cut; another joins the rest: every row once, whenever it is cut."""
-    monkeypatch.setattr(shares, "_PIECE", 16)
-    monkeypatch.setattr(shares, "_LEAST", 20)
-    monkeypatch.setattr(shares, "_COPIED", 1)
-    left, right = side(7, 260, 2), side(8, 240, 1)
-    order = Order("x", slack=4)
-    plan = planned(
-        left.schema, right.schema, on=on, condition=BAND, how=how, left_order=order, right_order=order, on_late="join"
-    )
-    found = cut_of(plan)
-    assert isinstance(found, Cut)
-    whole = SlicedJoin(plan, found, 2)
-    for p, table in enumerate((left, right)):
-        for batch in table.to_batches(max_chunksize=90):
-            whole._pieces[p].append(whole._placed(p, batch, False)[0])
-    want = rows_of(band_join(left, right, on=on, condition=BAND, how=how).read_all())
-    cuts = 0
-    for at in range(0, 34, 3):
-        works = [shares.Work(shares.Share(found, whole._pieces, -(2**63) + 1))]
-        got: Counter[str] = Counter()
-        while works:
-            work = works.pop()
-            op, pushed = SymmetricHashJoin.from_plan(whole._part), 0
-            while (push := work.next()) is not None:
-                got += _kept(whole, list(op.push(SIDES[push.side], push.batch)))
-                pushed += 1
-                if pushed == at and (half := work.half()) is not None:
-                    works.append(half)
-                    cuts += 1
-            got += _kept(whole, list(op.finish()))
-        assert got == want, f"cut after {at} pushes: lost {want - got}, invented {got - want}"
-    assert cuts > 5
-
-
-def _kept(join: SlicedJoin, out: list[pa.RecordBatch]) -> Counter[str]:
-    keep = join._jobs._work.keep
-    return sum((rows_of(pa.Table.from_batches([b if keep is None else keep(b)])) for b in out), Counter())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", ["inner", "full"])
-def test_a_thread_without_work_takes_over_half_of_another_s(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All output lies in one half: the thread of the other one helps. Rows of tables are only viewed until then."""
-    monkeypatch.setattr(shares, "_PIECE", 32)
-    monkeypatch.setattr(shares, "_LEAST", 64)
-    monkeypatch.setattr(jobs, "_WORTH", 0)  # a share of any time
-    taken: list[bool] = []
-    half = shares.Work.half
-
-    def counted(self: shares.Work, worth: float) -> shares.Work | None:
-        found = half(self, worth)
-        taken.append(found is not None)
-        return found
-
-    monkeypatch.setattr(shares.Work, "half", counted)
-    x = np.arange(6000)
-    keys = np.where(x < 3000, x, -1)
-    left = pa.table({"k": keys, "x": x})
-    for _ in range(20):
-        both(
-            left, left, 2, on="k", condition="l.x BETWEEN r.x - 20 AND r.x + 20", how=how, left_order="x",
-            right_order="x",
-        )
-        if any(taken):
-            break
-    assert any(taken)
-
-
-@pytest.mark.slow
-def test_output_of_another_thread_comes_though_the_reader_ends_the_last_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both parts of a share end at one time, that of the thread which reads the output last: the other's rows wait."""
-    monkeypatch.setattr(shares, "_PIECE", 32)
-    monkeypatch.setattr(shares, "_LEAST", 64)
-    monkeypatch.setattr(jobs, "_AHEAD", 1000)  # nobody waits for room
-    monkeypatch.setattr(jobs, "_WORTH", 0)
-    reader = threading.current_thread()
-    helps, ends, ended = threading.Event(), threading.Event(), threading.Event()
-    help_, joined = jobs._Threads._help, jobs._Threads.joined
-
-    def helped(self: Any) -> Any:
-        found = help_(self)
-        if found is not None and threading.current_thread() is reader:
-            helps.set()
-        return found
-
-    def to_its_end(self: Any, *given: Any) -> Any:
-        yield from joined(self, *given)
-        if threading.current_thread() is not reader:
-            ended.set()
-
-    class InStep(SymmetricHashJoin):
-        def push(self, side: str, batch: pa.RecordBatch) -> Any:
-            if threading.current_thread() is not reader:
-                helps.wait(5)
-            return super().push(side, batch)
-
-        def finish(self, side: str | None = None) -> Any:
-            if threading.current_thread() is not reader:
-                ends.wait(5)
-            elif helps.is_set():
-                ends.set()
-                ended.wait(5)
-            return super().finish(side)
-
-    monkeypatch.setattr(jobs._Threads, "_help", helped)
-    monkeypatch.setattr(jobs._Threads, "joined", to_its_end)
-    monkeypatch.setattr(jobs, "SymmetricHashJoin", InStep)
-    x = np.arange(6000)
-    left, right = (pa.table({"k": k, "x": x}) for k in (np.where(x < 2500, 1, 0), np.zeros(6000, dtype=np.int64)))
-    # The other's part of the first half ends with rows that nothing matched, the reader's part of it without any.
-    both(
-        left, right, 2, on="k", condition="l.x BETWEEN r.x - 20 AND r.x + 20", how="left", left_order="x",
-        right_order="x",
-    )  # fmt: skip
-    assert ended.is_set()
-
-
 def test_a_row_whose_band_errs_is_met_as_by_one_operator() -> None:
     n = 1200
     x = np.arange(n)
@@ -291,8 +169,9 @@ def test_an_error_of_one_slice_ends_the_join() -> None:
 
 
 @pytest.mark.parametrize("how", ["inner", "full"])
-def test_who_asks_for_the_output_is_one_of_the_threads(how: str) -> None:
-    """Of tables there are as many slices as threads, of which it joins the last one: its rows come though it waits."""
+def test_the_reader_is_one_of_the_threads(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_MOST_BYTES", 0)  # threads wait for the reader
+    monkeypatch.setattr(whole, "_MOST_PAIRS", 1 << 10)
     left, right = side(1, 4000), side(2, 4000)
     options: dict[str, Any] = {"on": "k", "condition": BAND, "how": how, "left_order": "x", "right_order": "x"}
     for threads in (2, 3):
@@ -308,9 +187,34 @@ def test_who_asks_for_the_output_is_one_of_the_threads(how: str) -> None:
         assert all_ended()
 
 
+@pytest.mark.parametrize("threads", [1, 2, 3, 16])
+def test_an_input_that_raises_ends_the_join(threads: int) -> None:
+    x = np.arange(6000)
+
+    def batches() -> Any:
+        for start in range(0, 5000, 500):
+            yield pa.record_batch({"x": x[start : start + 500]})
+        raise OSError("the source is gone")
+
+    stream = band_join(
+        batches(), pa.table({"x": x}), condition="l.x BETWEEN r.x - 3 AND r.x + 3", left_order="x", right_order="x",
+        threads=threads,
+    )
+    rows = 0
+    with pytest.raises(OSError, match="the source is gone"):  # noqa: PT012
+        for batch in stream:
+            rows += batch.num_rows
+    assert rows > 1000
+    with pytest.raises(IvjoinError, match="stopped with an error"):
+        next(stream)
+    assert all_ended()
+
+
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("left_by", ["close", "drop"])
-def test_a_reader_that_stops_leaves_no_thread_at_work(left_by: str) -> None:
+def test_a_reader_that_stops_leaves_no_thread_at_work(left_by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_MOST_BYTES", 0)  # a slice waits for each of its batches to be taken
+    monkeypatch.setattr(whole, "_MOST_PAIRS", 1 << 10)
     n = 20_000
     table = pa.table({"k": np.zeros(n, dtype=np.int64), "x": np.arange(n)})
     readers = (table.to_reader(max_chunksize=500) for _ in range(2))
@@ -386,13 +290,13 @@ def test_shifts_stay_within_int64() -> None:
 def test_rows_that_wait_are_not_gone_through_for_each_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = 0
 
-    def owned(piece: Run) -> int:
+    def rows(piece: Piece) -> int:
         nonlocal looks
         looks += 1
-        return piece.end_owned - piece.first_owned
+        return len(piece.low)
 
     monkeypatch.setattr(slices, "_SLICE_ROWS", 5000)
-    monkeypatch.setattr(Run, "owned", property(owned))
+    monkeypatch.setattr(Piece, "rows", property(rows))
     n = 600
     batches = [pa.record_batch({"x": [i], "v": [i]}) for i in range(n)]
     stream = band_join(iter(batches), iter(batches), condition=BAND, left_order="x", right_order="x", threads=2)

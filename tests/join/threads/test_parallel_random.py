@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("contract_every_row")
 
 
 @given(cases() | plain_cases(), st.integers(0, 2**32))
-@examples(3)
+@examples(6)
 def joins(case: Case, seed: int) -> None:
     check(case, seed)
 
@@ -27,6 +27,6 @@ def test_threads_give_what_the_nested_loop_gives() -> None:
     joins()
     assert CUT["slices"] > 3
     assert CUT["tables"] > 8
-    assert CUT["several"] > 4
+    assert CUT["several"] > 3
     assert CUT["one"] > 0
     assert CUT["limited"] > 1

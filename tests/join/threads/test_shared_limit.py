@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from collections import Counter
 from typing import Any
 
@@ -16,9 +15,7 @@ from places import PATHS
 from resident import needs_resident
 
 from ivjoin import MemoryLimitError, Order, UnsupportedError, band_join
-from ivjoin.operator.sharing import Pool
-from ivjoin.shj.store.account import Account
-from ivjoin.stream import memory, prepared, shares, slices
+from ivjoin.stream import memory, prepared, slices
 from ivjoin.stream.slices import SlicedJoin
 
 HOWS = ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
@@ -28,13 +25,11 @@ BAND = "l.x BETWEEN r.x - 30 AND r.x + 20"
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "_SLICE_ROWS", 2000)
-    monkeypatch.setattr(slices, "_BANDS", 2)
-    monkeypatch.setattr(shares, "_LEAST", 500)
-    monkeypatch.setattr(shares, "_PIECE", 300)
+    monkeypatch.setattr(slices, "_COPIED", 2)
     monkeypatch.setattr(prepared, "_PARALLEL_ROWS", 400)
     monkeypatch.setattr(prepared, "_PUSH_ROWS", 400)
     monkeypatch.setattr(memory, "_LEAST", 50_000)
-    monkeypatch.setattr(memory, "_SEGMENT", 30_000)
+    monkeypatch.setattr(memory, "_LEAST_ROWS", 100)
 
 
 def side(seed: int, rows: int, floats: bool = False, rough: int = 0, keys: int = 40) -> pa.Table:
@@ -93,7 +88,7 @@ def test_the_rows_of_one_thread(how: str, shape: str, way: str) -> None:
 
 @pytest.mark.one_in(11)
 @pytest.mark.parametrize("how", HOWS)
-def test_threads_spill_what_does_not_fit_their_parts(how: str) -> None:
+def test_what_does_not_fit_into_a_slice_is_spilled_by_one_operator(how: str) -> None:
     left, right = side(3, 6000, keys=400), side(4, 6000, keys=400)
     options: dict[str, Any] = {
         "on": "k", "condition": "abs(l.x - r.x) <= 700", "how": how, "left_order": "x", "right_order": "x",
@@ -101,33 +96,16 @@ def test_threads_spill_what_does_not_fit_their_parts(how: str) -> None:
     want = rows_of(band_join(left, right, **options).read_all())
     stream = limited(left, right, want, 240_000, "spill", **options)
     assert isinstance(stream._operator, SlicedJoin)
+    assert stream._operator._alone is not None
     if how in ("inner", "left", "right", "full"):
         assert stream.metrics.reads > 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", HOWS)
-def test_rows_wait_for_their_slice_in_files(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "_BANDS", 15)
-    left, right = side(5, 10_000), side(6, 10_000)
-    options: dict[str, Any] = {"on": "k", "condition": BAND, "how": how, "left_order": "x", "right_order": "x"}
-    want = rows_of(band_join(left, right, **options).read_all())
-    stream = band_join(streamed(left), streamed(right), threads=2, memory_limit=300_000, when_full="spill", **options)
-    files, out = 0, []
-    for batch in stream:
-        out.append(batch)
-        files = max(files, stream.metrics.spilled_bytes)
-        assert stream.metrics.state_bytes <= 300_000
-    assert rows_of(pa.Table.from_batches(out, stream.schema)) == want
-    assert files > 100_000
-    assert stream._operator._alone is None
 
 
 @pytest.mark.one_in(11)
 @pytest.mark.parametrize(("how", "way"), [(how, ["raise", "spill"][i % 2]) for i, how in enumerate(HOWS)])
 def test_rows_that_cannot_wait_are_joined_by_one_operator(how: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Slices that do not fit in memory: it goes on with the whole limit, which grows as what was gathered is pushed."""
-    monkeypatch.setattr(slices, "_BANDS", 40)
+    monkeypatch.setattr(slices, "_MORE_COPIED", 1000)
     left, right = side(7, 8000, rough=5), side(8, 8000, rough=5)
     order = Order("x", slack=5)
     options: dict[str, Any] = {"on": "k", "condition": BAND, "how": how, "left_order": order, "right_order": order}
@@ -146,24 +124,21 @@ def test_computed_ranges_count() -> None:
     assert stream._operator._alone is None
 
 
-@pytest.mark.slow
-def test_aggregates_share_a_limit() -> None:
-    left, right = side(11, 6000), side(12, 6000)
+def test_aggregates_with_a_limit_run_on_one_thread() -> None:
+    left, right = side(11, 2000), side(12, 2000)
     options: dict[str, Any] = {
         "on": "k", "condition": "abs(l.x - r.x) <= 600", "left_order": "x", "right_order": "x",
         "aggregate": {"n": ("*", "count"), "m": ("v", "max")},
     }  # fmt: skip
     want = rows_of(band_join(left, right, **options).read_all())
     stream = limited(left, right, want, 3_000_000, "raise", **options)
-    assert isinstance(stream._operator, SlicedJoin)
-    with pytest.raises(MemoryLimitError, match="memory_limit leaves .* for 2 running operators, .*; fewer threads"):
-        band_join(left, right, threads=2, memory_limit=150_000, **options).read_all()
+    assert not isinstance(stream._operator, SlicedJoin)
 
 
 def test_too_little_is_said_once() -> None:
     left, right = side(3, 8000), side(4, 8000)
     options: dict[str, Any] = {"on": "k", "condition": "abs(l.x - r.x) <= 2500", "left_order": "x", "right_order": "x"}
-    with pytest.raises(MemoryLimitError, match="memory_limit leaves .* for 2 running operators, .*; fewer threads"):
+    with pytest.raises(MemoryLimitError, match="memory_limit of .* bytes: .* are in use and .* more are needed"):
         band_join(left, right, threads=2, memory_limit=240_000, **options).read_all()
     assert all_ended()
     with pytest.raises(UnsupportedError, match="when_full='shed' with threads=2: .* leave threads out"):
@@ -176,32 +151,6 @@ def test_a_limit_too_small_to_be_shared_is_that_of_one_operator() -> None:
     stream = band_join(left, right, threads=2, memory_limit=99_000, **options)
     assert rows_of(stream.read_all()) == rows_of(band_join(left, right, **options).read_all())
     assert not isinstance(stream._operator, SlicedJoin)
-
-
-def test_what_nobody_has_a_use_for_is_lent() -> None:
-    pool = Pool(1000, 2)
-    account = Account()
-    account.limit = pool.part
-    assert pool.take()
-    assert pool.take()  # it has it
-    assert not pool.lend(account, 100)  # another slice may begin
-    pool.end()
-    assert not pool.lend(account, 501)
-    assert pool.lend(account, 400)
-    assert account.limit == 900
-    other: list[bool] = []
-    second = threading.Thread(target=lambda: other.append(pool.take()))
-    second.start()
-    second.join()
-    assert other == [False]
-    pool.done(account)
-    assert account.limit == 500
-    second = threading.Thread(target=lambda: other.append(pool.take() and pool.rest() is None))
-    second.start()
-    second.join()
-    assert other == [False, True]
-    pool.rest()
-    assert pool.lend(account, 1000)
 
 
 _CHILD = """
@@ -259,7 +208,7 @@ def test_the_process_stays_within(shape: str) -> None:
     assert peak <= 16_000_000 + 64_000_000
     assert two == one
     assert kind == "SlicedJoin"
-    assert spilled > 0
+    assert shape == "stream" or spilled > 0
 
 
 @needs_resident

@@ -14,7 +14,7 @@ import pytest
 import ivjoin
 from ivjoin import SymmetricHashJoin
 from ivjoin.routing import along, plan_join, simulate
-from ivjoin.stream import ordered, prepared, shares, slices
+from ivjoin.stream import ordered, prepared, slices
 
 ROWS = 24
 TEXT = ["a", "b" * 20, None, "", "xyz", "é" * 9, "a", "\0"] * 3
@@ -109,7 +109,7 @@ KEY_WAYS: dict[str, Callable[[pa.Table], pa.Table]] = {
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name, value in (
-        (slices, "_SLICE_ROWS", 2), (slices, "_BANDS", 1), (shares, "_PIECE", 9), (prepared, "_PARALLEL_ROWS", 2),
+        (slices, "_SLICE_ROWS", 2), (slices, "_COPIED", 1), (prepared, "_PARALLEL_ROWS", 2),
         (ordered, "_WORTH_THREADS", 2),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, value)

@@ -15,7 +15,7 @@ from join.cases import Case, Run, outputs
 from stream.unordered import at_once, bare
 
 from ivjoin import SymmetricHashJoin, band_join
-from ivjoin.stream import memory, ordered, prepared, shares, slices
+from ivjoin.stream import memory, ordered, prepared, slices
 from ivjoin.stream.slices import SlicedJoin
 from ivjoin.stream.table_join import TableJoin
 
@@ -28,11 +28,9 @@ def small_slices(seed: int) -> Iterator[None]:
     rng = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(slices, "_SLICE_ROWS", rng.choice([1, 2, 4, 7]))
-        patch.setattr(slices, "_MOST_VIEWED", rng.choice([1, 1, 10, 1 << 20]))
-        patch.setattr(slices, "_BANDS", rng.choice([1, 1, 2]))  # with none, a slice may be empty, and the next the same
-        patch.setattr(shares, "_PIECE", rng.choice([1, 2, 3, 16]))
-        patch.setattr(shares, "_LEAST", rng.choice([1, 2, 5]))
-        patch.setattr(shares, "_COPIED", rng.choice([0, 1, 8]))
+        patch.setattr(slices, "_COPIED", rng.choice([0, 1, 2, 8]))
+        patch.setattr(slices, "_MORE_COPIED", rng.choice([0, 1]))
+        patch.setattr(slices, "_MANY_ROWS", rng.choice([1, 4, 1000]))
         patch.setattr(slices, "_MOST_ROWS", rng.choice([2, 1000, 1000]))
         patch.setattr(prepared, "_PARALLEL_ROWS", rng.choice([1, 2, 3, 8]))
         patch.setattr(ordered, "_WORTH_THREADS", 2)
@@ -45,10 +43,10 @@ def small_memory(seed: int) -> Iterator[None]:
     rng = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory, "_LEAST", 1)
-        patch.setattr(memory, "_SPILLED", rng.choice([4, 1 << 40]))
+        patch.setattr(memory, "_LEAST_ROWS", rng.choice([0, 2]))
         patch.setattr(memory, "_HELD", rng.choice([2, 1 << 12, 1 << 40]))
         patch.setattr(memory, "_VIEWED", rng.choice([8, 1 << 40]))
-        patch.setattr(memory, "_SEGMENT", rng.choice([1, 10_000]))
+        patch.setattr(memory, "_SCRATCH", rng.choice([100, 100_000, 1_000_000]))
         patch.setattr(memory, "_MOST_OUTPUT", rng.choice([1, 1000, 1 << 20]))
         yield
 

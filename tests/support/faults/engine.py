@@ -69,20 +69,6 @@ ENGINE = [
         "tests/join/aggregates",
     ),
     Mutant(
-        "both halves of a share emit the rows that both need",
-        "ivjoin/stream/shares.py",
-        "kept[p].append(rest.owned_from(end))",
-        "kept[p].append(rest)",
-        "tests/join/threads",
-    ),
-    Mutant(
-        "a half of a share lacks the rows that its last rows reach",
-        "ivjoin/stream/shares.py",
-        "reach = max(reach, piece.top_of_homes(end)) if cut.both else reach",
-        "reach = reach",
-        "tests/join/threads",
-    ),
-    Mutant(
         "rows are dealt out over the grid of the other side",
         "ivjoin/routing/cells.py",
         "return bool(((self._b if s else self._a) > 1).any())",

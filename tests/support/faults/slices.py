@@ -5,6 +5,7 @@ from __future__ import annotations
 from faults.mutant import Mutant
 
 _TESTS = "tests/join/rows/test_slices.py tests/join/rows/test_whole.py"
+_STREAMS = "tests/join/threads"
 
 SLICES = [
     Mutant(
@@ -62,5 +63,33 @@ SLICES = [
         "good = (key >= least) & (key <= top)",
         "good = (key >= least) & (key <= top + 1)",
         _TESTS,
+    ),
+    Mutant(
+        "a slice of a stream emits the rows whose home is the slice before",
+        "ivjoin/stream/slice_joins.py",
+        'places(low, self.start, "left"), owned',
+        "0, owned",
+        _STREAMS,
+    ),
+    Mutant(
+        "a slice of a full join of streams lacks the rows that its last rows reach",
+        "ivjoin/stream/slice_joins.py",
+        "reach = max([end, *(top + 1 for top in tops)])",
+        "reach = end",
+        _STREAMS,
+    ),
+    Mutant(
+        "a slice of a stream keeps no rows for the next one",
+        "ivjoin/stream/slice_joins.py",
+        "piece.ending_from(end)",
+        "piece.starting_from(end)",
+        _STREAMS,
+    ),
+    Mutant(
+        "rows of slices before are emitted again if slices end",
+        "ivjoin/stream/slices.py",
+        "store_matched(op, SIDES[p], piece.batch.slice(0, copies))",
+        "list(op.push(SIDES[p], piece.batch.slice(0, copies)))",
+        _STREAMS,
     ),
 ]

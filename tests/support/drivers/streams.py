@@ -1,0 +1,93 @@
+"""Random joins of streams by several threads, compared with the same rows joined by one operator."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from drivers.in_slices import BANDS, HOWS, KEYS, RESTS, rows_of, split, table
+from drivers.threaded import small_memory, small_slices
+
+from ivjoin import Order, band_join
+from ivjoin.stream.slices import SlicedJoin
+
+COUNTED = ("left_rows_in", "right_rows_in", "left_rows_retired", "right_rows_retired", "rows_out", "late_rows")
+MORE = {
+    "x": ["l.x BETWEEN r.x - 2 AND r.x + r.v % 7", "l.x >= r.x - 3 AND l.x <= r.hi"],
+    "f": ["l.f BETWEEN r.f - 2.5 AND r.f + 1.25 AND l.x + r.x <> 3"],
+}
+
+
+def check(seed: int, went: Counter[str]) -> None:
+    """One random join by two to sixteen threads against one thread, and against itself within a limit."""
+    rng, draw = np.random.default_rng(seed), random.Random(seed)
+    axis = draw.choice(list(BANDS))
+    falls = axis in ("x", "i", "ts") and draw.random() < 0.4
+    sizes = [draw.choice([0, 1, 5, 60, 250]), draw.choice([0, 1, 5, 60, 250])]
+    span = draw.choice([10, 300])
+    slack = draw.choice([0, 0, 3, 20]) if axis in ("x", "i") else 0
+    made = [table(rng, n, span, falls, True) for n in sizes]
+    if slack:
+        made = [t.take(np.argsort(np.arange(t.num_rows) + rng.integers(0, 4, t.num_rows))) for t in made]
+    left, right = (split(draw, t) for t in made)
+    late = draw.choice(["drop", "join"])
+    options: dict[str, Any] = {
+        "condition": draw.choice([*BANDS[axis], *MORE.get(axis, ())]) + draw.choice(RESTS), "how": draw.choice(HOWS),
+        "batch_size": draw.choice([1, 7, 65536]), "on_late": late,
+    }  # fmt: skip
+    key = draw.choice(KEYS)
+    if isinstance(key, tuple):
+        options["condition"] += " AND l.k <=> r.k"
+    else:
+        options["on"] = key
+    for side in draw.choice([("left",), ("right",), ("left", "right"), ("left", "right"), ("left", "right")]):
+        options[f"{side}_order"] = Order(axis, descending=falls, **({"slack": slack} if slack else {}))
+
+    given = draw.random() < 0.2  # tables, of which slices are views
+
+    def join(**more: Any) -> Any:
+        inputs = [t if given else pa.RecordBatchReader.from_batches(t.schema, t.to_batches()) for t in (left, right)]
+        stream = band_join(*inputs, sort="never", **options, **more)
+        return stream, rows_of(_valid(stream, options["batch_size"]))
+
+    one, rows = join(threads=1)
+    if one.metrics.late_rows and late == "join":
+        went["late"] += 1
+        return  # such a row meets what is stored when it comes
+    want = Counter(rows)
+    first: list[str] | None = None
+    for threads in (2, draw.choice([3, 16])):
+        with small_slices(seed):
+            stream, got = join(threads=threads)
+        have = Counter(got)
+        assert have == want, f"{seed} {options}: lost {want - have}, invented {have - want}"
+        assert first is None or got == first, f"{seed}: another order with {threads} threads"
+        a, b = one.metrics, stream.metrics
+        assert [getattr(a, n) for n in COUNTED] == [getattr(b, n) for n in COUNTED], (seed, a, b)
+        assert b.state_rows == 0
+        if not isinstance(stream._operator, SlicedJoin):
+            went["one"] += 1
+            return
+        first = got
+        went["slices" if stream._operator._alone is None else "up"] += 1
+        went["several"] += stream._operator._workers._given > 2
+    with ExitStack() as stack:
+        stack.enter_context(small_slices(seed))
+        stack.enter_context(small_memory(seed))
+        stream, got = join(threads=2, memory_limit="3MB", when_full=draw.choice(["raise", "spill"]))
+    have = Counter(got)
+    assert have == want, f"{seed} within a limit {options}: lost {want - have}, invented {have - want}"
+    if isinstance(stream._operator, SlicedJoin):
+        went["limited" if stream._operator._alone is None else "limited up"] += 1
+
+
+def _valid(stream: Any, size: int) -> list[pa.RecordBatch]:
+    out = list(stream)
+    for batch in out:
+        batch.validate(full=True)
+        assert 0 < batch.num_rows <= size
+    return out
