@@ -69,13 +69,12 @@ class JsonText(Text):
     def _refined(self, path: str, t: pa.DataType, column: Any, values: list[Any]) -> pa.DataType:
         """Return the type of a column of an inferred type, by its values as Arrow and as Python have them."""
         if is_.is_struct(t):
-            children = column.flatten()
             return pa.struct([
-                f.with_type(self._refined(f"{path}.{f.name}", f.type, children[i], list(_inside(values, f.name))))
+                f.with_type(self._refined(f"{path}.{f.name}", f.type, column.field(i), list(_inside(values, f.name))))
                 for i, f in enumerate(t)
             ])  # fmt: skip
         if is_.is_list(t):
-            return pa.list_(self._refined(path, t.value_type, column.flatten(), list(_inside(values, None))))
+            return pa.list_(self._refined(path, t.value_type, column.values, list(_inside(values, None))))
         if is_.is_timestamp(t) or is_.is_string(t):
             return time_type(column) or pa.string()
         if is_.is_float64(t):
@@ -107,7 +106,10 @@ class JsonText(Text):
 
     def _converted(self, text: bytes, types: pa.Schema, threads: bool) -> pa.Table:
         table = self._read(text, pa.schema([f.with_type(_wire(f.type)) for f in types]), threads)
-        return table.select(types.names).cast(types) if len(types) else table
+        if not len(types):
+            return table
+        chunks = [[_cast(c, f.type) for c in table.column(f.name).chunks] for f in types]
+        return pa.table([pa.chunked_array(c, f.type) for c, f in zip(chunks, types, strict=True)], schema=types)
 
     def _read(self, text: bytes, schema: pa.Schema | None, threads: bool = False) -> pa.Table:
         read = arrow_json.ReadOptions(block_size=8 * BLOCK, use_threads=threads)
@@ -149,12 +151,29 @@ def _refuse_deep(text: bytes) -> None:
 
 
 def _wire(t: pa.DataType) -> pa.DataType:
-    """Return the type in which Arrow reads a column of a type: times as the text that they are, with their zone."""
+    """Return the type in which Arrow reads a column of a type: times as text, with their zone; nulls as text."""
     if is_.is_struct(t):
         return pa.struct([f.with_type(_wire(f.type)) for f in t])
     if is_.is_list(t):
         return pa.list_(_wire(t.value_type))
-    return pa.string() if is_.is_temporal(t) and not is_.is_duration(t) else t
+    # Arrow returns damaged lists of nulls for an explicit null type.
+    return pa.string() if is_.is_null(t) or (is_.is_temporal(t) and not is_.is_duration(t)) else t
+
+
+def _cast(column: Any, t: pa.DataType) -> Any:
+    """Cast a column that Arrow read; Arrow's own cast damages a struct with a child of no type."""
+    if column.type == t:
+        return column
+    if is_.is_struct(t) and is_.is_struct(column.type):
+        children = [_cast(column.field(i), f.type) for i, f in enumerate(t)]
+        return pa.StructArray.from_arrays(children, fields=list(t), mask=column.is_null()) if children else column
+    if is_.is_list(t) and is_.is_list(column.type):
+        return pa.ListArray.from_arrays(column.offsets, _cast(column.values, t.value_type), t, mask=column.is_null())
+    if is_.is_null(t):
+        if column.null_count < len(column):
+            raise pa.ArrowInvalid("a value where the first rows have only null")
+        return pa.nulls(len(column))
+    return column.cast(t)
 
 
 def _has(t: pa.DataType, kind: Callable[[pa.DataType], bool]) -> bool:
@@ -185,10 +204,10 @@ def _inside(values: list[Any], name: str | None) -> Iterator[Any]:
 def _doubles(column: Any) -> Iterator[Any]:
     """Yield the columns of doubles in a column."""
     if is_.is_struct(column.type):
-        for child in column.flatten():
-            yield from _doubles(child)
+        for i in range(column.type.num_fields):
+            yield from _doubles(column.field(i))
     elif is_.is_list(column.type):
-        yield from _doubles(column.flatten())
+        yield from _doubles(column.values)
     elif is_.is_float64(column.type):
         yield column
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import random
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time
@@ -19,6 +20,7 @@ from ivjoin.files.atomic import FileError
 from ivjoin.files.datasets import open_files
 from ivjoin.files.formats import Sink
 from ivjoin.files.text.inference import inexact, number_type
+from ivjoin.files.text.jsons import JsonText
 
 MANY = 60_000  # rows whose lines fill more than the first block
 LARGEST, NEXT = 18446744073709551615, 18446744073709551614
@@ -227,3 +229,21 @@ def test_a_column_that_is_not_read_stops_nothing(tmp_path: Path) -> None:
     # no column at all: the rows count
     for one in (path, lines):
         assert sum(b.num_rows for b in open_files(one).batches([])) == MANY + 1
+
+
+@pytest.mark.parametrize("text, values", [
+    ('{"a": [{"d": null}, null]}\n', [[{"d": None}, None]]),
+    ('{"a": [{"d": null, "t": "2024-01-02"}, null]}\n', [[{"d": None, "t": date(2024, 1, 2)}, None]]),
+    ('{"a": null}\n{"a": {"d": null, "b": [null]}}\n', [None, {"d": None, "b": [None]}]),
+    ('{"a": [[null, {"d": null}], [null]]}\n{"a": null}\n', [[[None, {"d": None}], [None]], None]),
+    ('{"a": {"b": [null, {"d": null, "x": 1.5}]}}\n', [{"b": [None, {"d": None, "x": 1.5}]}]),
+    ('{"a": null}\n{"a": {"b": [null, null]}}', [None, {"b": [None, None]}]),
+    ('{"a": null, "z": {"b": {"d": null}}}\n{"a": {"d": null, "b": [null, null]}, "z": {"b": {"d": 8}}}',
+     [None, {"d": None, "b": [None, None]}]),
+])  # fmt: skip
+def test_fields_inside_objects_may_be_null_throughout(text: str, values: list[Any]) -> None:
+    read = JsonText("a text", lambda: io.BytesIO(text.encode()), False)
+    batches = list(read.batches(read.schema))
+    for batch in batches:
+        batch.validate(full=True)
+    assert [row["a"] for batch in batches for row in batch.to_pylist()] == values
