@@ -117,6 +117,21 @@ def test_the_axis_that_lets_fewest_rows_meet_is_chosen() -> None:
     assert sorted_by("l.y < r.y AND l.x BETWEEN r.x AND r.x + 5") == "by l.x and r.x"
 
 
+@pytest.mark.parametrize("on", [None, "k"])
+@pytest.mark.parametrize("rows, width, chosen", [
+    (N, 10, True), (N, N // 2, True), (N, 9 * N // 10, False),  # most rows meet: sorting would drop few of them
+    (50, 10, False), (52, 10, False), (54, 10, True),  # so few pairs cost less than sorting does
+])  # fmt: skip
+def test_tables_are_sorted_where_that_costs_less(on: str | None, rows: int, width: int, chosen: bool) -> None:
+    condition = f"l.i BETWEEN r.i AND r.i + {width}"
+    stream = ivjoin.band_join(LEFT, RIGHT.slice(0, rows), on=on, condition=condition, how="right_semi")
+    next(stream, None)
+    assert bool(stream.sorting) == chosen
+    never = ivjoin.band_join(LEFT, RIGHT.slice(0, rows), on=on, condition=condition, how="right_semi", sort="never")
+    next(never, None)
+    assert never.sorting == ""
+
+
 @pytest.mark.slow
 def test_streams_keep_their_order_and_their_rows() -> None:
     stream = ivjoin.band_join(LEFT.to_reader(), RIGHT.to_reader(), condition="abs(l.x - r.x) < 1", how="left_semi")
