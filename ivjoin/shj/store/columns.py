@@ -23,7 +23,7 @@ from ivjoin.shj import arrow
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.registers import BITS, TEXT, blank
 from ivjoin.shj.store.backing import fresh, in_memory
-from ivjoin.shj.store.rings import Column, Validity, put, regrown
+from ivjoin.shj.store.rings import Column, Validity, put, regrown, selected
 from ivjoin.shj.store.varying import BytesColumn, KeyTextColumn, PiecesAt, SegmentColumn
 
 __all__ = ["BoolColumn", "OrdinalColumn", "WordColumn", "column_for", "columns_of"]
@@ -124,9 +124,7 @@ class WordColumn:
         return arrow.fixed_array(self._ring.take(places, axis=0), self.valid.at(places), self.type)
 
     def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
-        ring = fresh(self._ring, (cap, *self._ring.shape[1:]))
-        ring[: len(places)] = self._ring[places]
-        self._ring = ring
+        self._ring = selected(self._ring, places, cap)
         self.valid.select(places, cap)
 
     def clear(self) -> None:

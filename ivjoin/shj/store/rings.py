@@ -11,7 +11,7 @@ import pyarrow as pa
 from ivjoin.shj.store.backing import extended, fresh, in_memory
 from ivjoin.shj.store.pages import let_go
 
-__all__ = ["Column", "Validity", "put", "regrown", "spans"]
+__all__ = ["Column", "Validity", "put", "regrown", "selected", "spans"]
 
 _AT_ONCE = 4 << 20  # bytes that exist twice while a ring is copied
 
@@ -63,6 +63,27 @@ def regrown(ring: np.ndarray, cap: int, lo: int, hi: int) -> np.ndarray:
         put(grown, start, ring[at : at + stop - start])
         let_go(ring, at, at + stop - start)
     return grown
+
+
+def selected(ring: np.ndarray, places: np.ndarray, cap: int) -> np.ndarray:
+    """Return a ring of another capacity that begins with the rows at some places. The caller must not use ``ring``
+    afterwards.
+
+    ``places`` rise, but for one fall where the ring wraps around. Memory is released behind the copy, so that few rows
+    exist twice.
+    """
+    made = fresh(ring, (cap, *ring.shape[1:]))
+    step = max(1, _AT_ONCE // ring.strides[0])
+    wrap = int(np.argmax(places[1:] < places[:-1])) + 1 if len(places) and places[-1] < places[0] else len(places)
+    for first, last in ((0, wrap), (wrap, len(places))):
+        released = int(places[first]) if first < last else 0
+        for start in range(first, last, step):
+            some = places[start : min(start + step, last)]
+            made[start : start + len(some)] = ring[some]
+            passed = int(some[-1]) + 1
+            let_go(ring, released, passed)
+            released = passed
+    return made
 
 
 def spans(ring: np.ndarray, lo: int, hi: int) -> Iterator[tuple[int, int]]:

@@ -348,12 +348,16 @@ class SegmentColumn:
     def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
         n = len(ids)
         rows = max(1, n)
-        if n and self._spilled and not has_dictionaries(self.type):
-            rows = max(1, sum(map(len, self._parts)) * _AT_ONCE // max(1, self.disk()))
+        if n and not has_dictionaries(self.type):
+            rows = max(1, sum(map(len, self._parts)) * _AT_ONCE // max(1, sum(map(buffer_bytes, self._parts))))
 
         def pieces() -> Iterator[pa.Array]:
             for i in range(0, n, rows):
+                if not self._spilled:
+                    self._drop_parts(int(ids[i]))
                 yield compacted(self.gather(ids[i : i + rows], places))
+                if n > rows:
+                    pa.default_memory_pool().release_unused()
 
         if n and self._spilled and self._files is not None:  # write them to a new file, piece by piece
             kept = _filed(pieces, self._files)
@@ -362,10 +366,14 @@ class SegmentColumn:
             kept, self._spilled = list(pieces()), 0
         self._parts, self._firsts, self._next = kept, _firsts(kept, 0), n
 
-    def trim(self, lo: int) -> None:
+    def _drop_parts(self, lo: int) -> None:
+        """Release the parts whose ids are all below ``lo``."""
         while self._parts and self._firsts[0] + len(self._parts[0]) <= lo:
             del self._parts[0], self._firsts[0]
             self._spilled = max(0, self._spilled - 1)
+
+    def trim(self, lo: int) -> None:
+        self._drop_parts(lo)
         if self._parts and not self._spilled:
             dead = lo - self._firsts[0]
             if dead > 1024 and dead * 2 > len(self._parts[0]):

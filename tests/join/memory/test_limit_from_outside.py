@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from drivers import shed_payload
 from resident import needs_resident
 
 from bench.limit import BEYOND, CASES, run
@@ -38,3 +41,15 @@ def test_the_process_stays_within(name: str, rows: int, share: float, tmp_path: 
     if CASES[name].full == "spill" and "out of order" not in name:  # which may hold little once they are sorted
         assert found["spilled"] > 0
     assert not [p for p in tmp_path.iterdir() if p.suffix != ".parquet"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sides", ["left", "left,right"])
+@pytest.mark.parametrize("kind", shed_payload.TYPES)
+def test_a_shed_of_large_payload(kind: str, sides: str) -> None:
+    """A shed copies the payload piece by piece, so that few rows exist twice."""
+    command = [sys.executable, shed_payload.__file__, kind, sides]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    over, shed = map(int, done.stdout.split())
+    assert shed
+    assert over <= 100_000_000 + BEYOND
