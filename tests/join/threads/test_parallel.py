@@ -187,6 +187,20 @@ def test_the_reader_is_one_of_the_threads(how: str, monkeypatch: pytest.MonkeyPa
         assert all_ended()
 
 
+def test_one_operator_emits_no_row_again_that_a_slice_has_emitted() -> None:
+    """The last right row lies where the condition may overflow, so no slice is cut any more."""
+    x = np.arange(2000)
+    left = pa.table({"k": x % 7, "x": x, "v": x})
+    right = pa.table({"k": x % 5, "x": np.where(x == 1999, 2**62 + 5, x), "v": x})
+    options: dict[str, Any] = {
+        "on": "k", "condition": "abs(l.x - r.x) <= 20", "how": "full", "left_order": "x", "right_order": "x",
+    }  # fmt: skip
+    want = rows_of(band_join(left, right, threads=1, **options).read_all())
+    stream: Any = band_join(left.to_reader(100), right.to_reader(100), threads=2, **options)
+    assert rows_of(stream.read_all()) == want
+    assert stream._operator._alone is not None
+
+
 @pytest.mark.parametrize("threads", [1, 2, 3, 16])
 def test_an_input_that_raises_ends_the_join(threads: int) -> None:
     x = np.arange(6000)
