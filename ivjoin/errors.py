@@ -137,7 +137,7 @@ class SpillError(IvjoinError):
     """A file in ``spill_dir`` cannot be written while rows are moved to or from it. The operator has stopped."""
 
 
-_MOST_SHOWN = 100
+_MOST_SHOWN = 80  # characters of a value, which may come from a file
 
 
 def came(value: Any) -> str:
