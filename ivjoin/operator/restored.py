@@ -16,8 +16,10 @@ from ivjoin.plan.spec import SIDES
 __all__ = ["check_rows"]
 
 
-def check_rows(core: AnyCore, s: int, arrays: Sequence[pa.Array], n: int) -> bool:
+def check_rows(core: AnyCore, s: int, arrays: Sequence[pa.Array], n: int, careful: bool) -> bool:
     """Check n rows that are to be stored on side s, whose stored columns these are.
+
+    ``careful``: the whole condition decides each pair, so that rows without a key or a place may be stored.
 
     Returns
     -------
@@ -51,7 +53,7 @@ def check_rows(core: AnyCore, s: int, arrays: Sequence[pa.Array], n: int) -> boo
         v = values[node]
         true = np.asarray(v.values if v.valid is None else v.values & v.valid, dtype=bool)
         usable &= true if v.error is None else true | v.error
-    if not usable.all():
+    if not (careful or plan.raises or usable.all()):
         row = int(np.argmin(usable))
         raise damaged(f"row {row} of the {SIDES[s]} side can match no row, by a null or a filter, and is stored")
     wild = any(_errs(values[node]) for node in (*side.filters, *bands, *checked, *guards))
