@@ -12,13 +12,14 @@ BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo docs test test-all test-rest test-slow test-spark test-nojit test-bounds check soak mutants bench bench-full bench-smoke clean
+.PHONY: help demo docs test test-all test-rest test-slow test-spark test-nojit test-bounds test-spark-versions check soak mutants bench bench-full bench-smoke clean
 
 help:
 	@echo "make demo   run the main job on real data (creates $(VENV) first)"
 	@echo "make test   run the tests that answer in minutes (creates $(VENV) first)"
 	@echo "make test-all    those and the rest: slow tests, all of Spark (needs Java 17), kernels uncompiled and with checks"
 	@echo "make test-rest   the rest alone; test-slow, test-spark, test-nojit and test-bounds are its parts"
+	@echo "make test-spark-versions  the short tests of Spark with PySpark 4.0, 4.1, 4.2 and 4.3"
 	@echo "make check  ruff, mypy and the import-direction test"
 	@echo "make soak   the long random tests"
 	@echo "make mutants  faults put into a copy of the tree, each of which a test must find"
@@ -55,6 +56,16 @@ test-nojit: $(VENV)/.dev-installed
 
 test-bounds: $(VENV)/.dev-installed
 	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -q -m "nojit and not soak" $(or $(PYTEST_ARGS),$(OF_KERNELS))$(NONE_CHOSEN)
+
+# The short tests of Spark with each minor version of PySpark, in environments of their own (some GB, tens of minutes).
+SPARK_VERSIONS ?= 4.0.5 4.1.4 4.2.1 4.3.0
+test-spark-versions: $(VENV)/.created
+	@for version in $(SPARK_VERSIONS); do \
+	    place=build/spark-$$version; \
+	    [ -x $$place/bin/python ] || $(BIN)/python -m venv $$place || exit 1; \
+	    $$place/bin/python -m pip install --quiet --editable '.[dev]' "pyspark[connect]==$$version" || exit 1; \
+	    $$place/bin/python -m pytest -m spark_short $(or $(PYTEST_ARGS),$(OF_SPARK)) || exit 1; \
+	done
 
 TWO := -n 2 --dist worksteal
 # Where tests with the marks `spark` and `nojit` are: the others need not be collected. tests/test_layers.py checks it.

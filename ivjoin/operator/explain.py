@@ -26,7 +26,7 @@ from ivjoin.plan.question import side_expression
 from ivjoin.plan.spec import SIDES
 from ivjoin.separation.separate import BandTerm
 
-__all__ = ["explain_plan", "interval_text", "kept_lines", "typical"]
+__all__ = ["explain_plan", "interval_text", "kept_lines", "typical", "why_never_decided"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _ANYTHING = "is anything"
@@ -261,6 +261,14 @@ def kept_lines(plan: JoinPlan, frontiers: tuple[Frontier, Frontier]) -> list[str
         frontier.refresh()
     bounder = Bounder(plan, frontiers)
     return [line for s in (0, 1) for line in _side(plan, s, frontiers, bounder)]
+
+
+def why_never_decided(plan: JoinPlan, s: int) -> str | None:
+    """Return why rows of a side are stored until the other input ends; None if future rows of it evict them."""
+    frontiers = _frontiers(plan, {})
+    lines = _side(plan, s, frontiers, Bounder(plan, frontiers))
+    head = f"  {SIDES[s]} rows can never be dropped before the {SIDES[1 - s]} input ends: "
+    return next((line.removeprefix(head) for line in lines if line.startswith(head)), None)
 
 
 def _side(

@@ -37,7 +37,7 @@ def explain(
     backend: str = "applyInPandasWithState", name: str | Observation | None = None, routing: str = "auto",
     hot_keys: Sequence[object] | None = None, routing_dir: str | None = None, aggregate: Aggregates | None = None,
     pick: str | None = None, pick_by: str | Sequence[str] | None = None, memory_limit: int | str | None = None,
-    when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None,
+    when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None, allow_unbounded: bool = False,
 ) -> str:
     """Return the plan of ``left.band_join(right, ...)`` as text; takes the same arguments, and joins nothing.
 
@@ -47,9 +47,10 @@ def explain(
     ----------
     left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size, \
     on_late, timezone, buckets, backend, name, routing, hot_keys, routing_dir, aggregate, pick, pick_by, memory_limit, \
-    when_full, spill_dir
-        As for :func:`ivjoin.spark.band_join`; ``backend`` and ``name`` change nothing. If ``left`` is a joined stream
-        and the only argument, the text also says how :func:`ivjoin.spark.write_stream` would write it.
+    when_full, spill_dir, allow_unbounded
+        As for :func:`ivjoin.spark.band_join`; ``backend``, ``name`` and ``allow_unbounded`` change nothing. If ``left``
+        is a joined stream and the only argument, the text also says how :func:`ivjoin.spark.write_stream` would write
+        it.
 
     Returns
     -------
@@ -65,7 +66,7 @@ def explain(
     >>> print(ivjoin.spark.explain(clicks, views, on="user", condition="l.ts >= r.ts"))  # doctest: +SKIP
     >>> print(ivjoin.spark.explain(matches.select("user", "ts")))  # doctest: +SKIP
     """
-    del backend, name
+    del backend, name, allow_unbounded
     if right is None:
         return _of_a_joined_stream(left)
     refuse_unbuilt(routing, hot_keys, routing_dir, left.isStreaming)

@@ -17,6 +17,7 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.frontier.order import Order, OrderTracker
 from ivjoin.operator.budget import Budget, budget_of
+from ivjoin.operator.explain import why_never_decided
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.question import join_spec, named_pairs
 from ivjoin.plan.spec import SIDES, JoinSpec
@@ -29,6 +30,7 @@ from ivjoin.spark.eventtime import WatermarkWarning, in_order, watermark_note
 from ivjoin.spark.leftover import rows_where
 from ivjoin.spark.metrics import observed_name
 from ivjoin.spark.origin import Joined, remember
+from ivjoin.spark.padding import char_widths, padded, refuse_pairs
 from ivjoin.spark.schema import arrow_schema, output_type, refuse_collated, spelled_alike
 from ivjoin.spark.schemes import SCHEMES
 from ivjoin.spark.watermark import delays, with_watermarks
@@ -67,7 +69,7 @@ def band_join(
     backend: str = "applyInPandasWithState", name: str | Observation | None = None, routing: str = "auto",
     hot_keys: Sequence[object] | None = None, routing_dir: str | None = None, aggregate: Aggregates | None = None,
     pick: str | None = None, pick_by: str | Sequence[str] | None = None, memory_limit: int | str | None = None,
-    when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None,
+    when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None, allow_unbounded: bool = False,
 ) -> DataFrame:
     """Join two DataFrames on keys and a band condition; store only the rows that can still match.
 
@@ -139,6 +141,9 @@ def band_join(
         for static frames only, writes rows to files; the result stays exact.
     spill_dir : path, optional
         Folder for these files on each worker's machine; the system's folder for temporary files by default.
+    allow_unbounded : bool, default False
+        For streams, whether an outer or anti join is allowed if nothing decides that a row has no partner. Such rows
+        stay in the state and are never emitted.
 
     Returns
     -------
@@ -146,8 +151,10 @@ def band_join(
 
     Raises
     ------
+    OrderError
+        If unmatched rows of a stream would never be emitted, and ``allow_unbounded`` is False.
     IvjoinError
-        A subclass, before the query starts. Its message names the given value, the expected one and a fix.
+        Or another subclass, before the query starts. Its message names the given value, the expected one and a fix.
 
     Warns
     -----
@@ -167,6 +174,8 @@ def band_join(
         left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size,
         on_late, timezone, aggregate, pick, pick_by,
     )
+    if streaming and not allow_unbounded:
+        _refuse_undecided(call.spec)
     if call.spec.aggregates and routing not in ("auto", "hash"):
         raise UnsupportedError(
             f"routing is {routing!r} with aggregate=; expected 'auto' or 'hash': a left row meets all of its partners "
@@ -174,6 +183,25 @@ def band_join(
         )
     budget = worker_budget(call.spec, memory_limit, when_full, spill_dir, streaming)
     return joined_frames(left, right, call, buckets, backend, name, routing, hot_keys, routing_dir, budget)
+
+
+def _refuse_undecided(spec: JoinSpec) -> None:
+    """
+    Raises
+    ------
+    OrderError
+        If the join emits unmatched rows of a side, and no future row of the other side decides that they have none.
+    """
+    plan = plan_of(spec)
+    for s in (0, 1):
+        why = why_never_decided(plan, s) if plan.how.owes(s) else None
+        if why is not None:
+            raise OrderError(
+                f"how is {spec.how!r}, but {SIDES[s]} rows without a partner would never be emitted, since the "
+                f"{SIDES[1 - s]} stream does not end: {why}. Set a watermark or an order on the {SIDES[1 - s]} input "
+                "and bound the difference of the two times on both ends, or pass allow_unbounded=True to store these "
+                "rows forever"
+            )
 
 
 def joined_frames(
@@ -343,6 +371,9 @@ def resolved(
     # rows that Spark would filter afterwards are aggregated, or picked, by then
     kind = "left" if pick is not None or (aggregate is not None and how == "inner") else how
     given, left_over = condition_of(condition, left, right, scope, zone, kind, settings.quoted_names)
+    widths = char_widths(types, schemas)
+    refuse_pairs(pairs, widths)
+    given = None if given is None else padded(given, widths)
     notes: list[Warning] = []
     orders = [
         _orders(o, s, f, schemas, settings, zone, notes)

@@ -87,7 +87,8 @@ def test_a_full_join_with_a_bound_on_one_end(spark: Any, tmp_path: Path) -> None
     right = [[(1, at(2), 10), (5, at(3), 11)], [(6, at(51), 12)], [(4, at(FAR), 13)]]
 
     def join(a: Any, b: Any) -> Any:
-        return a.band_join(b, on="k", condition="l.ts <= r.ts", how="full", left_order="ts", right_order="ts")
+        return a.band_join(b, on="k", condition="l.ts <= r.ts", how="full", left_order="ts", right_order="ts",
+                           allow_unbounded=True)  # fmt: skip
 
     script = run(spark, tmp_path, join, left, right, (EVENTS, EVENTS))
     # a left row waits for ever: every later right row could be its partner. A right row does not.
