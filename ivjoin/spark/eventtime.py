@@ -12,11 +12,15 @@ as an order only if rows still arrive as ``withWatermark`` received them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from ivjoin.expr.nodes import Node, columns_of
+from ivjoin.frontier.order import Order
 from ivjoin.spark.environment import is_connect
+from ivjoin.spark.watermark import delays
 
-__all__ = ["WatermarkWarning", "in_order", "watermark_note"]
+__all__ = ["WatermarkWarning", "in_order", "watermark_note", "window_note", "windows_without_order"]
 
 _WATERMARKS = frozenset({"EventTimeWatermark", "UpdateEventTimeWatermarkColumn"})
 _MIXING = frozenset({"Join", "SetOperation"})
@@ -33,6 +37,25 @@ def watermark_note(side: str, column: str) -> str:
         "late that are not. Without an order the other side's rows are kept: set withWatermark after the union, or "
         f"say what holds with {side}_order=Order({column!r}, slack=...)"
     )
+
+
+def window_note(side: str, column: str) -> str:
+    return (
+        f"the key {column!r} of {side} is a window over an event time, and its watermark is not read as an order: rows "
+        "of the other side are stored forever. To evict them, declare the order on both sides, such as "
+        f"{side}_order=Order('{column}.end', slack=...) with the watermark's delay plus the length of the window, and "
+        f"add the condition l.{column}.end = r.{column}.end"
+    )
+
+
+def windows_without_order(
+    pairs: Sequence[tuple[str, str]], side: int, frame: Any, orders: Sequence[Order]
+) -> list[str]:
+    """Return the key columns that are windows of an event time, and that no order of a stream reads."""
+    ordered = {c.params[1] for o in orders if isinstance(o.expr, Node) for c in columns_of(o.expr)}
+    windows = {f.name for f in frame.schema if delays([f]) and f.dataType.typeName() == "struct"}
+    keys = [pair[side] for pair in pairs]
+    return [name for name in keys if frame.isStreaming and name in windows and name not in ordered]
 
 
 def in_order(frame: Any, index: int) -> bool:

@@ -17,7 +17,6 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.frontier.order import Order, OrderTracker
 from ivjoin.operator.budget import Budget, budget_of
-from ivjoin.operator.explain import why_never_decided
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.question import join_spec, named_pairs
 from ivjoin.plan.spec import SIDES, JoinSpec
@@ -26,13 +25,14 @@ from ivjoin.spark.carried import carried_slacks
 from ivjoin.spark.conditions import aliases_of, condition_of, is_column
 from ivjoin.spark.dialect import AnsiWarning, ansi_note, backquoted
 from ivjoin.spark.environment import Settings, settings_of
-from ivjoin.spark.eventtime import WatermarkWarning, in_order, watermark_note
+from ivjoin.spark.eventtime import WatermarkWarning, in_order, watermark_note, window_note, windows_without_order
 from ivjoin.spark.leftover import rows_where
 from ivjoin.spark.metrics import observed_name
 from ivjoin.spark.origin import Joined, remember
 from ivjoin.spark.padding import char_widths, padded, refuse_pairs
 from ivjoin.spark.schema import arrow_schema, output_type, refuse_collated, spelled_alike
 from ivjoin.spark.schemes import SCHEMES
+from ivjoin.spark.undecided import refuse_undecided
 from ivjoin.spark.watermark import delays, with_watermarks
 from ivjoin.spark.workers import kernels_early, start_early
 
@@ -175,7 +175,7 @@ def band_join(
         on_late, timezone, aggregate, pick, pick_by,
     )
     if streaming and not allow_unbounded:
-        _refuse_undecided(call.spec)
+        refuse_undecided(call.spec)
     if call.spec.aggregates and routing not in ("auto", "hash"):
         raise UnsupportedError(
             f"routing is {routing!r} with aggregate=; expected 'auto' or 'hash': a left row meets all of its partners "
@@ -183,25 +183,6 @@ def band_join(
         )
     budget = worker_budget(call.spec, memory_limit, when_full, spill_dir, streaming)
     return joined_frames(left, right, call, buckets, backend, name, routing, hot_keys, routing_dir, budget)
-
-
-def _refuse_undecided(spec: JoinSpec) -> None:
-    """
-    Raises
-    ------
-    OrderError
-        If the join emits unmatched rows of a side, and no future row of the other side decides that they have none.
-    """
-    plan = plan_of(spec)
-    for s in (0, 1):
-        why = why_never_decided(plan, s) if plan.how.owes(s) else None
-        if why is not None:
-            raise OrderError(
-                f"how is {spec.how!r}, but {SIDES[s]} rows without a partner would never be emitted, since the "
-                f"{SIDES[1 - s]} stream does not end: {why}. Set a watermark or an order on the {SIDES[1 - s]} input "
-                "and bound the difference of the two times on both ends, or pass allow_unbounded=True to store these "
-                "rows forever"
-            )
 
 
 def joined_frames(
@@ -379,6 +360,9 @@ def resolved(
         _orders(o, s, f, schemas, settings, zone, notes)
         for s, (o, f) in enumerate(((left_order, left), (right_order, right)))
     ]
+    for s, frame in enumerate((left, right)):
+        windows = windows_without_order(pairs, s, frame, orders[s])
+        notes += [WatermarkWarning(window_note(SIDES[s], name)) for name in windows]
     bounds = [_bounds(b, s.names, settings) for b, s in zip((left_bounds, right_bounds), schemas, strict=True)]
     spec = join_spec(
         schemas[0], schemas[1], on=pairs, condition=given, how=how, left_order=orders[0], right_order=orders[1],

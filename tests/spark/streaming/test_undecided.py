@@ -11,7 +11,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from ivjoin.errors import OrderError
 from ivjoin.plan.question import join_spec
-from ivjoin.spark.join import _refuse_undecided
+from ivjoin.spark.undecided import refuse_undecided
 
 SIDE = pa.schema([("k", pa.int64()), ("t", pa.timestamp("us", "UTC")), ("x", pa.float64())])
 BAND = "l.t BETWEEN r.t - INTERVAL 5 SECONDS AND r.t"
@@ -34,7 +34,7 @@ def spec(how: str, **given: Any) -> Any:
 ])  # fmt: skip
 def test_rows_that_nothing_decides_are_refused(how: str, given: dict[str, Any], side: str, why: str) -> None:
     with pytest.raises(OrderError, match=f"how is '{how}', but {side} rows .*{why}.*allow_unbounded=True"):
-        _refuse_undecided(spec(how, **given))
+        refuse_undecided(spec(how, **given))
 
 
 @pytest.mark.parametrize("how, given", [
@@ -46,4 +46,14 @@ def test_rows_that_nothing_decides_are_refused(how: str, given: dict[str, Any], 
     ("left", {"condition": "l.x > 1 AND 1 = 0"}),
 ])  # fmt: skip
 def test_rows_that_a_later_row_decides_are_not(how: str, given: dict[str, Any]) -> None:
-    _refuse_undecided(spec(how, **given))
+    refuse_undecided(spec(how, **given))
+
+
+def test_a_window_as_a_key_needs_an_order_of_its_end() -> None:
+    time = pa.timestamp("us", "UTC")
+    side = pa.schema([("k", pa.int64()), ("window", pa.struct([("start", time), ("end", time)]))])
+    orders: dict[str, Any] = {"left_order": "window.end", "right_order": "window.end"}
+    keys: dict[str, Any] = {"on": ["k", "window"], "how": "full", "timezone": "UTC"}
+    with pytest.raises(OrderError, match="compares nothing but keys"):
+        refuse_undecided(join_spec(side, side, **keys, **orders))
+    refuse_undecided(join_spec(side, side, condition="l.window.end = r.window.end", **keys, **orders))
