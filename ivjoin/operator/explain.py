@@ -266,9 +266,13 @@ def kept_lines(plan: JoinPlan, frontiers: tuple[Frontier, Frontier]) -> list[str
 def why_never_decided(plan: JoinPlan, s: int) -> str | None:
     """Return why rows of a side are stored until the other input ends; None if future rows of it evict them."""
     frontiers = _frontiers(plan, {})
+    head = _never_evicted(s)
     lines = _side(plan, s, frontiers, Bounder(plan, frontiers))
-    head = f"  {SIDES[s]} rows can never be dropped before the {SIDES[1 - s]} input ends: "
     return next((line.removeprefix(head) for line in lines if line.startswith(head)), None)
+
+
+def _never_evicted(s: int) -> str:
+    return f"  {SIDES[s]} rows can never be evicted before the {SIDES[1 - s]} input ends: "
 
 
 def _side(
@@ -298,11 +302,11 @@ def _side(
         until = f"the {other} input ends, which is a table or files and needs no declared order"
         return [f"{head} are stored until {until}"]
     if not out:
-        never = f"before the {other} input ends: {_why(plan, s, frontiers)}"
+        why = _why(plan, s, frontiers)
         if better is None:
-            out.append(f"{head} can never be evicted {never}")
+            out.append(f"{_never_evicted(s)}{why}")
         elif s == 0:
-            out.append(f"{head} without a match are never emitted {never}")
+            out.append(f"{head} without a match are never emitted before the {other} input ends: {why}")
     if better is not None:
         out.append(f"{head} {better}")
     advice: dict[str, list[str]] = {}

@@ -22,7 +22,7 @@ __all__ = ["char_widths", "padded", "refuse_pairs"]
 
 _KEY = "__CHAR_VARCHAR_TYPE_STRING"  # metadata of a column, such as "char(3)"
 _CHAR = re.compile(r"char\((\d+)\)")
-_COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe", "in"})
+_COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe"})
 
 #: Characters of the CHAR columns, by side and name.
 Widths = Mapping[tuple[str, str], int]
@@ -44,6 +44,8 @@ def padded(condition: Node, widths: Widths) -> Node:
 
 
 def _padded(node: Node, widths: Widths) -> Node | None:
+    if node.op == "in" and len(node.args) == 1:
+        return _padded_list(node, widths)
     if node.op not in _COMPARISONS or not any(_width(a, widths) for a in node.args if a.op == "column"):
         return None
     found = [_width(a, widths) for a in node.args]
@@ -52,6 +54,17 @@ def _padded(node: Node, widths: Widths) -> Node | None:
     most = max(width or 0 for width in found)
     args = tuple(a if width == most else _to(a, most) for a, width in zip(node.args, found, strict=True))
     return make(node.op, args, node.params, node.type)
+
+
+def _padded_list(node: Node, widths: Widths) -> Node | None:
+    """Return ``x IN (values)``, whose values are the parameters of the node."""
+    (x,) = node.args
+    width = _width(x, widths) if x.op == "column" else None
+    if width is None or not all(value is None or isinstance(value, str) for value in node.params):
+        return None
+    most = max(width, *(len(value or "") for value in node.params))
+    values = tuple(value if value is None else value.ljust(most) for value in node.params)
+    return make("in", (x if width == most else _to(x, most),), values, node.type)
 
 
 def _width(node: Node, widths: Widths) -> int | None:

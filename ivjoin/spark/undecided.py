@@ -15,7 +15,7 @@ def refuse_undecided(spec: JoinSpec) -> None:
     Raises
     ------
     OrderError
-        If the join emits unmatched rows of a side, and no future row of the other side decides that they have none.
+        If the join emits unmatched rows of a side, and no later row of the other side decides which ones these are.
     """
     plan = plan_of(spec)
     for s in (0, 1):
