@@ -13,7 +13,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 
 from faults.engine import ENGINE
 from faults.kernels import KERNELS
@@ -63,27 +65,40 @@ def _found(mutant: Mutant, folder: Path, marks: str, seconds: float, profile: st
     raise RuntimeError(f"pytest ended with {done.returncode}: {done.stdout[-2000:]}")
 
 
+def _copy(folder: Path) -> Path:
+    """A copy of the tree, with the kernels that are compiled already."""
+    ignored = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "results")
+    shutil.copytree(ROOT, folder, ignore=ignored)
+    compiled = Path("ivjoin/shj/kernels/__pycache__")  # of kernels without a fault
+    (folder / compiled).mkdir()
+    for file in (ROOT / compiled).glob("*.o"):
+        shutil.copy(file, folder / compiled)
+    return folder
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="faults whose description contains this text")
     parser.add_argument("--seconds", type=float, default=600, help="of the tests of one, at most")
+    parser.add_argument("--jobs", type=int, default=1, help="faults that are tried at the same time")
     args = parser.parse_args()
+    chosen = [mutant for mutant in MUTANTS if args.only in mutant.what]
     missed = 0
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name) / "tree"
-        ignored = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "results")
-        shutil.copytree(ROOT, folder, ignore=ignored)
-        compiled = Path("ivjoin/shj/kernels/__pycache__")  # of kernels without a fault
-        (folder / compiled).mkdir()
-        for file in (ROOT / compiled).glob("*.o"):
-            shutil.copy(file, folder / compiled)
-        for mutant in MUTANTS:
-            if args.only not in mutant.what:
-                continue
-            start = time.monotonic()
-            found = finder(mutant, folder, args.seconds)
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(args.jobs) as pool:
+        folders: SimpleQueue[Path] = SimpleQueue()
+        for i in range(args.jobs):
+            folders.put(_copy(Path(name) / f"tree{i}"))
+
+        def tried(mutant: Mutant) -> tuple[str, float]:
+            start, folder = time.monotonic(), folders.get()
+            try:
+                return finder(mutant, folder, args.seconds), time.monotonic() - start
+            finally:
+                folders.put(folder)
+
+        for mutant, (found, seconds) in zip(chosen, pool.map(tried, chosen), strict=True):
             missed += not found.startswith("first tier")
-            print(f"{time.monotonic() - start:6.1f} s  {mutant.what}: {found}", flush=True)
+            print(f"{seconds:6.1f} s  {mutant.what}: {found}", flush=True)
     print(f"the first tier misses {missed} faults" if missed else "the first tier finds every fault")
     return bool(missed)
 
