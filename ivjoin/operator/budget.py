@@ -14,7 +14,6 @@ import numpy as np
 from ivjoin.errors import IvjoinError, MemoryLimitError, UnsupportedError, came
 from ivjoin.expr.arguments import one_of, warn_caller
 from ivjoin.plan.planner import JoinPlan
-from ivjoin.shj.kernels import apart
 
 __all__ = ["GOES_ON", "LEAST_ROWS", "Budget", "Shed", "WhenFull", "budget_of", "bytes_of", "not_restored"]
 
@@ -127,7 +126,6 @@ def budget_of(
         if when_full != "raise":
             raise IvjoinError(f"when_full is {when_full!r} without a limit; add memory_limit, such as '512MB'")
         return None
-    apart.ask()
     return Budget(bytes_of(memory_limit), when_full, folder, shed or "prob", bool(shed_shared))
 
 

@@ -263,9 +263,9 @@ def _write_checkpoints_directly(spark: SparkSession) -> None:
 def _prepare() -> None:
     """Import the modules of a join and compile its kernels, while this process waits for Java."""
     with suppress(OSError):  # a worker that needs the kernels compiles them
-        from ivjoin.operator.beforehand import compile_early
+        from ivjoin.shj.kernels import everything
 
-        compile_early()
+        everything.begin()
     with suppress(ImportError):  # the join itself reports it
         for name in _OF_A_JOIN:
             import_module(name)

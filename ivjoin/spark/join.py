@@ -206,7 +206,7 @@ def joined_frames(
         from ivjoin.spark.static import static_join
 
         observation = None if isinstance(name, str) else name
-        kernels_early(left, plan_of(call.spec))
+        kernels_early(left)
         spread = spread_of(left, right, call.spec, call.settings, buckets, routing)
         joined = static_join(left, right, call.spec, out, spread, observation, budget)
     else:
@@ -214,7 +214,7 @@ def joined_frames(
 
         count = stream_count(buckets, call.settings.partitions)
         spread_out = stream_spread(call.spec, count, routing, hot_keys, routing_dir)
-        kernels_early(left, plan_of(spread_out.run(call.spec)))
+        kernels_early(left)
         if not call.spec.left_over:  # which Spark has yet to look at
             start_early(left)
         joined = _joined_stream(left, right, call, out, count, observed_name(name), backend, spread_out, budget)

@@ -16,9 +16,6 @@ from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.types import from_arrow
 from ivjoin.multi.question import MultiSpec, multi_spec, named_inputs
 from ivjoin.multi.spread import attributes, cube, skewed_names
-from ivjoin.multi.steps import laid_out
-from ivjoin.multi.trees import Seen, best_shape
-from ivjoin.plan.cache import plan_of
 from ivjoin.routing.arguments import worker_count
 from ivjoin.routing.hypercube import SCHEMES
 from ivjoin.spark.buckets import stream_count
@@ -138,12 +135,12 @@ def multi_join(
         from ivjoin.spark.cell_state import streamed_in_cells
 
         spec = _watermarks(spec, frames)
-        _begin_early(spec, frames, rows, streaming)
+        _begin_early(frames, streaming)
         joined = streamed_in_cells(frames, spec, plan, out)
     else:
         from ivjoin.spark.cells import joined_in_cells
 
-        _begin_early(spec, frames, rows, streaming)
+        _begin_early(frames, streaming)
         joined = joined_in_cells(frames, spec, plan, out, rows, None if workers is None else plan.workers)
     return joined if columns is None else joined.select(*map(quoted_name, columns))
 
@@ -174,11 +171,10 @@ def _watermarked(frames: Mapping[str, Any]) -> list[str]:
     return [f"{a}_{f.name}" for a, frame in frames.items() for f in frame.schema if delays([f])]
 
 
-def _begin_early(spec: MultiSpec, frames: Mapping[str, Any], rows: Mapping[str, float], streaming: bool) -> None:
-    """Start before the first rows arrive: the kernels of the steps, and workers."""
+def _begin_early(frames: Mapping[str, Any], streaming: bool) -> None:
+    """Start before the first rows arrive: kernels, and workers."""
     first = next(iter(frames.values()))
-    shape = best_shape(spec, None if streaming else {a: Seen(n) for a, n in rows.items()})
-    kernels_early(first, *(plan_of(step.spec) for step in laid_out(spec, shape).steps))
+    kernels_early(first)
     if streaming:
         start_early(first)
 

@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 
-from ivjoin.operator.beforehand import compile_early
+from ivjoin.shj.kernels import everything
 from ivjoin.spark.environment import is_connect
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ivjoin.plan.planner import JoinPlan
 
 __all__ = ["kernels_early", "own_workers", "start_early"]
 
@@ -52,14 +51,14 @@ def own_workers(frame: Any) -> Iterator[None]:
         environment.pop(_VARIABLE, None)
 
 
-def kernels_early(frame: Any, *plans: JoinPlan) -> None:
-    """Have kernels compiled that workers will call for these plans, if they are not on disk; nobody waits for it.
+def kernels_early(frame: Any) -> None:
+    """Have kernels compiled that workers will call, if they are not on disk; nobody waits for it.
 
     Not over Connect, whose workers are elsewhere. What fails is left to the workers.
     """
     if not is_connect(frame):
         with suppress(OSError):
-            compile_early(*plans)
+            everything.begin()
 
 
 def start_early(frame: Any) -> threading.Thread | None:

@@ -1,80 +1,68 @@
-"""Kernels compiled in a process of their own: where the memory of this one is limited, or before they are needed.
+"""Compile kernels in another process of this interpreter.
 
-A compiler takes more than a hundred megabytes, once for an installation: more than a join may stay under that has been
-given a limit. So once an operator has one, what is not on disk yet is put there by another process of this interpreter.
-Where that cannot be, it is compiled here.
-
-Where a join is planned in one process and done in others, these would compile at their first rows. So who plans it
-starts that (:func:`begin`) and goes on; who needs a kernel meanwhile waits for it (``objects.alone``).
+The compiler needs more than 100 MB, which a join with a memory limit does not have. The other process also runs
+without numba's own optimizer, which ``building`` does not need. If no process can be started, this process compiles.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
-from collections.abc import Iterable
 from threading import Thread
 
-__all__ = ["ask", "asked", "begin", "compile_there"]
+__all__ = ["begin", "compile_there", "start"]
 
-_SECONDS = 120
-_asked: list[bool] = []  # no Event: one whose set() is interrupted may wait for ever the next time
-
-
-def ask() -> None:
-    """Compile apart from now on."""
-    _asked[:] = [True]
+_SECONDS = 600
+_HERE = "IVJOIN_COMPILES_HERE"  # in the environment of the other process
 
 
-def asked() -> bool:
-    return bool(_asked)
+def start(*modules: str) -> subprocess.Popen[bytes] | None:
+    """Start a process that compiles all kernels of some modules; None if that fails, or if this is such a process."""
+    if _HERE in os.environ or not sys.executable:
+        return None
+    path = os.pathsep.join(p or os.curdir for p in sys.path)
+    code = "import sys; from ivjoin.shj.kernels.compiling import compile_all; compile_all(*sys.argv[1:])"
+    env = {**os.environ, "PYTHONPATH": path, "NUMBA_OPT": "0", _HERE: "1"}
+    nothing = subprocess.DEVNULL
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-c", code, *modules], env=env, stdin=nothing, stdout=nothing, stderr=nothing
+        )
+    except OSError:
+        return None
 
 
-def compile_there(module: str) -> bool:
-    """Have all kernels of a module put on disk; whether the other process came to its end."""
-    return _elsewhere("compile_all", [module])
+def compile_there(*modules: str) -> bool:
+    """Compile all kernels of some modules in another process; return whether it succeeded."""
+    process = start(*modules)
+    if process is None:
+        return False
+    try:
+        return process.wait(_SECONDS) == 0
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return False
 
 
-_begun: set[tuple[str | None, str]] = set()  # by the folder and the name; what failed once is left to who needs it
+_begun: set[tuple[str | None, str]] = set()  # by folder; a module is not tried twice
 
 
-def begin(names: Iterable[str]) -> Thread | None:
-    """Have kernels put on disk, in this order, by another process, without waiting for it; of each once.
-
-    Parameters
-    ----------
-    names : iterable of str
-        ``"push_kernels.push_batch"``; those that ``compiling.not_on_disk`` says.
+def begin(*modules: str) -> Thread | None:
+    """Start compiling the kernels of some modules in another process, once per module; do not wait for it.
 
     Returns
     -------
     Thread or None
-        It ends when the process does; whatever fails is left to who needs the kernels. None where there is nothing to
-        do.
+        It ends when the process does. None if there is nothing to do. After a failure the kernels compile at their
+        first call.
     """
     folder = os.environ.get("NUMBA_CACHE_DIR")
-    wanted = [name for name in names if (folder, name) not in _begun]
+    wanted = [name for name in modules if (folder, name) not in _begun]
     if not wanted:
         return None
     _begun.update((folder, name) for name in wanted)
-    thread = Thread(target=_elsewhere, args=("compile_named", wanted), name="ivjoin-kernels", daemon=True)
+    thread = Thread(target=compile_there, args=wanted, name="ivjoin-kernels", daemon=True)
     thread.start()
     return thread
-
-
-def _elsewhere(function: str, arguments: list[str]) -> bool:
-    """Have another process of this interpreter call a function of ``compiling``; whether it came to its end."""
-    import subprocess
-
-    if not sys.executable:
-        return False
-    path = os.pathsep.join(p or os.curdir for p in sys.path)
-    code = f"from ivjoin.shj.kernels.compiling import {function}; {function}(*{arguments!r})"
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", code], check=False, timeout=_SECONDS, env={**os.environ, "PYTHONPATH": path},
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return False
-    return done.returncode == 0

@@ -1,9 +1,9 @@
-"""Compile the loops of the join at their first call, with fixed signatures, and cache them on disk by content.
+"""Compile the loops of the join once, with fixed signatures, and cache them on disk by content.
 
 All of them are plain functions over int64, int32 and uint8 arrays or words, so each compiles once, whatever the query.
-Kernels whose arguments are all words (such as ``push_batch``, which takes addresses) are cached as object files, which
-load without numba; see ``objects`` and ``lean``. numba caches the others. With ``NUMBA_DISABLE_JIT=1`` all run
-uncompiled.
+``building`` compiles each to an object file. ``objects`` stores the file and loads it without numba. ``python -m
+ivjoin.shj.kernels.everything`` compiles all kernels, as an installation does. Another process (``apart``) compiles a
+missing kernel at its first call. With ``NUMBA_DISABLE_JIT=1`` all run uncompiled.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import hashlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from importlib import import_module
@@ -29,7 +29,7 @@ from ivjoin.shj.kernels import apart, objects
 
 __all__ = [
     "COMPILES", "I8", "IN1", "IN2", "IN2_I4", "IN_U8", "IO1", "IO1_I4", "IO2", "IO2_I4", "IO_U8", "VOID", "Later",
-    "callback", "compile_all", "compile_named", "compiled", "inner", "is_cached", "not_on_disk", "tiny",
+    "callback", "compile_all", "compiled", "inner", "is_on_disk", "kernels_of", "tiny",
 ]
 
 
@@ -41,17 +41,22 @@ class _Signature:
     def in_numba(self) -> Any:
         return self.result.in_numba()(*(kind.in_numba() for kind in self.arguments))
 
-    def over(self, function: Callable[..., int]) -> Any:
-        """Wrap a function of words (for an array: its address and lengths) as a function of the declared arguments."""
-        if all(kind == I8 for kind in self.arguments):
+    def has_only_words(self) -> bool:
+        return all(kind == I8 for kind in self.arguments)
+
+    def over(self, loaded: objects.Loaded) -> Callable[..., Any]:
+        """Return the kernel as a function of the declared arguments; it takes an array as its address and lengths."""
+        words = sum(1 + kind.dimensions for kind in self.arguments)
+        function = loaded.python(words, self.result == I8)
+        if self.has_only_words():
             return function
         kinds = [(kind.dimensions, np.dtype(kind.name)) for kind in self.arguments]
 
-        def call(*arguments: Any) -> int:
+        def call(*arguments: Any) -> Any:
             words = []
             for (dimensions, dtype), given in zip(kinds, arguments, strict=True):
                 if dimensions == 0:
-                    words.append(given)
+                    words.append(int(given))
                 elif given.dtype != dtype or given.ndim != dimensions or not given.flags.c_contiguous:
                     raise TypeError(f"a kernel takes {dtype}[{dimensions}], not {given.dtype}[{given.ndim}]")
                 else:
@@ -121,13 +126,6 @@ def _digest(room: Path) -> str:
 _STAMP = _digest(Path(__file__).parent.parent)
 
 
-def _stamp() -> str:
-    """Return the digest combined with numba's settings."""
-    from numba import config
-
-    return f"{_STAMP} {config.BOUNDSCHECK} {config.OPT} {config.DEBUGINFO_DEFAULT}"
-
-
 class Later:
     """A part of kernels that is created when the first kernel that uses it compiles; most processes load all kernels.
     """
@@ -154,33 +152,17 @@ def _ready(function: Any) -> Any:
     return function
 
 
-def _is_ours(module: ModuleType) -> bool:
-    return module.__name__.startswith(__name__.rpartition(".")[0])
+def _is_ours(it: Any) -> bool:
+    """Return whether this is a module of kernels, or a function in one."""
+    name = it.__name__ if isinstance(it, ModuleType) else it.__module__
+    return str(name).startswith(__name__.rpartition(".")[0])
 
 
-def _options() -> dict[str, Any]:
-    return {"nogil": True, "error_model": "numpy"}
-
-
-def _stamped(made: Any) -> Any:
-    """Return the same function, whose disk cache key also covers everything that it may call."""
-    kept = made._cache
-    key = kept._index_key
-    kept._index_key = lambda *about: (*key(*about), _stamp())
-    return made
-
-
-def _dispatcher(function: Any) -> Any:
-    """Return a numba dispatcher with a disk cache."""
+def _by_numba(function: Any, signature: _Signature) -> Any:
+    """Compile a function in this process and for this process alone, because it can have no object file."""
     import numba
 
-    _ready(function)
-    try:
-        return _stamped(numba.njit(cache=True, **_options())(function))
-    except (AttributeError, RuntimeError):
-        # No writable folder, or a numba with another cache layout: compile each time, rather than fail or run stale
-        # code.
-        return numba.njit(**_options())(function)
+    return numba.njit(signature.in_numba(), nogil=True, error_model="numpy")(_ready(function))
 
 
 _one_at_a_time = threading.RLock()
@@ -191,57 +173,55 @@ def _name(function: Any) -> str:
 
 
 def _words(function: Any, signature: _Signature) -> objects.Loaded | None:
-    """Load a kernel of words from its object file, which is created if it does not exist; None if that is impossible.
-    """
-    if not objects.POSSIBLE:
+    """Load a kernel from its object file, which is created if it does not exist; None if that is impossible."""
+    if not objects.POSSIBLE or (_checks_bounds() and not signature.has_only_words()):
         return None
     name = _name(function)
     with _one_at_a_time:
         try:
             key = objects.key(_STAMP)
             code = objects.find(name, key)
-            if code is None and apart.asked() and apart.compile_there(function.__module__):
+            if code is None and _is_ours(function) and apart.compile_there(function.__module__):
                 code = objects.find(name, key)
             if code is None:
                 with objects.alone(name, key):
                     code = objects.find(name, key)
                     if code is None:
-                        code = _made(name, function, signature)
+                        code = _object(function, signature)
                         objects.keep(name, key, code)
-            return objects.Loaded(code, name) if code else None
+            return objects.Loaded(code, name)
         except Exception as e:  # another version of numba or LLVM: compiling is slower, running as fast
             refused[name] = f"{type(e).__name__}: {e}"
             return None
 
 
-def compile_all(module: str) -> None:
-    """Compile all kernels of a module that are not on disk (``apart`` calls this)."""
-    for function, signature in _kernels(module):
-        _words(function, signature)
+def _checks_bounds() -> bool:
+    if "numba" in sys.modules:
+        import numba
+
+        return bool(numba.config.BOUNDSCHECK)
+    return os.environ.get("NUMBA_BOUNDSCHECK", "0").strip() not in ("", "0")
 
 
-def compile_named(*names: str) -> None:
-    """Compile kernels by name, such as ``push_kernels.push_batch``, one after the other."""
-    room = __name__.rpartition(".")[0]
-    for name in names:
-        for function, signature in _kernels(f"{room}.{name.partition('.')[0]}"):
-            if _name(function) == name:
-                _words(function, signature)
+def compile_all(*modules: str) -> None:
+    """Compile all kernels of some modules that are not on disk (``apart`` calls this)."""
+    for module in modules:
+        for function, signature in kernels_of(module):
+            _words(function, signature)
 
 
-def not_on_disk(names: Iterable[str]) -> list[str]:
-    """Return which of these kernels would compile at their first call; an empty list if kernels have no object files.
-    """
+def is_on_disk(module: str) -> bool:
+    """Return whether all kernels of a module have object files, so that no first call compiles one."""
     if not COMPILES or not objects.POSSIBLE:
-        return []
+        return True
     key = objects.key(_STAMP)
-    return [name for name in names if not objects.is_there(name, key)]
+    return all(objects.is_there(_name(function), key) for function, _ in kernels_of(module))
 
 
 _declared: dict[str, list[tuple[Any, _Signature]]] = {}  # kernels of each module
 
 
-def _kernels(module: str) -> list[tuple[Any, _Signature]]:
+def kernels_of(module: str) -> list[tuple[Any, _Signature]]:
     """Return the functions and signatures of a module's kernels, called or not."""
     names = vars(import_module(module))
     return [*names.get("CALLBACKS", ()), *_declared.get(module, ())]
@@ -250,27 +230,13 @@ def _kernels(module: str) -> list[tuple[Any, _Signature]]:
 refused: dict[str, str] = {}  # kernels for which this process could create no object file, and why
 
 
-def _made(name: str, function: Any, signature: _Signature) -> bytes:
-    """Return the code of a kernel; empty for one that needs numba at run time, so that it is not tried again.
-
-    Errors that may be temporary are raised: no memory, no files, a deep stack, a module that another thread is loading.
-    """
-    try:
-        return _object(function, signature)
-    except (MemoryError, OSError, RecursionError, ImportError):
-        raise
-    except Exception as e:
-        refused[name] = f"{type(e).__name__}: {e}"
-        return b""
-
-
 def _object(function: Any, signature: _Signature) -> bytes:
-    from ivjoin.shj.kernels import lean
+    from ivjoin.shj.kernels import building
 
     collects = gc.isenabled()
     gc.disable()  # garbage collection takes a fifth of the compile time and finds few cycles
     try:
-        return lean.object_of(_ready(function), signature.in_numba(), _options())
+        return building.object_of(_ready(function), signature.in_numba())
     finally:
         if collects:
             gc.enable()
@@ -280,48 +246,15 @@ def callback(signature: Any, function: Any) -> Any:
     """Return a function that C can call at its ``address``, compiled and cached on disk."""
     if (made := _words(function, signature)) is not None:
         return made
-    return _numba_callback(signature.in_numba(), _ready(function))
-
-
-def _numba_callback(signature: Any, function: Any) -> Any:
     import numba
-    from numba.core import sigutils
-    from numba.core.ccallback import CFunc
 
-    try:
-        # As numba.cfunc, except that the stamp must be set before the cache is read.
-        made = CFunc(function, sigutils.normalize_signature(signature), locals={}, options={})
-        made.enable_caching()
-        _stamped(made).compile()
-    except (AttributeError, TypeError, RuntimeError):
-        return numba.cfunc(signature)(function)
-    return made
-
-
-def is_cached(kernel: Any) -> bool:
-    """Return whether a kernel is compiled already, in this process or on disk; False if that is unknown."""
-    signature = getattr(kernel, "signature", None)
-    if signature is None:
-        return True
-    function = kernel.__wrapped__
-    try:
-        if objects.POSSIBLE and objects.find(_name(function), objects.key(_STAMP)) is not None:
-            return True
-        dispatcher = _dispatcher(function)
-        kept = dispatcher._cache
-        key = kept._index_key(signature.in_numba(), dispatcher.targetctx.codegen())
-        return key in kept._cache_file._load_index()
-    except Exception:
-        return False
+    return numba.cfunc(signature.in_numba())(_ready(function))
 
 
 def _build(function: Any, signature: _Signature) -> Any:
     if (loaded := _words(function, signature)) is not None:
-        return signature.over(loaded.python)
-    dispatcher = _dispatcher(function)
-    dispatcher.compile(signature.in_numba())
-    dispatcher.disable_compile()
-    return dispatcher
+        return signature.over(loaded)
+    return _by_numba(function, signature)
 
 
 def compiled(signature: Any) -> Any:
@@ -352,9 +285,9 @@ def inner(function: Any) -> Any:
         return function
 
     def make() -> Any:
-        from ivjoin.shj.kernels import lean
+        import numba
 
-        return lean.part(_ready(function), _options())
+        return numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")(_ready(function))
 
     return Later(make)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import types
+from numba import from_dtype, types
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
-from numba.np.numpy_support import from_dtype
 
 __all__ = ["add", "call", "free", "line_of", "load", "malloc", "pointer_to", "prefetch", "record_of", "save", "swap"]
 

@@ -15,7 +15,7 @@ import struct
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -23,18 +23,11 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-__all__ = [
-    "C_ENTRY", "POSSIBLE", "PYTHON_CALLS", "PYTHON_ENTRY", "Loaded", "NeedsNumba", "alone", "find", "is_there", "keep",
-    "key",
-]  # fmt: skip
+__all__ = ["ENTRY", "POSSIBLE", "Loaded", "alone", "find", "is_there", "keep", "key"]
 
 POSSIBLE = sys.implementation.name == "cpython" and struct.calcsize("P") == 8
 
-C_ENTRY, PYTHON_ENTRY = "ivjoin_from_c", "ivjoin_from_python"  # the functions of an object file
-# The functions of Python that the code calls.
-PYTHON_CALLS = ("PyErr_BadArgument", "PyErr_Occurred", "PyEval_RestoreThread", "PyEval_SaveThread", "PyLong_AsLongLong",
-                "PyLong_FromLongLong")  # fmt: skip
-_FASTCALL = 0x80  # METH_FASTCALL
+ENTRY = "ivjoin_kernel"  # the one function that an object file exports
 _DIGEST = hashlib.sha256().digest_size
 # Files stored per kernel: its latest versions, settings and processors. A use updates a file's time if the last update
 # is a day old, so that the files used last stay.
@@ -43,24 +36,11 @@ _DAY = 86_400.0
 _LONGEST_WAIT, _LOOK_EVERY = 120.0, 0.02  # seconds
 
 
-class NeedsNumba(Exception):
-    """A kernel calls a function that is neither C's nor Python's: numba's runtime, or an exception that it may raise.
-    """
-
-
-class _Method(ctypes.Structure):
-    """PyMethodDef"""
-
-    _fields_ = [("name", ctypes.c_char_p), ("call", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
-
-
 @cache
 def _machine() -> Any:
     """Return LLVM's target for this machine; loaded code stays for the life of the process."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    for name in PYTHON_CALLS:
-        llvm.add_symbol(name, int(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0))
     return llvm.Target.from_triple(llvm.get_process_triple())
 
 
@@ -71,8 +51,6 @@ class Loaded:
     ----------
     address : int
         Its address for C.
-    python : callable
-        The same for Python, with words as arguments. It releases the GIL while it runs.
     """
 
     def __init__(self, code: bytes, name: str) -> None:
@@ -80,17 +58,16 @@ class Loaded:
         engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
-        self.address = int(engine.get_function_address(C_ENTRY))
-        from_python = int(engine.get_function_address(PYTHON_ENTRY))
-        if not self.address or not from_python:
-            raise ValueError(f"the object file of kernel {name} does not contain it")
-        method = _Method(name.rpartition(".")[2].encode(), from_python, _FASTCALL, None)
-        new = ctypes.pythonapi.PyCFunction_NewEx
-        new.restype, new.argtypes = ctypes.py_object, (ctypes.POINTER(_Method), ctypes.c_void_p, ctypes.c_void_p)
-        self.python = new(ctypes.byref(method), None, None)
+        self.address = int(engine.get_function_address(ENTRY))
+        if not self.address:
+            raise ValueError(f"there is no kernel {name} in its object file")
         # Output blocks may outlive every module, and need the code that frees them.
-        for needed in (engine, method):
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(needed))
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine))
+
+    def python(self, words: int, returns: bool) -> Callable[..., Any]:
+        """Return the kernel as a function of so many ints. It releases the GIL while it runs."""
+        kind = ctypes.CFUNCTYPE(ctypes.c_int64 if returns else None, *[ctypes.c_int64] * words)
+        return kind(self.address)
 
 
 @cache
@@ -98,15 +75,13 @@ def _processor() -> str:
     return f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
 
 
-# numba's settings that change code. BOUNDSCHECK does not affect kernels without arrays, but covering it is simpler.
-_SETTINGS = ("BOUNDSCHECK", "OPT", "CPU_NAME", "CPU_FEATURES", "ENABLE_AVX", "LOOP_VECTORIZE")
+# numba's settings that change the code.
+_SETTINGS = ("CPU_NAME", "CPU_FEATURES", "ENABLE_AVX")
 
 
 def key(stamp: str) -> str:
     """Return a digest of everything that affects the code: sources, compiler, settings and processor."""
     settings = {name: os.environ.get(f"NUMBA_{name}") for name in _SETTINGS}
-    if (numba := sys.modules.get("numba")) is not None and numba.config.BOUNDSCHECK is not None:
-        settings["BOUNDSCHECK"] = str(numba.config.BOUNDSCHECK)  # Python code can set it too
     return hashlib.sha256(f"{stamp} {_compiler()} {_processor()} {settings}".encode()).hexdigest()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -16,14 +17,14 @@ pytestmark = [
     pytest.mark.skipif(not objects.POSSIBLE, reason="no object files here"),
 ]
 
-NAME, OTHER = "key_kernels.take_back", "expiry_kernels.reschedule"
+ROOM = "ivjoin.shj.kernels"
+MODULE, NAME = f"{ROOM}.sum_kernels", "sum_kernels.least_of"
 
 
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(apart, "_begun", set())
-    monkeypatch.setattr(apart, "_asked", [])  # an operator with a limit may have been here
     if (numba := sys.modules.get("numba")) is not None:
         monkeypatch.setattr(numba.core.config, "CACHE_DIR", str(tmp_path))
     return tmp_path
@@ -34,47 +35,31 @@ def kept(folder: Path) -> set[str]:
 
 
 @pytest.mark.slow
-def test_kernels_by_name_are_there_when_the_other_process_has_ended(folder: Path) -> None:
-    assert compiling.not_on_disk([NAME, OTHER]) == [NAME, OTHER]
-    thread = apart.begin([NAME])
+def test_kernels_are_there_when_the_other_process_has_ended(folder: Path) -> None:
+    assert not compiling.is_on_disk(MODULE)
+    thread = apart.begin(MODULE)
     assert thread is not None
     thread.join(120)
     assert not thread.is_alive()
     assert kept(folder) == {NAME}
-    assert compiling.not_on_disk([NAME, OTHER]) == [OTHER]
+    assert compiling.is_on_disk(MODULE)
     assert not list(folder.rglob("*.lock"))
 
 
-@pytest.mark.slow
-def test_kernels_that_were_called_here_are_found_by_name_too(folder: Path) -> None:
-    import numpy as np
-
-    from ivjoin.shj.kernels import key_kernels
-
-    key_kernels.take_back(np.full((1, 8), -1, dtype=np.int32), 0, 0, np.zeros(1, dtype=np.int64))
-    compiling.compile_named(NAME)
-    assert kept(folder) >= {NAME}
-    for file in folder.rglob("*.o"):
-        file.unlink()
-    compiling.compile_named(NAME)
-    assert kept(folder) == {NAME}
-
-
-def test_each_kernel_is_begun_once_and_what_fails_is_left_alone(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_module_is_begun_once_and_what_fails_is_left_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    thread = apart.begin([NAME])
+    thread = apart.begin(MODULE)
     assert thread is not None
     thread.join(60)
     assert not thread.is_alive()
-    assert apart.begin([NAME]) is None
+    assert apart.begin(MODULE) is None
     assert kept(folder) == set()
 
 
-def test_nothing_is_begun_without_a_compiler(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiling, "COMPILES", False)
-    assert compiling.not_on_disk([NAME]) == []
+def test_the_other_process_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IVJOIN_COMPILES_HERE", "1")
+    assert apart.start(MODULE) is None
+    assert not apart.compile_there(MODULE)
 
 
 _COMPILED = """
@@ -82,15 +67,16 @@ import sys
 from ivjoin.shj.kernels import compiling
 made, plain = [], compiling._object
 compiling._object = lambda *given: (made.append(given), plain(*given))[1]
-compiling.compile_named(*sys.argv[1:])
+compiling.compile_all(*sys.argv[1:])
 print(len(made), compiling.refused)
 """
 
 
 @pytest.mark.slow
 def test_of_two_processes_that_need_a_kernel_one_compiles_it(folder: Path) -> None:
-    command = [sys.executable, "-c", _COMPILED, NAME]
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    command = [sys.executable, "-c", _COMPILED, MODULE]
+    env = {**os.environ, "IVJOIN_COMPILES_HERE": "1"}
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) for _ in range(2)]
     said = sorted(process.communicate(timeout=120)[0].strip() for process in both)
     assert said == ["0 {}", "1 {}"]
     assert kept(folder) == {NAME}
@@ -110,7 +96,7 @@ def test_whoever_waits_goes_on_when_the_other_is_killed(folder: Path) -> None:
     holder = subprocess.Popen([sys.executable, "-c", _HOLDS, NAME], stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
-    thread = threading.Thread(target=compiling.compile_named, args=(NAME,))
+    thread = threading.Thread(target=compiling.compile_all, args=(MODULE,))
     thread.start()
     thread.join(0.5)
     assert thread.is_alive()
@@ -145,4 +131,4 @@ def test_without_a_folder_to_lock_in_nobody_waits(folder: Path, monkeypatch: pyt
     monkeypatch.setattr(objects, "_folders", lambda: [there])
     with objects.alone(NAME, objects.key(compiling._STAMP)):
         pass
-    assert compiling.not_on_disk([NAME]) == [NAME]
+    assert not compiling.is_on_disk(MODULE)

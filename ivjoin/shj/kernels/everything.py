@@ -1,0 +1,45 @@
+"""``python -m ivjoin.shj.kernels.everything``: compile every kernel that is not on disk, as an installation does."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from threading import Thread
+
+from ivjoin.shj.kernels import apart, compiling
+
+__all__ = ["begin", "missing"]
+
+_GREATEST = f"{__package__}.push_kernels"  # it takes as long as all others
+
+
+def modules() -> list[str]:
+    """Return the modules with kernels, the one that takes longest first."""
+    names = (f"{__package__}.{path.stem}" for path in Path(__file__).parent.glob("*.py"))
+    return sorted((name for name in names if compiling.kernels_of(name)), key=lambda name: (name != _GREATEST, name))
+
+
+def missing() -> list[str]:
+    """Return the modules of which a kernel is not on disk."""
+    return [name for name in modules() if not compiling.is_on_disk(name)] if compiling.COMPILES else []
+
+
+def begin() -> Thread | None:
+    """Start compiling what is missing in another process; see ``apart.begin``."""
+    return apart.begin(*missing())
+
+
+def main() -> int:
+    """Compile in two processes; return 1 if a kernel has no object file afterwards."""
+    names = missing()
+    for process in [apart.start(*part) for part in (names[:1], names[1:]) if part]:
+        if process is not None:
+            process.wait()
+    left = missing()
+    if left:
+        print(f"these modules have no object files and compile at their first call: {', '.join(left)}", file=sys.stderr)
+    return bool(left)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
