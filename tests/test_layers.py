@@ -244,7 +244,7 @@ def test_any_room_can_be_the_first(module: str) -> None:
 def test_importing_ivjoin_loads_nothing_heavy() -> None:
     assert not loaded_by("import ivjoin") & HEAVY
     assert loaded_by("import ivjoin; ivjoin.SymmetricHashJoin") & HEAVY == {"llvmlite"}
-    assert "numba" in loaded_by("import ivjoin.shj.kernels.lean")  # or the names above would say nothing
+    assert "numba" in loaded_by("import ivjoin.shj.kernels.building")  # or the names above would say nothing
 
 
 def test_workers_that_join_static_frames_on_spark_load_little() -> None:

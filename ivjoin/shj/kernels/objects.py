@@ -28,6 +28,7 @@ __all__ = ["ENTRY", "POSSIBLE", "Loaded", "alone", "find", "is_there", "keep", "
 POSSIBLE = sys.implementation.name == "cpython" and struct.calcsize("P") == 8
 
 ENTRY = "ivjoin_kernel"  # the one function that an object file exports
+_INSTALLED = Path(__file__).parent / "compiled"  # of an installed package, written when it was built
 _DIGEST = hashlib.sha256().digest_size
 # Files stored per kernel: its latest versions, settings and processors. A use updates a file's time if the last update
 # is a day old, so that the files used last stay.
@@ -117,7 +118,7 @@ def _file(folder: Path, name: str, key: str) -> Path:
 
 def find(name: str, key: str) -> bytes | None:
     """Return the code stored under a name and key, if the file exists and is complete."""
-    for folder in _folders():
+    for folder in (_INSTALLED, *_folders()):
         file = _file(folder, name, key)
         try:
             content = file.read_bytes()
@@ -131,7 +132,7 @@ def find(name: str, key: str) -> bytes | None:
 
 def is_there(name: str, key: str) -> bool:
     """Return whether a file of this name and key exists, complete or not."""
-    return any(_file(folder, name, key).exists() for folder in _folders())
+    return any(_file(folder, name, key).exists() for folder in (_INSTALLED, *_folders()))
 
 
 @contextmanager

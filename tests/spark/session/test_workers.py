@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 
 from ivjoin.errors import IvjoinError
-from ivjoin.operator.beforehand import kernels_of
 
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
 
@@ -117,9 +116,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     def workers(frame: Any) -> None:
         counts["workers"] += 1
 
-    def kernels(frame: Any, *plans: Any) -> None:
-        assert plans
-        assert all(kernels_of(plan) for plan in plans)
+    def kernels(frame: Any) -> None:
         counts["kernels"] += 1
 
     for module in (join, many):
@@ -177,6 +174,6 @@ def test_kernels_that_cannot_be_compiled_beside_are_left_to_the_workers(
     def fails(*plans: Any) -> None:
         raise OSError("no process")
 
-    monkeypatch.setattr(workers, "compile_early", fails)
+    monkeypatch.setattr(workers.everything, "begin", fails)
     rows = spark.range(5).selectExpr("id AS k", "id AS t")
     assert rows.band_join(rows, on="k", condition="l.t <= r.t").count() == 5

@@ -35,20 +35,6 @@ KERNELS = [
         "tests/join/pruning/test_bounds_at_the_ends.py",
     ),
     Mutant(
-        "a falling range in a kernel has its end, too",
-        "ivjoin/shj/kernels/word_lowering.py",
-        'builder.icmp_signed(">", value, stop)',
-        'builder.icmp_signed(">=", value, stop)',
-        "tests/shj/kernels/test_word_lowering.py",
-    ),
-    Mutant(
-        "an exception in a kernel is lost on its way",
-        "ivjoin/shj/kernels/word_lowering.py",
-        "builder.ret(status.code)",
-        "builder.ret(_OK)",
-        "tests/shj/kernels/test_word_lowering.py",
-    ),
-    Mutant(
         "heaps keep the room that they once had",
         "ivjoin/shj/store/schedules.py",
         '            if d["room"] > 8 * need + SOME_ENTRIES',
