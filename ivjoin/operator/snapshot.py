@@ -73,7 +73,8 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
         header, parts = opened(blob, MAGIC, VERSION)
         tables = [_whole(pa.ipc.open_stream(pa.py_buffer(part)).read_next_batch()) for part in parts]
         metrics = _counts(header["metrics"])
-        late_within, rekeyed = (flag(header[name], name) for name in ("late_within", "rekeyed"))
+        late_within = flag(header["late_within"], "late_within")
+        rekeyed = flag(header.get("rekeyed", False), "rekeyed")
         careful = flag(header["careful"], "careful")
         core = core_of(_planned(header["plan"]), late_within=late_within, keeps=_keeps(header))
         for p, (frontier, saved) in enumerate(zip(core.frontiers, header["frontiers"], strict=True)):
@@ -141,7 +142,7 @@ def _types(arrays: list[pa.Array]) -> list[pa.DataType]:
 
 
 def _keeps(header: dict[str, Any]) -> tuple[bool, bool]:
-    left, right = header["keeps"]
+    left, right = header.get("keeps", (True, True))  # older snapshots have none
     return flag(left, "keeps"), flag(right, "keeps")
 
 
@@ -272,7 +273,7 @@ def load_frontier(frontier: Frontier, saved: dict[str, Any], s: int, schema: pa.
         node = expression(data)
         least, most = ordinal_range(node.type)
         frontier.promised[node] = whole(low, "a watermark", least, most), whole(high, "a watermark", least, most)
-    for data, top in saved["tops"]:
+    for data, top in saved.get("tops", ()):  # older snapshots have none
         frontier.tops[expression(data)] = whole(top, "a watermark")
     if not frontier.tops.keys() <= frontier.promised.keys():
         raise damaged("a watermark of a falling order is not among the watermarks")
