@@ -128,7 +128,7 @@ clean:
 
 # One stamp per extra: a changed pyproject.toml installs again, an unchanged one costs nothing.
 $(VENV)/.%-installed: pyproject.toml | $(VENV)/.created
-	@echo "installing ivjoin[$*] into $(VENV) (the first time takes a minute or two)"
+	@echo "installing ivjoin[$*] into $(VENV) (the first time takes two or three minutes)"
 	@$(PIP_INSTALL) --editable '.[$*]'
 	@touch $@
 

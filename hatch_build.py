@@ -22,7 +22,8 @@ class CompileKernels(BuildHookInterface):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         root = Path(self.root)
-        env = {**os.environ, "PYTHONPATH": str(root)}
+        path = [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]  # where pip puts what the build requires
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
         built = root / "build" / "kernels"
         if version != "editable":
             env["NUMBA_CACHE_DIR"] = str(built)
