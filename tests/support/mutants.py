@@ -93,6 +93,8 @@ def main() -> int:
             start, folder = time.monotonic(), folders.get()
             try:
                 return finder(mutant, folder, args.seconds), time.monotonic() - start
+            except RuntimeError as e:
+                return f"no result: {e}", time.monotonic() - start
             finally:
                 folders.put(folder)
 
