@@ -24,6 +24,7 @@ __all__ = [
     "TimezoneWarning",
     "UnsupportedError",
     "came",
+    "named",
 ]
 
 
@@ -140,13 +141,18 @@ class SpillError(IvjoinError):
 _MOST_SHOWN = 80  # characters of a value, which may come from a file
 
 
-def came(value: Any) -> str:
-    """Return a value for a message: its repr in one line, truncated, or its type if it has no repr."""
+def came(value: Any, most: int = _MOST_SHOWN) -> str:
+    """Return a value for a message: its repr in one line of so many characters, or its type if it has no repr."""
     if isinstance(value, int) and value.bit_length() > 256:
         return f"a whole number of {value.bit_length()} bits"  # Python refuses to print the longest of them
     try:
-        long = isinstance(value, (str, bytes, bytearray)) and len(value) > _MOST_SHOWN
-        text = " ".join(repr(value[:_MOST_SHOWN] if long else value).split("\n"))
+        long = isinstance(value, (str, bytes, bytearray)) and len(value) > most
+        text = " ".join(repr(value[:most] if long else value).split("\n"))
     except Exception:
         return f"a {type(value).__name__}"
-    return f"{text[:_MOST_SHOWN]}..." if long or len(text) > _MOST_SHOWN else text
+    return f"{text[:most]}..." if long or len(text) > most else text
+
+
+def named(path: Any) -> str:
+    """Return the name of a file for a message: the whole name, up to the longest that a system takes."""
+    return came(path, 4096)

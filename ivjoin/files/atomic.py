@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from ivjoin.errors import FileError, came
+from ivjoin.errors import FileError, named
 
 __all__ = ["FileError", "Replacement", "output_place", "remove_unfinished", "unwritable"]
 
@@ -47,14 +47,14 @@ class Replacement:
 
     def _open(self) -> IO[bytes]:
         if "\0" in self.path:
-            raise FileError(f"cannot write {came(self.path)}: a name cannot hold the character NUL")
+            raise FileError(f"cannot write {named(self.path)}: a name cannot hold the character NUL")
         target = self._target
         if target.is_dir():
-            raise FileError(f"cannot write {came(self.path)}: it is a directory; expected the name of a file")
+            raise FileError(f"cannot write {named(self.path)}: it is a directory; expected the name of a file")
         if not os.path.exists(self.path) and not target.parent.is_dir():
-            raise FileError(f"cannot write {came(self.path)}: there is no directory {str(target.parent)!r}")
+            raise FileError(f"cannot write {named(self.path)}: there is no directory {str(target.parent)!r}")
         if os.path.exists(self.path) and not os.access(self.path, os.W_OK):
-            raise FileError(f"cannot write {came(self.path)}: the file there is read-only")
+            raise FileError(f"cannot write {named(self.path)}: the file there is read-only")
         try:
             if os.path.exists(self.path) and not os.path.isfile(self.path):
                 # A device or a pipe, such as /dev/null, must not become a plain file. A pipe such as /dev/fd/63 has no
@@ -110,7 +110,7 @@ def remove_unfinished() -> None:
 
 def unwritable(path: str, error: Exception) -> FileError:
     """Return the error for a path that the system or Arrow cannot write to, with its message in one line."""
-    name = "standard output" if path == "-" else came(path)
+    name = "standard output" if path == "-" else named(path)
     said = str(getattr(error, "strerror", None) or error).strip().splitlines() or [type(error).__name__]
     return FileError(f"cannot write {name}: {said[0].rstrip('.')}")
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from ivjoin.errors import came
+from ivjoin.errors import came, named
 from ivjoin.files.atomic import FileError
 from ivjoin.files.formats import COMPRESSED, format_of, open_source, unreadable, what_was_said
 from ivjoin.files.overwriting import InputFiles, input_files
@@ -172,7 +172,7 @@ def open_files(source: Any, declared: str | None = None, dialect: Dialect | None
         return _read_from(_of_file(path, declared), fs.LocalFileSystem(), [path])
     system, names, folder = places(source)
     kinds = {kind_of(n, declared) for n in names}
-    what = came(source if isinstance(source, (list, tuple)) else str(source))
+    what = came(source if isinstance(source, (list, tuple)) else str(source), 4096)
     if len(kinds) > 1:
         raise FileError(f"{what} are files of several formats, {' and '.join(sorted(kinds))}; read one at a time")
     kind = kinds.pop()
@@ -282,7 +282,7 @@ def _dataset(system: Any, names: list[str], parts: Partitions, kind: str, what: 
 
 
 def _schema(fragment: Any, name: str, kind: str) -> pa.Schema:
-    with _named(came(name), kind):
+    with _named(named(name), kind):
         return fragment.physical_schema
 
 
@@ -355,14 +355,14 @@ class _Stream:
 
     def __init__(self, system: Any, name: str, kind: str) -> None:
         self._system, self._name, self._kind = system, name, kind
-        with _named(came(name), kind), self._reader() as reader:
+        with _named(named(name), kind), self._reader() as reader:
             self.schema = reader.schema
 
     def _reader(self) -> Any:
         return pa.ipc.open_stream(self._system.open_input_stream(self._name, compression="detect"))
 
     def batches(self, types: pa.Schema, threads: bool) -> Iterator[pa.RecordBatch]:
-        with _named(came(self._name), self._kind), self._reader() as reader:
+        with _named(named(self._name), self._kind), self._reader() as reader:
             for batch in reader:
                 batch.validate(full=True)
                 yield batch.select(types.names)

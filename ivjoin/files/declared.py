@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ivjoin.errors import ColumnError, OptionError, came
+from ivjoin.errors import ColumnError, OptionError, came, named
 from ivjoin.expr.types import arrow_type
 from ivjoin.files.atomic import FileError
 from ivjoin.files.datasets import Files, kind_of, open_files, open_stream
@@ -173,7 +173,7 @@ def _opened(path: Any, kind: str, dialect: Dialect) -> Files:
     files = open_files(path, kind, dialect)
     for name in () if files.local is None else files.local.names:
         if kind_of(name, kind) != kind:
-            raise FileError(f"{came(name)} is a {kind_of(name, kind)} file by its name; expected {kind}")
+            raise FileError(f"{named(name)} is a {kind_of(name, kind)} file by its name; expected {kind}")
     return files
 
 

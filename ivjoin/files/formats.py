@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ivjoin.errors import came
+from ivjoin.errors import came, named
 from ivjoin.files.atomic import FileError, Replacement, unwritable
 from ivjoin.files.parquet import open_parquet, parquet_batches
 from ivjoin.files.text.blocks import is_pipe, opened_pipe
@@ -72,7 +72,7 @@ def format_of(path: str, declared: str | None = None) -> str:
     if path == "-":
         return "arrows"
     expected = ", ".join(_EXTENSIONS)
-    raise FileError(f"the name {came(path)} does not tell its format; expected one of {expected}, or --format")
+    raise FileError(f"the name {named(path)} does not tell its format; expected one of {expected}, or --format")
 
 
 def tells_no_format(path: str) -> bool:
@@ -143,7 +143,7 @@ def _open_parquet(
     path: str, batch_rows: int, row_groups: list[int] | None, columns: Sequence[str] | None, alone: bool
 ) -> Source:
     if is_pipe(path):
-        name = "standard input" if path == "-" else f"the pipe {came(path)}"
+        name = "standard input" if path == "-" else f"the pipe {named(path)}"
         raise FileError(f"Parquet cannot be read from {name}: its schema stands at the end; use an Arrow stream")
     file = open_parquet(path)
     schema = file.schema_arrow
@@ -199,7 +199,7 @@ def _batches(batches: Iterator[pa.RecordBatch], rows: int, path: str, kind: str)
 
 def unreadable(path: str, kind: str, error: Exception) -> FileError:
     """Return the error for a file that cannot be read, with the reason."""
-    name = "standard input" if path == "-" else came(path)
+    name = "standard input" if path == "-" else named(path)
     if isinstance(error, FileNotFoundError):
         return FileError(f"cannot read {name}: there is no such file")
     if isinstance(error, UnicodeDecodeError):
@@ -249,10 +249,10 @@ class Sink:
         self._codec = _CODECS.get(Path(path).suffix.lower())
         self._kind = format_of(path.removesuffix(Path(path).suffix) if self._codec else path, declared)
         if self._kind == "csv" and ".bed" in Path(path.lower()).suffixes:
-            raise FileError(f"cannot write {came(path)}: BED has no header; write a .tsv file")
+            raise FileError(f"cannot write {named(path)}: BED has no header; write a .tsv file")
         if self._codec and self._kind in ("parquet", "arrow"):
             raise FileError(
-                f"cannot write {came(path)}: {self._kind} is compressed inside of the file; leave the last suffix out"
+                f"cannot write {named(path)}: {self._kind} is compressed inside of the file; leave the last suffix out"
             )
         if path == "-" and self._kind not in ("csv", "json") and sys.stdout is not None and sys.stdout.isatty():
             raise FileError(f"{self._kind} would fill the terminal with bytes; name a file with -o, or pipe it on")

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyarrow import fs
 
-from ivjoin.errors import MissingPackageError, came
+from ivjoin.errors import MissingPackageError, named
 from ivjoin.files.atomic import FileError
 from ivjoin.files.places import fsspec_of, scheme_of, system_of
 
@@ -219,7 +219,7 @@ def once_folder(what: str, text: str) -> OnceFolder:
     MissingPackageError
         If the package for the store is not installed.
     """
-    scheme, said = scheme_of(text), f"{what} is {came(text)}"
+    scheme, said = scheme_of(text), f"{what} is {named(text)}"
     if scheme not in _STORES:
         if scheme not in ("", "file", "hdfs", "viewfs"):
             raise FileError(f"{said}, where two writers of one file might both succeed; expected {_SAFE}")
@@ -255,7 +255,7 @@ def try_once(what: str, text: str) -> None:
     FileError
         As :func:`once_folder`; also if a step fails, or if the second write succeeds.
     """
-    folder, said = once_folder(what, text), f"{what} is {came(text)}"
+    folder, said = once_folder(what, text), f"{what} is {named(text)}"
     probe = f".{secrets.token_hex(8)}.partial"
     doing = "written"
     try:

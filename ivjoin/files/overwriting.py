@@ -12,7 +12,7 @@ from typing import Any
 
 from pyarrow import fs
 
-from ivjoin.errors import came
+from ivjoin.errors import named
 from ivjoin.files.atomic import FileError
 from ivjoin.files.places import PATTERN, is_hidden
 
@@ -98,11 +98,11 @@ def refuse_overwriting(what: str, path: str, inputs: Iterable[InputFiles | None]
         if isinstance(place, tuple):
             for name in each.names:
                 if same_place(name) == place:
-                    raise FileError(f"{what} would replace the input {came(name)}; {_WAY_OUT}")
+                    raise FileError(f"{what} would replace the input {named(name)}; {_WAY_OUT}")
         target = os.path.realpath(path)
         if path != "-" and each.holds(target):
             raise FileError(
-                f"{what} would become part of the input {came(each.grows)}, which is a folder or a pattern: the next "
+                f"{what} would become part of the input {named(each.grows)}, which is a folder or a pattern: the next "
                 "join would read it; write it to another folder"
             )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ivjoin.errors import came
+from ivjoin.errors import came, named
 from ivjoin.files.atomic import FileError
 
 __all__ = ["Partitions"]
@@ -75,7 +75,7 @@ class Partitions:
                 text.cast(plain)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
                 raise FileError(
-                    f"cannot read {came(name)}: its folder gives {came(key)} the value {came(text.as_py())}, and the "
+                    f"cannot read {named(name)}: its folder gives {came(key)} the value {came(text.as_py())}, and the "
                     f"files have that column as {plain}; rename the folders or the column"
                 ) from e
         return texts.cast(plain)

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs
 
-from ivjoin.errors import MissingPackageError, came
+from ivjoin.errors import MissingPackageError, named
 from ivjoin.files.atomic import FileError
 
 __all__ = [
@@ -57,7 +57,7 @@ def places(source: Any) -> tuple[fs.FileSystem, list[str], str | None]:
         names += found
         folders.append(folder)
     if any(not s.equals(systems[0]) for s in systems[1:]):
-        raise FileError(f"{came(given)} lie in several file systems; join the parts of one input from one")
+        raise FileError(f"{named(given)} lie in several file systems; join the parts of one input from one")
     return systems[0], names, folders[0] if len(given) == 1 else None
 
 
@@ -85,7 +85,7 @@ def system_of(text: str) -> tuple[fs.FileSystem, str]:
     except pa.ArrowInvalid:
         return _by_fsspec(text)
     except OSError as e:
-        raise FileError(f"cannot read {came(text)}: {str(e).splitlines()[0].rstrip('.')}") from e
+        raise FileError(f"cannot read {named(text)}: {str(e).splitlines()[0].rstrip('.')}") from e
     return system, path
 
 
@@ -95,11 +95,11 @@ def _by_fsspec(text: str) -> tuple[fs.FileSystem, str]:
     except ModuleNotFoundError as e:
         scheme = scheme_of(text)
         raise MissingPackageError(
-            f"cannot read {came(text)}: {scheme}:// needs the package fsspec (pip install fsspec), with what it needs "
+            f"cannot read {named(text)}: {scheme}:// needs the package fsspec (pip install fsspec), with what it needs "
             f"for {scheme}"
         ) from e
     except (ValueError, ImportError) as e:
-        raise FileError(f"cannot read {came(text)} by fsspec: {e}") from e
+        raise FileError(f"cannot read {named(text)} by fsspec: {e}") from e
     return fs.PyFileSystem(fs.FSSpecHandler(system)), path
 
 
@@ -123,7 +123,7 @@ def scheme_of(text: str) -> str:
 
 def _found(system: fs.FileSystem, path: str, text: str) -> tuple[list[str], str | None]:
     if "\0" in path:
-        raise FileError(f"cannot read {came(text)}: a name cannot hold the character NUL")
+        raise FileError(f"cannot read {named(text)}: a name cannot hold the character NUL")
     local = isinstance(system, fs.LocalFileSystem)
     try:
         info = system.get_file_info(path)
@@ -133,19 +133,19 @@ def _found(system: fs.FileSystem, path: str, text: str) -> tuple[list[str], str 
             inside = [i.path for i in system.get_file_info(fs.FileSelector(path, recursive=True)) if i.is_file]
             names = sorted(n for n in inside if not is_hidden(n, path))
             if not names:
-                raise FileError(f"cannot read {came(text)}: the folder holds no files")
+                raise FileError(f"cannot read {named(text)}: the folder holds no files")
             return names, path
         names = _matching(system, path, local) if any(c in path for c in PATTERN) else []
     except UnicodeError as e:
-        raise FileError(f"cannot read {came(text)}: a name is not UTF-8") from e
+        raise FileError(f"cannot read {named(text)}: a name is not UTF-8") from e
     except OSError as e:
         # For local files, Arrow's message repeats the whole path.
         said = os.strerror(e.errno) if local and e.errno else str(e).splitlines()[0].rstrip(".")
-        raise FileError(f"cannot read {came(text)}: {said}") from e
+        raise FileError(f"cannot read {named(text)}: {said}") from e
     if names:
         return names, None
     what = "no file matches it" if any(c in path for c in PATTERN) else "there is no such file"
-    raise FileError(f"cannot read {came(text)}: {what}")
+    raise FileError(f"cannot read {named(text)}: {what}")
 
 
 def _matching(system: fs.FileSystem, path: str, local: bool) -> list[str]:

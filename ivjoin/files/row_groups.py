@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ivjoin import expr
-from ivjoin.errors import IvjoinError, came
+from ivjoin.errors import IvjoinError, named
 from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
@@ -129,7 +129,7 @@ def opened(parquet_file: Any) -> Iterator[pq.ParquetFile]:
     try:
         file = open_parquet(parquet_file)
     except (pa.ArrowException, ValueError, TypeError) as e:
-        name = came(parquet_file) if isinstance(parquet_file, str) else "the file object"
+        name = named(parquet_file) if isinstance(parquet_file, str) else "the file object"
         raise IvjoinError(f"cannot read {name} as parquet: {str(e).splitlines()[0].rstrip('.')}") from e
     try:
         yield file

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import pyarrow as pa
 from pyarrow import types as is_
 
-from ivjoin.errors import came
+from ivjoin.errors import came, named
 from ivjoin.files.atomic import FileError
 
 __all__ = ["has_null", "unified", "widest"]
@@ -54,7 +54,7 @@ def unified(what: str, schemas: Iterable[tuple[str, pa.Schema]], text: bool = Fa
             if t is None:
                 raise FileError(
                     f"cannot read {what} as one input: column {came(field.name)} is {before.type} in "
-                    f"{came(origin[field.name])} and {field.type} in {came(name)}, and no type holds both; write one "
+                    f"{named(origin[field.name])} and {field.type} in {named(name)}, and no type holds both; write one "
                     "of the files again with the type of the other"
                 )
             if t != before.type or field.name not in origin:

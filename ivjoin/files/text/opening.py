@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyarrow import fs
 
-from ivjoin.errors import came
+from ivjoin.errors import named
 from ivjoin.files.text.blocks import is_pipe, opened_pipe
 from ivjoin.files.text.dialects import Csv, Dialect, Json
 
@@ -36,7 +36,7 @@ def open_text(path: str, kind: str, dialect: Dialect | None = None, system: Any 
     FileError
         If the first rows cannot be read.
     """
-    name = "standard input" if path == "-" else came(path)
+    name = "standard input" if path == "-" else named(path)
     live = system is None and is_pipe(path)
 
     def opened() -> Any:

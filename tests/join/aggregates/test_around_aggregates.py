@@ -50,7 +50,7 @@ def test_two_aggregates_of_one_name(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize("condition, words", [
     (BAND + " AND l.k <> r.p", "the pairs of each left row are evaluated"),
-    ("l.t BETWEEN r.t AND r.p", "the other bands ask pairs"),
+    ("l.t BETWEEN r.t AND r.p", "pairs decide other bands"),
     (None, "sorted by their key"),
 ])  # fmt: skip
 def test_an_explanation(condition: str | None, words: str) -> None:
