@@ -118,7 +118,6 @@ def test_every_row_once_at_length(how: str) -> None:
         assert owned_output(*run.sent, run.met, how) == run.expected(), seed
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("how", oracle.HOWS)
 def test_cells_joined_by_the_operator(how: str) -> None:
     """One operator for all cells: the cell's number is one more equality key, and ownership rides along."""

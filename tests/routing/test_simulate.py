@@ -52,7 +52,7 @@ def table(n: int, seed: int) -> pa.Table:
     })  # fmt: skip
 
 
-@pytest.mark.one_in(11)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("how", oracle.HOWS)
 @pytest.mark.parametrize(
     ("on", "condition"),
@@ -106,7 +106,7 @@ def test_hashing_grows_with_skew_and_the_planner_stays_flat(workers: int) -> Non
     assert max(over[e, "auto"] for e in (0.0, 1.0, 1.5)) < 1.15 + workers / 500
 
 
-@pytest.mark.one_in(11)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("workers", [8, 48, 64, 200])
 @pytest.mark.parametrize("exponent", [0.5, 1.0, 1.5, 2.0])
 def test_few_copies_are_made_for_the_load(workers: int, exponent: float) -> None:

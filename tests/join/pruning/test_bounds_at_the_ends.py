@@ -21,7 +21,7 @@ BANDS: list[tuple[str, Callable[[int, int], bool]]] = [
 ]
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(2)
 @pytest.mark.nojit
 @pytest.mark.parametrize("bits", [8, 32, 64])
 @pytest.mark.parametrize("descending", [False, True])

@@ -166,6 +166,6 @@ KERNELS = [
         "ivjoin/shj/store/runs.py",
         "if self.size > 2 * live + 4096:",
         "if self.size < 0:",
-        "tests/join/rows/test_sorted_runs.py tests/join/pruning",
+        "tests/shj/store/test_runs.py tests/join/rows/test_sorted_runs.py",
     ),
 ]
