@@ -322,7 +322,7 @@ def _of_dataset(dataset: ds.Dataset, what: str, kind: str = "a dataset") -> File
         found = chosen.to_batches(
             columns=columns, batch_size=_ROWS, batch_readahead=4, fragment_readahead=1, use_threads=not alone
         )
-        return _checked(found, what, kind)
+        return _checked(found, what, kind, lambda: _damaged(chosen, columns, kind))
 
     return Files(dataset.schema, read, None if ranges is None else ranges.rows, ranges)
 
@@ -402,13 +402,41 @@ def _fitted(batch: pa.RecordBatch, schema: pa.Schema, known: dict[str, pa.Scalar
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _checked(batches: Iterator[pa.RecordBatch], what: str, kind: str) -> Iterator[pa.RecordBatch]:
-    """Yield batches after validation: in damaged Arrow files, offsets and indices may lead outside of the data."""
-    with _named(what, kind):
+_FAILURES = (OSError, pa.ArrowException, ValueError)
+
+
+def _checked(
+    batches: Iterator[pa.RecordBatch], what: str, kind: str, damaged: Callable[[], str | None] = lambda: None
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches after validation: in damaged Arrow files, offsets and indices may lead outside of the data.
+
+    After an error, ``damaged`` finds the file of a folder that it comes from.
+    """
+    try:
         for batch in batches:
             if kind != "parquet":
                 batch.validate(full=True)
             yield batch
+    except FileError:
+        raise
+    except _FAILURES as e:
+        raise _unreadable(damaged() or what, kind, e) from e
+
+
+def _damaged(dataset: ds.Dataset, columns: list[str] | None, kind: str) -> str | None:
+    """Return the first file that cannot be read, for a message."""
+    for fragment in dataset.get_fragments():
+        try:
+            for batch in fragment.to_batches(schema=dataset.schema, columns=columns, use_threads=False):
+                if kind != "parquet":
+                    batch.validate(full=True)
+        except _FAILURES:
+            return named(fragment.path) if hasattr(fragment, "path") else None
+    return None
+
+
+def _unreadable(what: str, kind: str, error: Exception) -> FileError:
+    return FileError(f"cannot read {what} as {kind}: {what_was_said(error)}")
 
 
 @contextmanager
@@ -417,5 +445,5 @@ def _named(what: str, kind: str) -> Iterator[None]:
         yield
     except FileError:
         raise
-    except (OSError, pa.ArrowException, ValueError) as e:
-        raise FileError(f"cannot read {what} as {kind}: {what_was_said(e)}") from e
+    except _FAILURES as e:
+        raise _unreadable(what, kind, e) from e

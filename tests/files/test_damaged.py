@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from drivers import damage
 
@@ -54,6 +55,27 @@ def test_one_bit_of_an_arrow_file(tmp_path: Path, kind: str, column: pa.Array) -
     if kind == "arrows":
         with pytest.raises(FileError, match="the left input, an Arrow stream, is damaged"):
             ivjoin.band_join(pa.ipc.open_stream(path.read_bytes()), RIGHT, **JOIN).read_all()
+
+
+@pytest.mark.parametrize("kind", ["arrow", "parquet"])
+def test_a_damaged_file_of_a_folder_is_named(tmp_path: Path, kind: str) -> None:
+    table = pa.table({"k": range(1000), "x": pa.array([["aaa"] * 2] * 1000)})
+    for i in range(3):
+        path = tmp_path / f"part{i}.{kind}"
+        if kind == "parquet":
+            pq.write_table(table, path)
+        else:
+            path.write_bytes(with_a_wrong_offset(kind, table["x"].chunk(0)))
+        if i != 1 and kind == "arrow":
+            with pa.ipc.new_file(path, table.schema) as writer:
+                writer.write_table(table)
+    if kind == "parquet":
+        data = bytearray((tmp_path / "part1.parquet").read_bytes())
+        data[4:200] = b"?" * 196  # the first page
+        (tmp_path / "part1.parquet").write_bytes(data)
+    for source in (tmp_path, sorted(tmp_path.iterdir())):
+        with pytest.raises(FileError, match=r"cannot read '[^']*part1\.\w+' as"):
+            ivjoin.band_join(source, RIGHT, **JOIN).read_all()
 
 
 DEEP = [
