@@ -26,7 +26,7 @@ from ivjoin.files.parquet import (
     with_int96,
 )
 from ivjoin.files.partitions import Partitions
-from ivjoin.files.places import is_place, local_file, pattern_of, places
+from ivjoin.files.places import is_place, leaves, local_file, pattern_of, places
 from ivjoin.files.text.blocks import is_pipe
 from ivjoin.files.text.dialects import Dialect, declared_names
 from ivjoin.files.text.inference import with_more_digits
@@ -179,7 +179,7 @@ def open_files(source: Any, declared: str | None = None, dialect: Dialect | None
     parts = Partitions(names, folder) if path is None else Partitions.none()
     with _named(what, kind):
         if kind in _TEXT:
-            files = _of_texts(system, names, parts, kind, dialect, what)
+            files = _of_texts(system, names, parts, kind, dialect, what, folder or pattern_of(source))
         elif kind == "arrows" or any(n.lower().endswith(COMPRESSED[1:]) for n in names):
             files = _of_streams(system, names, parts, kind, what)
         else:
@@ -337,11 +337,43 @@ def _of_scanner(scanner: ds.Scanner) -> Files:
 # -- one file after the other -----------------------------------------------------------------------------------------
 
 
-def _of_texts(system: Any, names: list[str], parts: Partitions, kind: str, dialect: Dialect | None, what: str) -> Files:
+def _of_texts(
+    system: Any, names: list[str], parts: Partitions, kind: str, dialect: Dialect | None, what: str, grows: str | None
+) -> Files:
     near = getattr(system, "type_name", "") == "local"
-    texts = _each(lambda name: open_text(name, kind, dialect, system), names, near)
+
+    def opened(name: str) -> Text | _Linked:
+        if near and grows is not None and leaves(name, grows):
+            return _Linked(name, kind, dialect, system)
+        return open_text(name, kind, dialect, system)
+
+    texts = _each(opened, names, near)
     found = unified(what, [(n, t.schema) for n, t in zip(names, texts, strict=True)], text=kind == "csv")
     return _one_by_one(parts.added_to(with_more_digits(found, declared_names(dialect))), texts, parts)
+
+
+class _Linked:
+    """A text file behind a link that leaves the input folder: its errors show none of its content."""
+
+    def __init__(self, name: str, kind: str, dialect: Dialect | None, system: Any) -> None:
+        self._name, self._kind = name, kind
+        with self._silent():
+            self._text = open_text(name, kind, dialect, system)
+        self.schema = self._text.schema
+
+    def batches(self, types: pa.Schema, threads: bool) -> Iterator[pa.RecordBatch]:
+        with self._silent():
+            yield from self._text.batches(types, threads=threads)
+
+    @contextmanager
+    def _silent(self) -> Iterator[None]:
+        try:
+            yield
+        except FileError:
+            raise FileError(
+                f"cannot read {named(self._name)} as {self._kind}: it is a link that leaves the input folder, so this "
+                "message shows none of its content; read the file by its own name"
+            ) from None
 
 
 def _of_streams(system: Any, names: list[str], parts: Partitions, kind: str, what: str) -> Files:
@@ -368,7 +400,7 @@ class _Stream:
                 yield batch.select(types.names)
 
 
-def _one_by_one(schema: pa.Schema, files: Sequence[Text | _Stream], parts: Partitions) -> Files:
+def _one_by_one(schema: pa.Schema, files: Sequence[Text | _Stream | _Linked], parts: Partitions) -> Files:
     """Read one file after the other: the columns of the schema, by name and in its types."""
 
     def read(names: Sequence[str] | None, groups: object, alone: bool) -> Iterator[pa.RecordBatch]:

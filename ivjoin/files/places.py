@@ -17,7 +17,8 @@ from ivjoin.errors import MissingPackageError, named
 from ivjoin.files.atomic import FileError
 
 __all__ = [
-    "PATTERN", "fsspec_of", "is_hidden", "is_place", "local_file", "pattern_of", "places", "scheme_of", "system_of",
+    "PATTERN", "fsspec_of", "is_hidden", "is_place", "leaves", "local_file", "pattern_of", "places", "scheme_of",
+    "system_of",
 ]
 
 PATTERN = "*?["
@@ -68,6 +69,14 @@ def pattern_of(source: Any) -> str | None:
         return None
     path = system_of(str(os.fspath(given)))[1]
     return None if os.path.exists(path) else path
+
+
+def leaves(name: str, grows: str) -> bool:
+    """Return whether a local file is a link to somewhere outside of a folder, or of a pattern's fixed part."""
+    base = os.path.realpath(re.split(r"[*?\[]", grows, maxsplit=1)[0])
+    while not os.path.isdir(base):
+        base = os.path.dirname(base)
+    return not os.path.realpath(name).startswith(os.path.join(base, ""))
 
 
 def system_of(text: str) -> tuple[fs.FileSystem, str]:

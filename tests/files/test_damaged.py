@@ -78,6 +78,28 @@ def test_a_damaged_file_of_a_folder_is_named(tmp_path: Path, kind: str) -> None:
             ivjoin.band_join(source, RIGHT, **JOIN).read_all()
 
 
+@pytest.mark.parametrize(("name", "text"), [
+    ("x.csv", "k;SECRET\n1;2\n"), ("x.jsonl", '{"k": SECRET}'),
+    ("x.jsonl", '{"k": 1}\n' * 200_000 + '{"k": "SECRET"}\n'), ("x.csv", "k\n" + "1\n" * 900_000 + "SECRET\n"),
+])  # fmt: skip
+@pytest.mark.parametrize("pattern", [False, True])
+def test_a_link_that_leaves_the_folder_shows_nothing(tmp_path: Path, name: str, text: str, pattern: bool) -> None:
+    outside, inside = tmp_path / name, tmp_path / "in"
+    outside.write_text(text)
+    inside.mkdir()
+    (inside / name).symlink_to(outside)
+    source = str(inside / "*") if pattern else inside
+    with pytest.raises(FileError, match="a link that leaves the input folder") as e:
+        ivjoin.band_join(source, RIGHT, **JOIN).read_all()
+    assert "SECRET" not in str(e.value)
+    outside.replace(tmp_path / "in" / f"own{outside.suffix}")
+    (inside / name).unlink()
+    (inside / f"again{outside.suffix}").symlink_to(inside / f"own{outside.suffix}")
+    with pytest.raises(ivjoin.IvjoinError) as e2:
+        ivjoin.band_join(source, RIGHT, **JOIN).read_all()
+    assert "a link" not in str(e2.value)
+
+
 DEEP = [
     pytest.param('{"k": %s}' % ("[" * 100_000 + "]" * 100_000), id="brackets"),
     pytest.param('{"k": %s}' % ("[\n" * 100_000 + "]" * 100_000), id="a line each"),
