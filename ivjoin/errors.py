@@ -154,5 +154,5 @@ def came(value: Any, most: int = _MOST_SHOWN) -> str:
 
 
 def named(path: Any) -> str:
-    """Return the name of a file for a message: the whole name, up to the longest that a system takes."""
-    return came(path, 4096)
+    """Return the name of a file for a message: the whole name, unless it is far longer than names are."""
+    return came(path, 1000)

@@ -172,7 +172,7 @@ def open_files(source: Any, declared: str | None = None, dialect: Dialect | None
         return _read_from(_of_file(path, declared), fs.LocalFileSystem(), [path])
     system, names, folder = places(source)
     kinds = {kind_of(n, declared) for n in names}
-    what = came(source if isinstance(source, (list, tuple)) else str(source), 4096)
+    what = came(source if isinstance(source, (list, tuple)) else str(source), 1000)
     if len(kinds) > 1:
         raise FileError(f"{what} are files of several formats, {' and '.join(sorted(kinds))}; read one at a time")
     kind = kinds.pop()

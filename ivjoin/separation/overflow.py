@@ -95,8 +95,15 @@ def _roomy_box(forms: Forms, limit: Limit, beyond: Form) -> Box | None:
 
 
 def _bare(n: Node) -> Node:
-    """Return the node of a band without its replacement for a null, which cannot overflow."""
-    return n.args[0] if n.op == "coalesce" and len(n.args) == 2 and n.args[1].op == "literal" else n
+    """Return the node of a band without its replacement for a null or for rows that match anyway (``branches``).
+
+    A replaced row lies within the band, so its pairs are evaluated.
+    """
+    if n.op == "coalesce" and len(n.args) == 2 and n.args[1].op == "literal":
+        return n.args[0]
+    if n.op == "case" and len(n.args) == 3 and n.args[1].op == "literal" and n.args[1].params[0] in n.type.limits:
+        return n.args[2]
+    return n
 
 
 def _always_computed(c: Node) -> set[Node]:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 __all__ = ["inexact", "is_large", "number_type", "time_type", "with_more_digits"]
 
@@ -35,6 +34,8 @@ def time_type(texts: Any, of_day: bool = False) -> pa.DataType | None:
     if not len(present) or not re.match(r"\d\d(\d\d-\d\d-\d\d|:\d\d)", present[0].as_py()):
         return None
     if present[0].as_py()[2] == ":":
+        import pyarrow.compute as pc  # takes longer than a join of a few rows
+
         matches = of_day and pc.all(pc.match_substring_regex(present, _TIME_OF_DAY)).as_py()
         return pa.time64("us") if matches else None
     for t in (pa.date32(), *(pa.timestamp(unit, zone) for unit in ("us", "ns") for zone in (None, "UTC"))):

@@ -26,7 +26,7 @@ def test_many_streams() -> None:
         check(seed, went)
     assert went["several"] > 40
     assert went["limited"] > 8
-    assert went["up"] > 8
+    assert went["up"] > 3
 
 
 @pytest.mark.soak

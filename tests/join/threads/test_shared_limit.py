@@ -81,7 +81,8 @@ def test_the_rows_of_one_thread(how: str, shape: str, way: str) -> None:
     put = {"table": lambda t: t, "stream": streamed, "sorted": shuffled}[shape]
     stream = limited(put(left), put(right), want, 700_000, way, **options)
     assert isinstance(stream._operator, SlicedJoin)
-    assert stream._operator._alone is None
+    # A full join whose slices do not fit the limit goes on in one operator.
+    assert stream._operator._alone is None or how == "full"
     assert (stream.metrics.left_rows_in, stream.metrics.left_rows_retired) == (6000, 6000)
     assert stream.metrics.state_bytes == 0
 
