@@ -59,7 +59,7 @@ def test_another_join_on_the_same_checkpoint_is_refused(spark: Any, tmp_path: Pa
         ({"buckets": 5}, "buckets was '3' and is now '5'"),
         ({"buckets": 17}, "buckets was '3' and is now '17'"),  # of one group each
         ({"how": "inner"}, "how was 'left' and is now 'inner'"),
-        ({"right_order": None}, "right_order was 'r.t' and is now 'none'"),
+        ({"right_order": None, "allow_unbounded": True}, "right_order was 'r.t' and is now 'none'"),
     ]
     for changed, message in others:
         script.join = lambda a, b, changed=changed: band(a, b, **changed)
