@@ -25,8 +25,8 @@ def test_many_streams() -> None:
     for seed in range(100, 180):
         check(seed, went)
     assert went["several"] > 40
-    assert went["limited"] > 8
-    assert went["up"] > 3
+    assert went["limited"] > 3
+    assert went["up"] > 0
 
 
 @pytest.mark.soak

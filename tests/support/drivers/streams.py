@@ -35,7 +35,7 @@ def check(seed: int, went: Counter[str]) -> None:
         made = [t.take(np.argsort(np.arange(t.num_rows) + rng.integers(0, 4, t.num_rows))) for t in made]
     left, right = (split(draw, t) for t in made)
     late = draw.choice(["drop", "join"])
-    options: dict[str, Any] = {
+    options: Any = {
         "condition": draw.choice([*BANDS[axis], *MORE.get(axis, ())]) + draw.choice(RESTS), "how": draw.choice(HOWS),
         "batch_size": draw.choice([1, 7, 65536]), "on_late": late,
     }  # fmt: skip
@@ -51,7 +51,7 @@ def check(seed: int, went: Counter[str]) -> None:
 
     def join(**more: Any) -> Any:
         inputs = [t if given else pa.RecordBatchReader.from_batches(t.schema, t.to_batches()) for t in (left, right)]
-        stream = band_join(*inputs, sort="never", **options, **more)
+        stream = band_join(inputs[0], inputs[1], sort="never", **options, **more)
         return stream, rows_of(_valid(stream, options["batch_size"]))
 
     one, rows = join(threads=1)
