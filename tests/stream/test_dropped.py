@@ -153,7 +153,7 @@ def test_a_collector_that_runs_in_one_of_its_threads(closed: bool) -> None:
             gc.collect()
             assert dropped() is None
             wait_for_threads()
-            if not found or len(places) == before:
+            if len(places) > 3 and (not found or len(places) == before):
                 break
     finally:
         threading.setprofile(None)

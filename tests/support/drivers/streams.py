@@ -44,8 +44,9 @@ def check(seed: int, went: Counter[str]) -> None:
         options["condition"] += " AND l.k <=> r.k"
     else:
         options["on"] = key
+    more: Any = {"slack": slack} if slack else {}
     for side in draw.choice([("left",), ("right",), ("left", "right"), ("left", "right"), ("left", "right")]):
-        options[f"{side}_order"] = Order(axis, descending=falls, **({"slack": slack} if slack else {}))
+        options[f"{side}_order"] = Order(axis, descending=falls, **more)
 
     given = draw.random() < 0.2  # tables, of which slices are views
 
