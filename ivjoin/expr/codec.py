@@ -38,10 +38,19 @@ def decode(data: Any) -> Node | None:
         for op, args, params, t in data:
             if not isinstance(op, str) or any(isinstance(i, bool) or i < 0 for i in args):
                 raise ValueError(f"{came(op)} of {came(args)}")
-            nodes.append(make(op, tuple(nodes[i] for i in args), tuple(_unparam(p) for p in params), Type(**t)))
+            found, constants = tuple(nodes[i] for i in args), tuple(_unparam(p) for p in params)
+            if op == "in" and len(found) > 1:  # an older snapshot has the constants of the list as arguments
+                found, constants = found[:1], tuple(_constant(n) for n in found[1:])
+            nodes.append(make(op, found, constants, Type(**t)))
         return nodes[-1]
     except (TypeError, ValueError, IndexError, KeyError) as e:
         raise SnapshotError(f"an expression in the snapshot is damaged: {came(e)}") from e
+
+
+def _constant(n: Node) -> Any:
+    if n.op != "literal":
+        raise ValueError(f"a list has {n}; expected constants")
+    return n.params[0]
 
 
 def _type(t: Type) -> dict[str, Any]:

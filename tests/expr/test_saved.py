@@ -57,3 +57,17 @@ def test_what_cannot_be_is_refused(text: str, at: int, field: int, value: Any) -
 
     with pytest.raises(SnapshotError, match="damaged"):
         checked(damaged(text, at, field, value))
+
+
+@pytest.mark.parametrize("text", ["l.a IN (1, 2, 5)", "l.s IN ('x', NULL)", "l.f IN (0.5, -0.0)"])
+def test_a_list_of_an_older_snapshot_is_read(text: str) -> None:
+    node = scalar(text, SCOPE)
+    old = encode(node)
+    at = next(i for i, (op, *_) in enumerate(old) if op == "in")
+    _, (x,), constants, kind = old[at]
+    items = [["literal", [], [c], old[x][3]] for c in constants]
+    moved = [*old[:at], *items, ["in", [x, *range(at, at + len(items))], [], kind]]
+    assert decode(moved) is node
+    moved[-2] = old[x]  # a column
+    with pytest.raises(SnapshotError, match="expected constants"):
+        decode(moved)
