@@ -13,9 +13,9 @@ from typing import Any
 import llvmlite.binding as llvm
 import numba
 
-from ivjoin.shj.kernels.objects import ENTRY
+from ivjoin.shj.kernels.objects import ENTRY, target
 
-__all__ = ["object_of"]
+__all__ = ["object_of", "part"]
 
 _PREFIX = "cfunc."  # of the name that numba gives to a function that C can call
 # numba writes these calls for exceptions and for arrays that own memory. Kernels have neither: they raise nothing and
@@ -26,7 +26,7 @@ _OF_C = {"malloc", "free", "memset", "memcpy", "memmove", "memcmp", "fmod", "pow
 
 
 def object_of(function: Callable[..., Any], signature: Any) -> bytes:
-    """Compile a kernel for this processor.
+    """Compile a kernel for this processor, or for the one that numba's settings name.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def object_of(function: Callable[..., Any], signature: Any) -> bytes:
             part.name = ENTRY
         elif not part.is_declaration:
             part.linkage = "internal"
-    machine = target_machine()
+    machine = _machine()
     tuning = llvm.create_pipeline_tuning_options(2)
     tuning.loop_vectorization = True
     tuning.slp_vectorization = False  # longer to compile, and slower pushes
@@ -66,18 +66,27 @@ def object_of(function: Callable[..., Any], signature: Any) -> bytes:
     return code
 
 
-def target_machine() -> Any:
-    """This processor, for LLVM."""
-    target = llvm.Target.from_triple(llvm.get_process_triple())
-    return target.create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2, reloc="default",
+def part(function: Callable[..., Any]) -> Any:
+    """Return a function that only kernels call, for numba to compile as part of them."""
+    return numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")(function)
+
+
+def _machine() -> Any:
+    """Return LLVM's machine for the processor: of ``NUMBA_CPU_NAME`` and its like, or this one."""
+    config = numba.config
+    features = config.CPU_FEATURES
+    if features is None and config.CPU_NAME is None:
+        features = llvm.get_host_cpu_features().flatten()
+        if not config.ENABLE_AVX:
+            features += ",-avx"  # with all that needs it
+    return target().create_target_machine(
+        cpu=config.CPU_NAME or llvm.get_host_cpu_name(), features=features or "", opt=2, reloc="default",
         codemodel="jitdefault", jit=True,
     )  # fmt: skip
 
 
 def _entry(function: Callable[..., Any], signature: Any) -> Any:
-    """A function of words alone that calls the kernel, for C."""
-    kernel = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")(function)
+    """Return a C function of words alone that calls the kernel."""
     names, given, kinds = [], [], []
     for i, kind in enumerate(signature.args):
         names.append(f"a{i}")
@@ -89,6 +98,6 @@ def _entry(function: Callable[..., Any], signature: Any) -> Any:
         given.append(f"carray(a{i}, ({', '.join(lengths)},))")
         names += lengths
         kinds += [numba.types.CPointer(kind.dtype), *[numba.types.int64] * kind.ndim]
-    scope = {"kernel": kernel, "carray": numba.carray}
+    scope = {"kernel": part(function), "carray": numba.carray}
     exec(f"def entry({', '.join(names)}):\n    return kernel({', '.join(given)})", scope)
     return numba.cfunc(signature.return_type(*kinds), error_model="numpy")(scope["entry"])

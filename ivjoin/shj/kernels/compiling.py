@@ -285,9 +285,9 @@ def inner(function: Any) -> Any:
         return function
 
     def make() -> Any:
-        import numba
+        from ivjoin.shj.kernels import building
 
-        return numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")(_ready(function))
+        return building.part(_ready(function))
 
     return Later(make)
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-__all__ = ["ENTRY", "POSSIBLE", "Loaded", "alone", "find", "is_there", "keep", "key"]
+__all__ = ["ENTRY", "POSSIBLE", "Loaded", "alone", "find", "is_there", "keep", "key", "target"]
 
 POSSIBLE = sys.implementation.name == "cpython" and struct.calcsize("P") == 8
 
@@ -34,19 +34,19 @@ _DIGEST = hashlib.sha256().digest_size
 # is a day old, so that the files used last stay.
 _MOST_FILES = 4
 _DAY = 86_400.0
-_LONGEST_WAIT, _LOOK_EVERY = 120.0, 0.02  # seconds
+_LONGEST_WAIT, _LOOK_EVERY = 600.0, 0.02  # seconds
 
 
 @cache
-def _machine() -> Any:
-    """Return LLVM's target for this machine; loaded code stays for the life of the process."""
+def target() -> Any:
+    """Return LLVM's target for this machine."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.Target.from_triple(llvm.get_process_triple())
 
 
 class Loaded:
-    """A kernel in memory.
+    """A kernel in memory. It stays for the life of the process.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Loaded:
     """
 
     def __init__(self, code: bytes, name: str) -> None:
-        machine = _machine().create_target_machine(jit=True, codemodel="jitdefault")
+        machine = target().create_target_machine(jit=True, codemodel="jitdefault")
         engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()

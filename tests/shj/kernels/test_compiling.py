@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import llvmlite
+import llvmlite.binding
 import numba
 import numpy as np
 import pytest
@@ -151,6 +152,25 @@ def test_kernels_of_one_another_and_of_arrays_are_such_files_too() -> None:
         with pytest.raises(TypeError):
             sum_up(wrong, out)
     assert not {compiling._name(f) for f in (quarter, total)} & set(compiling.refused)
+
+
+@pytest.mark.parametrize("settings", [{"CPU_NAME": "x86-64"}, {"CPU_FEATURES": "-avx"}, {"ENABLE_AVX": 0}], ids=str)
+@pytest.mark.skipif(llvmlite.binding.get_process_triple().split("-")[0] != "x86_64", reason="another processor")
+def test_numbas_settings_choose_the_processor(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = re.compile(r"%[yz]mm")
+    own = building._machine().emit_assembly(_of_doubles())
+    for name, value in settings.items():
+        monkeypatch.setattr(numba.config, name, value)
+    assert not vectors.search(building._machine().emit_assembly(_of_doubles()))
+    assert vectors.search(own) or not llvmlite.binding.get_host_cpu_features()["avx"]
+
+
+def _of_doubles() -> Any:
+    """A module that adds vectors of four doubles."""
+    return llvmlite.binding.parse_assembly(
+        "define <4 x double> @f(<4 x double> %a, <4 x double> %b) {\n"
+        "%c = fadd <4 x double> %a, %b\nret <4 x double> %c\n}"
+    )
 
 
 @pytest.mark.usefixtures("folder")
