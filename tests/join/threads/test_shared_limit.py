@@ -84,7 +84,9 @@ def test_the_rows_of_one_thread(how: str, shape: str, way: str) -> None:
     # A full join whose slices do not fit the limit goes on in one operator.
     assert stream._operator._alone is None or how == "full"
     assert (stream.metrics.left_rows_in, stream.metrics.left_rows_retired) == (6000, 6000)
-    assert stream.metrics.state_bytes == 0
+    # One operator keeps memory for a small batch, which another takes over.
+    kept = 0 if stream._operator._alone is None else stream._operator._alone.metrics.state_bytes
+    assert stream.metrics.state_bytes == kept < 100_000
 
 
 @pytest.mark.one_in(11)
