@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin import band_join
-from ivjoin.expr.read.fluent import left as of_left
-from ivjoin.expr.read.fluent import right as of_right
+from ivjoin.conditions.read.fluent import left as of_left
+from ivjoin.conditions.read.fluent import right as of_right
 
 _RUNS = 3
 _KEYS = 10_000

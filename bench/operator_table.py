@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ivjoin.expr import Scope, scalar
+from ivjoin.conditions import scalar
+from ivjoin.expr import Scope
 from ivjoin.expr.nodes import Node, walk
 from ivjoin.expr.types import named, to_arrow
-from ivjoin.operators.record import COLUMNS, Absent, Call, Operator
-from ivjoin.operators.table import FAMILIES, operator_of
+from ivjoin.functions.records.record import COLUMNS, Absent, Call, Operator
+from ivjoin.functions.table import FAMILIES, operator_of
 from ivjoin.propagation.rules import rule_of
 
 __all__ = ["NESTED", "SCHEMA", "directions", "examples", "main", "reasons", "table"]
@@ -33,7 +34,7 @@ _HEAD = """# Operators
 
 This page lists the operators and functions that a condition can use, and what ivjoin can do with each one.
 Look here to see whether a function prunes. `python -m bench.operators --write` writes the page from the records in
-`ivjoin/operators/`, and a test compares each record with what its operator does.
+`ivjoin/functions/`, and a test compares each record with what its operator does.
 [Adding an operator](internals/adding-an-operator.md) shows how to write a record.
 
 | column | meaning |

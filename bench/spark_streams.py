@@ -166,7 +166,7 @@ def joined(engine: str, left: Any, right: Any, case: Case) -> Any:
 def session_for(engine: str, partitions: int = 2, conf: Sequence[str] = ()) -> Any:
     """A session as an engine's user has it; ``conf`` are settings besides, ``name=value``."""
     import ivjoin.spark
-    from ivjoin.spark.environment import CHECKPOINT_FILES, PAGE_SIZE
+    from ivjoin.spark.runtime.environment import CHECKPOINT_FILES, PAGE_SIZE
 
     if engine == "ivjoin-connect":
         return connected(partitions, conf)

@@ -28,7 +28,7 @@ from ivjoin.errors import (
 )
 
 if TYPE_CHECKING:
-    from ivjoin.expr.read.fluent import column, left, lit, right
+    from ivjoin.conditions.read.fluent import column, left, lit, right
     from ivjoin.files.declared import csv, json
     from ivjoin.files.row_groups import prune_row_groups
     from ivjoin.frontier.order import Order
@@ -53,15 +53,15 @@ _LAZY = {
     "SymmetricHashJoin": "ivjoin.operator.operator",
     "asof_join": "ivjoin.stream.asof",
     "band_join": "ivjoin.stream.pull",
-    "column": "ivjoin.expr.read.fluent",
+    "column": "ivjoin.conditions.read.fluent",
     "csv": "ivjoin.files.declared",
     "explain": "ivjoin.stream.explaining",
     "json": "ivjoin.files.declared",
-    "left": "ivjoin.expr.read.fluent",
+    "left": "ivjoin.conditions.read.fluent",
     "multi_join": "ivjoin.stream.many",
-    "lit": "ivjoin.expr.read.fluent",
+    "lit": "ivjoin.conditions.read.fluent",
     "prune_row_groups": "ivjoin.files.row_groups",
-    "right": "ivjoin.expr.read.fluent",
+    "right": "ivjoin.conditions.read.fluent",
 }
 
 __all__ = [

@@ -24,7 +24,6 @@ settings.load_profile(os.environ.get("IVJOIN_HYPOTHESIS", "quick"))
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(pace)
     config.pluginmanager.register(tiers)
-    os.environ["IVJOIN_KEEP_CONDITIONS"] = "0"  # texts are read anew; tests/expr/read/test_kept.py asks for it
     # Test sessions are over before the JVM's second compiler has paid for itself.
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
@@ -33,7 +32,7 @@ def missing() -> str | None:
     """Why Spark cannot run here."""
     if find_spec("pyspark") is None:
         return "pyspark is not installed (pip install 'ivjoin[spark]')"
-    from ivjoin.spark.environment import SparkSetupError, check_java
+    from ivjoin.spark.runtime.environment import SparkSetupError, check_java
 
     try:
         check_java()

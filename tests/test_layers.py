@@ -15,7 +15,9 @@ import pytest
 ROOT = Path(__file__).parent.parent / "ivjoin"
 
 # A room may import itself, the errors, and what stands here. Rooms that may not know each other do not list each other.
-_PLANNING = {"expr", "operators", "interval", "separation", "propagation", "shj", "outer", "frontier", "plan"}
+_PLANNING = {
+    "expr", "functions", "conditions", "interval", "separation", "propagation", "shj", "outer", "frontier", "plan",
+}
 _OPERATOR = _PLANNING | {"operator", "metrics"}
 MAY_IMPORT = {
     "__init__": set(),
@@ -23,14 +25,14 @@ MAY_IMPORT = {
     "errors": set(),
     "metrics": set(),
     "interval": set(),
-    "expr": {"operators", "terms"},
-    "terms": {"interval"},  # the numbers are rounded and counted in one place
-    "operators": {"terms", "interval"},  # what reads, evaluates and bounds conditions stands on the records, not under
-    "separation": {"expr", "operators"},
-    "propagation": {"interval", "expr", "operators", "separation"},
+    "expr": {"interval"},  # the numbers are rounded and counted in one place
+    "functions": {"expr", "interval"},
+    "conditions": {"expr", "functions"},
+    "separation": {"expr", "functions", "conditions"},
+    "propagation": {"interval", "expr", "functions", "conditions", "separation"},
     "shj": set(),  # kernels freeze what they import, and the stamp of their disk cache looks at this room alone
-    "frontier": {"expr", "shj"},  # a tracker's counts are a record of the registers
-    "outer": {"expr", "shj"},
+    "frontier": {"expr", "conditions", "shj"},  # a tracker's counts are a record of the registers
+    "outer": {"expr", "conditions", "shj"},
     "plan": _PLANNING - {"plan"},
     "operator": _PLANNING | {"metrics", "shedding"},
     "routing": _PLANNING,  # hashes by the kernels of keys; knows no operator
@@ -43,17 +45,13 @@ MAY_IMPORT = {
     "demo": {"ivjoin", "files", "spark"},
     "cli": {"ivjoin", "files", "demo"},
 }
-# The ground floor of expr/: nodes, types, literals, constructors and kernels, of which operators' records are made.
-TERMS = re.compile(
-    r"expr\.(nodes|types|literals|durations|timezones|arguments|scope|codec|ordinal|form|words|build(\.\w+)?|kernels(\.\w+)?)"
-)
 LOOSE = {"__init__", "__main__", "errors", "metrics"}  # modules that stand in no room
 ANYWHERE = {"numpy", "pyarrow"}
 ONLY_IN = {
     "numba": {"shj"},
     "llvmlite": {"shj"},
-    "sympy": {"expr", "separation"},
-    "sqlglot": {"expr"},
+    "sympy": {"conditions", "separation"},
+    "sqlglot": {"conditions"},
     "pyspark": {"spark"},
     "py4j": {"spark"},  # comes with pyspark
     "pandas": {"spark"},
@@ -78,7 +76,7 @@ def room(path: Path) -> str:
 
 def room_of(module: str) -> str:
     """The room of a module, named from below ``ivjoin``."""
-    return "terms" if TERMS.fullmatch(module) else module.partition(".")[0]
+    return module.partition(".")[0]
 
 
 @cache
@@ -121,7 +119,7 @@ def test_imports_run_one_way(path: Path) -> None:
         top, _, rest = name.partition(".")
         if top == "ivjoin":
             there = room_of(rest) or "ivjoin"
-            allowed = MAY_IMPORT[here] | {here, "errors"} | ({"terms"} if "expr" in MAY_IMPORT[here] else set())
+            allowed = MAY_IMPORT[here] | {here, "errors"}
             assert there in allowed, f"{here} must not import {name}"
             plain = there == "errors" and not path.stem.endswith("_kernels")
             assert here != "shj" or there == "shj" or plain, f"{path.name}: a kernel must not depend on {name}"
@@ -249,7 +247,7 @@ def test_importing_ivjoin_loads_nothing_heavy() -> None:
 
 def test_workers_that_join_static_frames_on_spark_load_little() -> None:
     pytest.importorskip("pyspark")
-    loaded = loaded_by("import ivjoin.spark.static, ivjoin.spark.cells")
+    loaded = loaded_by("import ivjoin.spark.api.static, ivjoin.spark.spread.cells")
     assert not loaded & HEAVY - {"pyspark", "llvmlite"}
 
 

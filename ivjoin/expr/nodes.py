@@ -6,7 +6,7 @@ the arguments of an operator have one type. A built operator has arguments of mi
 states it.
 
 The catalogue of operators (``op``: arguments -> type; ``params``) follows. The record of each operator in
-``ivjoin.operators`` defines what it computes:
+``ivjoin.functions`` defines what it computes:
 
 leaves
     ``column`` (): params (side, name), side ``"left"`` or ``"right"``
@@ -73,7 +73,7 @@ LEFT: Final = "left"
 RIGHT: Final = "right"
 COMPARISONS: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe"})
 
-# ``text`` replaces it. It knows the form of every operator, so it imports this module.
+# ``ivjoin.conditions`` replaces it: it knows how every function is written, and imports this module.
 to_text: Callable[[Any], str] = object.__repr__
 
 

@@ -82,14 +82,6 @@ class Scope:
                 self._exact[side].setdefault(name, []).append(i)
                 self._folded[side].setdefault(name.lower(), []).append(i)
 
-    def described(self) -> list[object]:
-        """Return everything that a name may mean, as JSON types: columns with types, keys, and names of the inputs."""
-        columns = {
-            side: [[name, repr(from_arrow(t))] for name, t in zip(schema.names, schema.types, strict=True)]
-            for side, schema in self._inputs.items()
-        }
-        return [columns, self.on, self.case_sensitive, self._of_two, sorted(self._qualifiers.items())]
-
     def side_of(self, qualifier: str) -> str | None:
         """Return ``"left"``, ``"right"`` or an alias; None if the qualifier names no input."""
         return self._qualifiers.get(qualifier.lower())

@@ -29,7 +29,7 @@ from ivjoin.files.parquet import open_parquet
 from ivjoin.propagation import Dom, Outcome, contract_nodes
 
 if TYPE_CHECKING:
-    from ivjoin.expr.written import Expression
+    from ivjoin.conditions.written import Expression
 
 __all__ = ["ColumnRanges", "FragmentRanges", "Ranges", "opened", "prune_row_groups"]
 

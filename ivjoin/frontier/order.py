@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ivjoin.conditions.evaluate import evaluate
 from ivjoin.errors import IvjoinError, OrderError, came
 from ivjoin.expr import build
 from ivjoin.expr.durations import EXAMPLES, seconds_of_text
-from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, value_of
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
@@ -24,7 +24,7 @@ from ivjoin.frontier.slack import as_double, doubles_below, exactly_below, slack
 from ivjoin.shj.registers import TRACKER, Register, words_in, words_of
 
 if TYPE_CHECKING:
-    from ivjoin.expr.written import Expression, Slack
+    from ivjoin.conditions.written import Expression, Slack
 
 __all__ = ["Frontier", "Order", "OrderTracker", "ordinal_range", "physical_ordinal"]
 

@@ -12,7 +12,7 @@ from ivjoin.multi.reach import Box, Reach, Span, columns_asked, hull, united
 from ivjoin.multi.steps import Step, local, wide
 from ivjoin.operator.step_join import StepJoin
 from ivjoin.plan.cache import plan_of
-from ivjoin.plan.certain import domain_of
+from ivjoin.plan.derived.certain import domain_of
 from ivjoin.plan.spec import SIDES
 
 __all__ = ["Across"]

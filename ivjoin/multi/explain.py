@@ -16,7 +16,7 @@ from ivjoin.operator.explain import interval_text, typical
 from ivjoin.operator.picture import Explanation
 from ivjoin.operator.wording import listed, said
 from ivjoin.plan.cache import plan_of
-from ivjoin.plan.certain import domain_of, passes_nulls, there
+from ivjoin.plan.derived.certain import domain_of, passes_nulls, there
 
 if TYPE_CHECKING:
     from ivjoin.multi.operator import MultiJoin

@@ -29,7 +29,7 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES
 
 if TYPE_CHECKING:
-    from ivjoin.expr.written import Expression, Value
+    from ivjoin.conditions.written import Expression, Value
     from ivjoin.operator.budget import Budget
     from ivjoin.plan.question import SupportsArrowSchema
 

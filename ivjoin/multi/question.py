@@ -12,26 +12,26 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from ivjoin import expr
+from ivjoin.conditions.evaluate import check_supported
+from ivjoin.conditions.saved import check_expressions, damaged, flag
 from ivjoin.errors import ConditionError, IvjoinError, OrderError, ProtocolError, SchemaError, came
 from ivjoin.expr.arguments import MOST_ROWS, one_of, whole_number
 from ivjoin.expr.codec import decode, encode
-from ivjoin.expr.evaluate import check_supported
 from ivjoin.expr.nodes import COMPARISONS, LEFT, Node, columns_of, make, rewrite
-from ivjoin.expr.saved import check_expressions, damaged, flag
 from ivjoin.expr.scope import nearest
 from ivjoin.expr.timezones import zone_of_call
 from ivjoin.expr.types import from_arrow
 from ivjoin.frontier.order import Order
 from ivjoin.multi.implied import of_two
 from ivjoin.multi.wording import of_input
-from ivjoin.plan.certain import certain
+from ivjoin.plan.derived.certain import certain
 from ivjoin.plan.question import join_spec, schema_of, warn_of_utc
 from ivjoin.plan.restored import check_spec
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.separation.separate import conjuncts_of
 
 if TYPE_CHECKING:
-    from ivjoin.expr.written import Expression
+    from ivjoin.conditions.written import Expression
     from ivjoin.plan.question import DeclaredBounds, Orders, SupportsArrowSchema
 
 __all__ = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ivjoin.conditions.saved import damaged, flag, whole, wholes
 from ivjoin.errors import IvjoinError, SnapshotError, came
-from ivjoin.expr.saved import damaged, flag, whole, wholes
 from ivjoin.multi.memory import part_of
 from ivjoin.multi.question import MultiSpec, check_multi
 from ivjoin.multi.steps import Shape, laid_out

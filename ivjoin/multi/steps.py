@@ -21,7 +21,7 @@ from ivjoin.expr import build
 from ivjoin.expr.nodes import LEFT, RIGHT, Node, columns_of, make, rewrite
 from ivjoin.frontier.order import Order
 from ivjoin.multi.question import MultiSpec, Part
-from ivjoin.plan.certain import passes_nulls
+from ivjoin.plan.derived.certain import passes_nulls
 from ivjoin.plan.spec import Bounds, JoinSpec
 from ivjoin.separation.separate import Separation, separate
 

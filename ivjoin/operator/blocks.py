@@ -82,8 +82,8 @@ def _batch(columns: dict[str, list[Any]]) -> pa.RecordBatch:
 
 def _tried() -> list[tuple[Any, ...]]:
     # The fluent form, because the SQL parser takes longer to load than everything else here.
-    from ivjoin.expr.read.fluent import left as of_left
-    from ivjoin.expr.read.fluent import right as of_right
+    from ivjoin.conditions.read.fluent import left as of_left
+    from ivjoin.conditions.read.fluent import right as of_right
 
     if joining is None:
         import_module("ivjoin.operator.operator")

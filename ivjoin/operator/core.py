@@ -14,9 +14,9 @@ from weakref import WeakMethod, ref
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.conditions.evaluate import Vector, evaluate
 from ivjoin.errors import MemoryLimitError, SpillError
 from ivjoin.expr import build
-from ivjoin.expr.evaluate import Vector, evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.expr.types import from_arrow

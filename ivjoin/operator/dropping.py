@@ -7,7 +7,7 @@ from weakref import ref
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.expr.evaluate import evaluate
+from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.expr.types import Type
 from ivjoin.operator.budget import Budget

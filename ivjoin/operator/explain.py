@@ -7,19 +7,19 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 
+from ivjoin.conditions.text import quoted
 from ivjoin.errors import OrderError, came
 from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import ordinal_of
-from ivjoin.expr.text import quoted
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 from ivjoin.frontier.order import Frontier, OrderTracker, ordinal_range, physical_ordinal, shown
 from ivjoin.operator.picks.thinning import rules
 from ivjoin.operator.picture import Box, Explanation
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.operator.wording import band_said, domain_said, label, listed, said
-from ivjoin.plan.certain import domain_of, passes_nulls
 from ivjoin.plan.cutting import cut_of
-from ivjoin.plan.implied import with_edges
+from ivjoin.plan.derived.certain import domain_of, passes_nulls
+from ivjoin.plan.derived.implied import with_edges
 from ivjoin.plan.pick import picking_of
 from ivjoin.plan.planner import JoinPlan, inferred
 from ivjoin.plan.question import side_expression

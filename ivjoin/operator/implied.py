@@ -12,7 +12,7 @@ from copy import copy
 from ivjoin.expr.nodes import Node, columns_of, sides_of, walk
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
 from ivjoin.frontier.order import Frontier, ordinal_range
-from ivjoin.plan.certain import domain_of, ordinals_of, there
+from ivjoin.plan.derived.certain import domain_of, ordinals_of, there
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.separation.normal import conjuncts_of

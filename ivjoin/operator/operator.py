@@ -29,7 +29,7 @@ from ivjoin.operator.cores import AnyCore, core_of
 from ivjoin.operator.output_bounds import output_bounds
 from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output, of_one_process
 from ivjoin.plan.cache import planned
-from ivjoin.plan.implied import with_edges
+from ivjoin.plan.derived.implied import with_edges
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.question import side_expression
 from ivjoin.plan.spec import SIDES
@@ -37,7 +37,7 @@ from ivjoin.shj.plain import to_plain
 from ivjoin.shj.store.account import Account
 
 if TYPE_CHECKING:
-    from ivjoin.expr.written import Expression, Value
+    from ivjoin.conditions.written import Expression, Value
     from ivjoin.plan.pick import PickBy
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders, SupportsArrowSchema
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.expr.evaluate import evaluate
+from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, ordinals, value_of
 from ivjoin.frontier.order import Frontier
 from ivjoin.operator.core import Core
 from ivjoin.outer.values import has_value
-from ivjoin.plan.certain import domain_of
+from ivjoin.plan.derived.certain import domain_of
 from ivjoin.plan.spec import SIDES
 from ivjoin.separation.separate import conjuncts_of
 

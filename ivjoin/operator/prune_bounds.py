@@ -14,9 +14,9 @@ from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of
 from ivjoin.frontier.order import Frontier, ordinal_range
 from ivjoin.operator.implied import SOMEWHERE, Implied, both, some_edge
-from ivjoin.plan.certain import domain_of, ordinals_of
+from ivjoin.plan.derived.certain import domain_of, ordinals_of
+from ivjoin.plan.derived.residual_checks import bands_say_all
 from ivjoin.plan.planner import JoinPlan, watched
-from ivjoin.plan.residual_checks import bands_say_all
 
 if TYPE_CHECKING:
     from ivjoin.propagation import Unclipped

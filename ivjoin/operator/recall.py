@@ -21,11 +21,11 @@ from weakref import ref
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.conditions.evaluate import evaluate
+from ivjoin.conditions.saved import damaged
 from ivjoin.errors import EvaluationError, came
-from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import columns_of
 from ivjoin.expr.ordinal import ordinals
-from ivjoin.expr.saved import damaged
 from ivjoin.operator import steps
 from ivjoin.operator.budget import Budget
 from ivjoin.operator.core import Core

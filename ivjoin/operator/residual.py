@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.conditions.evaluate import evaluate, first_error
 from ivjoin.errors import EvaluationError
-from ivjoin.expr.evaluate import evaluate, first_error
 from ivjoin.expr.nodes import Node
 
 __all__ = ["holds"]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.expr.evaluate import Vector, evaluate
-from ivjoin.expr.saved import damaged
+from ivjoin.conditions.evaluate import Vector, evaluate
+from ivjoin.conditions.saved import damaged
 from ivjoin.operator.cores import AnyCore
 from ivjoin.operator.intake import outside
 from ivjoin.plan.spec import SIDES

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.conditions.saved import check_expressions, damaged, flag, whole, wholes
 from ivjoin.errors import EvaluationError, IvjoinError, MemoryLimitError, SnapshotError, came
 from ivjoin.expr.codec import decode, encode
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.saved import check_expressions, damaged, flag, whole, wholes
 from ivjoin.frontier.order import Frontier, ordinal_range
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.budget import not_restored

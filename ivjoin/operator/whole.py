@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.conditions.evaluate import evaluate
 from ivjoin.errors import IvjoinError
-from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.frontier.order import Frontier
 from ivjoin.operator.blocks import wanted, works

@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from ivjoin.conditions.text import to_text
 from ivjoin.expr.nodes import Node, make, walk
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
-from ivjoin.expr.text import to_text
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 from ivjoin.frontier.order import ordinal_range, shown
-from ivjoin.operators.writing import MUL
+from ivjoin.functions.records.writing import MUL
 from ivjoin.separation.separate import BandTerm
 
 __all__ = ["band_said", "domain_said", "label", "listed", "said"]

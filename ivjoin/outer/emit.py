@@ -12,9 +12,9 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.conditions.evaluate import evaluate
 from ivjoin.errors import EvaluationError, came
 from ivjoin.expr import build
-from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.types import Type, from_arrow
 from ivjoin.outer.values import plain_array
 from ivjoin.shj.arrow import take

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.expr.evaluate import Vector
+from ivjoin.conditions.evaluate import Vector
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import to_arrow
 from ivjoin.shj.arrow import bitmap, fixed_array

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.conditions.read.fluent import Expr, left, lit, right
 from ivjoin.errors import ColumnError, ConditionError, came
 from ivjoin.expr.arguments import one_of
 from ivjoin.expr.durations import EXAMPLES, seconds_of_text
 from ivjoin.expr.literals import seconds_of
 from ivjoin.expr.ordinal import has_ordinal
-from ivjoin.expr.read.fluent import Expr, left, lit, right
 from ivjoin.expr.types import INT64, TICKS_PER_SECOND, Type, from_arrow, to_arrow
 from ivjoin.plan.question import on_pairs
 

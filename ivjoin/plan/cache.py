@@ -20,8 +20,8 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
+from ivjoin.conditions.read.fluent import Expr
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.read.fluent import Expr
 from ivjoin.expr.types import Type
 from ivjoin.frontier.order import Order
 from ivjoin.plan.planner import JoinPlan, make_plan

@@ -22,7 +22,7 @@ from ivjoin.plan.spec import SIDES, Pick
 from ivjoin.separation.separate import separate
 
 if TYPE_CHECKING:
-    from ivjoin.expr.written import Expression
+    from ivjoin.conditions.written import Expression
 
 __all__ = ["RANKED", "WHICH", "PickBy", "Picking", "beside", "pick_of", "picking_of"]
 

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.conditions.evaluate import check_supported
 from ivjoin.errors import ConditionError, UnsupportedError
 from ivjoin.expr import build
-from ivjoin.expr.evaluate import check_supported
 from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import has_ordinal, value_of
 from ivjoin.expr.types import from_arrow
@@ -21,9 +21,9 @@ from ivjoin.outer.emit import OutputField
 from ivjoin.outer.fields import output_fields
 from ivjoin.outer.jointype import JoinType, join_type
 from ivjoin.plan.aggregates import result_schema
-from ivjoin.plan.certain import certain, passes_nulls
-from ivjoin.plan.inner_bounds import inner_bounds
-from ivjoin.plan.residual_checks import bands_say_all, check_table, keep_checked
+from ivjoin.plan.derived.certain import certain, passes_nulls
+from ivjoin.plan.derived.inner_bounds import inner_bounds
+from ivjoin.plan.derived.residual_checks import bands_say_all, check_table, keep_checked
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.plan.sums import leave_sums
 from ivjoin.separation.separate import BandTerm, JoinKey, Separation, conjuncts_of, separate
@@ -391,7 +391,7 @@ def _stored_columns(plan: JoinPlan, s: int) -> list[int]:
 
 def _constants(constant: Sequence[Node]) -> tuple[bool, bool]:
     """Return whether a constant conjunct excludes every pair, and else whether one raises an error."""
-    from ivjoin.expr.evaluate import evaluate
+    from ivjoin.conditions.evaluate import evaluate
 
     null = False
     for node in constant:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 import pyarrow as pa
 
 from ivjoin import expr
+from ivjoin.conditions.evaluate import check_supported
 from ivjoin.errors import ColumnError, ConditionError, OrderError, SchemaError, TimezoneWarning, came
 from ivjoin.expr import build
 from ivjoin.expr.arguments import MOST_ROWS, one_of, text, warn_caller, whole_number
-from ivjoin.expr.evaluate import check_supported
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.timezones import in_utc_unasked, refuse_mixed, zone_of_call
@@ -22,12 +22,12 @@ from ivjoin.expr.types import from_arrow
 from ivjoin.frontier.order import Order, ordinal_range, physical_ordinal
 from ivjoin.outer.jointype import join_type
 from ivjoin.plan.aggregates import aggregates_of
-from ivjoin.plan.implied import with_columns
+from ivjoin.plan.derived.implied import with_columns
 from ivjoin.plan.pick import PickBy, pick_of
 from ivjoin.plan.spec import SIDES, Bounds, JoinSpec
 
 if TYPE_CHECKING:
-    from ivjoin.expr.written import Expression, Value
+    from ivjoin.conditions.written import Expression, Value
 
 __all__ = [
     "Aggregates", "DeclaredBounds", "How", "Keys", "OnLate", "Orders", "SupportsArrowSchema", "join_options",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ivjoin.conditions.saved import check_expressions, damaged, flag, whole
 from ivjoin.expr.arguments import MOST_ROWS, one_of, text, whole_number
 from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import Node, sides_of
 from ivjoin.expr.ordinal import has_ordinal
-from ivjoin.expr.saved import check_expressions, damaged, flag, whole
 from ivjoin.frontier.order import ordinal_range
 from ivjoin.outer.jointype import join_type
 from ivjoin.plan.aggregates import FUNCTIONS, result_type

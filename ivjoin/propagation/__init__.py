@@ -5,7 +5,7 @@
 it. An operator without a rule narrows nothing, and the rest of the condition still propagates.
 """
 
-from ivjoin.operators.domain import Dom
+from ivjoin.functions.rules.domain import Dom
 from ivjoin.propagation.contract import Bounds, Contraction, contract
 from ivjoin.propagation.dag import Outcome, Propagator
 from ivjoin.propagation.frontier import contract_nodes, forward, propagator

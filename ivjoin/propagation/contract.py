@@ -24,9 +24,9 @@ from ivjoin.expr.arguments import text, whole_number
 from ivjoin.expr.literals import literal, physical, seconds_of, zone_named
 from ivjoin.expr.nodes import LEFT, Node, columns_of, make, walk
 from ivjoin.expr.types import TICKS_PER_SECOND, Type, named, to_arrow
+from ivjoin.functions.rules.domain import Dom
 from ivjoin.interval.errors import tamed
 from ivjoin.interval.machine.domains import HAVE_INTERVALS, nearest, shown
-from ivjoin.operators.domain import Dom
 from ivjoin.propagation.dag import Outcome, Propagator
 
 __all__ = ["Bounds", "Contraction", "contract"]
@@ -169,7 +169,7 @@ def contract(
 
 def _at_point(condition: Node, known: Mapping[Node, Dom]) -> bool | None:
     """Return whether the condition evaluates to TRUE at the one point of a box; None if the box is wider."""
-    from ivjoin.expr.evaluate import evaluate
+    from ivjoin.conditions.evaluate import evaluate
 
     if not all(c in known for c in columns_of(condition)):
         return None

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ivjoin.expr.nodes import COMPARISONS, Node, walk
+from ivjoin.functions.rules.domain import NAN, NULL, Dom, none_of, top
+from ivjoin.functions.rules.rule import Rule
+from ivjoin.functions.rules.state import Backward, Case, Cases, Forward, Infeasible, State, Structure, Taken
 from ivjoin.interval.machine import truth
-from ivjoin.operators.domain import NAN, NULL, Dom, none_of, top
-from ivjoin.operators.rule import Rule
-from ivjoin.operators.state import Backward, Case, Cases, Forward, Infeasible, State, Structure, Taken
 from ivjoin.propagation.decided import openings
 from ivjoin.propagation.linear import Equation, Forms, Sum, equation, forms, remainders
 from ivjoin.propagation.meeting import contradict

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ivjoin.expr.nodes import Node
-from ivjoin.operators.domain import NULL
+from ivjoin.functions.rules.domain import NULL
 
 __all__ = ["Opening", "openings"]
 

@@ -7,7 +7,7 @@ from threading import Lock
 from typing import Any
 
 from ivjoin.expr.nodes import Node
-from ivjoin.operators.domain import Dom
+from ivjoin.functions.rules.domain import Dom
 from ivjoin.propagation.dag import Outcome, Propagator
 
 __all__ = ["contract_nodes", "forward", "propagator"]

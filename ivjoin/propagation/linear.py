@@ -15,11 +15,11 @@ from math import gcd
 from typing import Any, NamedTuple
 
 from ivjoin.expr.nodes import Node, make
+from ivjoin.functions.records.linear import Sum, plus
+from ivjoin.functions.rules.domain import NULL
+from ivjoin.functions.rules.state import Backward, Forward, Infeasible, State
+from ivjoin.functions.table import linear_of
 from ivjoin.interval.machine import truth
-from ivjoin.operators.domain import NULL
-from ivjoin.operators.linear import Sum, plus
-from ivjoin.operators.state import Backward, Forward, Infeasible, State
-from ivjoin.operators.table import linear_of
 from ivjoin.propagation.decided import Opening
 
 __all__ = [

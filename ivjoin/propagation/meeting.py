@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from math import gcd
 
 from ivjoin.expr.nodes import Node
-from ivjoin.operators.linear import Sum, plus
+from ivjoin.functions.records.linear import Sum, plus
 
 __all__ = ["contradict"]
 

@@ -18,10 +18,10 @@ from math import ceil, floor, inf, isqrt, nextafter, sqrt
 from typing import Any, NamedTuple
 
 from ivjoin.expr.nodes import Node
+from ivjoin.functions.rules.domain import NAN, NULL
+from ivjoin.functions.rules.state import Infeasible, State
 from ivjoin.interval.machine import truth
 from ivjoin.interval.machine.integers import mul_rev
-from ivjoin.operators.domain import NAN, NULL
-from ivjoin.operators.state import Infeasible, State
 from ivjoin.propagation.linear import Equation
 from ivjoin.propagation.polynomial import Normal, Polynomial, divided, error_of, minus, times, uses_of
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ivjoin.expr.nodes import Node
-from ivjoin.operators.direction import Direction, firm, together
-from ivjoin.operators.domain import Dom
-from ivjoin.operators.table import direction_of
+from ivjoin.functions.records.direction import Direction, firm, together
+from ivjoin.functions.rules.domain import Dom
+from ivjoin.functions.table import direction_of
 from ivjoin.propagation.dag import Propagator
 from ivjoin.propagation.linear import forms
 

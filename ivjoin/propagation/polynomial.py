@@ -16,8 +16,8 @@ from math import inf, isfinite
 from typing import Any, NamedTuple
 
 from ivjoin.expr.nodes import Node
-from ivjoin.operators.domain import NAN
-from ivjoin.operators.linear import cast_factor, is_exact_product, is_exact_sum
+from ivjoin.functions.records.linear import cast_factor, is_exact_product, is_exact_sum
+from ivjoin.functions.rules.domain import NAN
 
 __all__ = [
     "Monomial", "Normal", "Polynomial", "Step", "divided", "error_of", "minus", "normal_forms", "times",

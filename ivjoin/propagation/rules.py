@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ivjoin.errors import IvjoinError
 from ivjoin.expr.nodes import Node
-from ivjoin.operators.record import Absent
-from ivjoin.operators.rule import Place, Rule, nothing, strict
-from ivjoin.operators.table import meaning_of
+from ivjoin.functions.records.record import Absent
+from ivjoin.functions.rules.rule import Place, Rule, nothing, strict
+from ivjoin.functions.table import meaning_of
 
 __all__ = ["rule_of"]
 

@@ -12,9 +12,9 @@ from heapq import heappop, heappush
 from typing import Any
 
 from ivjoin.expr.nodes import Node
+from ivjoin.functions.rules.domain import Dom, state_of
+from ivjoin.functions.rules.state import Infeasible, State
 from ivjoin.interval.machine import truth
-from ivjoin.operators.domain import Dom, state_of
-from ivjoin.operators.state import Infeasible, State
 from ivjoin.propagation.dag import Outcome, Propagator
 
 __all__ = ["narrowed"]

@@ -12,8 +12,8 @@ from fractions import Fraction
 from math import ceil, floor
 
 from ivjoin.expr.nodes import Node
-from ivjoin.operators.domain import Dom
-from ivjoin.operators.linear import cast_factor
+from ivjoin.functions.records.linear import cast_factor
+from ivjoin.functions.rules.domain import Dom
 from ivjoin.separation.linear import Form, Forms, Number, scale_of, span
 
 __all__ = ["Unclipped"]

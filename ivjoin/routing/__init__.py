@@ -6,8 +6,8 @@ join of its own. `docs/parallel.md` explains how the planner decides.
 
 from ivjoin.routing.along import Edge, PlanList, along
 from ivjoin.routing.encoding import plan_from_json, plan_to_json
-from ivjoin.routing.grids import heavy_grids
-from ivjoin.routing.hypercube import HypercubePlan, Relation, hypercube
+from ivjoin.routing.grids.grids import heavy_grids
+from ivjoin.routing.grids.hypercube import HypercubePlan, Relation, hypercube
 from ivjoin.routing.plan import RoutingPlan
 from ivjoin.routing.planner import plan_join
 from ivjoin.routing.report import LoadReport

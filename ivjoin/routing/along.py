@@ -18,8 +18,8 @@ from ivjoin.errors import OptionError, came
 from ivjoin.expr.arguments import known_options
 from ivjoin.plan.cutting import I64_MAX, I64_MIN
 from ivjoin.routing.plan import Copies, RoutingPlan, side_number
-from ivjoin.routing.reach import Axis, owes
-from ivjoin.routing.reader import Features, Reader
+from ivjoin.routing.rows.reach import Axis, owes
+from ivjoin.routing.rows.reader import Features, Reader
 from ivjoin.shj.plain import rows_at
 
 __all__ = ["MOST_LIVE", "Edge", "Plan", "PlanList", "Sent", "along"]

@@ -9,13 +9,13 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.expr.evaluate import evaluate
+from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.outer.jointype import JoinType
-from ivjoin.routing.matching import Matching, matching
 from ivjoin.routing.plan import Copies, RoutingPlan
-from ivjoin.routing.reach import Axis, owes
-from ivjoin.routing.reader import Features, Reader
+from ivjoin.routing.rows.matching import Matching, matching
+from ivjoin.routing.rows.reach import Axis, owes
+from ivjoin.routing.rows.reader import Features, Reader
 from ivjoin.shj.plain import plain_type, to_plain
 
 __all__ = ["Counts", "best_band", "count", "groups", "is_plain"]

@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from ivjoin.conditions.saved import damaged, flag, whole, wholes
 from ivjoin.errors import OptionError, SnapshotError, came
 from ivjoin.expr.arguments import MOST_ROWS, one_of, text
-from ivjoin.expr.saved import damaged, flag, whole, wholes
 from ivjoin.outer.jointype import join_type
 from ivjoin.plan.cache import planned
 from ivjoin.plan.planner import JoinPlan
-from ivjoin.routing.cells import Entry, Layout
 from ivjoin.routing.plan import RoutingPlan
 from ivjoin.routing.planner import SCHEMES
-from ivjoin.routing.reach import Axis, owes, reach_of
-from ivjoin.routing.reader import Reader
 from ivjoin.routing.report import LoadReport
+from ivjoin.routing.rows.cells import Entry, Layout
+from ivjoin.routing.rows.reach import Axis, owes, reach_of
+from ivjoin.routing.rows.reader import Reader
 
 __all__ = ["plan_from_json", "plan_to_json"]
 

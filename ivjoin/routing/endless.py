@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.routing.along import PlanList, Sent
-from ivjoin.routing.grid_sizes import Grid
-from ivjoin.routing.hashing import hash_of_rows, mixed
+from ivjoin.routing.grids.grid_sizes import Grid
 from ivjoin.routing.periodic import periodic_slices
 from ivjoin.routing.plan import Copies
-from ivjoin.routing.reach import Axis, owes, reach_of
-from ivjoin.routing.reader import Features, Reader
+from ivjoin.routing.rows.hashing import hash_of_rows, mixed
+from ivjoin.routing.rows.reach import Axis, owes, reach_of
+from ivjoin.routing.rows.reader import Features, Reader
 
 __all__ = ["LEAST_WIDTH", "EndlessPlan", "buckets_of", "cell_keys", "endless_plans"]
 

@@ -7,10 +7,10 @@ import numpy as np
 from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.spec import SIDES
 from ivjoin.routing.counting import count
-from ivjoin.routing.grid_sizes import LEFT, RIGHT, TWOFOLD
+from ivjoin.routing.grids.grid_sizes import LEFT, RIGHT, TWOFOLD
 from ivjoin.routing.plan import RoutingPlan
-from ivjoin.routing.reach import Reach, owes
 from ivjoin.routing.report import LoadReport
+from ivjoin.routing.rows.reach import Reach, owes
 from ivjoin.routing.sampling import Sample
 from ivjoin.shj.plain import rows_at
 

@@ -13,11 +13,11 @@ import pyarrow as pa
 from ivjoin.errors import ProtocolError, came
 from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.planner import SIDES
-from ivjoin.routing.cells import Layout
-from ivjoin.routing.hashing import hash_of_rows, mixed
-from ivjoin.routing.reach import Axis
-from ivjoin.routing.reader import Features, Reader
 from ivjoin.routing.report import LoadReport
+from ivjoin.routing.rows.cells import Layout
+from ivjoin.routing.rows.hashing import hash_of_rows, mixed
+from ivjoin.routing.rows.reach import Axis
+from ivjoin.routing.rows.reader import Features, Reader
 
 __all__ = ["Copies", "RoutingPlan", "side_number"]
 

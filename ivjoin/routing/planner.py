@@ -14,15 +14,15 @@ from ivjoin.expr.arguments import known_options
 from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.cache import planned
 from ivjoin.plan.planner import SIDES
-from ivjoin.routing.arguments import number, one_of, worker_count
-from ivjoin.routing.cells import Layout
-from ivjoin.routing.grid_sizes import FREE, LEFT, RIGHT, TWOFOLD
+from ivjoin.routing.grids.grid_sizes import FREE, LEFT, RIGHT, TWOFOLD
+from ivjoin.routing.grids.placing import placed
 from ivjoin.routing.loads import indivisible, measured
-from ivjoin.routing.placing import placed
 from ivjoin.routing.plan import RoutingPlan
-from ivjoin.routing.reach import Axis, owes, reach_of
-from ivjoin.routing.reader import Reader, as_batch
 from ivjoin.routing.report import BETA
+from ivjoin.routing.rows.arguments import number, one_of, worker_count
+from ivjoin.routing.rows.cells import Layout
+from ivjoin.routing.rows.reach import Axis, owes, reach_of
+from ivjoin.routing.rows.reader import Reader, as_batch
 from ivjoin.routing.sampling import Sample
 from ivjoin.routing.spreading import HeavyKey, Spread
 

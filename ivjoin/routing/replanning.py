@@ -20,8 +20,8 @@ from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.cutting import I64_MAX, I64_MIN
 from ivjoin.routing.along import Edge, PlanList
 from ivjoin.routing.endless import LEAST_WIDTH, EndlessPlan
-from ivjoin.routing.grid_sizes import Grid
-from ivjoin.routing.reach import owes
+from ivjoin.routing.grids.grid_sizes import Grid
+from ivjoin.routing.rows.reach import owes
 
 __all__ = ["Counts", "Note", "next_plans", "passed"]
 

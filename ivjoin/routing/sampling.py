@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from ivjoin.outer.jointype import JoinType
 from ivjoin.routing.counting import best_band, groups, matched
-from ivjoin.routing.hashing import hash_of_rows
-from ivjoin.routing.reach import Axis
-from ivjoin.routing.reader import Features, Reader
+from ivjoin.routing.rows.hashing import hash_of_rows
+from ivjoin.routing.rows.reach import Axis
+from ivjoin.routing.rows.reader import Features, Reader
 from ivjoin.shj.arrow import byte_width
 
 __all__ = ["KeyStats", "Profile", "Ramp", "Sample"]

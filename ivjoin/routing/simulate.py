@@ -10,13 +10,13 @@ import pyarrow as pa
 from ivjoin.errors import OptionError, came
 from ivjoin.expr.arguments import known_options
 from ivjoin.plan.planner import SIDES
-from ivjoin.routing.arguments import number, worker_count
 from ivjoin.routing.counting import count, groups
 from ivjoin.routing.loads import heaviest_piece, indivisible
 from ivjoin.routing.plan import RoutingPlan
 from ivjoin.routing.planner import plan_join
-from ivjoin.routing.reader import as_batch
 from ivjoin.routing.report import BETA, LoadReport
+from ivjoin.routing.rows.arguments import number, worker_count
+from ivjoin.routing.rows.reader import as_batch
 from ivjoin.shj.plain import rows_at
 
 __all__ = ["counted_report", "simulate"]

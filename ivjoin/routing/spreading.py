@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ivjoin.routing.cells import Entry
-from ivjoin.routing.grid_sizes import FREE, TWOFOLD, Grid, cell_load, grid_of
+from ivjoin.routing.grids.grid_sizes import FREE, TWOFOLD, Grid, cell_load, grid_of
+from ivjoin.routing.rows.cells import Entry
 from ivjoin.routing.sampling import Ramp
 
 __all__ = ["HeavyKey", "Spread"]

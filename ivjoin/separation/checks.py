@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from ivjoin.expr.evaluate import evaluate
+from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.nodes import COMPARISONS, Node, is_met, make, walk
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
 from ivjoin.expr.types import BOOL

@@ -19,7 +19,7 @@ from math import ceil, floor
 from ivjoin.expr.form import Form, Number, plain, scale_of, size
 from ivjoin.expr.nodes import LEFT, Node, is_met, make
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
-from ivjoin.operators.table import linear_of
+from ivjoin.functions.table import linear_of
 
 __all__ = ["BOTH_SIDES", "LEFT_SIDE", "RIGHT_SIDE", "Box", "Form", "Forms", "Limit", "Number", "Power", "guard_box",
            "in_months", "reach", "scale_of", "size", "span"]  # fmt: skip

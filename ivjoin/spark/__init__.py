@@ -12,34 +12,34 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ivjoin.spark.needs import installed_first, require_packages
+from ivjoin.spark.sink.needs import installed_first, require_packages
 
 if TYPE_CHECKING:
-    from ivjoin.spark.asof import asof_join
-    from ivjoin.spark.carried import with_output_watermark
-    from ivjoin.spark.dialect import AnsiWarning
-    from ivjoin.spark.environment import SparkSetupError, session
-    from ivjoin.spark.eventtime import WatermarkWarning
-    from ivjoin.spark.explaining import explain
-    from ivjoin.spark.join import band_join
-    from ivjoin.spark.many import multi_join
-    from ivjoin.spark.sink import write_stream
-    from ivjoin.spark.sinklog import published_files
+    from ivjoin.spark.api.asof import asof_join
+    from ivjoin.spark.api.carried import with_output_watermark
+    from ivjoin.spark.api.explaining import explain
+    from ivjoin.spark.api.join import band_join
+    from ivjoin.spark.api.many import multi_join
+    from ivjoin.spark.conditions.dialect import AnsiWarning
+    from ivjoin.spark.runtime.environment import SparkSetupError, session
+    from ivjoin.spark.runtime.eventtime import WatermarkWarning
+    from ivjoin.spark.sink.sink import write_stream
+    from ivjoin.spark.sink.sinklog import published_files
 
 require_packages()
 installed_first()
 
-# A module of this name would stand in the function's place once anything has imported it.
-from ivjoin.spark.metrics import metrics  # noqa: E402
+from ivjoin.spark.rows.metrics import metrics  # noqa: E402
 
 __all__ = [
     "AnsiWarning", "SparkSetupError", "WatermarkWarning", "asof_join", "attach", "band_join", "explain", "metrics",
     "multi_join", "published_files", "session", "with_output_watermark", "write_stream",
 ]
 _MODULES = {
-    "AnsiWarning": "dialect", "SparkSetupError": "environment", "WatermarkWarning": "eventtime", "asof_join": "asof",
-    "band_join": "join", "explain": "explaining", "multi_join": "many", "published_files": "sinklog",
-    "session": "environment", "with_output_watermark": "carried", "write_stream": "sink",
+    "AnsiWarning": "conditions.dialect", "SparkSetupError": "runtime.environment", "session": "runtime.environment",
+    "WatermarkWarning": "runtime.eventtime", "asof_join": "api.asof", "band_join": "api.join",
+    "explain": "api.explaining", "multi_join": "api.many", "published_files": "sink.sinklog",
+    "with_output_watermark": "api.carried", "write_stream": "sink.sink",
 }  # fmt: skip
 
 

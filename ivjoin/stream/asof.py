@@ -18,7 +18,7 @@ from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.pull import stream_of
 
 if TYPE_CHECKING:
-    from ivjoin.expr.written import Slack
+    from ivjoin.conditions.written import Slack
     from ivjoin.plan.asof import Tolerance
     from ivjoin.plan.question import Keys, Orders
 

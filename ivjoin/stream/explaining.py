@@ -128,7 +128,7 @@ def _of_many(inputs: Any, condition: Any, workers: int, **question: Any) -> Expl
     from ivjoin.multi.explain import explained
     from ivjoin.multi.operator import MultiJoin
     from ivjoin.multi.question import multi_spec, named_inputs
-    from ivjoin.routing.arguments import worker_count
+    from ivjoin.routing.rows.arguments import worker_count
     from ivjoin.stream.many import prepared
 
     workers = worker_count(workers)

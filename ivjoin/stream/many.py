@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.conditions.evaluate import evaluate
 from ivjoin.errors import ProtocolError
 from ivjoin.expr.arguments import MOST_ROWS, known_options, one_of, whole_number
-from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import LEFT, Node, columns_of, make
 from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.frontier.order import Order
@@ -24,7 +24,7 @@ from ivjoin.multi.steps import Shape, equal_classes, laid_out
 from ivjoin.multi.trees import Seen, best_shape
 from ivjoin.operator.wording import listed
 from ivjoin.outer.values import has_value
-from ivjoin.plan.certain import passes_nulls
+from ivjoin.plan.derived.certain import passes_nulls
 from ivjoin.shj.dictionaries import combined
 from ivjoin.shj.plain import rows_at
 from ivjoin.stream.columns import places_of
@@ -37,7 +37,7 @@ from ivjoin.stream.ordered import Ordinals, moves, of_steps, of_table, steps
 from ivjoin.stream.running import Run
 
 if TYPE_CHECKING:
-    from ivjoin.expr.written import Expression, Value
+    from ivjoin.conditions.written import Expression, Value
     from ivjoin.multi.question import AliasBounds, AliasOrders, Views
     from ivjoin.operator.budget import Budget
 

@@ -11,7 +11,7 @@ from ivjoin.expr.arguments import MOST_ROWS, known_options, one_of, whole_number
 from ivjoin.expr.nodes import columns_of
 from ivjoin.operator.budget import Budget, budget_of
 from ivjoin.plan.cache import planned
-from ivjoin.plan.certain import passes_nulls
+from ivjoin.plan.derived.certain import passes_nulls
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.columns import chosen
@@ -21,7 +21,7 @@ from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.prepared import PreparedJoin
 
 if TYPE_CHECKING:
-    from ivjoin.expr.written import Expression
+    from ivjoin.conditions.written import Expression
     from ivjoin.plan.pick import PickBy
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders
 

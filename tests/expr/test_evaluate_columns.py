@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from evaluating import col, plain
 
-from ivjoin.expr.evaluate import compiled, evaluate, from_arrow_array
+from ivjoin.conditions.evaluate import compiled, evaluate, from_arrow_array
 from ivjoin.expr.types import from_arrow
 
 D = decimal.Decimal

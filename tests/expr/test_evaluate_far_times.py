@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import expr
-from ivjoin.expr.evaluate import evaluate
+from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.kernels.zones import zone_of
 
 TOP = (1 << 63) - 1

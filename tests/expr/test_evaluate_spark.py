@@ -18,8 +18,9 @@ import pyarrow as pa
 import pytest
 from evaluating import ERROR, answers, same
 
-from ivjoin.expr import Scope, build, scalar
-from ivjoin.expr.evaluate import evaluate
+from ivjoin.conditions import scalar
+from ivjoin.conditions.evaluate import evaluate
+from ivjoin.expr import Scope, build
 from ivjoin.expr.kernels.casttext import java_double
 from ivjoin.expr.types import STRING, Type, from_arrow
 

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 from evaluating import ERROR, answers, col, same
 
-from ivjoin.expr import Scope, scalar
+from ivjoin.conditions import scalar
+from ivjoin.expr import Scope
 from ivjoin.expr import types as ty
 from ivjoin.expr.kernels.casttext import java_double
 from ivjoin.expr.nodes import make

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from bench.operator_table import SCHEMA, examples
+from ivjoin.conditions import scalar
+from ivjoin.conditions.saved import check_expressions
 from ivjoin.errors import SnapshotError
-from ivjoin.expr import Scope, scalar
+from ivjoin.expr import Scope
 from ivjoin.expr.codec import decode, encode
-from ivjoin.expr.saved import check_expressions
-from ivjoin.operators.table import OPERATORS
+from ivjoin.functions.table import OPERATORS
 
 SCHEMAS = {"left": SCHEMA, "right": SCHEMA}
 SCOPE = Scope(SCHEMA, SCHEMA)

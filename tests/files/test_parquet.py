@@ -18,8 +18,8 @@ import sympy
 
 import ivjoin
 from ivjoin import prune_row_groups
+from ivjoin.conditions.read.fluent import column
 from ivjoin.expr import build
-from ivjoin.expr.read.fluent import column
 from ivjoin.expr.types import FLOAT64, INT64
 from ivjoin.files.row_groups import ColumnRanges
 

@@ -21,8 +21,8 @@ import pytest
 from evaluating import answers
 
 from ivjoin import expr, prune_row_groups
+from ivjoin.conditions.read.fluent import Expr, column, function, lit, when
 from ivjoin.errors import ColumnError, ConditionError
-from ivjoin.expr.read.fluent import Expr, column, function, lit, when
 
 INF, NAN = float("inf"), float("nan")
 NUMBERS = [-3, -1, 0, 1, 2, 5, 7, 100]

@@ -17,7 +17,8 @@ import pytest
 import sympy
 
 from ivjoin import ColumnError, EvaluationError, Order, SymmetricHashJoin, band_join, left, lit, right
-from ivjoin.expr import Scope, scalar
+from ivjoin.conditions import scalar
+from ivjoin.expr import Scope
 from ivjoin.plan.cache import MOST_PLANS, forget_plans, planned
 from ivjoin.plan.planner import JoinPlan, make_plan
 from ivjoin.plan.question import join_spec

@@ -84,8 +84,9 @@ def test_three_outcomes(condition: Any, box: tuple[int, int], want: Outcome) -> 
 def test_all_forms_of_a_condition() -> None:
     import sympy
 
-    from ivjoin.expr import Scope, condition
-    from ivjoin.expr.read.fluent import left
+    from ivjoin.conditions import condition
+    from ivjoin.conditions.read.fluent import left
+    from ivjoin.expr import Scope
 
     box = {"a": ("int64", 0, 9)}
     a = sympy.Symbol("a")

@@ -9,7 +9,8 @@ import hulls
 import pyarrow as pa
 import pytest
 
-from ivjoin.expr import Scope, condition
+from ivjoin.conditions import condition
+from ivjoin.expr import Scope
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.types import INT64
 from ivjoin.propagation import Dom, Outcome, contract, contract_nodes

@@ -16,8 +16,8 @@ from weights import examples
 from witnesses import Witness
 
 from ivjoin import expr
+from ivjoin.conditions.evaluate import evaluate
 from ivjoin.errors import IvjoinError
-from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.types import to_arrow
 from ivjoin.propagation import Direction, Dom, ordering

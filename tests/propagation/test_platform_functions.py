@@ -13,8 +13,8 @@ import pytest
 
 from ivjoin.expr.ordinal import value_of
 from ivjoin.expr.types import FLOAT64
-from ivjoin.operators.functions import OPERATORS, _cube_root
-from ivjoin.operators.rules_function import _STEPS, LIBRARY_ULPS, lower, upper
+from ivjoin.functions.numbers.elementary import OPERATORS, _cube_root
+from ivjoin.functions.rules.rules_function import _STEPS, LIBRARY_ULPS, lower, upper
 
 MP = mpmath.MPContext()
 MP.prec = 200  # mpmath reduces arguments with as much more as they need

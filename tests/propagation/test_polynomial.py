@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import expr
-from ivjoin.expr.evaluate import evaluate
+from ivjoin.conditions.evaluate import evaluate
 from ivjoin.propagation import Outcome, contract
 from ivjoin.propagation.polynomial import divided, minus, times
 

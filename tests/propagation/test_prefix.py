@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import expr
+from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr import build
-from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinal_of, value_of
 from ivjoin.expr.types import FLOAT64, INT64

@@ -19,11 +19,11 @@ from witnesses import ERROR, Witness, described
 
 from ivjoin.errors import IvjoinError
 from ivjoin.expr.nodes import Node
+from ivjoin.functions.rules import rules_float, rules_integer, rules_truth
+from ivjoin.functions.rules.state import Infeasible
 from ivjoin.interval.machine import floats as machine_float
 from ivjoin.interval.machine import integers as machine
 from ivjoin.interval.machine import truth
-from ivjoin.operators import rules_float, rules_integer, rules_truth
-from ivjoin.operators.state import Infeasible
 from ivjoin.propagation import (
     Dom,
     Outcome,

@@ -11,7 +11,7 @@ import pytest
 
 from ivjoin import OptionError
 from ivjoin.routing import Relation, hypercube
-from ivjoin.routing.hypercube import best_dims
+from ivjoin.routing.grids.hypercube import best_dims
 
 H = 1_000_000
 CHAIN = {"R": Relation(H, ("x", "y")), "S": Relation(H, ("y", "z")), "T": Relation(H, ("z", "t"))}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ivjoin import OptionError, SnapshotError, UnsupportedError
-from ivjoin.routing.sketch import KeyCounts
+from ivjoin.routing.rows.sketch import KeyCounts
 
 WITH_SKETCHES = pytest.mark.skipif(find_spec("datasketches") is None, reason="datasketches is not installed")
 

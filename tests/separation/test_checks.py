@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ivjoin.expr import Scope, condition
-from ivjoin.expr.evaluate import Vector, evaluate
+from ivjoin.conditions import condition
+from ivjoin.conditions.evaluate import Vector, evaluate
+from ivjoin.expr import Scope
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.expr.types import BOOL

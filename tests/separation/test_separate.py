@@ -8,7 +8,8 @@ import sys
 import pyarrow as pa
 import pytest
 
-from ivjoin.expr import Scope, condition
+from ivjoin.conditions import condition
+from ivjoin.expr import Scope
 from ivjoin.expr.nodes import make
 from ivjoin.expr.types import BOOL
 from ivjoin.separation.separate import Separation, conjuncts_of, separate

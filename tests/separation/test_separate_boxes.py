@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 from separation.pairs import Author, Row, Table, broken_promises, report
 
+from ivjoin.conditions import condition as to_condition
 from ivjoin.expr import Scope
 from ivjoin.expr import build as b
-from ivjoin.expr import condition as to_condition
 from ivjoin.expr.nodes import columns_of
 from ivjoin.expr.types import INT8
-from ivjoin.plan.inner_bounds import inner_bounds
+from ivjoin.plan.derived.inner_bounds import inner_bounds
 from ivjoin.separation.separate import separate
 
 ZONED = [

@@ -11,7 +11,7 @@ from separation.pairs import FAMILIES, Author, Table, author_of, broken_promises
 
 from ivjoin.expr import build as b
 from ivjoin.expr.types import FLOAT64
-from ivjoin.plan.inner_bounds import inner_bounds
+from ivjoin.plan.derived.inner_bounds import inner_bounds
 from ivjoin.separation.separate import separate
 
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import ivjoin
+from ivjoin.conditions.read.sqltext import parse
 from ivjoin.expr import Scope, build
-from ivjoin.expr.read.sqltext import parse
 from ivjoin.stream import columns
 
 TWO = pa.table({"k": [1, 2], "t": [1, 2]})

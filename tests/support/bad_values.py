@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 import ivjoin
 from ivjoin import interval, propagation
-from ivjoin.expr.read.fluent import function
+from ivjoin.conditions.read.fluent import function
 
 
 class Opaque:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.expr.evaluate import Vector, evaluate
+from ivjoin.conditions.evaluate import Vector, evaluate
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import Type, from_arrow
 

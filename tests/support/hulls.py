@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin import expr
-from ivjoin.expr.evaluate import evaluate
+from ivjoin.conditions.evaluate import evaluate
 
 Box = Mapping[str, tuple[int, int]]
 _INFIX = {"+", "-", "*", "div", "%", "<", "<=", ">", ">=", "=", "<>", "and", "or"}

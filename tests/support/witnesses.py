@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.conditions.evaluate import evaluate
 from ivjoin.errors import IvjoinError
 from ivjoin.expr import build as b
-from ivjoin.expr.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import (
     BOOL,

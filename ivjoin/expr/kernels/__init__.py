@@ -1,1 +1,1 @@
-"""Exact values of operators over whole columns, for the records of ``ivjoin.operators``."""
+"""Exact values of operators over whole columns, for the records of ``ivjoin.functions``."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.expr.evaluate import Vector, evaluate, first_error
+from ivjoin.conditions.evaluate import Vector, evaluate, first_error
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.operator.windows.rows import Rows

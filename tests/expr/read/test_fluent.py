@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from ivjoin.conditions import condition, scalar
+from ivjoin.conditions.read.fluent import column, function, left, lit, right, when
+from ivjoin.conditions.read.sqltext import parse_scalar
 from ivjoin.errors import ColumnError, ConditionError, UnsupportedError
-from ivjoin.expr import Scope, condition, scalar
-from ivjoin.expr.read.fluent import column, function, left, lit, right, when
-from ivjoin.expr.read.sqltext import parse_scalar
+from ivjoin.expr import Scope
 
 FIELDS = [
     ("a", pa.int32()),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from ivjoin.conditions.read import sqllists
+from ivjoin.conditions.read.sqltext import parse
 from ivjoin.errors import ConditionError
 from ivjoin.expr import Scope
-from ivjoin.expr.read import sqllists
-from ivjoin.expr.read.sqltext import parse
 
 SCHEMA = pa.schema({
     "b": pa.int8(), "k": pa.int64(), "u": pa.uint64(), "x": pa.float64(), "s": pa.string(), "d": pa.date32(),

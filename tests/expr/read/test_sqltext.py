@@ -9,10 +9,11 @@ import time
 import pyarrow as pa
 import pytest
 
+from ivjoin.conditions import condition, scalar
+from ivjoin.conditions.read.sqltext import parse, parse_scalar
+from ivjoin.conditions.text import to_text
 from ivjoin.errors import ColumnError, ConditionError, UnsupportedError
-from ivjoin.expr import Scope, condition, scalar
-from ivjoin.expr.read.sqltext import parse, parse_scalar
-from ivjoin.expr.text import to_text
+from ivjoin.expr import Scope
 
 FIELDS = [
     ("i8", pa.int8()),
@@ -327,8 +328,8 @@ def test_condition_and_scalar():
 @pytest.mark.slow
 def test_sqlglot_and_sympy_are_loaded_when_needed():
     code = (
-        "import sys, ivjoin.expr, ivjoin.expr.build, ivjoin.expr.read.fluent, ivjoin.expr.read.sqltext\n"
-        "import ivjoin.expr.read.sympyform, ivjoin.expr.text\n"
+        "import sys, ivjoin.expr, ivjoin.expr.build, ivjoin.conditions.read.fluent, ivjoin.conditions.read.sqltext\n"
+        "import ivjoin.conditions.read.sympyform, ivjoin.conditions.text\n"
         "sys.exit(bool({'sympy', 'sqlglot', 'numba', 'pandas'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -10,10 +10,10 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from weights import examples
 
+from ivjoin.conditions.read.sqltext import parse_scalar
+from ivjoin.conditions.text import to_text
 from ivjoin.expr import Scope
 from ivjoin.expr.nodes import columns_of, walk
-from ivjoin.expr.read.sqltext import parse_scalar
-from ivjoin.expr.text import to_text
 
 FIELDS = [
     ("i8", pa.int8()),

@@ -6,9 +6,10 @@ import pyarrow as pa
 import pytest
 import sympy as sp
 
+from ivjoin.conditions import condition, scalar
+from ivjoin.conditions.text import to_text
 from ivjoin.errors import ColumnError, ConditionError, UnsupportedError
-from ivjoin.expr import Scope, condition, scalar
-from ivjoin.expr.text import to_text
+from ivjoin.expr import Scope
 
 FIELDS = [
     ("a", pa.int32()),

@@ -12,7 +12,7 @@ import pytest
 from join.tables import rows
 
 from ivjoin import EvaluationError, Order, SymmetricHashJoin
-from ivjoin.expr.evaluate import evaluate
+from ivjoin.conditions.evaluate import evaluate
 from ivjoin.plan.planner import make_plan
 from ivjoin.plan.question import join_spec
 

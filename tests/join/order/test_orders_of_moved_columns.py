@@ -15,7 +15,7 @@ import ivjoin
 from ivjoin import LateRowError, Order, ProtocolError, SymmetricHashJoin
 from ivjoin.expr.ordinal import ordinal_of
 from ivjoin.expr.types import INT64
-from ivjoin.plan.implied import with_columns
+from ivjoin.plan.derived.implied import with_columns
 from ivjoin.plan.question import join_spec
 
 SECOND = 1_000_000

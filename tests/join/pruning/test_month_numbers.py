@@ -16,8 +16,9 @@ import pytest
 
 import ivjoin
 from ivjoin import Order
-from ivjoin.expr import Scope, scalar
-from ivjoin.expr.evaluate import evaluate
+from ivjoin.conditions import scalar
+from ivjoin.conditions.evaluate import evaluate
+from ivjoin.expr import Scope
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import INT32, from_arrow
 from ivjoin.propagation import Dom, forward

@@ -14,7 +14,8 @@ import pytest
 from join.months import months
 
 import ivjoin
-from ivjoin.expr import Scope, scalar
+from ivjoin.conditions import scalar
+from ivjoin.expr import Scope
 from ivjoin.propagation import Direction, ordering
 
 Row = dict[str, Any]

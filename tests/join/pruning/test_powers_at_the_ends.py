@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import Order, SymmetricHashJoin
-from ivjoin.expr import Scope, scalar
-from ivjoin.expr.evaluate import evaluate
+from ivjoin.conditions import scalar
+from ivjoin.conditions.evaluate import evaluate
+from ivjoin.expr import Scope
 
 VALUES = [-inf, -2.0, -1.0, -0.0, 0.0, 5e-324, 0.5, 1.0, 1 + 2**-52, 2.0, 3.0, 1e308, inf, nan]
 SCHEMA = pa.schema({"i": pa.int64(), "x": pa.float64()})

@@ -13,7 +13,7 @@ from join.plain_cases import plain_cases
 from join.strategies import cases
 from join.tables import rows
 
-from ivjoin.expr.evaluate import evaluate
+from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.operator.whole import Part, Whole, why_pushed
 from ivjoin.plan.cache import planned

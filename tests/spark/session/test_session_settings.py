@@ -19,10 +19,11 @@ from spark.script import Script, StreamFailed
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
+from ivjoin.conditions import condition
 from ivjoin.errors import IvjoinError
-from ivjoin.expr import Scope, condition
+from ivjoin.expr import Scope
 from ivjoin.spark import AnsiWarning, explain
-from ivjoin.spark.dialect import ansi_note, backquoted
+from ivjoin.spark.conditions.dialect import ansi_note, backquoted
 
 ANSI = "spark.sql.ansi.enabled"
 QUOTES = "spark.sql.ansi.doubleQuotedIdentifiers"
@@ -195,7 +196,7 @@ def test_keys_of_local_times_meet_in_the_zone_of_the_join(spark: Any) -> None:
 
 def test_a_local_session_writes_checkpoints_without_processes_of_the_system(spark: Any) -> None:
     """The setting is a class that this Spark has, and what a session says by itself stands."""
-    from ivjoin.spark.environment import CHECKPOINT_FILES, _write_checkpoints_directly
+    from ivjoin.spark.runtime.environment import CHECKPOINT_FILES, _write_checkpoints_directly
 
     name = spark.conf.get(CHECKPOINT_FILES)
     assert name.endswith(".FileSystemBasedCheckpointFileManager")
@@ -213,7 +214,7 @@ def test_a_local_session_writes_checkpoints_without_processes_of_the_system(spar
 
 @pytest.mark.spark
 def test_pages_are_of_a_megabyte(spark: Any) -> None:
-    from ivjoin.spark.environment import PAGE_SIZE
+    from ivjoin.spark.runtime.environment import PAGE_SIZE
 
     assert spark.sparkContext.getConf().get(PAGE_SIZE) == str(1 << 20)
 
@@ -225,7 +226,7 @@ def test_pages_are_of_a_megabyte(spark: Any) -> None:
 def test_no_task_has_more_pages_than_it_may(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, memory: str | None, page: int | None
 ) -> None:
-    from ivjoin.spark.environment import _page_bytes
+    from ivjoin.spark.runtime.environment import _page_bytes
 
     for name in ("SPARK_DRIVER_MEMORY", "PYSPARK_SUBMIT_ARGS"):
         monkeypatch.delenv(name, raising=False)
@@ -257,7 +258,7 @@ spark.driver.host no.such.host
     asked = """
 import json
 from ivjoin.spark import session
-from ivjoin.spark.environment import _defaults
+from ivjoin.spark.runtime.environment import _defaults
 assert _defaults()["spark.driver.extraJavaOptions"] == "-Dgiven.a=b -Dgiven.c=d"
 spark = session("local[1]", spark__ui__enabled=False, spark__sql__execution__arrow__maxBytesPerBatch=None)
 conf = dict(spark.sparkContext.getConf().getAll())
@@ -281,7 +282,7 @@ spark.stop()
 
 
 def test_pages_fit_the_memory_that_the_file_of_defaults_gives(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from ivjoin.spark.environment import _defaults, _page_bytes
+    from ivjoin.spark.runtime.environment import _defaults, _page_bytes
 
     monkeypatch.delenv("SPARK_DRIVER_MEMORY", raising=False)
     monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)

@@ -22,7 +22,7 @@ from pyspark.errors import AnalysisException  # noqa: E402
 ARCHIVES = sorted((Path(pyspark.__file__).parent / "python" / "lib").glob("*.zip"))
 LOADED = """
 import importlib, json, sys
-from ivjoin.spark.daemon import MODULES
+from ivjoin.spark.runtime.daemon import MODULES
 for name in MODULES:
     importlib.import_module(name)
 import py4j, pyspark
@@ -64,7 +64,7 @@ def test_workers_are_forked_with_the_join_loaded(spark: Any) -> None:
         import sys
 
         for _ in batches:
-            loaded = {"ivjoin.spark.stateful", "ivjoin.multi.operator"} <= sys.modules.keys()
+            loaded = {"ivjoin.spark.state.stateful", "ivjoin.multi.operator"} <= sys.modules.keys()
             yield pa.record_batch({"loaded": [loaded], "frozen": [gc.get_freeze_count()]})
 
     rows = spark.range(0, 2, 1, 2).mapInArrow(look, "loaded boolean, frozen long").collect()
@@ -74,7 +74,7 @@ def test_workers_are_forked_with_the_join_loaded(spark: Any) -> None:
 
 @pytest.mark.spark
 def test_workers_start_once_a_minute_while_the_driver_plans(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ivjoin.spark import workers
+    from ivjoin.spark.runtime import workers
 
     monkeypatch.setattr(workers, "_started", {})
     frame = spark.range(1)
@@ -91,7 +91,7 @@ def test_workers_start_once_a_minute_while_the_driver_plans(spark: Any, monkeypa
 
 @pytest.mark.spark
 def test_workers_that_cannot_start_are_left_to_the_query(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ivjoin.spark import workers
+    from ivjoin.spark.runtime import workers
 
     def fails(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         raise RuntimeError("no such module")
@@ -109,7 +109,7 @@ def test_workers_that_cannot_start_are_left_to_the_query(spark: Any, monkeypatch
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """How often calls have had workers started, and kernels compiled."""
-    from ivjoin.spark import join, many
+    from ivjoin.spark.api import join, many
 
     counts = {"workers": 0, "kernels": 0}
 
@@ -169,7 +169,7 @@ def test_calls_that_are_right_start_workers_of_streams_and_kernels_of_all(spark:
 def test_kernels_that_cannot_be_compiled_beside_are_left_to_the_workers(
     spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ivjoin.spark import workers
+    from ivjoin.spark.runtime import workers
 
     def fails(*plans: Any) -> None:
         raise OSError("no process")

@@ -18,14 +18,14 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from ivjoin.errors import IvjoinError, UnsupportedError
-from ivjoin.spark import parts as parts_module
 from ivjoin.spark import published_files
-from ivjoin.spark.deltastats import delta_stats
-from ivjoin.spark.deltatable import DeltaFolder, delta_schema
-from ivjoin.spark.layout import Layout, hive_folders, partition_of
-from ivjoin.spark.parts import Part
-from ivjoin.spark.publishing import Folder
-from ivjoin.spark.sinklog import SinkLog
+from ivjoin.spark.sink import parts as parts_module
+from ivjoin.spark.sink.deltastats import delta_stats
+from ivjoin.spark.sink.deltatable import DeltaFolder, delta_schema
+from ivjoin.spark.sink.layout import Layout, hive_folders, partition_of
+from ivjoin.spark.sink.parts import Part
+from ivjoin.spark.sink.publishing import Folder
+from ivjoin.spark.sink.sinklog import SinkLog
 
 SCHEMA = pa.schema([("batch", pa.int64()), ("k", pa.string()), ("v", pa.int64())])
 QUERY = "11111111-2222"
@@ -384,7 +384,7 @@ def test_a_delta_table_that_cannot_be_made_is_not_laid_to_its_columns(tmp_path: 
     ("file:///out/a%20b", "/out/a b"),
 ])  # fmt: skip
 def test_a_folder_s_name_is_taken_whole(given: str, want: str) -> None:
-    from ivjoin.spark.sink import _local
+    from ivjoin.spark.sink.sink import _local
 
     assert _local(given) == want
 
@@ -392,7 +392,7 @@ def test_a_folder_s_name_is_taken_whole(given: str, want: str) -> None:
 @pytest.mark.parametrize("given", ["", None, 3, b"out", Path])
 def test_what_is_no_path_is_refused(given: Any) -> None:
     """Empty text would be the folder in which the process happens to be."""
-    from ivjoin.spark.sink import _checkpoint, _local
+    from ivjoin.spark.sink.sink import _checkpoint, _local
 
     with pytest.raises(IvjoinError, match="path is .*; expected a folder's path"):
         _local(given)

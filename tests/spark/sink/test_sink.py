@@ -59,7 +59,8 @@ def run(query: Any) -> None:
 def test_every_join_type_and_format(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, given: dict[str, Any]
 ) -> None:
-    from ivjoin.spark import metrics, sink, write_stream
+    from ivjoin.spark import metrics, write_stream
+    from ivjoin.spark.sink import sink
 
     if HOWS.index(how) % 2:
         monkeypatch.setattr(sink, "_INLINE_BYTES", 0)  # the workers write, however little it is
@@ -115,8 +116,9 @@ def test_a_reader_sees_whole_micro_batches_and_each_once_though_one_is_done_agai
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The query fails after it has published, before Spark notes that; meanwhile a plain reader reads what there is."""
-    from ivjoin.spark import sink, write_stream
-    from ivjoin.spark.publishing import Folder
+    from ivjoin.spark import write_stream
+    from ivjoin.spark.sink import sink
+    from ivjoin.spark.sink.publishing import Folder
 
     monkeypatch.setattr(sink, "_INLINE_BYTES", 0)
     script, sums, everything = numbered(spark, tmp_path, 5)
@@ -164,7 +166,8 @@ CHILD = """
 import sys
 from pathlib import Path
 sys.path[:0] = {paths!r}
-from ivjoin.spark import session, sink, write_stream
+from ivjoin.spark import session, write_stream
+from ivjoin.spark.sink import sink
 from spark.script import Script
 from spark.recovery import NUMBERED, band
 sink._INLINE_BYTES = 0

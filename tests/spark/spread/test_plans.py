@@ -24,12 +24,13 @@ from ivjoin.routing import replanning as deciding
 from ivjoin.routing.along import PlanList
 from ivjoin.routing.endless import EndlessPlan
 from ivjoin.routing.replanning import Counts, Note
-from ivjoin.spark import delays, replanning
-from ivjoin.spark.bucket import Keep, arrivals, new_operator, play
-from ivjoin.spark.pack import packer
-from ivjoin.spark.planfiles import PlanFile, PlanFiles, checked_folder
-from ivjoin.spark.replanning import Replanning, live_plans
-from ivjoin.spark.streamspread import UNSPREAD, StreamSpread, stream_spread
+from ivjoin.spark.rows import delays
+from ivjoin.spark.rows.pack import packer
+from ivjoin.spark.spread import replanning
+from ivjoin.spark.spread.planfiles import PlanFile, PlanFiles, checked_folder
+from ivjoin.spark.spread.replanning import Replanning, live_plans
+from ivjoin.spark.state.bucket import Keep, arrivals, new_operator, play
+from ivjoin.spark.state.streamspread import UNSPREAD, StreamSpread, stream_spread
 
 SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("v", pa.int64())])
 Row = tuple[int | None, int | None, int]

@@ -16,10 +16,10 @@ from ivjoin import Order
 from ivjoin.errors import LateRowError, SnapshotError
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.question import join_spec
-from ivjoin.spark import bucket
-from ivjoin.spark.pack import in_two, packer
-from ivjoin.spark.results import Results
-from ivjoin.spark.stateful import bucket_function
+from ivjoin.spark.rows.pack import in_two, packer
+from ivjoin.spark.rows.results import Results
+from ivjoin.spark.state import bucket
+from ivjoin.spark.state.stateful import bucket_function
 
 SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.int64())])
 LABEL, SECOND = 0, 5

@@ -16,12 +16,12 @@ import pandas as pd
 from ivjoin.errors import SnapshotError
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.question import join_spec
-from ivjoin.spark import bucket, stateful
-from ivjoin.spark.bucket import COUNTS
-from ivjoin.spark.buckets import bucket_labels, murmur3_of_int, second_key
-from ivjoin.spark.journal import Log
-from ivjoin.spark.pack import in_two, packer, unpacked
-from ivjoin.spark.results import Results
+from ivjoin.spark.rows.pack import in_two, packer, unpacked
+from ivjoin.spark.rows.results import Results
+from ivjoin.spark.spread.buckets import bucket_labels, murmur3_of_int, second_key
+from ivjoin.spark.state import bucket, stateful
+from ivjoin.spark.state.bucket import COUNTS
+from ivjoin.spark.state.journal import Log
 
 NUMBERED = pa.schema([("k", pa.int64()), ("t", pa.int64())])
 WIDTH = 30_000

@@ -19,9 +19,9 @@ from ivjoin.errors import IvjoinError, MemoryLimitError, UnsupportedError
 from ivjoin.operator.budget import Budget
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.question import join_spec
-from ivjoin.spark.bucket import Arrivals, new_operator, play, restored
-from ivjoin.spark.pack import Seen
-from ivjoin.spark.turns import found_again
+from ivjoin.spark.rows.pack import Seen
+from ivjoin.spark.state.bucket import Arrivals, new_operator, play, restored
+from ivjoin.spark.state.turns import found_again
 
 SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("v", pa.int64())])
 BAND = "l.t BETWEEN r.t - 4000 AND r.t + 4000"
@@ -108,7 +108,7 @@ def test_an_operator_kept_under_another_limit_is_not_taken(monkeypatch: pytest.M
     spec = join_spec(SCHEMA, SCHEMA, on="k", condition=BAND)
     for given, wanted, same in ((None, None, True), (SMALL, SMALL, True), (None, SMALL, False), (SMALL, None, False)):
         op = new_operator(spec, given)
-        monkeypatch.setattr("ivjoin.spark.turns.taken", lambda name, op=op: ("token", op))
+        monkeypatch.setattr("ivjoin.spark.state.turns.taken", lambda name, op=op: ("token", op))
         assert found_again(spec, ("", 0), "token", wanted) == (op if same else None, 0)
 
 

@@ -17,27 +17,28 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ivjoin.conditions import condition
 from ivjoin.errors import IvjoinError, SnapshotError, UnsupportedError
-from ivjoin.expr import Scope, condition
+from ivjoin.expr import Scope
 from ivjoin.frontier.order import Order
 from ivjoin.operator import blocks
 from ivjoin.plan import layout as row_layout
 from ivjoin.plan.cache import forget_plans, plan_of
 from ivjoin.plan.question import join_spec
 from ivjoin.plan.spec import JoinSpec
-from ivjoin.spark import environment
-from ivjoin.spark.bucket import new_operator
-from ivjoin.spark.buckets import bucket_labels, checked_count, murmur3_of_int, state_partition, stream_count
-from ivjoin.spark.codec import FORMAT, compressed, expanded, meta_text, new_token, read_state
-from ivjoin.spark.columns import key_sql
-from ivjoin.spark.join import _orders
-from ivjoin.spark.pack import Seen, whole
-from ivjoin.spark.results import Results, opener
-from ivjoin.spark.slots import columns_packed, share_slots
-from ivjoin.spark.spec import identity
-from ivjoin.spark.sqlwriter import called, case_when, literal
-from ivjoin.spark.static import _joiner
-from ivjoin.spark.watermark import with_watermarks
+from ivjoin.spark.api.join import _orders
+from ivjoin.spark.api.static import _joiner
+from ivjoin.spark.rows.arrow import key_sql
+from ivjoin.spark.rows.codec import FORMAT, compressed, expanded, meta_text, new_token, read_state
+from ivjoin.spark.rows.pack import Seen, whole
+from ivjoin.spark.rows.results import Results, opener
+from ivjoin.spark.rows.slots import columns_packed, share_slots
+from ivjoin.spark.rows.sqlwriter import called, case_when, literal
+from ivjoin.spark.runtime import environment
+from ivjoin.spark.runtime.watermark import with_watermarks
+from ivjoin.spark.spread.buckets import bucket_labels, checked_count, murmur3_of_int, state_partition, stream_count
+from ivjoin.spark.spread.spec import identity
+from ivjoin.spark.state.bucket import new_operator
 
 
 @pytest.mark.parametrize("value, hashed", [(0, 933211791), (1, -559580957), (12, -319098976), (-1, -1604776387)])
@@ -130,7 +131,7 @@ def test_more_than_a_column_holds_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     many = SimpleNamespace(from_batches=lambda pieces: SimpleNamespace(
         combine_chunks=lambda: SimpleNamespace(to_batches=lambda: list(pieces))
     ))
-    monkeypatch.setattr("ivjoin.spark.pack.pa", SimpleNamespace(Table=many))
+    monkeypatch.setattr("ivjoin.spark.rows.pack.pa", SimpleNamespace(Table=many))
     with pytest.raises(IvjoinError, match="more than the 2 GB .* take more buckets"):
         whole([piece, piece])
 
@@ -241,7 +242,7 @@ def test_an_old_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 
 
 def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ivjoin.spark import needs
+    from ivjoin.spark.sink import needs
 
     monkeypatch.setattr(needs, "find_spec", lambda name: None)
     with pytest.raises(needs.MissingPackageError, match=r"pip install 'ivjoin\[spark\]'"):

@@ -71,7 +71,7 @@ def test_another_join_on_the_same_checkpoint_is_refused(spark: Any, tmp_path: Pa
 
 def wrapped(monkeypatch: pytest.MonkeyPatch, wrap: Any) -> None:
     """Puts ``wrap(function, key, frames, state)`` in the place of the function that Spark calls for a bucket."""
-    from ivjoin.spark import streaming
+    from ivjoin.spark.state import streaming
 
     plain = streaming.bucket_function
 
@@ -218,7 +218,7 @@ def test_every_type_travels_through_the_state(
     from ivjoin.spark import metrics
 
     def forgetful(inner: Any, key: Any, frames: Any, state: Any) -> Any:
-        from ivjoin.spark import bucket
+        from ivjoin.spark.state import bucket
 
         bucket._kept.clear()
         yield from inner(key, frames, state)

@@ -27,13 +27,13 @@ from spark.script import rows_of
 
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import JoinSpec
-from ivjoin.spark import bucket, segments, turns
-from ivjoin.spark import stateful as stateful_module
-from ivjoin.spark.bucket import COUNTS
-from ivjoin.spark.buckets import bucket_labels, second_key
-from ivjoin.spark.pack import packer, unpacked
-from ivjoin.spark.results import Results
-from ivjoin.spark.stateful import bucket_function
+from ivjoin.spark.rows.pack import packer, unpacked
+from ivjoin.spark.rows.results import Results
+from ivjoin.spark.spread.buckets import bucket_labels, second_key
+from ivjoin.spark.state import bucket, segments, turns
+from ivjoin.spark.state import stateful as stateful_module
+from ivjoin.spark.state.bucket import COUNTS
+from ivjoin.spark.state.stateful import bucket_function
 
 BUCKETS = 3
 LABELS = bucket_labels(BUCKETS)

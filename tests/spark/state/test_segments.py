@@ -66,11 +66,11 @@ def test_every_join_type_comes_out_of_state_as_the_model_says(
     rocksdb: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All eight in one query with late rows, in workers that remember nothing."""
-    from ivjoin.spark import segments
+    from ivjoin.spark.state import segments
 
     class Forgetful(segments.SegmentedBucket):
         def init(self, handle: Any) -> None:
-            from ivjoin.spark import bucket
+            from ivjoin.spark.state import bucket
 
             bucket._kept.clear()
             super().init(handle)
@@ -192,8 +192,8 @@ def at(seconds: int) -> datetime:
 def test_a_log_that_outgrows_its_base_becomes_a_new_base() -> None:
     """Without Spark: the processor against a state store of plain Python."""
     from ivjoin.plan.question import join_spec
-    from ivjoin.spark import bucket, segments
-    from ivjoin.spark.pack import packer, unpacked
+    from ivjoin.spark.rows.pack import packer, unpacked
+    from ivjoin.spark.state import bucket, segments
 
     spec = join_spec(NUMBERED, NUMBERED, on="k", left_order="t", right_order="t", on_late="drop")
     schema = plan_of(spec).schema

@@ -13,9 +13,10 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from ivjoin.conditions import condition
 from ivjoin.errors import UnsupportedError
-from ivjoin.expr import Scope, condition
-from ivjoin.spark.padding import char_widths, padded, refuse_pairs
+from ivjoin.expr import Scope
+from ivjoin.spark.conditions.padding import char_widths, padded, refuse_pairs
 
 
 def frame_type(kind: str) -> StructType:

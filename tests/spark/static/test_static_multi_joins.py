@@ -133,7 +133,7 @@ def test_rows_that_a_cast_makes_equal_may_come_in_any_order(spark: Any) -> None:
 
 
 def test_cells_that_share_a_task_are_joined_apart(frames: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    from ivjoin.spark import cells
+    from ivjoin.spark.spread import cells
 
     monkeypatch.setattr(cells, "bucket_labels", lambda count: (0,) * count)
     joined = ivjoin.spark.multi_join(frames, CONDITIONS["chain of two"], workers=6)

@@ -65,7 +65,7 @@ def test_few_tasks_read_files_for_themselves(spark: Any, tmp_path: Path, how: st
 
 
 def test_rows_that_may_be_others_when_read_again_are_read_once(spark: Any) -> None:
-    from ivjoin.spark.sizes import is_read_alike
+    from ivjoin.spark.spread.sizes import is_read_alike
 
     _, _, left, right = pair(spark)
     left.createOrReplaceTempView("rows_of_left")
@@ -147,7 +147,7 @@ def test_frames_that_are_not_tiny_are_divided_only_where_a_key_is_hot(spark: Any
 
 def test_small_frames_whose_rows_nobody_knows_are_sampled(spark: Any) -> None:
     """What makes rows, or calls Python, may give more of them than Spark thinks, and each may take long."""
-    from ivjoin.spark.sizes import sound_bytes
+    from ivjoin.spark.spread.sizes import sound_bytes
 
     _, _, left, _ = pair(spark)
     assert sound_bytes(left.where("x > 3").select("k", "x")) is not None
@@ -159,9 +159,9 @@ def test_small_frames_whose_rows_nobody_knows_are_sampled(spark: Any) -> None:
 @pytest.mark.parametrize("n", [40_000, 300])
 def test_one_job_samples_both_frames(spark: Any, n: int) -> None:
     from ivjoin.plan.question import join_spec
-    from ivjoin.spark.sampling import samples
-    from ivjoin.spark.schema import arrow_schema
-    from ivjoin.spark.sizes import sound_bytes
+    from ivjoin.spark.api.schema import arrow_schema
+    from ivjoin.spark.rows.sampling import samples
+    from ivjoin.spark.spread.sizes import sound_bytes
 
     a = pa.table({"x": np.arange(n), "t": [f"{i:07}" for i in range(n)]})
     left, right = spark.createDataFrame(a), spark.range(n // 3).selectExpr("id + 5 AS y")
@@ -181,8 +181,8 @@ def test_one_job_samples_both_frames(spark: Any, n: int) -> None:
 
 def test_files_may_hold_far_more_rows_than_their_bytes_say(spark: Any) -> None:
     from ivjoin.plan.question import join_spec
-    from ivjoin.spark.sampling import samples
-    from ivjoin.spark.schema import arrow_schema
+    from ivjoin.spark.api.schema import arrow_schema
+    from ivjoin.spark.rows.sampling import samples
 
     n = 300_000
     frames = spark.range(0, n, 1, 2).selectExpr("id AS x"), spark.range(50).selectExpr("id AS y")
@@ -245,7 +245,7 @@ def test_options_that_mean_nothing(spark: Any) -> None:
 
 def test_nulls_of_a_type_are_of_that_type(spark: Any) -> None:
     """Columns of one side alone are nulls in the rows of the other."""
-    from ivjoin.spark.slots import null_of, selected
+    from ivjoin.spark.rows.slots import null_of, selected
 
     kinds = [
         T.StringType(), T.StringType("UTF8_LCASE"), T.BinaryType(), T.BooleanType(), T.ByteType(), T.ShortType(),

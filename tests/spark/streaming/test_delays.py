@@ -13,11 +13,11 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from ivjoin.frontier.order import Order
 from ivjoin.plan.question import join_spec
-from ivjoin.spark import delays
-from ivjoin.spark.bucket import Turn, arrivals, new_operator, play
-from ivjoin.spark.delays import Arrived, Delay
-from ivjoin.spark.pack import packer
-from ivjoin.spark.results import COUNTS
+from ivjoin.spark.rows import delays
+from ivjoin.spark.rows.delays import Arrived, Delay
+from ivjoin.spark.rows.pack import packer
+from ivjoin.spark.rows.results import COUNTS
+from ivjoin.spark.state.bucket import Turn, arrivals, new_operator, play
 
 SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.int64())])
 BUCKETS = 2

@@ -14,7 +14,7 @@ from spark.script import Script, StreamFailed, rows_of
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from ivjoin.errors import ColumnError, UnsupportedError
-from ivjoin.spark.leftover import conjuncts
+from ivjoin.spark.conditions.leftover import conjuncts
 
 pytestmark = pytest.mark.spark
 

@@ -26,9 +26,9 @@ import ivjoin.spark
 from ivjoin.errors import SnapshotError
 from ivjoin.multi.question import multi_spec
 from ivjoin.multi.spread import cube
-from ivjoin.spark.cell_state import cell_function, counts_of
-from ivjoin.spark.pack import packer
-from ivjoin.spark.results import Results
+from ivjoin.spark.rows.pack import packer
+from ivjoin.spark.rows.results import Results
+from ivjoin.spark.state.cell_state import cell_function, counts_of
 
 
 class State:

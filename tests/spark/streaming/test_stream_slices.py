@@ -22,9 +22,9 @@ from ivjoin.frontier.order import Order
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.question import join_spec
 from ivjoin.routing.periodic import periodic_slices
-from ivjoin.spark.bucket import arrivals, new_operator, play
-from ivjoin.spark.pack import packer
-from ivjoin.spark.streamspread import StreamSpread, stream_spread
+from ivjoin.spark.rows.pack import packer
+from ivjoin.spark.state.bucket import arrivals, new_operator, play
+from ivjoin.spark.state.streamspread import StreamSpread, stream_spread
 
 pytestmark = pytest.mark.spark
 

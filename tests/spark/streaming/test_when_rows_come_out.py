@@ -33,8 +33,8 @@ from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.question import join_spec
 from ivjoin.plan.spec import JoinSpec
-from ivjoin.spark.bucket import Arrivals, new_operator, play
-from ivjoin.spark.pack import Seen
+from ivjoin.spark.rows.pack import Seen
+from ivjoin.spark.state.bucket import Arrivals, new_operator, play
 
 
 @pytest.mark.spark

@@ -70,14 +70,14 @@ ENGINE = [
     ),
     Mutant(
         "rows are dealt out over the grid of the other side",
-        "ivjoin/routing/cells.py",
+        "ivjoin/routing/rows/cells.py",
         "return bool(((self._b if s else self._a) > 1).any())",
         "return bool(((self._a if s else self._b) > 1).any())",
         "tests/routing",
     ),
     Mutant(
         "an equal row may go to another cell",
-        "ivjoin/routing/cells.py",
+        "ivjoin/routing/rows/cells.py",
         "        self._ends = _starts(self._b), _starts(self._a)\n",
         "        self._ends = _starts(self._a), _starts(self._b)\n",
         "tests/routing",
@@ -98,7 +98,7 @@ ENGINE = [
     ),
     Mutant(
         "on Spark, only the first bucket learns how far a side has come",
-        "ivjoin/spark/pack.py",
+        "ivjoin/spark/rows/pack.py",
         "(label, mark, None, seen.text(arrived)) for label in labels]",
         "(label, mark, None, seen.text(arrived)) for label in labels[:1]]",
         "tests/spark/streaming/test_when_rows_come_out.py tests/spark/streaming/test_stream_slices.py "
@@ -106,7 +106,7 @@ ENGINE = [
     ),
     Mutant(
         "on Spark, rows of a bucket are packed as those of another",
-        "ivjoin/spark/pack.py",
+        "ivjoin/spark/rows/pack.py",
         'order = np.argsort(small, kind="stable")',
         "order = np.arange(len(small))",
         "tests/spark/streaming/test_when_rows_come_out.py tests/spark/streaming/test_stream_slices.py "
@@ -114,7 +114,7 @@ ENGINE = [
     ),
     Mutant(
         "on Spark, a side has come as far as its last batch",
-        "ivjoin/spark/pack.py",
+        "ivjoin/spark/rows/pack.py",
         "self.edges[i] = top if before is None else max(before, top)",
         "self.edges[i] = top",
         "tests/spark/streaming/test_when_rows_come_out.py tests/spark/streaming/test_stream_slices.py "

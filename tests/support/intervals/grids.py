@@ -12,12 +12,13 @@ import pyarrow as pa
 from intervals.conditions import TWO
 from intervals.values import array_of
 
-from ivjoin.expr import Scope, scalar
-from ivjoin.expr.evaluate import evaluate
+from ivjoin.conditions import scalar
+from ivjoin.conditions.evaluate import evaluate
+from ivjoin.expr import Scope
 from ivjoin.expr.nodes import LEFT, Node, make
+from ivjoin.functions.rules.domain import NAN, NULL, top
+from ivjoin.functions.rules.state import Structure
 from ivjoin.interval.machine import truth
-from ivjoin.operators.domain import NAN, NULL, top
-from ivjoin.operators.state import Structure
 
 BYTES = pa.schema([("a", pa.int8()), ("b", pa.int8())])
 

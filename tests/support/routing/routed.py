@@ -15,9 +15,9 @@ import pyarrow as pa
 from ivjoin.outer.jointype import join_type
 from ivjoin.plan.cache import planned
 from ivjoin.routing import RoutingPlan
-from ivjoin.routing.cells import Entry, Layout
-from ivjoin.routing.reach import Axis, owes, reach_of
-from ivjoin.routing.reader import Reader
+from ivjoin.routing.rows.cells import Entry, Layout
+from ivjoin.routing.rows.reach import Axis, owes, reach_of
+from ivjoin.routing.rows.reader import Reader
 
 Pair = tuple[int | None, int | None]
 Cells = Callable[[str, pa.RecordBatch], tuple[np.ndarray, np.ndarray, np.ndarray]]

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.conditions.evaluate import Vector, evaluate
 from ivjoin.errors import IvjoinError
 from ivjoin.expr import build as b
-from ivjoin.expr.evaluate import Vector, evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.expr.types import (

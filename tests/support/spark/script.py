@@ -58,7 +58,7 @@ class Script:
         return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
     def source(self, side: str) -> Any:
-        from ivjoin.spark.schema import spark_type
+        from ivjoin.spark.api.schema import spark_type
 
         ddl = ", ".join(f"`{f.name}` {spark_type(f.type).simpleString()}" for f in self.schemas[side])
         reader = self.spark.readStream.schema(ddl).option("maxFilesPerTrigger", 1)

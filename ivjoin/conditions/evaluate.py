@@ -1,0 +1,289 @@
+"""Exact, vectorised evaluation of expressions on Arrow arrays, with Spark's ANSI semantics.
+
+A list of expressions is compiled once to a program: the distinct nodes in order. The rule of each operator makes a
+kernel for its argument types and constants (``ops_*.py``). A run loads the columns, calls the kernels one after the
+other and wraps the results. No row raises an exception: rows that overflow, divide by zero or fail a cast are marked.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.conditions.failure import describe
+from ivjoin.errors import EvaluationError
+from ivjoin.expr.kernels.cells import Cell, Kernel, Rule, const_cell, objects, unsupported
+from ivjoin.expr.kernels.columns import load, loader
+from ivjoin.expr.nodes import Node, walk
+from ivjoin.expr.types import Type
+from ivjoin.functions.table import meaning_of, operator_of
+
+__all__ = ["Vector", "check_supported", "compiled", "evaluate", "first_error", "from_arrow_array"]
+
+Column = Callable[[str, str], Any]
+Program = Callable[[Column, int], list["Vector"]]
+
+
+@dataclass(slots=True)
+class Vector:
+    """The values of one expression for n rows.
+
+    Attributes
+    ----------
+    values : ndarray[n] or pa.Array
+        Physical values (``ivjoin.expr.types``): bool, intN/uintN, float32/64 in their own dtype; decimals int64 up
+        to 18 digits, else object (Python ints); dates and months int32; times int64; strings and bytes as
+        ``large_string`` and ``large_binary`` arrays. Arbitrary where not valid.
+    valid : bool[n] or None
+        Rows that are not NULL; None means all.
+    error : bool[n] or None
+        Rows with an error, whether or not ``valid`` is True there; None means no row.
+    """
+
+    values: Any
+    valid: np.ndarray | None
+    error: np.ndarray | None
+
+
+_LIMIT = 256
+_programs: dict[tuple[Node, ...], Program] = {}
+_lock = threading.Lock()
+
+
+def evaluate(roots: Sequence[Node], column: Column, n: int) -> list[Vector]:
+    """Return the values of expressions, one Vector each. Shared sub-expressions are computed once.
+
+    Parameters
+    ----------
+    roots : sequence of Node
+    column : callable
+        ``column(side, name)`` returns the Arrow array (or chunked array) of n rows.
+    n : int
+        Number of rows.
+
+    Raises
+    ------
+    UnsupportedError
+        If an operator does not support its argument types; never because of a value.
+    EvaluationError
+        If a function of texts reads text that is not UTF-8.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from ivjoin.expr.nodes import make
+    >>> from ivjoin.expr.types import INT64
+    >>> a = make("column", (), ("left", "a"), INT64)
+    >>> [v] = evaluate([make("add", (a, a), (), INT64)], lambda side, name: pa.array([1, None, 2**62]), 3)
+    >>> v.values[0], v.valid.tolist(), v.error.tolist()
+    (np.int64(2), [True, False, True], [False, False, True])
+    """
+    key = tuple(roots)
+    program = _programs.get(key)
+    if program is None:
+        program = compiled(roots)
+        with _lock:
+            while len(_programs) >= _LIMIT:  # the oldest one is dropped: compiling it again is fast
+                del _programs[next(iter(_programs))]
+            _programs[key] = program
+    try:
+        return program(column, n)
+    except UnicodeDecodeError as e:
+        raise _not_utf8(e.object[:40]) from e
+    except pa.ArrowInvalid as e:
+        if "UTF8" not in str(e):
+            raise
+        raise _not_utf8(None) from e
+
+
+def _not_utf8(data: bytes | None) -> EvaluationError:
+    shown = "" if data is None else f", such as {data!r}"
+    return EvaluationError(
+        f"a text that the condition reads is not in UTF-8{shown}; expected UTF-8. Read the column as binary, or "
+        "convert it before the join"
+    )
+
+
+def compiled(roots: Sequence[Node]) -> Program:
+    """Return a function ``(column, n) -> list of Vector`` for these expressions; :func:`evaluate` caches it."""
+    place: dict[Node, int] = {}
+    constants: dict[int, Cell] = {}
+    loads: list[tuple[int, str, str, Callable[[Any], Cell]]] = []
+    steps: list[Callable[[list[Any]], None]] = []
+    spread: list[tuple[int, Cell]] = []
+    quiet = False
+    with np.errstate(all="ignore"):
+        for node in walk(*roots):
+            i = place[node] = len(place)
+            if node.op == "column":
+                side, name = node.params
+                loads.append((i, side, name, loader(node.type)))
+                continue
+            if node.op == "literal":
+                constants[i] = const_cell(node.params[0], node.type)
+                continue
+            at = [place[a] for a in node.args]
+            known = [constants.get(j) for j in at]
+            clean = tuple(c if c is not None and c[1] is None and c[2] is None else None for c in known)
+            kernel = _rule(node)(node, clean)
+            if at and all(c is not None for c in known):
+                constants[i] = kernel(*known)
+                continue
+            quiet = quiet or _may_warn(node)
+            steps.append(_step(kernel, i, at))
+    # A constant that is NULL or an error is repeated for all rows, so that masks always have one entry for each row.
+    start: list[Any] = [None] * len(place)
+    for j, cell in constants.items():
+        if cell[1] is None and cell[2] is None:
+            start[j] = cell
+        else:
+            spread.append((j, cell))
+    finish = [(place[r], _finisher(r.type, place[r] in constants)) for r in roots]
+
+    def run(column: Column, n: int) -> list[Vector]:
+        cells = start.copy()
+        for i, side, name, fetch in loads:
+            cells[i] = fetch(column(side, name))
+        if spread:
+            for i, cell in spread:
+                cells[i] = _spread(cell, n)
+        for step in steps:
+            step(cells)
+        return [wrap(cells[i], n) for i, wrap in finish]
+
+    if not quiet:
+        return run
+
+    def run_quietly(column: Column, n: int) -> list[Vector]:
+        with np.errstate(all="ignore"):
+            return run(column, n)
+
+    return run_quietly
+
+
+def _step(kernel: Kernel, out: int, at: list[int]) -> Callable[[list[Any]], None]:
+    if len(at) == 1:
+        (i,) = at
+
+        def step1(cells: list[Any]) -> None:
+            cells[out] = kernel(cells[i])
+
+        return step1
+    if len(at) == 2:
+        j, k = at
+
+        def step2(cells: list[Any]) -> None:
+            cells[out] = kernel(cells[j], cells[k])
+
+        return step2
+
+    def step(cells: list[Any]) -> None:
+        cells[out] = kernel(*[cells[i] for i in at])
+
+    return step
+
+
+def _may_warn(node: Node) -> bool:
+    """Return whether numpy could warn in the kernel. Sums of integer arrays wrap without a warning."""
+    operator = operator_of(node)
+    if operator is not None and operator.warns is not None:
+        return operator.warns
+    return any(n.type.kind == "float" for n in (node, *node.args))
+
+
+def _rule(node: Node) -> Rule:
+    """Return the rule of a node, found by operator and the kinds of its arguments.
+
+    Raises
+    ------
+    UnsupportedError
+        If the rule does not exist.
+    """
+    meaning = meaning_of(node)
+    if meaning is None:
+        raise unsupported(node)
+    return meaning.exact
+
+
+def check_supported(*roots: Node) -> None:
+    """Check, before any row is read, whether expressions can be evaluated.
+
+    Raises
+    ------
+    UnsupportedError
+        If not. The text names the sub-expression.
+    """
+    compiled(roots)
+
+
+def from_arrow_array(array: Any, type: Type) -> Vector:
+    """Return the physical values of an Arrow array of ``type`` as a Vector, without a copy where possible."""
+    return _wrap(type, load(array, type))
+
+
+def _wrap(t: Type, cell: Cell) -> Vector:
+    if t.kind == "decimal":
+        return Vector(_as_declared(cell[0], t), cell[1], cell[2])
+    return Vector(*cell)
+
+
+def _finisher(t: Type, constant: bool) -> Callable[[Cell, int], Vector]:
+    if constant:
+        return lambda cell, n: _wrap(t, _spread(cell, n))
+    if t.kind == "decimal":
+        return lambda cell, n: _wrap(t, cell)
+    return lambda cell, n: Vector(cell[0], cell[1], cell[2])
+
+
+def _spread(cell: Cell, n: int) -> Cell:
+    """Repeat the cell of a constant for n rows."""
+    v, ok, err = cell
+    if len(v) != n or n == 0:
+        v = np.repeat(v[:1], n) if isinstance(v, np.ndarray) else v.take(pa.array(np.zeros(n, dtype=np.int64)))
+        ok = None if ok is None else np.repeat(ok[:1], n)
+        err = None if err is None else np.repeat(err[:1], n)
+    return v, ok, err
+
+
+def _as_declared(values: np.ndarray, t: Type) -> np.ndarray:
+    """Return decimals in the dtype that Vector promises, whatever dtype the kernels computed in."""
+    if t.precision > 18:
+        return values if values.dtype == object else objects(values.tolist())
+    if values.dtype == object:  # only rows without a value can be too large
+        return np.array([v if -(1 << 63) <= v < 1 << 63 else 0 for v in values.tolist()], dtype=np.int64)
+    return values
+
+
+def first_error(root: Node, column: Column, row: int) -> str:
+    """Return a sentence on why an expression has an error at a row: the failing sub-expression and the values it read.
+
+    Examples
+    --------
+    ``"integer overflow in l.a + 10 (int32) at l.a = 2147483647"``
+    """
+    arrays: dict[tuple[str, str], Any] = {}
+
+    def here(side: str, name: str) -> Any:
+        if (side, name) not in arrays:
+            arrays[side, name] = column(side, name).slice(row, 1)
+        return arrays[side, name]
+
+    def probe(node: Node) -> tuple[bool, Any]:
+        (v,) = compiled([node])(here, 1)
+        errs = v.error is not None and bool(v.error[0])
+        return errs, None if errs or (v.valid is not None and not v.valid[0]) else v.values[0]
+
+    def shown(node: Node) -> str:
+        scalar = here(*node.params)[0]
+        try:
+            value = scalar.as_py()
+        except (ValueError, OverflowError, ImportError):  # a time that Python's datetime cannot represent
+            return str(probe(node)[1])
+        return repr(value) if isinstance(value, (str, bytes)) else "NULL" if value is None else str(value)
+
+    return describe(root, probe, shown)

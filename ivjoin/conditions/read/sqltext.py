@@ -1,0 +1,458 @@
+"""Read conditions as SQL text in Spark's dialect: sqlglot parses the grammar, and this module resolves names and types.
+
+sqlglot's own table of functions is emptied, so that every call arrives unchanged; ``sqlfunctions`` defines what it
+means. Where sqlglot's precedence differs from Spark's, the text is refused until it has parentheses.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from ivjoin.conditions.read.deep import deeply, refuse_deep
+from ivjoin.conditions.read.sqlfunctions import MOMENTS, call
+from ivjoin.conditions.read.sqlgrammar import described, placed, tree
+from ivjoin.conditions.read.sqllists import Constants
+from ivjoin.errors import ColumnError, ConditionError, IvjoinError, UnsupportedError
+from ivjoin.expr import build
+from ivjoin.expr.build import chrono, strings
+from ivjoin.expr.build.coerce import local_text
+from ivjoin.expr.build.nested import field
+from ivjoin.expr.literals import is_literal, literal, parse_timestamp, zone_named
+from ivjoin.expr.nodes import COMPARISONS, Node
+from ivjoin.expr.scope import Scope
+from ivjoin.expr.types import (
+    BINARY,
+    BOOL,
+    DATE,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    STRING,
+    UINT8,
+    UINT16,
+    UINT32,
+    UINT64,
+    UUID,
+    Type,
+    decimal,
+    timestamp,
+)
+from ivjoin.functions.logic.attempts import tried
+from ivjoin.functions.table import OPERATORS
+from ivjoin.functions.values import patterns, spans
+from ivjoin.functions.values.times import extracted
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = ["parse", "parse_scalar"]
+
+
+def parse(text: str, scope: Scope, timezone: str = "UTC") -> Node:
+    """Return the bool node of a condition.
+
+    Parameters
+    ----------
+    text : str
+        A boolean expression of Spark SQL over the columns of ``scope``.
+    timezone : str
+        The zone of local times, calendar days and literals without a zone.
+
+    Raises
+    ------
+    ConditionError
+        If the text cannot be parsed or its types do not fit. The message marks the place.
+    ColumnError
+        If a name is unknown or ambiguous.
+    UnsupportedError
+        If a construct or function is not supported.
+    """
+    node = parse_scalar(text, scope, timezone)
+    if node.type.kind not in ("bool", "null"):
+        raise ConditionError(f"a condition must be true or false, but this one is of type {node.type}: {text.strip()}")
+    return build.cast(node, BOOL)
+
+
+def parse_scalar(text: str, scope: Scope, timezone: str = "UTC") -> Node:
+    """Return the node of an expression of any type; see :func:`parse`."""
+    zone_named(timezone)
+    if not text.strip():
+        raise ConditionError("the condition is empty; pass None for no condition")
+    node = deeply(lambda: _Reader(text, scope, timezone).read(tree(text)))
+    refuse_deep(node)
+    return node
+
+
+class _Reader:
+    """Converts one parsed text to a node."""
+
+    def __init__(self, text: str, scope: Scope, zone: str) -> None:
+        self.text, self.scope, self.zone = text, scope, zone
+
+    def read(self, e: exp.Expression) -> Node:
+        reader = _readers().get(e.__class__)
+        try:
+            if reader is None:
+                raise UnsupportedError(f"{described(e)} cannot be used in a condition")
+            return reader(self, e)
+        except IvjoinError as error:
+            raise placed(error, e, self.text) from None
+        except (ValueError, ArithmeticError) as error:  # for example more digits than Python reads
+            raise placed(ConditionError(f"{described(e)} cannot be read: {error}"), e, self.text) from error
+
+    # Leaves
+
+    def column(self, e: Any) -> Node:
+        try:
+            node, fields = self.scope.path([p.name for p in e.parts])
+        except ColumnError:
+            if len(e.parts) == 1 and e.name.lower() in MOMENTS and not e.this.args.get("quoted"):
+                return call(e.name, [], self.zone)
+            raise
+        return functools.reduce(self._field, fields, node)
+
+    def _field(self, node: Node, name: str) -> Node:
+        return field(node, name, self.scope.case_sensitive)
+
+    def dot(self, e: Any) -> Node:
+        return self._field(self.read(e.this), e.expression.name)
+
+    def constant(self, e: Any, sign: int = 1) -> Node:
+        if e.is_string:
+            return literal(str(e.this))
+        word = str(e.this).replace("_", "")
+        if "e" in word.lower():
+            value = float(word)
+            if value == float("inf"):
+                raise ConditionError(f"the number {word} is beyond what a double holds")
+            return literal(sign * value)
+        if word.isdigit():
+            return literal(sign * int(word))
+        exact = Decimal(word)  # a product would be rounded to 28 digits
+        return literal(exact if sign > 0 else exact.copy_negate())
+
+    def null(self, e: Any) -> Node:
+        return literal(None)
+
+    def boolean(self, e: Any) -> Node:
+        return literal(bool(e.this))
+
+    def raw_string(self, e: Any) -> Node:
+        return literal(str(e.this))
+
+    def hex_string(self, e: Any) -> Node:
+        digits = str(e.this)
+        try:
+            return literal(bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits))
+        except ValueError:
+            raise ConditionError(f"X'{digits}' has digits that are not hexadecimal") from None
+
+    def adjacent_strings(self, e: Any) -> Node:
+        return literal("".join(str(x.this) for x in e.expressions))
+
+    def interval(self, e: Any) -> Node:
+        from sqlglot import exp
+
+        value, unit = e.this, e.args.get("unit")
+        if value is None:
+            raise ConditionError("INTERVAL needs a number or a text, such as INTERVAL 10 SECONDS")
+        sign = 1
+        while isinstance(value, (exp.Neg, exp.Paren)):
+            sign = -sign if isinstance(value, exp.Neg) else sign
+            value = value.this
+        if isinstance(unit, exp.IntervalSpan):
+            if not isinstance(value, exp.Literal):
+                raise UnsupportedError("INTERVAL ... TO ... needs a text in quotes")
+            out = chrono.interval_text(str(value.this), unit.this.name, unit.expression.name)
+        elif isinstance(value, exp.Literal):
+            out = chrono.interval_text(str(value.this), None if unit is None else unit.name)
+        elif unit is None:
+            raise ConditionError("INTERVAL needs a unit, such as INTERVAL 10 SECONDS")
+        else:
+            out = build.mul(chrono.interval(1, unit.name), self.read(value))
+        return build.neg(out) if sign < 0 else out
+
+    # Operators
+
+    def paren(self, e: Any) -> Node:
+        return self.read(e.this)
+
+    def plus(self, e: Any) -> Node:
+        return build.add(*self._summands(e), self.zone)
+
+    def minus(self, e: Any) -> Node:
+        return build.sub(*self._summands(e), self.zone)
+
+    def _summands(self, e: Any) -> tuple[Node, Node]:
+        a, b = self.read(e.this), self.read(e.expression)
+        # An interval in hours turns a date into a timestamp even if it is a whole number of days.
+        if a.type == DATE and b.type.kind == "duration" and _has_clock(e.expression):
+            a = build.cast(a, timestamp("us", self.zone), self.zone)
+        elif b.type == DATE and a.type.kind == "duration" and _has_clock(e.this):
+            b = build.cast(b, timestamp("us", self.zone), self.zone)
+        return a, b
+
+    def negative(self, e: Any) -> Node:
+        from sqlglot import exp
+
+        inner = e.this
+        if isinstance(inner, exp.Literal) and not inner.is_string:
+            return self.constant(inner, -1)
+        if isinstance(inner, exp.TryCast) and isinstance(inner.this, exp.Literal) and not inner.args.get("safe"):
+            # A number with a suffix: -128Y is a number, -(128Y) would overflow.
+            if not inner.this.is_string or str(inner.this.this).replace(".", "").isdigit():
+                number, to = Decimal(str(inner.this.this)), self._type(inner.args["to"])
+                if to == FLOAT64:
+                    return literal(-float(number))
+                return build.cast(literal(-number), to, self.zone)
+        return build.neg(self.read(inner))
+
+    def comparison(self, e: Any, op: str) -> Node:
+        self._refuse_ambiguous(e)
+        return build.compare(op, self.read(e.this), self.read(e.expression), self.zone)
+
+    def _refuse_ambiguous(self, e: Any) -> None:
+        from sqlglot import exp
+
+        loose = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Between,
+                 exp.In, exp.Is, exp.Like, exp.ILike, exp.RegexpLike, exp.Not)  # fmt: skip
+        for side in (e.this, e.expression):
+            if isinstance(side, loose):
+                raise ConditionError("comparisons do not chain; write a < b AND b < c, or put parentheses around one")
+
+    def refuse_loose_bits(self, e: Any) -> None:
+        """Refuse mixed bit operators: Spark applies shifts, then &, ^ and |, while sqlglot goes from left to right."""
+        from sqlglot import exp
+
+        bits = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseLeftShift, exp.BitwiseRightShift, exp.DPipe)
+        if isinstance(e.this, bits) and not isinstance(e.this, type(e)):
+            raise UnsupportedError("several operators of bits in a row: put parentheses around one of them")
+
+    def joined(self, e: Any, make: Callable[..., Node]) -> Node:
+        kind = e.__class__
+        parts, rest = [], e
+        while isinstance(rest, kind):
+            parts.append(rest.args["expression"])
+            rest = rest.this
+        parts.append(rest)
+        return make(*(self.read(p) for p in reversed(parts)))
+
+    def between(self, e: Any) -> Node:
+        if e.args.get("symmetric"):
+            raise UnsupportedError("BETWEEN SYMMETRIC; use BETWEEN least(a, b) AND greatest(a, b)")
+        return build.between(self.read(e.this), self.read(e.args["low"]), self.read(e.args["high"]), self.zone)
+
+    def membership(self, e: Any) -> Node:
+        if any(e.args.get(k) for k in ("query", "unnest", "field")):
+            raise UnsupportedError("IN takes a list of values in parentheses, not a query")
+        if not e.expressions:
+            raise ConditionError("IN needs at least one value in its parentheses")
+        if isinstance(listed := e.expressions[0].this, Constants):
+            return build.in_constants(self.read(e.this), listed.values, self.zone)
+        return build.in_(self.read(e.this), [self.read(x) for x in e.expressions], self.zone)
+
+    def is_(self, e: Any) -> Node:
+        from sqlglot import exp
+
+        x = self.read(e.this)
+        if isinstance(e.expression, exp.Null):
+            return build.is_null(x)
+        if isinstance(e.expression, exp.Boolean):
+            return build.eq_null_safe(x, literal(bool(e.expression.this)), self.zone)
+        raise ConditionError(f"IS takes NULL, TRUE, FALSE or [NOT] DISTINCT FROM, not {e.expression.sql('spark')}")
+
+    def text_of(self, e: Any) -> Node:
+        """Return the argument as a text; for an instant, its local time."""
+        return local_text(self.read(e), self.zone)
+
+    def like(self, e: Any, escape: str = "\\") -> Node:
+        from sqlglot import exp
+
+        if isinstance(e.expression, (exp.Any, exp.All)):
+            raise UnsupportedError("LIKE ANY and LIKE ALL; join single LIKEs with OR or AND")
+        make = patterns.ilike if isinstance(e, exp.ILike) else patterns.like
+        out = make(self.text_of(e.this), self.text_of(e.expression), escape)
+        return build.not_(out) if e.args.get("negate") else out
+
+    def escaped(self, e: Any) -> Node:
+        return self.like(e.this, strings.constant_text(self.read(e.expression), "the ESCAPE of LIKE"))
+
+    def rlike(self, e: Any) -> Node:
+        out = patterns.rlike(self.text_of(e.this), self.text_of(e.expression))
+        return build.not_(out) if e.args.get("negate") else out
+
+    def pipes(self, e: Any) -> Node:
+        from sqlglot import exp
+
+        if isinstance(e.expression, (exp.Add, exp.Sub)):
+            raise ConditionError("|| is next to + or -; put parentheses around one of them")
+        self.refuse_loose_bits(e)
+        return strings.concat(self.text_of(e.this), self.text_of(e.expression))
+
+    def case(self, e: Any) -> Node:
+        subject = self.read(e.this) if e.this is not None else None
+        whens = []
+        for branch in e.args["ifs"]:
+            test = self.read(branch.this)
+            if subject is not None:
+                test = build.eq(subject, test, self.zone)
+            whens.append((test, self.read(branch.args["true"])))
+        default = e.args.get("default")
+        return build.case(whens, None if default is None else self.read(default), self.zone)
+
+    def if_(self, e: Any) -> Node:
+        other = e.args.get("false")
+        return build.case([(self.read(e.this), self.read(e.args["true"]))], None if other is None else self.read(other),
+                          self.zone)  # fmt: skip
+
+    def cast(self, e: Any) -> Node:
+        from sqlglot import exp
+
+        if e.args.get("safe"):
+            given = self.read(e.this)
+            made = build.cast(given, self._type(e.args["to"]), self.zone)
+            return given if made is given else tried(made)
+        if e.args.get("format"):
+            raise UnsupportedError("CAST with a FORMAT")
+        t = self._type(e.args["to"])
+        if type(e) is exp.Cast and isinstance(e.this, exp.Literal) and e.this.is_string:
+            return self._typed_literal(str(e.this.this), t)
+        return build.cast(self.read(e.this), t, self.zone)
+
+    def _typed_literal(self, text: str, t: Type) -> Node:
+        """Return ``TIMESTAMP '...'`` and similar literals. A timestamp has nanoseconds if they are written."""
+        if t.kind == "timestamp":
+            out = parse_timestamp(text, bool(t.tz), self.zone)
+        else:
+            out = build.cast(literal(text), t, self.zone)
+        if out is None or not is_literal(out):
+            example = {"date": "2024-01-31", "timestamp": "2024-01-31 10:30:00", "time": "10:30:00"}.get(t.kind)
+            raise ConditionError(f"'{text}' is no {t.kind}" + (f"; expected such as '{example}'" if example else ""))
+        return out
+
+    def _type(self, to: Any) -> Type:
+        name = to.this.name if hasattr(to.this, "name") else str(to.this)
+        if name == "DECIMAL":
+            sizes = [int(p.this.this) for p in to.expressions]
+            precision, scale = [*sizes, 0][:2] if sizes else (10, 0)
+            if not 1 <= precision <= 38 or not 0 <= scale <= precision:
+                raise ConditionError(f"decimal({precision},{scale}): at most 38 digits, and no larger a scale")
+            return decimal(precision, scale)
+        if name in ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ"):
+            return timestamp("us", self.zone)
+        if name not in _TYPES:
+            raise UnsupportedError(f"a cast to {to.sql('spark')} is not supported in a condition")
+        return _TYPES[name]
+
+    def extract(self, e: Any) -> Node:
+        return extracted(e.this.name, self.read(e.expression), self.zone)
+
+    def trim(self, e: Any) -> Node:
+        characters = e.args.get("expression")
+        what = " " if characters is None else strings.constant_text(self.read(characters), "what TRIM removes")
+        make = {"LEADING": strings.ltrim, "TRAILING": strings.rtrim}.get(
+            str(e.args.get("position") or ""), strings.trim
+        )
+        return make(self.text_of(e.this), what)
+
+    def function(self, e: Any) -> Node:
+        name, args = str(e.this), list(e.expressions)
+        if len(args) == 3 and name.lower() in ("timestampadd", "dateadd", "date_add"):
+            return chrono.add_interval(self.read(args[2]), self.read(args[1]), args[0].name, self.zone)
+        if len(args) == 3 and name.lower() in ("datediff", "date_diff", "timestampdiff"):
+            if name.lower() != "timestampdiff" and args[0].name.lower() == "day":
+                return build.days_apart(self.read(args[2]), self.read(args[1]), self.zone)
+            return spans.units_between(args[0].name, self.read(args[1]), self.read(args[2]), self.zone)
+        return call(name, [self.read(a) for a in args], self.zone)
+
+
+_TYPES = {
+    "BOOLEAN": BOOL, "TINYINT": INT8, "SMALLINT": INT16, "INT": INT32, "BIGINT": INT64, "UTINYINT": UINT8,
+    "USMALLINT": UINT16, "UINT": UINT32, "UBIGINT": UINT64, "FLOAT": FLOAT32, "DOUBLE": FLOAT64, "DATE": DATE,
+    "TIMESTAMPNTZ": timestamp("us"), "TEXT": STRING, "VARCHAR": STRING, "UUID": UUID, "CHAR": STRING, "BINARY": BINARY,
+    "TIME": Type("time", unit="us"),
+}  # fmt: skip
+_CLOCK_UNITS = ("hour", "minute", "second", "millisecond", "microsecond", "nanosecond")
+
+
+def _has_clock(e: Any) -> bool:
+    """Return whether an interval is written with hours or shorter units."""
+    from sqlglot import exp
+
+    found = list(e.find_all(exp.Interval))
+    if not found:
+        return False
+    for i in found:
+        unit = i.args.get("unit")
+        if unit is None:
+            words = str(i.this.this).lower() if isinstance(i.this, exp.Literal) else ""
+            if any(u in words for u in _CLOCK_UNITS):
+                return True
+            continue
+        last = unit.expression if isinstance(unit, exp.IntervalSpan) else unit
+        if chrono.unit_named(last.name) in _CLOCK_UNITS:
+            return True
+    return False
+
+
+@functools.cache
+def _readers() -> dict[type, Callable[[_Reader, Any], Node]]:
+    from sqlglot import exp
+
+    out: dict[type, Callable[[_Reader, Any], Node]] = {
+        exp.Column: _Reader.column,
+        exp.Dot: _Reader.dot,
+        exp.Literal: _Reader.constant,
+        exp.Null: _Reader.null,
+        exp.Boolean: _Reader.boolean,
+        exp.RawString: _Reader.raw_string,
+        exp.HexString: _Reader.hex_string,
+        exp.Concat: _Reader.adjacent_strings,
+        exp.Interval: _Reader.interval,
+        exp.Paren: _Reader.paren,
+        exp.Add: _Reader.plus,
+        exp.Sub: _Reader.minus,
+        exp.Neg: _Reader.negative,
+        exp.Between: _Reader.between,
+        exp.In: _Reader.membership,
+        exp.Is: _Reader.is_,
+        exp.Like: _Reader.like,
+        exp.ILike: _Reader.like,
+        exp.Escape: _Reader.escaped,
+        exp.RegexpLike: _Reader.rlike,
+        exp.DPipe: _Reader.pipes,
+        exp.Case: _Reader.case,
+        exp.If: _Reader.if_,
+        exp.Cast: _Reader.cast,
+        exp.TryCast: _Reader.cast,
+        exp.Extract: _Reader.extract,
+        exp.Trim: _Reader.trim,
+        exp.Anonymous: _Reader.function,
+        exp.And: lambda r, e: r.joined(e, build.and_),
+        exp.Or: lambda r, e: r.joined(e, build.or_),
+        exp.Not: lambda r, e: build.not_(r.read(e.this)),
+        exp.NullSafeNEQ: lambda r, e: build.not_(r.comparison(e, "eq_null_safe")),
+    }
+    for operator in OPERATORS.values():
+        kind = getattr(exp, operator.infix) if operator.infix else None
+        if kind is not None and kind not in out:
+            out[kind] = functools.partial(_compared if operator.name in COMPARISONS else _infix, operator.name)
+    return out
+
+
+def _compared(op: str, r: _Reader, e: Any) -> Node:
+    return r.comparison(e, op)
+
+
+def _infix(op: str, r: _Reader, e: Any) -> Node:
+    make = OPERATORS[op].build
+    assert make is not None
+    if op.startswith(("bit_", "shift")):
+        r.refuse_loose_bits(e)
+    return make([r.read(x) for x in (e.this, e.args.get("expression")) if x is not None], r.zone)

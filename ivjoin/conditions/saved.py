@@ -1,0 +1,166 @@
+"""Check the parts of a snapshot: plain values, types and expressions.
+
+A checksum finds damage. It does not find a file that another program wrote, so each value is checked before a kernel or
+an interval rule relies on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.conditions.evaluate import evaluate
+from ivjoin.errors import SnapshotError, came
+from ivjoin.expr.literals import zone_named
+from ivjoin.expr.nodes import Node, walk
+from ivjoin.expr.types import Type, from_arrow, to_arrow
+from ivjoin.functions.table import operator_of
+
+__all__ = ["I64_MAX", "I64_MIN", "check_expressions", "damaged", "flag", "whole", "wholes"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_ZEROS: dict[str, Any] = {"decimal": Decimal(0), "decimal256": Decimal(0), "bool": False, "string": "", "float": 0.0}
+
+
+def damaged(what: str) -> SnapshotError:
+    """Return the error for a part of a snapshot that cannot be right."""
+    return SnapshotError(f"the snapshot is damaged: {what}")
+
+
+def flag(value: Any, name: str) -> bool:
+    """Return a value that must be True or False.
+
+    Raises
+    ------
+    SnapshotError
+    """
+    if not isinstance(value, bool):
+        raise damaged(f"{name} is {came(value)}; expected true or false")
+    return value
+
+
+def whole(value: Any, name: str, least: int = I64_MIN, most: int = I64_MAX) -> int:
+    """Return a value that must be a whole number from ``least`` to ``most``.
+
+    Raises
+    ------
+    SnapshotError
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise damaged(f"{name} is {came(value)}; expected a whole number from {least} to {most}")
+    return value
+
+
+def wholes(values: Any, name: str, least: int = I64_MIN, most: int = I64_MAX) -> list[int]:
+    """Return a list that must hold whole numbers from ``least`` to ``most``.
+
+    Raises
+    ------
+    SnapshotError
+    """
+    if not isinstance(values, list):
+        raise damaged(f"{name} is {came(values)}; expected a list of whole numbers")
+    return [whole(v, name, least, most) for v in values]
+
+
+def check_expressions(roots: Iterable[Node], schemas: dict[str, pa.Schema]) -> None:
+    """Check that expressions have a meaning over these columns.
+
+    Each operator is evaluated once, over a null and a zero of each column: what it gives must have the type that the
+    expression states.
+
+    Parameters
+    ----------
+    roots : iterable of Node
+    schemas : dict of str to pa.Schema
+        The columns that may be read, by side.
+
+    Raises
+    ------
+    SnapshotError
+        If an operator, a column, a constant or a type is not one that ivjoin writes.
+    """
+    nodes = list(walk(*roots))
+    for n in nodes:
+        _check_leaf(n, schemas)
+    samples = {n.params: _sample(schemas[n.params[0]].field(n.params[1]).type) for n in nodes if n.op == "column"}
+    try:
+        vectors = evaluate(nodes, lambda side, name: samples[side, name], 2)
+    except Exception as e:
+        raise damaged(f"an expression cannot be evaluated: {came(e)}") from e
+    for n, v in zip(nodes, vectors, strict=True):
+        if len(v.values) != 2 or not _is_of(v.values, n.type):
+            raise damaged(f"an expression has the type {n.type}, but its values do not")
+
+
+def _check_leaf(n: Node, schemas: dict[str, pa.Schema]) -> None:
+    _check_type(n.type)
+    if n.op == "column":
+        side, name = n.params if len(n.params) == 2 else (None, None)
+        schema = schemas.get(side) if isinstance(side, str) else None
+        if schema is None or not isinstance(name, str) or schema.get_field_index(name) < 0:
+            raise damaged(f"an expression reads the column {came(n.params)}; expected one of an input")
+        if from_arrow(schema.field(name).type) != n.type:
+            raise damaged(f"an expression reads {came(name)} as {n.type}; the column is {schema.field(name).type}")
+    elif n.op == "literal":
+        if len(n.params) != 1 or not _is_value(n.params[0], n.type):
+            raise damaged(f"a constant of type {n.type} is {came(n.params)}")
+    elif operator_of(n) is None:
+        raise damaged(f"an expression has the operator {came(n.op)}, which does not exist")
+
+
+def _check_type(t: Type) -> None:
+    """Check that a type is the type of some column, or one that operators give."""
+    if t.kind in ("opaque", "months", "null", "decimal256"):
+        return
+    try:
+        right = from_arrow(to_arrow(t)) == t
+        if t.tz is not None:
+            zone_named(t.tz)
+    except Exception:  # of Arrow, which raises many classes
+        right = False
+    if not right:
+        raise damaged(f"an expression has the type {came(t)}, which does not exist")
+
+
+def _is_value(value: Any, t: Type) -> bool:
+    """Return whether a constant is a physical value of a type."""
+    if value is None:
+        return True
+    if t.is_discrete:
+        return isinstance(value, int) and not isinstance(value, bool) and t.limits[0] <= value <= t.limits[1]
+    kinds = {"bool": bool, "float": float, "string": str, "binary": bytes, "decimal256": int}
+    return t.kind in kinds and isinstance(value, kinds[t.kind])
+
+
+def _sample(t: pa.DataType) -> pa.Array:
+    """Return a null and, where there is a simple one, a zero of an Arrow type."""
+    kind = from_arrow(t)
+    try:
+        if kind.is_temporal or kind.kind == "int":
+            width = pa.int32() if kind.kind == "date" or (kind.kind == "time" and kind.unit in "ms") else pa.int64()
+            return pa.array([None, 0], width).cast(pa.date32() if kind.kind == "date" else t).cast(t)
+        if kind.kind == "binary":
+            return pa.array([None, b"\0" * 16]).cast(t)
+        return pa.array([None, _ZEROS[kind.kind]], to_arrow(kind)).cast(t)
+    except (KeyError, pa.ArrowException):
+        return pa.nulls(2, t)
+
+
+def _is_of(values: Sequence[Any], t: Type) -> bool:
+    """Return whether evaluated values have the form that a type has in a :class:`ivjoin.conditions.evaluate.Vector`."""
+    if not isinstance(values, np.ndarray):
+        return t.kind not in ("int", "float", "bool", "decimal") and not t.is_temporal
+    if t.kind in ("int", "float"):
+        return values.dtype == np.dtype(f"{'' if t.kind == 'float' or t.signed else 'u'}{t.kind}{t.bits}")
+    if t.kind == "bool":
+        return values.dtype == np.bool_
+    if t.kind in ("date", "months"):
+        return values.dtype == np.int32
+    if t.is_temporal or (t.kind == "decimal" and t.precision <= 18):
+        return values.dtype == np.int64
+    return t.kind not in ("string", "binary")

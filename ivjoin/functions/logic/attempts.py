@@ -1,0 +1,113 @@
+"""Operators that give NULL in place of their own error: ``try_add`` and similar functions, ``TRY_CAST``.
+
+The last argument of the node is the operation, and the arguments before it are the arguments of the operation. An error
+in an argument remains an error, as in Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ivjoin.expr.build import arith
+from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined
+from ivjoin.expr.literals import is_literal
+from ivjoin.expr.nodes import Node, make
+from ivjoin.expr.words import type_text
+from ivjoin.functions.records.direction import Direction
+from ivjoin.functions.records.record import NOT_LINEAR, Build, Call, Meaning, Operator, call
+from ivjoin.functions.records.writing import Arg, written_call
+from ivjoin.functions.rules.domain import NULL, Dom
+from ivjoin.functions.rules.rule import Place, Rule
+from ivjoin.functions.rules.state import State
+from ivjoin.interval.machine import truth
+
+__all__ = ["OPERATORS", "SPELLINGS", "tried"]
+
+_NAMES = {"add": "try_add", "sub": "try_subtract", "mul": "try_multiply", "div": "try_divide", "mod": "try_mod"}
+# The operands of a sum of times, written as they are read.
+_SUMS = {"add_days": "add", "add_months": "add", "date_diff": "sub"}
+
+def tried(inner: Node) -> Node:
+    """Return ``inner``, or NULL if it raises an error and its arguments do not."""
+    if is_literal(inner) or not inner.args:
+        return inner
+    return make("attempt", (*inner.args, inner), (), inner.type)
+
+def _exact(node: Node, consts: Consts) -> Kernel:
+    def kernel(*cells: Cell) -> Cell:
+        value, ok, err = cells[-1]
+        if err is None:
+            return value, ok, None
+        before = None
+        for cell in cells[:-1]:
+            before = combined(before, cell[2])
+        there = ~err if before is None else ~err | before
+        there = np.broadcast_to(there, (len(value),))
+        kept = None if before is None else err & before
+        return value, there.copy() if ok is None else ok & there, kept
+
+    return kernel
+
+def _rule(p: Place) -> Rule:
+    i, inner, t = p.i, p.at[-1], p.node.type
+
+    if t.kind == "bool":
+
+        def up_bool(D: list[Any]) -> Any:
+            return D[inner] | truth.NULL
+
+        def down_bool(s: State) -> None:
+            if not s.D[i] & truth.NULL:
+                s.require(inner)
+                s.cut_mask(inner, s.D[i])
+
+        return Rule(up_bool, down_bool, p.at[:-1])
+
+    def up(D: list[Any]) -> Any:
+        lo, hi, flags = D[inner]
+        return lo, hi, flags | NULL
+
+    def down(s: State) -> None:
+        lo, hi, flags = s.D[i]
+        if flags & NULL:
+            return
+        s.require(inner)
+        if t.kind in ("string", "binary"):
+            s.cut_text(inner, lo, hi, flags)
+        elif lo is not None:
+            s.cut(inner, lo, hi, flags)
+
+    return Rule(up, down, p.at[:-1])
+
+def _direction(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
+    return directions[-1]  # a NULL has no place in the order
+
+def _text(n: Node, arg: Arg) -> tuple[str, int]:
+    inner = n.args[-1]
+    if inner.op == "cast":
+        return written_call("try_cast", [f"{arg(0)} AS {type_text(n.type)}"])
+    return written_call(_NAMES[_SUMS.get(inner.op, inner.op)], [arg(i) for i in range(len(n.args) - 1)])
+
+def _tried(make_inner: Callable[..., Node], zoned: bool = False) -> Build:
+    return lambda a, z: tried(make_inner(*a, z) if zoned else make_inner(*a))
+
+OPERATORS = (
+    Operator(
+        "attempt", {"*": Meaning(_exact, _rule)},
+        ("try_add(l.a, r.b)", "try_subtract(l.n, r.m)", "try_multiply(l.a, r.b)", "try_divide(l.x, r.y)",
+         "try_mod(l.a, r.b)", "try_add(l.d, r.n)", "TRY_CAST(l.a AS INT)", "TRY_CAST(l.s AS INT)",
+         "TRY_CAST(l.s AS BOOLEAN)"),
+        _text, _direction, NOT_LINEAR,
+        calls=(
+            call("try_add", 2, 2, _tried(arith.add, True)),
+            call("try_subtract", 2, 2, _tried(arith.sub, True)),
+            call("try_multiply", 2, 2, _tried(arith.mul)),
+            call("try_divide", 2, 2, _tried(arith.div)),
+            call("try_mod", 2, 2, _tried(arith.mod)),
+        ), warns=False,
+    ),
+)  # fmt: skip
+SPELLINGS: tuple[Call, ...] = ()

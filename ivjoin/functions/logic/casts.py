@@ -1,0 +1,57 @@
+"""Operators: the cast, and functions that are casts."""
+
+from __future__ import annotations
+
+from ivjoin.expr import build
+from ivjoin.expr.kernels.casts import cast_rule
+from ivjoin.expr.types import (
+    BINARY,
+    BOOL,
+    DATE,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    STRING,
+    Type,
+    decimal,
+    timestamp,
+)
+from ivjoin.expr.words import type_text
+from ivjoin.functions.records import direction, linear
+from ivjoin.functions.records.record import Absent, Call, Meaning, Operator, call
+from ivjoin.functions.records.writing import ATOM, Arg, Node
+from ivjoin.functions.rules import rules_cast
+
+__all__ = ["OPERATORS", "SPELLINGS"]
+
+
+def _cast(n: Node, arg: Arg) -> tuple[str, int]:
+    return f"CAST({arg(0)} AS {type_text(n.type)})", ATOM
+
+
+def _to(names: str, t: Type) -> Call:
+    return call(names, 1, 1, lambda a, z: build.cast(a[0], t, z))
+
+
+_NO_TEXT = "the interval rules do not follow a range of strings through a cast"
+
+OPERATORS = (
+    Operator(
+        "cast", {"*": Meaning(cast_rule, rules_cast.cast, _NO_TEXT, _NO_TEXT)},
+        ("CAST(l.a AS INT)", "CAST(l.x AS BIGINT)", "CAST(l.a AS DOUBLE)", "CAST(l.x AS FLOAT)", "CAST(l.p AS INT)",
+         "CAST(l.a AS DECIMAL(12, 2))", "CAST(l.x AS DECIMAL(9, 3))", "CAST(l.p AS DECIMAL(6, 1))", "CAST(l.k AS INT)",
+         "CAST(l.a AS BOOLEAN)", "CAST(l.t AS DATE)", "CAST(l.d AS TIMESTAMP)", "CAST(l.t AS BIGINT)",
+         "CAST(l.s AS INT)", "CAST(l.a AS STRING)"),
+        _cast, direction.cast, linear.CAST, sympy=Absent("SymPy does not have data types"), warns=True,
+    ),
+)  # fmt: skip
+SPELLINGS = (
+    _to("tinyint", INT8), _to("smallint", INT16), _to("int", INT32), _to("bigint", INT64), _to("float", FLOAT32),
+    _to("double", FLOAT64), _to("boolean", BOOL), _to("string", STRING), _to("binary", BINARY),
+    _to("date to_date", DATE), _to("decimal", decimal(10, 0)),
+    call("timestamp to_timestamp to_timestamp_ltz", 1, 1, lambda a, z: build.cast(a[0], timestamp("us", z), z)),
+    call("to_timestamp_ntz", 1, 1, lambda a, z: build.cast(a[0], timestamp("us"), z)),
+)  # fmt: skip

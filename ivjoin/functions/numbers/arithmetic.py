@@ -1,0 +1,145 @@
+"""Operators: sums, products, quotients, remainders, signs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ivjoin.expr.build import arith, numeric
+from ivjoin.expr.kernels import decimals as ops_decimal
+from ivjoin.expr.kernels import floats as ops_float
+from ivjoin.expr.kernels import integers as ops_integer
+from ivjoin.expr.kernels import times as ops_time
+from ivjoin.expr.nodes import Node
+from ivjoin.functions.records import direction, linear
+from ivjoin.functions.records.record import NOT_LINEAR, Absent, Meaning, Operator, call, one
+from ivjoin.functions.records.writing import ADD, ATOM, MUL, UNARY, Arg, by_width, called, infix, narrowed
+from ivjoin.functions.rules import rules_float, rules_integer, rules_time
+
+__all__ = ["OPERATORS", "SPELLINGS"]
+
+_QUOTIENT = Absent("the value is not a multiple of an argument, since quotients are rounded")
+_REMAINDER = Absent("the value falls back at each multiple of the divisor")
+
+
+def _neg(n: Node, arg: Arg) -> tuple[str, int]:
+    return f"-{arg(0, ATOM)}", UNARY
+
+
+OPERATORS = (
+    Operator(
+        "add",
+        {
+            "int": Meaning(ops_integer.arith, rules_integer.add),
+            "float": Meaning(ops_float.binary(np.add), rules_float.add),
+            "decimal": Meaning(ops_decimal.sum_(ops_decimal.plus), rules_integer.decimal_sum(1)),
+            "time": Meaning(ops_time.sum_, rules_time.sum_),
+        },
+        ("l.a + r.b", "l.x + r.y", "l.p + r.q", "l.i + r.j", "l.t + r.i", "l.a + l.a"),
+        infix("+", ADD), direction.add, linear.ADD,
+        lambda a, z: arith.add(a[0], a[1], z), "Add", sympy="Add",
+    ),
+    Operator(
+        "sub",
+        {
+            "int": Meaning(ops_integer.arith, rules_integer.sub),
+            "float": Meaning(ops_float.binary(np.subtract), rules_float.sub),
+            "decimal": Meaning(ops_decimal.sum_(ops_decimal.minus), rules_integer.decimal_sum(-1)),
+            "time": Meaning(ops_time.sum_, rules_time.sum_),
+        },
+        ("l.a - r.b", "l.x - r.y", "l.p - r.q", "l.t - r.v", "l.t - r.i", "l.x - l.x"),
+        infix("-", ADD), direction.sub, linear.ADD,
+        lambda a, z: arith.sub(a[0], a[1], z), "Sub", sympy="Add",
+    ),
+    Operator(
+        "mul",
+        {
+            "int": Meaning(ops_integer.arith, rules_integer.mul),
+            "float": Meaning(ops_float.binary(np.multiply), rules_float.mul),
+            "decimal": Meaning(ops_decimal.mul, rules_integer.decimal_mul),
+            "time": Meaning(ops_time.scaled, rules_time.duration_mul),
+        },
+        ("l.a * r.b", "l.x * r.y", "l.p * r.q", "l.i * r.n", "l.a * l.a"),
+        by_width("*", MUL), direction.mul, linear.MUL,
+        lambda a, z: arith.mul(a[0], a[1]), "Mul", sympy="Mul",
+    ),
+    Operator(
+        "div",
+        {
+            "float": Meaning(ops_float.dividing(np.divide), rules_float.div),
+            "decimal": Meaning(ops_decimal.div, rules_integer.decimal_div),
+        },
+        ("l.x / r.y", "l.p / r.q"),
+        by_width("/", MUL), direction.div, _QUOTIENT,
+        lambda a, z: arith.div(a[0], a[1]), "Div", sympy="Pow", warns=True,
+    ),
+    Operator(
+        "intdiv",
+        {
+            "int": Meaning(ops_integer.intdiv, rules_integer.intdiv),
+            "decimal": Meaning(ops_decimal.division(lambda q, r, y: q, True), rules_integer.intdiv),
+        },
+        ("l.a div r.b", "l.p div r.q", "l.a div 7"),
+        by_width("div", MUL), direction.div, linear.INTDIV,
+        lambda a, z: arith.intdiv(a[0], a[1]), "IntDiv", (call("div", 2, 2, lambda a, z: arith.intdiv(*a)),),
+        Absent("SymPy divides real numbers, and the floor of a quotient rounds differently"), warns=True,
+    ),
+    Operator(
+        "mod",
+        {
+            "int": Meaning(ops_integer.arith, rules_integer.mod),
+            "float": Meaning(ops_float.dividing(np.fmod), rules_float.mod),
+            "decimal": Meaning(ops_decimal.division(lambda q, r, y: r, False), rules_integer.mod),
+        },
+        ("l.a % r.b", "l.x % r.y", "l.p % r.q"),
+        narrowed(by_width("%", MUL)), _REMAINDER, NOT_LINEAR,
+        lambda a, z: arith.mod(a[0], a[1]), "Mod", (call("mod", 2, 2, lambda a, z: arith.mod(*a)),),
+        Absent("SymPy's Mod takes the sign of the divisor, as pmod does"), warns=True,
+    ),
+    Operator(
+        "pmod",
+        {
+            "int": Meaning(ops_integer.arith, rules_integer.pmod),
+            "float": Meaning(ops_float.dividing(ops_float.pmod), rules_float.pmod),
+            "decimal": Meaning(ops_decimal.division(ops_decimal.positive, False), rules_integer.pmod),
+        },
+        ("pmod(l.a, r.b)", "pmod(l.x, r.y)", "pmod(l.p, r.q)"),
+        narrowed(called("pmod")), _REMAINDER, NOT_LINEAR,
+        lambda a, z: arith.pmod(a[0], a[1]), calls=(call("pmod", 2, 2, lambda a, z: arith.pmod(*a)),), sympy="Mod",
+        warns=True,
+    ),
+    Operator(
+        "neg",
+        {
+            "int": Meaning(ops_integer.arith, rules_integer.neg),
+            "float": Meaning(ops_float.unary_(np.negative), rules_float.neg),
+            "decimal": Meaning(ops_decimal.magnitude(lambda v: -v), rules_integer.neg),
+            "time": Meaning(ops_time.span, rules_integer.neg),
+        },
+        ("-l.a", "-l.x", "-l.p", "-l.i"),
+        _neg, direction.falls, linear.NEG,
+        lambda a, z: arith.neg(a[0]), "Neg", (one("negative", arith.neg),), "Mul",
+    ),
+    Operator(
+        "abs",
+        {
+            "int": Meaning(ops_integer.arith, rules_integer.abs_),
+            "float": Meaning(ops_float.unary_(np.abs), rules_float.abs_),
+            "decimal": Meaning(ops_decimal.magnitude(np.abs), rules_integer.abs_),
+            "time": Meaning(ops_time.span, rules_integer.abs_),
+        },
+        ("abs(l.a)", "abs(l.x)", "abs(l.p)", "abs(l.i)"),
+        called("abs"), direction.abs_, NOT_LINEAR,
+        lambda a, z: numeric.abs_(a[0]), calls=(one("abs", numeric.abs_),), sympy="Abs",
+    ),
+    Operator(
+        "sign",
+        {
+            "float": Meaning(ops_float.unary_(ops_float.sign), rules_float.sign),
+            "int": Meaning(ops_integer.sign, rules_integer.sign, inner=True),
+        },
+        ("sign(l.x)",),
+        called("sign"), direction.rises, NOT_LINEAR,
+        lambda a, z: numeric.sign(a[0]), calls=(one("sign signum", numeric.sign),), sympy="sign",
+    ),
+)  # fmt: skip
+SPELLINGS = (one("positive", lambda a: a),)

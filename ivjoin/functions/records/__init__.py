@@ -1,0 +1,1 @@
+"""What a record of a function is, and what records share."""

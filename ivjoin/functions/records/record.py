@@ -1,0 +1,145 @@
+"""The record of an operator: the only place that defines how it is read, written, evaluated and bounded.
+
+A record is in the file of its family (``arithmetic``, ``rounding``, ``functions``, ``comparison``, ``truth``,
+``choice``, ``casts``, ``times``, ``spans``, ``texts``, ``patterns``, ``bits``, ``hashes``, ``nested``, ``attempts``).
+``ivjoin.functions.table`` finds it. To add an operator, add a record and its examples. A missing part is an
+:class:`Absent` with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from ivjoin.expr.build.coerce import local_text
+from ivjoin.expr.kernels.cells import Rule as Exact
+from ivjoin.expr.nodes import Node
+from ivjoin.functions.records.direction import DirectionRule
+from ivjoin.functions.records.linear import Linear
+from ivjoin.functions.records.writing import Written
+from ivjoin.functions.rules.rule import Maker
+
+__all__ = [
+    "ANY", "BOTH_WAYS", "COLUMNS", "LIBRARY", "NOT_IN_SYMPY", "NOT_LINEAR", "NO_NUMBER", "NO_ORDER", "TEXT_BOUNDS",
+    "Absent", "Build", "Call", "Meaning", "Operator", "call", "of_texts", "one",
+]  # fmt: skip
+
+ANY = 1 << 30
+Build = Callable[[list[Node], str], Node]  # arguments and the zone of the condition
+
+# The columns in the examples of records: name -> type, as ``ivjoin.expr.types.named`` reads it. Nested columns also
+# exist: a struct st (q, name, inner.w), arrays xs and ss, a map mp and an interval md.
+COLUMNS = {
+    "a": "int64", "b": "int64", "n": "int32", "m": "int32", "x": "double", "y": "double", "f": "float",
+    "p": "decimal(10, 2)", "q": "decimal(8, 3)", "s": "string", "u": "string", "z": "binary", "d": "date", "e": "date",
+    "t": "timestamp[us, UTC]", "v": "timestamp[us, UTC]", "i": "duration[us]", "j": "duration[us]", "k": "bool",
+    "o": "bool",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A missing part of an operator, with the reason."""
+
+    why: str
+
+
+NOT_LINEAR = Absent("the value is not a sum of multiples of the arguments")
+NO_NUMBER = Absent("the value is not a number")
+NO_ORDER = Absent("the value does not follow the order of an argument")
+BOTH_WAYS = Absent("the value rises in one range and falls in another")
+LIBRARY = Absent("the last digit of a library function may fall while the argument rises")
+NOT_IN_SYMPY = Absent("SymPy does not have this function")
+TEXT_BOUNDS = Absent("the interval rules do not follow a range of strings through it")
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """The exact kernel and the interval rule of an operator, for arguments of one kind.
+
+    Attributes
+    ----------
+    exact : callable
+        ``(node, constants)`` returns the kernel (``ivjoin.expr.kernels.cells``).
+    bounds : Maker or Absent
+        The interval rule, forward and backward.
+    no_forward, no_backward : str
+        The reason if the rule lacks a direction.
+    inner : bool
+        Whether no constructor creates it, so that no example can contain it.
+    """
+
+    exact: Exact
+    bounds: Maker | Absent
+    no_forward: str = ""
+    no_backward: str = ""
+    inner: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of SQL and of Python expressions: its names, the number of arguments, and its constructor."""
+
+    names: tuple[str, ...]
+    least: int
+    most: int
+    make: Build
+
+
+def call(names: str, least: int, most: int, make: Build) -> Call:
+    """Return the function with several names, separated by spaces."""
+    return Call(tuple(names.split()), least, most, make)
+
+
+def one(names: str, make: Callable[[Node], Node]) -> Call:
+    """Return a function of one argument."""
+    return call(names, 1, 1, lambda a, z: make(a[0]))
+
+
+def of_texts(f: Call) -> Call:
+    """Return the same function for texts; for an instant it uses the text of its local time."""
+    return replace(f, make=lambda a, z: f.make([local_text(x, z) for x in a], z))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operator:
+    """The definition of an operator.
+
+    Attributes
+    ----------
+    name : str
+        The name of its nodes (``ivjoin.expr.nodes``); for a string function, the name in pyarrow.compute.
+    meanings : mapping of str to Meaning
+        One for each kind of arguments (``time`` if one is a time), or ``*`` for all.
+    examples : tuple of str
+        Expressions over :data:`COLUMNS` that contain it, at least one for each meaning.
+    text : callable
+        Writes it as SQL.
+    direction, linear : rules or Absent
+        The order of its values; its form as a sum of multiples.
+    build : callable or None
+        Constructor for Python operators, SQL's infix and SymPy.
+    infix : str
+        sqlglot's name of the infix operator that is read as this.
+    calls : tuple of Call
+        The functions that are read as this.
+    sympy : str or Absent
+        SymPy's class.
+    warns : bool or None
+        Whether numpy could warn about the kernel; None: only with floats.
+    inner : bool
+        Whether only bands create it, so that it has no text.
+    """
+
+    name: str
+    meanings: Mapping[str, Meaning]
+    examples: tuple[str, ...]
+    text: Written
+    direction: DirectionRule | Absent
+    linear: Linear | Absent
+    build: Build | None = None
+    infix: str = ""
+    calls: tuple[Call, ...] = ()
+    sympy: str | Absent = field(default=NOT_IN_SYMPY)
+    warns: bool | None = None
+    inner: bool = False

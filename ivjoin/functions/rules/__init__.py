@@ -1,0 +1,1 @@
+"""Interval rules of functions and operators, forward and backward."""

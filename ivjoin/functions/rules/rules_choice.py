@@ -1,0 +1,284 @@
+"""Rules of operators that select one of several values: CASE, COALESCE, least and greatest.
+
+The other branches of a CASE, and the arguments after the selected one of COALESCE, are not evaluated. They may raise
+errors, and the rule cannot narrow them. Least and greatest skip nulls, and NaN is the greatest number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ivjoin.expr.types import Type
+from ivjoin.functions.rules.domain import NAN, NULL, none_of, void
+from ivjoin.functions.rules.rule import Maker, Place, Rule
+from ivjoin.functions.rules.state import Case, Forward, State
+from ivjoin.interval.machine import truth
+
+__all__ = ["case", "coalesce", "extreme"]
+
+T = truth.TRUE
+NOT_TRUE = truth.FALSE | truth.NULL
+
+
+class _Kind:
+    """The union, intersection and emptiness of domains of a type."""
+
+    __slots__ = ("is_bool", "is_nested", "is_text", "type")
+
+    def __init__(self, t: Type) -> None:
+        self.type = t
+        self.is_bool = t.kind == "bool"
+        self.is_nested = t.kind in ("opaque", "null", "decimal256")
+        self.is_text = t.kind in ("string", "binary") or self.is_nested
+
+    def union(self, a: Any, b: Any) -> Any:
+        if self.is_bool:
+            return (a or 0) | b
+        if a is None:
+            return b
+        alo, ahi, af = a
+        blo, bhi, bf = b
+        if self.is_text:
+            if alo is not None and ahi is not None and alo > ahi:
+                return blo, bhi, af | bf
+            if blo is not None and bhi is not None and blo > bhi:
+                return alo, ahi, af | bf
+            lo = None if alo is None or blo is None else min(alo, blo)
+            hi = None if ahi is None or bhi is None else max(ahi, bhi)
+            return lo, hi, af | bf
+        if alo > ahi:
+            return blo, bhi, af | bf
+        if blo > bhi:
+            return alo, ahi, af | bf
+        return (alo if alo < blo else blo), (ahi if ahi > bhi else bhi), af | bf
+
+    def nothing(self) -> Any:
+        return none_of(self.type)
+
+    def meets(self, a: Any, b: Any) -> bool:
+        """Return whether two domains may have a value, NULL or NaN in common."""
+        if self.is_bool:
+            return bool(a & b)
+        alo, ahi, af = a
+        blo, bhi, bf = b
+        if af & bf:
+            return True
+        if self.is_text:
+            return not (ahi is not None and blo is not None and ahi < blo) and not (
+                alo is not None and bhi is not None and alo > bhi
+            )
+        return max(alo, blo) <= min(ahi, bhi)
+
+    def cut(self, s: State, j: int, d: Any) -> None:
+        if self.is_bool:
+            s.cut_mask(j, d)
+        elif self.is_text:
+            s.cut_text(j, *d)
+        else:
+            s.cut(j, *d)
+
+    def may_null(self, a: Any) -> bool:
+        return bool(a & truth.NULL) if self.is_bool else bool(a[2] & NULL)
+
+    def not_null(self, a: Any) -> Any:
+        return a & truth.KNOWN if self.is_bool else (a[0], a[1], a[2] & ~NULL)
+
+    def only_null(self, s: State, j: int) -> None:
+        if self.is_bool:
+            s.cut_mask(j, truth.NULL)
+        elif self.is_nested:
+            s.drop_flags(j, NULL)
+        else:
+            (s.cut_text if self.is_text else s.cut)(j, *void(self.type), NULL)
+
+
+def case(p: Place) -> Rule:
+    i, at = p.i, p.at
+    kind = _Kind(p.node.type)
+    whens, values = at[:-1:2], (*at[1::2], at[-1])
+    last = len(whens)
+
+    def reachable(D: list[Any]) -> list[int]:
+        """Return the branches that can be selected."""
+        out = []
+        for k, w in enumerate(whens):
+            mask = D[w]
+            if mask & T:
+                out.append(k)
+            if not mask & NOT_TRUE:
+                return out
+        return [*out, last]
+
+    def up(D: list[Any]) -> Any:
+        z = None
+        for k in reachable(D):
+            z = kind.union(z, D[values[k]])
+        return kind.nothing() if z is None else z
+
+    def take(k: int) -> Case:
+        def case(s: State) -> None:
+            for w in whens[:k]:
+                s.require(w)
+                s.cut_mask(w, NOT_TRUE)
+            if k < last:
+                s.require(whens[k])
+                s.cut_mask(whens[k], T)
+            s.require(values[k])
+            kind.cut(s, values[k], s.D[i])
+
+        return case
+
+    def possible(D: list[Any]) -> list[int]:
+        z = D[i]
+        return [k for k in reachable(D) if kind.meets(D[values[k]], z)]
+
+    def some(s: State, first: int) -> None:
+        # The tests before the first possible branch fail; later tests may not be reached.
+        for w in whens[:first]:
+            s.require(w)
+            s.cut_mask(w, NOT_TRUE)
+
+    return _one_of(p, kind, up, possible, take, some)
+
+
+def _one_of(
+    p: Place, kind: _Kind, up: Forward, possible: Callable[[list[Any]], list[int]], take: Callable[[int], Case],
+    some: Callable[[State, int], None],
+) -> Rule:
+    """Return the rule of an operator that selects a value; ``some`` narrows if several arguments are possible."""
+
+    def down(s: State) -> None:
+        branches = possible(s.D)
+        if len(branches) == 1:
+            take(branches[0])(s)
+        elif branches:
+            some(s, branches[0])
+        else:
+            kind.cut(s, p.i, kind.nothing())
+
+    def cases(s: State) -> list[Case] | None:
+        branches = possible(s.D)
+        return [take(k) for k in branches] if 1 < len(branches) <= 8 else None
+
+    return Rule(up, down, p.at[:1], cases)
+
+
+def coalesce(p: Place) -> Rule:
+    i, at = p.i, p.at
+    kind = _Kind(p.node.type)
+
+    def up(D: list[Any]) -> Any:
+        z = None
+        for j in at[:-1]:
+            d = D[j]
+            z = kind.union(z, kind.not_null(d))
+            if not kind.may_null(d):
+                return z
+        return kind.union(z, D[at[-1]])
+
+    def take(k: int) -> Case:
+        def case(s: State) -> None:
+            for j in at[:k]:
+                s.require(j)
+                kind.only_null(s, j)
+            j = at[k]
+            s.require(j)
+            z = s.D[i]
+            kind.cut(s, j, z if k == len(at) - 1 else kind.not_null(z))
+
+        return case
+
+    def possible(D: list[Any]) -> list[int]:
+        z, out = D[i], []
+        for k, j in enumerate(at):
+            d = D[j]
+            if kind.meets(d if k == len(at) - 1 else kind.not_null(d), z):
+                out.append(k)
+            if not kind.may_null(d):
+                break
+        return out
+
+    return _one_of(p, kind, up, possible, take, lambda s, first: None)
+
+
+def extreme(greatest: bool) -> Maker:
+    def make(p: Place) -> Rule | None:
+        t = p.node.type
+        if t.kind == "bool" or not (t.is_discrete or t.kind == "float"):
+            return Rule(None, None)
+        i, at = p.i, p.at
+
+        def up(D: list[Any]) -> Any:
+            doms = [D[j] for j in at]
+            flags = NULL
+            nan = must_nan = False
+            lows, highs, sure = [], [], []
+            for lo, hi, f in doms:
+                if lo > hi and not f:
+                    return 1, 0, 0
+                if not f & NULL:
+                    flags = 0
+                    sure.append((lo, hi, f))
+                nan = nan or bool(f & NAN)
+                must_nan = must_nan or (lo > hi and f == NAN)
+                if lo <= hi:
+                    lows.append(lo)
+                    highs.append(hi)
+            if nan:
+                # greatest: any NaN wins; least: only without a number.
+                if greatest or all(f & NAN or f & NULL for _, _, f in doms):
+                    flags |= NAN
+            if not lows or (greatest and must_nan):
+                return 1, 0, flags
+            low, high = (max(lows), max(highs)) if greatest else (min(lows), min(highs))
+            if greatest:
+                # Every argument that is certainly not NULL raises the result; another may be NULL.
+                firm = [lo for lo, hi, _ in sure if lo <= hi]
+                low = max(firm) if firm else min(lows)
+            else:
+                firm = [hi for lo, hi, f in sure if not f & NAN]
+                high = min(firm) if firm else max(highs)
+            return (low, high, flags) if low <= high else (1, 0, flags)
+
+        def down(s: State) -> None:
+            D = s.D
+            zlo, zhi, zf = D[i]
+            if zlo > zhi:
+                if not (greatest and zf & NAN):
+                    for j in at:
+                        s.cut(j, 1, 0, NULL | (zf & NAN))
+                return
+            # Least skips NaN, so an argument's number is never below the result; greatest may be NaN for any numbers.
+            if not greatest:
+                for j in at:
+                    s.cut(j, zlo, D[j][1], NULL | NAN)
+            elif not zf & NAN:
+                for j in at:
+                    s.cut(j, D[j][0], zhi, NULL)
+            if zf:
+                return
+            able = [j for j in at if D[j][0] <= D[j][1] and (D[j][1] >= zlo if greatest else D[j][0] <= zhi)]
+            if len(able) == 1:
+                j = able[0]
+                s.cut(j, zlo if greatest else D[j][0], D[j][1] if greatest else zhi, 0)
+
+        def pick(k: int) -> Case:
+            def case(s: State) -> None:
+                zlo, zhi, _ = s.D[i]
+                s.cut(at[k], zlo, zhi, 0)
+                lo, hi, _ = s.D[at[k]]
+                s.cut(i, lo, hi, 0)
+
+            return case
+
+        def cases(s: State) -> list[Case] | None:
+            zlo, zhi, zf = s.D[i]
+            if zf:
+                return None
+            able = [k for k, j in enumerate(at) if s.D[j][0] <= zhi and s.D[j][1] >= zlo]
+            return [pick(k) for k in able] if 1 < len(able) <= 4 else None
+
+        return Rule(up, down, None, cases)
+
+    return make

@@ -1,0 +1,420 @@
+"""Rules of comparisons: Spark's order, in which NaN equals itself and is above +inf, and -0.0 equals 0.0.
+
+For bounds, NaN is one more number above all others. ``<`` moves a bound to the neighbour in the compared type: the next
+integer, the next double, or the text followed by a zero character. A text has no next lower neighbour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.types import Type
+from ivjoin.functions.rules.domain import NAN, NULL, void
+from ivjoin.functions.rules.rule import Place, Rule
+from ivjoin.functions.rules.state import Case, State
+from ivjoin.interval.machine import truth
+from ivjoin.interval.machine.floats import Format
+
+__all__ = ["comparison", "in_"]
+
+T, F, N = truth.TRUE, truth.FALSE, truth.NULL
+_NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
+_ORDER = {"lt": (False, True), "le": (False, False), "gt": (True, True), "ge": (True, False)}
+
+
+def comparison(p: Place) -> Rule | None:
+    kinds = {a.type.kind for a in p.node.args}
+    if len(kinds) != 1:
+        return None
+    (kind,) = kinds
+    if kind == "bool":
+        return _of_truths(p)
+    if kind == "decimal256":
+        return None
+    if kind == "decimal" and len({a.type.scale for a in p.node.args}) > 1:
+        return None
+    if p.node.op == "eq_null_safe":
+        return _null_safe(p, kind)
+    if kind in ("string", "binary"):
+        return _of_texts(p)
+    if kind == "float" or p.node.args[0].type.is_discrete:
+        return _of_numbers(p)
+    return None
+
+
+def _format(t: Type) -> Format | None:
+    return t.format if t.kind == "float" else None
+
+
+def _of_numbers(p: Place) -> Rule:
+    i, (a, b), op = p.i, p.at, p.node.op
+    f = _format(p.node.args[0].type)
+    forward = _equality(a, b, op == "ne") if op in ("eq", "ne") else _inequality(a, b, *_ORDER[op])
+    on_true, on_false = _narrowing(op, a, b, f), _narrowing(_NEGATED[op], a, b, f)
+
+    def down(s: State) -> None:
+        mask = s.D[i]
+        if mask & N:
+            return
+        if mask == T:
+            on_true(s)
+        elif mask == F:
+            on_false(s)
+        else:
+            s.drop_flags(a, ~NULL)
+            s.drop_flags(b, ~NULL)
+
+    if op in ("eq", "ne"):
+        return Rule(forward, down, None, _apart(i, a, b, T if op == "ne" else F, f))
+    return Rule(forward, down)
+
+
+def _inequality(a: int, b: int, swap: bool, strict: bool) -> Callable[[list[Any]], int]:
+    """Return ``a < b`` or ``a <= b``, with swapped arguments if ``swap``."""
+    x, y = (b, a) if swap else (a, b)
+
+    def up(D: list[Any]) -> int:
+        xlo, xhi, xf = D[x]
+        ylo, yhi, yf = D[y]
+        out = N if (xf | yf) & NULL else 0
+        if xlo <= xhi and ylo <= yhi:
+            if strict:
+                if xlo < yhi:
+                    out |= T
+                if xhi >= ylo:
+                    out |= F
+            else:
+                if xlo <= yhi:
+                    out |= T
+                if xhi > ylo:
+                    out |= F
+        if (xf | yf) & NAN:
+            if yf & NAN and xlo <= xhi:
+                out |= T
+            if xf & NAN and ylo <= yhi:
+                out |= F
+            if xf & yf & NAN:
+                out |= F if strict else T
+        return out
+
+    return up
+
+
+def _equality(a: int, b: int, negate: bool) -> Callable[[list[Any]], int]:
+    same, other = (F, T) if negate else (T, F)
+
+    def up(D: list[Any]) -> int:
+        alo, ahi, af = D[a]
+        blo, bhi, bf = D[b]
+        out = N if (af | bf) & NULL else 0
+        if a == b:
+            return out | same if alo <= ahi or af & NAN else out
+        if alo <= ahi and blo <= bhi:
+            if alo <= bhi and blo <= ahi:
+                out |= same
+            if alo != ahi or blo != bhi or alo != blo:
+                out |= other
+        if (af | bf) & NAN:
+            if af & bf & NAN:
+                out |= same
+            if (af & NAN and blo <= bhi) or (bf & NAN and alo <= ahi):
+                out |= other
+        return out
+
+    return up
+
+
+def _narrowing(op: str, a: int, b: int, f: Format | None) -> Callable[[State], None]:
+    """Narrow both arguments by ``a op b``, which is TRUE."""
+    if op == "eq":
+        return lambda s: _equal(s, a, b)
+    if op == "ne":
+        return lambda s: _different(s, a, b, f)
+    swap, strict = _ORDER[op]
+    x, y = (b, a) if swap else (a, b)
+
+    def less(s: State) -> None:
+        D = s.D
+        xlo, xhi, xf = D[x]
+        _, yhi, yf = D[y]
+        if yf & NAN:
+            # y can be NaN, which is above all numbers.
+            s.drop_flags(x, 0 if strict else NAN)
+        elif not strict:
+            s.cut(x, xlo, yhi, 0)
+        elif f is None:
+            s.cut(x, xlo, yhi - 1, 0)
+        elif yhi == -inf:
+            s.cut(x, 1, 0, 0)
+        else:
+            s.cut(x, xlo, f.down(yhi), 0)
+        if xlo > xhi:
+            # Only NaN remains of x.
+            s.cut(y, 1, 0, NAN if xf & NAN and not strict else 0)
+        elif not strict:
+            s.cut(y, xlo, yhi, NAN)
+        elif f is None:
+            s.cut(y, xlo + 1, yhi, 0)
+        elif xlo == inf:
+            s.cut(y, 1, 0, NAN)
+        else:
+            s.cut(y, f.up(xlo), yhi, NAN)
+
+    return less
+
+
+def _equal(s: State, a: int, b: int) -> None:
+    blo, bhi, bf = s.D[b]
+    s.cut(a, blo, bhi, bf & NAN)
+    alo, ahi, af = s.D[a]
+    s.cut(b, alo, ahi, af & NAN)
+
+
+def _different(s: State, a: int, b: int, f: Format | None) -> None:
+    if a == b:
+        return s.cut(a, 1, 0, 0)
+    s.drop_flags(a, NAN)
+    s.drop_flags(b, NAN)
+    for x, y in ((a, b), (b, a)):
+        xlo, xhi, _ = s.D[x]
+        ylo, yhi, yf = s.D[y]
+        if ylo > yhi:
+            if yf == NAN:
+                s.drop_flags(x, 0)
+        elif ylo == yhi and not yf & NAN and xlo <= xhi:
+            if xlo == ylo:
+                lo = xlo + 1 if f is None else f.up(xlo)
+                s.cut(x, lo, xhi if lo != xlo else -inf, NAN)
+            elif xhi == ylo:
+                s.cut(x, xlo, xhi - 1 if f is None else f.down(xhi), NAN)
+    return None
+
+
+def _apart(i: int, a: int, b: int, when: int, f: Format | None) -> Callable[[State], list[Case] | None]:
+    """Return the two cases of ``a <> b``."""
+    less, more = _narrowing("lt", a, b, f), _narrowing("gt", a, b, f)
+
+    def cases(s: State) -> list[Case] | None:
+        if s.D[i] != when or a == b:
+            return None
+        alo, ahi, _ = s.D[a]
+        blo, bhi, _ = s.D[b]
+        return [less, more] if alo <= bhi and blo <= ahi else None
+
+    return cases
+
+
+# Texts
+
+
+def _of_texts(p: Place) -> Rule:
+    i, (a, b), op = p.i, p.at, p.node.op
+
+    def up(D: list[Any]) -> int:
+        alo, ahi, af = D[a]
+        blo, bhi, bf = D[b]
+        out = N if (af | bf) & NULL else 0
+        below = blo is not None and ahi is not None and ahi < blo
+        above = alo is not None and bhi is not None and alo > bhi
+        point = alo is not None and alo == ahi == blo == bhi
+        if op in ("eq", "ne"):
+            can, cannot = (not below and not above), not point
+            out |= (T if can else 0) | (F if cannot else 0) if op == "eq" else (F if can else 0) | (T if cannot else 0)
+            return out
+        # Whether a < b, a = b, a > b can be true.
+        lt = not above and not (alo is not None and alo == bhi)
+        gt = not below and not (ahi is not None and ahi == blo)
+        eq = not below and not above
+        yes = {"lt": lt, "le": lt or eq, "gt": gt, "ge": gt or eq}[op]
+        no = {"lt": gt or eq, "le": gt, "gt": lt or eq, "ge": lt}[op]
+        return out | (T if yes else 0) | (F if no else 0)
+
+    def down(s: State) -> None:
+        mask = s.D[i]
+        if mask & N:
+            return
+        s.drop_flags(a, 0)
+        s.drop_flags(b, 0)
+        # Most texts have no lower neighbour: a strict upper bound does not narrow, but it can be refuted.
+        s.cut_mask(i, up(s.D))
+        if mask not in (T, F):
+            return
+        true = op if mask == T else _NEGATED[op]
+        alo, ahi, _ = s.D[a]
+        blo, bhi, _ = s.D[b]
+        if true in ("lt", "le", "eq"):
+            strict = true == "lt"
+            s.cut_text(a, None, _below(bhi) if strict else bhi, 0)
+            s.cut_text(b, _above(alo) if strict else alo, None, 0)
+        if true in ("gt", "ge", "eq"):
+            strict = true == "gt"
+            s.cut_text(a, _above(blo) if strict else blo, None, 0)
+            s.cut_text(b, None, _below(ahi) if strict else ahi, 0)
+
+    return Rule(up, down)
+
+
+def _above(text: Any) -> Any:
+    """Return the least text above another: the text and a zero character. None is unbounded."""
+    return text if text is None else text + ("\0" if isinstance(text, str) else b"\0")
+
+
+def _below(text: Any) -> Any:
+    """Return an upper bound of the texts below another: the text itself, unless it ends in a zero character."""
+    if text is None or not text or text[-1] not in ("\0", 0):
+        return text
+    return text[:-1]
+
+
+# Truths
+
+
+def _of_truths(p: Place) -> Rule | None:
+    i, (a, b), op = p.i, p.at, p.node.op
+    test = {
+        "eq": lambda x, y: x == y, "ne": lambda x, y: x != y, "lt": lambda x, y: x < y, "le": lambda x, y: x <= y,
+        "gt": lambda x, y: x > y, "ge": lambda x, y: x >= y, "eq_null_safe": lambda x, y: x == y,
+    }[op]  # fmt: skip
+    values = ((T, 1), (F, 0), (N, None))
+
+    def result(x: int | None, y: int | None) -> int:
+        if op == "eq_null_safe":
+            return T if x == y else F
+        if x is None or y is None:
+            return N
+        return T if test(x, y) else F
+
+    table = [(ma, mb, result(x, y)) for ma, x in values for mb, y in values]
+
+    def up(D: list[Any]) -> int:
+        x, y, out = D[a], D[b], 0
+        for ma, mb, r in table:
+            if x & ma and y & mb:
+                out |= r
+        return out
+
+    def down(s: State) -> None:
+        x, y, z = s.D[a], s.D[b], s.D[i]
+        left = right = 0
+        for ma, mb, r in table:
+            if x & ma and y & mb and z & r:
+                left |= ma
+                right |= mb
+        s.cut_mask(a, left)
+        s.cut_mask(b, right)
+
+    return Rule(up, down)
+
+
+# Null-safe equality and lists
+
+
+def _null_safe(p: Place, kind: str) -> Rule | None:
+    i, (a, b) = p.i, p.at
+    if kind in ("string", "binary"):
+        equals = _of_texts(Place(_renamed(p.node), i, p.at))
+    else:
+        equals = _of_numbers(Place(_renamed(p.node), i, p.at))
+    assert equals.forward is not None
+    assert equals.backward is not None
+    values, narrow = equals.forward, equals.backward
+    text = kind in ("string", "binary")
+
+    def up(D: list[Any]) -> int:
+        (alo, ahi, af), (blo, bhi, bf) = D[a], D[b]
+        out = values(D) & truth.KNOWN
+        if af & bf & NULL:
+            out |= T
+        a_value = alo is None or ahi is None or alo <= ahi or af & NAN
+        b_value = blo is None or bhi is None or blo <= bhi or bf & NAN
+        if (af & NULL and b_value) or (bf & NULL and a_value):
+            out |= F
+        return out
+
+    def down(s: State) -> None:
+        mask = s.D[i]
+        (_, _, af), (_, _, bf) = s.D[a], s.D[b]
+        if mask == T:
+            both = af & bf & NULL
+            for x, y in ((a, b), (b, a)):
+                ylo, yhi, yf = s.D[y]
+                (s.cut_text if text else s.cut)(x, ylo, yhi, yf & NAN | both)
+        elif mask == F and not (af | bf) & NULL:
+            narrow(s)
+
+    return Rule(up, down)
+
+
+def _renamed(node: Node) -> Node:
+    from ivjoin.expr.nodes import make
+
+    return make("eq", node.args, (), node.type)
+
+
+def in_(p: Place) -> Rule | None:
+    """Return ``x IN (literals)``."""
+    i, x = p.i, p.at[0]
+    t = p.node.args[0].type
+    items = p.node.params
+    if t.kind in ("bool", "opaque", "null"):
+        return None
+    with_null = any(v is None for v in items)
+    nan = any(v != v for v in items)
+    text, f = t.kind in ("string", "binary"), _format(t)
+    known = sorted({v for v in items if v is not None and v == v})
+
+    def inside(d: Any) -> list[Any]:
+        lo, hi, _ = d
+        return [v for v in known if (lo is None or lo <= v) and (hi is None or v <= hi)]
+
+    def up(D: list[Any]) -> int:
+        d = D[x]
+        lo, hi, flags = d
+        out = N if flags & NULL else 0
+        has_values = lo is None or hi is None or lo <= hi
+        hits = inside(d) if has_values else []
+        if hits or (nan and flags & NAN):
+            out |= T
+        point = lo is not None and lo == hi and bool(hits)
+        whole = f is None and not text and has_values and len(hits) == hi - lo + 1
+        if (has_values and not point and not whole) or (flags & NAN and not nan):
+            out |= N if with_null else F
+        return out
+
+    def down(s: State) -> None:
+        mask = s.D[i]
+        if mask & N:
+            return
+        keep = NAN if nan or mask != T else 0
+        s.drop_flags(x, keep if mask == T else NAN)
+        if mask == T:
+            hits = inside(s.D[x])
+            if not hits:
+                (s.cut_text if text else s.cut)(x, *void(t), keep)
+            else:
+                (s.cut_text if text else s.cut)(x, hits[0], hits[-1], keep)
+        elif mask == F and not text:
+            _shave(s, x, set(known), f, nan)
+
+    def cases(s: State) -> list[Case] | None:
+        if s.D[i] != T or text:
+            return None
+        hits = inside(s.D[x])
+        if not 1 < len(hits) <= 16:
+            return None
+        return [lambda s, v=v: s.cut(x, v, v, NAN if nan else 0) for v in hits]  # type: ignore[misc]
+
+    return Rule(up, down, (0,), cases)
+
+
+def _shave(s: State, x: int, values: set[Any], f: Format | None, nan: bool) -> None:
+    """Move the ends of x past values that are in ``values``."""
+    lo, hi, _ = s.D[x]
+    while lo <= hi and lo in values and lo != inf:
+        lo = lo + 1 if f is None else f.up(lo)
+    while lo <= hi and hi in values and hi != -inf:
+        hi = hi - 1 if f is None else f.down(hi)
+    s.cut(x, lo, hi, 0 if nan else NAN)

@@ -1,0 +1,381 @@
+"""Rules of elementary functions of doubles: roots, exponentials, logarithms, powers, trigonometric functions.
+
+Libraries are not correctly rounded and differ by a few ulp. Every bound of a function other than the square root is
+therefore moved outward by sixteen numbers, forward and backward. A library's function may fall where the real function
+rises. The inverse is found by bisection with the widened function. This is still sound: a number is excluded only if
+the real function, which rises, is beyond the target by more than the error of the library.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from math import inf, nextafter, pi
+from typing import Any
+
+from ivjoin.expr.ordinal import ordinal_of, value_of
+from ivjoin.expr.types import FLOAT64
+from ivjoin.functions.rules.domain import NAN, NULL
+from ivjoin.functions.rules.rule import NONE, Maker, Pair, Place, Rule, strict_binary, strict_unary
+from ivjoin.functions.rules.rules_float import ENTIRE
+from ivjoin.functions.rules.state import State
+from ivjoin.interval.machine import floats as m
+from ivjoin.interval.machine.integers import first_true, last_true
+
+__all__ = [
+    "HALF_PI", "LIBRARY_ULPS", "cosh", "hypot", "logarithm", "lower", "pow_", "preimage", "rising", "sqrt", "tan",
+    "total", "upper", "waved",
+]  # fmt: skip
+
+Function = Callable[[float], float]
+# Bounds are computed with the C library's functions, values with numpy's. numpy's own are Intel's SVML, which err by at
+# most 4 ulp (https://github.com/numpy/numpy/pull/19478); elsewhere numpy calls the C library. glibc is not known to err
+# by more in these functions; the worst is cbrt, 3.67 ulp (Gladman, Innocente, Mather and Zimmermann, "Accuracy of
+# Mathematical Functions in Single, Double, Extended Double and Quadruple Precision", hal-03141101). Together that is
+# 8 ulp, each of them two steps across a power of two, below which numbers are twice as close.
+LIBRARY_ULPS = 4
+_STEPS = 2 * (LIBRARY_ULPS + LIBRARY_ULPS)
+
+
+def lower(y: float) -> float:
+    for _ in range(_STEPS):
+        y = nextafter(y, -inf)
+    return y
+
+
+def upper(y: float) -> float:
+    for _ in range(_STEPS):
+        y = nextafter(y, inf)
+    return y
+
+
+def preimage(low: Function, high: Function, z: Pair, x: Pair, near: Function | None = None) -> Pair:
+    """Return the doubles of ``x`` at which a rising function, enclosed by ``low`` and ``high``, may be in ``z``."""
+    lo, hi = ordinal_of(x[0], FLOAT64), ordinal_of(x[1], FLOAT64)
+    guesses = [None, None]
+    if near is not None:
+        guesses = [_guess(near, c) for c in z]  # type: ignore[misc]
+    lo = first_true(lambda n: high(value_of(n, FLOAT64)) >= z[0], lo, hi, guesses[0])
+    if lo > hi:
+        return NONE
+    hi = last_true(lambda n: low(value_of(n, FLOAT64)) <= z[1], lo, hi, guesses[1])
+    return (value_of(lo, FLOAT64), value_of(hi, FLOAT64)) if lo <= hi else NONE
+
+
+def _guess(near: Function, c: float) -> int | None:
+    try:
+        return ordinal_of(near(c), FLOAT64)
+    except (ValueError, OverflowError, ZeroDivisionError, TypeError):  # an even root of a negative number is complex
+        return None
+
+
+def total(f: Function, left: float, right: float) -> Function:
+    """Return a function of ``math`` that returns its limits if Python raises because the result is too large."""
+
+    def g(x: float) -> float:
+        try:
+            return f(x)
+        except (OverflowError, ValueError, ZeroDivisionError):
+            return left if x < 0 else right
+
+    return g
+
+
+def rising(
+    f: Function, inverse: Function | None, domain: Pair, values: Pair, outside: int = 0, falls: bool = False
+) -> Maker:
+    """Return a function that rises on its domain; arguments outside of it give the flag ``outside``."""
+    least, most = values
+
+    def low(x: float) -> float:
+        return max(least, lower(f(x)))
+
+    def high(x: float) -> float:
+        return min(most, upper(f(x)))
+
+    def clip(x: Pair) -> Pair:
+        return max(x[0], domain[0]), min(x[1], domain[1])
+
+    def up(x: Pair) -> Pair:
+        a, b = clip(x)
+        if a > b:
+            return NONE
+        return (low(b), high(a)) if falls else (low(a), high(b))
+
+    def back(z: Pair, x: Pair) -> Pair:
+        a, b = clip(x)
+        if a > b:
+            return NONE
+        if falls:
+            lo, hi = preimage(lambda v: -high(v), lambda v: -low(v), (-z[1], -z[0]), (a, b))
+            return lo, hi
+        return preimage(low, high, z, (a, b), inverse)
+
+    def makes(x: Pair) -> int:
+        return outside if x[0] < domain[0] or x[1] > domain[1] else 0
+
+    def make(p: Place) -> Rule:
+        return strict_unary(p, up, back, ENTIRE, makes if outside else None)
+
+    return make
+
+
+def sqrt(p: Place) -> Rule:
+    def root(x: float) -> float:
+        return math.sqrt(x) if x >= 0 else 0.0
+
+    def up(x: Pair) -> Pair:
+        return NONE if x[1] < 0 else (root(x[0]), root(x[1]))
+
+    def back(z: Pair, x: Pair) -> Pair:
+        if z[1] < 0 or x[1] < 0:
+            return NONE
+        return preimage(root, root, z, (max(x[0], 0.0), x[1]), lambda c: c * c)
+
+    return strict_unary(p, up, back, ENTIRE, lambda x: NAN if x[0] < 0 else 0)
+
+
+def logarithm(f: Function, inverse: Function, pole: float) -> Maker:
+    def g(x: float) -> float:
+        return -inf if x <= pole else inf if x == inf else f(x)
+
+    def make(p: Place) -> Rule:
+        def up(x: Pair) -> Pair:
+            return NONE if x[1] <= pole else (lower(g(x[0])), upper(g(x[1])))
+
+        def back(z: Pair, x: Pair) -> Pair:
+            a = max(x[0], nextafter(pole, inf))
+            return NONE if a > x[1] else preimage(lambda v: lower(g(v)), lambda v: upper(g(v)), z, (a, x[1]), inverse)
+
+        return strict_unary(p, up, back, ENTIRE, lambda x: NULL if x[0] <= pole else 0)
+
+    return make
+
+
+def cosh(p: Place) -> Rule:
+    f = total(math.cosh, inf, inf)
+
+    def up(x: Pair) -> Pair:
+        a, b = m.abs_(x)
+        return max(1.0, lower(f(a))), upper(f(b))
+
+    def back(z: Pair, x: Pair) -> Pair:
+        size = preimage(lambda v: lower(f(v)), lambda v: upper(f(v)), z, (0.0, inf), math.acosh)
+        return m.abs_rev(size, x) if size != NONE else NONE
+
+    return strict_unary(p, up, back, ENTIRE)
+
+
+# Trigonometric functions
+
+_WIDE = 1e9  # beyond it, the position within a period is not computed
+
+
+def _wave(shift: float) -> Callable[[Pair], Pair]:
+    """Return the bounds of the sine over an interval, moved by a quarter for the cosine."""
+    f = math.cos if shift else math.sin
+
+    def up(x: Pair) -> Pair:
+        lo, hi = x
+        if not (lo > -_WIDE and hi < _WIDE) or hi - lo >= 6.2:
+            return -1.0, 1.0
+        # Whether a crest or a trough may lie inside, with a margin for the rounding of this computation.
+        first, last = (lo + shift) / (2 * pi) - 0.25 - 1e-6, (hi + shift) / (2 * pi) - 0.25 + 1e-6
+        crest = math.floor(last) >= math.ceil(first)
+        trough = math.floor(last + 0.5) >= math.ceil(first + 0.5)
+        a, b = f(lo), f(hi)
+        return (-1.0 if trough else lower(min(a, b))), (1.0 if crest else upper(max(a, b)))
+
+    return up
+
+
+def waved(shift: float) -> Maker:
+    wave = _wave(shift)
+
+    def back(z: Pair, x: Pair) -> Pair:
+        lo, hi = x
+        # Only the range within half a period of an end can narrow; forward rules refute slices.
+        if not (lo > -_WIDE and hi < _WIDE) or (z[0] <= -1 and z[1] >= 1):
+            return x
+        lo = _advance(wave, z, lo, hi, 1.0)
+        return (lo, _advance(wave, z, hi, lo, -1.0)) if lo <= hi else NONE
+
+    def make(p: Place) -> Rule:
+        def up(x: Pair) -> Pair:
+            lo, hi = wave(x)
+            return lower(lo), upper(hi)
+
+        return strict_unary(p, up, back, ENTIRE, lambda x: NAN if x[0] == -inf or x[1] == inf else 0)
+
+    return make
+
+
+def _advance(wave: Callable[[Pair], Pair], z: Pair, end: float, other: float, direction: float) -> float:
+    """Move an end inward past slices in which the function cannot be in z."""
+    step = 0.5
+    for _ in range(60):
+        if (other - end) * direction <= 0:
+            break
+        to = end + step * direction
+        if (other - to) * direction < 0:
+            to = other
+        w = wave((min(end, to), max(end, to)))
+        if upper(w[1]) < z[0] or lower(w[0]) > z[1]:
+            if to == other:
+                return nextafter(other, inf * direction)
+            end = to
+        else:
+            step /= 2
+            if step < 1e-12 * (1 + abs(end)):
+                break
+    return end
+
+
+def tan(p: Place) -> Rule:
+    def up(x: Pair) -> Pair:
+        lo, hi = x
+        if not (lo > -_WIDE and hi < _WIDE):
+            return ENTIRE
+        first, last = lo / pi - 0.5 - 1e-6, hi / pi - 0.5 + 1e-6
+        if math.floor(last) >= math.ceil(first):
+            return ENTIRE
+        return lower(math.tan(lo)), upper(math.tan(hi))
+
+    return strict_unary(p, up, None, ENTIRE, lambda x: NAN if x[0] == -inf or x[1] == inf else 0)
+
+
+# Powers
+
+
+def _power(x: float, n: float) -> float:
+    try:
+        return math.pow(x, n)
+    except OverflowError:
+        return -inf if x < 0 and n % 2 == 1 else inf
+    except ValueError:
+        return inf
+
+
+def pow_(p: Place) -> Rule:
+    exponent = p.node.args[1]
+    if exponent.op == "literal" and exponent.params[0] is not None:
+        n = exponent.params[0]
+        if n == n and abs(n) <= 64 and n == int(n) and n > 0:
+            return _whole_power(Place(p.node, p.i, p.at[:1]), int(n))
+    i, (a, b) = p.i, p.at
+    plain = strict_binary(p, _general, _base_from, None, ENTIRE, _general_nan)
+    forward, backward = plain.forward, plain.backward
+    assert forward is not None
+    assert backward is not None
+
+    # NaN to the power of 0 is 1.
+    def up(D: list[Any]) -> Any:
+        lo, hi, flags = forward(D)
+        if D[a][2] & NAN:
+            lo, hi = (min(lo, 1.0), max(hi, 1.0)) if lo <= hi else (1.0, 1.0)
+        return lo, hi, flags
+
+    def down(s: State) -> None:
+        if not s.D[a][2] & NAN:
+            backward(s)
+        elif not s.D[i][2] & NULL:
+            s.drop_flags(a, NAN)
+            s.drop_flags(b, NAN)
+
+    return Rule(up, down)
+
+
+def _whole_power(p: Place, n: int) -> Rule:
+    def low(x: float) -> float:
+        y = lower(_power(x, n))
+        return max(y, 0.0) if x >= 0 else y
+
+    def high(x: float) -> float:
+        y = upper(_power(x, n))
+        return min(y, 0.0) if x <= 0 and n % 2 else y
+
+    if n % 2:
+        def root(c: float) -> float:
+            return math.copysign(abs(c) ** (1 / n), c)
+
+        return strict_unary(
+            p, lambda x: (low(x[0]), high(x[1])), lambda z, x: preimage(low, high, z, x, root), ENTIRE
+        )
+
+    def up(x: Pair) -> Pair:
+        a, b = m.abs_(x)
+        return low(a), high(b)
+
+    def back(z: Pair, x: Pair) -> Pair:
+        if z[1] < 0:
+            return NONE
+        size = preimage(low, high, z, (0.0, inf), lambda c: c ** (1 / n))
+        return m.abs_rev(size, x) if size[0] <= size[1] else NONE
+
+    return strict_unary(p, up, back, ENTIRE)
+
+
+def _general(x: Pair, y: Pair) -> Pair:
+    if x[0] <= 0:
+        return ENTIRE
+    # Monotone in either argument for a positive base: the extremes are at the corners.
+    corners = [_power(a, b) for a in x for b in y]
+    lo, hi = min(corners), max(corners)
+    if x[0] <= 1 <= x[1] or y[0] <= 0 <= y[1]:
+        lo, hi = min(lo, 1.0), max(hi, 1.0)
+    return max(0.0, lower(lo)), upper(hi)
+
+
+def _general_nan(x: Pair, y: Pair) -> bool:
+    """Return whether a power may be NaN: for a negative base, and for 1 and -1 with an infinite exponent."""
+    return bool(x[0] < 0 or (x[0] <= 1 <= x[1] and (y[0] == -inf or y[1] == inf)))
+
+
+def _base_from(z: Pair, y: Pair, x: Pair) -> Pair:
+    """Return the members of a base that is not negative, for one positive exponent."""
+    if x[0] < 0 or y[0] != y[1] or not 0 < y[0] < inf:
+        return x
+    n = y[0]
+    return preimage(
+        lambda v: lower(_power(v, n)), lambda v: upper(_power(v, n)), z, x, lambda c: float(c ** (1 / n))
+    )
+
+
+def hypot(p: Place) -> Rule:
+    """Return the rule of hypot, which rises with either magnitude; NaN with an infinity gives infinity."""
+    i, (a, b) = p.i, p.at
+
+    def both(x: Pair, y: Pair) -> Pair:
+        (s, t), (u, v) = m.abs_(x), m.abs_(y)
+        return max(0.0, lower(math.hypot(s, u))), upper(math.hypot(t, v))
+
+    def back(z: Pair, y: Pair, x: Pair) -> Pair:
+        if z[1] < 0:
+            return NONE
+        u, v = m.abs_(y)
+        size = preimage(
+            lambda x: lower(math.hypot(x, u)), lambda x: upper(math.hypot(x, v)), z, (0.0, inf),
+            lambda c: math.sqrt((c - u) * (c + u)),
+        )  # fmt: skip
+        return m.abs_rev(size, x) if size[0] <= size[1] else NONE
+
+    plain = strict_binary(p, both, back, back, ENTIRE)
+    forward, backward = plain.forward, plain.backward
+    assert forward is not None
+    assert backward is not None
+
+    def up(D: list[Any]) -> Any:
+        lo, hi, flags = forward(D)
+        return (lo if lo <= hi else inf, inf, flags) if flags & NAN else (lo, hi, flags)
+
+    def down(s: State) -> None:
+        if s.D[i][1] < inf or not (s.D[a][2] | s.D[b][2]) & NAN:
+            backward(s)
+        elif not s.D[i][2] & NULL:
+            s.drop_flags(a, NAN)
+            s.drop_flags(b, NAN)
+
+    return Rule(up, down)
+
+
+HALF_PI = pi / 2

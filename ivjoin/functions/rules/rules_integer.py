@@ -1,0 +1,285 @@
+"""Rules of exact arithmetic: ints, times, and decimals on their unscaled integers.
+
+A value outside of the type's range is an error, and a point with an error satisfies no condition. Results are therefore
+clipped to the range, and inverted as unbounded integers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
+from ivjoin.functions.rules.state import Case, Cases, State
+from ivjoin.interval.machine import decimals as d
+from ivjoin.interval.machine import integers as m
+
+__all__ = [
+    "abs_", "add", "decimal_div", "decimal_floor", "decimal_mul", "decimal_sum", "intdiv", "mod", "mul", "neg", "pmod",
+    "round_", "same", "sign", "sub",
+]  # fmt: skip
+
+
+def _linear(p: Place, sign: int) -> Rule:
+    """Return ``a + b`` or ``a - b``, written out because most conditions consist of these."""
+    i, (a, b) = p.i, p.at
+    least, most = p.node.type.limits
+    if a == b:
+        k = 1 + sign
+        twice = (lambda x: (k * x[0], k * x[1]), lambda z, x: m.mul_rev(z, (k, k), x))
+        return strict_unary(Place(p.node, i, (a,)), *twice, (least, most))
+
+    def up(D: list[Any]) -> Any:
+        alo, ahi, af = D[a]
+        blo, bhi, bf = D[b]
+        if alo > ahi or blo > bhi:
+            return 1, 0, af | bf
+        if sign > 0:
+            lo, hi = alo + blo, ahi + bhi
+        else:
+            lo, hi = alo - bhi, ahi - blo
+        if lo < least:
+            lo = least
+        if hi > most:
+            hi = most
+        return (lo, hi, af | bf) if lo <= hi else (1, 0, af | bf)
+
+    def down(s: State) -> None:
+        D = s.D
+        zlo, zhi, zf = D[i]
+        alo, ahi, af = D[a]
+        blo, bhi, bf = D[b]
+        if not zf & bf:
+            if zlo > zhi or blo > bhi:
+                s.cut(a, 1, 0, zf)
+            elif sign > 0:
+                s.cut(a, zlo - bhi, zhi - blo, zf)
+            else:
+                s.cut(a, zlo + blo, zhi + bhi, zf)
+            alo, ahi, _ = D[a]
+        if not zf & af:
+            if zlo > zhi or alo > ahi:
+                s.cut(b, 1, 0, zf)
+            elif sign > 0:
+                s.cut(b, zlo - ahi, zhi - alo, zf)
+            else:
+                s.cut(b, alo - zhi, ahi - zlo, zf)
+
+    return Rule(up, down)
+
+
+def add(p: Place) -> Rule | None:
+    return _linear(p, 1) if _alike(p) else None
+
+
+def sub(p: Place) -> Rule | None:
+    return _linear(p, -1) if _alike(p) else None
+
+
+def _alike(p: Place) -> bool:
+    """Return whether the sum of the unscaled values is what the evaluator computes."""
+    node = p.node
+    kinds = {a.type.kind for a in node.args}
+    if kinds <= {"int", "months"}:
+        return node.type.kind in kinds
+    return len({a.type.unit for a in node.args}) == 1 and node.type.kind in ("timestamp", "duration")
+
+
+def mul(p: Place) -> Rule | None:
+    if p.node.type.kind not in ("int", "duration", "months"):
+        return None
+    return exact_product(p, p.node.type.limits)
+
+
+def exact_product(p: Place, limits: Pair) -> Rule:
+    a, b = p.at
+    if a == b:
+        return strict_unary(Place(p.node, p.i, (a,)), m.sqr, m.sqr_rev, limits)
+    return strict_binary(p, m.mul, m.mul_rev, m.mul_rev, limits)
+
+
+def intdiv(p: Place) -> Rule | None:
+    s, u = (a.type for a in p.node.args)
+    if s.kind == u.kind and s.scale == u.scale:
+        limits = p.node.type.limits
+        return strict_binary(p, m.div, m.div_rev_dividend, m.div_rev_divisor, limits, divides=True)
+    return None
+
+
+def mod(p: Place) -> Rule | None:
+    if not _same_scale(p):
+        return None
+    rule = strict_binary(p, m.mod, m.mod_rev_dividend, m.mod_rev_divisor, p.node.type.limits, divides=True)
+    return rule._replace(finer=_by_value(p.i))
+
+
+def pmod(p: Place) -> Rule | None:
+    if not _same_scale(p):
+        return None
+    rule = strict_binary(p, m.pmod, m.pmod_rev_dividend, m.pmod_rev_divisor, p.node.type.limits, divides=True)
+    return rule._replace(finer=_by_value(p.i))
+
+
+_MOST_VALUES = 16
+
+
+def _by_value(i: int) -> Cases:
+    """Return a remainder's values one by one if they are few; each one allows one class of dividends."""
+
+    def cases(s: State) -> list[Case] | None:
+        lo, hi, flags = s.D[i]
+        if flags or not 0 < hi - lo < _MOST_VALUES:
+            return None
+        return [lambda s, v=v: s.cut(i, v, v, 0) for v in range(lo, hi + 1)]  # type: ignore[misc]
+
+    return cases
+
+
+def _same_scale(p: Place) -> bool:
+    return len({(t.kind, t.scale) for t in (p.node.type, *(a.type for a in p.node.args))}) == 1
+
+
+def _negated(a: Pair) -> Pair:
+    return -a[1], -a[0]
+
+
+def neg(p: Place) -> Rule:
+    return strict_unary(p, _negated, lambda z, x: _negated(z), p.node.type.limits)
+
+
+def abs_(p: Place) -> Rule:
+    (a,) = p.at
+
+    def cases(s: State) -> list[Case] | None:
+        lo, hi, flags = s.D[a]
+        if flags or not lo < 0 < hi:
+            return None
+        return [lambda s: s.cut(a, lo, -1, 0), lambda s: s.cut(a, 0, hi, 0)]
+
+    return strict_unary(p, m.abs_, m.abs_rev, p.node.type.limits)._replace(finer=cases)
+
+
+def _sign_of(n: int) -> int:
+    return (n > 0) - (n < 0)
+
+
+def sign(p: Place) -> Rule | None:
+    if p.node.type.kind != "int":
+        return None
+
+    def back(z: Pair, x: Pair) -> Pair:
+        return (1 if z[0] > 0 else 0 if z[0] == 0 else x[0]), (-1 if z[1] < 0 else 0 if z[1] == 0 else x[1])
+
+    return strict_unary(p, lambda x: (_sign_of(x[0]), _sign_of(x[1])), back, (-1, 1))
+
+
+def same(p: Place) -> Rule:
+    return strict_unary(p, lambda x: x, lambda z, x: z, p.node.type.limits)
+
+
+# Decimals: real results are rounded HALF_UP, as in ``ivjoin.interval.machine.decimals``.
+
+
+def decimal_sum(sign: int) -> Maker:
+    def make(p: Place) -> Rule | None:
+        (s, u), t = (a.type for a in p.node.args), p.node.type
+        scale = max(s.scale, u.scale)
+        limits = t.limits
+        if s.scale == u.scale == t.scale:
+            return _linear(p, sign)
+        if t.scale > scale:
+            return None
+        j, k, unit = 10 ** (scale - s.scale), sign * 10 ** (scale - u.scale), 10 ** (scale - t.scale)
+
+        def up(a: Pair, b: Pair) -> Pair:
+            other = m.mul(b, (k, k))
+            return d.rounded((a[0] * j + other[0], a[1] * j + other[1]), unit)
+
+        def back_a(z: Pair, b: Pair, a: Pair) -> Pair:
+            (lo, hi), other = d.unrounded(z, unit), m.mul(b, (k, k))
+            return -((other[1] - lo) // j), (hi - other[0]) // j
+
+        def back_b(z: Pair, a: Pair, b: Pair) -> Pair:
+            lo, hi = d.unrounded(z, unit)
+            return m.mul_rev((lo - a[1] * j, hi - a[0] * j), (k, k), b)
+
+        return strict_binary(p, up, back_a, back_b, limits)
+
+    return make
+
+
+def decimal_mul(p: Place) -> Rule | None:
+    (s, u), t = (a.type for a in p.node.args), p.node.type
+    if t.scale > s.scale + u.scale:
+        return None
+    unit = 10 ** (s.scale + u.scale - t.scale)
+    if unit == 1 and s.precision + u.precision <= 38:
+        return exact_product(p, t.limits)
+
+    def back(z: Pair, other: Pair, x: Pair) -> Pair:
+        return d.product_rev(z, other, x, unit)
+
+    return strict_binary(p, lambda a, b: d.product(a, b, unit), back, back, t.limits)
+
+
+def decimal_div(p: Place) -> Rule | None:
+    (s, u), t = (a.type for a in p.node.args), p.node.type
+    scale, lift = t.scale, u.scale - s.scale
+    return strict_binary(
+        p, lambda a, b: d.quotient(a, b, scale, lift), lambda z, b, a: d.quotient_rev1(z, b, a, scale, lift),
+        lambda z, a, b: d.quotient_rev2(z, a, b, scale, lift), t.limits, divides=True,
+    )  # fmt: skip
+
+
+def decimal_floor(up: bool) -> Maker:
+    def make(p: Place) -> Rule | None:
+        unit = 10 ** p.node.args[0].type.scale
+        if p.node.type.scale:
+            return None
+        if up:
+            return strict_unary(
+                p, lambda x: (-(-x[0] // unit), -(-x[1] // unit)),
+                lambda z, x: ((z[0] - 1) * unit + 1, z[1] * unit), p.node.type.limits,
+            )  # fmt: skip
+        return strict_unary(
+            p, lambda x: (x[0] // unit, x[1] // unit), lambda z, x: (z[0] * unit, (z[1] + 1) * unit - 1),
+            p.node.type.limits,
+        )  # fmt: skip
+
+    return make
+
+
+def round_(p: Place) -> Rule | None:
+    (t,), u, digits = (a.type for a in p.node.args), p.node.type, p.node.params[0]
+    have = t.scale
+    if t.kind != u.kind or p.node.op not in ("round", "bround"):
+        return None
+    limits = u.limits
+    if digits >= have:
+        lift = 10 ** (u.scale - have) if u.scale >= have else 0
+        if not lift:
+            return None
+        return strict_unary(p, lambda x: (x[0] * lift, x[1] * lift), lambda z, x: m.mul_rev(z, (lift, lift), x), limits)
+    unit = 10 ** min(have - digits, 80)
+    lift = 10 ** min(u.scale - digits, 80) if u.scale >= digits else 1
+    if p.node.op == "round":
+        def up(x: Pair) -> Pair:
+            lo, hi = d.rounded(x, unit)
+            return lo * lift, hi * lift
+
+        return strict_unary(p, up, lambda z, x: d.unrounded(_whole(z, lift), unit), limits)
+
+    # HALF_EVEN: ties go either way, so a tie belongs to both neighbours.
+    def up_even(x: Pair) -> Pair:
+        lo, hi = -((unit - 2 * x[0]) // (2 * unit)), (2 * x[1] + unit) // (2 * unit)
+        return lo * lift, hi * lift
+
+    def back_even(z: Pair, x: Pair) -> Pair:
+        lo, hi = _whole(z, lift)
+        return lo * unit - unit // 2, hi * unit + unit // 2
+
+    return strict_unary(p, up_even, back_even, limits)
+
+
+def _whole(z: Pair, unit: int) -> Pair:
+    """Return the quotients of the members of z that are multiples of the unit."""
+    return -(-z[0] // unit), z[1] // unit

@@ -1,0 +1,348 @@
+"""Rules of times: sums with durations, days and months, truncation, fields, counts since the epoch.
+
+Most of them are rising functions of one argument without a formula for the inverse. Their preimages are found by
+bisection with the function itself (``stepwise``). In a zone whose clock changes, a lower and an upper function enclose
+the computed one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.types import TICKS_PER_SECOND
+from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
+from ivjoin.functions.rules.rules_integer import add, sub
+from ivjoin.functions.rules.zones import Clock, clock_of
+from ivjoin.interval.machine import integers as m
+from ivjoin.interval.machine.calendar import (
+    days_from_civil,
+    months_later,
+    shifted,
+    shifted_rev1,
+    shifted_rev2,
+    year_month_day,
+)
+from ivjoin.interval.machine.integers import first_true, last_true
+
+__all__ = [
+    "DAY", "add_days", "add_months", "clock", "date_diff", "date_trunc", "duration_mul", "extract", "first_day",
+    "same", "scaled", "since_epoch", "stepwise", "sum_", "trunc_date",
+]  # fmt: skip
+
+Step = Callable[[int], int]
+DAY = 86_400
+
+
+def stepwise(p: Place, low: Step, high: Step, near: Step | None = None) -> Rule:
+    """Return the rule of a rising function of integers, enclosed by two others (or one and the same)."""
+
+    def up(x: Pair) -> Pair:
+        return low(x[0]), high(x[1])
+
+    def back(z: Pair, x: Pair) -> Pair:
+        lo = first_true(lambda n: high(n) >= z[0], x[0], x[1], near(z[0]) if near else None)
+        if lo > x[1]:
+            return m.EMPTY
+        return lo, last_true(lambda n: low(n) <= z[1], lo, x[1], near(z[1]) if near else None)
+
+    return strict_unary(p, up, back, p.node.type.limits)
+
+
+def scaled(p: Place, factor: int) -> Rule:
+    """Return the rule of multiplication by a positive constant."""
+
+    def back(z: Pair, x: Pair) -> Pair:
+        return -(-z[0] // factor), z[1] // factor
+
+    return strict_unary(p, lambda x: (x[0] * factor, x[1] * factor), back, p.node.type.limits)
+
+
+def floored(p: Place, width: int) -> Rule:
+    """Return the rule of division by a positive constant, rounded down."""
+    return strict_unary(
+        p, lambda x: (x[0] // width, x[1] // width), lambda z, x: (z[0] * width, z[1] * width + width - 1),
+        p.node.type.limits,
+    )  # fmt: skip
+
+
+def clock(node: Node, i: int) -> Clock:
+    """Return the clock of a node's zone parameter: UTC for a timestamp without zone, whose ticks are local already."""
+    zoned = any(a.type.tz for a in node.args) or bool(node.type.tz)
+    return clock_of(node.params[i] if zoned and len(node.params) > i else None)
+
+
+# Sums and differences
+
+_PLAIN = {"add": add, "sub": sub}
+
+
+def sum_(p: Place) -> Rule | None:
+    node = p.node
+    kinds = [a.type.kind for a in node.args]
+    if "timestamp" not in kinds or len({a.type.unit for a in node.args}) > 1:
+        return _PLAIN[node.op](p)
+    c, per = clock(node, 0), TICKS_PER_SECOND[node.type.unit]
+    if c.fixed is not None:
+        return _PLAIN[node.op](p)
+    if kinds == ["timestamp", "timestamp"]:
+        return _local_difference(p, c, per)
+    step = node.args[kinds.index("duration")]
+    if step.op == "literal" and step.params[0] is not None:
+        if abs(step.params[0]) < DAY * per:
+            return _PLAIN[node.op](p)
+        if kinds[0] == "timestamp":
+            return _moved(p, c, per, step.params[0] if node.op == "add" else -step.params[0])
+    return _roughly_moved(p, 1 if node.op == "add" else -1, 27 * 3600 * per)
+
+
+def _local_difference(p: Place, c: Clock, per: int) -> Rule:
+    """Return the rule of a difference; Spark subtracts local times."""
+
+    def low(x: int) -> int:
+        return c.local_low(x // per) * per + x % per
+
+    def high(x: int) -> int:
+        return c.local_high(x // per) * per + x % per
+
+    def up(a: Pair, b: Pair) -> Pair:
+        return low(a[0]) - high(b[1]), high(a[1]) - low(b[0])
+
+    def between(least: int, most: int, x: Pair) -> Pair:
+        lo = first_true(lambda n: high(n) >= least, x[0], x[1], least)
+        return (lo, last_true(lambda n: low(n) <= most, lo, x[1], most)) if lo <= x[1] else m.EMPTY
+
+    return strict_binary(
+        p, up, lambda z, b, a: between(z[0] + low(b[0]), z[1] + high(b[1]), a),
+        lambda z, a, b: between(low(a[0]) - z[1], high(a[1]) - z[0], b), p.node.type.limits,
+    )  # fmt: skip
+
+
+def _moved(p: Place, c: Clock, per: int, ticks: int) -> Rule:
+    """Return a constant of a day or more: its whole days are calendar days, the rest is added to the instant."""
+    days = m.truncated(ticks, DAY * per)
+    rest = ticks - days * DAY * per
+
+    def low(x: int) -> int:
+        return c.instant_low(c.local_low(x // per) + days * DAY) * per + x % per + rest
+
+    def high(x: int) -> int:
+        return c.instant_high(c.local_high(x // per) + days * DAY) * per + x % per + rest
+
+    return stepwise(Place(p.node, p.i, p.at[:1]), low, high, lambda z: z - ticks)
+
+
+def _roughly_moved(p: Place, sign: int, slack: int) -> Rule:
+    """Return the rule of a sum that differs by two clock offsets, slightly more than a day at most."""
+
+    def turned(b: Pair) -> Pair:
+        return (b[0], b[1]) if sign > 0 else (-b[1], -b[0])
+
+    def up(a: Pair, b: Pair) -> Pair:
+        lo, hi = turned(b)
+        return a[0] + lo - slack, a[1] + hi + slack
+
+    def back_a(z: Pair, b: Pair, a: Pair) -> Pair:
+        lo, hi = turned(b)
+        return z[0] - hi - slack, z[1] - lo + slack
+
+    def back_b(z: Pair, a: Pair, b: Pair) -> Pair:
+        return turned((z[0] - a[1] - slack, z[1] - a[0] + slack))
+
+    return strict_binary(p, up, back_a, back_b, p.node.type.limits)
+
+
+def add_days(p: Place) -> Rule:
+    lo, hi = p.node.type.limits
+    return strict_binary(
+        p, lambda a, b: (a[0] + b[0], a[1] + b[1]), lambda z, b, a: (z[0] - b[1], z[1] - b[0]),
+        lambda z, a, b: (z[0] - a[1], z[1] - a[0]), (lo, hi),
+    )  # fmt: skip
+
+
+def date_diff(p: Place) -> Rule:
+    return strict_binary(
+        p, lambda a, b: (a[0] - b[1], a[1] - b[0]), lambda z, b, a: (z[0] + b[0], z[1] + b[1]),
+        lambda z, a, b: (a[0] - z[1], a[1] - z[0]), p.node.type.limits,
+    )  # fmt: skip
+
+
+def duration_mul(p: Place) -> Rule:
+    return strict_binary(p, m.mul, m.mul_rev, m.mul_rev, p.node.type.limits)
+
+
+# Months
+
+
+def add_months(p: Place) -> Rule | None:
+    t = p.node.type
+    limits = t.limits
+    if t.kind == "date" or clock(p.node, 0).fixed == 0:
+        day = 1 if t.kind == "date" else DAY * TICKS_PER_SECOND[t.unit]
+        return strict_binary(
+            p, lambda a, b: shifted(a, b, day), lambda z, b, a: shifted_rev1(z, b, a, day),
+            lambda z, a, b: shifted_rev2(z, a, b, day), limits,
+        )  # fmt: skip
+    low, high = _shifts(p.node)
+
+    def up(a: Pair, b: Pair) -> Pair:
+        return low(a[0], b[0]), high(a[1], b[1])
+
+    def back_a(z: Pair, b: Pair, a: Pair) -> Pair:
+        lo = first_true(lambda n: high(n, b[1]) >= z[0], a[0], a[1], _near(t, z[0], b[1]))
+        if lo > a[1]:
+            return m.EMPTY
+        return lo, last_true(lambda n: low(n, b[0]) <= z[1], lo, a[1], _near(t, z[1], b[0]))
+
+    def back_b(z: Pair, a: Pair, b: Pair) -> Pair:
+        lo = first_true(lambda n: high(a[1], n) >= z[0], b[0], b[1])
+        return (lo, last_true(lambda n: low(a[0], n) <= z[1], lo, b[1])) if lo <= b[1] else m.EMPTY
+
+    return strict_binary(p, up, back_a, back_b, limits)
+
+
+def _near(t: Any, z: int, months: int) -> int:
+    return z - months * 30 * DAY * int(TICKS_PER_SECOND[t.unit])
+
+
+def _shifts(node: Node) -> tuple[Callable[[int, int], int], Callable[[int, int], int]]:
+    """Lower and upper bounds of ``add_months`` on timestamps in a zone."""
+    c, per = clock(node, 0), TICKS_PER_SECOND[node.type.unit]
+
+    # Days that are clamped to the same end of a month all start again at midnight, so a later instant may have an
+    # earlier result. As a lower bound, such a day counts as its midnight; as an upper bound, as its last tick.
+    def low(ticks: int, months: int) -> int:
+        day, rest = divmod(c.local_low(ticks // per), DAY)
+        below = ticks % per
+        to = months_later(day, months)
+        if months_later(day + 1, months) == to:
+            rest = below = 0
+        return c.instant_low(to * DAY + rest) * per + below
+
+    def high(ticks: int, months: int) -> int:
+        day, rest = divmod(c.local_high(ticks // per), DAY)
+        below = ticks % per
+        to = months_later(day, months)
+        if months_later(day - 1, months) == to:
+            rest, below = DAY - 1, per - 1
+        return c.instant_high(to * DAY + rest) * per + below
+
+    return low, high
+
+
+# Truncation
+
+
+def first_day(unit: str) -> Step:
+    """Return the first day of the week, month, quarter or year of a day."""
+    if unit == "week":
+        return lambda days: days - (days + 3) % 7
+
+    def first(days: int) -> int:
+        year, month, _ = year_month_day(days)
+        if unit != "month":
+            month = 1 if unit == "year" else month - (month - 1) % 3
+        return days_from_civil(year, month, 1)
+
+    return first
+
+
+_LOCAL_UNITS = {"minute": 60, "hour": 3600, "day": DAY}
+_TICK_UNITS = {"second": 1, "millisecond": 1_000, "microsecond": 1_000_000}
+
+
+def trunc_date(p: Place) -> Rule:
+    first = first_day(p.node.params[0])
+    return stepwise(p, first, first, lambda z: z)
+
+
+def date_trunc(p: Place) -> Rule | None:
+    node = p.node
+    unit, per = node.params[0], TICKS_PER_SECOND[node.type.unit]
+    c = clock(node, 1)
+    if unit in _TICK_UNITS or (unit in _LOCAL_UNITS and c.fixed is not None and c.fixed % _LOCAL_UNITS[unit] == 0):
+        width = per // _TICK_UNITS[unit] if unit in _TICK_UNITS else per * _LOCAL_UNITS[unit]
+        if width <= 1:
+            return strict_unary(p, lambda x: x, lambda z, x: z, node.type.limits)
+        return strict_unary(
+            p, lambda x: (x[0] // width * width, x[1] // width * width),
+            lambda z, x: (-(-z[0] // width) * width, z[1] // width * width + width - 1), node.type.limits,
+        )  # fmt: skip
+    if unit in _LOCAL_UNITS:
+        seconds = _LOCAL_UNITS[unit]
+
+        def trunc(local: int) -> int:
+            return local // seconds * seconds
+
+    elif unit in ("week", "month", "quarter", "year"):
+        first = first_day(unit)
+
+        def trunc(local: int) -> int:
+            return first(local // DAY) * DAY
+
+    else:
+        return None
+
+    def low(ticks: int) -> int:
+        return c.instant_low(trunc(c.local_low(ticks // per))) * per
+
+    def high(ticks: int) -> int:
+        return c.instant_high(trunc(c.local_high(ticks // per))) * per
+
+    return stepwise(p, low, high, lambda z: z)
+
+
+# Counts and fields
+
+
+def since_epoch(target: int) -> Maker:
+    def make(p: Place) -> Rule:
+        per = TICKS_PER_SECOND[p.node.args[0].type.unit]
+        return floored(p, per // target) if per >= target else scaled(p, target // per)
+
+    return make
+
+
+def same(p: Place) -> Rule:
+    return strict_unary(p, lambda x: x, lambda z, x: z, p.node.type.limits)
+
+
+_FIELDS = {
+    "month": (1, 12), "day": (1, 31), "quarter": (1, 4), "week": (1, 53), "dayofweek": (1, 7), "dayofweek_iso": (1, 7),
+    "weekday": (0, 6), "dayofyear": (1, 366), "hour": (0, 23), "minute": (0, 59), "second": (0, 59),
+}  # fmt: skip
+
+
+def extract(p: Place) -> Rule | None:
+    node = p.node
+    t, field = node.args[0].type, node.params[0]
+    if field in _RISING and t.kind in ("date", "timestamp"):
+        number, days = _RISING[field]
+        per = DAY * TICKS_PER_SECOND[t.unit] if t.unit else 1
+        if t.kind == "date":
+            return stepwise(p, number, number, days)
+        c, ticks = clock(node, 1), TICKS_PER_SECOND[t.unit]
+        return stepwise(
+            p, lambda x: number(c.local_low(x // ticks) // DAY), lambda x: number(c.local_high(x // ticks) // DAY),
+            lambda z: days(z) * per,
+        )  # fmt: skip
+    limits = _FIELDS.get(field)
+    if limits is None:
+        return Rule(None, None)
+    return strict_unary(p, lambda x: limits, None, limits)
+
+
+def _year(days: int) -> int:
+    return year_month_day(days)[0]
+
+
+def _month_number(days: int) -> int:
+    year, month, _ = year_month_day(days)
+    return 12 * year + month
+
+
+# Fields that rise with time: the field of a day, and a day near the first one with a value.
+_RISING: dict[str, tuple[Step, Step]] = {
+    "year": (_year, lambda z: (z - 1970) * 365), "month_number": (_month_number, lambda z: (z // 12 - 1970) * 365),
+}

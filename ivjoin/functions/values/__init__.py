@@ -1,0 +1,1 @@
+"""Functions of text, binary, times, lists and structs."""

@@ -1,0 +1,135 @@
+"""Operators: pattern matches and functions of strings; most are evaluated by pyarrow.compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ivjoin.expr.build import strings
+from ivjoin.expr.build.strings import constant_int, constant_text
+from ivjoin.expr.kernels import strings as ops_strings
+from ivjoin.expr.literals import literal
+from ivjoin.expr.words import string_text
+from ivjoin.functions.records.record import (
+    ANY,
+    NO_NUMBER,
+    NO_ORDER,
+    TEXT_BOUNDS,
+    Absent,
+    Call,
+    Meaning,
+    Operator,
+    call,
+    of_texts,
+    one,
+)
+from ivjoin.functions.records.writing import ADD, ATOM, COMPARE, Arg, Node, Written, written_call
+from ivjoin.functions.rules import rules_text
+
+__all__ = ["OPERATORS", "SPELLINGS"]
+
+_NOT_A_TEXT = Absent("SymPy does not have strings")
+
+
+def _compute(name: str, examples: tuple[str, ...], written: str | Written, *calls: Call) -> Operator:
+    """Return a function that pyarrow.compute evaluates, its options after the arguments."""
+
+    def text(n: Node, arg: Arg) -> tuple[str, int]:
+        return written_call(str(written), [arg(i) for i in range(len(n.args))], n.params[1:])
+
+    return Operator(
+        name, {"*": Meaning(ops_strings.function, TEXT_BOUNDS)}, examples,
+        text if isinstance(written, str) else written, NO_ORDER, NO_NUMBER, calls=tuple(map(of_texts, calls)),
+        sympy=_NOT_A_TEXT,
+    )  # fmt: skip
+
+
+def _with_text(name: str, make: Callable[[Node, str], Node]) -> Call:
+    what = f"the second argument of {name.split()[0]}"
+    return call(name, 2, 2, lambda a, z: make(a[0], constant_text(a[1], what)))
+
+
+def _with_int(name: str, make: Callable[[Node, int], Node]) -> Call:
+    return call(name, 2, 2, lambda a, z: make(a[0], constant_int(a[1], f"the second argument of {name}")))
+
+
+def _text_at(a: list[Node], i: int, default: str, what: str) -> str:
+    return constant_text(a[i], what) if len(a) > i else default
+
+
+def _trimmed(names: str, make: Callable[[Node, str], Node], characters_first: bool) -> Call:
+    def trim(a: list[Node], zone: str) -> Node:
+        if len(a) == 1:
+            return make(a[0], " ")
+        # Spark's two-argument ltrim and rtrim take the characters first.
+        characters, x = a if characters_first else reversed(a)
+        return make(x, constant_text(characters, "what a trim removes"))
+
+    return call(names, 1, 2, trim)
+
+
+def _trim(where: str, name: str) -> Written:
+    def written(n: Node, arg: Arg) -> tuple[str, int]:
+        characters = n.params[1]
+        if characters == " ":
+            return written_call(name, [arg(0)])
+        return f"trim({where} {string_text(characters)} FROM {arg(0)})", ATOM
+
+    return written
+
+
+def _like(n: Node, arg: Arg) -> tuple[str, int]:
+    pattern, escape = n.params
+    tail = "" if escape == "\\" else f" ESCAPE {string_text(escape)}"
+    return f"{arg(0, ADD)} LIKE {string_text(pattern)}{tail}", COMPARE
+
+
+def _concat(n: Node, arg: Arg) -> tuple[str, int]:
+    return written_call("concat", [arg(i) for i in range(len(n.args) - 1)])
+
+
+def _substring(n: Node, arg: Arg) -> tuple[str, int]:
+    _, start, *stop = n.params
+    count = [stop[0] - start] if stop and stop[0] is not None else []
+    return written_call("substring", [arg(0)], [start + 1 if start >= 0 else start, *count])
+
+
+def _padding(name: str, make: Callable[[Node, int, str], Node]) -> Call:
+    return call(name, 2, 3, lambda a, z: make(
+        a[0], constant_int(a[1], f"the width of {name}"), _text_at(a, 2, " ", f"the fill of {name}")))  # fmt: skip
+
+
+OPERATORS = (
+    Operator(
+        "like", {"*": Meaning(ops_strings.like, rules_text.like)}, ("l.s LIKE 'a%'", "l.s LIKE 'ab'", "l.s LIKE '%b_'"),
+        _like, NO_ORDER, NO_NUMBER, sympy=_NOT_A_TEXT,
+    ),
+    _compute("match_substring_regex", ("rlike(l.s, 'a+b')",), "rlike"),
+    _compute("starts_with", ("startswith(l.s, 'a')",), "startswith", _with_text("startswith", strings.startswith)),
+    _compute("ends_with", ("endswith(l.s, 'b')",), "endswith", _with_text("endswith", strings.endswith)),
+    _compute("match_substring", ("contains(l.s, 'b')",), "contains", _with_text("contains", strings.contains)),
+    _compute("utf8_upper", ("upper(l.s)",), "upper", one("upper ucase", strings.upper)),
+    _compute("utf8_lower", ("lower(l.s)",), "lower", one("lower lcase", strings.lower)),
+    _compute("utf8_title", ("initcap(l.s)",), "initcap", one("initcap", strings.initcap)),
+    _compute("utf8_reverse", ("reverse(l.s)",), "reverse", one("reverse", strings.reverse)),
+    _compute("utf8_length", ("length(l.s)",), "length", one("length len char_length character_length", strings.length)),
+    _compute("binary_length", ("octet_length(l.s)", "length(l.z)"), "octet_length",
+             one("octet_length", strings.octet_length)),
+    _compute("utf8_trim", ("trim(l.s)", "trim(BOTH 'ab' FROM l.s)"), _trim("BOTH", "trim"),
+             _trimmed("trim btrim", strings.trim, False)),
+    _compute("utf8_ltrim", ("ltrim(l.s)", "trim(LEADING 'ab' FROM l.s)"), _trim("LEADING", "ltrim"),
+             _trimmed("ltrim", strings.ltrim, True)),
+    _compute("utf8_rtrim", ("rtrim(l.s)", "trim(TRAILING 'ab' FROM l.s)"), _trim("TRAILING", "rtrim"),
+             _trimmed("rtrim", strings.rtrim, True)),
+    _compute("utf8_slice_codeunits", ("substring(l.s, 2, 3)", "substring(l.s, -2)"), _substring,),
+    _compute("replace_substring", ("replace(l.s, 'a', 'b')",), "replace", call(
+        "replace", 2, 3, lambda a, z: strings.replace(
+            a[0], constant_text(a[1], "the search text of replace"), _text_at(a, 2, "", "the replacement")))),
+    _compute("utf8_lpad", ("lpad(l.s, 5, '*')",), "lpad", _padding("lpad", strings.lpad)),
+    _compute("utf8_rpad", ("rpad(l.s, 5, '*')",), "rpad", _padding("rpad", strings.rpad)),
+    _compute("binary_repeat", ("repeat(l.s, 2)",), "repeat", _with_int("repeat", strings.repeat)),
+    _compute("binary_join_element_wise", ("concat(l.s, r.u)", "concat(l.z, r.z)"), _concat,
+             call("concat", 0, ANY, lambda a, z: strings.concat(*a))),
+)  # fmt: skip
+SPELLINGS: tuple[Call, ...] = (
+    one("space", lambda a: strings.repeat(literal(" "), constant_int(a, "the argument of space"))),
+)

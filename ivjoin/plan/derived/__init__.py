@@ -1,0 +1,1 @@
+"""What a plan derives from its condition."""

@@ -1,0 +1,1 @@
+"""Grids of tasks: sizes, shares and places."""

@@ -1,0 +1,101 @@
+"""Grids of the heavy keys of a streaming equi-join (Streaming HyperCube: Qiu, Papadias, Yi, EDBT 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ivjoin.errors import OptionError, came
+from ivjoin.expr.arguments import known_options
+from ivjoin.routing.rows.arguments import worker_count
+
+__all__ = ["heavy_grids"]
+
+
+@known_options("heavy_grids")
+def heavy_grids(
+    heavy: Mapping[Hashable, tuple[float, float]], workers: int,
+    current: Mapping[Hashable, tuple[int, int]] | None = None,
+) -> dict[Hashable, tuple[int, int]]:
+    """Return powers of two for the grid of each heavy key, with as few changes as possible.
+
+    Let OUT be the sum of left x right rows over all heavy keys. The desired sizes of a key are
+    left * sqrt(workers / OUT) and right * sqrt(workers / OUT). A size above twice the desired one is halved, and a size
+    below half of it is doubled, until neither is true. A new key starts at the nearest power of two, at the midpoint
+    (sqrt(2) times) the smaller one.
+
+    Parameters
+    ----------
+    heavy : mapping of key to (left rows, right rows)
+    workers : int
+    current : mapping of key to (left size, right size), optional
+        The grids in use. The result contains only keys that are still heavy.
+
+    Raises
+    ------
+    OptionError
+
+    Examples
+    --------
+    >>> now = heavy_grids({"b1": (100, 100), "b2": (50, 200)}, workers=8)
+    >>> now
+    {'b1': (2, 2), 'b2': (1, 4)}
+    >>> heavy_grids({"b1": (100, 300), "b2": (50, 200)}, workers=8, current=now)
+    {'b1': (2, 4), 'b2': (1, 4)}
+    """
+    workers = worker_count(workers)
+    if not isinstance(heavy, Mapping):
+        raise OptionError(f"heavy is {came(heavy)}; expected {{key: (left rows, right rows)}}")
+    if current is not None and not isinstance(current, Mapping):
+        raise OptionError(f"current is {came(current)}; expected {{key: (left size, right size)}}, or None")
+    counts = {key: _counts(key, pair) for key, pair in heavy.items()}
+    out = sum((a * b for a, b in counts.values()), Fraction(0))
+    before = {key: _sizes(key, pair) for key, pair in (current or {}).items()}
+    grids = {}
+    for key, pair in counts.items():
+        # exact squares of the desired sizes
+        squares = [n * n * workers / out if out else Fraction(0) for n in pair]
+        now = before.get(key)
+        sizes = [_nearest(q) for q in squares] if now is None else [_kept(n, q) for n, q in zip(now, squares)]
+        grids[key] = (sizes[0], sizes[1])
+    return grids
+
+
+def _nearest(square: Fraction) -> int:
+    """Return the power of two with the nearest ratio to the root of ``square``; at least 1."""
+    size = 1
+    while square > 2 * size * size:
+        size *= 2
+    return size
+
+
+def _kept(size: int, square: Fraction) -> int:
+    while size > 1 and size * size > 4 * square:
+        size //= 2
+    while 4 * size * size < square:
+        size *= 2
+    return size
+
+
+def _counts(key: Any, pair: Any) -> tuple[Fraction, Fraction]:
+    plain = isinstance(pair, (tuple, list)) and len(pair) == 2
+    if not plain or not all(_is_count(n) for n in pair):
+        raise OptionError(f"key {came(key)} has {came(pair)} rows; expected (left rows, right rows), 0 or more")
+    a, b = (Fraction(n.item() if isinstance(n, np.generic) else n) for n in pair)
+    return a, b
+
+
+def _is_count(n: Any) -> bool:
+    number = isinstance(n, (int, float, np.integer, np.floating)) and not isinstance(n, bool)
+    return number and 0 <= n < float("inf")
+
+
+def _sizes(key: Any, pair: Any) -> tuple[int, int]:
+    plain = isinstance(pair, (tuple, list)) and len(pair) == 2
+    whole = plain and all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n > 0 for n in pair)
+    if not whole or any(int(n) & (int(n) - 1) for n in pair):
+        raise OptionError(f"key {came(key)} has the grid {came(pair)}; expected two powers of two, 1 or more")
+    return int(pair[0]), int(pair[1])

@@ -1,0 +1,1 @@
+"""What routing reads of rows: hashes, cells and reach."""

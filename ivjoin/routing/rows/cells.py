@@ -1,0 +1,309 @@
+"""Cells as arrays: find the cells of each row's copies, for whole batches at once.
+
+Cells belong to *entries*, one for each key that has cells of its own (a single one for a join without a key). An entry
+is a row of slices of the axis. A slice is a grid of ``a`` x ``b`` cells. A left row goes to one row of each grid that
+it reaches, a right row to one column. A single cell is one slice with a grid of 1 x 1, and a plain grid is one slice. A
+key without an entry goes to one of the light cells by its hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ivjoin.routing.rows.hashing import mixed
+
+__all__ = ["Entry", "Layout"]
+
+_LOW = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+_LONE_SALT = np.uint64(0xA0761D6478BD642F)
+_MOST_PLACES = 1 << 20  # of a table from values to slices, for each entry
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The cells of one key.
+
+    Attributes
+    ----------
+    key : int or None
+        The hash of the key; None for a join without a key.
+    cuts : tuple of int
+        The starts of the slices, without the first.
+    grids : tuple of (int, int)
+        Rows and columns of each slice.
+    twofold : bool
+        Whether there are two grids of all rows: (a, 1), which owns left rows, and (1, b), which owns right rows.
+    """
+
+    key: int | None
+    cuts: tuple[int, ...] = ()
+    grids: tuple[tuple[int, int], ...] = ((1, 1),)
+    twofold: bool = False
+
+    @property
+    def cells(self) -> int:
+        return sum(a * b for a, b in self.grids)
+
+    @property
+    def scheme(self) -> str:
+        gridded = any(g != (1, 1) for g in self.grids)
+        if len(self.cuts) and gridded:
+            return "slices and grids"
+        return "slices" if self.cuts else "grid" if gridded else "one cell"
+
+    def __str__(self) -> str:
+        if self.twofold:
+            return f"grids {self.grids[0][0]} x 1 for left rows, 1 x {self.grids[1][1]} for right rows"
+        if not self.cuts:
+            a, b = self.grids[0]
+            return "one cell" if a == b == 1 else f"grid {a} x {b}"
+        gridded = [f"{a} x {b}" for a, b in self.grids if (a, b) != (1, 1)]
+        return f"{len(self.grids)} slices" + (f", {len(gridded)} of them grids ({gridded[0]} ...)" if gridded else "")
+
+
+@dataclass(slots=True)
+class Layout:
+    """The cells of a plan.
+
+    Attributes
+    ----------
+    n_light : int
+        Cells 0 to n_light - 1 belong to keys without an entry.
+    entries : list of Entry
+        Ordered by key. The cells are numbered by entry, then by slice, then by row of the grid.
+    both : bool
+        Whether rows of both sides have a home and also go elsewhere. A copy is owned at home.
+    salted : bool
+        Whether equal rows of a batch are numbered when they go to a grid.
+    only : int64[entries]
+        The cell of an entry with a single cell, else -1.
+    """
+
+    n_light: int
+    entries: Sequence[Entry]
+    both: bool = False
+    salted: bool = False
+    cells: int = field(init=False)
+    keys: np.ndarray = field(init=False)
+    _first: np.ndarray = field(init=False)
+    _a: np.ndarray = field(init=False)
+    _b: np.ndarray = field(init=False)
+    _base: np.ndarray = field(init=False)
+    _unique: np.ndarray = field(init=False)
+    _cuts: np.ndarray = field(init=False)
+    _before: np.ndarray = field(init=False)
+    _places: np.ndarray | None = field(init=False)
+    _twofold: np.ndarray = field(init=False)
+    _ends: tuple[np.ndarray, np.ndarray] = field(init=False)
+    _slice_of: tuple[np.ndarray, np.ndarray] = field(init=False)
+    _slots: np.ndarray = field(init=False)
+    _by_slot: np.ndarray = field(init=False)
+    _goes_on: np.ndarray = field(init=False)
+    only: np.ndarray = field(init=False)
+    _shares: list[tuple[np.ndarray, np.ndarray] | None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        entries = self.entries
+        count = [len(e.grids) for e in entries]
+        self._first = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+        grids = np.array([g for e in entries for g in e.grids], dtype=np.int64).reshape(-1, 2)
+        self._a, self._b = np.ascontiguousarray(grids[:, 0]), np.ascontiguousarray(grids[:, 1])
+        ends = self.n_light + np.cumsum(self._a * self._b)
+        self.cells = int(ends[-1]) if len(ends) else self.n_light
+        self._base = ends - self._a * self._b
+        self.keys = np.array([e.key for e in entries if e.key is not None], dtype=np.uint64)
+        self._twofold = np.array([e.twofold for e in entries], dtype=bool)
+        cuts = [np.array(e.cuts, dtype=np.int64) for e in entries]
+        flat = np.concatenate([np.empty(0, dtype=np.int64), *cuts])
+        self._unique = np.unique(flat)
+        rank = np.searchsorted(self._unique, flat) + 1
+        owner = np.repeat(np.arange(len(entries)), [len(c) for c in cuts])
+        self._cuts = owner * (len(self._unique) + 1) + rank
+        self._before = np.concatenate([[0], np.cumsum([len(c) for c in cuts])]).astype(np.int64)
+        # a left row has a copy for each column of a slice, a right row one for each row of its grid
+        self._ends = _starts(self._b), _starts(self._a)
+        self._slice_of = np.repeat(np.arange(len(self._b)), self._b), np.repeat(np.arange(len(self._a)), self._a)
+        # the cell of an entry with a single cell, else -1
+        first = self._first[:-1]
+        alone = (np.diff(self._first) == 1) & (self._a[first] * self._b[first] == 1) if len(entries) else first > 0
+        self.only = np.where(alone, self._base[first], -1) if len(entries) else first
+        self._shares = [None, None]
+        self._places = None
+        if len(entries) > 1 and len(entries) * (len(self._unique) + 1) <= _MOST_PLACES:
+            ranks = np.arange(len(entries) * (len(self._unique) + 1))
+            whose = ranks // (len(self._unique) + 1)
+            self._places = self._first[whose] + np.searchsorted(self._cuts, ranks, side="right") - self._before[whose]
+        # Entries ordered by the low bits of their keys. Most rows have no entry.
+        self._slots = np.full(1 << max(10, (16 * len(self.keys)).bit_length()), -1)
+        slot = self._slot(self.keys)
+        self._by_slot = np.argsort(slot, kind="stable")
+        ranked = slot[self._by_slot]
+        self._slots[ranked[::-1]] = np.arange(len(ranked))[::-1]
+        self._goes_on = np.append(ranked[1:] == ranked[:-1], [False] * (len(ranked) > 0))
+
+    def needs_row_hash(self, s: int) -> bool:
+        """Return whether rows of side s are dealt over rows or columns of a grid."""
+        return bool(((self._b if s else self._a) > 1).any())
+
+    def share_by(self, s: int, slices: np.ndarray, row_hash: np.ndarray) -> None:
+        """Set the parts of the hashes so that these rows of side s, each in a slice, are dealt in equal shares.
+
+        By default the hashes are cut into equal parts, one for each row or column of a grid. For known rows, each part
+        gets the same number of rows.
+        """
+        sizes = self._b if s else self._a
+        code = np.sort((slices << 32) | (row_hash >> _HALF).astype(np.int64))
+        first = np.searchsorted(code, np.arange(len(sizes)) << 32)
+        count = np.diff(np.append(first, len(code)))
+        starts = _starts(sizes - 1)
+        owner = np.repeat(np.arange(len(sizes)), sizes - 1)
+        part = np.arange(len(owner)) - starts[owner] + 1
+        even = (owner << 32) | (part << 32) // sizes[owner]
+        cuts = even
+        if len(code):
+            known = code[np.minimum(first[owner] + part * count[owner] // sizes[owner], len(code) - 1)]
+            cuts = np.where(count[owner] >= sizes[owner], known, even)
+        self.set_shares(s, np.sort(cuts))
+
+    @property
+    def shares(self) -> list[np.ndarray | None]:
+        """Return for each side the starts of the hash parts with which grids deal rows; None for equal parts."""
+        return [None if s is None else s[0] for s in self._shares]
+
+    def set_shares(self, s: int, cuts: np.ndarray) -> None:
+        """Use the shares of another layout of the same entries."""
+        self._shares[s] = cuts, _starts((self._b if s else self._a) - 1)
+
+    def incidence(
+        self, s: int, entry: np.ndarray, low: np.ndarray | None, high: np.ndarray | None, home: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows of side s, each with every slice that it is in."""
+        rows, where, _, _ = self._visits(s, entry, low, high, home)
+        fresh = np.ones(len(rows), dtype=bool)
+        fresh[1:] = (rows[1:] != rows[:-1]) | (where[1:] != where[:-1])
+        return rows[fresh], where[fresh]
+
+    def entry_of(self, key: np.ndarray | None, n: int) -> np.ndarray:
+        """Return the entry of each row : int64[n], -1 for light keys."""
+        if key is None:
+            return np.zeros(n, dtype=np.int64)
+        out = np.full(n, -1, dtype=np.int64)
+        if len(self.keys):
+            first = self._slots[self._slot(key)]
+            at = np.flatnonzero(first >= 0)
+            place, asked = first[at], key[at]
+            while len(at):
+                entry = self._by_slot[place]
+                hit = self.keys[entry] == asked
+                out[at[hit]] = entry[hit]
+                on = np.flatnonzero(~hit & self._goes_on[place])
+                at, place, asked = at[on], place[on] + 1, asked[on]
+        return out
+
+    def _slot(self, key: np.ndarray) -> np.ndarray:
+        return (key & np.uint64(len(self._slots) - 1)).astype(np.int64)
+
+    def light(self, key: np.ndarray) -> np.ndarray:
+        """Return the light cell of each key."""
+        return _dealt(key, self.n_light)
+
+    def lone(self, row_hash: np.ndarray) -> np.ndarray:
+        """Return a cell for each row that cannot match."""
+        return _dealt(mixed(row_hash ^ _LONE_SALT), self.n_light or self.cells)
+
+    def slices(self, entry: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Return the slice of each value in each entry, numbered over all entries."""
+        if len(self._unique) == 0:
+            return self._first[entry]
+        rank = _ranks(self._unique, values)
+        if len(self.entries) == 1:
+            return rank
+        code = entry * (len(self._unique) + 1) + rank
+        if self._places is not None:
+            return self._places[code]
+        return self._first[entry] + np.searchsorted(self._cuts, code, side="right") - self._before[entry]
+
+    def copies(
+        self, s: int, entry: np.ndarray, low: np.ndarray | None, high: np.ndarray | None, home: np.ndarray | None,
+        row_hash: np.ndarray | None,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the copies of rows of side s with entries: their places among these rows, cells, and ownership."""
+        rows, where, across, at_home = self._visits(s, entry, low, high, home)
+        mine = self._dealt(s, rows, where, across, row_hash, len(entry)) if row_hash is not None else 0
+        if s == 0:
+            cells = self._base[where] + mine * self._b[where] + across
+        else:
+            cells = self._base[where] + across * self._b[where] + mine
+        if self.both:
+            owned = where == at_home[rows]
+        elif s == 0:
+            owned = np.ones(len(rows), dtype=bool)
+        else:
+            owned = np.ones(len(rows), dtype=bool)
+            owned[1:] = rows[1:] != rows[:-1]
+        return rows, cells, owned
+
+    def _dealt(
+        self, s: int, rows: np.ndarray, where: np.ndarray, across: np.ndarray, row_hash: np.ndarray, n: int
+    ) -> np.ndarray:
+        """Return the row (left) or column (right) of its grid that each copy goes to."""
+        shares = self._shares[s]
+        if shares is None:
+            size = (self._b if s else self._a)[where]
+            return _dealt(row_hash if len(rows) == n else row_hash[rows], size)
+        cuts, starts = shares
+        first = across == 0
+        at = where[first]
+        code = (at << 32) | (row_hash[rows[first]] >> _HALF).astype(np.int64)
+        mine = np.searchsorted(cuts, code, side="right") - starts[at]
+        return mine if len(at) == len(rows) else mine[np.cumsum(first) - 1]
+
+    def _visits(
+        self, s: int, entry: np.ndarray, low: np.ndarray | None, high: np.ndarray | None, home: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return the row, the slice and the place in the grid of each copy, and the home slice of each row."""
+        n = len(entry)
+        first = self._first[entry]
+        last = at_home = first
+        if low is not None and high is not None and home is not None and len(self._unique):
+            first = self.slices(entry, low)
+            last = first if high is low else self.slices(entry, high)
+            at_home = first if home is low else self.slices(entry, home)
+        if self._twofold.any():
+            two = self._twofold[entry]
+            at_home = np.where(two & (s == 1), first + 1, at_home)
+            last = np.where(two, first + 1, last)
+        ends = self._ends[s]
+        start = ends[first]
+        count = ends[last + 1] - start
+        total = int(count.sum())
+        if total == n:  # one for each row
+            rows, at = np.arange(n), start
+        else:
+            rows = np.repeat(np.arange(n), count)
+            at = np.arange(total) - np.repeat(np.cumsum(count) - count - start, count)
+        where = self._slice_of[s][at]
+        return rows, where, at - ends[where], at_home
+
+
+def _ranks(cuts: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the number of (rising) cuts that each value reaches : int64[n]."""
+    n = len(values)
+    if n > len(cuts) and bool((values[1:] >= values[:-1]).all()):
+        ends = np.concatenate([[0], np.searchsorted(values, cuts), [n]])
+        return np.repeat(np.arange(len(cuts) + 1), np.diff(ends))
+    return np.searchsorted(cuts, values, side="right")
+
+
+def _starts(sizes: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def _dealt(hashes: np.ndarray, count: int | np.ndarray) -> np.ndarray:
+    """Return a number below ``count`` for each hash, from its high half."""
+    many = np.asarray(count).astype(np.uint64)
+    return (((hashes >> _HALF) * many) >> _HALF).astype(np.int64)

@@ -1,0 +1,83 @@
+"""``asof_join`` on DataFrames, which Spark does not offer for streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from ivjoin.errors import OrderError
+from ivjoin.expr.arguments import known_options
+from ivjoin.plan.asof import AsOf, as_of
+from ivjoin.plan.question import named_pairs
+from ivjoin.spark.api.join import joined_frames, resolved
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Observation
+
+    from ivjoin.plan.asof import Tolerance
+    from ivjoin.plan.question import Keys, Orders
+
+__all__ = ["asof_join"]
+
+
+@known_options("asof_join")
+def asof_join(
+    left: DataFrame, right: DataFrame, on: str | tuple[str, str], by: Keys | None = None,
+    direction: Literal["backward", "forward", "nearest"] = "backward", tolerance: Tolerance | None = None,
+    how: str = "left", suffix: str = "_right", allow_exact_matches: bool = True, *,
+    ties: str | Sequence[str] | None = None, left_order: Orders | None = None, right_order: Orders | None = None,
+    batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None, buckets: int | None = None,
+    backend: str = "applyInPandasWithState", name: str | Observation | None = None,
+) -> DataFrame:
+    """Join each left row with the last right row before it, the first one after it, or the nearest one.
+
+    In streams, a left row is emitted as soon as no later right row can be a better match. The right stream therefore
+    needs a watermark or a declared order; without one it is refused.
+
+    Parameters
+    ----------
+    left, right : DataFrame
+        Both streaming or both static; classic or Connect.
+    on : str or (str, str)
+        The column that is compared, or the left and the right one.
+    by : str, list of str, or list of (str, str), optional
+        Key columns, equal in both rows.
+    direction, tolerance, how, suffix, allow_exact_matches, ties
+        As for :func:`ivjoin.asof_join`.
+    left_order, right_order, batch_size, on_late, timezone, buckets, backend, name
+        As for :func:`ivjoin.spark.band_join`.
+
+    Returns
+    -------
+    DataFrame
+        At most one row for each left row.
+
+    Raises
+    ------
+    IvjoinError
+        A subclass, before the query starts. Its message names the given value, the expected one and a fix.
+
+    Examples
+    --------
+    >>> trades.asof_join(quotes, on="ts", by="sym", tolerance="5 minutes")  # doctest: +SKIP
+    """
+
+    def asked(schemas: list[pa.Schema], spelt: Callable[[Any, int], Any]) -> AsOf:
+        pair = [(spelt(a, 0), spelt(b, 1)) for a, b in named_pairs(on)] if isinstance(on, (str, tuple, list)) else on
+        names = [ties] if isinstance(ties, str) else list(ties or ())
+        return as_of(
+            (schemas[0], schemas[1]), pair, direction, tolerance, allow_exact_matches, [spelt(n, 1) for n in names]
+        )
+
+    call = resolved(
+        left, right, by, None, how, left_order, right_order, None, None, suffix, batch_size, on_late, timezone,
+        as_of=asked,
+    )
+    if left.isStreaming and not call.spec.orders[1]:
+        raise OrderError(
+            "the right stream of asof_join has no watermark and no order, so a left row could never be emitted; "
+            "use right.withWatermark(column, delay), or right_order="
+        )
+    return joined_frames(left, right, call, buckets, backend, name, "hash")

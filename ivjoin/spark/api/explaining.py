@@ -1,0 +1,141 @@
+"""The plan of a join of DataFrames as text: which rows it evicts, and how the work is divided."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ivjoin.errors import IvjoinError
+from ivjoin.expr.arguments import known_options
+from ivjoin.operator.explain import explain_plan
+from ivjoin.plan.cache import plan_of
+from ivjoin.plan.spec import JoinSpec
+from ivjoin.spark.api.join import refuse_unbuilt, resolved, worker_budget
+from ivjoin.spark.api.origin import origin_of
+from ivjoin.spark.rows.arrow import key_sql
+from ivjoin.spark.rows.sorting import sort_key
+from ivjoin.spark.spread.buckets import stream_count
+from ivjoin.spark.spread.replanning import live_plans
+from ivjoin.spark.spread.spreading import spread_of, why_undivided
+from ivjoin.spark.state.streamspread import StreamSpread, stream_spread
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Observation
+
+    from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders
+
+__all__ = ["explain"]
+
+
+@known_options("explain")
+def explain(
+    left: DataFrame, right: DataFrame | None = None, on: Keys | None = None, condition: str | Column | None = None,
+    how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
+    left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
+    batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None, *, buckets: int | None = None,
+    backend: str = "applyInPandasWithState", name: str | Observation | None = None, routing: str = "auto",
+    hot_keys: Sequence[object] | None = None, routing_dir: str | None = None, aggregate: Aggregates | None = None,
+    pick: str | None = None, pick_by: str | Sequence[str] | None = None, memory_limit: int | str | None = None,
+    when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None, allow_unbounded: bool = False,
+) -> str:
+    """Return the plan of ``left.band_join(right, ...)`` as text; takes the same arguments, and joins nothing.
+
+    It reads static frames once for a sample if ``band_join`` does so.
+
+    Parameters
+    ----------
+    left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size, \
+    on_late, timezone, buckets, backend, name, routing, hot_keys, routing_dir, aggregate, pick, pick_by, memory_limit, \
+    when_full, spill_dir, allow_unbounded
+        As for :func:`ivjoin.spark.band_join`; ``backend``, ``name`` and ``allow_unbounded`` change nothing. If ``left``
+        is a joined stream and the only argument, the text also says how :func:`ivjoin.spark.write_stream` would write
+        it.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    IvjoinError
+        As ``band_join``; or if ``left`` is the only argument and not a joined stream.
+
+    Examples
+    --------
+    >>> print(ivjoin.spark.explain(clicks, views, on="user", condition="l.ts >= r.ts"))  # doctest: +SKIP
+    >>> print(ivjoin.spark.explain(matches.select("user", "ts")))  # doctest: +SKIP
+    """
+    del backend, name, allow_unbounded
+    if right is None:
+        return _of_a_joined_stream(left)
+    refuse_unbuilt(routing, hot_keys, routing_dir, left.isStreaming)
+    call = resolved(
+        left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size,
+        on_late, timezone, aggregate, pick, pick_by,
+    )
+    worker_budget(call.spec, memory_limit, when_full, spill_dir, left.isStreaming)  # for its errors
+    if left.isStreaming:
+        count = stream_count(buckets, call.settings.partitions)
+        spread_out = stream_spread(call.spec, count, routing, hot_keys, routing_dir)
+        return "\n".join(_streaming(call.spec, call.notes, count, spread_out))
+    plan = plan_of(call.spec)
+    keys = key_sql(plan)
+    key = sort_key(plan)
+    spread = spread_of(left, right, call.spec, call.settings, buckets, routing)
+    order = f"sorted by {key.nodes[0]} and {key.nodes[1]}" if key else "in any order: no band to sort along"
+    if spread.plan is not None:
+        way = f"in Python, since {spread.in_python}" if spread.in_python else "by Spark SQL"
+        lines = [f"static: rows routed to {spread.tasks} tasks, {order}"]
+        lines += [f"  {line}" for line in str(spread.plan).splitlines()]
+        lines.append(f"  rows find their cells {way}")
+        lines += ["  each task reads both frames for itself, without a shuffle"] if spread.read_by_all else []
+    else:
+        shuffled = bool(keys) and not spread.alone
+        where = "shuffled by the keys" if shuffled else f"in one task, since {spread.why or why_undivided(plan)}"
+        lines = [f"static: rows {where}, {order}"]
+        lines += [f"  note: {spread.why}"] if shuffled and spread.why else []
+    return "\n".join([*lines, *_pruning(call.spec, call.notes)])
+
+
+def _of_a_joined_stream(frame: DataFrame) -> str:
+    origin = origin_of(frame)
+    if origin is None:
+        raise IvjoinError(
+            "explain was given one frame, which no stream made by band_join stands behind; expected left and right as "
+            "for band_join, or a joined stream"
+        )
+    joined = origin.joined
+    sink = "rows go from the operator to the files as Arrow, in the workers that join" if origin.detour is None else (
+        f"rows go through Spark before they are written, since {origin.detour} stands behind the join"
+    )
+    return "\n".join([*_streaming(joined.spec, joined.notes, joined.buckets, joined.spread), f"write_stream: {sink}"])
+
+
+def _streaming(spec: JoinSpec, notes: Sequence[Warning], buckets: int, spread: StreamSpread) -> list[str]:
+    """Return the lines about a join of streams."""
+    plan = plan_of(spec)
+    keys = key_sql(plan)
+    if spread.plans is not None:
+        lines = str(live_plans(spread.plans)).splitlines()
+        how = f"in {buckets} buckets, by plans that follow the stream, kept in {spread.plans.folder!r}"
+        return [
+            f"streaming: rows {how}; late rows: {spec.on_late}", *(f"  {line}" for line in lines),
+            *_pruning(spec, notes),
+        ]
+    if keys:
+        how = f"hashed to {buckets} buckets by {len(keys)} key{'s' if len(keys) > 1 else ''}"
+        how += f", those of {len(spread.hot)} hot keys by {spread.slices}" if spread.slices else ""
+        how += f", hot ones too, since {spread.why}" if spread.hot and spread.why else ""
+        how += f"; heavy ones stay in one each, since {spread.why}" if spread.why and not spread.hot else ""
+    elif spread.slices is not None:
+        how = f"in {buckets} buckets, by {spread.slices}"
+    else:
+        how = f"in one bucket, since {why_undivided(plan)} ({spread.why}): one task joins all rows"
+    return [f"streaming: rows {how}; late rows: {spec.on_late}", *_pruning(spec, notes)]
+
+
+def _pruning(spec: JoinSpec, notes: Sequence[Warning]) -> list[str]:
+    lines = [f"left to Spark, which filters the joined rows by it: {text}" for text in spec.left_over]
+    lines += [f"beware: {note}" for note in notes]
+    return [*lines, explain_plan(plan_of(spec))]

@@ -1,0 +1,50 @@
+"""What the tasks of a join of static frames run, and how its rows and counts come out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from ivjoin.metrics import JoinMetrics
+from ivjoin.spark.rows.metrics import observed
+from ivjoin.spark.rows.pack import MapStage
+from ivjoin.spark.rows.results import GROWING, RESULT_SCHEMA, opener, packed_row
+
+__all__ = ["Joiner", "joined_by"]
+
+#: The function of a task: its input, joined rows out, and what the operator counted at the end.
+Joiner = Callable[[Iterator[pa.RecordBatch]], Generator[pa.RecordBatch, None, JoinMetrics]]
+
+# What one task counts, in the order of its text.
+_COUNTS = (*GROWING, "peak_state_rows", "peak_state_bytes")
+
+
+def joined_by(joiner: Joiner, frame: Any, schema: pa.Schema, out: StructType, observation: Any) -> Any:
+    """The rows that a function makes of a frame, whose schema is ``schema`` and of Spark ``out``.
+
+    With an observation they come packed, with a row of counts a task, and are opened behind it.
+    """
+    if observation is None:
+        return frame.mapInArrow(joiner, out)
+    counted = frame.mapInArrow(_counted(joiner), RESULT_SCHEMA)
+    return observed(counted, observation, _COUNTS).mapInArrow(opener(schema), out)
+
+
+def _counted(join: Joiner) -> MapStage:
+    """The same with its rows packed, and a last row with the counts."""
+
+    def joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        steps = join(batches)
+        while True:
+            try:
+                batch = next(steps)
+            except StopIteration as end:
+                total = end.value.as_dict()
+                break
+            yield packed_row(batch, None)
+        yield packed_row(None, ",".join(str(total[name]) for name in _COUNTS))
+
+    return joined

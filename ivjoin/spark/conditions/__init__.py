@@ -1,0 +1,1 @@
+"""Conditions given as Columns or SQL text, in the dialect of the session."""

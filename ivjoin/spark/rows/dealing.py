@@ -1,0 +1,267 @@
+"""Rows dealt to the cells of a routing plan by Spark SQL, so that no Python sees them before the shuffle.
+
+::
+
+    c0 c1 ... --> p0 p1 (what cuts are compared with), kh (the keys' hash) --> the slices of each row --> a row a copy
+
+A cut is an ordinal of the axis. It is turned into a value of the expression that it is compared with, offset included:
+``ordinal(x) + offset >= cut`` where ``x >= value(cut - offset)``, which is a literal, or always, or never. A slice is
+found by a tree of such comparisons. Cells are those that :meth:`RoutingPlan.cells` gives, but for rows that match
+nothing, of which each has one cell, by its hash, or those of its range where only its filters or an empty range say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, value_of
+from ivjoin.plan.cutting import I64_MAX, I64_MIN
+from ivjoin.plan.spec import JoinSpec
+from ivjoin.spark.rows.arrow import as_spark_sql, literal_sql
+from ivjoin.spark.rows.sqlwriter import literal
+
+if TYPE_CHECKING:
+    from ivjoin.routing.plan import RoutingPlan
+
+__all__ = ["dealt", "why_in_python"]
+
+_MOST_CUTS = 64  # comparisons of a tree, which Java compiles as one method
+_MOST_KEYS = 256  # that a row's key is compared with
+_EPOCH = datetime(1970, 1, 1)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A side's expression as Spark compares it: its SQL, its least and greatest ordinal, and a literal of each."""
+
+    sql: str
+    least: int
+    most: int
+    at: Callable[[int], str | None]
+
+
+def why_in_python(spec: JoinSpec, plan: RoutingPlan) -> str:
+    """Why a plan is not for :func:`dealt`; empty where it is."""
+    layout = plan.layout
+    if any(layout.needs_row_hash(s) for s in (0, 1)) or any(e.twofold for e in layout.entries):
+        return "grids deal rows out by hashes of ivjoin's own"
+    if plan.reader.reach.keys[0] and plan.reader.key_hash is None:
+        return "keys are computed"
+    if sum(len(e.cuts) for e in layout.entries) > _MOST_CUTS or len(layout.entries) > _MOST_KEYS:
+        return "there are many slices"
+    for s in (0, 1):
+        if plan.reader.plan.sides[s].filters:
+            return "the condition filters rows of one side"
+        for node in _ends_of(plan, s)[3]:
+            line = _line(node, spec.schemas[s].names)
+            if line is None:
+                return f"{node} is no column that Spark compares as ivjoin does"
+            if not _has_literals(line, plan, _offsets(plan, s, node)):
+                return f"a slice of {node} begins where Spark has no literal"
+    return ""
+
+
+#: Of a worker's cells, or of all for None: a frame with a row for each copy, its cell in the column ``cell`` (int); and
+#: SQL of whether it is owned.
+Dealt = Callable[[int | None], tuple[Any, str]]
+
+
+def dealt(
+    rows: Any, spec: JoinSpec, plan: RoutingPlan, side: int, key_hash: str | None, row_hash: str
+) -> Dealt:
+    """The rows of a side for one worker after the other, or for all.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Of side ``side``, with its columns under their :func:`place` names and others beside them.
+    key_hash, row_hash : str
+        SQL that tells keys, and rows, apart; ``key_hash`` as the plan was made with, None where there is no key.
+    """
+    layout, names = plan.layout, spec.schemas[side].names
+    lows, highs, home, nodes = _ends_of(plan, side)
+    lines = {node: _line(node, names) for node in nodes}
+    at = {node: f"p{i}" for i, node in enumerate(lines)}
+    found = {name: line.sql for (node, line), name in zip(lines.items(), at.values(), strict=True) if line is not None}
+    if key_hash is not None:
+        found["kh"] = key_hash
+    if found:
+        rows = rows.selectExpr("*", *[f"{sql} AS {name}" for name, sql in found.items()])
+
+    def index(pick: str, terms: Sequence[tuple[Node, int]]) -> str:
+        """The slice of the end of a range, within the row's entry."""
+        trees = []
+        for node, offset in dict.fromkeys(terms):
+            line = lines[node]
+            assert line is not None
+            own = [_tree(at[node], line, e.cuts, offset) for e in layout.entries]
+            trees.append(own[0] if key_hash is None else _by_entry(own))
+        chosen = trees[0] if len(trees) == 1 else f"{pick}({', '.join(trees)})"
+        return f"IF({lone}, 0, {chosen})" if lone else chosen
+
+    lone = " OR ".join(_nulls(plan, side, names, list(at.values())))
+    base = "0"
+    if key_hash is not None:
+        keys = [f"{_signed(k)}L" for k in layout.keys.tolist()]
+        entry = f"CAST(array_position(array({', '.join(keys)}), kh) AS INT)" if keys else "0"
+        rows = rows.selectExpr("*", f"{entry} AS entry")
+        base = _part("kh", layout.n_light)
+        if keys:
+            ends = accumulate((e.cells for e in layout.entries), initial=layout.n_light)
+            begins = ", ".join(map(str, list(ends)[:-1]))
+            base = f"IF(entry = 0, {base}, element_at(array({begins}), entry))"
+    if lone:
+        base = f"IF({lone}, {_part(row_hash, layout.n_light or layout.cells)}, {base})"
+    if not lows or lows == highs:
+        cell = f"{base} + {index('greatest', lows)}" if lows else base
+        placed = rows.selectExpr("*", f"{cell} AS cell")
+        return lambda worker: (_of_cells(placed, _cells_of(plan, worker)), "true")
+    slices = {"base": base, "low": index("greatest", lows), "high": index("least", highs)}
+    if home:
+        slices["home"] = index("least", home)
+    sliced = rows.selectExpr("*", *[f"{sql} AS {name}" for name, sql in slices.items()])
+    begin, end = ("least(low, home)", "greatest(low, high, home)") if home else ("low", "greatest(low, high)")
+    owned = "cell = base + home" if home else "true" if side == 0 else "cell = base + low"
+
+    def of(worker: int | None) -> tuple[Any, str]:
+        cells = _cells_of(plan, worker)
+        if cells is not None and (one := _one_of(plan, cells, f"base + {begin}", f"base + {end}")) is not None:
+            return sliced.selectExpr("*", f"{one} AS cell").where("cell IS NOT NULL"), owned
+        copied = sliced.selectExpr("*", f"explode(sequence(base + {begin}, base + {end})) AS cell")
+        return _of_cells(copied, cells), owned
+
+    return of
+
+
+def _cells_of(plan: RoutingPlan, worker: int | None) -> list[int] | None:
+    return None if worker is None else np.flatnonzero(plan.worker_of == worker).tolist()
+
+
+def _of_cells(rows: Any, cells: Sequence[int] | None) -> Any:
+    """Those of the rows whose cell is one of these; all for None."""
+    return rows if cells is None else rows.where(f"cell IN ({', '.join(map(str, cells))})" if cells else "false")
+
+
+def _one_of(plan: RoutingPlan, cells: Sequence[int], begin: str, end: str) -> str | None:
+    """Which of these cells a row has, whose cells are all from ``begin`` to ``end``, null for none; None where that
+    may be more than one: of light cells a row has one, of an entry's any number in a row.
+    """
+    layout = plan.layout
+    ends = list(accumulate((e.cells for e in layout.entries), initial=layout.n_light))
+    light = [cell for cell in cells if cell < layout.n_light]
+    owners = np.searchsorted(ends, [cell for cell in cells if cell >= layout.n_light], side="right")
+    if len(np.unique(owners)) < len(owners):
+        return None
+    whens = [f"WHEN {begin} <= {cell} AND {end} >= {cell} THEN {cell}" for cell in cells if cell >= layout.n_light]
+    if light:
+        whens.append(f"WHEN {begin} IN ({', '.join(map(str, light))}) THEN {begin}")
+    return f"CASE {' '.join(whens)} END" if whens else "CAST(NULL AS INT)"
+
+
+_Terms = list[tuple[Node, int]]
+
+
+def _ends_of(plan: RoutingPlan, side: int) -> tuple[_Terms, _Terms, _Terms, list[Node]]:
+    """Terms of which the greatest is the low end of what a row is sent to; of which the least is the high end; of its
+    home, if it is not the low end; and their expressions.
+    """
+    axis, both = plan.axis, plan.layout.both
+    if axis is None:
+        return [], [], [], []
+    if side == axis.divided:
+        down, up = (min(0, axis.back[0]), max(0, axis.back[1])) if both else (0, 0)
+        return [(axis.node, down)], [(axis.node, up)], [(axis.node, 0)] if both else [], [axis.node]
+    home = [(axis.home, axis.shift)] if both and axis.home is not None else []
+    nodes = list(dict.fromkeys(n for n, _ in (*axis.low, *axis.high, *home)))
+    return list(axis.low), list(axis.high), home, nodes
+
+
+def _offsets(plan: RoutingPlan, side: int, node: Node) -> list[int]:
+    return [offset for terms in _ends_of(plan, side)[:3] for n, offset in terms if n is node]
+
+
+def _has_literals(line: _Line, plan: RoutingPlan, offsets: Sequence[int]) -> bool:
+    """Whether there is a literal for each cut."""
+    values = (_value(line, cut, offset) for e in plan.layout.entries for cut in e.cuts for offset in offsets)
+    return all(isinstance(v, bool) or line.at(v) is not None for v in values)
+
+
+def _value(line: _Line, cut: int, offset: int) -> int | bool:
+    """From which ordinal on a row's expression and the offset, held within int64, reach a cut; or always, or never."""
+    at = cut - offset
+    if at <= line.least or cut == I64_MIN:
+        return True
+    return at if at <= line.most else False
+
+
+def _tree(name: str, line: _Line, cuts: Sequence[int], offset: int) -> str:
+    """How many cuts a value is not below."""
+    values = [_value(line, cut, offset) for cut in cuts]
+    passed = sum(v is True for v in values)
+    texts = [line.at(v) for v in values if not isinstance(v, bool)]
+
+    def of(low: int, high: int) -> str:
+        if low == high:
+            return str(passed + low)
+        middle = (low + high) // 2
+        return f"IF({name} >= {texts[middle]}, {of(middle + 1, high)}, {of(low, middle)})"
+
+    return of(0, len(texts))
+
+
+def _by_entry(trees: Sequence[str]) -> str:
+    cases = [f"WHEN {i} THEN {tree}" for i, tree in enumerate(trees, 1) if tree != "0"]
+    return f"CASE entry {' '.join(cases)} ELSE 0 END" if cases else "0"
+
+
+def _part(hashed: str, parts: int) -> str:
+    """A number below ``parts`` by the high half of a hash."""
+    return f"CAST(shiftright(shiftrightunsigned({hashed}, 32) * {parts}L, 32) AS INT)"
+
+
+def _nulls(plan: RoutingPlan, side: int, names: Sequence[str], compared: Sequence[str]) -> list[str]:
+    """What is true of rows that match nothing, since something of theirs is null."""
+    reach = plan.reader.reach
+    keys = [key for key, safe in zip(reach.keys[side], reach.null_safe, strict=True) if not safe]
+    columns = [as_spark_sql(node, names) for node in dict.fromkeys([*keys, *reach.lone[side]])]
+    return [f"{c} IS NULL" for c in dict.fromkeys([*columns, *compared]) if c is not None]
+
+
+def _signed(key: int) -> int:
+    return key - (1 << 64) if key >> 63 else key
+
+
+def _line(node: Node, names: Sequence[str]) -> _Line | None:
+    """An expression, as Spark orders it like its ordinals; None for one that it may not."""
+    sql, t = as_spark_sql(node, names), node.type
+    if sql is None:
+        return None
+    if t.kind == "int" and t.signed:
+        return _Line(sql, *t.limits, "{}L".format)
+    if t.kind == "date":
+        return _Line(f"unix_date({sql})", -(1 << 31), (1 << 31) - 1, str)
+    if t.kind == "timestamp" and t.unit == "us":
+        if t.tz:
+            return _Line(f"unix_micros({sql})", I64_MIN, I64_MAX, "{}L".format)
+        return _Line(sql, I64_MIN, I64_MAX, _local_time)
+    if t.kind == "float":
+        low = ordinal_of(float("-inf"), t)
+        return _Line(f"CAST({sql} AS DOUBLE)", low, NAN_ORDINAL, lambda at: literal(value_of(at, t)))
+    if t.kind == "decimal" and t.precision <= 18:
+        most = 10**t.precision - 1
+        return _Line(sql, -most, most, lambda at: literal_sql(at, t))
+    return None
+
+
+def _local_time(micros: int) -> str | None:
+    try:
+        return literal(_EPOCH + timedelta(microseconds=micros))
+    except OverflowError:
+        return None

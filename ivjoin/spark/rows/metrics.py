@@ -1,0 +1,173 @@
+"""Counts of joins, which Spark's observed metrics carry in a query's progress or in an Observation."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from ivjoin.errors import IvjoinError
+from ivjoin.spark.rows.delays import DELAYS, told_delays
+from ivjoin.spark.rows.results import COUNTS, COUNTS_COLUMN, ROWS_COLUMN
+
+if TYPE_CHECKING:
+    from pyspark.sql import Observation
+    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
+
+__all__ = ["MOST_GATHERED", "metrics", "observed", "observed_name"]
+
+_PREFIX = "ivjoin"
+_BUCKETS = "buckets"
+_TURNS = "turns"  # the observed field of counts that are not added up
+_BY_BUCKET = ("left_rows_in", "right_rows_in", "rows_out", "state_rows")
+_PEAK = "peak_"  # prefix of the counts whose greatest value is reported
+MOST_GATHERED = 1024  # greatest number of buckets whose counts are reported one by one
+_unnamed = itertools.count(1)
+
+
+def observed_name(name: str | None) -> str:
+    """Return the name of a join's observed counts; without ``name`` a new one each time, as a query of Spark requires.
+
+    It is not stored beyond the process, so a restarted query may use another one.
+    """
+    return f"{_PREFIX}#{next(_unnamed)}" if name is None else f"{_PREFIX}-{name}"
+
+
+def observed(played: Any, name: Any, counts: Sequence[str] = COUNTS, by_bucket: bool = False) -> Any:
+    """Return the packed rows, and observe the sums of their counts, or the greatest values of peaks.
+
+    ``name`` is the name of the observed metrics, or a ``pyspark.sql.Observation``. With ``by_bucket``, the texts with
+    ``COUNTS`` and the bucket's number are collected, and :func:`metrics` adds them up. Sums by Spark cost more: each
+    task generates the code of fifteen aggregates again in each micro-batch.
+    """
+    field, rows = F.col(COUNTS_COLUMN), F.col(ROWS_COLUMN)
+    totals = []
+    if by_bucket:
+        totals.append(F.collect_list(field).alias(_TURNS))
+    for i, count in enumerate(counts if not by_bucket else ()):
+        value = F.split_part(field, F.lit(","), F.lit(i + 1)).cast("long")
+        totals.append((F.max(value) if count.startswith(_PEAK) else F.sum(value)).alias(count))
+    return played.observe(name, *totals).where(rows.isNotNull()).select(rows)
+
+
+def metrics(
+    query: StreamingQuery | StreamingQueryProgress | Observation,
+) -> list[dict[str, int | str | list[dict[str, int]]]]:
+    """Return the counts of band joins, for each micro-batch of a stream or for a join of static frames.
+
+    Parameters
+    ----------
+    query : StreamingQuery, StreamingQueryProgress or Observation
+        Classic or Connect. Spark stores the progress of the last 100 micro-batches of a streaming query. A progress is
+        what listeners receive for one micro-batch. If you passed an ``Observation`` to a static join as ``name``, this
+        call waits until the first action on the result has ended.
+
+    Returns
+    -------
+    list of dict
+        For a streaming query one entry for each micro-batch and join, oldest first; for a static join one entry.
+
+    Raises
+    ------
+    IvjoinError
+        If ``query`` has another type.
+
+    Notes
+    -----
+    The counts of a streaming query are summed over the buckets. An entry contains:
+
+    - ``batch``, and ``join``: ``ivjoin-`` and the join's name. Joins without a name are ``ivjoin``, ``ivjoin#2`` and
+      so on.
+    - ``left_rows_in``, ``right_rows_in``, ``rows_out``, ``left_rows_retired``, ``right_rows_retired`` and
+      ``late_rows`` of the micro-batch.
+    - ``state_rows``, ``state_bytes`` (memory) and ``bytes_written`` (state that Spark received) at its end.
+    - ``restored``: buckets whose operator was restored from state. ``caught_up``: buckets whose operator was some
+      turns behind and replayed the missing rows.
+    - ``read_us``, ``join_us`` and ``write_us``: microseconds inside the operator.
+    - ``production_delay_us``: microseconds from the arrival of the later row of a pair to the output of the pair, on
+      average over the output rows. ``peak_production_delay_us`` is an upper bound for all rows. Both are zero without
+      output.
+    - ``buckets``: for each bucket that took part its number as ``bucket``, ``left_rows_in``, ``right_rows_in``,
+      ``rows_out``, ``state_rows`` and both delays. The list is empty if there are more than 1,024 buckets.
+
+    A row arrives when a map task reads it. The average delay starts at the arrival of the micro-batch's average row,
+    the peak at the arrival of its first row. Time in the source before that, or in the commit after the output, is not
+    included. Times are from the clocks of the machines.
+
+    The entry of a static join has the first six counts, summed over the tasks, and ``peak_state_rows`` and
+    ``peak_state_bytes``, the greatest of any task. For :func:`multi_join` of streams, the entry has ``alias_rows_in``
+    and ``alias_rows_retired`` for each input. A row is counted in each cell that received it.
+
+    Examples
+    --------
+    >>> [m["late_rows"] for m in metrics(query)]  # doctest: +SKIP
+    [0, 0, 3]
+    """
+    told: Any = query
+    if not isinstance(told, dict) and not hasattr(told, "recentProgress"):
+        if not hasattr(type(told), "get"):  # it waits
+            raise IvjoinError(
+                f"query is a {type(told).__name__}; expected a StreamingQuery or its progress, or the Observation that "
+                "a join of static frames was given as name="
+            )
+        return [dict(told.get)]
+    reported = [told] if isinstance(told, dict) else told.recentProgress
+    observed = [(progress["batchId"], _observations(progress)) for progress in reported]
+    shown = _shown({name for _, rows in observed for name in rows})
+    out = []
+    for batch, rows in observed:
+        for name, row in rows.items():
+            if name in shown:
+                counts = _by_field(row.asDict() if hasattr(row, "asDict") else dict(row))
+                if _TURNS in counts:
+                    counts = _added_up(counts[_TURNS] or ())
+                if counts.get("state_rows") is not None:
+                    _tell_delays(counts)
+                    counts.setdefault(_BUCKETS, [])
+                    out.append({"batch": batch, "join": shown[name], **counts})
+    return out
+
+
+def _shown(names: set[str]) -> dict[str, str]:
+    """Return the public names of the joins among the observed names; unnamed joins are numbered within the query."""
+    found = (n.removeprefix(f"{_PREFIX}#") for n in names if n.startswith(f"{_PREFIX}#"))
+    numbers = sorted(int(n) for n in found if n.isdecimal())
+    out = {f"{_PREFIX}#{n}": _PREFIX if i == 1 else f"{_PREFIX}#{i}" for i, n in enumerate(numbers, 1)}
+    return out | {n: n for n in names if n.startswith(f"{_PREFIX}-")}
+
+
+def _added_up(turns: Sequence[str]) -> dict[str, Any]:
+    """Return the counts of all turns of a micro-batch, and some of them by bucket; empty without turns."""
+    told = sorted(([int(n) for n in text.split(",")] for text in turns), key=itemgetter(-1))
+    if not told:
+        return {}
+    out: dict[str, Any] = {}
+    for name, values in zip(COUNTS, zip(*told), strict=False):  # the bucket stands behind
+        out[name] = max(values) if name.startswith(_PEAK) else sum(values)
+    out[_BUCKETS] = [{"bucket": turn[-1]} | {n: turn[COUNTS.index(n)] for n in (*_BY_BUCKET, *DELAYS)} for turn in told]
+    for counts in out[_BUCKETS]:
+        _tell_delays(counts)
+    return out
+
+
+def _tell_delays(counts: dict[str, Any]) -> None:
+    """Replace the delays of turns by those that users read."""
+    if DELAYS[0] in counts:
+        total, peak = (counts.pop(name) for name in DELAYS)
+        counts.update(told_delays(total, peak, counts["rows_out"]))
+
+
+def _by_field(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the row by name; over Connect, Spark 4.3 returns its values and its schema separately."""
+    if row.keys() != {"values", "schema"}:
+        return row
+    return dict(zip((f["name"] for f in row["schema"]["fields"]), row["values"], strict=True))
+
+
+def _observations(progress: Any) -> dict[str, Any]:
+    # Progress was a plain dict before Spark 4 and is a dict-like object since.
+    return progress.get("observedMetrics") or {}

@@ -1,0 +1,241 @@
+"""First stage of a streaming join: every map task packs its rows into one row per bucket, and says how far it has seen.
+
+::
+
+    bucket | c0 c1 c2 ...                      label | side | rows (Arrow IPC) | seen
+    -------+-------------     packs to         ------+------+------------------+-------------
+      3    | ...                                 6   |  0   |  <rows of 3>     | null
+      0    | ...                                 0   |  0   |  <rows of 0>     | null
+      3    | ...                                 0   |  0   |  null            | <a tick>       one such row per bucket
+
+Rows cross to Python once, as Arrow, so every type survives; what is shuffled and grouped are few, fat rows. A row of
+``seen`` (a tick) goes to every bucket, so that those without rows of their own still learn how far each side has come,
+and when.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.types import BinaryType, ByteType, IntegerType, StructField, StructType
+
+from ivjoin.conditions.evaluate import evaluate
+from ivjoin.errors import IvjoinError
+from ivjoin.expr.ordinal import NAN_ORDINAL, ordinals
+from ivjoin.outer.values import has_value
+from ivjoin.plan.cache import plan_of
+from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.spec import JoinSpec
+from ivjoin.spark.rows.delays import Arrived
+
+__all__ = [
+    "PACKED_IN_TWO", "PACKED_SCHEMA", "MapStage", "Route", "Seen", "fitted", "gathered", "in_two", "packer",
+    "unpacked", "whole",
+]  # fmt: skip
+
+_Packed = tuple[int, int, bytes | None, bytes | None]
+MapStage = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+# Rows and their buckets; the rows with what else they carry, a row for each copy, and the copies' buckets.
+Way = Callable[[pa.RecordBatch, np.ndarray], tuple[pa.RecordBatch, np.ndarray]]
+# The way of a side's rows, made anew in each task; what its attribute ``heard`` says, if any, goes to the first bucket.
+Route = Callable[[int], Way]
+
+PACKED_SCHEMA = StructType([  # as text, Spark would parse it for each stage
+    StructField("label", IntegerType()), StructField("side", ByteType()), StructField("rows", BinaryType()),
+    StructField("seen", BinaryType()),
+])  # fmt: skip
+_ARROW = pa.schema([("label", pa.int32()), ("side", pa.int8()), ("rows", pa.binary()), ("seen", pa.binary())])
+# Where buckets have two groups: null in rows and ticks, which go to the first; what names the second in its own rows.
+PACKED_IN_TWO = StructType([*PACKED_SCHEMA.fields, StructField("part", IntegerType())])
+# Arrow bytes gathered before a task hands them on: few fat rows are cheap downstream, and a task must not grow.
+_FLUSH_BYTES = 32 << 20
+# What a join of many inputs is pushed at once: 10,000 rows, as Spark hands them on, cost it 1.8 times as much.
+_PUSHED_ROWS, _PUSHED_BYTES = 65_536, 8 << 20
+
+
+class Seen:
+    """The greatest value of each order of one side among the rows shown to it, as turned ordinals."""
+
+    def __init__(self, plan: JoinPlan, side: int) -> None:
+        self._index = {name: i for i, name in enumerate(plan.sides[side].schema.names)}
+        self._orders = [(node, o.descending) for node, _, o in plan.sides[side].orders]
+        self.edges: list[int | None] = [None] * len(self._orders)
+        self._declared = sum(not o.follows for _, _, o in plan.sides[side].orders)
+
+    @property
+    def declared(self) -> list[int | None]:
+        """Of the declared orders, those that an operator is told of."""
+        return self.edges[: self._declared]
+
+    def show(self, batch: pa.RecordBatch) -> None:
+        if not self._orders:
+            return
+        nodes = [node for node, _ in self._orders]
+        vectors = evaluate(nodes, lambda _, name: batch.column(self._index[name]), batch.num_rows)
+        for i, ((node, descending), v) in enumerate(zip(self._orders, vectors, strict=True)):
+            image = ordinals(v.values, node.type)
+            present = has_value(v)
+            if node.type.kind == "float":
+                ordered = image != NAN_ORDINAL
+                present = ordered if present is None else present & ordered
+            if present is not None:
+                image = image[present]
+            if len(image):
+                top = int((~image if descending else image).max())
+                before = self.edges[i]
+                self.edges[i] = top if before is None else max(before, top)
+
+    def merge(self, edges: Sequence[int | None]) -> None:
+        """Take in what another task has seen."""
+        for i, other in enumerate(edges):
+            mine = self.edges[i]
+            self.edges[i] = other if mine is None else mine if other is None else max(mine, other)
+
+    def text(self, arrived: Arrived, heard: dict[str, Any] | None = None) -> bytes:
+        """As a tick carries it: ``[edges, when rows came]``, and what the planner is told, if anything."""
+        return json.dumps([self.edges, arrived.as_json, *([] if heard is None else [heard])]).encode()
+
+
+def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch's columns by position, under the names and types of the plan."""
+    columns = [
+        c if c.type == f.type else c.cast(f.type) for c, f in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def packer(
+    spec: JoinSpec, side: int, labels: Sequence[int], tag: int | None = None, route: Route | None = None
+) -> MapStage:
+    """The function of a map task; its input is the bucket number and then the side's columns.
+
+    ``tag``: what stands for the side in the packed rows, if not its number. With a ``route``, rows have a copy for each
+    of their cells.
+    """
+    mark = side if tag is None else tag
+
+    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        seen, arrived = Seen(plan_of(spec), side), Arrived()
+        way = None if route is None else route(side)
+        schema = spec.schemas[side]
+        pieces: list[pa.RecordBatch] = []
+        held = 0
+        for batch in batches:
+            if batch.num_rows == 0:
+                continue
+            arrived.show(batch.num_rows)
+            seen.show(fitted(batch.slice(0).select(batch.schema.names[1:]), schema))
+            pieces.append(batch)
+            held += batch.nbytes
+            if held >= _FLUSH_BYTES:
+                yield from _packed(pieces, schema, mark, labels, way)
+                pieces, held = [], 0
+        if pieces:
+            yield from _packed(pieces, schema, mark, labels, way)
+        if arrived.rows:
+            ticks: list[_Packed] = [(label, mark, None, seen.text(arrived)) for label in labels]
+            heard = getattr(way, "heard", None)
+            if heard is not None:
+                ticks[0] = labels[0], mark, None, seen.text(arrived, heard)
+            yield _rows(ticks)
+
+    return pack
+
+
+def _packed(
+    pieces: list[pa.RecordBatch], schema: pa.Schema, side: int, labels: Sequence[int], way: Way | None
+) -> Iterator[pa.RecordBatch]:
+    """One row per bucket that has any."""
+    rows = whole(pieces)
+    buckets = np.asarray(rows.column(0))
+    batch = fitted(rows.select(rows.schema.names[1:]), schema)
+    if way is not None:
+        batch, buckets = way(batch, buckets)
+    if len(labels) == 1:
+        yield _rows([(labels[0], side, batch.serialize().to_pybytes(), None)])
+        return
+    small = buckets.astype(np.uint16 if len(labels) <= 1 << 16 else np.int32)
+    order = np.argsort(small, kind="stable")
+    counts = np.bincount(small, minlength=len(labels))
+    ends = np.cumsum(counts)
+    grouped = batch.take(pa.array(order))
+    out: list[_Packed] = []
+    for bucket in map(int, np.flatnonzero(counts)):
+        n = int(counts[bucket])
+        part = grouped.slice(int(ends[bucket]) - n, n)
+        out.append((labels[bucket], side, part.serialize().to_pybytes(), None))
+    yield _rows(out)
+
+
+def _rows(rows: list[_Packed]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, f.type) for column, f in zip(zip(*rows, strict=True), _ARROW, strict=True)], schema=_ARROW
+    )
+
+
+def in_two(pack: MapStage, seconds: Mapping[int, int]) -> MapStage:
+    """``pack`` for buckets of two groups (``PACKED_IN_TWO``): each task with rows also has all second groups called.
+
+    ``seconds`` are what names them, by label.
+    """
+    schema = _ARROW.append(pa.field("part", pa.int32()))
+    called = pa.RecordBatch.from_arrays(
+        [pa.array(seconds.keys(), pa.int32()), pa.array([0] * len(seconds), pa.int8()),
+         pa.nulls(len(seconds), pa.binary()), pa.nulls(len(seconds), pa.binary()),
+         pa.array(seconds.values(), pa.int32())],
+        schema=schema,
+    )  # fmt: skip
+
+    def pack_in_two(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        some = False
+        for batch in pack(batches):
+            some = True
+            yield pa.RecordBatch.from_arrays([*batch.columns, pa.nulls(batch.num_rows, pa.int32())], schema=schema)
+        if some:
+            yield called
+
+    return pack_in_two
+
+
+def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in fewer batches, none of which is empty."""
+    pieces: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        pieces.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= _PUSHED_ROWS or size >= _PUSHED_BYTES:
+            yield whole(pieces)
+            pieces, rows, size = [], 0, 0
+    if pieces:
+        yield whole(pieces)
+
+
+def whole(pieces: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """One batch of one or more.
+
+    Raises
+    ------
+    IvjoinError
+        If a column of text would be longer than Arrow can say.
+    """
+    if len(pieces) == 1:
+        return pieces[0]
+    made = pa.Table.from_batches(pieces).combine_chunks().to_batches()
+    if len(made) > 1:
+        raise IvjoinError(
+            f"a micro-batch brings {sum(p.nbytes for p in pieces)} bytes to one bucket, of one column more than the "
+            "2 GB that Arrow holds; expected less: set maxFilesPerTrigger or maxOffsetsPerTrigger, or take more buckets"
+        )
+    return made[0]
+
+
+def unpacked(rows: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch that :func:`packer` packed."""
+    return pa.ipc.read_record_batch(pa.py_buffer(rows), schema)

@@ -1,0 +1,1 @@
+"""The session: its settings, versions, workers and watermarks."""

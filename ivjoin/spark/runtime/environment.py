@@ -1,0 +1,272 @@
+"""The one module that reads a Spark session's settings and kind, and starts one with the right interpreter."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from ivjoin.errors import IvjoinError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = [
+    "CHECKPOINT_FILES", "PAGE_SIZE", "Settings", "SparkSetupError", "arrow_batch_rows", "check_java", "is_connect",
+    "session", "settings_of",
+]
+
+_OF_A_JOIN = (
+    "ivjoin.spark.api.join", "ivjoin.spark.state.streaming", "ivjoin.spark.state.segments",
+    "ivjoin.spark.state.streamspread", "ivjoin.spark.sink.sink", "ivjoin.spark.api.many", "ivjoin.spark.spread.cells",
+)  # fmt: skip
+CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
+PAGE_SIZE = "spark.buffer.pageSize"
+_PAGE, _MOST_PAGES = 1 << 20, 8192  # the latter of a task: TaskMemoryManager.PAGE_TABLE_SIZE
+_DRIVER_MEMORY, _MEMORY = "spark.driver.memory", re.compile(r"(\d+)([kmgt])b?", re.IGNORECASE)
+# Spark 4 adds up the bytes of all columns after each row that it hands to Python, to end a batch at so many of them: a
+# fifth of what Java does for a join of two million rows. With this number it does not, and rows alone are counted.
+_BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch", (1 << 31) - 1
+# Arrow looks at the bounds of each value that Spark reads from Python, and once more at whether it is null, unless told
+# that its reader knows; Spark asks whether a value is null before it reads one, and reads no more rows than came.
+_UNCHECKED = {"ARROW_ENABLE_UNSAFE_MEMORY_ACCESS": "true", "ARROW_ENABLE_NULL_CHECK_FOR_GET": "false"}
+
+
+class SparkSetupError(IvjoinError):
+    """A requirement of Spark that this machine lacks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of a session that a join must follow.
+
+    Attributes
+    ----------
+    timezone : str
+        Session time zone.
+    case_sensitive : bool
+    partitions : int
+        ``spark.sql.shuffle.partitions``: state partitions of a new query.
+    ansi : bool
+    quoted_names : bool
+        Whether ``"a"`` is a name in SQL text.
+    """
+
+    timezone: str
+    case_sensitive: bool
+    partitions: int
+    ansi: bool = True
+    quoted_names: bool = False
+
+
+def settings_of(spark: Any) -> Settings:
+    """Return the settings of a session, classic or Connect."""
+    conf = spark.conf
+    ansi = _is_on(conf.get("spark.sql.ansi.enabled"))
+    return Settings(
+        timezone=conf.get("spark.sql.session.timeZone") or "UTC",
+        case_sensitive=_is_on(conf.get("spark.sql.caseSensitive")),
+        partitions=int(conf.get("spark.sql.shuffle.partitions") or 200),
+        ansi=ansi,
+        # Spark, too, follows the second only with the first.
+        quoted_names=ansi and _is_on(conf.get("spark.sql.ansi.doubleQuotedIdentifiers")),
+    )
+
+
+def _is_on(value: str | None) -> bool:
+    return (value or "false").lower() == "true"
+
+
+def arrow_batch_rows(spark: Any) -> int:
+    """Return the rows of an Arrow batch between Spark and Python; zero or less for no limit."""
+    return int(spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch") or 10_000)
+
+
+def is_connect(frame: Any) -> bool:
+    """Return whether a DataFrame belongs to Spark Connect, without importing Connect (it needs grpcio)."""
+    return type(frame).__module__.startswith("pyspark.sql.connect")
+
+
+_INSTALL = (
+    "Install one, for example with 'apt install openjdk-17-jre-headless' (Debian, Ubuntu), 'dnf install "
+    "java-17-openjdk-headless' (Fedora, RHEL) or 'brew install openjdk@17' (macOS)"
+)
+_OLDEST_JAVA = 17
+
+
+def check_java() -> str:
+    """Return the path of the Java runtime.
+
+    Raises
+    ------
+    SparkSetupError
+        If no Java runtime is found, or it is too old for Spark 4. The message names the package to install.
+    """
+    home = os.environ.get("JAVA_HOME")
+    # JAVA_HOME goes first in Spark's own scripts too, whatever is on PATH.
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if java is None or not Path(java).exists():
+        where = f"JAVA_HOME is {home!r}, which holds no bin/java" if home else "no java on PATH and no JAVA_HOME"
+        raise SparkSetupError(f"Spark needs a Java {_OLDEST_JAVA} runtime: {where}. {_INSTALL}")
+    version = _java_version(java)
+    if version is not None and version < _OLDEST_JAVA:
+        raise SparkSetupError(f"Spark needs a Java {_OLDEST_JAVA} runtime: {java} is Java {version}. {_INSTALL}")
+    return java
+
+
+def _java_version(java: str) -> int | None:
+    """Return the major version that ``java -version`` prints (8 for ``1.8``); None if it prints none."""
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
+    return int(found[1]) if found else None
+
+
+def session(
+    master: str = "local[2]", app: str = "ivjoin", **config: str | int | float | bool | None
+) -> SparkSession:
+    """Start a local Spark session whose workers run this interpreter, with the join already imported.
+
+    The session differs from Spark's defaults in these points, unless a setting says otherwise:
+
+    - Checkpoints are written through Hadoop's ``FileSystem``. Spark's choice, ``FileContext``, starts one or two
+      processes for each file where Hadoop's native library is missing.
+    - Tasks allocate memory for sorting in pages of one megabyte. Spark's have up to 64, and a micro-batch has only a
+      few packed rows to sort.
+    - Arrow batches to Python are limited by ``spark.sql.execution.arrow.maxRecordsPerBatch`` alone. Counting their
+      bytes takes a fifth of a join's time in Java. For rows of 100 kB and more, set a lower number, or set
+      ``spark.sql.execution.arrow.maxBytesPerBatch`` to Spark's default, "64MB".
+    - Arrow's own checks of each value are off (``ARROW_ENABLE_UNSAFE_MEMORY_ACCESS``,
+      ``ARROW_ENABLE_NULL_CHECK_FOR_GET`` in the environment).
+
+    While Java starts, this process imports the modules of a join. Another process compiles the kernels that every join
+    needs, once for each installation.
+
+    Parameters
+    ----------
+    master, app : str
+    **config
+        Spark settings with ``__`` for the dots: ``spark__sql__shuffle__partitions=4``. None restores Spark's default
+        for a setting of this function. Settings in ``spark-defaults.conf`` apply, except for the interpreter and a
+        local session's addresses.
+
+    Returns
+    -------
+    pyspark.sql.SparkSession
+
+    Raises
+    ------
+    SparkSetupError
+        If Java is missing or too old.
+    """
+    check_java()
+    # By default, Spark starts the first python3 on PATH for its workers.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    given = {name.replace("__", "."): value for name, value in config.items()}
+    common = _defaults()
+    local = master.startswith("local")
+    ours: dict[str, object] = dict.fromkeys(("spark.pyspark.python", "spark.pyspark.driver.python"), sys.executable)
+    if local:
+        # Driver and workers are one machine, whatever its name means to a network that may not be there.
+        ours |= dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), "127.0.0.1")
+    daemon = {"spark.python.daemon.module": "ivjoin.spark.runtime.daemon"}
+    unless_said: dict[str, object] = daemon | dict([_BATCH_BYTES])
+    for name, value in _UNCHECKED.items():
+        os.environ.setdefault(name, value)  # Java inherits it, and takes a property of its own before it
+        unless_said[f"spark.executorEnv.{name}"] = os.environ[name]
+    if local and (page := _page_bytes({**common, **{k: v for k, v in given.items() if v is not None}})) is not None:
+        unless_said[PAGE_SIZE] = page
+    builder = SparkSession.builder.master(master).appName(app)
+    for key, setting in {**{k: v for k, v in unless_said.items() if k not in common}, **ours, **given}.items():
+        if setting is not None:
+            builder = builder.config(key, str(setting))
+    Thread(target=_prepare, name="ivjoin-early", daemon=True).start()
+    spark = builder.getOrCreate()
+    if local and CHECKPOINT_FILES not in given:
+        _write_checkpoints_directly(spark)
+    return spark
+
+
+def _page_bytes(said: Mapping[str, object]) -> int | None:
+    """Return the bytes of a page: a megabyte, or more if a task with all memory would exceed Spark's limit of pages.
+
+    None if the settings alone do not determine that memory.
+    """
+    memory = _MEMORY.fullmatch(str(said.get(_DRIVER_MEMORY) or "1g"))
+    off_heap = str(said.get("spark.memory.offHeap.enabled")).lower() == "true"
+    submitted = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+    folder = _conf_folder()
+    elsewhere = "SPARK_DRIVER_MEMORY" in os.environ or "memory" in submitted or "--properties-file" in submitted
+    if memory is None or off_heap or elsewhere or (folder is not None and (folder / "spark-env.sh").exists()):
+        return None
+    most = int(memory[1]) << {"k": 10, "m": 20, "g": 30, "t": 40}[memory[2].lower()]
+    return max(_PAGE, 1 << (most // _MOST_PAGES - 1).bit_length())
+
+
+def _conf_folder() -> Path | None:
+    """Return the folder of Spark's settings; None if it is not known."""
+    if os.environ.get("SPARK_CONF_DIR"):
+        return Path(os.environ["SPARK_CONF_DIR"])
+    folder = _spark_folder()
+    return None if folder is None else folder / "conf"
+
+
+def _spark_folder() -> Path | None:
+    try:
+        from pyspark.find_spark_home import _find_spark_home
+
+        return Path(_find_spark_home())
+    except (ImportError, SystemExit):
+        return None
+
+
+def _defaults() -> dict[str, str]:
+    """Return the settings in ``spark-defaults.conf``, a file of Java properties; empty if it does not exist."""
+    folder = _conf_folder()
+    if folder is None:
+        return {}
+    try:
+        text = (folder / "spark-defaults.conf").read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return {}
+    lines = [line.strip() for line in re.sub(r"\\\r?\n[ \t]*", "", text).splitlines()]
+    pairs = [re.split(r"\s*[=:]\s*|\s+", line, maxsplit=1) for line in lines if line and line[0] not in "#!"]
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+
+
+def _write_checkpoints_directly(spark: SparkSession) -> None:
+    if spark.conf.get(CHECKPOINT_FILES, None) is not None:
+        return
+    from py4j.protocol import Py4JJavaError
+
+    for package in ("checkpointing.", ""):  # before Spark 4.1
+        name = f"org.apache.spark.sql.execution.streaming.{package}FileSystemBasedCheckpointFileManager"
+        with suppress(Py4JJavaError):  # ClassNotFoundException
+            spark.sparkContext._jvm.java.lang.Class.forName(name)
+            spark.conf.set(CHECKPOINT_FILES, name)
+            return
+
+
+def _prepare() -> None:
+    """Import the modules of a join and compile its kernels, while this process waits for Java."""
+    with suppress(OSError):  # a worker that needs the kernels compiles them
+        from ivjoin.shj.kernels import everything
+
+        everything.begin()
+    with suppress(ImportError):  # the join itself reports it
+        for name in _OF_A_JOIN:
+            import_module(name)

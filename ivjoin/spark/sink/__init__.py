@@ -1,0 +1,1 @@
+"""The sink of ``write_stream``: files that hold each row once."""

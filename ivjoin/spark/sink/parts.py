@@ -1,0 +1,128 @@
+"""What a micro-batch's turns hand to the sink: files that they wrote, or, where it is little, the rows themselves.
+
+::
+
+    bucket 0   operator --> 40 bytes of JSON, then the rows (Arrow stream)     few rows: the driver writes them
+    bucket 1   operator --> _staging/<query>/6-9f3a...  (Parquet)
+                        --> JSON: that file, its rows and bytes                many: the worker has written them
+
+Rows go from the operator to the writer within one process, as Arrow; what Spark carries is a line a turn, or some
+bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ivjoin.spark.rows.results import ROWS_COLUMN, Results
+from ivjoin.spark.sink.layout import Layout, WrittenFile, unique
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ivjoin.spark.rows.pack import MapStage
+
+__all__ = ["Part", "WrittenResults", "row_writer", "written"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one turn brings to a micro-batch.
+
+    Attributes
+    ----------
+    files : tuple of WrittenFile
+    rows : bytes
+        An Arrow stream, empty where the turn wrote files.
+    """
+
+    files: tuple[WrittenFile, ...]
+    rows: bytes
+
+    def packed(self) -> bytes:
+        return json.dumps([asdict(f) for f in self.files], separators=(",", ":")).encode() + b"\n" + self.rows
+
+    @classmethod
+    def unpacked(cls, data: bytes) -> Part:
+        head, _, rows = data.partition(b"\n")
+        return cls(tuple(WrittenFile(**f) for f in json.loads(head)), rows)
+
+
+def written(layout: Layout, batches: Iterator[pa.RecordBatch], stem: str) -> Part | None:
+    """All rows of a turn, written or, where they are few, packed; None where there are none."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for rows in batches:
+        if rows.num_rows:
+            held.append(layout.fitted(rows))
+            size += held[-1].nbytes
+        if size > layout.inline_bytes:
+            break
+    if not held:
+        return None
+    if size <= layout.inline_bytes:
+        return Part((), _stream(layout.schema, held))
+    # Without the suffix that readers look for.
+    name = unique(stem) + "-{i}" + (layout.suffix if layout.format == "delta" else "")
+    files = layout.write(chain(held, (layout.fitted(b) for b in batches if b.num_rows)), layout.staging, name)
+    return Part(tuple(files), b"")
+
+
+def _stream(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+class WrittenResults(Results):
+    """Results that a stateful function writes itself; what it hands on are :class:`Part`, packed, instead of rows."""
+
+    def __init__(self, layout: Layout) -> None:
+        super().__init__(most_rows=0)
+        self._layout = layout
+        self.sink_ns = 0
+
+    def frames(self, batches: Iterator[pa.RecordBatch], label: int) -> Iterator[pd.DataFrame]:
+        clock = _Clock()
+        begin = time.perf_counter_ns()
+        part = written(self._layout, clock.over(batches), str(label))
+        self.sink_ns = time.perf_counter_ns() - begin - clock.inside
+        if part is not None:
+            yield self.packed(part.packed())
+
+
+class _Clock:
+    """Time spent inside an iterator, apart from that of its consumer."""
+
+    def __init__(self) -> None:
+        self.inside = 0
+
+    def over(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        while True:
+            begin = time.perf_counter_ns()
+            batch = next(batches, None)
+            self.inside += time.perf_counter_ns() - begin
+            if batch is None:
+                return
+            yield batch
+
+
+def row_writer(layout: Layout) -> MapStage:
+    """A map stage from plain rows to packed :class:`Part`: for frames whose rows Spark has had in its hands."""
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        part = written(layout, batches, "rows")
+        if part is not None:
+            yield pa.RecordBatch.from_arrays([pa.array([part.packed()], pa.binary())], names=[ROWS_COLUMN])
+
+    return write
+

@@ -1,0 +1,145 @@
+"""How a micro-batch becomes visible in a folder of Parquet or Arrow files: all at once, and once.
+
+::
+
+    out/part-00000012-<query>.parquet            a micro-batch is a file; renaming it publishes it
+    out/_staging/<checkpoint>/...                what workers wrote, which no reader looks at
+
+    out/day=2024-01-01/part-00000012-<query>-0.parquet      with partition_by or file_rows it is several files:
+    out/day=2024-01-02/part-00000012-<query>-1.parquet      renamed one after the other, and made one by the log
+    out/_spark_metadata/12                                  that Spark's own file sink writes, and its readers follow
+
+A name says query and micro-batch, so one that is done again finds what it has published before.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+
+from ivjoin.errors import IvjoinError
+from ivjoin.spark.sink.layout import Layout, hive_folders, unique
+from ivjoin.spark.sink.parts import Part
+from ivjoin.spark.sink.sinklog import SinkLog
+
+__all__ = ["Folder", "inline_rows"]
+
+
+def inline_rows(parts: Sequence[Part]) -> list[pa.RecordBatch]:
+    """The rows that came with the parts themselves."""
+    return [batch for p in parts if p.rows for batch in pa.ipc.open_stream(p.rows)]
+
+
+class Folder:
+    """The driver's end of a sink of Parquet or Arrow files.
+
+    Parameters
+    ----------
+    layout : Layout
+    compact_interval : int
+        Every how many micro-batches the log is written anew as a whole.
+    """
+
+    def __init__(self, layout: Layout, compact_interval: int = 10) -> None:
+        self._layout = layout
+        self._log = SinkLog(layout.folder, compact_interval) if layout.logged else None
+        self._first = True
+
+    def check(self) -> None:
+        """
+        Raises
+        ------
+        IvjoinError
+            If the folder holds what readers would not see beside the new files, or the other way round.
+        """
+        folder = Path(self._layout.folder)
+        if folder.exists() and not folder.is_dir():
+            raise IvjoinError(f"path is {str(folder)!r}, which is a file; expected a folder, or a new one's name")
+        folder.mkdir(parents=True, exist_ok=True)
+        if self._log is None:
+            if SinkLog.stands_in(folder):
+                raise IvjoinError(
+                    f"the folder {str(folder)!r} has the log of a file sink, and readers would see the logged files "
+                    "alone; write to another folder, or with partition_by or file_rows as before"
+                )
+        elif not SinkLog.stands_in(folder) and any(folder.rglob(f"part-*{self._layout.suffix}")):
+            raise IvjoinError(
+                f"the folder {str(folder)!r} holds files that no log names, which readers would not see once "
+                "partition_by or file_rows has made one; write to another folder"
+            )
+
+    def publish(self, query: str, batch: int, parts: Sequence[Part]) -> None:
+        """Make the rows of a query's micro-batch visible, unless they are already."""
+        if self._log is None:
+            self._publish_one(query, batch, parts)
+        elif not self._log.holds(batch, query):
+            self._publish_logged(query, batch, parts)
+        self._first = False
+        # What other attempts at this micro-batch have left, or an earlier run.
+        shutil.rmtree(self._layout.staging, ignore_errors=True)
+        with suppress(OSError):  # another query's is there
+            os.rmdir(os.path.dirname(self._layout.staging))
+
+    # -- a micro-batch is one file -----------------------------------------------------------------------------------
+
+    def _publish_one(self, query: str, batch: int, parts: Sequence[Part]) -> None:
+        target = os.path.join(self._layout.folder, _name(query, batch) + self._layout.suffix)
+        if os.path.exists(target):
+            return
+        staged = self._staged(parts)
+        if not staged:
+            return
+        whole = staged[0] if len(staged) == 1 else self._joined(staged)
+        _flush(whole)
+        os.rename(whole, target)
+
+    def _joined(self, staged: list[str]) -> str:
+        """Write one file that has the rows of all staged files, in their order."""
+        folder = os.path.dirname(staged[0])
+        rows = self._layout.read(staged)
+        (file,) = self._layout.write(rows, folder, unique("whole") + "-{i}")
+        return os.path.join(folder, file.path)
+
+    # -- several files, and a log ------------------------------------------------------------------------------------
+
+    def _publish_logged(self, query: str, batch: int, parts: Sequence[Part]) -> None:
+        assert self._log is not None
+        if self._first:
+            # What an earlier try renamed before it could write the log.
+            for unlogged in Path(self._layout.folder).rglob(_name(query, batch) + "-*" + self._layout.suffix):
+                unlogged.unlink()
+        published = []
+        for i, path in enumerate(self._staged(parts)):
+            below = hive_folders(os.path.relpath(path, self._layout.staging))
+            target = os.path.join(self._layout.folder, below, f"{_name(query, batch)}-{i}{self._layout.suffix}")
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            _flush(path)
+            os.rename(path, target)
+            published.append(target)
+        self._log.add(batch, query, published)
+
+    # -- both --------------------------------------------------------------------------------------------------------
+
+    def _staged(self, parts: Sequence[Part]) -> list[str]:
+        """Paths of all files of a micro-batch; rows that came with the parts are written into some now."""
+        folder = self._layout.staging
+        files = [f for p in parts for f in p.files]
+        rows = inline_rows(parts)
+        if rows:
+            files += self._layout.write(rows, folder, unique("driver") + "-{i}")
+        return [os.path.join(folder, f.path) for f in files]
+
+
+def _name(query: str, batch: int) -> str:
+    return f"part-{batch:08d}-{query}"
+
+
+def _flush(path: str) -> None:
+    """The file's bytes to the disk, before its name says that they are there."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())

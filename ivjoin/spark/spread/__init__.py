@@ -1,0 +1,1 @@
+"""Which task joins which rows: buckets, cells and plans."""

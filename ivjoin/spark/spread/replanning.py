@@ -1,0 +1,224 @@
+"""Routing plans that follow a stream: map tasks send rows by them, and one bucket, the planner, writes the next ones.
+
+::
+
+    map task of micro-batch m    reads the newest plan-<n>.json with n < m, sends each row by it, and tells the planner
+                                 how many rows its frequent keys have and how far its rows reach
+    planner, in micro-batch m    has heard all of them; where another plan is better, writes plan-<m>.json before the
+                                 micro-batch commits
+
+Nothing else decides, so all tasks of a micro-batch agree, and one that is done again sees what it saw. No state moves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.errors import IvjoinError, SnapshotError
+from ivjoin.plan.cache import plan_of
+from ivjoin.plan.spec import SIDES, JoinSpec
+from ivjoin.routing.along import PlanList
+from ivjoin.routing.endless import EndlessPlan, buckets_of, cell_keys, endless_plans
+from ivjoin.routing.replanning import Counts, Note, next_plans
+from ivjoin.spark.rows.codec import meta_text
+from ivjoin.spark.spread.planfiles import PlanFile, PlanFiles
+from ivjoin.spark.spread.spec import identity
+
+__all__ = ["Planner", "Replanning", "TaskWay", "live_plans"]
+
+
+@dataclass(frozen=True)
+class Replanning:
+    """All that tasks have to know; it travels to them.
+
+    Attributes
+    ----------
+    spec : JoinSpec
+        The join, as its caller put it.
+    folder : str
+    buckets : int
+    pinned : tuple of int
+        Hashes of the keys that are heavy from the beginning, whatever comes.
+    """
+
+    spec: JoinSpec
+    folder: str
+    buckets: int
+    pinned: tuple[int, ...] = ()
+
+    @property
+    def files(self) -> PlanFiles:
+        return PlanFiles(self.folder, self.join)
+
+    @property
+    def join(self) -> str:
+        """A digest of what must stay the same."""
+        said = meta_text({**identity(self.spec), "heavy": str(sorted(self.pinned))}, self.buckets)
+        return hashlib.sha256(said.encode()).hexdigest()[:32]
+
+    @property
+    def first(self) -> PlanList:
+        """The plans before any file was written."""
+        return _first(self.spec, self.pinned)
+
+    def plans(self, file: PlanFile | None) -> PlanList:
+        """The plans of a file.
+
+        Raises
+        ------
+        SnapshotError
+            If its contents are no plans.
+        """
+        return self.first if file is None else _plans_of(file, self.first)
+
+    def way(self, side: int) -> TaskWay:
+        """How a map task sends rows of a side; made in the task."""
+        query, batch = _query_and_batch()
+        file = self.files.newest(batch, query)
+        return TaskWay(self.plans(file), side, self.buckets, -1 if file is None else file.number)
+
+    def planner(self) -> Planner:
+        """What the planner's bucket does in a micro-batch; made in the task."""
+        query, batch = _query_and_batch()
+        return Planner(self, query, batch)
+
+
+class TaskWay:
+    """Sends the rows of one map task, and counts them."""
+
+    def __init__(self, plans: PlanList, side: int, buckets: int, number: int) -> None:
+        self._plans, self._side, self._buckets, self._number = plans, side, buckets, number
+        self._counts = Counts()
+
+    def __call__(self, batch: pa.RecordBatch, buckets: np.ndarray) -> tuple[pa.RecordBatch, np.ndarray]:
+        """A row for each copy, its cell and whether it is owned; and the copies' buckets."""
+        del buckets
+        sent = self._plans.sent(SIDES[self._side], batch)
+        f = sent.features
+        self._counts.add(self._side, f.key, f.lone, f.n, sent.edge, self._buckets)
+        taken = batch
+        if len(sent.rows) != f.n or not np.array_equal(sent.rows, np.arange(f.n)):
+            taken = batch.take(pa.array(sent.rows))
+        schema = pa.schema([*taken.schema, pa.field("cell", pa.int64()), pa.field("owned", pa.bool_())])
+        columns = [*taken.columns, pa.array(cell_keys(sent)), pa.array(sent.owned)]
+        return pa.RecordBatch.from_arrays(columns, schema=schema), buckets_of(self._plans, sent, batch, self._buckets)
+
+    @property
+    def heard(self) -> dict[str, Any]:
+        """What the planner is told."""
+        return {**self._counts.as_json, "plan": self._number}
+
+
+class Planner:
+    """One micro-batch of the bucket that plans."""
+
+    def __init__(self, replanning: Replanning, query: str, batch: int) -> None:
+        self._all, self._query, self._batch = replanning, query, batch
+
+    def turn(self, said: str, heard: Sequence[dict[str, Any]], seen: Sequence[Sequence[int | None]]) -> str:
+        """Write the next plans if they change.
+
+        Parameters
+        ----------
+        said : str
+            What the planner noted in the micro-batch before; empty in the first.
+        heard : list of dict
+            ``TaskWay.heard`` of all map tasks.
+        seen : (list of int or None, list of int or None)
+            How far the orders of both sides have come in this micro-batch.
+
+        Returns
+        -------
+        str
+            What to note.
+
+        Raises
+        ------
+        IvjoinError
+            If a plan file is missing, damaged or foreign, or cannot be written.
+        """
+        files = self._all.files
+        note = Note.of(said) if said else Note()
+        file = files.newest(self._batch, self._query)
+        number = -1 if file is None else file.number
+        if (said and number != note.newest) or any(h["plan"] != number for h in heard):
+            found = sorted({number, *(h["plan"] for h in heard)})
+            raise SnapshotError(
+                f"routing_dir {files.folder!r}: the newest plan is {note.newest if said else number}, but tasks found "
+                f"{', '.join(map(str, found))}: a file is gone, or not all workers see the same folder. Put it back"
+            )
+        plans = self._all.plans(file)
+        counts = Counts()
+        for h in heard:
+            counts.merge(h)
+        note = note.after(plans, counts, seen, self._all.buckets)
+        more = next_plans(plans, note, self._all.buckets, self._all.pinned)
+        if more is not None or not said:
+            # the first micro-batch writes its plans in any case, so that the folder is known to be this query's
+            files.create(PlanFile(self._batch, self._query, self._all.join, _as_json(more or plans)))
+            note = note.numbered(self._batch)
+        return note.text()
+
+
+def live_plans(replanning: Replanning) -> PlanList:
+    """The plans of the newest file, or those that a stream begins with.
+
+    Raises
+    ------
+    IvjoinError
+        If the file is damaged, or another query's.
+    """
+    files = replanning.files
+    numbers = files.numbers()
+    return replanning.plans(files.read(numbers[-1], None) if numbers else None)
+
+
+def _query_and_batch() -> tuple[str, int]:
+    """The query that a task belongs to, and its micro-batch."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    said = [context.getLocalProperty(name) if context is not None else None for name in _PROPERTIES]
+    if said[0] is None or said[1] is None:
+        raise IvjoinError(
+            f"a task is told no {' and '.join(_PROPERTIES)} by this Spark, so routing_dir cannot be used; leave it out"
+        )
+    return said[0], int(said[1])
+
+
+_PROPERTIES = ("sql.streaming.queryId", "streaming.sql.batchId")
+
+
+@lru_cache(maxsize=16)
+def _first(spec: JoinSpec, pinned: tuple[int, ...]) -> PlanList:
+    plans = endless_plans(plan_of(spec), pinned)
+    assert not isinstance(plans, str)
+    return plans
+
+
+def _as_json(plans: PlanList) -> dict[str, Any]:
+    return {
+        "first": plans.first, "starts": list(plans.starts),
+        "plans": [p.as_json for p in plans.plans if isinstance(p, EndlessPlan)],
+    }  # fmt: skip
+
+
+def _plans_of(file: PlanFile, first: PlanList) -> PlanList:
+    start = first.plans[0]
+    assert isinstance(start, EndlessPlan)
+    try:
+        made = tuple(start.with_json(p) for p in file.plans["plans"])
+        starts = tuple(int(t) for t in file.plans["starts"])
+        number = int(file.plans["first"])
+        if not made or len(starts) != len(made) - 1 or list(starts) != sorted(set(starts)) or number < 0:
+            raise ValueError(f"{len(made)} plans that begin at {starts}")
+    except (ValueError, TypeError, KeyError, OverflowError) as e:
+        raise SnapshotError(f"plan-{file.number}.json holds no plans of a stream: {e}") from e
+    return PlanList(made, starts, first.axis, first.both, first.falling, number)

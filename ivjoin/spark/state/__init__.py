@@ -1,0 +1,1 @@
+"""State of a streaming query, per bucket or cell."""

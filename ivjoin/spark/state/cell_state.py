@@ -1,0 +1,169 @@
+"""A join of many streaming frames: rows packed for the cells of a hypercube, each cell a ``MultiJoin`` with state.
+
+::
+
+    q -- cells -- pack (mapInArrow) --+
+    t -- cells -- pack (mapInArrow) --+-- union -- groupBy(label) -- applyInPandasWithState(join) -- open (mapInArrow)
+    n -- cells -- pack (mapInArrow) --+
+
+As a join of two streams (``streaming``): all rows of a micro-batch first, an input's as one batch, then what the ticks
+say of how far each input has come. A cell's state is the operator's snapshot.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from time import perf_counter_ns
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from ivjoin.errors import LateRowError
+from ivjoin.metrics import MultiJoinMetrics
+from ivjoin.multi.operator import MultiJoin
+from ivjoin.multi.question import MultiSpec
+from ivjoin.plan.cache import plan_of
+from ivjoin.routing import HypercubePlan
+from ivjoin.spark.rows.arrow import place
+from ivjoin.spark.rows.codec import FORMAT, STATE_SCHEMA, compressed, expanded, meta_text, new_token, read_state
+from ivjoin.spark.rows.delays import DELAYS, Arrived, Delay
+from ivjoin.spark.rows.metrics import observed, observed_name
+from ivjoin.spark.rows.pack import PACKED_SCHEMA, Seen, packer, unpacked, whole
+from ivjoin.spark.rows.results import RESULT_SCHEMA, Results, opener
+from ivjoin.spark.runtime.environment import arrow_batch_rows
+from ivjoin.spark.runtime.workers import own_workers
+from ivjoin.spark.spread.buckets import bucket_labels
+from ivjoin.spark.spread.cells import hashable, in_cells
+
+__all__ = ["cell_function", "counts_of", "streamed_in_cells"]
+
+StateFunction = Callable[[tuple[Any, ...], Iterator[pd.DataFrame], Any], Iterator[pd.DataFrame]]
+
+
+def streamed_in_cells(frames: Mapping[str, Any], spec: MultiSpec, plan: HypercubePlan, out: StructType) -> Any:
+    """The joined stream."""
+    labels = bucket_labels(plan.workers)
+    packed = []
+    for side, (alias, frame) in enumerate(frames.items()):
+        names = [place(i) for i in range(len(frame.columns))]
+        rows = frame.toDF(*names)
+        rows, cell = in_cells(rows, spec, plan, alias, hashable(frame.schema))
+        pack = packer(spec.inputs[alias], 0, labels, tag=side)
+        packed.append(rows.selectExpr(f"{cell} AS bucket", *names).mapInArrow(pack, PACKED_SCHEMA))
+    all_of = packed[0]
+    for one in packed[1:]:
+        all_of = all_of.union(one)
+    first = next(iter(frames.values()))
+    results = Results(arrow_batch_rows(first.sparkSession))
+    with own_workers(first):
+        played = all_of.groupBy("label").applyInPandasWithState(
+            cell_function(spec, plan, results), RESULT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
+        )
+    rows = observed(played, observed_name(None), counts_of(spec.aliases))
+    return rows.mapInArrow(opener(spec.schema), out)
+
+
+def counts_of(aliases: Sequence[str]) -> list[str]:
+    """What one turn of a cell counts, in the order of its text; times in microseconds."""
+    return [
+        *(f"{a}_rows_in" for a in aliases), *(f"{a}_rows_retired" for a in aliases), "rows_out", "late_rows",
+        "state_rows", "state_bytes", "bytes_written", "restored", *DELAYS, "read_us", "join_us", "write_us",
+    ]  # fmt: skip
+
+
+def _growing(m: MultiJoinMetrics) -> list[int]:
+    return [*m.rows_in.values(), *m.rows_retired.values(), m.rows_out, m.late_rows]
+
+
+def cell_function(spec: MultiSpec, plan: HypercubePlan, results: Results) -> StateFunction:
+    """The function that Spark calls once per cell and micro-batch."""
+    meta = meta_text(_identity(spec, plan), plan.workers)
+    refuses = spec.options.on_late == "raise"
+    if refuses:  # the state is that of on_late="drop", as in ``bucket``
+        spec = replace(spec, inputs={a: own.with_late("drop") for a, own in spec.inputs.items()})
+
+    def join_cell(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
+        start, given = perf_counter_ns(), 0
+        restored = bool(state.exists)
+        if restored:
+            op = MultiJoin.restore(expanded(read_state(state.get, meta).payload))
+        else:
+            op = MultiJoin.from_spec(spec, late_within=False)
+        before, read = _growing(op.metrics), perf_counter_ns()
+        packed, seen, arrived = _arrivals(spec, frames)
+        delay = Delay()
+        for batch in delay.counted(_played(op, spec, packed, seen), arrived):
+            out = results.output(batch)
+            left = perf_counter_ns()
+            yield out
+            given += perf_counter_ns() - left
+        joined = perf_counter_ns()
+        payload = compressed(op.snapshot())
+        state.update((FORMAT, meta, new_token(), payload))
+        m = op.metrics
+        if refuses and m.late_rows > before[-1]:
+            raise _late_rows(m.late_rows - before[-1])
+        counts = [after - was for after, was in zip(_growing(m), before, strict=True)]
+        counts += [m.state_rows, m.state_bytes, len(payload), int(restored), *delay.counts]
+        took = (read - start, joined - read - given, perf_counter_ns() - joined)
+        yield results.counts(",".join(str(n) for n in (*counts, *(ns // 1000 for ns in took))))
+
+    return join_cell
+
+
+def _late_rows(count: int) -> LateRowError:
+    rows = "1 row of this micro-batch is" if count == 1 else f"{count} rows of this micro-batch are"
+    return LateRowError(
+        f"{rows} late: below what the order, watermark or bounds of its input promised. To drop and count late rows, "
+        'start the query again with on_late="drop": it continues from its checkpoint. A greater slack or watermark '
+        "delay needs a new checkpoint"
+    )
+
+
+def _played(
+    op: MultiJoin, spec: MultiSpec, packed: Mapping[str, list[bytes]], seen: Mapping[str, Seen]
+) -> Iterator[pa.RecordBatch]:
+    """All rows of a micro-batch, then how far each input has come; yields the output."""
+    for alias in op.aliases:
+        if packed[alias]:
+            columns = whole([unpacked(rows, spec.wide(alias)) for rows in packed[alias]]).columns
+            yield from op.push(alias, pa.RecordBatch.from_arrays(columns, schema=spec.schemas[alias]))
+    for alias in op.aliases:
+        yield from op.reach(alias, seen[alias].edges)
+
+
+def _arrivals(
+    spec: MultiSpec, frames: Iterator[pd.DataFrame]
+) -> tuple[dict[str, list[bytes]], dict[str, Seen], Arrived]:
+    """A cell's packed rows and ticks, by input; and when the micro-batch's rows came."""
+    packed: dict[str, list[bytes]] = {a: [] for a in spec.aliases}
+    seen, arrived = {a: Seen(plan_of(spec.inputs[a]), 0) for a in spec.aliases}, Arrived()
+    for frame in frames:
+        for side, rows, tick in zip(frame["side"], frame["rows"], frame["seen"], strict=True):
+            alias = spec.aliases[int(side)]
+            if isinstance(rows, (bytes, bytearray)):
+                packed[alias].append(bytes(rows))
+            if isinstance(tick, (bytes, bytearray)):
+                edges, when = json.loads(bytes(tick))
+                seen[alias].merge(edges)
+                arrived.merge(when)
+    return packed, seen, arrived
+
+
+def _identity(spec: MultiSpec, plan: HypercubePlan) -> dict[str, str]:
+    """What must stay the same for a checkpoint to go on, in words, by the name of the argument."""
+    said = spec.as_json
+    out = {
+        "condition": str(spec.condition), "condition form": json.dumps(said["condition"], sort_keys=True),
+        "grid": str(plan.dims), "timezone": spec.options.timezone,
+        "on_late": "join" if spec.options.on_late == "join" else "drop or raise",
+    }  # fmt: skip
+    for alias, own in said["inputs"].items():
+        schema = spec.schemas[alias]
+        out[f"columns of {alias}"] = ", ".join(f"{f.name} {f.type}" for f in schema)
+        out[f"orders of {alias}"] = json.dumps([own["orders"], own["bounds"]])
+    return out

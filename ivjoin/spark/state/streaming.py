@@ -1,0 +1,78 @@
+"""A join of two streaming DataFrames: pack, group by bucket, join with state.
+
+::
+
+    left  -- bucket number -- pack (mapInArrow) --+
+                                                  +-- union -- groupBy(label, part) -- applyInPandasWithState(operator)
+    right -- bucket number -- pack (mapInArrow) --+                                 -- counts -- open (mapInArrow)
+
+No Spark timeout and no Spark watermark takes part: the frontier comes from the rows and ticks themselves.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from ivjoin.operator.budget import Budget
+from ivjoin.plan.cache import plan_of
+from ivjoin.plan.spec import JoinSpec
+from ivjoin.spark.rows.arrow import bucket_sql, key_sql, place
+from ivjoin.spark.rows.codec import STATE_SCHEMA
+from ivjoin.spark.rows.metrics import MOST_GATHERED, observed
+from ivjoin.spark.rows.pack import PACKED_IN_TWO, PACKED_SCHEMA, in_two, packer
+from ivjoin.spark.rows.results import RESULT_SCHEMA, Results, opener
+from ivjoin.spark.runtime.environment import arrow_batch_rows
+from ivjoin.spark.runtime.workers import own_workers
+from ivjoin.spark.spread.buckets import bucket_labels, second_key
+from ivjoin.spark.state.stateful import bucket_function, in_two_groups
+from ivjoin.spark.state.streamspread import UNSPREAD, StreamSpread
+
+__all__ = ["opened", "packed_sides", "streaming_join"]
+
+
+def packed_sides(
+    left: Any, right: Any, spec: JoinSpec, buckets: int, spread: StreamSpread = UNSPREAD, two_groups: bool = False
+) -> Any:
+    """Both inputs as packed rows: ``PACKED_SCHEMA``, or ``PACKED_IN_TWO`` for buckets of two groups."""
+    keys = key_sql(plan_of(spec))
+    labels = bucket_labels(spread.used(spec, buckets))
+    route = spread.router(len(labels))
+    packed = []
+    for side, frame in enumerate((left, right)):
+        columns = [place(i) for i in range(len(spec.schemas[side]))]
+        bucket = F.lit(0)  # plans of a stream look at the rows themselves
+        if spread.plans is None:
+            bucket = F.expr(bucket_sql(keys, side, len(labels))).cast("int")
+        if spread.slices is not None:
+            bucket = spread.in_slices(keys, side, bucket)
+        rows = frame.toDF(*columns).select(bucket.alias("bucket"), "*")
+        pack, schema = packer(spec, side, labels, route=route), PACKED_SCHEMA
+        if two_groups:
+            pack, schema = in_two(pack, {label: second_key(label) for label in labels}), PACKED_IN_TWO
+        packed.append(rows.mapInArrow(pack, schema))
+    return packed[0].union(packed[1])
+
+
+def streaming_join(
+    packed: Any, spec: JoinSpec, buckets: int, name: str, results: Results | None = None,
+    spread: StreamSpread = UNSPREAD, budget: Budget | None = None,
+) -> Any:
+    """The stream that joins what :func:`packed_sides` gave, as packed rows, its counts observed under ``name``."""
+    # Rows that are opened behind the join take workers, too.
+    with own_workers(packed) if results is None else nullcontext():
+        results = results or Results(arrow_batch_rows(packed.sparkSession))
+        # The keys are the same in any case, so that another number of buckets is told to the user as that.
+        parted = packed if in_two_groups(spec, buckets, spread) else packed.withColumn("part", F.lit(None).cast("int"))
+        played = parted.groupBy("label", "part").applyInPandasWithState(
+            bucket_function(spec, buckets, results, spread, budget), RESULT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
+        )
+    return observed(played, name, by_bucket=buckets <= MOST_GATHERED)
+
+
+def opened(packed: Any, spec: JoinSpec, out: StructType) -> Any:
+    """The joined rows, of a frame whose only column holds them packed."""
+    return packed.mapInArrow(opener(plan_of(spec).schema), out)
