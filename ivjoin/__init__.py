@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ivjoin.metrics import JoinMetrics, MultiJoinMetrics
     from ivjoin.multi.operator import MultiJoin
     from ivjoin.operator.operator import SymmetricHashJoin
+    from ivjoin.query.sql import sql
     from ivjoin.stream.asof import asof_join
     from ivjoin.stream.explaining import explain
     from ivjoin.stream.join_stream import JoinStream
@@ -62,6 +63,7 @@ _LAZY = {
     "lit": "ivjoin.conditions.read.fluent",
     "prune_row_groups": "ivjoin.files.row_groups",
     "right": "ivjoin.conditions.read.fluent",
+    "sql": "ivjoin.query.sql",
 }
 
 __all__ = [
@@ -98,6 +100,7 @@ __all__ = [
     "multi_join",
     "prune_row_groups",
     "right",
+    "sql",
 ]
 
 

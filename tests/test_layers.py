@@ -38,6 +38,7 @@ MAY_IMPORT = {
     "routing": _PLANNING,  # hashes by the kernels of keys; knows no operator
     "multi": _OPERATOR | {"routing"},
     "stream": _OPERATOR | {"files", "multi", "routing"},
+    "query": _OPERATOR | {"stream", "files", "multi"},
     "files": {"expr", "interval", "propagation", "plan", "shj"},  # of which it writes columns as plain ones
     "spark": _OPERATOR | {"stream", "files", "multi", "routing"},
     "shedding": {"expr"},

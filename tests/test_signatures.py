@@ -38,8 +38,8 @@ def calls() -> Iterator[tuple[str, Callable[..., Any]]]:
                     yield f"{where}.{method}", plain
 
 
-# Spark's settings have names of Spark's making.
-ANY_NAME = {"ivjoin.spark.session"}
+# Spark's settings have names of Spark's making, and tables of a query the caller's.
+ANY_NAME = {"ivjoin.spark.session", "ivjoin.sql"}
 
 
 @pytest.mark.parametrize("where, call", [pytest.param(w, c, id=w) for w, c in calls()])

@@ -1,4 +1,4 @@
-"""The command line: ``ivjoin join``, ``ivjoin asof``, ``ivjoin explain`` and ``ivjoin demo``."""
+"""The command line: ``ivjoin join``, ``asof``, ``sql``, ``explain`` and ``demo``."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from ivjoin.cli.dialects import add_csv, as_options, check_types, dialect_of
 from ivjoin.cli.many import add_options, aliased, question_of_many
 from ivjoin.cli.options import add_limit, limit_of, parse_aggregates, parse_bounds, parse_keys, parse_order, parse_zone
 from ivjoin.cli.progress import Progress
+from ivjoin.cli.sql import SQL_EXAMPLE, Tables, add_param, add_sql, params_of, sql_question
 from ivjoin.cli.stopping import fail
 from ivjoin.errors import IvjoinError
 from ivjoin.files.atomic import Replacement, output_place, remove_unfinished, unwritable
@@ -120,6 +121,16 @@ def _parser() -> argparse.ArgumentParser:
     _add_output(asof)
     asof.set_defaults(run=_asof)
 
+    sql = commands.add_parser(
+        "sql", help="join files as a SQL query says", description="Join files as a SQL query says, in Spark's dialect.",
+        epilog=SQL_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    add_sql(sql)
+    add_limit(sql, "raise (default), or spill to files")
+    _add_files(sql)
+    _add_output(sql, names=False)
+    sql.set_defaults(run=_sql)
+
     explain = commands.add_parser("explain", help="show what a condition prunes, and why not")
     _add_question(explain)
     explain.add_argument("--workers", type=int, default=8, metavar="N", help="of the grid shown for many inputs")
@@ -165,15 +176,16 @@ def _add_orders(command: argparse.ArgumentParser) -> None:
         )  # fmt: skip
 
 
-def _add_output(command: argparse.ArgumentParser) -> None:
+def _add_output(command: argparse.ArgumentParser, names: bool = True) -> None:
     add = command.add_argument
-    add("--suffix", default="_right", help="added to the name of a right column that collides")
+    if names:
+        add("--suffix", default="_right", help="added to the name of a right column that collides")
+        add("--columns", metavar="NAMES", help="columns of the result, a,b,c; all by default")
     add("--batch-size", type=int, default=65536, metavar="ROWS", help="rows of an output batch, at most")
     add("--on-late", default="raise", help="what to do with a row out of order: raise, drop or join")
     add("-o", "--output", default="-", metavar="FILE", help="result; - (the default) is standard output")
     add("--output-format", choices=FORMATS, help="format of an output whose name tells none (default: an Arrow stream)")
     add("--metrics-json", metavar="FILE", help="write the metrics there as well")
-    add("--columns", metavar="NAMES", help="columns of the result, a,b,c; all by default")
     add("--sort", default="auto", help="auto (default): sort what has no order; never: join as it is")
     add("--progress", action="store_true", help="show how far it has come without a terminal, too")
     add("-q", "--quiet", action="store_true", help="no progress bar, no metrics on standard error")
@@ -203,6 +215,7 @@ def _add_question(command: argparse.ArgumentParser) -> None:
         "--aggregate", action="append", default=[], metavar="NAME=F(COLUMN)",
         help="in place of the pairs: count, sum, mean, min, max, first or last of each left row's partners; repeatable",
     )  # fmt: skip
+    add_param(command)
     add_options(command)
     _add_files(command)
 
@@ -240,6 +253,7 @@ def _question(options: argparse.Namespace, left: pa.Schema, right: pa.Schema) ->
         "timezone": parse_zone(options.timezone),
         "aggregate": parse_aggregates(options.aggregate),
         "allow_cross": options.allow_cross,
+        "params": params_of(options),
     }
 
 
@@ -267,6 +281,14 @@ def _asof(options: argparse.Namespace) -> int:
     _check_places(options)
     left, right = _open_inputs(options)
     return _written(options, [left, right], ivjoin.asof_join(left, right, **asof_question(options)))
+
+
+def _sql(options: argparse.Namespace) -> int:
+    _check_places(options)
+    tables = Tables(options.files, lambda path: _opened(path, options))
+    stream = ivjoin.sql(options.query, inputs=tables, **sql_question(options))
+    check_types(options, [f.schema for f in tables.files])
+    return _written(options, tables.files, stream)
 
 
 def _written(options: argparse.Namespace, inputs: Sequence[Files], stream: Any) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from ivjoin.cli.options import parse_bounds, parse_order, parse_zone
+from ivjoin.cli.sql import params_of
 from ivjoin.errors import IvjoinError, came
 
 __all__ = ["add_options", "aliased", "question_of_many"]
@@ -107,4 +108,5 @@ def question_of_many(options: argparse.Namespace, schemas: Mapping[str, pa.Schem
     return {
         "condition": options.where, "orders": orders or None, "bounds": bounds or None, "views": views,
         "allow_cross": options.allow_cross, "timezone": parse_zone(options.timezone),
+        "params": params_of(options),
     }

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
-from ivjoin.errors import ColumnError, ConditionError, came
+from ivjoin.errors import ColumnError, ConditionError, OptionError, came
+from ivjoin.expr.literals import literal
 from ivjoin.expr.nodes import LEFT, RIGHT, Node, make
 from ivjoin.expr.types import from_arrow
 
@@ -37,9 +38,14 @@ class Scope:
     aliases : mapping of str to str, optional
         Further names of the sides, in addition to ``l``, ``left``, ``r`` and ``right``: alias -> ``"left"`` or
         ``"right"``.
+    params : mapping of str to value, optional
+        The values of ``:name`` in a condition.
     """
 
-    __slots__ = ("_exact", "_folded", "_inputs", "_of_two", "_qualifiers", "case_sensitive", "left", "on", "right")
+    __slots__ = (
+        "_exact", "_folded", "_inputs", "_merged", "_of_two", "_qualifiers", "case_sensitive", "left", "on", "params",
+        "right",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -48,7 +54,10 @@ class Scope:
         on: Iterable[tuple[str, str]] = (),
         case_sensitive: bool = True,
         aliases: Mapping[str, str] | None = None,
+        params: Mapping[str, object] | None = None,
     ) -> None:
+        self.params = _checked(params)
+        self._merged: dict[str, Node] = {}
         self.left, self.right = left, right
         self.on = [(a, b) for a, b in on]
         self.case_sensitive = case_sensitive
@@ -61,13 +70,17 @@ class Scope:
         self._read({LEFT: left, RIGHT: right})
 
     @classmethod
-    def of_inputs(cls, inputs: Mapping[str, pa.Schema], case_sensitive: bool = True) -> Scope:
+    def of_inputs(
+        cls, inputs: Mapping[str, pa.Schema], case_sensitive: bool = True,
+        params: Mapping[str, object] | None = None, merged: Mapping[str, Node] | None = None,
+    ) -> Scope:
         """Return the columns of any number of inputs, by ``alias.name``, or by a name that only one input has.
 
-        A column's node has the alias for its side.
+        A column's node has the alias for its side. ``merged`` has the meaning of further bare names, in lower case.
         """
         empty = pa.schema([])
-        self = cls(empty, empty, case_sensitive=case_sensitive)
+        self = cls(empty, empty, case_sensitive=case_sensitive, params=params)
+        self._merged = dict(merged or {})
         self._of_two = False
         self._qualifiers = {alias.lower(): alias for alias in inputs}
         self._read(inputs)
@@ -102,6 +115,8 @@ class Scope:
             if index is None:
                 raise self._unknown(side, name)
             return self._column(side, index)
+        if name.lower() in self._merged:
+            return self._merged[name.lower()]
         found = [(side, i) for side in self._inputs if (i := self._find(side, name)) is not None]
         if not found:
             raise self._unknown(None, name)
@@ -110,6 +125,21 @@ class Scope:
             such = " or ".join(f"{self._qualifier(side)}.{name}" for side, _ in found)
             raise ColumnError(f"column {name!r} is ambiguous: {who}; write {such}")
         return self._column(*found[0])
+
+    def parameter(self, name: str) -> Node:
+        """Return the literal of ``:name``.
+
+        Raises
+        ------
+        ConditionError
+            If no value is given.
+        """
+        if name not in self.params:
+            given = f"params= has {', '.join(sorted(self.params))}" if self.params else "params= is not given"
+            raise ConditionError(
+                f":{name} has no value: {given}; pass params={{{name!r}: value}}{nearest(name, self.params)}"
+            )
+        return literal(self.params[name])
 
     def path(self, parts: list[str]) -> tuple[Node, list[str]]:
         """Return the column at the start of a dotted name, and the names of fields after it.
@@ -172,6 +202,14 @@ class Scope:
             f"{qualifier!r} in {qualifier}.{name} names no input; expected one of {', '.join(sorted(self._qualifiers))}"
             f"{nearest(qualifier, self._qualifiers)}"
         )
+
+
+def _checked(params: Mapping[str, object] | None) -> dict[str, object]:
+    if params is None:
+        return {}
+    if not isinstance(params, Mapping) or not all(isinstance(n, str) and n.isidentifier() for n in params):
+        raise OptionError(f"params is {came(params)}; expected names and values such as {{'w': 5}} for :w")
+    return dict(params)
 
 
 def _listed(names: list[str]) -> str:

@@ -29,7 +29,7 @@ from ivjoin.files.parquet import open_parquet
 from ivjoin.propagation import Dom, Outcome, contract_nodes
 
 if TYPE_CHECKING:
-    from ivjoin.conditions.written import Expression
+    from ivjoin.conditions.written import Expression, Params
 
 __all__ = ["ColumnRanges", "FragmentRanges", "Ranges", "opened", "prune_row_groups"]
 
@@ -40,7 +40,8 @@ _WHOLE_STRINGS = ("parquet-cpp",)
 
 
 def prune_row_groups(
-    parquet_file: str | os.PathLike[str] | BinaryIO | pq.ParquetFile, predicate: Expression, *, timezone: str = "UTC"
+    parquet_file: str | os.PathLike[str] | BinaryIO | pq.ParquetFile, predicate: Expression, *, timezone: str = "UTC",
+    params: Params | None = None,
 ) -> list[int]:
     """Return the row groups of a Parquet file that may have a row for which a predicate is TRUE.
 
@@ -56,6 +57,8 @@ def prune_row_groups(
         None is TRUE everywhere.
     timezone : str
         The zone of calendar arithmetic and of timestamps without a zone.
+    params : mapping of str to value, optional
+        The values of ``:name`` in the predicate.
 
     Returns
     -------
@@ -84,7 +87,7 @@ def prune_row_groups(
     zone_named(timezone)
     with opened(parquet_file) as file:
         ranges = ColumnRanges(file, "left")
-        scope = expr.Scope(ranges.schema, pa.schema([]))
+        scope = expr.Scope(ranges.schema, pa.schema([]), params=params)
         condition = expr.condition(predicate, scope, timezone=timezone)
         groups = ranges.groups_with_rows()
         if condition is None:

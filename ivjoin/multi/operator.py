@@ -29,7 +29,7 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES
 
 if TYPE_CHECKING:
-    from ivjoin.conditions.written import Expression, Value
+    from ivjoin.conditions.written import Expression, Params, Value
     from ivjoin.operator.budget import Budget
     from ivjoin.plan.question import SupportsArrowSchema
 
@@ -75,6 +75,7 @@ class MultiJoin(OneCall):
         an equal part of the limit. "shed" is not supported; use a join of two inputs for it.
     spill_dir : path, optional
         Folder of the files, which have no names; by default the system's folder for temporary files.
+    params : mapping of str to value, optional
 
     Raises
     ------
@@ -101,12 +102,12 @@ class MultiJoin(OneCall):
         orders: AliasOrders | None = None, bounds: AliasBounds | None = None, views: Views = "auto",
         batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None, allow_cross: bool = False,
         memory_limit: int | str | None = None, when_full: str = "raise",
-        spill_dir: str | os.PathLike[str] | None = None,
+        spill_dir: str | os.PathLike[str] | None = None, params: Params | None = None,
     ) -> None:
         budget = allowed(memory_limit, when_full, spill_dir)
         spec = multi_spec(
             inputs, condition, orders=orders, bounds=bounds, views=views, batch_size=batch_size, on_late=on_late,
-            timezone=timezone, allow_cross=allow_cross,
+            timezone=timezone, allow_cross=allow_cross, params=params,
         )
         self.make(spec, best_shape(spec), None)
         self._limit(budget)

@@ -31,7 +31,7 @@ from ivjoin.plan.spec import JoinSpec
 from ivjoin.separation.separate import conjuncts_of
 
 if TYPE_CHECKING:
-    from ivjoin.conditions.written import Expression
+    from ivjoin.conditions.written import Expression, Params
     from ivjoin.plan.question import DeclaredBounds, Orders, SupportsArrowSchema
 
 __all__ = [
@@ -245,6 +245,7 @@ def multi_spec(
     inputs: Mapping[str, SupportsArrowSchema], condition: Expression | None, *, orders: AliasOrders | None = None,
     bounds: AliasBounds | None = None, views: Views = "auto", batch_size: int = 65536, on_late: str = "raise",
     timezone: str | None = None, allow_cross: bool = False, case_sensitive: bool = True,
+    params: Params | None = None,
 ) -> MultiSpec:
     """Check the arguments of a join of many inputs, and resolve every name.
 
@@ -262,7 +263,7 @@ def multi_spec(
     if not isinstance(allow_cross, bool):
         raise IvjoinError(f"allow_cross is {came(allow_cross)}; expected True or False")
     _wide_names(schemas)
-    scope = expr.Scope.of_inputs(schemas, case_sensitive)
+    scope = expr.Scope.of_inputs(schemas, case_sensitive, params)
     given = expr.condition(condition, scope, timezone=zone)
     if given is not None:
         check_supported(given)

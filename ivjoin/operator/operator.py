@@ -37,7 +37,7 @@ from ivjoin.shj.plain import to_plain
 from ivjoin.shj.store.account import Account
 
 if TYPE_CHECKING:
-    from ivjoin.conditions.written import Expression, Value
+    from ivjoin.conditions.written import Expression, Params, Value
     from ivjoin.plan.pick import PickBy
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders, SupportsArrowSchema
 
@@ -45,7 +45,6 @@ __all__ = ["SymmetricHashJoin"]
 
 _PLACES = {side: p for p, side in enumerate(SIDES)}
 _MOST_WORDS = 64  # most texts of watermarks that an operator caches
-
 # Errors that refuse a batch before anything has changed.
 _REFUSALS = (ProtocolError, SchemaError, LateRowError, EvaluationError)
 
@@ -66,7 +65,7 @@ class SymmetricHashJoin(OneCall):
     on : str, list of str, or list of (str, str), optional
         Key columns, equal on both sides.
     condition : str, SymPy relation or ivjoin expression, optional
-        Further condition on a pair of rows; ``l.`` and ``r.`` name the sides.
+        On a pair of rows; ``l.`` and ``r.`` name the sides, and ``:name`` is a value of ``params``.
     how : str
         inner, left, right, full, left_semi, left_anti, right_semi, right_anti, or Spark's aliases.
     left_order, right_order : str, expression, Order, or a list of these
@@ -106,12 +105,12 @@ class SymmetricHashJoin(OneCall):
         of that probability and their remaining time in the state. "random": any.
     shed_shared : bool
         Whether both sides share the memory. If False, each has half.
+    params : mapping of str to value, optional
 
     Raises
     ------
     IvjoinError
-        If an argument is invalid; the text states what came, what was expected, and the fix. OrderError, SchemaError
-        and UnsupportedError are subclasses.
+        If an argument is invalid; the text states what came, what was expected, and the fix.
 
     Examples
     --------
@@ -135,7 +134,7 @@ class SymmetricHashJoin(OneCall):
         on_late: str = "raise", timezone: str | None = None, aggregate: Aggregates | None = None,
         memory_limit: int | str | None = None, when_full: str = "raise",
         spill_dir: str | os.PathLike[str] | None = None, shed: str | None = None, shed_shared: bool = False,
-        pick: str | None = None, pick_by: PickBy | None = None,
+        pick: str | None = None, pick_by: PickBy | None = None, params: Params | None = None,
     ) -> None:
         self._begin()
         budget = budget_of(memory_limit, when_full, spill_dir, shed, shed_shared)
@@ -143,6 +142,7 @@ class SymmetricHashJoin(OneCall):
             left_schema, right_schema, on=on, condition=condition, how=how, left_order=left_order,
             right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
             batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate, pick=pick, pick_by=pick_by,
+            params=params,
         )
         self._core = core_of(plan, takes=budget is None)
         self._limit(budget)

@@ -27,7 +27,7 @@ from ivjoin.plan.pick import PickBy, pick_of
 from ivjoin.plan.spec import SIDES, Bounds, JoinSpec
 
 if TYPE_CHECKING:
-    from ivjoin.conditions.written import Expression, Value
+    from ivjoin.conditions.written import Expression, Params, Value
 
 __all__ = [
     "Aggregates", "DeclaredBounds", "How", "Keys", "OnLate", "Orders", "SupportsArrowSchema", "join_options",
@@ -60,12 +60,13 @@ def join_spec(
     right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
     right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536,
     on_late: str = "raise", timezone: str | None = None, aggregate: Aggregates | None = None, pick: str | None = None,
-    pick_by: PickBy | None = None, pick_near: Expression | None = None,
+    pick_by: PickBy | None = None, pick_near: Expression | None = None, params: Params | None = None,
 ) -> JoinSpec:
     """Check the arguments of a join, and resolve every name.
 
     ``pick_near`` is the left expression that ``pick="nearest"`` measures distances from. By default it is the left
-    side's order, or the expression that the condition compares with ``pick_by``.
+    side's order, or the expression that the condition compares with ``pick_by``. ``params`` has the values of ``:name``
+    in the condition.
 
     Raises
     ------
@@ -82,7 +83,7 @@ def join_spec(
     text("suffix", suffix, "_right")
     zone = zone_of_call(timezone)
     pairs = on_pairs(on, schemas)
-    scope = expr.Scope(schemas[0], schemas[1], on=pairs)
+    scope = expr.Scope(schemas[0], schemas[1], on=pairs, params=params)
     for a, b in pairs:
         refuse_mixed(scope.resolve(SIDES[0], a), scope.resolve(SIDES[1], b), zone)
     given = expr.condition(condition, scope, timezone=zone)

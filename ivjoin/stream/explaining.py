@@ -27,6 +27,7 @@ from ivjoin.stream.pull import check_call, refuse_cross
 from ivjoin.stream.sorting import Prospect, prospect
 
 if TYPE_CHECKING:
+    from ivjoin.conditions.written import Params
     from ivjoin.multi.question import AliasBounds, AliasOrders, Views
     from ivjoin.plan.pick import PickBy
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Expression, Keys, Orders, SupportsArrowSchema, Value
@@ -49,7 +50,7 @@ def explain(
     when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None, shed: str | None = None,
     shed_shared: bool = False, pick: str | None = None, pick_by: PickBy | None = None, allow_cross: bool = False,
     orders: AliasOrders | None = None, bounds: AliasBounds | None = None, views: Views = "auto", workers: int = 8,
-    frontier: Mapping[str, Mapping[Expression, Value]] | None = None,
+    frontier: Mapping[str, Mapping[Expression, Value]] | None = None, params: Params | None = None,
 ) -> Explanation:
     """Show the plan of a join: its conjuncts, the condition as a graph with intervals, and what prunes each side.
 
@@ -66,7 +67,7 @@ def explain(
     coalesce_rows, threads, sort, columns, aggregate, memory_limit, when_full, spill_dir, shed, shed_shared, pick, \
     pick_by, allow_cross
         As for :func:`ivjoin.band_join`.
-    orders, bounds, views, allow_cross
+    orders, bounds, views, allow_cross, params
         As for :func:`ivjoin.multi_join`.
     workers : int, default 8
         Number of workers in the grid of a join of many inputs.
@@ -97,6 +98,7 @@ def explain(
         return _of_many(
             left, right if condition is None else condition, workers, orders=orders, bounds=bounds, views=views,
             batch_size=batch_size, on_late=on_late, timezone=timezone, allow_cross=allow_cross,
+            params=params,
         )
     if right is None or hasattr(on, "__arrow_c_schema__") or hasattr(on, "__arrow_c_stream__"):
         raise SchemaError("explain got one input; expected explain(left, right, ...), or explain({alias: input}, text)")
@@ -107,6 +109,7 @@ def explain(
         schemas[0], schemas[1], on=on, condition=condition, how=how, left_order=left_order,
         right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
         batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate, pick=pick, pick_by=pick_by,
+        params=params,
     )
     refuse_cross(plan, allow_cross)
     check_call(plan, coalesce_rows, threads, sort, budget)

@@ -88,6 +88,23 @@ class Source:
             self._names = list(names)
             self.schema = pa.schema([self.schema.field(n) for n in names], metadata=self.schema.metadata)
 
+    def renamed(self, names: Sequence[str]) -> Source:
+        """Return the same input with new names for all columns."""
+        old = dict(zip(names, self.schema.names, strict=True))
+        self.ready()
+
+        def read(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch] | pa.Table:
+            chosen = list(old) if wanted is None else list(wanted)
+            got = self._read([old[n] for n in chosen])
+            if isinstance(got, pa.Table):
+                return got.rename_columns(chosen)
+            return (b.rename_columns(chosen) for b in got)
+
+        schema = pa.schema([self.schema.field(o).with_name(n) for n, o in old.items()], self.schema.metadata)
+        out = Source(schema, read, self.ends, self.rows)
+        out.in_memory = self.in_memory
+        return out
+
     def keep_groups(self, groups: list[int]) -> None:
         """Read these row groups alone."""
         assert self._files is not None
@@ -174,7 +191,9 @@ def open_inputs(left: Any, right: Any) -> tuple[Source, Source]:
 
 
 def open_input(source: Any, side: str) -> Source:
-    """One input of a join, as :func:`open_inputs` opens both."""
+    """One input of a join, as :func:`open_inputs` opens both; an opened one as it is."""
+    if isinstance(source, Source):
+        return source
     if isinstance(source, pa.RecordBatch):
         return _of_table(pa.Table.from_batches([source]))
     if isinstance(source, pa.RecordBatchReader):

@@ -37,7 +37,7 @@ from ivjoin.stream.ordered import Ordinals, moves, of_steps, of_table, steps
 from ivjoin.stream.running import Run
 
 if TYPE_CHECKING:
-    from ivjoin.conditions.written import Expression, Value
+    from ivjoin.conditions.written import Expression, Params, Value
     from ivjoin.multi.question import AliasBounds, AliasOrders, Views
     from ivjoin.operator.budget import Budget
 
@@ -290,7 +290,7 @@ def multi_join(
     bounds: AliasBounds | None = None, batch_size: int = 65536, views: Views = "auto", *, on_late: str = "raise",
     timezone: str | None = None, allow_cross: bool = False, coalesce_rows: int = 0, sort: str = "auto",
     columns: Sequence[str] | None = None, memory_limit: int | str | None = None, when_full: str = "raise",
-    spill_dir: str | os.PathLike[str] | None = None,
+    spill_dir: str | os.PathLike[str] | None = None, params: Params | None = None,
 ) -> JoinStream:
     """Join two to eight tables or streams in one step, holding only the rows that can still match.
 
@@ -325,6 +325,8 @@ def multi_join(
         nor the condition, orders and bounds name is not read.
     memory_limit, when_full, spill_dir
         As of :class:`MultiJoin`; tables that are read or sorted as a whole are not counted.
+    params : mapping of str to value, optional
+        The values of ``:name`` in the condition: ``params={"w": 5}`` for ``l.t <= r.t + :w``.
 
     Returns
     -------
@@ -362,7 +364,7 @@ def multi_join(
     with index_hints(inputs if isinstance(inputs, Mapping) else {}):
         spec = multi_spec(
             {a: s.schema for a, s in sources.items()}, condition, orders=orders, bounds=bounds, views=views,
-            batch_size=batch_size, on_late=on_late, timezone=timezone, allow_cross=allow_cross,
+            batch_size=batch_size, on_late=on_late, timezone=timezone, allow_cross=allow_cross, params=params,
         )
     if columns is not None:
         columns = [spec.schema.names[i] for i in places_of(spec.schema.names, columns)]

@@ -21,7 +21,7 @@ from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.prepared import PreparedJoin
 
 if TYPE_CHECKING:
-    from ivjoin.conditions.written import Expression
+    from ivjoin.conditions.written import Expression, Params
     from ivjoin.plan.pick import PickBy
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders
 
@@ -42,7 +42,7 @@ def band_join(
     aggregate: Aggregates | None = None,
     memory_limit: int | str | None = None, when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None,
     shed: str | None = None, shed_shared: bool = False, pick: str | None = None, pick_by: PickBy | None = None,
-    allow_cross: bool = False,
+    allow_cross: bool = False, params: Params | None = None,
 ) -> JoinStream:
     """Join two tables or streams on keys and a band condition, holding only the rows that can still match.
 
@@ -112,6 +112,8 @@ def band_join(
         Right columns by which rows are compared, text too; the later ones break ties.
     allow_cross : bool, default False
         Whether a join without ``on`` and ``condition`` may pair every left row with every right row.
+    params : mapping of str to value, optional
+        The values of ``:name`` in the condition: ``params={"w": 5}`` for ``l.t <= r.t + :w``.
 
     Returns
     -------
@@ -139,6 +141,7 @@ def band_join(
             sources[0].schema, sources[1].schema, on=on, condition=condition, how=how, left_order=left_order,
             right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
             batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate, pick=pick, pick_by=pick_by,
+            params=params,
         )
     refuse_cross(plan, allow_cross)
     return stream_of(sources, plan, coalesce_rows, threads, sort, columns, budget)

@@ -85,7 +85,7 @@ def test_every_option_of_a_join_is_in_its_plan() -> None:
     spec = planned(LEFT, RIGHT, **BASE, **options).spec
     assert {name: getattr(spec, name) for name in options} == options
     assert set(join_options()) - {f"{s}_{w}" for s in ("left", "right") for w in ("order", "bounds")} == {
-        "on", "condition", "how", "aggregate", "pick", "pick_by", "pick_near", *options
+        "on", "condition", "how", "aggregate", "pick", "pick_by", "pick_near", "params", *options
     }
 
 

@@ -6,6 +6,7 @@ import functools
 import gc
 import itertools
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ivjoin.conditions.read.sqllists import with_lists
@@ -14,7 +15,7 @@ from ivjoin.errors import ConditionError, IvjoinError
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["described", "placed", "tree"]
+__all__ = ["described", "placed", "statement", "tree"]
 
 
 @functools.cache
@@ -48,8 +49,18 @@ def _parser_class() -> Any:
 
 def tree(text: str) -> exp.Expression:
     """Return the one expression in ``text``."""
-    dialect = _spark()()
     from sqlglot import exp
+
+    return _parsed(text, "condition", lambda parser, tokens: parser.parse_into(exp.Condition, tokens, text))
+
+
+def statement(text: str) -> exp.Expression:
+    """Return the one statement in ``text``."""
+    return _parsed(text, "query", lambda parser, tokens: parser.parse(tokens, text))
+
+
+def _parsed(text: str, what: str, parse: Callable[[Any, list[Any]], list[Any]]) -> exp.Expression:
+    dialect = _spark()()
     from sqlglot.errors import ParseError, TokenError
     from sqlglot.tokens import TokenType
 
@@ -65,14 +76,15 @@ def tree(text: str) -> exp.Expression:
                 raise ConditionError(
                     f"{text[token.start : token.end + 1]} is no number of Spark SQL; write it in decimal"
                 )
-        trees = _parser_class()(dialect=dialect).parse_into(exp.Condition, tokens, text)
+        trees = parse(_parser_class()(dialect=dialect), tokens)
     except TokenError as e:
-        raise ConditionError(f"the condition cannot be read: {str(e).splitlines()[0]}\n  {text.strip()}") from None
+        raise ConditionError(f"the {what} cannot be read: {str(e).splitlines()[0]}\n  {text.strip()}") from None
     except ParseError as e:
-        raise _syntax_error(text, e) from None
+        raise _syntax_error(text, what, e) from None
     trees = [t for t in trees if t is not None]
     if len(trees) != 1:
-        raise ConditionError(f"expected one condition, got {len(trees)} statements{_hint(text)}: {text.strip()}")
+        hint = _hint(text) if what == "condition" else ""
+        raise ConditionError(f"expected one {what}, got {len(trees)} statements{hint}: {text.strip()}")
     return trees[0]
 
 
@@ -92,30 +104,38 @@ def _joined_quotes(tokens: list[Any], text: str) -> list[Any]:
     return out
 
 
-def _hint(text: str) -> str:
-    """Return what to change in a text that is more than a condition, or has signs that no condition has."""
-    first = text.split(maxsplit=1)[0].upper() if text.strip() else ""
-    if first in ("SELECT", "FROM", "JOIN", "WITH"):
-        return "; write the condition alone, such as l.k = r.k, without SELECT, FROM and ON"
+_OF_QUERIES = ("SELECT", "FROM", "JOIN", "WITH", "GROUP BY", "ORDER BY", "HAVING", "LIMIT", "UNION")
+
+
+def _hint(text: str, at: str = "") -> str:
+    """Return what to change in a text that is more than a condition, or has signs that no condition has.
+
+    ``at`` is the word that the parser did not expect.
+    """
+    first, at = text.split(maxsplit=1)[0].upper() if text.strip() else "", " ".join(at.upper().split())
+    if first in _OF_QUERIES or at in _OF_QUERIES:
+        return "; condition= takes the text after ON alone, such as l.k = r.k, and ivjoin.sql() takes a whole query"
     if first in ("ON", "WHERE"):
-        return f"; leave out {first}"
+        return f"; leave out {first}, or give the whole query to ivjoin.sql()"
+    if at in ("ON", "WHERE"):
+        return f"; write AND for {at}, or give the whole query to ivjoin.sql()"
     return "; write AND for &&" if "&&" in text else ""
 
 
-def _syntax_error(text: str, e: Any) -> ConditionError:
+def _syntax_error(text: str, kind: str, e: Any) -> ConditionError:
     first = e.errors[0] if e.errors else {}
     what = str(first.get("description") or e).split(". Line")[0]
     if "missing for" in what:
         what = "something is missing here"
     elif what.startswith("Invalid expression"):
         what = "this was not expected here"
-    what += _hint(text)
     line, col, mark = first.get("line"), first.get("col"), first.get("highlight") or ""
+    what += _hint(text, mark) if kind == "condition" else ""
     if not line or not col:
-        return ConditionError(f"the condition cannot be read: {what}\n  {text.strip()}")
+        return ConditionError(f"the {kind} cannot be read: {what}\n  {text.strip()}")
     start = max(0, col - max(len(mark), 1))
     return ConditionError(
-        f"the condition cannot be read, line {line}, column {start + 1}: {what}\n"
+        f"the {kind} cannot be read, line {line}, column {start + 1}: {what}\n"
         + _marked(text, line - 1, start, max(len(mark), 1))
     )
 

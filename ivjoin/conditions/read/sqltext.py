@@ -51,7 +51,7 @@ from ivjoin.functions.values.times import extracted
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["parse", "parse_scalar"]
+__all__ = ["node_of", "parse", "parse_scalar"]
 
 
 def parse(text: str, scope: Scope, timezone: str = "UTC") -> Node:
@@ -85,6 +85,13 @@ def parse_scalar(text: str, scope: Scope, timezone: str = "UTC") -> Node:
     if not text.strip():
         raise ConditionError("the condition is empty; pass None for no condition")
     node = deeply(lambda: _Reader(text, scope, timezone).read(tree(text)))
+    refuse_deep(node)
+    return node
+
+
+def node_of(e: exp.Expression, text: str, scope: Scope, timezone: str) -> Node:
+    """Return the node of an expression that is a part of the parsed ``text``; see :func:`parse`."""
+    node = deeply(lambda: _Reader(text, scope, timezone).read(e))
     refuse_deep(node)
     return node
 
@@ -178,6 +185,9 @@ class _Reader:
             out = build.mul(chrono.interval(1, unit.name), self.read(value))
         return build.neg(out) if sign < 0 else out
 
+    def parameter(self, e: Any) -> Node:
+        return self.scope.parameter(e.name)
+
     # Operators
 
     def paren(self, e: Any) -> Node:
@@ -224,7 +234,10 @@ class _Reader:
                  exp.In, exp.Is, exp.Like, exp.ILike, exp.RegexpLike, exp.Not)  # fmt: skip
         for side in (e.this, e.expression):
             if isinstance(side, loose):
-                raise ConditionError("comparisons do not chain; write a < b AND b < c, or put parentheses around one")
+                hint = ", and OR for ||, which joins texts" if e.find(exp.DPipe) else ""
+                raise ConditionError(
+                    f"comparisons do not chain; write a < b AND b < c, or put parentheses around one{hint}"
+                )
 
     def refuse_loose_bits(self, e: Any) -> None:
         """Refuse mixed bit operators: Spark applies shifts, then &, ^ and |, while sqlglot goes from left to right."""
@@ -250,7 +263,7 @@ class _Reader:
 
     def membership(self, e: Any) -> Node:
         if any(e.args.get(k) for k in ("query", "unnest", "field")):
-            raise UnsupportedError("IN takes a list of values in parentheses, not a query")
+            raise UnsupportedError("IN takes a list of values in parentheses, not a query; use how='left_semi' for it")
         if not e.expressions:
             raise ConditionError("IN needs at least one value in its parentheses")
         if isinstance(listed := e.expressions[0].this, Constants):
@@ -434,6 +447,7 @@ def _readers() -> dict[type, Callable[[_Reader, Any], Node]]:
         exp.Extract: _Reader.extract,
         exp.Trim: _Reader.trim,
         exp.Anonymous: _Reader.function,
+        exp.Placeholder: _Reader.parameter,
         exp.And: lambda r, e: r.joined(e, build.and_),
         exp.Or: lambda r, e: r.joined(e, build.or_),
         exp.Not: lambda r, e: build.not_(r.read(e.this)),

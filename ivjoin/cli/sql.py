@@ -1,0 +1,108 @@
+"""The command ``ivjoin sql``, and ``--param`` of all commands with a condition."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from ivjoin.cli.options import limit_of, parse_order, parse_zone
+from ivjoin.errors import FileError, IvjoinError, came
+from ivjoin.files.datasets import Files
+
+__all__ = ["SQL_EXAMPLE", "Tables", "add_param", "add_sql", "params_of", "sql_question"]
+
+SQL_EXAMPLE = """\
+example:
+  ivjoin sql "SELECT l.id, r.ad FROM 'clicks.parquet' l LEFT JOIN 'views/*.parquet' r \\
+      ON l.user = r.user AND l.ts BETWEEN r.ts AND r.ts + INTERVAL 1 HOUR" -o matches.parquet
+"""
+_NAMED = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>.*)", re.DOTALL)
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?P<e>[eE][+-]?[0-9]+)?")
+_WORDS = {"true": True, "false": False, "null": None}
+
+
+def add_sql(command: argparse.ArgumentParser) -> None:
+    """Add the arguments that only this command has."""
+    add = command.add_argument
+    add("query", metavar="QUERY", help="SELECT ... FROM 'file' l JOIN 'file' r ON ...; a path is in single quotes")
+    add("files", metavar="NAME=FILE", nargs="*", help="a file by the name that the query has for it")
+    add("--order", action="append", default=[], metavar="ALIAS=ORDER", help="promised order of a table; repeatable")
+    add_param(command)
+
+
+def add_param(command: argparse.ArgumentParser) -> None:
+    """Add ``--param``."""
+    command.add_argument(
+        "--param", action="append", default=[], metavar="NAME=VALUE", help="the value of :NAME in the condition",
+    )  # fmt: skip
+
+
+def params_of(options: argparse.Namespace) -> dict[str, Any] | None:
+    """Return the values of ``--param``: numbers, true, false and null, and else text.
+
+    Raises
+    ------
+    IvjoinError
+    """
+    out: dict[str, Any] = {}
+    for text in options.param:
+        found = _NAMED.fullmatch(text.strip())
+        if found is None:
+            raise IvjoinError(f"--param is {came(text)}; expected NAME=VALUE, such as w=5")
+        value = found["value"]
+        number = _NUMBER.fullmatch(value)
+        if value.lower() in _WORDS:
+            out[found["name"]] = _WORDS[value.lower()]
+        elif number is not None:
+            whole = value.lstrip("+-").isdigit()
+            out[found["name"]] = int(value) if whole else float(value) if number["e"] else Decimal(value)
+        else:
+            out[found["name"]] = value
+    return out or None
+
+
+class Tables(Mapping[str, Files]):
+    """The files of a query by name or path, each opened when the query asks for it."""
+
+    def __init__(self, named: list[str], opened: Callable[[str], Files]) -> None:
+        self._paths: dict[str, str] = {}
+        self._opened = opened
+        self.files: list[Files] = []
+        for text in named:
+            found = _NAMED.fullmatch(text)
+            if found is None:
+                raise IvjoinError(f"{came(text)} follows the query; expected NAME=FILE, or a path in its quotes")
+            self._paths[found["name"]] = found["value"]
+
+    def __getitem__(self, name: str) -> Files:
+        self.files.append(self._opened(self._paths.get(name, name)))
+        return self.files[-1]
+
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str) or name in self._paths or os.path.splitext(name)[1] or os.path.exists(name):
+            return isinstance(name, str)
+        raise FileError(f"the query names the table {name!r}; pass NAME=FILE, or put the path of a file in quotes")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+
+def sql_question(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of :func:`ivjoin.sql`, without the inputs."""
+    orders: dict[str, list[Any]] = {}
+    for text in options.order:
+        alias, equals, rest = (p.strip() for p in text.partition("="))
+        if not equals or not rest:
+            raise IvjoinError(f"--order is {came(text)}; expected ALIAS=ORDER")
+        orders.setdefault(alias, []).append(parse_order(rest))
+    return {
+        "params": params_of(options), "orders": orders or None, "batch_size": options.batch_size,
+        "on_late": options.on_late, "timezone": parse_zone(options.timezone), "sort": options.sort,
+    } | limit_of(options)

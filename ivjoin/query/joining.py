@@ -1,0 +1,244 @@
+"""Run the joins of a query one after the other; inner joins at its start as one join of many inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ivjoin.errors import IvjoinError, UnsupportedError
+from ivjoin.expr import build
+from ivjoin.expr.nodes import Node, columns_of, make, rewrite
+from ivjoin.multi.question import MOST_INPUTS
+from ivjoin.query.projected import ProjectedStream, Projection
+from ivjoin.query.resolved import Resolved, Step, sides
+from ivjoin.stream.asof import asof_join
+from ivjoin.stream.inputs import Source
+from ivjoin.stream.many import multi_join
+from ivjoin.stream.pull import band_join
+
+if TYPE_CHECKING:
+    from ivjoin.stream.join_stream import JoinStream
+
+__all__ = ["joined"]
+
+_Names = dict[tuple[str, str], str]  # (alias, column) -> the joined column
+_FLIPPED = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt", "eq": "eq"}
+
+
+def joined(
+    query: Resolved, sources: Mapping[str, Source], orders: Mapping[str, Any], bounds: Mapping[str, Any],
+    options: Mapping[str, Any], threads: Any,
+) -> JoinStream:
+    """Return the output of a query.
+
+    Parameters
+    ----------
+    sources : mapping of str to Source
+        The opened inputs by alias, in the order of the query.
+    orders, bounds : mapping of alias to what is declared
+    options : mapping
+        Options that every join takes.
+    threads : int or "auto"
+        Of joins of two inputs.
+    """
+    calls = _Calls(sources, orders, bounds, options, threads)
+    steps = list(query.steps)
+    wanted = [*query.after, *(node for _, node in query.output)]
+    many = _of_many(steps)
+    stream, names, left = None, {(query.first, n): n for n in sources[query.first].schema.names}, sources[query.first]
+    ends = left.ends
+    for i, step in enumerate(steps):
+        if i + 1 < many:
+            ends = ends and sources[step.alias].ends
+            continue
+        later = [*wanted, *(c for s in steps[i + 1 :] for c in s.conjuncts)]
+        if i + 1 == many:
+            stream, names = calls.many(query.first, steps[:many], later)
+        else:
+            if stream is not None:
+                left = _as_source(stream, ends)
+            if step.asof:
+                stream, names = calls.asof(left, names, step, later, alone=i == 0)
+            else:
+                stream, names = calls.two(left, names, step, later, query.first if i == 0 else None)
+        ends = ends and sources[step.alias].ends
+    assert stream is not None
+    return ProjectedStream(stream, Projection(stream.schema, names, query.after, query.output))
+
+
+def _of_many(steps: Sequence[Step]) -> int:
+    """Return how many of the first joins are one join of many inputs; 0 if it would join two."""
+    count = 0
+    while count < len(steps) and steps[count].how == "inner" and not steps[count].asof and count + 1 < MOST_INPUTS:
+        count += 1
+    return count if count > 1 else 0
+
+
+def _as_source(stream: JoinStream, ends: bool) -> Source:
+    """Return joined rows as an input: a table, made when it is first read, if all inputs have an end."""
+    made: list[pa.Table] = []
+
+    def table(names: Sequence[str] | None) -> pa.Table:
+        if not made:
+            made.append(stream.read_all())
+        return made[0] if names is None else made[0].select(names)
+
+    def batches(names: Sequence[str] | None) -> Any:
+        return iter(stream) if names is None else (b.select(names) for b in stream)
+
+    return Source(stream.schema, table if ends else batches, ends)
+
+
+class _Calls:
+    """The calls of joins, with the options that all of them take."""
+
+    def __init__(
+        self, sources: Mapping[str, Source], orders: Mapping[str, Any], bounds: Mapping[str, Any],
+        options: Mapping[str, Any], threads: Any,
+    ) -> None:
+        self.sources, self.orders, self.bounds = sources, orders, bounds
+        self.options, self.threads = options, threads
+
+    def many(self, first: str, steps: Sequence[Step], later: Iterable[Node]) -> tuple[JoinStream, _Names]:
+        """Inner joins of many inputs."""
+        aliases = [first, *(s.alias for s in steps)]
+        names = {(a, n): f"{a}_{n}" for a in aliases for n in self.sources[a].schema.names}
+        stream = multi_join(
+            {a: self.sources[a] for a in aliases}, _all([c for s in steps for c in s.conjuncts]),
+            _of(self.orders, aliases), _of(self.bounds, aliases),
+            columns=_needed(names, later), allow_cross=any(s.crossed for s in steps), **self.options,
+        )
+        return stream, names
+
+    def two(
+        self, left: Source, names: _Names, step: Step, later: Iterable[Node], first: str | None
+    ) -> tuple[JoinStream, _Names]:
+        """A join on any condition. ``first``: the alias of ``left``, unless it is a result."""
+        right = self.sources[step.alias]
+        out, suffix = _joined_names(names, left, right, step)
+        stream = band_join(
+            left, right, condition=_all([_localized(c, names, step.alias) for c in step.conjuncts]), how=step.how,
+            left_order=self.orders.get(first or ""), right_order=self.orders.get(step.alias),
+            left_bounds=self.bounds.get(first or ""), right_bounds=self.bounds.get(step.alias), suffix=suffix,
+            columns=_needed(out, later), allow_cross=step.crossed, threads=self.threads, **self.options,
+        )
+        return stream, out
+
+    def asof(
+        self, left: Source, names: _Names, step: Step, later: Iterable[Node], alone: bool
+    ) -> tuple[JoinStream, _Names]:
+        """A join with the nearest row."""
+        right = self.sources[step.alias]
+        by, on, direction, exact = _asof_question(step, names)
+        # A key of one name would be one column of the output, with a value where no row matched.
+        right, renamed = _renamed(right, {b for a, b in by if a == b}, set(left.schema.names))
+        by = [(a, renamed[b]) for a, b in by]
+        on = on[0], renamed[on[1]]
+        out, suffix = _joined_names(names, left, right, step, renamed)
+        orders = {
+            side: self.orders[alias]
+            for side, alias in (("left_order", next(iter(names))[0] if alone else ""), ("right_order", step.alias))
+            if alias in self.orders
+        }
+        stream = asof_join(
+            left, right, on=on, by=by or None, direction=direction, how=step.how, suffix=suffix,
+            allow_exact_matches=exact, columns=_needed(out, later), **orders, **self.options,
+        )
+        return stream, out
+
+
+def _of(given: Mapping[str, Any], aliases: Sequence[str]) -> dict[str, Any] | None:
+    return {a: given[a] for a in aliases if a in given} or None
+
+
+def _all(conjuncts: Sequence[Node]) -> Node | None:
+    return build.and_(*conjuncts) if len(conjuncts) > 1 else conjuncts[0] if conjuncts else None
+
+
+def _renamed(source: Source, keys: set[str], taken: set[str]) -> tuple[Source, dict[str, str]]:
+    """Return an input with new names for some columns, and the names of all columns."""
+    names, taken = {n: n for n in source.schema.names}, taken | {*source.schema.names}
+    for key in keys:
+        names[key] = next(n for i in range(len(taken) + 1) if (n := f"{key}_{i}") not in taken)
+        taken.add(names[key])
+    return source if not keys else source.renamed(list(names.values())), names
+
+
+def _joined_names(
+    names: _Names, left: Source, right: Source, step: Step, renamed: Mapping[str, str] | None = None
+) -> tuple[_Names, str]:
+    """Return the columns of a join of two, and the suffix of right columns, which collides with none."""
+    taken, own = set(left.schema.names), right.schema.names
+    suffix = "_right"
+    while any(n in taken and (n + suffix in taken or n + suffix in own) for n in own):
+        suffix += "_"
+    out = dict(names)
+    if step.how not in ("left_semi", "left_anti"):
+        of = {new: old for old, new in (renamed or {}).items()}
+        out |= {(step.alias, of.get(n, n)): n + suffix if n in taken else n for n in own}
+    return out, suffix
+
+
+def _needed(names: _Names, nodes: Iterable[Node]) -> list[str]:
+    """Return the joined columns that expressions read, at least one."""
+    read = {c.params for c in columns_of(*nodes)}
+    needed = [name for key, name in names.items() if key in read]
+    return list(dict.fromkeys(needed)) or [next(iter(names.values()))]
+
+
+def _localized(node: Node, names: _Names, alias: str) -> Node:
+    """Return a condition over a left and a right input."""
+
+    def local(n: Node) -> Node | None:
+        if n.op != "column":
+            return None
+        side, name = ("right", n.params[1]) if n.params[0] == alias else ("left", names[n.params])
+        return make("column", (), (side, name), n.type)
+
+    return rewrite(node, local)
+
+
+def _asof_question(step: Step, names: _Names) -> tuple[list[tuple[str, str]], tuple[str, str], Any, bool]:
+    """Return the keys, the compared columns, the direction and whether equal times match.
+
+    Raises
+    ------
+    UnsupportedError
+        If the condition is not equalities of columns and one inequality.
+    """
+    by, axis = [], []
+    for c in step.conjuncts:
+        pair = _columns_of_comparison(c, step.alias)
+        if pair is None:
+            raise _unlike_asof(step, f"{c} is no comparison of a column on either side")
+        op, a, b = pair
+        if op == "eq":
+            by.append((names[a.params], b.params[1]))
+        else:
+            axis.append((op, names[a.params], b.params[1]))
+    if len(axis) != 1:
+        raise _unlike_asof(step, f"the condition has {len(axis)} inequalities")
+    op, a_name, b_name = axis[0]
+    return by, (a_name, b_name), "backward" if op in ("ge", "gt") else "forward", op in ("ge", "le")
+
+
+def _unlike_asof(step: Step, why: str) -> IvjoinError:
+    return UnsupportedError(
+        f"ASOF JOIN {step.alias}: {why}; expected equalities and one inequality of columns, such as "
+        f"l.sym = r.sym AND l.ts >= r.ts. Compute an expression in a column first, or use a plain JOIN"
+    )
+
+
+def _columns_of_comparison(c: Node, alias: str) -> tuple[str, Node, Node] | None:
+    """Return the operator, the left column and the right column of a comparison without casts of the caller."""
+    if c.op not in _FLIPPED:
+        return None
+    a, b = (x.args[0] if x.op == "cast" else x for x in c.args)
+    if a.op != "column" or b.op != "column" or build.compare(c.op, a, b) is not c:
+        return None
+    op = c.op
+    if a.params[0] == alias:
+        op, a, b = _FLIPPED[op], b, a
+    return (op, a, b) if sides(b) == {alias} and sides(a) != {alias} else None
