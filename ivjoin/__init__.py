@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ivjoin.stream.join_stream import JoinStream
     from ivjoin.stream.many import multi_join
     from ivjoin.stream.pull import band_join
+    from ivjoin.stream.window.join import window_join
 
 __version__ = "0.1.0"
 
@@ -64,6 +65,7 @@ _LAZY = {
     "prune_row_groups": "ivjoin.files.row_groups",
     "right": "ivjoin.conditions.read.fluent",
     "sql": "ivjoin.query.sql",
+    "window_join": "ivjoin.stream.window.join",
 }
 
 __all__ = [
@@ -101,6 +103,7 @@ __all__ = [
     "prune_row_groups",
     "right",
     "sql",
+    "window_join",
 ]
 
 

@@ -1,4 +1,4 @@
-"""The command line: ``ivjoin join | asof | sql | explain | demo``."""
+"""The command line: ``ivjoin join | asof | window | sql | explain | demo``."""
 
 from __future__ import annotations
 

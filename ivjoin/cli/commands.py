@@ -1,4 +1,4 @@
-"""The command line: ``ivjoin join``, ``asof``, ``sql``, ``explain`` and ``demo``."""
+"""The command line: ``ivjoin join``, ``asof``, ``window``, ``sql``, ``explain`` and ``demo``."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from ivjoin.cli.options import add_limit, limit_of, parse_aggregates, parse_boun
 from ivjoin.cli.progress import Progress
 from ivjoin.cli.sql import SQL_EXAMPLE, Tables, add_param, add_sql, params_of, sql_question
 from ivjoin.cli.stopping import fail
+from ivjoin.cli.window import WINDOW_EXAMPLE, add_window, window_question
 from ivjoin.errors import IvjoinError
 from ivjoin.files.atomic import Replacement, output_place, remove_unfinished, unwritable
 from ivjoin.files.datasets import Files, open_files, open_stream
@@ -121,6 +122,20 @@ def _parser() -> argparse.ArgumentParser:
     _add_output(asof)
     asof.set_defaults(run=_asof)
 
+    window = commands.add_parser(
+        "window", help="give each left row aggregates of the right rows in its window",
+        description="Give each left row aggregates of the right rows that match it.",
+        epilog=WINDOW_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    _add_inputs(window)
+    add_window(window)
+    _add_threads(window)
+    add_limit(window, "raise (default)")
+    _add_orders(window)
+    _add_files(window)
+    _add_output(window)
+    window.set_defaults(run=_window)
+
     sql = commands.add_parser(
         "sql", help="join files as a SQL query says", description="Join files as a SQL query says, in Spark's dialect.",
         epilog=SQL_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -151,15 +166,19 @@ def _threads(text: str) -> int | str:
 def _add_join(join: argparse.ArgumentParser) -> None:
     _add_question(join)
     _add_output(join)
-    join.add_argument(
-        "--threads", type=_threads, default="auto", metavar="N",
-        help="threads that share the join: a number, or auto (default), which uses all CPUs for large files",
-    )  # fmt: skip
+    _add_threads(join)
     add_limit(join, "raise (default), spill to files or shed rows")
     join.add_argument("--shed", metavar="POLICY", help="which rows go first: prob (default), life or random")
     join.add_argument("--shed-shared", action="store_true", help="both sides share the memory, not half of it each")
     join.add_argument("--pick", metavar="WHICH", help="one partner for each left row: last, first or nearest")
     join.add_argument("--pick-by", metavar="NAMES", help="right columns to pick by, a,b,c; later ones break ties")
+
+
+def _add_threads(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--threads", type=_threads, default="auto", metavar="N",
+        help="threads that share the join: a number, or auto (default), which uses all CPUs for large files",
+    )  # fmt: skip
 
 
 def _add_inputs(command: argparse.ArgumentParser) -> None:
@@ -289,6 +308,13 @@ def _sql(options: argparse.Namespace) -> int:
     stream = ivjoin.sql(options.query, inputs=tables, **sql_question(options))
     check_types(options, [f.schema for f in tables.files])
     return _written(options, tables.files, stream)
+
+
+def _window(options: argparse.Namespace) -> int:
+    _check_places(options)
+    left, right = _open_inputs(options)
+    stream = ivjoin.window_join(left, right, **window_question(options, left.schema, right.schema))
+    return _written(options, [left, right], stream)
 
 
 def _written(options: argparse.Namespace, inputs: Sequence[Files], stream: Any) -> int:

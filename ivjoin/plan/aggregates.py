@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +14,12 @@ from ivjoin.expr.build.coerce import cast
 from ivjoin.expr.codec import decode, encode
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import FLOAT64, to_arrow
+from ivjoin.separation.separate import BandTerm
+from ivjoin.shj.plain import value_type
 
-__all__ = ["FUNCTIONS", "Aggregate", "aggregates_of", "result_schema", "result_type"]
+__all__ = ["FUNCTIONS", "Aggregate", "aggregates_of", "check_previous", "result_schema", "result_type"]
 
-FUNCTIONS = ("count", "sum", "mean", "min", "max", "first", "last")
+FUNCTIONS = ("count", "sum", "mean", "min", "max", "first", "last", "array_agg")
 _DIGITS = 38  # of a sum of decimals
 
 
@@ -114,6 +116,7 @@ def result_type(a: Aggregate, right: pa.Schema) -> pa.DataType:
       for durations, and float64 for floats.
     - min, max, first and last have the type of their argument. For a dictionary or run ends, min and max have the type
       of the values.
+    - array_agg is a list of the values of its argument.
 
     Raises
     ------
@@ -125,6 +128,8 @@ def result_type(a: Aggregate, right: pa.Schema) -> pa.DataType:
     t, own = a.node.type, own_type(a.node, right)
     if a.function in ("first", "last"):
         return own
+    if a.function == "array_agg":
+        return pa.list_(value_type(own))
     if a.function in ("min", "max"):
         if t.is_ordered:
             if pa.types.is_dictionary(own) or pa.types.is_run_end_encoded(own):
@@ -151,3 +156,18 @@ def result_schema(left: pa.Schema, right: pa.Schema, aggregates: tuple[Aggregate
     """Return the left columns, followed by the aggregates under their names."""
     made = [pa.field(a.name, result_type(a, right), nullable=a.function != "count") for a in aggregates]
     return pa.schema([*left, *made], metadata=left.metadata)
+
+
+def check_previous(terms: Sequence[BandTerm], residual: Sequence[Node]) -> None:
+    """Refuse a condition whose windows have no row before them.
+
+    Raises
+    ------
+    UnsupportedError
+        If the condition is more than keys and one window, or the window has no lower end.
+    """
+    if len({t.right for t in terms}) != 1 or all(t.hi is None for t in terms) or residual:
+        raise UnsupportedError(
+            "include_previous=True expects keys and one window with a lower end, such as "
+            "'r.ts BETWEEN l.ts - 5 AND l.ts'; move other conditions to FILTER (WHERE ...) of the aggregates"
+        )

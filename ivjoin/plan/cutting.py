@@ -61,6 +61,8 @@ def cut_of(plan: JoinPlan) -> Cut | str:
     how = plan.how
     if plan.spec.pick is not None:
         return "each left row takes one partner, for which all of them are compared by one operator"
+    if plan.spec.include_previous:
+        return "the last row before a window may be of any slice before it"
     why = []
     for own in (0, 1):
         other = 1 - own

@@ -20,7 +20,7 @@ from ivjoin.frontier.order import Order
 from ivjoin.outer.emit import OutputField
 from ivjoin.outer.fields import output_fields
 from ivjoin.outer.jointype import JoinType, join_type
-from ivjoin.plan.aggregates import result_schema
+from ivjoin.plan.aggregates import check_previous, result_schema
 from ivjoin.plan.derived.certain import certain, passes_nulls
 from ivjoin.plan.derived.inner_bounds import inner_bounds
 from ivjoin.plan.derived.residual_checks import bands_say_all, check_table, keep_checked
@@ -203,6 +203,8 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
     null_safe = [k.null_safe for k in sep.keys]
     terms = [t for t in sep.bands if has_ordinal(t.left.type)]
     kernel_terms = [t for t in terms if not _implied(t, sep.keys)]
+    if spec.include_previous:
+        check_previous(kernel_terms, sep.residual)
     for s in (0, 1):
         _choose_axes(sides, s, kernel_terms, terms, sep)
     axes = sides[0].axes, sides[1].axes

@@ -21,7 +21,7 @@ from ivjoin.expr.timezones import in_utc_unasked, refuse_mixed, zone_of_call
 from ivjoin.expr.types import from_arrow
 from ivjoin.frontier.order import Order, ordinal_range, physical_ordinal
 from ivjoin.outer.jointype import join_type
-from ivjoin.plan.aggregates import aggregates_of
+from ivjoin.plan.aggregates import Aggregate, aggregates_of
 from ivjoin.plan.derived.implied import with_columns
 from ivjoin.plan.pick import PickBy, pick_of
 from ivjoin.plan.spec import SIDES, Bounds, JoinSpec
@@ -59,7 +59,8 @@ def join_spec(
     condition: Expression | None = None, how: str = "inner", left_order: Orders | None = None,
     right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
     right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536,
-    on_late: str = "raise", timezone: str | None = None, aggregate: Aggregates | None = None, pick: str | None = None,
+    on_late: str = "raise", timezone: str | None = None,
+    aggregate: Aggregates | tuple[Aggregate, ...] | None = None, pick: str | None = None,
     pick_by: PickBy | None = None, pick_near: Expression | None = None, params: Params | None = None,
 ) -> JoinSpec:
     """Check the arguments of a join, and resolve every name.
@@ -89,9 +90,12 @@ def join_spec(
     given = expr.condition(condition, scope, timezone=zone)
     orders = tuple(_orders(o, s, schemas, zone) for s, o in enumerate((left_order, right_order)))
     bounds = tuple(_bounds(b, s, schemas, zone) for s, b in enumerate((left_bounds, right_bounds)))
-    aggregates = aggregates_of(
-        aggregate, lambda e: side_expression(e, 1, schemas[1], zone, "aggregate"), *schemas
-    )
+    if isinstance(aggregate, tuple):
+        aggregates = aggregate
+    else:
+        aggregates = aggregates_of(
+            aggregate, lambda e: side_expression(e, 1, schemas[1], zone, "aggregate"), *schemas
+        )
     if aggregates and jt.name not in ("inner", "left"):
         raise ConditionError(f"how is {came(how)}; with aggregate= expected 'inner' or 'left'")
     if aggregates and pick is not None:

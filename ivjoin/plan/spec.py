@@ -92,6 +92,8 @@ class JoinSpec:
         Aggregates of each left row's matches, in place of the pairs.
     first_by : (Node, bool) or None
         The right expression that orders matches for first and last, and whether it falls; None for the band's.
+    include_previous : bool
+        Whether the last row before a window counts as the first row of it, for aggregates.
     implied : tuple of Node
         Further conditions that are true for every pair that the caller needs. They prune, and decide no pair.
     """
@@ -110,6 +112,7 @@ class JoinSpec:
     pick: Pick | None = None
     aggregates: tuple[Aggregate, ...] = ()
     first_by: tuple[Node, bool] | None = None
+    include_previous: bool = False
     implied: tuple[Node, ...] = ()
 
     @cached_property
@@ -138,6 +141,8 @@ class JoinSpec:
         if self.aggregates:
             saved["aggregates"] = [a.as_json() for a in self.aggregates]
             saved["first_by"] = None if self.first_by is None else [encode(self.first_by[0]), self.first_by[1]]
+        if self.include_previous:
+            saved["include_previous"] = True
         if self.pick is not None:
             saved["pick"] = self.pick.as_json
         if self.implied:
@@ -170,6 +175,7 @@ class JoinSpec:
             (first, second), (of_left, of_right), left_over=tuple(saved.get("left_over", ())),
             aggregates=tuple(Aggregate.from_json(a) for a in saved.get("aggregates", ())),
             first_by=None if by is None else (_node(by[0]), bool(by[1])),
+            include_previous=bool(saved.get("include_previous", False)),
             pick=Pick.from_json(saved["pick"]) if "pick" in saved else None,
             implied=tuple(_node(n) for n in saved.get("implied", ())), **saved["options"],
         )

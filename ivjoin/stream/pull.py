@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from ivjoin.errors import ConditionError, OptionError, UnsupportedError, came
@@ -14,7 +14,7 @@ from ivjoin.plan.cache import planned
 from ivjoin.plan.derived.certain import passes_nulls
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
-from ivjoin.stream.columns import chosen
+from ivjoin.stream.columns import Chosen, chosen
 from ivjoin.stream.hints import index_hints
 from ivjoin.stream.inputs import ArrowStream, Source, SupportsArrowStream, open_inputs
 from ivjoin.stream.join_stream import JoinStream
@@ -204,10 +204,14 @@ def check_call(
 def stream_of(
     sources: tuple[Source, Source], plan: JoinPlan, coalesce_rows: int, threads: int | Literal["auto"], sort: str,
     columns: Sequence[str] | None, budget: Budget | None = None,
+    choose: Callable[..., Chosen] = chosen,
 ) -> JoinStream:
-    """The join of two inputs that were opened; what the arguments mean is said of :func:`band_join`."""
+    """Return the join of two opened inputs.
+
+    The arguments are as for :func:`band_join`; ``choose`` replaces :func:`~ivjoin.stream.columns.chosen`.
+    """
     coalesce_rows, threads = check_call(plan, coalesce_rows, threads, sort, budget)
-    found = chosen(plan, columns, (not sources[0].ends, not sources[1].ends), _present(sources, plan))
+    found = choose(plan, columns, (not sources[0].ends, not sources[1].ends), _present(sources, plan))
     for source, names in zip(sources, found.names, strict=True):
         source.keep(names)
     join = PreparedJoin(found, sources, sort == "auto", coalesce_rows, threads, budget)

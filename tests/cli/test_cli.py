@@ -446,3 +446,19 @@ def test_a_csv_file_without_rows_may_have_an_order_and_bounds(tmp_path: Path) ->
     ])  # fmt: skip
     assert code == 0
     assert out.read_text().splitlines()[1:] == ["1,5,,", "2,7,,"]
+
+
+def test_window(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write(tmp_path / f"{name}.parquet", pa.table({"k": [1, 1, 2], "t": [1, 5, 9], "x": [2.0, 4.0, 8.0]}))
+    out = tmp_path / "out.parquet"
+    command = ["window", str(tmp_path / "a.parquet"), str(tmp_path / "b.parquet"), "--on", "k",
+               "--where", "r.t BETWEEN l.t - 2 AND l.t", "--aggregate", "n=count(*)",
+               "--aggregate", "half = sum(r.x) / 2", "-q", "-o", str(out)]  # fmt: skip
+    assert main(command) == 0
+    got = pq.read_table(out).sort_by("t")
+    assert got["n"].to_pylist() == [1, 1, 1] and got["half"].to_pylist() == [1.0, 2.0, 4.0]
+    assert main([*command, "--include-previous", "--columns", "t,n"]) == 0
+    assert pq.read_table(out).sort_by("t").to_pydict() == {"t": [1, 5, 9], "n": [1, 2, 1]}
+    assert main([*command, "--aggregate", "n=sum(r.x)"]) == 2
+    assert main([*command, "--aggregate", "count(*)"]) == 2

@@ -47,7 +47,7 @@ _REFUSED = {
     **dict.fromkeys(MOMENTS,
                     "its value depends on when it is called; put the time into the text as a literal"),
     **dict.fromkeys(("sum", "count", "avg", "min", "max", "first", "last", "collect_list", "collect_set"),
-                    "it is an aggregate; compute it in a column before the join"),
+                    "it is an aggregate; use window_join, or compute it in a column before the join"),
     **dict.fromkeys(("row_number", "rank", "lag", "lead", "ntile", "dense_rank"),
                     "it is a window function; compute it in a column before the join"),
     **dict.fromkeys(("explode", "array", "map", "struct", "named_struct", "element_at"),

@@ -84,19 +84,19 @@ def parse_scalar(text: str, scope: Scope, timezone: str = "UTC") -> Node:
     zone_named(timezone)
     if not text.strip():
         raise ConditionError("the condition is empty; pass None for no condition")
-    node = deeply(lambda: _Reader(text, scope, timezone).read(tree(text)))
+    node = deeply(lambda: Reader(text, scope, timezone).read(tree(text)))
     refuse_deep(node)
     return node
 
 
 def node_of(e: exp.Expression, text: str, scope: Scope, timezone: str) -> Node:
     """Return the node of an expression that is a part of the parsed ``text``; see :func:`parse`."""
-    node = deeply(lambda: _Reader(text, scope, timezone).read(e))
+    node = deeply(lambda: Reader(text, scope, timezone).read(e))
     refuse_deep(node)
     return node
 
 
-class _Reader:
+class Reader:
     """Converts one parsed text to a node."""
 
     def __init__(self, text: str, scope: Scope, zone: str) -> None:
@@ -415,39 +415,39 @@ def _has_clock(e: Any) -> bool:
 
 
 @functools.cache
-def _readers() -> dict[type, Callable[[_Reader, Any], Node]]:
+def _readers() -> dict[type, Callable[[Reader, Any], Node]]:
     from sqlglot import exp
 
-    out: dict[type, Callable[[_Reader, Any], Node]] = {
-        exp.Column: _Reader.column,
-        exp.Dot: _Reader.dot,
-        exp.Literal: _Reader.constant,
-        exp.Null: _Reader.null,
-        exp.Boolean: _Reader.boolean,
-        exp.RawString: _Reader.raw_string,
-        exp.HexString: _Reader.hex_string,
-        exp.Concat: _Reader.adjacent_strings,
-        exp.Interval: _Reader.interval,
-        exp.Paren: _Reader.paren,
-        exp.Add: _Reader.plus,
-        exp.Sub: _Reader.minus,
-        exp.Neg: _Reader.negative,
-        exp.Between: _Reader.between,
-        exp.In: _Reader.membership,
-        exp.Is: _Reader.is_,
-        exp.Like: _Reader.like,
-        exp.ILike: _Reader.like,
-        exp.Escape: _Reader.escaped,
-        exp.RegexpLike: _Reader.rlike,
-        exp.DPipe: _Reader.pipes,
-        exp.Case: _Reader.case,
-        exp.If: _Reader.if_,
-        exp.Cast: _Reader.cast,
-        exp.TryCast: _Reader.cast,
-        exp.Extract: _Reader.extract,
-        exp.Trim: _Reader.trim,
-        exp.Anonymous: _Reader.function,
-        exp.Placeholder: _Reader.parameter,
+    out: dict[type, Callable[[Reader, Any], Node]] = {
+        exp.Column: Reader.column,
+        exp.Dot: Reader.dot,
+        exp.Literal: Reader.constant,
+        exp.Null: Reader.null,
+        exp.Boolean: Reader.boolean,
+        exp.RawString: Reader.raw_string,
+        exp.HexString: Reader.hex_string,
+        exp.Concat: Reader.adjacent_strings,
+        exp.Interval: Reader.interval,
+        exp.Paren: Reader.paren,
+        exp.Add: Reader.plus,
+        exp.Sub: Reader.minus,
+        exp.Neg: Reader.negative,
+        exp.Between: Reader.between,
+        exp.In: Reader.membership,
+        exp.Is: Reader.is_,
+        exp.Like: Reader.like,
+        exp.ILike: Reader.like,
+        exp.Escape: Reader.escaped,
+        exp.RegexpLike: Reader.rlike,
+        exp.DPipe: Reader.pipes,
+        exp.Case: Reader.case,
+        exp.If: Reader.if_,
+        exp.Cast: Reader.cast,
+        exp.TryCast: Reader.cast,
+        exp.Extract: Reader.extract,
+        exp.Trim: Reader.trim,
+        exp.Anonymous: Reader.function,
+        exp.Placeholder: Reader.parameter,
         exp.And: lambda r, e: r.joined(e, build.and_),
         exp.Or: lambda r, e: r.joined(e, build.or_),
         exp.Not: lambda r, e: build.not_(r.read(e.this)),
@@ -460,11 +460,11 @@ def _readers() -> dict[type, Callable[[_Reader, Any], Node]]:
     return out
 
 
-def _compared(op: str, r: _Reader, e: Any) -> Node:
+def _compared(op: str, r: Reader, e: Any) -> Node:
     return r.comparison(e, op)
 
 
-def _infix(op: str, r: _Reader, e: Any) -> Node:
+def _infix(op: str, r: Reader, e: Any) -> Node:
     make = OPERATORS[op].build
     assert make is not None
     if op.startswith(("bit_", "shift")):

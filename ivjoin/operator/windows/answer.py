@@ -11,6 +11,7 @@ import pyarrow as pa
 from ivjoin.expr.nodes import Node
 from ivjoin.operator.residual import holds
 from ivjoin.operator.windows.measures import Part, measures
+from ivjoin.operator.windows.previous import previous_rows
 from ivjoin.operator.windows.reduce import Ranges
 from ivjoin.operator.windows.rows import Rows
 from ivjoin.operator.windows.run import Pairs, Run, order_of
@@ -36,6 +37,8 @@ class Answers:
         self._schema = plan.schema
         self._measures = measures(plan.spec.aggregates, plan.sides[1].schema)
         self._places = core.layouts[0].places
+        self._lists = any(a.function == "array_agg" for a in plan.spec.aggregates)
+        self._previous = plan.spec.include_previous
         self._all = core.how.keep[0]
         by = core.order
         axis = None if core.axis is None else plan.sides[1].axes[core.axis]
@@ -80,7 +83,7 @@ class Answers:
             start += done
 
     def _asks(self, runs: list[Run]) -> bool:
-        if self._core.decides():
+        if self._lists or self._core.decides():
             return True
         return any(run.asks(self._core.terms) for run in runs)
 
@@ -92,20 +95,24 @@ class Answers:
         order = self._order(rows) if pairs is None else None
         if order is not None:
             rows = rows.take(order)
+        before = previous_rows(runs, rows, self._core.terms, self._core.axis) if self._previous else None
         for i, run in enumerate(runs):
-            source = Source(run.rows, self._core.layouts[1], run.kept, self._core.order, self._in_order)
+            whole = Source(run.rows, self._core.layouts[1], run.kept, self._core.order, self._in_order)
             if pairs is None:
-                ranges = run.find(rows, self._core.terms).ranges
+                found = [(whole, run.find(rows, self._core.terms).ranges)]
             else:
-                source, ranges = self._decided(rows, source, *pairs[i], nodes)
-            if not ranges.total:
-                continue
-            partners += ranges.sizes
-            more = [m.over(source, ranges) for m in self._measures]
-            if parts is None:
-                parts = more
-            else:
-                parts = [m.joined(a, b) for m, a, b in zip(self._measures, parts, more, strict=True)]
+                found = [self._decided(rows, whole, *pairs[i], nodes)]
+            if before is not None:
+                found.append((whole, before[i]))
+            for source, ranges in found:
+                if not ranges.total:
+                    continue
+                partners += ranges.sizes
+                more = [m.over(source, ranges) for m in self._measures]
+                if parts is None:
+                    parts = more
+                else:
+                    parts = [m.joined(a, b) for m, a, b in zip(self._measures, parts, more, strict=True)]
         back = None  # the place of each given row in the output
         if order is not None:
             back = np.empty(n, dtype=np.int64)

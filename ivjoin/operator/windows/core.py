@@ -13,10 +13,12 @@ from itertools import compress
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.errors import EvaluationError
 from ivjoin.expr.nodes import Node
 from ivjoin.operator.waiting_core import WaitingCore
 from ivjoin.operator.windows.answer import Answers
-from ivjoin.operator.windows.held import LeftRows, RightRows
+from ivjoin.operator.windows.held import Bounds, LeftRows, RightRows
+from ivjoin.operator.windows.previous import previous_bounds
 from ivjoin.operator.windows.rows import Arrived, Keys, Rows, joined, read
 from ivjoin.operator.windows.run import Term
 from ivjoin.plan.planner import JoinPlan
@@ -42,6 +44,7 @@ class WindowCore(WaitingCore):
         self._axis = self._sorted_by()
         self.left, self.right = LeftRows(), RightRows(self._axis)
         self._answers = Answers(self)
+        self._previous = plan.spec.include_previous
 
     def _sorted_by(self) -> int | None:
         """Return the right axis with the most band ends; on a tie, the axis of the order."""
@@ -107,10 +110,17 @@ class WindowCore(WaitingCore):
     def _moved(self, p: int, force: bool) -> Iterator[pa.RecordBatch]:
         """Emit what a side's frontier decides, and evict rows that nothing can match."""
         self.bounder.move(p, force, len(self.right) if p == 0 else len(self.left))
-        for rows in self.left.decided(self.bounder.bounds(0)):
+        bounds: Bounds = self.bounder.bounds(0)
+        if self._previous:
+            bounds = None if self.ended[1] else previous_bounds(bounds, self.terms, len(self.plan.sides[0].axes))
+        for rows in self.left.decided(bounds):
             self.went(0, len(rows))
             yield from self._answers.of(rows)
-        self.went(1, self.right.prune(self.bounder.bounds(1), self.left, self.terms, force))
+        bounds = self.bounder.bounds(1)
+        if not self._previous:
+            self.went(1, self.right.prune(bounds, self.left, self.terms, force))
+        elif bounds is not None or self.ended[0]:
+            self.went(1, self.right.prune_older(bounds, self.left, self.terms, force))
         if len(self.keys) > 1024 and len(self.keys) > 2 * (len(self.left) + len(self.right)):
             self.keys.sweep([rows.kids for rows in (*self.left.chunks, *self.right.each())])
 
@@ -147,6 +157,11 @@ class WindowCore(WaitingCore):
 
     def rekey(self) -> None:
         """After a computed key failed for some row: look up by plain columns only; pairs decide the rest."""
+        if self._previous:
+            raise EvaluationError(
+                "a computed key has an error for a row, and include_previous=True needs all keys; use try_cast or "
+                "try_add in the key, or filter the row first"
+            )
         plan = self.plan
         plain = [a.op == b.op == "column" for a, b in zip(plan.sides[0].keys, plan.sides[1].keys, strict=True)]
         self.rekeyed = self.full_predicate = True

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from ivjoin.operator.small_parts import put
+from ivjoin.operator.windows.previous import without_older
 from ivjoin.operator.windows.rows import Rows, joined
 from ivjoin.operator.windows.run import Run, Term, in_order
 
@@ -138,6 +139,36 @@ class RightRows:
             dropped += len(part) - len(rows)
             if len(rows):
                 self._fresh.append(rows)
+        return dropped
+
+    def prune_older(self, bounds: Bounds, waiting: LeftRows, terms: Sequence[Term], force: bool) -> int:
+        """Evict rows that no left row can match or have as the last row before its window; return their number."""
+        if bounds is None and not len(waiting):
+            dropped, self.runs, self._fresh = len(self), [], []
+            return dropped
+        if not force and _IDLE * self._since < len(self):
+            return 0
+        axis = self._axis
+        assert axis is not None
+        low = I64_MAX if bounds is None else bounds[axis][0]
+        for right, least, _ in _hulls(waiting, [t for t in terms if t.high is not None]) or ():
+            if right == axis:
+                low = min(low, least)
+        if len(waiting) and any(waiting.hull(t.left) is None for t in terms):
+            low = I64_MIN
+        self._since = dropped = 0
+        runs = self.sorted()
+        self.runs = []
+        for run in runs:
+            dead = without_older(run, axis, low)
+            count = int(np.count_nonzero(dead))
+            if not count or (not force and count * _IDLE < len(run)):
+                self.runs.append(run)
+                continue
+            dropped += count
+            rows = run.rows.take(np.flatnonzero(~dead))
+            if len(rows):
+                self.runs.append(Run(rows, axis))
         return dropped
 
     def each(self) -> Iterator[Rows]:

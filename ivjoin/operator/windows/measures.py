@@ -27,8 +27,9 @@ from ivjoin.operator.windows.reduce import (
 )
 from ivjoin.operator.windows.source import Source
 from ivjoin.plan.aggregates import Aggregate, result_type
-from ivjoin.shj.arrow import bitmap, fixed_array, truths, whole_numbers
+from ivjoin.shj.arrow import bitmap, byte_width, fixed_array, take, truths, whole_numbers
 from ivjoin.shj.dictionaries import one_array
+from ivjoin.shj.plain import to_values
 
 __all__ = ["Measure", "Part", "measures"]
 
@@ -308,6 +309,38 @@ class Chosen(Measure):
         return array
 
 
+class Listed(Measure):
+    """The values of all rows in the order of first and last, nulls included."""
+
+    def over(self, source: Source, r: Ranges) -> Part:
+        if self.node.op != "column":
+            self._counted(source, r)  # raises if the expression has an error
+        at = r.positions()
+        if not source.in_order:
+            at = at[np.lexsort((source.ranks()[0][at], np.repeat(np.arange(len(r)), r.sizes)))]
+        array = to_values(source.array(self.node), self.type.value_type)
+        null, image = source.order_keys() if source.order is not None else (None, None)
+        place = [x[at] for x in (null, image, source.seq) if x is not None]
+        return Part(r.sizes, (take(array, at, byte_width(array.type)), place))
+
+    def joined(self, a: Part, b: Part) -> Part:
+        place = [np.concatenate(pair) for pair in zip(a.value[1], b.value[1], strict=True)]
+        n = np.arange(len(a.count))
+        group = np.concatenate((np.repeat(n, a.count), np.repeat(n, b.count)))
+        order = np.lexsort((*place[::-1], group))
+        values = one_array([a.value[0], b.value[0]])
+        return Part(a.count + b.count, (take(values, order, byte_width(values.type)), [x[order] for x in place]))
+
+    def finish(self, part: Part) -> pa.Array:
+        ends = np.zeros(len(part.count) + 1, dtype=np.int32)
+        np.cumsum(part.count, out=ends[1:])
+        there = _mask(part.count)
+        valid = None if there is None else bitmap(there)
+        return pa.Array.from_buffers(
+            self.type, len(part.count), [valid, pa.py_buffer(ends)], children=[part.value[0]]
+        )
+
+
 def measures(aggregates: tuple[Aggregate, ...], schema: pa.Schema) -> list[Measure]:
     """Return the computation of each aggregate. ``schema``: the schema of the right side."""
     return [_measure(a, schema) for a in aggregates]
@@ -321,6 +354,8 @@ def _measure(a: Aggregate, schema: pa.Schema) -> Measure:
         return Count(a, schema)
     assert a.node is not None
     kind = a.node.type.kind
+    if a.function == "array_agg":
+        return Listed(a, schema)
     if a.function in ("sum", "mean"):
         return DoubleSum(a, schema) if kind == "float" else WholeSum(a, schema)
     if kind == "null" and a.function in ("min", "max"):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ivjoin.errors import EvaluationError
 from ivjoin.operator.windows.reduce import Ranges
 from ivjoin.operator.windows.rows import Rows
 from ivjoin.shj.kernels import grouped_kernels
@@ -159,6 +160,28 @@ class Run:
             lo, hi = np.maximum(lo, a), np.minimum(hi, b)
         hi = np.where(there, np.maximum(lo, hi), lo)
         return Found(Ranges(lo, hi), rest)
+
+    def below(self, left: Rows, axis: int, low: np.ndarray) -> np.ndarray:
+        """Return the place of the last row below ``low`` with the key of each left row : int64[n]; -1 for none.
+
+        The axis is the one that sorts the run.
+
+        Raises
+        ------
+        EvaluationError
+            If the axis has an error for a row.
+        """
+        places = self._placed(axis)
+        if places is None:
+            raise EvaluationError(
+                "the right side of the window's condition has an error for a row; use try_add or TRY_CAST there"
+            )
+        rank = np.searchsorted(self._kids, left.kids)
+        rank[rank == len(self._kids)] = 0
+        none = low == I64_MIN
+        first, stop = places.find(rank, np.full(len(low), I64_MIN), np.where(none, low, low - 1))
+        first, stop = np.maximum(first, self._starts[rank]), np.minimum(stop, self._starts[rank + 1])
+        return np.where((self._kids[rank] == left.kids) & (stop > first) & ~none, stop - 1, -1)
 
     def pairs(self, left: Rows, terms: Sequence[Term], most: int) -> tuple[Pairs, int]:
         """Return pairs that satisfy all terms, and for how many left rows; see :meth:`ValueBlocks.pairs`."""

@@ -1,0 +1,80 @@
+"""The options of ``ivjoin window``, and the arguments that they stand for."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import pyarrow as pa
+
+from ivjoin.cli.asof import names
+from ivjoin.cli.options import limit_of, parse_bounds, parse_keys, parse_order, parse_zone
+from ivjoin.cli.sql import add_param, params_of
+from ivjoin.errors import ColumnError, came
+
+__all__ = ["WINDOW_EXAMPLE", "add_window", "window_question"]
+
+WINDOW_EXAMPLE = """\
+example:
+  ivjoin window trades.parquet quotes.parquet --on sym \\
+      --where "r.ts BETWEEN l.ts - INTERVAL 5 MINUTES AND l.ts" \\
+      --aggregate "vwap=sum(r.price * r.qty) / sum(r.qty)" --aggregate "n=count(*)" -o out.parquet
+"""
+
+
+def add_window(command: argparse.ArgumentParser) -> None:
+    """Add the options that only a window join has."""
+    add = command.add_argument
+    add("--on", action="append", default=[], metavar="KEYS", help="key columns: name, a,b or left=right; repeatable")
+    add("--where", metavar="CONDITION", help="which right rows are in the window of a left row, as SQL")
+    add(
+        "--aggregate", action="append", default=[], metavar="NAME=SQL", required=True,
+        help="an output column, such as 'vwap=sum(r.price * r.qty) / sum(r.qty)'; repeatable",
+    )  # fmt: skip
+    add_param(command)
+    add("--how", default="left", help="left (default), or inner: drop left rows with an empty window")
+    add("--include-previous", action="store_true", help="the last row before a window counts as its first row")
+    for side in ("left", "right"):
+        add(
+            f"--{side}-bounds", action="append", default=[], metavar="NAME=A..B",
+            help=f"promised bounds of a column of {side.upper()}; repeatable",
+        )  # fmt: skip
+
+
+def window_question(options: argparse.Namespace, left: pa.Schema, right: pa.Schema) -> dict[str, Any]:
+    """Return the arguments of :func:`ivjoin.window_join`."""
+    return {
+        "on": parse_keys(options.on),
+        "condition": options.where,
+        "aggregate": _aggregates(options.aggregate),
+        "how": options.how,
+        "include_previous": options.include_previous,
+        "left_order": [parse_order(text) for text in options.left_order] or None,
+        "right_order": [parse_order(text) for text in options.right_order] or None,
+        "left_bounds": parse_bounds(options.left_bounds, left, options.timezone),
+        "right_bounds": parse_bounds(options.right_bounds, right, options.timezone),
+        "on_late": options.on_late,
+        "timezone": parse_zone(options.timezone),
+        "threads": options.threads,
+        "batch_size": options.batch_size,
+        "sort": options.sort,
+        "columns": names(options.columns),
+        "params": params_of(options),
+    } | limit_of(options)
+
+
+def _aggregates(texts: list[str]) -> dict[str, str]:
+    """Return the aggregates of ``NAME=SQL``.
+
+    >>> _aggregates(["n = count(*)", "high=max(r.x) = 5"])
+    {'n': 'count(*)', 'high': 'max(r.x) = 5'}
+    """
+    made: dict[str, str] = {}
+    for text in texts:
+        name, _, sql = (part.strip() for part in text.partition("="))
+        if not name or not sql:
+            raise ColumnError(f"an aggregate is {came(text)}; expected NAME=SQL, such as n=count(*)")
+        if name in made:
+            raise ColumnError(f"two aggregates are named {came(name)}; choose another name")
+        made[name] = sql
+    return made

@@ -1,0 +1,58 @@
+"""The last right row before a window, which counts as the first row of it, and the rows that are stored for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ivjoin.operator.windows.reduce import Ranges
+from ivjoin.operator.windows.rows import Rows
+from ivjoin.operator.windows.run import Run, Term, reach
+
+__all__ = ["previous_bounds", "previous_rows", "without_older"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+Bounds = Sequence[tuple[int, int]] | None
+
+
+def previous_rows(runs: Sequence[Run], rows: Rows, terms: Sequence[Term], axis: int | None) -> list[Ranges]:
+    """Return, for each run, ranges with the last row before the window of each left row: one row in one run at most."""
+    assert axis is not None
+    low = np.full(len(rows), I64_MIN)
+    for t in terms:
+        if t.high is not None:
+            low = np.maximum(low, reach(rows, t)[0])
+    best = np.full(len(rows), -1, dtype=np.int64)
+    places: list[np.ndarray] = []
+    value = np.full(len(rows), I64_MIN)
+    seq = np.full(len(rows), -1, dtype=np.int64)
+    for i, run in enumerate(runs):
+        at = run.below(rows, axis, low)
+        places.append(at)
+        own, came = run.rows.axes[axis][at], run.rows.seq[at]
+        better = (at >= 0) & ((best < 0) | (own > value) | ((own == value) & (came > seq)))
+        best[better], value[better], seq[better] = i, own[better], came[better]
+    out = []
+    for i, at in enumerate(places):
+        lo = np.where(best == i, at, 0)
+        out.append(Ranges(lo, lo + (best == i)))
+    return out
+
+
+def previous_bounds(bounds: Bounds, terms: Sequence[Term], axes: int) -> Bounds:
+    """Return the bounds of left rows that a future right row can match or precede.
+
+    A left row is decided once all future right rows lie above its window, and not when they lie below it.
+    """
+    uppers = {t.left for t in terms if t.low is not None} if bounds is not None else ()
+    return [(bounds[a][0] if bounds is not None and a in uppers else I64_MIN, I64_MAX) for a in range(axes)]
+
+
+def without_older(run: Run, axis: int, low: int) -> np.ndarray:
+    """Return bool[n]: the rows of a sorted run below ``low`` that a later row of their key below ``low`` follows."""
+    dead = run.rows.axes[axis] < low
+    followed = np.zeros(len(run), dtype=bool)
+    kids = run.rows.kids
+    followed[:-1] = dead[1:] & (kids[1:] == kids[:-1])
+    return dead & followed

@@ -1,0 +1,1 @@
+"""Aggregates of the right rows that match each left row, as SQL text."""

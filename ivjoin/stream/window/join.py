@@ -1,0 +1,179 @@
+"""``ivjoin.window_join``: each left row with aggregates of the right rows that match it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import pyarrow as pa
+
+from ivjoin.errors import ConditionError, OptionError, came
+from ivjoin.expr.arguments import known_options
+from ivjoin.expr.timezones import zone_of_call
+from ivjoin.operator.budget import budget_of
+from ivjoin.plan.cache import plan_of, planned
+from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.question import schema_of
+from ivjoin.stream.columns import Chosen, chosen, places_of
+from ivjoin.stream.hints import index_hints
+from ivjoin.stream.inputs import ArrowStream, open_inputs
+from ivjoin.stream.join_stream import JoinStream
+from ivjoin.stream.pull import stream_of
+from ivjoin.stream.window.question import Asked, asked_of
+
+if TYPE_CHECKING:
+    from ivjoin.conditions.written import Expression, Params
+    from ivjoin.plan.question import DeclaredBounds, Keys, Orders
+
+__all__ = ["WindowAggregates", "window_join", "window_plan"]
+
+WindowAggregates: TypeAlias = "Mapping[str, str | tuple[Expression, str] | tuple[Expression, str, float]]"
+
+
+@known_options("window_join")
+def window_join(
+    left: ArrowStream, right: ArrowStream, on: Keys | None = None, condition: Expression | None = None,
+    aggregate: WindowAggregates | None = None, how: Literal["left", "inner"] = "left", *,
+    include_previous: bool = False, left_order: Orders | None = None, right_order: Orders | None = None,
+    left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, batch_size: int = 65536,
+    on_late: str = "raise", timezone: str | None = None, threads: int | Literal["auto"] = "auto", sort: str = "auto",
+    columns: Sequence[str] | None = None, memory_limit: int | str | None = None, when_full: str = "raise",
+    spill_dir: str | os.PathLike[str] | None = None, params: Params | None = None,
+) -> JoinStream:
+    """Give each left row aggregates of the right rows that match it.
+
+    Parameters
+    ----------
+    left, right : table, frame, files or stream
+        As for :func:`ivjoin.band_join`.
+    on : str, list of str, or list of (str, str), optional
+        Key columns.
+    condition : str, SymPy relation or ivjoin expression, optional
+        Which right rows belong to the window of a left row, such as ``"r.ts BETWEEN l.ts - 10 AND l.ts"``. Without it
+        and ``on``, all of them.
+    aggregate : mapping of str to str
+        SQL text for each output column: an expression over aggregate functions of right columns, such as
+        ``{"vwap": "sum(r.price * r.qty) / sum(r.qty)", "n": "count(*)"}``. Left columns may stand outside of the
+        functions. A pair ``("price", "mean")`` is accepted, and ``("price", "quantile", 0.9)``.
+
+        Functions: count, count_if, count_distinct or ``count(DISTINCT x)``, sum, mean or avg, min, max, first, last,
+        any_value, bool_and, bool_or, stddev, stddev_pop, variance, var_pop, median, quantile, array_agg. Each takes
+        ``FILTER (WHERE ...)``. ``first``, ``last`` and ``array_agg`` include nulls, and follow the order of the right
+        side that is declared first, else the band. ``quantile`` and ``median`` are linear between two values.
+    how : {"left", "inner"}
+        What happens to left rows with an empty window: count 0 and null for other functions, or no output row.
+    include_previous : bool, default False
+        Whether the last right row before the window counts as the first row of it, as in kdb+'s ``wj``. The condition
+        is then keys and one window with a lower end.
+    left_order, right_order, left_bounds, right_bounds, batch_size, on_late, timezone, threads, sort
+        As for :func:`ivjoin.band_join`.
+    columns : list of str, optional
+        The columns of the output, by their names and in their order; by default the left columns, then the aggregates.
+    params : mapping of str to value, optional
+        The values of ``:name`` in the condition and in aggregates.
+    memory_limit, when_full, spill_dir
+        As for :func:`ivjoin.band_join`. Rows to aggregate do not spill: ``when_full`` is "raise".
+
+    Returns
+    -------
+    JoinStream
+        One row for each left row.
+
+    Raises
+    ------
+    OptionError
+        If an option is invalid.
+    ConditionError, ColumnError, SchemaError
+        If the condition or an aggregate is invalid.
+    UnsupportedError
+        If a function, or the condition with ``include_previous``, is not supported.
+    EvaluationError
+        While the output is read: if an expression has an error for a row, or a sum overflows.
+    MemoryLimitError
+        While the output is read: if the rows do not fit in ``memory_limit``.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> trades = pa.table({"sym": ["A", "B"], "ts": [10, 11]})
+    >>> quotes = pa.table({"sym": ["A", "A", "A"], "ts": [8, 9, 12], "bid": [1.0, 2.0, 9.0]})
+    >>> window_join(
+    ...     trades, quotes, on="sym", condition="r.ts BETWEEN l.ts - 5 AND l.ts",
+    ...     aggregate={"n": "count(*)", "range": "max(r.bid) - min(r.bid)"},
+    ... ).to_arrow().to_pylist()
+    [{'sym': 'A', 'ts': 10, 'n': 2, 'range': 1.0}, {'sym': 'B', 'ts': 11, 'n': 0, 'range': None}]
+    """
+    budget = budget_of(memory_limit, when_full, spill_dir)
+    sources = open_inputs(left, right)
+    with index_hints({"left": left, "right": right}):
+        plan, asked = window_plan(
+            sources[0].schema, sources[1].schema, aggregate=aggregate, how=how, include_previous=include_previous,
+            on=on, condition=condition, left_order=left_order, right_order=right_order, left_bounds=left_bounds,
+            right_bounds=right_bounds, batch_size=batch_size, on_late=on_late, timezone=timezone,
+            params=params,
+        )
+    return stream_of(
+        sources, plan, 0, threads, sort, columns, budget, lambda plan, names, *rest: Finished(plan, asked, names, *rest)
+    )
+
+
+def window_plan(
+    left: pa.Schema, right: pa.Schema, *, aggregate: WindowAggregates | None, how: str, include_previous: bool,
+    timezone: str | None, params: Params | None = None, **question: object,
+) -> tuple[JoinPlan, Asked]:
+    """Return the plan of the engine's aggregates, and what is made of them.
+
+    Raises
+    ------
+    IvjoinError
+        A subclass that says which argument is invalid.
+    """
+    if not isinstance(include_previous, bool):
+        raise OptionError(f"include_previous is {came(include_previous)}; expected True or False")
+    if how not in ("left", "inner"):
+        raise ConditionError(
+            f"how is {came(how)}; expected 'left', which keeps left rows with an empty window, or 'inner'"
+        )
+    left = schema_of(left, "the left schema", "the left input")
+    right = schema_of(right, "the right schema", "the right input")
+    asked = asked_of(aggregate, left, right, str(zone_of_call(timezone)), params)
+    plan = planned(
+        left, right, how=how, timezone=timezone, params=params, aggregate=tuple(asked.engine.values()), **question
+    )
+    if include_previous:
+        plan = plan_of(replace(plan.spec, include_previous=True))
+    return plan, asked
+
+
+class Finished(Chosen):
+    """The columns that a window join reads, and its output columns, which it makes of the engine's."""
+
+    def __init__(
+        self, plan: JoinPlan, asked: Asked, columns: Sequence[str] | None, whole: tuple[bool, bool],
+        present: tuple[frozenset[str], frozenset[str]],
+    ) -> None:
+        left = plan.spec.schemas[0]
+        outputs = {o.name: o for o in asked.outputs}
+        known = [*left.names, *outputs]
+        names = known if columns is None else [known[i] for i in places_of(known, columns)]
+        self._asked, self._outputs = asked, [outputs[n] for n in names if n in outputs]
+        read, engine = asked.needs(self._outputs)
+        read |= {n for n in names if n not in outputs}
+        if columns is None:
+            raw = chosen(plan, None, whole, present)
+        else:
+            engine = engine or {next(iter(asked.engine))}
+            raw = chosen(plan, [n for n in plan.schema.names if n in read or n in engine], whole, present)
+        fields = [outputs[n].field if n in outputs else left.field(n) for n in names]
+        self._raw, self._of_left = raw, [None if n in outputs else n for n in names]
+        self.plan, self.names = raw.plan, raw.names
+        self.schema = pa.schema(fields, metadata=left.metadata)
+
+    def pick(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the output columns of a batch of the engine."""
+        batch = self._raw.pick(batch)
+        made = iter(self._asked.made(batch, self._outputs))
+        arrays = [next(made) if n is None else batch.column(n) for n in self._of_left]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)

@@ -1,0 +1,134 @@
+"""Reductions of lists: the aggregates that need all values of a window at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ivjoin.shj.arrow import bitmap, fixed_array, truths, whole_numbers
+
+__all__ = ["REDUCTIONS", "reduced"]
+
+Segments = tuple[pa.Array, np.ndarray]  # values, and how many of them each list has : int64[n]
+
+
+def reduced(function: str, lists: pa.ListArray, mask: pa.ListArray | None, fraction: float | None) -> pa.Array:
+    """Return one value for each list; null (0 for a count) for an empty one.
+
+    Parameters
+    ----------
+    function : str
+        A key of :data:`REDUCTIONS`.
+    mask : list of bool, optional
+        Which values of the lists count; null counts as False.
+    fraction : float, optional
+        For ``quantile``.
+    """
+    values, counts = lists.flatten(), _counts(lists)
+    if mask is not None:
+        values, counts = _some(values, counts, truths(mask.flatten().fill_null(False)))
+    return REDUCTIONS[function](values, counts, 0.5 if fraction is None else fraction)
+
+
+def _counts(lists: pa.ListArray) -> np.ndarray:
+    return np.asarray(pc.list_value_length(lists).fill_null(0)).astype(np.int64)
+
+
+def _some(values: pa.Array, counts: np.ndarray, keep: np.ndarray) -> Segments:
+    """Return the values where ``keep`` is True, and how many each list has then."""
+    if keep.all():
+        return values, counts
+    owner = np.repeat(np.arange(len(counts)), counts)
+    return values.take(whole_numbers(np.flatnonzero(keep))), np.bincount(owner[keep], minlength=len(counts))
+
+
+def _present(values: pa.Array, counts: np.ndarray) -> Segments:
+    if values.null_count == 0:
+        return values, counts
+    return _some(values, counts, truths(values.is_valid()))
+
+
+def _numbers(values: pa.Array, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the values that are not null as doubles, the owner of each, and how many each list has."""
+    values, counts = _present(values, counts)
+    x = np.asarray(values.cast(pa.float64(), safe=False))
+    return x, np.repeat(np.arange(len(counts)), counts), counts
+
+
+def _doubles(values: np.ndarray, there: np.ndarray) -> pa.Array:
+    return fixed_array(np.ascontiguousarray(np.where(there, values, 0.0)), None if there.all() else there, pa.float64())
+
+
+def _spread(values: pa.Array, counts: np.ndarray, fewer: int, root: bool) -> pa.Array:
+    """Return the variance, or its root; the sum of squares is divided by the number of values less ``fewer``."""
+    x, owner, counts = _numbers(values, counts)
+    n = len(counts)
+    with np.errstate(all="ignore"):
+        mean = np.bincount(owner, x, n) / counts
+        apart = x - mean[owner]
+        # The second term is zero but for the rounding of the mean.
+        squares = np.bincount(owner, apart * apart, n) - np.bincount(owner, apart, n) ** 2 / counts
+        out = np.maximum(squares, 0.0) / (counts - fewer)
+        return _doubles(np.sqrt(out) if root else out, counts > fewer)
+
+
+def _quantile(values: pa.Array, counts: np.ndarray, fraction: float) -> pa.Array:
+    """Return the value at a fraction of the sorted values, linear between two; NaN is the greatest."""
+    x, owner, counts = _numbers(values, counts)
+    x = np.append(x[np.lexsort((x, owner))], 0.0)
+    place = fraction * np.maximum(counts - 1, 0)
+    low = np.floor(place).astype(np.int64)
+    start = np.where(counts > 0, np.cumsum(counts) - counts, 0)
+    a, b = x[start + low], x[start + np.minimum(low + 1, np.maximum(counts - 1, 0))]
+    with np.errstate(all="ignore"):
+        out = np.where((place == low) | (a == b), a, a + (b - a) * (place - low))
+    return _doubles(out, counts > 0)
+
+
+def _distinct(values: pa.Array, counts: np.ndarray, _: float) -> pa.Array:
+    values, counts = _present(values, counts)
+    if pa.types.is_floating(values.type):  # NaN equals NaN, and 0.0 equals -0.0
+        x = np.asarray(values.cast(pa.float64())) + 0.0
+        values = whole_numbers(np.where(np.isnan(x), np.nan, x).view(np.int64))
+    codes = np.asarray(values.dictionary_encode().indices).astype(np.int64)
+    owner = np.repeat(np.arange(len(counts)), counts)
+    pairs = np.unique(owner * (int(codes.max(initial=0)) + 1) + codes) // (int(codes.max(initial=0)) + 1)
+    return whole_numbers(np.bincount(pairs, minlength=len(counts)).astype(np.int64))
+
+
+def _place(values: pa.Array, counts: np.ndarray, last: bool) -> pa.Array:
+    """Return the first or last value of each list."""
+    ends = np.cumsum(counts)
+    at = whole_numbers(np.where(counts > 0, ends - 1 if last else ends - counts, 0))
+    there = bitmap(counts > 0)
+    index = pa.Array.from_buffers(pa.int64(), len(at), [there, at.buffers()[1]])
+    return values.take(index)
+
+
+def _any(values: pa.Array, counts: np.ndarray, _: float) -> pa.Array:
+    return _place(*_present(values, counts), False)
+
+
+def _listed(values: pa.Array, counts: np.ndarray, _: float) -> pa.Array:
+    ends = np.zeros(len(counts) + 1, dtype=np.int32)
+    np.cumsum(counts, out=ends[1:])
+    buffers = [bitmap(counts > 0), pa.py_buffer(ends)]
+    return pa.Array.from_buffers(pa.list_(values.type), len(counts), buffers, children=[values])
+
+
+REDUCTIONS: dict[str, Callable[[pa.Array, np.ndarray, float], pa.Array]] = {
+    "stddev": lambda v, n, _: _spread(v, n, 1, True),
+    "stddev_pop": lambda v, n, _: _spread(v, n, 0, True),
+    "variance": lambda v, n, _: _spread(v, n, 1, False),
+    "var_pop": lambda v, n, _: _spread(v, n, 0, False),
+    "median": _quantile,
+    "quantile": _quantile,
+    "count_distinct": _distinct,
+    "any_value": _any,
+    "first": lambda v, n, _: _place(v, n, False),
+    "last": lambda v, n, _: _place(v, n, True),
+    "array_agg": _listed,
+}

@@ -1,0 +1,278 @@
+"""``window_join`` against DuckDB's grouped joins, over tables, streams, orders, threads and batches."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import ivjoin
+
+# Each aggregate here, and in DuckDB where that is written differently.
+TEXTS: dict[str, str | tuple[str, str]] = {
+    "n": "count(*)",
+    "n_x": "count(r.x)",
+    "vwap": "sum(r.x * r.w) / sum(r.w)",
+    "spread": "max(r.x) - min(r.x)",
+    "per": ("sum(r.q) / count(*)", "CASE WHEN count(r.j) > 0 THEN sum(r.q) / count(r.j) END"),
+    "against": "l.y - mean(r.x)",
+    "some": ("sum(r.q) FILTER (WHERE r.w > 0.5)", "sum(r.q) FILTER (r.w > 0.5)"),
+    "none": ("count(*) FILTER (WHERE r.w > 5)", "count(r.j) FILTER (r.w > 5)"),
+    "sd": "stddev(r.w)",
+    "sd_q": "stddev_pop(r.small)",
+    "var": "variance(r.small)",
+    "vp": "var_pop(r.w) FILTER (WHERE r.small IS NOT NULL)",
+    "med": "median(r.w)",
+    "med_small": "median(r.small)",
+    "q9": ("quantile(r.w, 0.9)", "quantile_cont(r.w, 0.9)"),
+    "low": ("quantile(r.small, 0)", "quantile_cont(r.small::DOUBLE, 0)"),
+    "kinds": ("count_distinct(r.s)", "count(DISTINCT r.s)"),
+    "values": ("count(DISTINCT r.x)", "count(DISTINCT r.x)"),
+    "all": ("array_agg(r.small)", "array_agg(r.small ORDER BY r.t, r.j) FILTER (r.j IS NOT NULL)"),
+    "picked": (
+        "array_agg(r.s) FILTER (WHERE r.w > 0.3)", "array_agg(r.s ORDER BY r.t, r.j) FILTER (r.w > 0.3)",
+    ),
+    "first_s": ("first(r.s)", "first(r.s ORDER BY r.t, r.j)"),
+    "last_some": (
+        "last(r.small) FILTER (WHERE r.w > 0.2)", "last(r.small ORDER BY r.t, r.j) FILTER (r.w > 0.2)",
+    ),
+    "every": "bool_and(r.w > 0.1)",
+    "any": "bool_or(r.small > 3)",
+    "there": ("any_value(r.small) IS NULL", "count(r.small) = 0"),
+    "case": "CASE WHEN max(r.w) > 0.9 THEN 'high' ELSE 'low' END",
+}  # fmt: skip
+HERE = {name: t if isinstance(t, str) else t[0] for name, t in TEXTS.items()}
+THERE = {name: (t if isinstance(t, str) else t[1]).replace("count(*)", "count(r.j)") for name, t in TEXTS.items()}
+
+
+def side(rng: np.random.Generator, n: int, span: int, ordered: bool) -> pa.Table:
+    t = rng.integers(0, span, n)
+    t = np.sort(t) if ordered else t
+    x = np.where(rng.random(n) < 0.05, np.nan, np.round(rng.normal(size=n) * 100, 1))
+    return pa.table({
+        "i": np.arange(n), "j": np.arange(n), "k": rng.integers(0, 3, n),
+        "t": pa.array(t, mask=np.zeros(n, bool) if ordered else rng.random(n) < 0.05),
+        "x": pa.array(x, mask=rng.random(n) < 0.2), "y": pa.array(rng.random(n), mask=rng.random(n) < 0.2),
+        "w": rng.random(n), "q": pa.array(rng.integers(-100, 100, n), mask=rng.random(n) < 0.3),
+        "small": pa.array(rng.integers(0, 6, n), mask=rng.random(n) < 0.3),
+        "s": pa.array(np.array(["a", "b", "é", ""])[rng.integers(0, 4, n)], mask=rng.random(n) < 0.3),
+    })  # fmt: skip
+
+
+def in_duckdb(left: pa.Table, right: pa.Table, on: str | None, condition: str, how: str, texts: Any) -> pa.Table:
+    keys = f"l.{on} = r.{on} AND " if on else ""
+    wanted = ", ".join(f"{sql} AS {name}" for name, sql in texts.items()).replace("l.y", "any_value(l.y)")
+    with duckdb.connect(":memory:", config={"threads": 1}) as db:
+        db.register("lt", left)
+        db.register("rt", right)
+        return db.sql(
+            f'SELECT l.i, {wanted} FROM lt l {how} JOIN rt r ON {keys}{condition} GROUP BY l.i ORDER BY l.i'.replace(
+                " AS case", ' AS "case"').replace(" AS all", ' AS "all"').replace(" AS any,", ' AS "any",')
+        ).to_arrow_table()
+
+
+def alike(a: Any, b: Any) -> bool:
+    if isinstance(a, (float, Decimal)) or isinstance(b, (float, Decimal)):
+        if a is None or b is None:
+            return a is b
+        a, b = float(a), float(b)
+        return (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9)
+    return bool(a == b)
+
+
+def compare(got: pa.Table, wanted: pa.Table, names: Any) -> None:
+    got = got.sort_by("i")
+    assert got["i"].to_pylist() == wanted["i"].to_pylist()
+    for name in names:
+        for i, a, b in zip(got["i"].to_pylist(), got[name].to_pylist(), wanted[name].to_pylist(), strict=True):
+            assert alike(a, b), (name, i, a, b)
+
+
+CONDITIONS = {
+    "around": "abs(l.t - r.t) <= 20",
+    "before": "r.t BETWEEN l.t - 40 AND l.t - 1",
+    "residual": "r.t BETWEEN l.t - 40 AND l.t AND l.y < r.w",
+    "half": "r.t <= l.t",
+}
+
+
+@pytest.mark.one_in(7)
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_tables(name: str, how: str, seed: int) -> None:
+    rng = np.random.default_rng([seed, len(name)])
+    left, right = side(rng, 60, 300, seed % 2 == 0), side(rng, 150, 300, seed % 2 == 0)
+    on = "k" if seed < 2 else None
+    stream = ivjoin.window_join(left, right, on=on, condition=CONDITIONS[name], aggregate=HERE, how=how)
+    assert stream.schema.names == [*left.schema.names, *HERE]
+    got = stream.to_arrow()
+    compare(got, in_duckdb(left, right, on, CONDITIONS[name], how, THERE), HERE)
+    assert got.schema.equals(stream.schema)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_streams_threads_and_columns(seed: int) -> None:
+    rng = np.random.default_rng([seed, 99])
+    left, right = side(rng, 100, 500, True), side(rng, 240, 500, True)
+    wanted = in_duckdb(left, right, "k", CONDITIONS["around"], "left", THERE)
+    options: dict[str, Any] = {"on": "k", "condition": CONDITIONS["around"], "aggregate": HERE,
+                               "left_order": "t", "right_order": "t"}  # fmt: skip
+    for size in (17, 1000):
+        got = ivjoin.window_join(iter(left.to_batches(size)), iter(right.to_batches(2 * size)), **options)
+        compare(got.to_arrow(), wanted, HERE)
+    compare(ivjoin.window_join(left, right, threads=2, **options).to_arrow(), wanted, HERE)
+    compare(ivjoin.window_join(left, right, batch_size=7, memory_limit="64MB", **options).to_arrow(), wanted, HERE)
+    for names in (["i", "sd"], ["vwap", "i"], ["picked", "n", "i"], ["against", "i"]):
+        some = ivjoin.window_join(left, right, columns=names, **options).to_arrow()
+        assert some.schema.names == names
+        compare(some, wanted, [n for n in names if n != "i"])
+
+
+def with_previous(left: pa.Table, right: pa.Table, low: int, high: int, back: int = 1) -> dict[int, list[int]]:
+    """Return the numbers of the right rows of each left row: those in the window, and the last one before it.
+
+    Of rows of one time, the one that arrives last is the last; with ``back=-1`` the rows arrive in reverse.
+    """
+    out = {}
+    rows = sorted((r for r in right.to_pylist() if r["t"] is not None), key=lambda r: (r["t"], back * r["j"]))
+    for a in left.to_pylist():
+        if a["t"] is None:
+            out[a["i"]] = []
+            continue
+        same = [b for b in rows if b["k"] == a["k"]]
+        before = [b["j"] for b in same if b["t"] < a["t"] + low]
+        out[a["i"]] = before[-1:] + [b["j"] for b in same if a["t"] + low <= b["t"] <= a["t"] + high]
+    return out
+
+
+@pytest.mark.one_in(5)
+@pytest.mark.parametrize("seed", range(20))
+def test_the_row_before_the_window_counts_as_its_first(seed: int) -> None:
+    rng = np.random.default_rng([seed, 5])
+    ordered = seed % 4 != 3
+    left, right = side(rng, 60, 300, ordered), side(rng, 120, 300, ordered)
+    low, high = [(-20, 0), (-5, -2), (3, 9), (-1, 1), (-300, 10)][seed % 5]
+    options: dict[str, Any] = {
+        "on": "k", "condition": f"r.t BETWEEN l.t + ({low}) AND l.t + ({high})", "include_previous": True,
+        "aggregate": {"n": "count(*)", "js": "array_agg(r.j)", "first": "first(r.j)", "total": "sum(r.j)"},
+    }
+    wanted = with_previous(left, right, low, high, -1 if seed % 4 == 2 else 1)
+    sides: list[Any] = [left, right]
+    if ordered:
+        options |= {"left_order": "t", "right_order": "t"}
+        if seed % 4 == 1:
+            sides = [iter(left.to_batches(3)), iter(right.to_batches(5))]
+        if seed % 4 == 2:  # both fall
+            sides = [left.take(np.arange(60)[::-1]), right.take(np.arange(120)[::-1])]
+            fall = ivjoin.Order("t", descending=True)
+            options |= {"left_order": fall, "right_order": fall}
+    got = ivjoin.window_join(*sides, **options).to_arrow()
+    assert len(got) == 60
+    for row in got.to_pylist():
+        js = wanted[row["i"]]
+        assert row["n"] == len(js) and sorted(row["js"] or []) == sorted(js)
+        assert row["total"] == (sum(js) if js else None)
+        if seed % 4 < 2:
+            assert row["first"] == (js[0] if js else None) and row["js"] == (js or None)
+    inner = ivjoin.window_join(left, right, **options | {"left_order": None, "right_order": None}, how="inner")
+    assert inner.to_arrow().num_rows == sum(map(bool, wanted.values()))
+
+
+def test_the_state_with_previous_rows_stays_at_the_window() -> None:
+    n = 20_000
+    t = np.arange(n)
+    left, right = pa.table({"t": t, "k": t % 5}), pa.table({"t": t, "k": t % 5, "x": t})
+    got = ivjoin.window_join(
+        iter(left.to_batches(500)), iter(right.to_batches(500)), on="k", condition="r.t BETWEEN l.t - 20 AND l.t",
+        aggregate={"n": "count(*)"}, include_previous=True, left_order="t", right_order="t",
+    )
+    assert set(got.to_arrow()["n"].to_pylist()[100:]) == {6}
+    assert got.metrics.peak_state_rows < 4000
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "said"),
+    [
+        ({"a": "r.x"}, "outside an aggregate function"),
+        ({"a": "sum(l.y * r.x)"}, "left column in an aggregate"),
+        ({"a": "sum(count(*))"}, "within another"),
+        ({"a": "stddev(r.s)"}, "expected a number"),
+        ({"a": "quantile(r.x, 2)"}, "from 0 to 1"),
+        ({"a": "quantile(r.x)"}, "expected 2"),
+        ({"a": "sum(DISTINCT r.x)"}, "count alone"),
+        ({"a": "sum(r.x) OVER (ORDER BY r.t)"}, "leave OVER out"),
+        ({"a": "array_agg(r.x ORDER BY r.y)"}, "ORDER BY"),
+        ({"a": "sum(r.nope)"}, "'nope'"),
+        ({"a": "median(*)"}, "count alone"),
+        ({"a": "bool_and(r.q)"}, "expected a condition"),
+        ({"a": "nosuch(r.x)"}, "not known"),
+        ({"a": ("sum", "x")}, "the column comes first"),
+        ({"a": ("x", "quantile")}, "0.9"),
+        ({"a": 5}, "expected SQL text"),
+        ({"t": "count(*)"}, "left column"),
+        ({}, "expected {name: text}"),
+        ({"a": "sum(r.x"}, "cannot be read"),
+    ],
+)  # fmt: skip
+def test_refused_aggregates(aggregate: Any, said: str) -> None:
+    rows = side(np.random.default_rng(0), 3, 10, True)
+    with pytest.raises(ivjoin.IvjoinError, match="(?s)" + said.replace("{", r"\{").replace("(", r"\(")):
+        ivjoin.window_join(rows, rows, on="k", condition="abs(l.t - r.t) < 5", aggregate=aggregate)
+
+
+def test_refused_options() -> None:
+    rows = side(np.random.default_rng(0), 3, 10, True)
+    count = {"n": "count(*)"}
+    with pytest.raises(ivjoin.ConditionError, match="'left'.*'inner'"):
+        ivjoin.window_join(rows, rows, on="k", aggregate=count, how="full")
+    with pytest.raises(ivjoin.UnsupportedError, match="FILTER"):
+        ivjoin.window_join(rows, rows, on="k", condition="r.t BETWEEN l.t - 5 AND l.t AND r.x < l.x", aggregate=count,
+                           include_previous=True)  # fmt: skip
+    with pytest.raises(ivjoin.UnsupportedError, match="lower end"):
+        ivjoin.window_join(rows, rows, on="k", condition="r.t <= l.t", aggregate=count, include_previous=True)
+    with pytest.raises(ivjoin.UnsupportedError, match="aggregate"):
+        ivjoin.window_join(rows, rows, on="k", aggregate=count, memory_limit="1MB", when_full="spill")
+    assert ivjoin.window_join(rows, rows, aggregate=count).to_arrow()["n"].to_pylist() == [3, 3, 3]
+
+
+def test_an_error_names_the_aggregate() -> None:
+    rows = pa.table({"t": [1, 2], "x": [0, 1]})
+    stream = ivjoin.window_join(rows, rows, condition="l.t = r.t", aggregate={"a": "1 / sum(r.x)"})
+    with pytest.raises(ivjoin.EvaluationError, match=r"a: .*zero"):
+        stream.to_arrow()
+
+
+def test_types_of_the_output() -> None:
+    rows = pa.table({
+        "t": pa.array([1, 2], pa.timestamp("us", "UTC")), "d": pa.array(["a", "b"]).dictionary_encode(),
+        "c": pa.array([Decimal("1.50"), Decimal("2.25")], pa.decimal128(9, 2)), "n": pa.nulls(2),
+        "u": pa.array([1, 2**64 - 1], pa.uint64()), "b": pa.array([b"a", None], pa.binary()),
+    })  # fmt: skip
+    stream = ivjoin.window_join(rows, rows, condition="r.t <= l.t", aggregate={
+        "last_t": "max(r.t)", "some_t": "max(r.t) FILTER (WHERE r.u > 5)", "d1": "first(r.d)", "ds": "array_agg(r.d)",
+        "c1": "sum(r.c)", "c2": "median(r.c)", "n1": "median(r.n)", "n2": "count_distinct(r.n)", "u1": "max(r.u)",
+        "u2": "count_distinct(r.u)", "b1": "any_value(r.b)", "ago": "l.t - min(r.t)", "ts": "array_agg(r.t)",
+    })  # fmt: skip
+    got = stream.to_arrow()
+    assert got.schema.equals(stream.schema)
+    last = got.to_pylist()[1]
+    at = rows["t"].to_pylist()
+    assert (last["last_t"], last["some_t"], last["ts"], last["ago"]) == (at[1], at[1], at, at[1] - at[0])
+    assert (last["d1"], last["ds"], last["c1"], last["c2"]) == ("a", ["a", "b"], Decimal("3.75"), 1.875)
+    assert (last["n1"], last["n2"], last["u1"], last["u2"], last["b1"]) == (None, 0, 2**64 - 1, 2, b"a")
+
+
+def test_params_in_condition_and_aggregates() -> None:
+    rows = pa.table({"t": [1, 2, 3], "x": [5, 6, 7]})
+    got = ivjoin.window_join(
+        rows, rows, condition="r.t BETWEEN l.t - :w AND l.t", aggregate={"n": "count(*) FILTER (WHERE r.x > :least)"},
+        params={"w": 1, "least": 5},
+    )
+    assert got.to_arrow().sort_by("t")["n"].to_pylist() == [0, 1, 2]
