@@ -183,7 +183,7 @@ script = Script.__new__(Script)
 script.__dict__.update(spark=s, folder=Path({folder!r}), join=lambda a, b: band(a, b, backend={backend!r}),
                        schemas={{"left": NUMBERED, "right": NUMBERED}})
 with store_for(s, {backend!r}):
-    script.start().awaitTermination()
+    script.run()
 """
 
 

@@ -70,12 +70,18 @@ class Script:
         return writer.option("checkpointLocation", str(self.folder / "checkpoint")).trigger(availableNow=True).start()
 
     def run(self, timeout: int = 600) -> Counter[Row]:
-        """Start the query anew, let it take all there is, and return the rows that were not there before."""
-        self.query = self.start()
-        try:
-            ended = self.query.awaitTermination(timeout)
-        except Exception as e:
-            raise StreamFailed(worker_error(str(e))) from None
+        """Start the query anew, let it take all there is, and return the rows that were not there before.
+
+        A worker has 10 s to start, which is too little on a busy machine: the query then starts again, as users do.
+        """
+        for again in (True, True, False):
+            self.query = self.start()
+            try:
+                ended = self.query.awaitTermination(timeout)
+                break
+            except Exception as e:
+                if not (again and "Python worker failed to connect back" in str(e)):
+                    raise StreamFailed(worker_error(str(e))) from None
         if not ended:
             self.query.stop()
             raise AssertionError(f"the query did not end within {timeout} s")
