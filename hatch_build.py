@@ -27,11 +27,13 @@ class CompileKernels(BuildHookInterface):
         built = root / "build" / "kernels"
         if version != "editable":
             env["NUMBA_CACHE_DIR"] = str(built)
-        done = subprocess.run([sys.executable, "-m", "ivjoin.shj.kernels.everything"], env=env, check=False)
+        command = [sys.executable, "-m", "ivjoin.shj.kernels.everything"]
+        done = subprocess.run(command, env=env, check=False, stdout=subprocess.PIPE, text=True)
         if done.returncode:
             self.app.display_warning("the kernels are not compiled; each compiles at its first call")
         elif version != "editable":
-            for file in built.rglob("*.o"):
+            key = done.stdout.strip()  # of this build; the folder may still have files of earlier ones
+            for file in built.rglob(f"*.{key}.o"):
                 build_data["force_include"][str(file)] = f"{HOME}/{file.name}"
             build_data["pure_python"] = False
             build_data["infer_tag"] = True

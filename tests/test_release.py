@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
+import subprocess
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -83,3 +85,20 @@ def test_the_metadata_is_whole() -> None:
     assert night == ["3.11", "3.12", "3.13", "3.14"]
     assert push == [night[0], night[-1]]
     assert set(night) <= named
+
+
+def test_a_wheel_has_the_kernels_of_its_own_build_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    hook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    folder = tmp_path / "build" / "kernels" / "ivjoin_1"
+    folder.mkdir(parents=True)
+    for name in ("push.old.o", "push.new.o", "gone.old.o"):
+        (folder / name).touch()
+    done = subprocess.CompletedProcess([], 0, stdout="new\n")
+    monkeypatch.setattr(hook.subprocess, "run", lambda *_, **__: done)
+    data: dict[str, Any] = {"force_include": {}}
+    hook.CompileKernels(str(tmp_path), {}, None, None, "", "wheel").initialize("standard", data)
+    assert list(data["force_include"].values()) == [f"{hook.HOME}/push.new.o"]

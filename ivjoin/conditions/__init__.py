@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ivjoin.conditions.read.deep import refuse_deep
 from ivjoin.conditions.text import to_text
 from ivjoin.errors import ConditionError
 from ivjoin.expr import nodes
@@ -65,7 +66,9 @@ def scalar(obj: Any, scope: Scope, timezone: str = "UTC") -> Node:
     from ivjoin.conditions.read.fluent import Expr
 
     if isinstance(obj, Expr):
-        return obj.resolve(scope, timezone)
+        node = obj.resolve(scope, timezone)
+        refuse_deep(node)
+        return node
     module = obj.__class__.__module__.partition(".")[0]
     if module == "sympy" or any(c.__module__.startswith("sympy.") for c in obj.__class__.__mro__):
         from ivjoin.conditions.read.sympyform import from_sympy

@@ -17,12 +17,12 @@ from ivjoin.conditions.evaluate import evaluate
 from ivjoin.errors import SnapshotError, came
 from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import Node, walk
-from ivjoin.expr.types import Type, from_arrow, to_arrow
+from ivjoin.expr.types import INT64, Type, from_arrow, to_arrow
 from ivjoin.functions.table import operator_of
 
-__all__ = ["I64_MAX", "I64_MIN", "check_expressions", "damaged", "flag", "whole", "wholes"]
+__all__ = ["check_expressions", "damaged", "flag", "whole", "wholes"]
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_LEAST, _MOST = INT64.limits
 _ZEROS: dict[str, Any] = {"decimal": Decimal(0), "decimal256": Decimal(0), "bool": False, "string": "", "float": 0.0}
 
 
@@ -43,7 +43,7 @@ def flag(value: Any, name: str) -> bool:
     return value
 
 
-def whole(value: Any, name: str, least: int = I64_MIN, most: int = I64_MAX) -> int:
+def whole(value: Any, name: str, least: int = _LEAST, most: int = _MOST) -> int:
     """Return a value that must be a whole number from ``least`` to ``most``.
 
     Raises
@@ -55,7 +55,7 @@ def whole(value: Any, name: str, least: int = I64_MIN, most: int = I64_MAX) -> i
     return value
 
 
-def wholes(values: Any, name: str, least: int = I64_MIN, most: int = I64_MAX) -> list[int]:
+def wholes(values: Any, name: str, least: int = _LEAST, most: int = _MOST) -> list[int]:
     """Return a list that must hold whole numbers from ``least`` to ``most``.
 
     Raises

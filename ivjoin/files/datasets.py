@@ -177,7 +177,7 @@ def open_files(source: Any, declared: str | None = None, dialect: Dialect | None
         raise FileError(f"{what} are files of several formats, {' and '.join(sorted(kinds))}; read one at a time")
     kind = kinds.pop()
     parts = Partitions(names, folder) if path is None else Partitions.none()
-    with _named(what, kind):
+    with _reading(what, kind):
         if kind in _TEXT:
             files = _of_texts(system, names, parts, kind, dialect, what, folder or pattern_of(source))
         elif kind == "arrows" or any(n.lower().endswith(COMPRESSED[1:]) for n in names):
@@ -282,7 +282,7 @@ def _dataset(system: Any, names: list[str], parts: Partitions, kind: str, what: 
 
 
 def _schema(fragment: Any, name: str, kind: str) -> pa.Schema:
-    with _named(named(name), kind):
+    with _reading(named(name), kind):
         return fragment.physical_schema
 
 
@@ -302,13 +302,13 @@ def _of_dataset(dataset: ds.Dataset, what: str, kind: str = "a dataset") -> File
     parts: list[Any] = []
     ranges: FragmentRanges | None = None
     if isinstance(dataset, ds.FileSystemDataset) and isinstance(dataset.format, ds.ParquetFileFormat):
-        with _named(what, kind):
+        with _reading(what, kind):
             dataset = with_int96(dataset)
         parts = list(dataset.get_fragments())
         if len(parts) <= _COUNTED:
             from ivjoin.files.row_groups import FragmentRanges
 
-            with _named(what, kind):
+            with _reading(what, kind):
                 ranges = FragmentRanges(parts, dataset.schema, "left")
 
     def read(names: Sequence[str] | None, groups: list[int] | None, alone: bool) -> Iterator[pa.RecordBatch]:
@@ -387,14 +387,14 @@ class _Stream:
 
     def __init__(self, system: Any, name: str, kind: str) -> None:
         self._system, self._name, self._kind = system, name, kind
-        with _named(named(name), kind), self._reader() as reader:
+        with _reading(named(name), kind), self._reader() as reader:
             self.schema = reader.schema
 
     def _reader(self) -> Any:
         return pa.ipc.open_stream(self._system.open_input_stream(self._name, compression="detect"))
 
     def batches(self, types: pa.Schema, threads: bool) -> Iterator[pa.RecordBatch]:
-        with _named(named(self._name), self._kind), self._reader() as reader:
+        with _reading(named(self._name), self._kind), self._reader() as reader:
             for batch in reader:
                 batch.validate(full=True)
                 yield batch.select(types.names)
@@ -472,7 +472,7 @@ def _unreadable(what: str, kind: str, error: Exception) -> FileError:
 
 
 @contextmanager
-def _named(what: str, kind: str) -> Iterator[None]:
+def _reading(what: str, kind: str) -> Iterator[None]:
     try:
         yield
     except FileError:

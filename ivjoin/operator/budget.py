@@ -15,14 +15,13 @@ from ivjoin.errors import IvjoinError, MemoryLimitError, UnsupportedError, came
 from ivjoin.expr.arguments import one_of, warn_caller
 from ivjoin.plan.planner import JoinPlan
 
-__all__ = ["GOES_ON", "LEAST_ROWS", "Budget", "Shed", "WhenFull", "budget_of", "bytes_of", "not_restored"]
+__all__ = ["GOES_ON", "LEAST_ROWS", "Budget", "Shed", "budget_of", "bytes_of", "not_restored"]
 
 GOES_ON = (
     ". The batch was not taken; the operator can continue, and snapshot() can be restored with a greater limit"
 )
 _NOT_RESTORED = ". No operator was made of the snapshot, which is intact: restore it with a greater limit"
 
-WhenFull = Literal["raise", "spill", "shed"]
 Shed = Literal["random", "prob", "life"]
 
 _SIZE = re.compile(r"\s*(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(?P<unit>[kmgtp]?)(?P<two>i?)b?\s*", re.IGNORECASE)

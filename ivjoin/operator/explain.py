@@ -224,19 +224,20 @@ def _inferred_lines(plan: JoinPlan) -> list[str]:
 def _dag(plan: JoinPlan, frontiers: tuple[Frontier, Frontier]) -> tuple[list[Box], list[str]]:
     if plan.condition is None:
         return [], ["  (empty)"]
-    from ivjoin.propagation import forward
+    from ivjoin.propagation import forward_all
 
-    known = {n: domain_of(n, f.intervals[n]) for f in frontiers for n in f.intervals}
+    nodes = list(walk(plan.condition))
+    domains = forward_all(nodes, {n: domain_of(n, f.intervals[n]) for f in frontiers for n in f.intervals})
     names: dict[Node, str] = {}
     sides: dict[Node, str] = {}
     boxes, out = [], []
-    for i, node in enumerate(walk(plan.condition)):
+    for i, node in enumerate(nodes):
         names[node] = said(node) if node.op in ("column", "literal") else f"n{i}"
         read = {sides[a] for a in node.args} - {"none"}
         sides[node] = node.params[0] if node.op == "column" else read.pop() if len(read) == 1 else (
             "both" if read else "none"
         )
-        values = "" if node.op == "literal" else domain_said(forward(node, known))
+        values = "" if node.op == "literal" else domain_said(domains[node])
         boxes.append(Box(f"b{i}", label(node), values, (), sides[node]))
         if node.op == "literal":
             continue
@@ -247,8 +248,7 @@ def _dag(plan: JoinPlan, frontiers: tuple[Frontier, Frontier]) -> tuple[list[Box
             infix = sign and len(uses) > 1
             head += " = " + (f" {label(node)} ".join(uses) if infix else " ".join([label(node), *uses]))
         out.append(f"  {head:<44} {values}")
-    at = {node: boxes[i].name for i, node in enumerate(walk(plan.condition))}
-    nodes = list(walk(plan.condition))
+    at = {node: boxes[i].name for i, node in enumerate(nodes)}
     return [replace(b, args=tuple(at[a] for a in n.args)) for b, n in zip(boxes, nodes, strict=True)], out
 
 

@@ -38,6 +38,7 @@ from ivjoin.shj.store.account import Account
 
 if TYPE_CHECKING:
     from ivjoin.conditions.written import Expression, Params, Value
+    from ivjoin.operator.picture import Explanation
     from ivjoin.plan.pick import PickBy
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders, SupportsArrowSchema
 
@@ -186,8 +187,6 @@ class SymmetricHashJoin(OneCall):
         """The plan of the join."""
         return self._core.plan
 
-    # -- public --------------------------------------------------------------------------------------------------
-
     @property
     def schema(self) -> pa.Schema:
         """The schema of the output."""
@@ -204,6 +203,12 @@ class SymmetricHashJoin(OneCall):
         m = self._core.counts()
         m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)  # a restored operator may have no peak yet
         return m
+
+    def explain(self) -> Explanation:
+        """Return the plan: what becomes of each conjunct, and what evicts the rows of each side."""
+        from ivjoin.operator.explain import explain_plan
+
+        return explain_plan(self.plan)
 
     def push(self, side: str, batch: pa.RecordBatch) -> Output:
         """Add a batch to a side; iterate over the result to take the output.
@@ -300,7 +305,7 @@ class SymmetricHashJoin(OneCall):
         p = self._side(side)
         self._enter()
         try:
-            return self._change("advance", self._promised(p, self._promises(p, values)))
+            return self._start("advance", self._promised(p, self._promises(p, values)))
         finally:
             self._busy = False
 
@@ -360,7 +365,7 @@ class SymmetricHashJoin(OneCall):
             n = sum(not o.follows for _, _, o in self._core.plan.sides[p].orders)
             if len(edges) != n:
                 raise ProtocolError(f"reach({side!r}, ...) got {len(edges)} edges; the side has {n} orders")
-            return self._change("reach", self._reached(p, edges))
+            return self._start("reach", self._reached(p, edges))
         finally:
             self._busy = False
 
@@ -376,7 +381,7 @@ class SymmetricHashJoin(OneCall):
         sides = (0, 1) if side is None else (self._side(side),)
         self._enter()
         try:
-            return self._change("finish", self._finished(sides))
+            return self._start("finish", self._finished(sides))
         finally:
             self._busy = False
 
@@ -466,8 +471,6 @@ class SymmetricHashJoin(OneCall):
         finally:
             self._busy = False
 
-    # -- protocol ------------------------------------------------------------------------------------------------
-
     def _stepped(self, ended: bool) -> None:
         self._core.count_state()
         if self._limits is not None:
@@ -483,13 +486,9 @@ class SymmetricHashJoin(OneCall):
 
     @staticmethod
     def _side(side: str) -> int:
-        if not isinstance(side, str) or side not in SIDES:
-            raise ProtocolError(f"side is {came(side)}; expected 'left' or 'right'")
-        return SIDES.index(side)
-
-    def _change(self, call: str, rest: Iterator[pa.RecordBatch]) -> Output:
-        """Run a call after its arguments were checked."""
-        return self._start(call, rest)
+        if isinstance(side, str) and side in SIDES:
+            return SIDES.index(side)
+        raise ProtocolError(f"side is {came(side)}; expected 'left' or 'right'")
 
 
 def _is_edge(edge: Any) -> bool:

@@ -46,7 +46,7 @@ class StepJoin(SymmetricHashJoin):
         p = self._side(side)
         self._enter()
         try:
-            return self._change("narrow", self._narrowed(p, spans))
+            return self._start("narrow", self._narrowed(p, spans))
         finally:
             self._busy = False
 

@@ -30,13 +30,12 @@ if TYPE_CHECKING:
     from ivjoin.conditions.written import Expression, Params, Value
 
 __all__ = [
-    "Aggregates", "DeclaredBounds", "How", "Keys", "OnLate", "Orders", "SupportsArrowSchema", "join_options",
+    "Aggregates", "DeclaredBounds", "How", "Keys", "Orders", "SupportsArrowSchema", "join_options",
     "join_spec", "named_pairs", "on_pairs", "schema_of", "side_expression",
     "warn_of_utc",
 ]  # fmt: skip
 
 How = Literal["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
-OnLate = Literal["raise", "drop", "join"]
 Keys: TypeAlias = "str | tuple[str, str] | Iterable[str | tuple[str, str]]"
 Orders: TypeAlias = "Expression | Order | Sequence[Expression | Order]"
 DeclaredBounds: TypeAlias = "Mapping[Expression, tuple[Value | None, Value | None]]"

@@ -8,12 +8,12 @@ it. An operator without a rule narrows nothing, and the rest of the condition st
 from ivjoin.functions.rules.domain import Dom
 from ivjoin.propagation.contract import Bounds, Contraction, contract
 from ivjoin.propagation.dag import Outcome, Propagator
-from ivjoin.propagation.frontier import contract_nodes, forward, propagator
+from ivjoin.propagation.frontier import contract_nodes, forward, forward_all, propagator
 from ivjoin.propagation.ordering import Direction, ordering
 from ivjoin.propagation.prefix import confirmed, dead_until, refutes
 from ivjoin.propagation.unclipped import Unclipped
 
 __all__ = [
     "Bounds", "Contraction", "Direction", "Dom", "Outcome", "Propagator", "Unclipped", "confirmed", "contract",
-    "contract_nodes", "dead_until", "forward", "ordering", "propagator", "refutes",
+    "contract_nodes", "dead_until", "forward", "forward_all", "ordering", "propagator", "refutes",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from ivjoin.expr.nodes import Node
 from ivjoin.functions.rules.domain import Dom
 from ivjoin.propagation.dag import Outcome, Propagator
 
-__all__ = ["contract_nodes", "forward", "propagator"]
+__all__ = ["contract_nodes", "forward", "forward_all", "propagator"]
 
 _LIMIT = 128
 _made: dict[Any, Propagator] = {}
@@ -47,6 +47,13 @@ def forward(node: Node, known: Mapping[Node, Dom]) -> Dom:
     if found is not None:
         return found
     return propagator((), (node,)).forward(known, node)
+
+
+def forward_all(nodes: Sequence[Node], known: Mapping[Node, Dom]) -> dict[Node, Dom]:
+    """Return for each expression a domain that encloses every value of it; see :func:`forward`."""
+    of_all = Propagator((), nodes)
+    doms = of_all.upward(known)
+    return {n: known.get(n) or Dom(n.type, doms[of_all.index[n]]) for n in nodes}
 
 
 def contract_nodes(

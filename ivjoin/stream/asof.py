@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
 
 from ivjoin.expr.arguments import known_options
 from ivjoin.frontier.order import Order
@@ -20,9 +22,10 @@ from ivjoin.stream.pull import stream_of
 if TYPE_CHECKING:
     from ivjoin.conditions.written import Slack
     from ivjoin.plan.asof import Tolerance
+    from ivjoin.plan.planner import JoinPlan
     from ivjoin.plan.question import Keys, Orders
 
-__all__ = ["asof_join"]
+__all__ = ["asof_join", "asof_plan"]
 
 
 @known_options("asof_join")
@@ -101,18 +104,36 @@ def asof_join(
     """
     budget = budget_of(memory_limit, when_full, spill_dir)
     sources = open_inputs(left, right)
-    schemas = sources[0].schema, sources[1].schema
     with index_hints({"left": left, "right": right}):
-        asked = as_of(schemas, on, direction, tolerance, allow_exact_matches, ties)
-        orders = [left_order, right_order]
-        for s, source in enumerate(sources):
-            if orders[s] is None and (not source.ends or slack is not None):
-                orders[s] = Order(asked.on[s], slack=slack)
-        plan = planned(
-            *schemas, on=by, condition=asked.condition, how=how, left_order=orders[0], right_order=orders[1],
-            suffix=suffix, batch_size=batch_size, on_late=on_late, timezone=timezone, pick=asked.pick,
-            pick_by=asked.pick_by, pick_near=asked.near,
+        plan = asof_plan(
+            (sources[0].schema, sources[1].schema), (sources[0].ends, sources[1].ends), on, direction, tolerance,
+            allow_exact_matches, ties, slack, [left_order, right_order], on=by, how=how, suffix=suffix,
+            batch_size=batch_size, on_late=on_late, timezone=timezone,
         )
-    assert plan.spec.pick is not None
-    plan = plan_of(replace(plan.spec, pick=replace(plan.spec.pick, unbounded=True)))
     return stream_of(sources, plan, coalesce_rows, 1, sort, columns, budget)
+
+
+def asof_plan(
+    schemas: tuple[pa.Schema, pa.Schema], ends: tuple[bool, bool], column: Any, direction: Any, tolerance: Any,
+    allow_exact_matches: Any, ties: Any, slack: Any, orders: list[Any], **options: Any,
+) -> JoinPlan:
+    """Return the plan of an as-of join.
+
+    ``column`` is its ``on``, and ``options`` are those of a band join. An input that has no end, or any input with a
+    ``slack``, is declared to rise by that column if it has no order.
+
+    Raises
+    ------
+    IvjoinError
+        If an argument is invalid.
+    """
+    asked = as_of(schemas, column, direction, tolerance, allow_exact_matches, ties)
+    for s in (0, 1):
+        if orders[s] is None and (not ends[s] or slack is not None):
+            orders[s] = Order(asked.on[s], slack=slack)
+    plan = planned(
+        *schemas, condition=asked.condition, left_order=orders[0], right_order=orders[1], pick=asked.pick,
+        pick_by=asked.pick_by, pick_near=asked.near, **options,
+    )
+    assert plan.spec.pick is not None
+    return plan_of(replace(plan.spec, pick=replace(plan.spec.pick, unbounded=True)))

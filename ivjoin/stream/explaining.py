@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pyarrow as pa
 
-from ivjoin.errors import OptionError, SchemaError
+from ivjoin.errors import OptionError, SchemaError, came
 from ivjoin.expr.arguments import known_options
 from ivjoin.expr.literals import literal
 from ivjoin.expr.ordinal import value_of
@@ -19,6 +19,7 @@ from ivjoin.operator.wording import listed, said
 from ivjoin.plan.cache import plan_of, planned
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
+from ivjoin.stream.asof import asof_plan
 from ivjoin.stream.columns import chosen
 from ivjoin.stream.compared import pairs_said
 from ivjoin.stream.inputs import ArrowStream, Source, open_input
@@ -27,8 +28,9 @@ from ivjoin.stream.pull import check_call, refuse_cross
 from ivjoin.stream.sorting import Prospect, prospect
 
 if TYPE_CHECKING:
-    from ivjoin.conditions.written import Params
+    from ivjoin.conditions.written import Params, Slack
     from ivjoin.multi.question import AliasBounds, AliasOrders, Views
+    from ivjoin.plan.asof import Tolerance
     from ivjoin.plan.pick import PickBy
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Expression, Keys, Orders, SupportsArrowSchema, Value
 
@@ -41,7 +43,7 @@ __all__ = ["explain"]
 def explain(
     left: SupportsArrowSchema | ArrowStream | Inputs,
     right: SupportsArrowSchema | ArrowStream | Expression | None = None,
-    on: Keys | None = None, condition: Expression | None = None, how: str = "inner", *,
+    on: Keys | None = None, condition: Expression | None = None, how: str | None = None, *,
     left_order: Orders | None = None, right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
     right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536, on_late: str = "raise",
     timezone: str | None = None, coalesce_rows: int = 0, threads: int | Literal["auto"] = "auto",
@@ -50,13 +52,15 @@ def explain(
     when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None, shed: str | None = None,
     shed_shared: bool = False, pick: str | None = None, pick_by: PickBy | None = None, allow_cross: bool = False,
     orders: AliasOrders | None = None, bounds: AliasBounds | None = None, views: Views = "auto", workers: int = 8,
+    by: Keys | None = None, direction: str | None = None, tolerance: Tolerance | None = None,
+    allow_exact_matches: bool | None = None, ties: str | Sequence[str] | None = None, slack: Slack | None = None,
     frontier: Mapping[str, Mapping[Expression, Value]] | None = None, params: Params | None = None,
 ) -> Explanation:
     """Show the plan of a join: its conjuncts, the condition as a graph with intervals, and what prunes each side.
 
-    Pass the arguments of the :func:`ivjoin.band_join` or :func:`ivjoin.multi_join` that you want to have explained.
-    A schema may stand in place of an input. The explanation of a join of many inputs shows its steps, views, bounds and
-    its grid on some workers.
+    Pass the arguments of the :func:`ivjoin.band_join`, :func:`ivjoin.asof_join` or :func:`ivjoin.multi_join` that you
+    want to have explained. A schema may stand in place of an input. The explanation of a join of many inputs shows its
+    steps, views, bounds and its grid on some workers.
 
     Parameters
     ----------
@@ -67,6 +71,9 @@ def explain(
     coalesce_rows, threads, sort, columns, aggregate, memory_limit, when_full, spill_dir, shed, shed_shared, pick, \
     pick_by, allow_cross
         As for :func:`ivjoin.band_join`.
+    by, direction, tolerance, allow_exact_matches, ties, slack
+        As for :func:`ivjoin.asof_join`. If you give one of these, ``on`` is the column of time. An as-of join without
+        any of them needs ``direction="backward"`` here.
     orders, bounds, views, allow_cross, params
         As for :func:`ivjoin.multi_join`.
     workers : int, default 8
@@ -100,17 +107,33 @@ def explain(
             batch_size=batch_size, on_late=on_late, timezone=timezone, allow_cross=allow_cross,
             params=params,
         )
+    if isinstance(left, str) and right is not None and not isinstance(right, str):
+        raise SchemaError(f"the left input is the text {came(left)}; expected explain(left, right, condition=...)")
     if right is None or hasattr(on, "__arrow_c_schema__") or hasattr(on, "__arrow_c_stream__"):
         raise SchemaError("explain got one input; expected explain(left, right, ...), or explain({alias: input}, text)")
     budget = budget_of(memory_limit, when_full, spill_dir, shed, shed_shared)
     sources = _source(left, "left"), _source(right, "right")
     schemas = [x if s is None else s.schema for x, s in zip((left, right), sources, strict=True)]
-    plan = planned(
-        schemas[0], schemas[1], on=on, condition=condition, how=how, left_order=left_order,
-        right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
-        batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate, pick=pick, pick_by=pick_by,
-        params=params,
-    )
+    ends = [s is not None and s.ends for s in sources]
+    asof = {"by": by, "direction": direction, "tolerance": tolerance, "allow_exact_matches": allow_exact_matches,
+            "ties": ties, "slack": slack}  # fmt: skip
+    banded = {"condition": condition, "left_bounds": left_bounds, "right_bounds": right_bounds,
+              "aggregate": aggregate, "pick": pick, "pick_by": pick_by, "params": params}  # fmt: skip
+    both = {"suffix": suffix, "batch_size": batch_size, "on_late": on_late, "timezone": timezone}
+    named, others = ([n for n, x in given.items() if x is not None] for given in (asof, banded))
+    if named and others:
+        raise OptionError(f"explain got {named[0]}=, of asof_join, and {others[0]}=, of band_join; give one of the two")
+    if named:
+        plan = asof_plan(
+            (schemas[0], schemas[1]), (ends[0], ends[1]), on, direction or "backward", tolerance,
+            True if allow_exact_matches is None else allow_exact_matches, ties, slack, [left_order, right_order],
+            on=by, how="left" if how is None else how, **both,
+        )
+    else:
+        plan = planned(
+            schemas[0], schemas[1], on=on, how="inner" if how is None else how, left_order=left_order,
+            right_order=right_order, **banded, **both,
+        )
     refuse_cross(plan, allow_cross)
     check_call(plan, coalesce_rows, threads, sort, budget)
     chosen(plan, columns)
@@ -119,7 +142,7 @@ def explain(
     if sort == "never":
         return explain_plan(plan, frontier, ["sort='never': inputs are read in the order in which they come"])
     found = prospect(plan, sources)
-    tables = sources[0] is not None and sources[0].ends, sources[1] is not None and sources[1].ends
+    tables = ends[0], ends[1]
     if found.orders is None:
         return explain_plan(plan, frontier, _arrival(plan, sources, found), tables=tables)
     arranged = plan_of(plan.spec.with_orders(*found.orders, plan.spec.on_late))

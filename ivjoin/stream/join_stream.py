@@ -60,6 +60,9 @@ class JoinStream(Outputs):
     def _operator(self) -> SymmetricHashJoin | SlicedJoin | TableJoin:
         return self._two.operator
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{f.name}: {f.type}' for f in self.schema)})"
+
     @property
     def schema(self) -> pa.Schema:
         """Schema of the output."""

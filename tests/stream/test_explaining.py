@@ -200,3 +200,55 @@ def test_nulls_are_named_where_they_hold_rows(condition: str, who: str) -> None:
 def test_null_safe_keys_in_order_say_why_they_hold_rows() -> None:
     assert "l.t <=> r.t lets NULL meet NULL" in state_of("l.t <=> r.t")
     assert "lets NULL" not in state_of("l.t <=> r.t AND l.t < r.t + 5")
+
+
+@pytest.mark.parametrize("options", [
+    {"direction": "backward"}, {"direction": "nearest"}, {"by": "k"}, {"tolerance": "5 seconds"},
+    {"allow_exact_matches": False}, {"ties": "price", "by": ["k"]}, {"slack": "1 seconds", "how": "inner"},
+])  # fmt: skip
+@pytest.mark.parametrize("schemas", [False, True])
+def test_arguments_of_an_as_of_join(options: dict[str, Any], schemas: bool) -> None:
+    table = SCHEMA.empty_table()
+    given = SCHEMA if schemas else table
+    text = str(ivjoin.explain(given, given, on="ts", **options))
+    assert text.startswith(f"{options.get('how', 'left')} join")
+    assert "each left row takes one row of those that match" in text
+    assert ivjoin.asof_join(table, table, on="ts", **options).read_all().num_rows == 0
+
+
+def test_arguments_of_two_functions_at_once() -> None:
+    with pytest.raises(ivjoin.errors.OptionError, match=r"direction=, of asof_join, and condition=, of band_join"):
+        ivjoin.explain(SCHEMA, SCHEMA, on="ts", direction="backward", condition="l.k = r.k")
+    with pytest.raises(ivjoin.ColumnError, match="on is None; expected the column of time"):
+        ivjoin.explain(SCHEMA, SCHEMA, by="k")
+
+
+def test_a_text_in_place_of_the_left_input() -> None:
+    with pytest.raises(ivjoin.SchemaError, match=r"the text 'l.k = r.k'; expected explain\(left, right, condition="):
+        ivjoin.explain("l.k = r.k", SCHEMA, SCHEMA)
+
+
+def test_an_operator_explains_itself() -> None:
+    options: dict[str, Any] = {"on": "k", "condition": "l.w >= r.w - 5", "left_order": "w", "right_order": "w"}
+    op = ivjoin.SymmetricHashJoin(SCHEMA, SCHEMA, **options)
+    text = op.explain()
+    assert text == ivjoin.explain(SCHEMA, SCHEMA, **options)
+    assert "upper limit such as l.w <= r.w - 5.0 + 100" in text
+    assert op.explain().svg() == text.svg()
+
+
+def test_the_text_of_a_stream() -> None:
+    table = pa.table({"k": [1], "t": [2.5]})
+    assert repr(ivjoin.band_join(table, table, on="k")) == "JoinStream(k: int64, t: double, t_right: double)"
+
+
+def test_conditions_as_deep_as_they_may_be() -> None:
+    """The domains of all nodes take one pass, so the time grows with the length of the condition."""
+    deep = "l.k <= r.k" + " + 1" * 900
+    assert "l.k - r.k <= 900" in ivjoin.explain(SCHEMA, SCHEMA, condition=deep)
+    added = ivjoin.right("k")
+    for _ in range(5000):
+        added = added + 1
+    for condition in ("l.k <= r.k" + " + 1" * 5000, ivjoin.left("k") <= added):
+        with pytest.raises(ivjoin.ConditionError, match=r"nested too deeply.*about 1,000"):
+            ivjoin.explain(SCHEMA, SCHEMA, condition=condition)

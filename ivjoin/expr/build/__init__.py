@@ -129,6 +129,9 @@ def compare(op: str, a: Node, b: Node, zone: str = "UTC") -> Node:
         a, b = sort_keys(a, b, what)
         return make(op, (a, b), (), BOOL)
     a, b = _dates_with_intervals(a, b)
+    by_value = _by_value(op, a, b, zone)
+    if by_value is not None:
+        return by_value
     if is_literal(b) and not is_literal(a):
         out = _against_literal(op, a, b, zone)
     elif is_literal(a) and not is_literal(b):
@@ -145,6 +148,33 @@ def compare(op: str, a: Node, b: Node, zone: str = "UTC") -> Node:
     if is_literal(a) and is_literal(b) and a.type.is_discrete and None not in (a.params[0], b.params[0]):
         return literal(_COMPARED[op](a.params[0], b.params[0]))
     return make(op, (a, b), (), BOOL)
+
+
+_MOMENTS = ("date", "timestamp")
+
+
+def _by_value(op: str, a: Node, b: Node, zone: str) -> Node | None:
+    """Return the comparison with each value that a COALESCE or CASE chooses among; None if one comparison will do.
+
+    A time past the range of its unit, such as the 9999-12-31 of an open end beside nanoseconds, can only be compared
+    in its own unit.
+    """
+    for x, choice, flipped in ((a, b, op), (b, a, _FLIPPED.get(op, op))):
+        if choice.op not in ("coalesce", "case") or choice.type.kind != "timestamp":
+            continue
+        if not is_literal(x) and (x.type.kind not in _MOMENTS or x.type.unit == choice.type.unit):
+            continue
+        past = [n.op == "cast" and is_literal(n.args[0]) and n.args[0].type.kind in _MOMENTS for n in choice.args]
+        values = [n.args[0] if is_past else n for n, is_past in zip(choice.args, past, strict=True)]
+        if not any(past):
+            continue
+        if choice.op == "coalesce":
+            tests, chosen, last = [is_not_null(n) for n in values[:-1]], values[:-1], values[-1]
+        else:
+            tests, chosen, last = list(choice.args[:-1:2]), values[1::2], values[-1]
+        whens = [(test, compare(flipped, x, n, zone)) for test, n in zip(tests, chosen, strict=True)]
+        return case(whens, compare(flipped, x, last, zone), zone)
+    return None
 
 
 def _dates_with_intervals(a: Node, b: Node) -> tuple[Node, Node]:

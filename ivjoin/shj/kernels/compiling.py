@@ -29,7 +29,7 @@ from ivjoin.shj.kernels import apart, objects
 
 __all__ = [
     "COMPILES", "I8", "IN1", "IN2", "IN2_I4", "IN_U8", "IO1", "IO1_I4", "IO2", "IO2_I4", "IO_U8", "VOID", "Later",
-    "callback", "compile_all", "compiled", "inner", "is_on_disk", "kernels_of", "tiny",
+    "callback", "compile_all", "compiled", "inner", "is_on_disk", "kernels_of", "key", "tiny",
 ]
 
 
@@ -216,6 +216,11 @@ def is_on_disk(module: str) -> bool:
         return True
     key = objects.key(_STAMP)
     return all(objects.is_there(_name(function), key) for function, _ in kernels_of(module))
+
+
+def key() -> str:
+    """Return the key in the names of the object files that this process uses."""
+    return objects.key(_STAMP)[:32]
 
 
 _declared: dict[str, list[tuple[Any, _Signature]]] = {}  # kernels of each module

@@ -30,7 +30,7 @@ def begin() -> Thread | None:
 
 
 def main() -> int:
-    """Compile in two processes; return 1 if a kernel has no object file afterwards."""
+    """Compile in two processes, and print the key in the names of the files; return 1 if a kernel has no file."""
     names = missing()
     for process in [apart.start(*part) for part in (names[:1], names[1:]) if part]:
         if process is not None:
@@ -38,6 +38,7 @@ def main() -> int:
     left = missing()
     if left:
         print(f"these modules have no object files and compile at their first call: {', '.join(left)}", file=sys.stderr)
+    print(compiling.key())
     return bool(left)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["NO_BANDS", "BandTable"]
+__all__ = ["BandTable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,3 @@ class BandTable:
             counts = np.bincount(rank, minlength=3)
             made = self._turned[name] = BandTable(terms, int(counts[0]), int(counts[1]))
         return made
-
-
-NO_BANDS = BandTable(np.empty((0, 4), dtype=np.int64), 0)

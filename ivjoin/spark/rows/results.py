@@ -14,12 +14,13 @@ costs more than the join where many rows come out; on a packed row it costs noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
+from ivjoin.errors import LateRowError
 from ivjoin.spark.rows.delays import DELAYS
 
 if TYPE_CHECKING:
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
 
     from ivjoin.spark.rows.pack import MapStage
 
-__all__ = ["COUNTS", "COUNTS_COLUMN", "GROWING", "RESULT_SCHEMA", "ROWS_COLUMN", "Results", "opener", "packed_row"]
+__all__ = [
+    "COUNTS", "COUNTS_COLUMN", "GROWING", "RESULT_SCHEMA", "ROWS_COLUMN", "Results", "late_rows", "opener",
+    "packed_row",
+]
 
 ROWS_COLUMN, COUNTS_COLUMN = "rows", "counts"
 RESULT_SCHEMA = StructType([StructField(ROWS_COLUMN, BinaryType()), StructField(COUNTS_COLUMN, StringType())])
@@ -112,3 +116,17 @@ def opener(schema: pa.Schema) -> MapStage:
                 yield pa.ipc.read_record_batch(packed.as_buffer(), schema)
 
     return open_rows
+
+
+def late_rows(count: int, side: str | None = None, promised: Sequence[object] = ()) -> LateRowError:
+    """Return the error for late rows of a micro-batch, of one side or of any input."""
+    rows = "1 row of this micro-batch is" if count == 1 else f"{count} rows of this micro-batch are"
+    where = "" if side is None else f" on the {side} side"
+    which = f" ({', '.join(map(str, promised))})" if promised else ""
+    error = LateRowError(
+        f"{rows} late{where}: below what the order, watermark or bounds of its input promised{which}. To drop and "
+        'count late rows, start the query again with on_late="drop": it continues from its checkpoint. A greater '
+        "slack or watermark delay needs a new checkpoint"
+    )
+    error.side = side
+    return error

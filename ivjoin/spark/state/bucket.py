@@ -20,7 +20,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ivjoin.conditions.evaluate import evaluate
-from ivjoin.errors import LateRowError, MemoryLimitError
+from ivjoin.errors import MemoryLimitError
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.frontier.order import Order
 from ivjoin.operator.budget import Budget
@@ -30,7 +30,7 @@ from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.rows.delays import DELAYS, Arrived, Delay
 from ivjoin.spark.rows.pack import Seen, unpacked, whole
-from ivjoin.spark.rows.results import COUNTS, GROWING
+from ivjoin.spark.rows.results import COUNTS, GROWING, late_rows
 
 __all__ = [
     "COUNTS", "GROWING", "Arrivals", "Keep", "Turn", "arrivals", "keep", "new_operator", "play",
@@ -137,21 +137,10 @@ def _played(op: SymmetricHashJoin, spec: JoinSpec, came: Arrivals, refuses: bool
             before = op.metrics.late_rows
             yield from _pushed(op, s, _in_order(op.plan, s, whole(pieces)))
             if refuses and op.metrics.late_rows > before:
-                raise _late_rows(spec, s, op.metrics.late_rows - before)
+                promised = [*(o.expr for o in spec.orders[s]), *(node for node, *_ in spec.bounds[s])]
+                raise late_rows(op.metrics.late_rows - before, SIDES[s], promised)
     for s in (0, 1):
         yield from op.reach(SIDES[s], came.seen[s].declared)
-
-
-def _late_rows(spec: JoinSpec, side: int, count: int) -> LateRowError:
-    promised = [str(o.expr) for o in spec.orders[side]] + [str(node) for node, *_ in spec.bounds[side]]
-    rows = "1 row of this micro-batch is" if count == 1 else f"{count} rows of this micro-batch are"
-    error = LateRowError(
-        f"{rows} late on the {SIDES[side]} side: below what its order, watermark or bounds promised "
-        f"({', '.join(promised)}). To drop and count late rows, start the query again with on_late=\"drop\": it "
-        "continues from its checkpoint. A greater slack or watermark delay needs a new checkpoint"
-    )
-    error.side = SIDES[side]
-    return error
 
 
 def _pushed(op: SymmetricHashJoin, side: int, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -22,7 +22,6 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from ivjoin.errors import LateRowError
 from ivjoin.metrics import MultiJoinMetrics
 from ivjoin.multi.operator import MultiJoin
 from ivjoin.multi.question import MultiSpec
@@ -33,7 +32,7 @@ from ivjoin.spark.rows.codec import FORMAT, STATE_SCHEMA, compressed, expanded, 
 from ivjoin.spark.rows.delays import DELAYS, Arrived, Delay
 from ivjoin.spark.rows.metrics import observed, observed_name
 from ivjoin.spark.rows.pack import PACKED_SCHEMA, Seen, packer, unpacked, whole
-from ivjoin.spark.rows.results import RESULT_SCHEMA, Results, opener
+from ivjoin.spark.rows.results import RESULT_SCHEMA, Results, late_rows, opener
 from ivjoin.spark.runtime.environment import arrow_batch_rows
 from ivjoin.spark.runtime.workers import own_workers
 from ivjoin.spark.spread.buckets import bucket_labels
@@ -106,22 +105,13 @@ def cell_function(spec: MultiSpec, plan: HypercubePlan, results: Results) -> Sta
         state.update((FORMAT, meta, new_token(), payload))
         m = op.metrics
         if refuses and m.late_rows > before[-1]:
-            raise _late_rows(m.late_rows - before[-1])
+            raise late_rows(m.late_rows - before[-1])
         counts = [after - was for after, was in zip(_growing(m), before, strict=True)]
         counts += [m.state_rows, m.state_bytes, len(payload), int(restored), *delay.counts]
         took = (read - start, joined - read - given, perf_counter_ns() - joined)
         yield results.counts(",".join(str(n) for n in (*counts, *(ns // 1000 for ns in took))))
 
     return join_cell
-
-
-def _late_rows(count: int) -> LateRowError:
-    rows = "1 row of this micro-batch is" if count == 1 else f"{count} rows of this micro-batch are"
-    return LateRowError(
-        f"{rows} late: below what the order, watermark or bounds of its input promised. To drop and count late rows, "
-        'start the query again with on_late="drop": it continues from its checkpoint. A greater slack or watermark '
-        "delay needs a new checkpoint"
-    )
 
 
 def _played(

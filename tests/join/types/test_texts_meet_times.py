@@ -144,6 +144,27 @@ def test_a_beginning_that_nanoseconds_do_not_reach() -> None:
     assert rows(FACTS, SPANS, "l.t IN (r.x, r.a)") == 1
 
 
+@pytest.mark.parametrize("unit", ["us", "ms", "s", "day"])
+@pytest.mark.parametrize("end", [
+    "coalesce(r.b, '9999-12-31')", "coalesce(r.b, r.b, DATE '9999-12-31')",
+    "CASE WHEN r.b IS NULL THEN '9999-12-31' ELSE r.b END",
+])  # fmt: skip
+@pytest.mark.parametrize("op", [*OPERATORS, "<=>"])
+def test_coarser_times_meet_an_end_that_nanoseconds_do_not_reach(unit: str, end: str, op: str) -> None:
+    moments = [datetime(2024, 1, 1), datetime(2024, 1, 2), datetime(9000, 1, 1), datetime(9999, 12, 31), None]
+    last = datetime(9999, 12, 31)
+    kind = pa.date32() if unit == "day" else pa.timestamp(unit)
+    left = pa.table({"t": pa.array(moments, pa.timestamp("us")).cast(kind)})
+    right = pa.table({"b": pa.array([moments[0], moments[1], None], pa.timestamp("ns"))})
+    compare = OPERATORS.get(op, operator.eq)
+    pairs = [(t, b or last) for t in moments for b in right["b"].to_pylist()]
+    assert rows(left, right, f"l.t {op} {end}") == sum(t is not None and compare(t, b) for t, b in pairs)
+    assert rows(left, right, f"{end} {op} l.t") == sum(t is not None and compare(b, t) for t, b in pairs)
+    assert rows(left, right, f"l.t {op} {end} AND '2030-01-01' < {end}") == sum(
+        t is not None and compare(t, b) and b == last for t, b in pairs
+    )
+
+
 def test_intervals_that_both_end_openly() -> None:
     spans = pa.table({"a": pa.array([0, 10], pa.timestamp("ns")), "b": pa.array([10, None], pa.timestamp("ns"))})
     end = "coalesce({}.b, DATE '9999-12-31')"
