@@ -156,7 +156,7 @@ _MOMENTS = ("date", "timestamp")
 def _by_value(op: str, a: Node, b: Node, zone: str) -> Node | None:
     """Return the comparison with each value that a COALESCE or CASE chooses among; None if one comparison will do.
 
-    A time past the range of its unit, such as the 9999-12-31 of an open end beside nanoseconds, can only be compared
+    A time past the range of its unit, such as 9999-12-31 where the unit is a nanosecond, can only be compared
     in its own unit.
     """
     for x, choice, flipped in ((a, b, op), (b, a, _FLIPPED.get(op, op))):
