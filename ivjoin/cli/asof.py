@@ -45,6 +45,7 @@ def asof_question(options: argparse.Namespace) -> dict[str, Any]:
         "timezone": parse_zone(options.timezone),
         "batch_size": options.batch_size,
         "sort": options.sort,
+        "threads": options.threads,
         "columns": names(options.columns),
     } | limit_of(options)
 

@@ -116,6 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     _add_inputs(asof)
     add_asof(asof)
+    _add_threads(asof)
     add_limit(asof, "raise (default), or spill to files")
     _add_orders(asof)
     _add_files(asof)

@@ -38,7 +38,7 @@ from ivjoin.shj.plain import in_few_batches, rows_at, to_plain
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys
 
-__all__ = ["Part", "Whole", "why_pushed"]
+__all__ = ["BatchRows", "Part", "Whole", "why_pushed"]
 
 _MOST_PAIRS, _LEAST_PAIRS = 1 << 18, 1 << 10  # candidates at once
 _BEHIND = 8  # entries that the kernels may read past the last one
@@ -385,7 +385,7 @@ class Whole:
         if which in (0, 1):
 
             def lone(cut: slice) -> pa.RecordBatch:
-                alone = _Rows(batches[which], rows[cut], self.layouts[which].widths)
+                alone = BatchRows(batches[which], rows[cut], self.layouts[which].widths)
                 return self.emitter.batch(*((alone, None) if which == 0 else (None, alone)))
 
             yield from in_parts(lone, 0, len(rows))
@@ -399,7 +399,7 @@ class Whole:
         index = (rows, places) if p == 0 else (places, rows)
 
         def paired(cut: slice) -> pa.RecordBatch:
-            left, right = (_Rows(batches[s], index[s][cut], self.layouts[s].widths) for s in (0, 1))
+            left, right = (BatchRows(batches[s], index[s][cut], self.layouts[s].widths) for s in (0, 1))
             return self.emitter.batch(left, right)
 
         yield from in_parts(paired, 0, len(rows))
@@ -410,8 +410,10 @@ class Whole:
         """Return right rows with their left rows, if they have one, in the order of the right rows."""
         widths = self.layouts[0].widths, self.layouts[1].widths
         parts = [
-            self.emitter.batch(_Rows(batches[0], places[there], widths[0]), _Rows(batches[1], rows[there], widths[1])),
-            self.emitter.batch(None, _Rows(batches[1], rows[~there], widths[1])),
+            self.emitter.batch(*(
+                BatchRows(batches[s], index[there], widths[s]) for s, index in enumerate((places, rows))
+            )),
+            self.emitter.batch(None, BatchRows(batches[1], rows[~there], widths[1])),
         ]
         order = np.empty(len(rows), dtype=np.int64)
         order[np.concatenate((np.flatnonzero(there), np.flatnonzero(~there)))] = np.arange(len(rows))
@@ -443,7 +445,7 @@ def _most_bytes(sources: SideSources, batch: pa.RecordBatch) -> int:
     return total
 
 
-class _Rows:
+class BatchRows:
     """Rows of a batch at places; -1 is a row of nulls."""
 
     __slots__ = ("_batch", "_index", "_widths")

@@ -35,7 +35,8 @@ def asof_join(
     how: str = "left", suffix: str = "_right", allow_exact_matches: bool = True, *,
     ties: str | Sequence[str] | None = None, left_order: Orders | None = None, right_order: Orders | None = None,
     slack: Slack | None = None, batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None,
-    coalesce_rows: int = 0, sort: str = "auto", columns: Sequence[str] | None = None,
+    coalesce_rows: int = 0, threads: int | Literal["auto"] = "auto", sort: str = "auto",
+    columns: Sequence[str] | None = None,
     memory_limit: int | str | None = None, when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None,
 ) -> JoinStream:
     """Give each left row the right row that is the last one before it, the first one after it, or the nearest.
@@ -74,6 +75,10 @@ def asof_join(
         By how much streams may be out of order.
     batch_size, on_late, timezone, coalesce_rows, sort, columns
         As for :func:`ivjoin.band_join`.
+    threads : int or "auto", default "auto"
+        The threads that look up slices of two tables in memory at the same time. The output has the same rows in the
+        same order for any number of threads. ``"auto"`` uses one thread for each 262,144 rows of both inputs, and no
+        more than the CPUs of the process. Streams, files and joins within ``memory_limit`` run on one thread.
     memory_limit : int or str, optional
         Bytes that the join may hold beside its inputs, or text such as "512MB". A right side without an order that
         would take more than half of it is sorted by ``on``, outside memory where needed, and so is the left side: the
@@ -110,7 +115,7 @@ def asof_join(
             allow_exact_matches, ties, slack, [left_order, right_order], on=by, how=how, suffix=suffix,
             batch_size=batch_size, on_late=on_late, timezone=timezone,
         )
-    return stream_of(sources, plan, coalesce_rows, 1, sort, columns, budget)
+    return stream_of(sources, plan, coalesce_rows, threads, sort, columns, budget)
 
 
 def asof_plan(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ivjoin.conditions.written import Value
     from ivjoin.stream.slices import SlicedJoin
     from ivjoin.stream.table_join import TableJoin
+    from ivjoin.stream.table_pick import TablePick
 
 __all__ = ["JoinStream"]
 
@@ -57,7 +58,7 @@ class JoinStream(Outputs):
         self._reader: object | None = None  # the one that was handed out last, where the output is not taken here
 
     @property
-    def _operator(self) -> SymmetricHashJoin | SlicedJoin | TableJoin:
+    def _operator(self) -> SymmetricHashJoin | SlicedJoin | TableJoin | TablePick:
         return self._two.operator
 
     def __repr__(self) -> str:

@@ -27,7 +27,7 @@ from ivjoin.stream.sweep import Ordered
 if TYPE_CHECKING:
     from ivjoin.files.row_groups import Ranges
 
-__all__ = ["Ordinals", "Step", "evaluated", "gathered", "moves", "of_steps", "of_table", "steps"]
+__all__ = ["Ordinals", "Step", "evaluated", "gathered", "moves", "of_steps", "of_table", "sorted_order", "steps"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _GATHERED = 65_536  # rows gathered at once
@@ -52,17 +52,17 @@ class Ordinals:
         if valid is None:
             if bool((values[:-1] <= values[1:]).all()):
                 return cls(values, errs, None)
-            index, values = _order(values, threads)
+            index, values = sorted_order(values, threads)
             return cls(values, errs, _short(index))
         seen = values[valid]
         if not errs and bool((seen[:-1] <= seen[1:]).all()):
             return cls(np.maximum.accumulate(np.where(valid, values, I64_MIN)), errs, None)
-        none, (order, seen) = np.flatnonzero(~valid), _order(seen, threads)
+        none, (order, seen) = np.flatnonzero(~valid), sorted_order(seen, threads)
         index = np.concatenate((none, np.flatnonzero(valid)[order]))
         return cls(np.concatenate((np.full(len(none), I64_MIN), seen)), errs, _short(index), len(none))
 
 
-def _order(values: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarray]:
+def sorted_order(values: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarray]:
     """The order, and the values in it; each thread sorts what lies between two quantiles of a sample."""
     parts = max(threads if len(values) >= _WORTH_THREADS else 1, len(values) // _MOST_AT_ONCE + 1)
     if parts == 1:

@@ -21,6 +21,7 @@ from ivjoin.stream.sorting import Arranged, arrange, as_they_are
 
 if TYPE_CHECKING:
     from ivjoin.stream.table_join import TableJoin
+    from ivjoin.stream.table_pick import TablePick
 
 __all__ = ["PreparedJoin"]
 
@@ -56,6 +57,7 @@ class PreparedJoin:
         self.chosen = found
         self.skipped: tuple[int, int] | None = None
         self._sort, self._coalesce = sort, coalesce
+        self._picked: TablePick | None = None
         self._threads = 1 if threads == "auto" else threads_within(budget, threads)
         # Of two tables, which are joined in slices where they can be, whatever the caller has said.
         rows = sum(source.rows or 0 for source in sources)
@@ -83,8 +85,8 @@ class PreparedJoin:
         return None if isinstance(cut, str) or not can_slice(plan, cut, self.budget) else cut
 
     def end(self) -> None:
-        """Let go of the inputs."""
-        self._sources = None
+        """Release the inputs."""
+        self._sources = self._picked = None
 
     def open(self) -> None:
         """Leave out the row groups that cannot matter, and read what must not wait."""
@@ -104,7 +106,12 @@ class PreparedJoin:
     def begin(self) -> tuple[Arranged, tuple[Pieces, Pieces]]:
         assert self._sources is not None
         if self.plan.spec.pick is not None:
-            arranged = arrange_picked(self.plan, self._sources, self._sort, self.budget)
+            if self.budget is None:
+                from ivjoin.stream.table_pick import table_pick
+
+                self._picked = table_pick(self.plan, self._sources, self._of_tables)
+            sorts = self._sort and self._picked is None
+            arranged = arrange_picked(self.plan, self._sources, sorts, self.budget)
             self.most = max(_SWEEP_ROWS if arranged.leads is None else _PICK_ROWS, self._coalesce)
         else:
             arrange_ = arrange if self._sort else as_they_are
@@ -125,8 +132,10 @@ class PreparedJoin:
         )
         return arranged, (left, right)
 
-    def in_slices(self, arranged: Arranged) -> TableJoin | None:
+    def in_slices(self, arranged: Arranged) -> TableJoin | TablePick | None:
         """The join of two tables in slices; None if their rows are pushed."""
+        if self.plan.spec.pick is not None:
+            return self._picked
         rows = sum(source.rows or 0 for source in self._sources or ())
         if self._sources is None or self.budget is not None or rows < _LEAST_IN_SLICES:
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -15,6 +16,9 @@ from ivjoin.stream.prepared import PreparedJoin
 from ivjoin.stream.slices import SlicedJoin
 from ivjoin.stream.sorting import Arranged
 from ivjoin.stream.table_join import TableJoin
+
+if TYPE_CHECKING:
+    from ivjoin.stream.table_pick import TablePick
 
 __all__ = ["CLOSED", "ENDED", "Run", "RunOfTwo", "stopped_by"]
 
@@ -75,7 +79,7 @@ class RunOfTwo(Run):
     def __init__(self, join: PreparedJoin) -> None:
         self._join = join
         self._pusher = join.operator(join.plan)
-        self.operator: SymmetricHashJoin | SlicedJoin | TableJoin = self._pusher
+        self.operator: SymmetricHashJoin | SlicedJoin | TableJoin | TablePick = self._pusher
         self._arranged: Arranged | None = None
 
     @property

@@ -23,7 +23,7 @@ from ivjoin.shj.plain import no_rows, plain_rows
 from ivjoin.stream.axis import indices
 from ivjoin.stream.ordered import Ordinals, evaluated
 
-__all__ = ["AxisValues", "Bounds", "TableRows", "any_late", "in_one_batch", "places"]
+__all__ = ["AxisValues", "Bounds", "TableRows", "any_late", "in_one_batch", "places", "rises"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _PIECE = 1 << 16  # values
@@ -101,9 +101,9 @@ class TableRows:
         if self._index is not None:
             values, there = values[self._index], None if there is None else there[self._index]
         if there is None:
-            return AxisValues(values, True, _rises(values), falls)
+            return AxisValues(values, True, rises(values), falls)
         filled = np.maximum.accumulate(np.where(there, values, I64_MIN))
-        return AxisValues(filled, False, _rises(values[there]), falls)
+        return AxisValues(filled, False, rises(values[there]), falls)
 
     def moved(self, offsets: Sequence[Offset], cut: Cut, ends: bool) -> Bounds | None:
         """The greatest of some expressions and offsets of each row (``ends``: the least); None if one errs or falls."""
@@ -211,7 +211,7 @@ def _has_dictionaries(schema: pa.Schema) -> bool:
     return any(map(has_dictionaries, schema.types))
 
 
-def _rises(values: np.ndarray) -> bool:
+def rises(values: np.ndarray) -> bool:
     for start in range(0, len(values), _PIECE):  # a piece fits into a cache
         piece = values[start : start + _PIECE + 1]
         if not (piece[1:] >= piece[:-1]).all():

@@ -77,6 +77,11 @@ class Reader:
         self._beyond = self._at_end = False
         self.blind: set[tuple[int, Node]] = set()  # axes that are null in some row that must be stored nevertheless
 
+    @property
+    def ends_decide(self) -> bool:
+        """Whether values at the ends of int64 decide bands, so that the whole condition decides all pairs."""
+        return self._beyond and self._at_end
+
     def read(self, s: int, batch: pa.RecordBatch, index: dict[str, int], keys: KeyTable) -> Rows:
         """Return the keys and values of a batch.
 
@@ -126,7 +131,7 @@ class Reader:
             if v.valid is not None:
                 usable &= v.valid if bad is None else v.valid | bad
             wild, odd = _or(wild, bad), _or(odd, bad)
-        if self._beyond and self._at_end:
+        if self.ends_decide:
             wild = np.ones(n, dtype=bool)
         for node in side.axes[side.band_axes :]:
             wild = _or(wild, errs(node))
@@ -143,7 +148,19 @@ class Reader:
             self._refuse(s, "the distance", near, errs(near), column)
             if (valid := values[near].valid) is not None:
                 usable &= valid
-        kids = self._intake.key_ids(s, n, values, keys, None if usable.all() else usable)
+        kids = self._kids(s, n, values, keys, None if usable.all() else usable)
+        vals = self._lines(s, n, values, usable)
+        return Rows(kids, vals, usable, None if wild is None else wild & usable, None if odd is None else odd & usable)
+
+    def _kids(
+        self, s: int, n: int, values: dict[Node, Vector], keys: KeyTable, usable: np.ndarray | None
+    ) -> np.ndarray:
+        """Return the key ids of a batch : int64[n]."""
+        return self._intake.key_ids(s, n, values, keys, usable)
+
+    def _lines(self, s: int, n: int, values: dict[Node, Vector], usable: np.ndarray) -> np.ndarray:
+        """Return the ordinals of all lines : int64[lines, n]."""
+        picking = self._picking
         lines = picking.lines[s]
         vals = np.empty((len(lines), n), dtype=np.int64)
         for i, node in enumerate(lines):
@@ -158,7 +175,7 @@ class Reader:
                 vals[i] = ordinals(v.values, node.type)
                 if s == 1 and i < picking.n_sort and v.valid is not None:
                     vals[i][~v.valid] = 0
-        return Rows(kids, vals, usable, None if wild is None else wild & usable, None if odd is None else odd & usable)
+        return vals
 
     def _refuse(self, s: int, what: str, node: Node, bad: np.ndarray | None, column: object) -> None:
         if bad is not None:

@@ -78,23 +78,20 @@ def _below(values, m, x):  # type: ignore[no-untyped-def]
 def _places_in_step(values, m, probes, n, by, out):  # type: ignore[no-untyped-def]
     """How many values are less than ``probes[i] + by``; both rise, and no sum leaves int64."""
     p = np.int64(0)
-    i = np.int64(0)
-    while i < n and p + LOOKS <= m:
+    for i in range(n):
         x = probes[i] + by
-        step = np.int64(0)
-        for u in range(LOOKS):
-            step += np.int64(values[p + u] < x)
-        p += step
-        if step == LOOKS:
-            continue
+        while p + LOOKS <= m and values[p + 7] < x:
+            p += LOOKS
+        if p + LOOKS <= m:  # spelled out: the compiler unrolls no loop
+            p += (
+                np.int64(values[p] < x) + np.int64(values[p + 1] < x) + np.int64(values[p + 2] < x)
+                + np.int64(values[p + 3] < x) + np.int64(values[p + 4] < x) + np.int64(values[p + 5] < x)
+                + np.int64(values[p + 6] < x)
+            )
+        else:
+            while p < m and values[p] < x:
+                p += 1
         out[i] = p
-        i += 1
-    while i < n:
-        x = probes[i] + by
-        while p < m and values[p] < x:
-            p += 1
-        out[i] = p
-        i += 1
 
 
 @inner
