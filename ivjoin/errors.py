@@ -6,6 +6,7 @@ from typing import Any
 
 __all__ = [
     "CapacityError",
+    "CardinalityError",
     "ColumnError",
     "ConditionError",
     "EvaluationError",
@@ -91,6 +92,21 @@ class LateRowError(IvjoinError):
     column: str | None = None
     value: Any = None
     frontier: Any = None
+
+
+class CardinalityError(IvjoinError):
+    """A row that matches more than one row, against ``validate=``.
+
+    Attributes
+    ----------
+    side : str or None
+        The side of the row.
+    row : int or None
+        Its number in that input, from 0.
+    """
+
+    side: str | None = None
+    row: int | None = None
 
 
 class FileError(IvjoinError, OSError):

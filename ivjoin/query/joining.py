@@ -11,8 +11,10 @@ from ivjoin.errors import IvjoinError, UnsupportedError
 from ivjoin.expr import build
 from ivjoin.expr.nodes import Node, columns_of, make, rewrite
 from ivjoin.multi.question import MOST_INPUTS
-from ivjoin.query.projected import ProjectedStream, Projection
+from ivjoin.query.projected import Projection
 from ivjoin.query.resolved import Resolved, Step, sides
+from ivjoin.stream.after.inputs import renamed
+from ivjoin.stream.after.wrapped import WrappedStream
 from ivjoin.stream.asof import asof_join
 from ivjoin.stream.inputs import Source
 from ivjoin.stream.many import multi_join
@@ -65,7 +67,8 @@ def joined(
                 stream, names = calls.two(left, names, step, later, query.first if i == 0 else None)
         ends = ends and sources[step.alias].ends
     assert stream is not None
-    return ProjectedStream(stream, Projection(stream.schema, names, query.after, query.output))
+    projection = Projection(stream.schema, names, query.after, query.output)
+    return WrappedStream(stream, projection.schema, projection.all_of)
 
 
 def _of_many(steps: Sequence[Step]) -> int:
@@ -133,10 +136,10 @@ class _Calls:
         right = self.sources[step.alias]
         by, on, direction, exact = _asof_question(step, names)
         # A key of one name would be one column of the output, with a value where no row matched.
-        right, renamed = _renamed(right, {b for a, b in by if a == b}, set(left.schema.names))
-        by = [(a, renamed[b]) for a, b in by]
-        on = on[0], renamed[on[1]]
-        out, suffix = _joined_names(names, left, right, step, renamed)
+        right, new = _renamed(right, {b for a, b in by if a == b}, set(left.schema.names))
+        by = [(a, new[b]) for a, b in by]
+        on = on[0], new[on[1]]
+        out, suffix = _joined_names(names, left, right, step, new)
         orders = {
             side: self.orders[alias]
             for side, alias in (("left_order", next(iter(names))[0] if alone else ""), ("right_order", step.alias))
@@ -163,11 +166,11 @@ def _renamed(source: Source, keys: set[str], taken: set[str]) -> tuple[Source, d
     for key in keys:
         names[key] = next(n for i in range(len(taken) + 1) if (n := f"{key}_{i}") not in taken)
         taken.add(names[key])
-    return source if not keys else source.renamed(list(names.values())), names
+    return source if not keys else renamed(source, list(names.values())), names
 
 
 def _joined_names(
-    names: _Names, left: Source, right: Source, step: Step, renamed: Mapping[str, str] | None = None
+    names: _Names, left: Source, right: Source, step: Step, new_names: Mapping[str, str] | None = None
 ) -> tuple[_Names, str]:
     """Return the columns of a join of two, and the suffix of right columns, which collides with none."""
     taken, own = set(left.schema.names), right.schema.names
@@ -176,7 +179,7 @@ def _joined_names(
         suffix += "_"
     out = dict(names)
     if step.how not in ("left_semi", "left_anti"):
-        of = {new: old for old, new in (renamed or {}).items()}
+        of = {new: old for old, new in (new_names or {}).items()}
         out |= {(step.alias, of.get(n, n)): n + suffix if n in taken else n for n in own}
     return out, suffix
 

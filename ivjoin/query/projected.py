@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from ivjoin.conditions.evaluate import Vector, check_supported, evaluate, first_error
-from ivjoin.errors import EvaluationError, ProtocolError
+from ivjoin.errors import EvaluationError
 from ivjoin.expr import build
 from ivjoin.expr.nodes import Node
-from ivjoin.metrics import JoinMetrics
 from ivjoin.outer.values import has_value, plain_array
 from ivjoin.shj.plain import rows_at
-from ivjoin.stream.join_stream import JoinStream
-from ivjoin.stream.running import Run
 
-if TYPE_CHECKING:
-    from ivjoin.conditions.written import Value
-
-__all__ = ["ProjectedStream", "Projection"]
+__all__ = ["Projection"]
 
 
 class Projection:
@@ -78,6 +71,13 @@ class Projection:
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
+    def all_of(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the output of batches of joined rows."""
+        for batch in batches:
+            made = self.of(batch)
+            if made.num_rows:
+                yield made
+
     def _values(self, node: Node, batch: pa.RecordBatch) -> Vector:
         def column(alias: str, name: str) -> pa.Array:
             return batch.column(self._places[alias, name])
@@ -86,55 +86,3 @@ class Projection:
         if v.error is not None and v.error.any():
             raise EvaluationError(first_error(node, column, int(np.flatnonzero(v.error)[0])))
         return v
-
-
-class _Projected(Run):
-    def __init__(self, inner: JoinStream, projection: Projection) -> None:
-        self._inner, self._projection = inner, projection
-
-    def output(self) -> Iterator[pa.RecordBatch]:
-        for batch in self._inner:
-            made = self._projection.of(batch)
-            if made.num_rows:
-                yield made
-
-    def release(self) -> None:
-        self._inner.close()
-
-
-class ProjectedStream(JoinStream):
-    """The output of :func:`ivjoin.sql`; see :class:`JoinStream`. ``metrics`` counts the last join."""
-
-    def __init__(self, inner: JoinStream, projection: Projection) -> None:
-        self._inner, self._projection = inner, projection
-        self._read_from = inner._read_from
-        self._open(_Projected(inner, projection))
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Schema of the output."""
-        return self._projection.schema
-
-    @property
-    def metrics(self) -> JoinMetrics:
-        """Counts of the join so far, before WHERE is decided."""
-        return self._inner.metrics
-
-    @property
-    def sorting(self) -> str:
-        """What was done to inputs without an order, in a line."""
-        return self._inner.sorting
-
-    @property
-    def row_groups_skipped(self) -> tuple[int, int] | None:
-        """As :attr:`JoinStream.row_groups_skipped`."""
-        return self._inner.row_groups_skipped
-
-    def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
-        """Refuse: the bounds belong to joined columns.
-
-        Raises
-        ------
-        ProtocolError
-        """
-        raise ProtocolError("output_bounds() is not defined for ivjoin.sql(); call band_join, whose output has bounds")

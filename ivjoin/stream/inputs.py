@@ -88,22 +88,11 @@ class Source:
             self._names = list(names)
             self.schema = pa.schema([self.schema.field(n) for n in names], metadata=self.schema.metadata)
 
-    def renamed(self, names: Sequence[str]) -> Source:
-        """Return the same input with new names for all columns."""
-        old = dict(zip(names, self.schema.names, strict=True))
-        self.ready()
-
-        def read(wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch] | pa.Table:
-            chosen = list(old) if wanted is None else list(wanted)
-            got = self._read([old[n] for n in chosen])
-            if isinstance(got, pa.Table):
-                return got.rename_columns(chosen)
-            return (b.rename_columns(chosen) for b in got)
-
-        schema = pa.schema([self.schema.field(o).with_name(n) for n, o in old.items()], self.schema.metadata)
-        out = Source(schema, read, self.ends, self.rows)
-        out.in_memory = self.in_memory
-        return out
+    def read(self, names: Sequence[str]) -> Iterator[pa.RecordBatch] | pa.Table:
+        """Return some columns of all rows, as a table or as batches, and read row groups in their order."""
+        if self._files is not None:
+            return self._files.table(names) if self.ends else self._files.batches(names)
+        return self._read(names)
 
     def keep_groups(self, groups: list[int]) -> None:
         """Read these row groups alone."""

@@ -14,6 +14,7 @@ from ivjoin.plan.cache import planned
 from ivjoin.plan.derived.certain import passes_nulls
 from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
+from ivjoin.stream.after.matched import matching_of
 from ivjoin.stream.columns import Chosen, chosen
 from ivjoin.stream.hints import index_hints
 from ivjoin.stream.inputs import ArrowStream, Source, SupportsArrowStream, open_inputs
@@ -42,7 +43,8 @@ def band_join(
     aggregate: Aggregates | None = None,
     memory_limit: int | str | None = None, when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None,
     shed: str | None = None, shed_shared: bool = False, pick: str | None = None, pick_by: PickBy | None = None,
-    allow_cross: bool = False, params: Params | None = None,
+    allow_cross: bool = False, params: Params | None = None, maintain_order: str | None = None,
+    indicator: bool | str = False, validate: str | None = None,
 ) -> JoinStream:
     """Join two tables or streams on keys and a band condition, holding only the rows that can still match.
 
@@ -114,6 +116,13 @@ def band_join(
         Whether a join without ``on`` and ``condition`` may pair every left row with every right row.
     params : mapping of str to value, optional
         The values of ``:name`` in the condition: ``params={"w": 5}`` for ``l.t <= r.t + :w``.
+    maintain_order : {"left", "right", "left_right", "right_left"}, optional
+        Emit the rows in the order in which this input was given, by both for ``"left_right"``. Rows without a row of
+        that input are last. The output is stored, and its first row comes when both inputs have ended.
+    indicator : bool or str, default False
+        Add a column ``_merge``, or of this name: ``left_only``, ``right_only`` or ``both``.
+    validate : {"1:1", "1:m", "m:1", "m:m"}, optional
+        Raise CardinalityError if a row matches more than one: for ``"m:1"`` a left row, for ``"1:m"`` a right row.
 
     Returns
     -------
@@ -135,16 +144,26 @@ def band_join(
     [{'k': 1, 'x': 1, 'x_right': 2}, {'k': 2, 'x': 9, 'x_right': 9}]
     """
     budget = budget_of(memory_limit, when_full, spill_dir, shed, shed_shared)
+    matching = matching_of(maintain_order, indicator, validate)
     sources = open_inputs(left, right)
-    with index_hints({"left": left, "right": right}):
-        plan = planned(
-            sources[0].schema, sources[1].schema, on=on, condition=condition, how=how, left_order=left_order,
+
+    def plan_for(inputs: tuple[Source, Source]) -> JoinPlan:
+        return planned(
+            inputs[0].schema, inputs[1].schema, on=on, condition=condition, how=how, left_order=left_order,
             right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
             batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate, pick=pick, pick_by=pick_by,
             params=params,
         )
+
+    def join(inputs: tuple[Source, Source], plan: JoinPlan, names: Sequence[str] | None) -> JoinStream:
+        return stream_of(inputs, plan, coalesce_rows, threads, sort, names, budget)
+
+    with index_hints({"left": left, "right": right}):
+        plan = plan_for(sources)
     refuse_cross(plan, allow_cross)
-    return stream_of(sources, plan, coalesce_rows, threads, sort, columns, budget)
+    if matching is None:
+        return join(sources, plan, columns)
+    return matching.join(sources, plan_for, join, columns)
 
 
 def _present(sources: tuple[Source, Source], plan: JoinPlan) -> tuple[frozenset[str], frozenset[str]]:
