@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ivjoin.errors import (
+    CardinalityError,
     ColumnError,
     ConditionError,
     EvaluationError,
@@ -69,6 +70,7 @@ _LAZY = {
 }
 
 __all__ = [
+    "CardinalityError",
     "ColumnError",
     "ConditionError",
     "EvaluationError",

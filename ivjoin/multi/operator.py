@@ -31,6 +31,7 @@ from ivjoin.plan.spec import SIDES
 if TYPE_CHECKING:
     from ivjoin.conditions.written import Expression, Params, Value
     from ivjoin.operator.budget import Budget
+    from ivjoin.operator.picture import Explanation
     from ivjoin.plan.question import SupportsArrowSchema
 
 __all__ = ["MultiJoin"]
@@ -354,10 +355,9 @@ class MultiJoin(OneCall):
             boxes.append(reach.future("", frontiers, hulls))
         return [box for box in boxes if box is not None]
 
-    def explain(self) -> str:
+    def explain(self) -> Explanation:
         """Return the steps, the rows that each side stores, and the inputs that bound them."""
         from ivjoin.multi.explain import explained
-
         return explained(self)
 
     # -- steps ---------------------------------------------------------------------------------------------------

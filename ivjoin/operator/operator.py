@@ -46,19 +46,17 @@ __all__ = ["SymmetricHashJoin"]
 
 _PLACES = {side: p for p, side in enumerate(SIDES)}
 _MOST_WORDS = 64  # most texts of watermarks that an operator caches
-# Errors that refuse a batch before anything has changed.
-_REFUSALS = (ProtocolError, SchemaError, LateRowError, EvaluationError)
+_REFUSALS = (ProtocolError, SchemaError, LateRowError, EvaluationError)  # before anything has changed
 
 
 class SymmetricHashJoin(OneCall):
     """Join two inputs batch by batch, storing only the rows that can still match.
 
-    ``push``, ``advance``, ``reach`` and ``finish`` return an iterator of output batches with a ``close`` method. Take
-    all batches before the next call. If you close or drop the iterator earlier, the operator stops, and every later
-    call raises ProtocolError.
+    ``push``, ``advance``, ``reach`` and ``finish`` return an iterator of output batches. Take all batches before the
+    next call. If you close or drop the iterator earlier, the operator stops, and later calls raise ProtocolError.
 
-    One thread at a time may use an operator and its iterators; other threads get ProtocolError. Any thread may read
-    ``metrics`` and ``schema`` at any time. Different operators can run in different threads.
+    One thread at a time may use an operator and its iterators; others get ProtocolError. Any thread may read
+    ``metrics`` and ``schema``. Different operators can run in different threads.
 
     Parameters
     ----------
@@ -86,9 +84,8 @@ class SymmetricHashJoin(OneCall):
         Each left row takes one of the right rows that satisfy the whole condition: the last, the first, or the one
         nearest to the left side's order (the earlier one on ties). ``how`` is inner or left.
     pick_by : str, expression, or list of these
-        Right columns that order the right rows; later ones break ties. They are numbers, times, bools, text or bytes.
-        For ``"nearest"``, the first is a number or a time. A row with null in the first is never picked. NaN is the
-        greatest value. If rows are equal in all columns, any of them may be picked.
+        Right columns that order the right rows; later ones break ties. For ``"nearest"``, the first is a number or a
+        time. A row with null in the first is never picked. NaN is the greatest value.
     aggregate : mapping of str to (column, function), optional
         ``{"vwap": ("price", "mean"), "n": ("*", "count")}``: each left row is emitted once, with aggregates of its
         matching right rows, when no later row can match it. Functions: count, sum, mean, min, max, first, last.
@@ -102,8 +99,8 @@ class SymmetricHashJoin(OneCall):
         Folder of the files; by default the system's folder for temporary files. The files have no names, and the system
         deletes them when the process ends.
     shed : {"prob", "life", "random"}, optional
-        Which rows to drop first. "prob", the default: those least likely to match. "life": those with the least product
-        of that probability and their remaining time in the state. "random": any.
+        Which rows to drop first: those least likely to match (the default), those with the least product of that
+        probability and their remaining time in the state, or any.
     shed_shared : bool
         Whether both sides share the memory. If False, each has half.
     params : mapping of str to value, optional
@@ -111,7 +108,7 @@ class SymmetricHashJoin(OneCall):
     Raises
     ------
     IvjoinError
-        If an argument is invalid; the text states what came, what was expected, and the fix.
+        If an argument is invalid.
 
     Examples
     --------
@@ -211,9 +208,7 @@ class SymmetricHashJoin(OneCall):
         return explain_plan(self.plan)
 
     def push(self, side: str, batch: pa.RecordBatch) -> Output:
-        """Add a batch to a side; iterate over the result to take the output.
-
-        The call takes the batch. Take all output before the next call.
+        """Add a batch to a side; iterate over the result to take all output before the next call.
 
         The operator refers to the buffers of lists, structs and dictionaries in the batch; it copies no nested column.
         Do not write to those buffers afterwards: allocate new ones for the next batch, as Arrow's builders do.

@@ -49,6 +49,10 @@ class Explanation(str):
         self.boxes, self.state = boxes, state
         return self
 
+    def __repr__(self) -> str:
+        """Return the text itself, so that an interactive session shows it in lines."""
+        return str(self)
+
     def __reduce__(self) -> tuple[type[Explanation], tuple[str, tuple[Box, ...], tuple[str, ...]]]:
         return Explanation, (str(self), self.boxes, self.state)
 

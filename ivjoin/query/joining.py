@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -45,6 +47,13 @@ def joined(
     threads : int or "auto"
         Of joins of two inputs.
     """
+    given = {alias: copy(source) for alias, source in sources.items()}
+
+    def again(wanted: Sequence[str] | None) -> JoinStream:
+        output = tuple((n, node) for n, node in query.output if wanted is None or n in wanted) or query.output[:1]
+        inputs = {alias: copy(source) for alias, source in given.items()}
+        return joined(replace(query, output=output), inputs, orders, bounds, options, threads)
+
     calls = _Calls(sources, orders, bounds, options, threads)
     steps = list(query.steps)
     wanted = [*query.after, *(node for _, node in query.output)]
@@ -68,7 +77,9 @@ def joined(
         ends = ends and sources[step.alias].ends
     assert stream is not None
     projection = Projection(stream.schema, names, query.after, query.output)
-    return WrappedStream(stream, projection.schema, projection.all_of)
+    made = WrappedStream(stream, projection.schema, projection.all_of)
+    made._again, made._repeats = again, all(s.ends for s in sources.values())
+    return made
 
 
 def _of_many(steps: Sequence[Step]) -> int:

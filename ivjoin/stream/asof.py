@@ -14,8 +14,9 @@ from ivjoin.frontier.order import Order
 from ivjoin.operator.budget import budget_of
 from ivjoin.plan.asof import as_of
 from ivjoin.plan.cache import plan_of, planned
+from ivjoin.stream.after.matched import matching_of
 from ivjoin.stream.hints import index_hints
-from ivjoin.stream.inputs import ArrowStream, open_inputs
+from ivjoin.stream.inputs import ArrowStream, Source, open_inputs
 from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.pull import stream_of
 
@@ -38,6 +39,7 @@ def asof_join(
     coalesce_rows: int = 0, threads: int | Literal["auto"] = "auto", sort: str = "auto",
     columns: Sequence[str] | None = None,
     memory_limit: int | str | None = None, when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None,
+    maintain_order: str | None = None, indicator: bool | str = False,
 ) -> JoinStream:
     """Give each left row the right row that is the last one before it, the first one after it, or the nearest.
 
@@ -88,6 +90,8 @@ def asof_join(
         columns go to files (exact), and no more than what they are found by stays in memory.
     spill_dir : path, optional
         Folder of these files, which have no names; the system's for temporary files by default.
+    maintain_order, indicator
+        As for :func:`ivjoin.band_join`.
 
     Returns
     -------
@@ -109,13 +113,21 @@ def asof_join(
     """
     budget = budget_of(memory_limit, when_full, spill_dir)
     sources = open_inputs(left, right)
-    with index_hints({"left": left, "right": right}):
-        plan = asof_plan(
-            (sources[0].schema, sources[1].schema), (sources[0].ends, sources[1].ends), on, direction, tolerance,
+    matching = matching_of(maintain_order, indicator, None)
+
+    def plan_for(inputs: tuple[Source, Source]) -> JoinPlan:
+        return asof_plan(
+            (inputs[0].schema, inputs[1].schema), (inputs[0].ends, inputs[1].ends), on, direction, tolerance,
             allow_exact_matches, ties, slack, [left_order, right_order], on=by, how=how, suffix=suffix,
             batch_size=batch_size, on_late=on_late, timezone=timezone,
         )
-    return stream_of(sources, plan, coalesce_rows, threads, sort, columns, budget)
+
+    def join(inputs: tuple[Source, Source], plan: JoinPlan, names: Sequence[str] | None) -> JoinStream:
+        return stream_of(inputs, plan, coalesce_rows, threads, sort, names, budget)
+
+    with index_hints({"left": left, "right": right}):
+        plan = plan_for(sources)
+    return join(sources, plan, columns) if matching is None else matching.join(sources, plan_for, join, columns)
 
 
 def asof_plan(

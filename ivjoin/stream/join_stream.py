@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -10,7 +10,10 @@ import pyarrow as pa
 
 from ivjoin.errors import ProtocolError
 from ivjoin.metrics import JoinMetrics
+from ivjoin.operator.explain import explain_plan
 from ivjoin.operator.operator import SymmetricHashJoin
+from ivjoin.operator.picture import Explanation
+from ivjoin.stream.after.explained import explain_inputs
 from ivjoin.stream.outputs import Outputs
 from ivjoin.stream.prepared import PreparedJoin
 from ivjoin.stream.running import CLOSED, ENDED, Run, RunOfTwo, stopped_by
@@ -45,6 +48,10 @@ class JoinStream(Outputs):
     ``metrics`` and ``schema`` may be read at any time.
     """
 
+    # Makes the same join with some output columns; None if only this stream can give them.
+    _again: Callable[[Sequence[str] | None], JoinStream] | None = None
+    _repeats = False  # whether its inputs can be read more than once
+
     def __init__(self, join: PreparedJoin) -> None:
         self._join = join
         self._read_from = join.read_from
@@ -60,9 +67,6 @@ class JoinStream(Outputs):
     @property
     def _operator(self) -> SymmetricHashJoin | SlicedJoin | TableJoin | TablePick:
         return self._two.operator
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{f.name}: {f.type}' for f in self.schema)})"
 
     @property
     def schema(self) -> pa.Schema:
@@ -83,6 +87,25 @@ class JoinStream(Outputs):
     def row_groups_skipped(self) -> tuple[int, int] | None:
         """How many row groups of either side cannot matter and are not read; None unless both are Parquet files."""
         return self._join.skipped
+
+    def explain(self) -> Explanation:
+        """Show the plan of this join, as :func:`ivjoin.explain` does. Before the first row, a sample is read."""
+        arranged = self._two.arranged
+        if arranged is not None:
+            return explain_plan(arranged.plan, None, [arranged.said] if arranged.said else [])
+        return explain_inputs(self._join.plan, self._join.inputs, self._join.sorts)
+
+    def __repr__(self) -> str:
+        """Return the schema, the condition and the state so far."""
+        columns = ", ".join(f"{f.name}: {f.type}" for f in self.schema)
+        m = self.metrics
+        state = f"{m.rows_out:,} rows emitted, {m.state_rows:,} rows in state" if self._begun else "not begun"
+        return f"{type(self).__name__}({columns})\n  {self._question()}; {state}"
+
+    def _question(self) -> str:
+        """Return the join in words."""
+        plan = self._join.plan
+        return f"{plan.how.name} join" + ("" if plan.condition is None else f" on {plan.condition}")
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("the output of a join comes once: it cannot be pickled or copied; read_all() gives a table")
@@ -143,6 +166,40 @@ class JoinStream(Outputs):
                 "pass read_all() or to_reader(), which are the rest"
             )
         return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def _lazy(self) -> Callable[[Sequence[str] | None], JoinStream]:
+        """Hand the output over; return a function that starts it with some columns, for each scan of a lazy frame.
+
+        Raises
+        ------
+        ProtocolError
+            If batches were taken already. The function raises it for a second scan of inputs that come once.
+        """
+        if self._begun:
+            raise ProtocolError("batches of this stream were taken already; call to_polars(lazy=True) before")
+        reader = object()
+        self._claim(reader)
+        scans = 0
+
+        def run(names: Sequence[str] | None) -> JoinStream:
+            nonlocal scans
+            scans += 1
+            if self._repeats and self._again is not None:
+                return self._again(names)
+            if scans > 1:
+                raise ProtocolError(
+                    "this lazy frame reads inputs that come once, and was collected already; collect it once, and keep "
+                    "the frame"
+                )
+            if self._reader is not reader or self._run.over is not None:
+                raise ProtocolError("the output of this stream was handed to another reader, and comes once")
+            if self._again is None:
+                self._reader = None
+                return self
+            self._begun = True
+            return self._again(names)
+
+        return run
 
     def _claim(self, reader: object | None) -> None:
         """Make the output that of a reader, None for the stream itself."""

@@ -22,6 +22,7 @@ from ivjoin.multi.pace import sorted_along
 from ivjoin.multi.question import MultiSpec, multi_spec, named_inputs
 from ivjoin.multi.steps import Shape, equal_classes, laid_out
 from ivjoin.multi.trees import Seen, best_shape
+from ivjoin.operator.picture import Explanation
 from ivjoin.operator.wording import listed
 from ivjoin.outer.values import has_value
 from ivjoin.plan.derived.certain import passes_nulls
@@ -274,9 +275,14 @@ class MultiJoinStream(JoinStream):
         bounds = self._many.joining.output_bounds()
         return {n: bounds[n] for n in self._schema.names if n in bounds}
 
-    def explain(self) -> str:
-        """The steps, what each side keeps, and what bounds it through which inputs."""
+    def explain(self) -> Explanation:
+        """Return the steps, the rows that each side stores, and the inputs that bound them."""
         return self._many.joining.explain()
+
+    def _question(self) -> str:
+        spec = self._many.joining.spec
+        inputs = listed(spec.aliases)
+        return f"join of {inputs}" + ("" if spec.condition is None else f" on {spec.condition}")
 
 
 def stream_of_tables(spec: MultiSpec, tables: Mapping[str, pa.Table]) -> MultiJoinStream:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import pyarrow as pa
 
@@ -13,6 +13,7 @@ from ivjoin.errors import ColumnError, IvjoinError, came
 from ivjoin.files.atomic import FileError, output_place
 from ivjoin.files.formats import Sink, format_of
 from ivjoin.files.overwriting import refuse_overwriting
+from ivjoin.stream.after.lazy import lazy_frame
 
 if TYPE_CHECKING:
     import duckdb
@@ -86,9 +87,31 @@ class Outputs:
         """The rest of the output as a pyarrow Table; :meth:`read_all` by the name that other libraries have for it."""
         return self.read_all()
 
-    def to_polars(self) -> pl.DataFrame:
-        """The rest of the output as a polars DataFrame; needs polars."""
-        return _package("polars").from_arrow(self.read_all())
+    @overload
+    def to_polars(self, lazy: Literal[False] = False) -> pl.DataFrame: ...
+
+    @overload
+    def to_polars(self, lazy: Literal[True]) -> pl.LazyFrame: ...
+
+    def to_polars(self, lazy: bool = False) -> pl.DataFrame | pl.LazyFrame:
+        """Return the rest of the output as a polars DataFrame; needs polars.
+
+        Parameters
+        ----------
+        lazy : bool
+            Return a LazyFrame. The join runs when it is collected, and reads only the columns that the query of polars
+            needs. It can be collected again if all inputs are tables or files.
+
+        Raises
+        ------
+        ProtocolError
+            As :meth:`read_all`; with ``lazy``, also if batches were taken already.
+        """
+        pl = _package("polars")
+        return lazy_frame(pl, self.schema, self._lazy()) if lazy else pl.from_arrow(self.read_all())
+
+    def _lazy(self) -> Callable[[Sequence[str] | None], Outputs]:
+        raise NotImplementedError
 
     def to_pandas(self, **options: Any) -> pd.DataFrame:
         """The rest of the output as a pandas DataFrame; needs pandas. Options are of ``pyarrow.Table.to_pandas``."""

@@ -84,6 +84,16 @@ class PreparedJoin:
         cut = cut_of(plan) if self._threads > 1 else ""
         return None if isinstance(cut, str) or not can_slice(plan, cut, self.budget) else cut
 
+    @property
+    def inputs(self) -> tuple[Source | None, Source | None]:
+        """The inputs; None once they are released."""
+        return self._sources or (None, None)
+
+    @property
+    def sorts(self) -> bool:
+        """Whether inputs without an order may be sorted."""
+        return self._sort
+
     def end(self) -> None:
         """Release the inputs."""
         self._sources = self._picked = None

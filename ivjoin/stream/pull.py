@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Literal
 
 from ivjoin.errors import ConditionError, OptionError, UnsupportedError, came
@@ -230,9 +231,17 @@ def stream_of(
     The arguments are as for :func:`band_join`; ``choose`` replaces :func:`~ivjoin.stream.columns.chosen`.
     """
     coalesce_rows, threads = check_call(plan, coalesce_rows, threads, sort, budget)
+    first, second = map(copy, sources)  # before the columns that are read are chosen
+
+    def again(names: Sequence[str] | None) -> JoinStream:
+        inputs = copy(first), copy(second)
+        return stream_of(inputs, plan, coalesce_rows, threads, sort, names or columns, budget, choose)
+
     found = choose(plan, columns, (not sources[0].ends, not sources[1].ends), _present(sources, plan))
     for source, names in zip(sources, found.names, strict=True):
         source.keep(names)
     join = PreparedJoin(found, sources, sort == "auto", coalesce_rows, threads, budget)
     join.open()
-    return JoinStream(join)
+    stream = JoinStream(join)
+    stream._again, stream._repeats = again, first.ends and second.ends
+    return stream

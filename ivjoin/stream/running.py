@@ -87,6 +87,11 @@ class RunOfTwo(Run):
         """What was done to inputs without an order, in a line."""
         return "" if self._arranged is None else self._arranged.said
 
+    @property
+    def arranged(self) -> Arranged | None:
+        """How the inputs are read; None before the first row."""
+        return self._arranged
+
     def release(self) -> None:
         if not isinstance(self.operator, SymmetricHashJoin):
             self.operator.close()

@@ -7,6 +7,7 @@ to its output, where they order rows, show which side a row is from, and count t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,7 +86,15 @@ class Matching:
         OptionError
             If the output does not show the rows that an option needs.
         """
-        sources, numbers = self.numbered(sources)
+        given = sources
+
+        def again(wanted: Sequence[str] | None) -> JoinStream:
+            names = list(wanted or stream.schema.names)
+            plain = [n for n in names if n != self.indicator]
+            # A scan that wants only the indicator still needs a column of the join.
+            return self.join((copy(given[0]), copy(given[1])), plan_for, join, plain or known[:1])
+
+        sources, numbers = self.numbered((copy(sources[0]), copy(sources[1])))
         plan = plan_for(sources)
         known = [n for n in plan.schema.names if n not in numbers]
         wanted = known if columns is None else [known[i] for i in places_of(known, columns)]
@@ -97,7 +106,7 @@ class Matching:
                 )
         if (self.indicator or self.once) and not all(there):
             option = "indicator" if self.indicator else "validate"
-            raise OptionError(f"{option}= needs a join that emits rows of both inputs, such as how='full'; leave it out")
+            raise OptionError(f"{option}= needs a join that emits rows of both inputs, such as how='full'")
         if self.indicator in known:
             raise OptionError(f"the output has a column {self.indicator!r} already; give another name as indicator=")
         need_all = bool(self.indicator or self.once)
@@ -119,7 +128,9 @@ class Matching:
                     arrays.append(_origin(*(batch.column(n) for n in numbers)))
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-        return WrappedStream(inner, schema, changed)
+        stream = WrappedStream(inner, schema, changed)
+        stream._again, stream._repeats = again, inner._repeats
+        return stream
 
     def _checked(self, batches: Iterator[pa.RecordBatch], numbers: tuple[str, str]) -> Iterator[pa.RecordBatch]:
         """Pass batches on, unless a row matches a second one."""

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from ivjoin.errors import ProtocolError
 from ivjoin.metrics import JoinMetrics
+from ivjoin.operator.picture import Explanation
 from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.running import Run
 
@@ -67,6 +68,13 @@ class WrappedStream(JoinStream):
     def row_groups_skipped(self) -> tuple[int, int] | None:
         """As :attr:`JoinStream.row_groups_skipped`."""
         return self._inner.row_groups_skipped
+
+    def explain(self) -> Explanation:
+        """As :meth:`JoinStream.explain`, of the join whose output this stream changes."""
+        return self._inner.explain()
+
+    def _question(self) -> str:
+        return self._inner._question()
 
     def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
         """Return the bounds of the columns that the join itself emits.

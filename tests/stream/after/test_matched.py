@@ -62,7 +62,8 @@ def test_the_order_of_a_band_and_of_an_asof_join() -> None:
 
 
 def test_columns_and_types_are_those_of_the_plain_join() -> None:
-    left = pa.table({"k": pa.array(["x", "y", "x"]).dictionary_encode(), "v": pa.array(["a", "b", "c"], pa.string_view())})
+    words = pa.array(["x", "y", "x"]).dictionary_encode()
+    left = pa.table({"k": words, "v": pa.array(["a", "b", "c"], pa.string_view())})
     plain = ivjoin.band_join(left, left, on="k", columns=["v", "k"]).schema
     stream = ivjoin.band_join(left, left, on="k", columns=["v", "k"], maintain_order="left", validate="m:m")
     assert stream.schema == plain
@@ -100,7 +101,7 @@ def test_validate_as_pandas_does(validate: Any, left: list[int], right: list[int
         return
     with pytest.raises(pd.errors.MergeError):
         a.to_pandas().merge(b.to_pandas(), on="k", how="left", validate=validate)
-    with pytest.raises(ivjoin.errors.CardinalityError, match=f"of the {fails} input .* matches more than one") as caught:
+    with pytest.raises(ivjoin.errors.CardinalityError, match=f"of the {fails} input .* more than one") as caught:
         stream.read_all()
     assert caught.value.side == fails
     assert caught.value.row == (left if fails == "left" else right).index(1)
@@ -119,7 +120,8 @@ def test_validate_sees_matches_in_different_batches() -> None:
     ({"indicator": 3}, "indicator is 3"), ({"validate": "1:2"}, "validate is '1:2'; expected '1:1'"),
     ({"maintain_order": "right", "how": "left_semi"}, "whose rows this join does not emit"),
     ({"indicator": True, "how": "left_anti"}, "indicator= needs a join that emits rows of both inputs"),
-    ({"validate": "m:1", "how": "left_semi"}, "validate= needs a join"), ({"indicator": "a"}, "has a column 'a' already"),
+    ({"validate": "m:1", "how": "left_semi"}, "validate= needs a join"),
+    ({"indicator": "a"}, "has a column 'a' already"),
 ])  # fmt: skip
 def test_bad_options(options: dict[str, Any], said: str) -> None:
     left, right = tables(1)
