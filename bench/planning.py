@@ -29,7 +29,8 @@ from bench.runner import RESULTS, save
 from ivjoin import SymmetricHashJoin
 from ivjoin.frontier.order import Frontier, OrderTracker
 from ivjoin.operator.prune_bounds import Bounder
-from ivjoin.plan.planner import JoinPlan, make_plan
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.planner import make_plan
 from ivjoin.plan.question import join_spec
 
 __all__ = ["main"]

@@ -230,8 +230,8 @@ HEAVY = {
 }  # fmt: skip
 
 
-FIRST = ["expr", "expr.nodes", "separation.linear", "expr.evaluate", "operators.table", "operators.domain",
-         "operators.nested", "propagation", "propagation.dag", "interval"]  # fmt: skip
+FIRST = ["expr", "expr.nodes", "separation.linear", "conditions.evaluate", "functions.table", "functions.rules.domain",
+         "functions.values.nested", "propagation", "propagation.dag", "interval"]  # fmt: skip
 
 
 @pytest.mark.one_in(13)

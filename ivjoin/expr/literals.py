@@ -6,9 +6,10 @@ import datetime as dt
 import math
 import re
 import uuid
+from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
 from ivjoin.errors import ConditionError, UnsupportedError, came
@@ -31,10 +32,13 @@ from ivjoin.expr.types import (
 )
 
 __all__ = [
-    "date_of", "decimal_text", "instant_of", "is_literal", "literal", "parse_date", "parse_number",
+    "Params", "Value", "date_of", "decimal_text", "instant_of", "is_literal", "literal", "parse_date", "parse_number",
     "parse_time", "parse_timestamp", "physical", "rescaled", "seconds_of", "shifted", "uuid_bytes",
     "uuid_text", "zone_named",
 ]  # fmt: skip
+
+Value: TypeAlias = bool | int | float | Decimal | str | bytes | dt.date | dt.time | dt.timedelta  # a datetime is a date
+Params: TypeAlias = Mapping[str, Value | None]  # the values of ``:name`` in a condition
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()

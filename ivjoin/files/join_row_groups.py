@@ -7,7 +7,7 @@ from typing import Any
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.files.row_groups import ColumnRanges, Ranges, opened
 from ivjoin.plan.cache import planned
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.propagation import Dom, Outcome, contract_nodes
 
 __all__ = ["meeting_groups", "reachable_row_groups"]

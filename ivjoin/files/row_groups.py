@@ -29,7 +29,8 @@ from ivjoin.files.parquet import open_parquet
 from ivjoin.propagation import Dom, Outcome, contract_nodes
 
 if TYPE_CHECKING:
-    from ivjoin.conditions.written import Expression, Params
+    from ivjoin.conditions.written import Expression
+    from ivjoin.expr.literals import Params
 
 __all__ = ["ColumnRanges", "FragmentRanges", "Ranges", "opened", "prune_row_groups"]
 

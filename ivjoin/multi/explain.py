@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import has_ordinal
@@ -18,16 +17,15 @@ from ivjoin.operator.wording import listed, said
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.derived.certain import domain_of, passes_nulls, there
 
-if TYPE_CHECKING:
-    from ivjoin.multi.operator import MultiJoin
-
 __all__ = ["explained"]
 
 _WORKERS = 8
 
 
-def explained(op: MultiJoin, rows: Mapping[str, float] | None = None, workers: int = _WORKERS) -> Explanation:
-    """Return the explanation of an operator.
+def explained(
+    spec: MultiSpec, layout: Layout, rows: Mapping[str, float] | None = None, workers: int = _WORKERS
+) -> Explanation:
+    """Return the explanation of a join whose steps are laid out.
 
     Parameters
     ----------
@@ -36,16 +34,15 @@ def explained(op: MultiJoin, rows: Mapping[str, float] | None = None, workers: i
     workers : int
         The number of workers of the grid.
     """
-    spec = op.spec
     words = _Words(spec)
     lines = [f"inner join of {len(spec.aliases)} inputs: {', '.join(spec.aliases)}", "", "condition"]
     lines += [f"  {words(p.node)}    ({listed([a for a in spec.aliases if a in p.aliases]) or 'no input'})"
               for p in spec.parts] or ["  (none: every row meets every row)"]  # fmt: skip
     classes = [" = ".join(words(n) for n in own.values()) for own in attributes(spec).values()]
     lines += ["", "equal, also through each other", *(f"  {c}" for c in classes)] if classes else []
-    lines += ["", "steps", *_steps(op.layout, words)]
+    lines += ["", "steps", *_steps(layout, words)]
     lines += ["", "what bounds later rows (an order at a typical value)", *_reaches(spec, words)]
-    state = _state(op, words)
+    state = _state(spec, layout, words)
     lines += ["", "state", *state]
     lines += ["", f"grid of {workers} workers", *_grids(spec, rows, workers)]
     return Explanation("\n".join(lines), (), tuple(s.strip() for s in state))
@@ -176,9 +173,9 @@ def _reaches(spec: MultiSpec, words: _Words) -> list[str]:
     return out
 
 
-def _state(op: MultiJoin, words: _Words) -> list[str]:
-    spec, out = op.spec, []
-    for step in op.steps:
+def _state(spec: MultiSpec, layout: Layout, words: _Words) -> list[str]:
+    out = []
+    for step in layout.steps:
         for p, side in enumerate(step.sides):
             if side.keeps:
                 out.append(f"  {side.name}: {_held(spec, step, side, step.sides[1 - p], words)}")

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 from weakref import ref
 
 import pyarrow as pa
 
 from ivjoin.errors import MemoryLimitError, UnsupportedError
+from ivjoin.metrics import MultiJoinMetrics
 from ivjoin.operator.budget import Budget, budget_of
 from ivjoin.operator.limits import fixed_bytes
-
-if TYPE_CHECKING:
-    from ivjoin.multi.operator import MultiJoin
+from ivjoin.operator.step_join import StepJoin
 
 __all__ = ["SharedLimit", "allowed", "part_of", "refused", "stopped"]
 
@@ -47,6 +46,15 @@ def part_of(budget: Budget, steps: int) -> Budget:
     return replace(budget, limit=max(1, budget.limit // steps), whole=budget.limit)
 
 
+class LimitedJoin(Protocol):
+    """A join whose steps share the limit."""
+
+    operators: list[StepJoin]
+
+    @property
+    def metrics(self) -> MultiJoinMetrics: ...
+
+
 class SharedLimit:
     """Watch the memory of all steps of a join.
 
@@ -54,7 +62,7 @@ class SharedLimit:
     nothing has changed. In a later step, the results of the batch are incomplete, so the join stops.
     """
 
-    def __init__(self, op: MultiJoin, limit: int) -> None:
+    def __init__(self, op: LimitedJoin, limit: int) -> None:
         self.limit = limit
         self._op = ref(op)
         n = len(op.operators)

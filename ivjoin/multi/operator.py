@@ -29,7 +29,8 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES
 
 if TYPE_CHECKING:
-    from ivjoin.conditions.written import Expression, Params, Value
+    from ivjoin.conditions.written import Expression
+    from ivjoin.expr.literals import Params, Value
     from ivjoin.operator.budget import Budget
     from ivjoin.operator.picture import Explanation
     from ivjoin.plan.question import SupportsArrowSchema
@@ -136,9 +137,7 @@ class MultiJoin(OneCall):
         for step in self.operators:
             step.keep_within(part_of(budget, len(self.operators)))
 
-    def make(
-        self, spec: MultiSpec, shape: Shape, operators: list[StepJoin] | None, late_within: bool = True
-    ) -> None:
+    def make(self, spec: MultiSpec, shape: Shape, operators: list[StepJoin] | None, late_within: bool = True) -> None:
         """Build the steps of a shape, with the given operators, if any."""
         self._begin()
         self.late_within = late_within
@@ -266,7 +265,7 @@ class MultiJoin(OneCall):
 
     def lagging(self, rows: Mapping[str, int]) -> str:
         """Return the input to read next so that few rows wait, given the rows read of each input that has not ended."""
-        return behind(self, rows)
+        return behind(self.groups, self.inputs, rows)
 
     def finish(self, alias: str | None = None) -> Output:
         """End one input, or all, so that no row waits for later rows of it."""
@@ -305,12 +304,12 @@ class MultiJoin(OneCall):
 
         budget = allowed(memory_limit, when_full, spill_dir)
         self = cls.__new__(cls)
-        if budget is not None and budget.when_full == "spill":
-            snapshot.read(self, blob, budget)
+        spills = budget is not None and budget.when_full == "spill"
+        snapshot.read(self, blob, budget if spills else None)
+        if spills:
             self._has_limit = True
-            return self
-        snapshot.read(self, blob)
-        self._limit(budget)
+        else:
+            self._limit(budget)
         return self
 
     def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
@@ -358,7 +357,7 @@ class MultiJoin(OneCall):
     def explain(self) -> Explanation:
         """Return the steps, the rows that each side stores, and the inputs that bound them."""
         from ivjoin.multi.explain import explained
-        return explained(self)
+        return explained(self.spec, self.layout)
 
     # -- steps ---------------------------------------------------------------------------------------------------
 

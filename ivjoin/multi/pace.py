@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING
 
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.frontier.order import ordinal_range
+from ivjoin.multi.inputs import Input
 from ivjoin.multi.question import MultiSpec
 from ivjoin.multi.steps import Step, wide
 from ivjoin.multi.trees import Seen
 from ivjoin.plan.cache import plan_of
-
-if TYPE_CHECKING:
-    from ivjoin.multi.operator import MultiJoin
 
 __all__ = ["behind", "offsets", "sorted_along"]
 
@@ -141,15 +138,15 @@ def _column(node: Node) -> Node | None:
     return node if node.op == "column" and has_ordinal(node.type) else None
 
 
-def behind(op: MultiJoin, rows: Mapping[str, int]) -> str:
-    """Return the input that is last along connected bands, else the one with the fewest read rows."""
+def behind(groups: Sequence[Mapping[Node, int]], inputs: Mapping[str, Input], rows: Mapping[str, int]) -> str:
+    """Return the input that is last along the groups of connected bands, else the one with the fewest read rows."""
     least = min(rows, key=lambda a: rows[a])
     progress: dict[str, tuple[int, int]] = {}
-    for group in op.groups:
+    for group in groups:
         for a in rows:
             if a in progress:
                 continue
-            frontier = op.inputs[a].frontier
+            frontier = inputs[a].frontier
             for t in frontier.trackers:
                 if t.node not in group or t.node not in frontier.matching:
                     continue

@@ -31,7 +31,8 @@ from ivjoin.plan.spec import JoinSpec
 from ivjoin.separation.separate import conjuncts_of
 
 if TYPE_CHECKING:
-    from ivjoin.conditions.written import Expression, Params
+    from ivjoin.conditions.written import Expression
+    from ivjoin.expr.literals import Params
     from ivjoin.plan.question import DeclaredBounds, Orders, SupportsArrowSchema
 
 __all__ = [

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ivjoin.conditions.saved import damaged, flag, whole, wholes
 from ivjoin.errors import IvjoinError, SnapshotError, came
+from ivjoin.multi.across import Across
+from ivjoin.multi.inputs import Input
 from ivjoin.multi.memory import part_of
 from ivjoin.multi.question import MultiSpec, check_multi
 from ivjoin.multi.steps import Shape, laid_out
+from ivjoin.operator.budget import Budget
 from ivjoin.operator.snapshot import frontier_state, load_frontier, opened, sealed
 from ivjoin.operator.step_join import StepJoin
-
-if TYPE_CHECKING:
-    from ivjoin.multi.operator import MultiJoin
-    from ivjoin.operator.budget import Budget
 
 __all__ = ["VERSION", "read", "write"]
 
@@ -22,7 +21,27 @@ MAGIC = b"IVJOINMJ"
 VERSION = 1
 
 
-def write(op: MultiJoin) -> bytes:
+class SavedJoin(Protocol):
+    """What a snapshot saves of a join, and how a join continues from it."""
+
+    spec: MultiSpec
+    shape: Shape
+    late_within: bool
+    inputs: dict[str, Input]
+    operators: list[StepJoin]
+    across: Across
+
+    @property
+    def counts(self) -> tuple[int, int, int]: ...
+
+    def make(self, spec: MultiSpec, shape: Shape, operators: list[StepJoin] | None, late_within: bool = True) -> None:
+        """Build the steps of a shape."""
+
+    def resume(self, closed: list[list[bool]], counts: list[int]) -> None:
+        """Continue with these counts."""
+
+
+def write(op: SavedJoin) -> bytes:
     """Return header and steps, with a checksum after the magic bytes and the version."""
     steps = [s.snapshot() for s in op.operators]
     header = {
@@ -40,7 +59,7 @@ def write(op: MultiJoin) -> bytes:
     return sealed(MAGIC, VERSION, header, steps)
 
 
-def read(op: MultiJoin, blob: Any, budget: Budget | None = None) -> None:
+def read(op: SavedJoin, blob: Any, budget: Budget | None = None) -> None:
     """Fill an operator from the bytes of :func:`write`. ``budget``: the memory of its steps, which spill the rest.
 
     Raises

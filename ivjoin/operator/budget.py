@@ -13,7 +13,7 @@ import numpy as np
 
 from ivjoin.errors import IvjoinError, MemoryLimitError, UnsupportedError, came
 from ivjoin.expr.arguments import one_of, warn_caller
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 
 __all__ = ["GOES_ON", "LEAST_ROWS", "Budget", "Shed", "budget_of", "bytes_of", "not_restored"]
 

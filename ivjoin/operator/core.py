@@ -31,8 +31,8 @@ from ivjoin.operator.state import State
 from ivjoin.operator.tables import SideTables, join_fields, output_table, side_tables
 from ivjoin.outer.emit import Emitter
 from ivjoin.outer.values import has_value
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
-from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.plan.sums import probes
 from ivjoin.shj import registers as at

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from ivjoin.operator.core import Core
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 
 if TYPE_CHECKING:
     from ivjoin.operator.picks.core import PickCore

@@ -20,8 +20,9 @@ from ivjoin.operator.wording import band_said, domain_said, label, listed, said
 from ivjoin.plan.cutting import cut_of
 from ivjoin.plan.derived.certain import domain_of, passes_nulls
 from ivjoin.plan.derived.implied import with_edges
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.pick import picking_of
-from ivjoin.plan.planner import JoinPlan, inferred
+from ivjoin.plan.planner import inferred
 from ivjoin.plan.question import side_expression
 from ivjoin.plan.spec import SIDES
 from ivjoin.separation.separate import BandTerm

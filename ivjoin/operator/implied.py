@@ -13,7 +13,7 @@ from ivjoin.expr.nodes import Node, columns_of, sides_of, walk
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
 from ivjoin.frontier.order import Frontier, ordinal_range
 from ivjoin.plan.derived.certain import domain_of, ordinals_of, there
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.separation.normal import conjuncts_of
 

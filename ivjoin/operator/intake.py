@@ -14,8 +14,8 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinals, python_value
 from ivjoin.frontier.order import Frontier, OrderTracker, ordinal_range, shown
 from ivjoin.outer.values import has_value
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
-from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.kernels import key_kernels

@@ -13,7 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from ivjoin.operator.blocks import wanted
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.ring_room import can_be_cleared, clear
 

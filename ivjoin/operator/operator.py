@@ -30,14 +30,15 @@ from ivjoin.operator.output_bounds import output_bounds
 from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output, of_one_process
 from ivjoin.plan.cache import planned
 from ivjoin.plan.derived.implied import with_edges
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.question import side_expression
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.plain import to_plain
 from ivjoin.shj.store.account import Account
 
 if TYPE_CHECKING:
-    from ivjoin.conditions.written import Expression, Params, Value
+    from ivjoin.conditions.written import Expression
+    from ivjoin.expr.literals import Params, Value
     from ivjoin.operator.picture import Explanation
     from ivjoin.plan.pick import PickBy
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders, SupportsArrowSchema

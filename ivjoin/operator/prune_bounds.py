@@ -16,7 +16,8 @@ from ivjoin.frontier.order import Frontier, ordinal_range
 from ivjoin.operator.implied import SOMEWHERE, Implied, both, some_edge
 from ivjoin.plan.derived.certain import domain_of, ordinals_of
 from ivjoin.plan.derived.residual_checks import bands_say_all
-from ivjoin.plan.planner import JoinPlan, watched
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.planner import watched
 
 if TYPE_CHECKING:
     from ivjoin.propagation import Unclipped

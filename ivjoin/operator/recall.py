@@ -31,7 +31,7 @@ from ivjoin.operator.budget import Budget
 from ivjoin.operator.core import Core
 from ivjoin.operator.small_parts import put
 from ivjoin.plan.cache import plan_of
-from ivjoin.plan.planner import JoinPlan, SidePlan
+from ivjoin.plan.join_plan import JoinPlan, SidePlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.plain import in_few_batches
 

@@ -26,7 +26,7 @@ from ivjoin.operator.core import Core
 from ivjoin.operator.cores import AnyCore, core_of
 from ivjoin.operator.restored import check_rows
 from ivjoin.plan.cache import plan_of
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.restored import check_side, check_spec
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.shj.nested import has_unions

@@ -10,7 +10,7 @@ import pyarrow as pa
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
 from ivjoin.frontier.order import Frontier
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.sums import probes
 from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import byte_width, is_own_ordinal, offset_width

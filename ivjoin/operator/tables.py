@@ -17,7 +17,7 @@ from ivjoin.expr.nodes import walk
 from ivjoin.frontier.order import Frontier, OrderTracker, ordinal_range
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.operator.sources import SideSources, column_of, side_sources
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.sums import probes
 from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import byte_width, is_own_ordinal, offset_width

@@ -12,8 +12,8 @@ from ivjoin.operator.core import frontiers_of
 from ivjoin.operator.intake import Intake
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.operator.waiting_limits import WaitingLimits
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
-from ivjoin.plan.planner import JoinPlan
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.backing import Files
 

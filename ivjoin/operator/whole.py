@@ -26,8 +26,8 @@ from ivjoin.operator.state import State
 from ivjoin.operator.tables import join_fields, output_table
 from ivjoin.operator.values import prepare
 from ivjoin.outer.emit import Emitter
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
-from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import bitmap, offset_width, take, taken

@@ -24,7 +24,8 @@ from ivjoin.conditions.read.fluent import Expr
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import Type
 from ivjoin.frontier.order import Order
-from ivjoin.plan.planner import JoinPlan, make_plan
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.planner import make_plan
 from ivjoin.plan.question import join_spec
 from ivjoin.plan.spec import JoinSpec
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ivjoin.expr.nodes import Node
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.separation.separate import BandTerm
 

@@ -17,7 +17,8 @@ from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.types import INT64, TICKS_PER_SECOND
 from ivjoin.frontier.order import Order
 from ivjoin.outer.jointype import JoinType
-from ivjoin.plan.planner import JoinPlan, SidePlan, inferred
+from ivjoin.plan.join_plan import JoinPlan, SidePlan
+from ivjoin.plan.planner import inferred
 from ivjoin.plan.spec import SIDES, Pick
 from ivjoin.separation.separate import separate
 

@@ -27,7 +27,8 @@ from ivjoin.plan.pick import PickBy, pick_of
 from ivjoin.plan.spec import SIDES, Bounds, JoinSpec
 
 if TYPE_CHECKING:
-    from ivjoin.conditions.written import Expression, Params, Value
+    from ivjoin.conditions.written import Expression
+    from ivjoin.expr.literals import Params, Value
 
 __all__ = [
     "Aggregates", "DeclaredBounds", "How", "Keys", "Orders", "SupportsArrowSchema", "join_options",

@@ -9,17 +9,14 @@ numbers are added to it, and usually it is a column that is stored anyway.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ivjoin.expr.nodes import Node, walk
+from ivjoin.plan.join_plan import JoinPlan, SidePlan
 from ivjoin.separation.separate import Separation
 from ivjoin.shj.kernels.index_kernels import I64_MAX, I64_MIN
 from ivjoin.shj.store.bands import BandTable
-
-if TYPE_CHECKING:
-    from ivjoin.plan.planner import JoinPlan, SidePlan
 
 __all__ = ["Line", "leave_sums", "probes", "sum_of"]
 

@@ -17,7 +17,7 @@ from ivjoin.expr.types import from_arrow
 from ivjoin.separation.normal import conjuncts_of
 
 if TYPE_CHECKING:
-    from ivjoin.conditions.written import Params
+    from ivjoin.expr.literals import Params
 
 __all__ = ["Resolved", "Step", "resolved", "sides"]
 

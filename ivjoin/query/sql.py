@@ -18,7 +18,7 @@ from ivjoin.query.resolved import resolved
 from ivjoin.stream.inputs import ArrowStream, Source, open_input
 
 if TYPE_CHECKING:
-    from ivjoin.conditions.written import Params
+    from ivjoin.expr.literals import Params
     from ivjoin.multi.question import AliasBounds, AliasOrders
     from ivjoin.stream.join_stream import JoinStream
 

@@ -14,7 +14,7 @@ from ivjoin.errors import OptionError, SnapshotError, came
 from ivjoin.expr.arguments import MOST_ROWS, one_of, text
 from ivjoin.outer.jointype import join_type
 from ivjoin.plan.cache import planned
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.routing.plan import RoutingPlan
 from ivjoin.routing.planner import SCHEMES
 from ivjoin.routing.report import LoadReport

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.routing.along import PlanList, Sent
 from ivjoin.routing.grids.grid_sizes import Grid
 from ivjoin.routing.periodic import periodic_slices

@@ -16,7 +16,7 @@ from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.plan.cutting import cut_of, shifted
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 
 __all__ = ["PeriodicSlices", "periodic_slices"]

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ivjoin.errors import ProtocolError, came
 from ivjoin.outer.jointype import JoinType
-from ivjoin.plan.planner import SIDES
+from ivjoin.plan.spec import SIDES
 from ivjoin.routing.report import LoadReport
 from ivjoin.routing.rows.cells import Layout
 from ivjoin.routing.rows.hashing import hash_of_rows, mixed

@@ -13,7 +13,7 @@ from ivjoin.errors import OptionError, came
 from ivjoin.expr.arguments import known_options
 from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.cache import planned
-from ivjoin.plan.planner import SIDES
+from ivjoin.plan.spec import SIDES
 from ivjoin.routing.grids.grid_sizes import FREE, LEFT, RIGHT, TWOFOLD
 from ivjoin.routing.grids.placing import placed
 from ivjoin.routing.loads import indivisible, measured

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ivjoin.errors import OptionError, came
 from ivjoin.expr.arguments import known_options
-from ivjoin.plan.planner import SIDES
+from ivjoin.plan.spec import SIDES
 from ivjoin.routing.counting import count, groups
 from ivjoin.routing.loads import heaviest_piece, indivisible
 from ivjoin.routing.plan import RoutingPlan

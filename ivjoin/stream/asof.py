@@ -23,7 +23,7 @@ from ivjoin.stream.pull import stream_of
 if TYPE_CHECKING:
     from ivjoin.conditions.written import Slack
     from ivjoin.plan.asof import Tolerance
-    from ivjoin.plan.planner import JoinPlan
+    from ivjoin.plan.join_plan import JoinPlan
     from ivjoin.plan.question import Keys, Orders
 
 __all__ = ["asof_join", "asof_plan"]

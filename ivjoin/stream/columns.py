@@ -11,7 +11,7 @@ import pyarrow as pa
 from ivjoin.errors import ColumnError, came
 from ivjoin.expr.nodes import columns_of
 from ivjoin.plan.cache import plan_of
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 
 __all__ = ["Chosen", "chosen", "places_of"]

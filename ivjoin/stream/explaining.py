@@ -21,7 +21,8 @@ from ivjoin.stream.inputs import ArrowStream, Source, open_input
 from ivjoin.stream.pull import check_call, refuse_cross
 
 if TYPE_CHECKING:
-    from ivjoin.conditions.written import Params, Slack
+    from ivjoin.conditions.written import Slack
+    from ivjoin.expr.literals import Params
     from ivjoin.multi.question import AliasBounds, AliasOrders, Views
     from ivjoin.plan.asof import Tolerance
     from ivjoin.plan.pick import PickBy
@@ -135,8 +136,8 @@ def explain(
 
 def _of_many(inputs: Any, condition: Any, workers: int, **question: Any) -> Explanation:
     from ivjoin.multi.explain import explained
-    from ivjoin.multi.operator import MultiJoin
     from ivjoin.multi.question import multi_spec, named_inputs
+    from ivjoin.multi.steps import laid_out
     from ivjoin.routing.rows.arguments import worker_count
     from ivjoin.stream.many import prepared
 
@@ -146,8 +147,8 @@ def _of_many(inputs: Any, condition: Any, workers: int, **question: Any) -> Expl
     schemas = {a: given[a] if s is None else s.schema for a, s in sources.items()}
     spec = multi_spec(schemas, condition, **question)
     spec, shape, by = prepared(spec, sources)
-    text = explained(MultiJoin.from_spec(spec, shape), {a: float(s.rows) for a, s in sources.items() if s and s.rows},
-                     workers)  # fmt: skip
+    rows = {a: float(s.rows) for a, s in sources.items() if s and s.rows}
+    text = explained(spec, laid_out(spec, shape), rows, workers)
     if not by:
         return text
     names = listed([f"{a}.{n.params[1]}" for a, n in by.items()])

@@ -19,7 +19,7 @@ from ivjoin.stream.prepared import PreparedJoin
 from ivjoin.stream.running import CLOSED, ENDED, Run, RunOfTwo, stopped_by
 
 if TYPE_CHECKING:
-    from ivjoin.conditions.written import Value
+    from ivjoin.expr.literals import Value
     from ivjoin.stream.slices import SlicedJoin
     from ivjoin.stream.table_join import TableJoin
     from ivjoin.stream.table_pick import TablePick

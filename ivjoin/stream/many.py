@@ -38,7 +38,8 @@ from ivjoin.stream.ordered import Ordinals, moves, of_steps, of_table, steps
 from ivjoin.stream.running import Run
 
 if TYPE_CHECKING:
-    from ivjoin.conditions.written import Expression, Params, Value
+    from ivjoin.conditions.written import Expression
+    from ivjoin.expr.literals import Params, Value
     from ivjoin.multi.question import AliasBounds, AliasOrders, Views
     from ivjoin.operator.budget import Budget
 

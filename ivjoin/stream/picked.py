@@ -15,8 +15,8 @@ import pyarrow as pa
 from ivjoin.frontier.order import Order
 from ivjoin.operator.budget import Budget
 from ivjoin.plan.cache import plan_of
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.pick import beside, picking_of
-from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.ahead import read_ahead
 from ivjoin.stream.axis import Axis

@@ -8,7 +8,7 @@ from ivjoin.expr.arguments import MOST_ROWS
 from ivjoin.operator.budget import Budget
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cutting import Cut, cut_of
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.stream.columns import Chosen
 from ivjoin.stream.compared import warn_of_pairs
 from ivjoin.stream.cpus import threads_for

@@ -13,7 +13,7 @@ from ivjoin.expr.nodes import columns_of
 from ivjoin.operator.budget import Budget, budget_of
 from ivjoin.plan.cache import planned
 from ivjoin.plan.derived.certain import passes_nulls
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.after.matched import matching_of
 from ivjoin.stream.columns import Chosen, chosen
@@ -23,7 +23,8 @@ from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.prepared import PreparedJoin
 
 if TYPE_CHECKING:
-    from ivjoin.conditions.written import Expression, Params
+    from ivjoin.conditions.written import Expression
+    from ivjoin.expr.literals import Params
     from ivjoin.plan.pick import PickBy
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.operator.whole import Part, Whole, why_pushed
 from ivjoin.plan.cutting import Cut
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.plan.sums import sum_of
 from ivjoin.shj.plain import no_rows, rows_at

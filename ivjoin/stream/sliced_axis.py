@@ -12,8 +12,8 @@ from ivjoin.frontier.order import Frontier
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.outer.values import has_value
 from ivjoin.plan.cutting import Cut, shifted
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
-from ivjoin.plan.planner import JoinPlan
 from ivjoin.stream.pieces import I64_MAX, I64_MIN, Piece, rises
 
 __all__ = ["SlicedAxis"]

@@ -26,7 +26,7 @@ from ivjoin.operator.storing import store_matched
 from ivjoin.operator.whole import Whole
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.cutting import Cut
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.memory import Memory
 from ivjoin.stream.pieces import I64_MAX, I64_MIN, Piece, cut_at

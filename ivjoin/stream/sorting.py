@@ -21,7 +21,7 @@ from ivjoin.frontier.order import Order
 from ivjoin.operator.budget import Budget
 from ivjoin.operator.wording import listed, said
 from ivjoin.plan.cache import plan_of
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.axis import Axis, axes, best_axis, compared_share, sample
 from ivjoin.stream.inputs import SEEN_GROUPS, Source

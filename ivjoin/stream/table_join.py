@@ -23,7 +23,7 @@ from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.operator.whole import Part, Whole, why_pushed
 from ivjoin.outer.values import has_value
 from ivjoin.plan.cutting import Cut, cut_of
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.inputs import Source
 from ivjoin.stream.sorting import Arranged

@@ -18,9 +18,9 @@ from ivjoin.operator.lookup.sides import KeyIds, LookupSide, SideReader, key_tab
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.operator.whole import BatchRows
 from ivjoin.outer.emit import Emitter
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.pick import picking_of
-from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import bitmap, fixed_array, fixed_view, taken
 from ivjoin.shj.dictionaries import combined

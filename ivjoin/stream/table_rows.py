@@ -16,7 +16,7 @@ from ivjoin.expr.ordinal import has_ordinal, ordinal_of
 from ivjoin.operator.core import frontiers_of
 from ivjoin.operator.intake import Intake
 from ivjoin.plan.cutting import Cut, Offset, shifted
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.shj.arrow import taken
 from ivjoin.shj.dictionaries import combined, has_dictionaries
 from ivjoin.shj.plain import no_rows, plain_rows

@@ -20,7 +20,8 @@ from ivjoin import ColumnError, EvaluationError, Order, SymmetricHashJoin, band_
 from ivjoin.conditions import scalar
 from ivjoin.expr import Scope
 from ivjoin.plan.cache import MOST_PLANS, forget_plans, planned
-from ivjoin.plan.planner import JoinPlan, make_plan
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.planner import make_plan
 from ivjoin.plan.question import join_spec
 
 SCHEMA = pa.schema({"k": pa.int64(), "a": pa.int32(), "b": pa.float64(), "s": pa.string(), "t": pa.timestamp("us")})

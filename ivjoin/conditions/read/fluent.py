@@ -15,7 +15,7 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.scope import Scope
 
 if TYPE_CHECKING:
-    from ivjoin.conditions.written import Value
+    from ivjoin.expr.literals import Value
 
 __all__ = ["Expr", "When", "column", "function", "left", "lit", "right", "when"]
 

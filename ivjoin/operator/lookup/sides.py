@@ -14,8 +14,8 @@ from ivjoin.frontier.order import Frontier
 from ivjoin.operator.intake import Intake
 from ivjoin.operator.picks.ranks import Moved
 from ivjoin.operator.picks.reading import Reader, Rows
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.pick import Picking
-from ivjoin.plan.planner import JoinPlan
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
 
 __all__ = ["KeyIds", "LookupSide", "SideReader", "key_table"]

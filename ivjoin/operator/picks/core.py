@@ -33,8 +33,8 @@ from ivjoin.operator.picks.thinning import left_ends, reach, rules, sweep_keys
 from ivjoin.operator.picks.waiting import Better, Waiting
 from ivjoin.operator.waiting_core import WaitingCore
 from ivjoin.outer.emit import Emitter
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.pick import picking_of
-from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.separation.separate import conjuncts_of
 from ivjoin.shj.arrow import taken, whole_numbers

@@ -15,8 +15,8 @@ from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.operator.intake import Intake
 from ivjoin.operator.picks.ranks import Moved, Ranks
 from ivjoin.outer.values import has_value
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.pick import Picking
-from ivjoin.plan.planner import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.store.keys import KeyTable
 

@@ -21,7 +21,7 @@ from ivjoin.operator.windows.held import Bounds, LeftRows, RightRows
 from ivjoin.operator.windows.previous import previous_bounds
 from ivjoin.operator.windows.rows import Arrived, Keys, Rows, joined, read
 from ivjoin.operator.windows.run import Term
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.separation.separate import conjuncts_of
 from ivjoin.shj.plain import rows_at
 

@@ -13,8 +13,8 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.operator.intake import outside
 from ivjoin.outer.values import has_value
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import RowLayout
-from ivjoin.plan.planner import JoinPlan
 from ivjoin.shj.arrow import byte_width, counted, encoded, take, whole_numbers
 from ivjoin.shj.dictionaries import one_array
 

@@ -13,7 +13,8 @@ from ivjoin.expr.nodes import COMPARISONS, Node, is_met, walk
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.cutting import Offset, met_by
-from ivjoin.plan.planner import SIDES, JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.spec import SIDES
 from ivjoin.separation.separate import BandTerm, conjuncts_of
 
 __all__ = ["Axis", "Reach", "owes", "reach_of"]

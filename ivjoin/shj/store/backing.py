@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from threading import Lock
+from typing import Protocol
 from weakref import WeakSet
 
 import numpy as np
@@ -23,7 +24,6 @@ import pyarrow as pa
 
 from ivjoin.errors import MemoryLimitError, SpillError
 from ivjoin.shj.kernels import spare_blocks
-from ivjoin.shj.store.logs import Log
 from ivjoin.shj.store.pages import lengthened, paged
 
 __all__ = [
@@ -38,6 +38,24 @@ _FILLED = 1 << 20  # bytes of zeros that are written at once, at most
 _SPARE = 1 << 20  # bytes by which a file may be larger than requested
 _AS_IT_WAS = "; the operator's state is unchanged by this batch, and its snapshot() still works"
 _STATM = "/proc/self/statm"
+
+
+class MappedLog(Protocol):
+    """A log of the operator, whose file grows by itself and is read through a mapping."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the file."""
+
+    @property
+    def mapped(self) -> int:
+        """Bytes of the mapping whose pages may lie in memory."""
+
+    def let_go(self) -> None:
+        """Release all pages of the mapping."""
+
+    def let_go_of(self, block: int) -> None:
+        """Release the pages of a block."""
 
 
 class _Map(mmap.mmap):
@@ -69,7 +87,7 @@ class Files:
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self._maps: WeakSet[_Map] = WeakSet()
-        self.logs: WeakSet[Log] = WeakSet()
+        self.logs: WeakSet[MappedLog] = WeakSet()
         self._base: int | None = None
         self._hand = 0
         self.allowed = 1 << 62  # bytes of mapped files that may lie in memory
@@ -91,7 +109,7 @@ class Files:
         with self._lock:
             return sum(len(m) for m in self._maps)
 
-    def add(self, log: Log) -> None:
+    def add(self, log: MappedLog) -> None:
         """Register a log that was created in the same folder."""
         if self._base is None:
             self.resident()
@@ -142,7 +160,7 @@ class Files:
         """Release pages above ``allowed`` bytes, in the middle of a step that reads much."""
         self.settle(self.allowed)
 
-    def ease_logs(self, read: Log, block: int) -> None:
+    def ease_logs(self, read: MappedLog, block: int) -> None:
         """Release pages of logs after ``block`` of the log ``read`` was read, if more lies in memory than allowed.
 
         Rows of all ages are read repeatedly. With ``logs_stay``, only this block is released if that is enough.
@@ -157,7 +175,7 @@ class Files:
                 for log in logs:
                     log.let_go()
 
-    def _read_logs(self) -> list[Log]:
+    def _read_logs(self) -> list[MappedLog]:
         with self._lock:
             return [log for log in self.logs if log.mapped]
 

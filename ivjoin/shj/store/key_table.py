@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
@@ -20,9 +20,6 @@ from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.backing import extended, fresh, in_memory, moving
 from ivjoin.shj.store.sizes import TIGHT
-
-if TYPE_CHECKING:
-    from ivjoin.shj.store.side import SideStore
 
 __all__ = ["KeyTable", "longer"]
 
@@ -53,6 +50,21 @@ def longer(array: np.ndarray, n: int, used: int) -> np.ndarray:
         made = fresh(array, (n, *array.shape[1:]))
         made[:used] = array[:used]
     return made
+
+
+class KeyedRows(Protocol):
+    """Stored rows that refer to keys by their ids."""
+
+    lo: int
+    hi: int
+    links: np.ndarray
+
+    @property
+    def runs(self) -> object: ...
+
+    def places(self, ids: np.ndarray) -> np.ndarray: ...
+
+    def flags(self, ids: np.ndarray) -> np.ndarray: ...
 
 
 class KeyTable:
@@ -243,19 +255,19 @@ class KeyTable:
         with suppress(MemoryLimitError):
             self._sweep(n)  # if the disk has no space for the smaller table, a later call tries again
 
-    def compact(self, stores: Sequence[SideStore]) -> None:
+    def compact(self, stores: Sequence[KeyedRows]) -> None:
         """Renumber the keys of the stores' rows if few of many ids are in use. The caller must not hold ids."""
         if 3 * self.live <= self.n_ids and self.n_ids > self._many():
             self.renumber(stores)
 
-    def spare(self, stores: Sequence[SideStore]) -> int:
+    def spare(self, stores: Sequence[KeyedRows]) -> int:
         """Return the bytes that :meth:`renumber` would free."""
         if any(store.runs is not None for store in stores):
             return 0
         cap = self.live + self.live // 8 + 16
         return (len(self.slots) - cap) * self._id_bytes if cap * _MUCH <= len(self.slots) else 0
 
-    def renumber(self, stores: Sequence[SideStore]) -> None:
+    def renumber(self, stores: Sequence[KeyedRows]) -> None:
         """Renumber the keys of the stores' rows and drop unused ids. The caller must not hold ids across this call."""
         n = self.n_ids
         if any(store.runs is not None for store in stores):

@@ -10,15 +10,12 @@ from __future__ import annotations
 import mmap
 import os
 from collections import deque
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ivjoin.shj.kernels import byte_kernels
 from ivjoin.shj.kernels.memory import address_of as address
-
-if TYPE_CHECKING:
-    from ivjoin.shj.store.backing import Files
+from ivjoin.shj.store.backing import Files
 
 __all__ = ["Log"]
 

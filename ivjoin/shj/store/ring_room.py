@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ivjoin.errors import MemoryLimitError
@@ -17,10 +15,8 @@ from ivjoin.shj.store.rings import spans
 from ivjoin.shj.store.runs import SortedRuns
 from ivjoin.shj.store.sizes import TIGHT, fitting, larger
 from ivjoin.shj.store.spilled import FixedInFile, TextInFile
+from ivjoin.shj.store.stored_rows import StoredRows
 from ivjoin.shj.store.varying import BytesColumn, SegmentColumn
-
-if TYPE_CHECKING:
-    from ivjoin.shj.store.side import SideStore
 
 __all__ = [
     "can_be_cleared", "clear", "drop", "is_loose", "keep_apart", "leave", "more", "next_cap", "note_order",
@@ -35,12 +31,12 @@ _CLEARED = np.array([_WORDS[name] for name in (
 )])  # fmt: skip
 
 
-def is_loose(store: SideStore) -> bool:
+def is_loose(store: StoredRows) -> bool:
     """Return whether some rows may be in no list, between two pushes and while kernels evict rows."""
     return store._registers.item(_LOOSE) != 0
 
 
-def note_order(store: SideStore, values: np.ndarray) -> None:
+def note_order(store: StoredRows, values: np.ndarray) -> None:
     """Update the first row id from which the first axis rises, before these values are stored : int64[n]."""
     r = store._registers
     if store.live == 0:
@@ -51,12 +47,12 @@ def note_order(store: SideStore, values: np.ndarray) -> None:
         r[_SINCE] = store.hi + len(values)
 
 
-def can_be_cleared(store: SideStore) -> bool:
+def can_be_cleared(store: StoredRows) -> bool:
     """Return whether :func:`clear` restores the initial state."""
     return store.runs is None and not store.disordered and not store.others
 
 
-def clear(store: SideStore, account: Account) -> None:
+def clear(store: StoredRows, account: Account) -> None:
     """Reset to the initial state in the same memory, for another account."""
     store.account = account
     store._registers[_CLEARED] = 0
@@ -71,7 +67,7 @@ def clear(store: SideStore, account: Account) -> None:
     store.point()
 
 
-def next_cap(store: SideStore, n: int) -> int:
+def next_cap(store: StoredRows, n: int) -> int:
     """Return the capacity for n more rows; the slack is small when memory is short."""
     need = store.hi - store.lo + n
     if need <= store.cap:
@@ -82,12 +78,12 @@ def next_cap(store: SideStore, n: int) -> int:
     return min(cap, fitting(need + need // TIGHT))
 
 
-def row_bytes(store: SideStore) -> int:
+def row_bytes(store: StoredRows) -> int:
     """Return the bytes per row of all rings in memory."""
     return sum(c.row_bytes for c in store.columns) + (store.rows.strides[0] if in_memory(store.rows) else 0)
 
 
-def _want_disk(store: SideStore, rows: int, texts: bool = False) -> None:
+def _want_disk(store: StoredRows, rows: int, texts: bool = False) -> None:
     """Check that the disk has space for ``rows`` more rows of the arrays that lie in files."""
     if store.account.files is None:
         return
@@ -104,13 +100,13 @@ def _want_disk(store: SideStore, rows: int, texts: bool = False) -> None:
     store.account.want_disk(size)
 
 
-def more(store: SideStore, cap: int) -> int:
+def more(store: StoredRows, cap: int) -> int:
     """Return the additional bytes of a ring with capacity ``cap``, temporary copies included."""
     twice = 0 if store.hi <= store.cap else store.account.beyond(in_memory(store.rows))
     return (cap - store.cap) * row_bytes(store) + twice
 
 
-def recap(store: SideStore, cap: int) -> None:
+def recap(store: StoredRows, cap: int) -> None:
     """Move the rows to rings of another capacity, under the same ids."""
     _want_disk(store, cap - store.cap if store.hi <= min(cap, store.cap) else cap)
     same = store.hi <= min(cap, store.cap)  # no row changes its place
@@ -139,7 +135,7 @@ def recap(store: SideStore, cap: int) -> None:
     store.point()
 
 
-def keep_apart(store: SideStore, i: int) -> None:
+def keep_apart(store: StoredRows, i: int) -> None:
     """Give a column that was read from an axis a ring of its own, before values come that ordinals do not determine."""
     column = store.columns[i]
     assert isinstance(column, OrdinalColumn)
@@ -149,7 +145,7 @@ def keep_apart(store: SideStore, i: int) -> None:
     store.point()
 
 
-def leave(store: SideStore, ids: np.ndarray) -> None:
+def leave(store: StoredRows, ids: np.ndarray) -> None:
     """Remove the oldest live rows, which another store takes over, without counting them as evicted."""
     assert not is_loose(store)
     places = store.places(ids)
@@ -159,7 +155,7 @@ def leave(store: SideStore, ids: np.ndarray) -> None:
     store._trim()
 
 
-def drop(store: SideStore, ids: np.ndarray, gone: np.ndarray) -> None:
+def drop(store: StoredRows, ids: np.ndarray, gone: np.ndarray) -> None:
     """Remove some of the live rows and free their memory. The other rows are renumbered.
 
     ``ids`` are all live rows; ``gone`` : bool[n] marks the rows to remove.
@@ -172,7 +168,7 @@ def drop(store: SideStore, ids: np.ndarray, gone: np.ndarray) -> None:
     renumber(store, kept, len(kept) + len(kept) // 16)
 
 
-def renumber(store: SideStore, ids: np.ndarray, room: int) -> None:
+def renumber(store: StoredRows, ids: np.ndarray, room: int) -> None:
     """Keep only these rows, as ids 0, 1, ..., in a ring of capacity ``room`` or more. Every list is linked again.
 
     ``ids`` must rise.
@@ -206,7 +202,7 @@ def renumber(store: SideStore, ids: np.ndarray, room: int) -> None:
         store.reschedule()
 
 
-def sort(store: SideStore) -> None:
+def sort(store: StoredRows) -> None:
     """Replace the ordered lists with sorted runs.
 
     Raises

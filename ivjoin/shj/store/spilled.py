@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 from weakref import ref
 
 import numpy as np
@@ -23,10 +22,8 @@ from ivjoin.shj.store.columns import BoolColumn, WordColumn
 from ivjoin.shj.store.logs import Log
 from ivjoin.shj.store.pages import paged
 from ivjoin.shj.store.rings import Column, put, regrown
+from ivjoin.shj.store.stored_rows import StoredRows
 from ivjoin.shj.store.varying import BytesColumn, text_array
-
-if TYPE_CHECKING:
-    from ivjoin.shj.store.side import SideStore
 
 __all__ = ["FixedInFile", "Records", "TextInFile", "can_spill", "read_for_kernels", "spill_columns"]
 
@@ -359,7 +356,7 @@ def _pieces(sizes: np.ndarray) -> list[slice]:
     return [slice(a, b) for a, b in pairwise(cuts)]
 
 
-def read_for_kernels(store: SideStore, columns: Sequence[int], ids: np.ndarray) -> None:
+def read_for_kernels(store: StoredRows, columns: Sequence[int], ids: np.ndarray) -> None:
     """Read the records of some rows from files, and enter their addresses in the store's rings.
 
     ``columns`` are positions among the stored columns.
@@ -378,7 +375,7 @@ def can_spill(c: Column) -> bool:
     return isinstance(c, (WordColumn, BoolColumn, BytesColumn))
 
 
-def spill_columns(store: SideStore, which: Sequence[int], files: Files) -> None:
+def spill_columns(store: StoredRows, which: Sequence[int], files: Files) -> None:
     """Move some of a store's columns, given by position, to files.
 
     Raises
@@ -415,7 +412,7 @@ def _validity_alone(c: BytesColumn, places: np.ndarray) -> pa.Array:
     return pa.Array.from_buffers(pa.string(), n, [bits, pa.py_buffer(np.zeros(n + 1, np.int32)), pa.py_buffer(b"")])
 
 
-def _sort_columns(store: SideStore) -> None:
+def _sort_columns(store: StoredRows) -> None:
     """Update which columns kernels store."""
     store.texts = [c for c in store.texts if c in store.columns]
     texts = blank(TEXT, len(store.texts))

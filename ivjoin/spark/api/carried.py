@@ -19,7 +19,7 @@ from ivjoin.expr.nodes import Node
 from ivjoin.frontier.slack import slack_ticks
 from ivjoin.outer.jointype import join_type
 from ivjoin.plan.cache import plan_of
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.api.origin import origin_of
 from ivjoin.spark.rows.sqlwriter import quoted_name

@@ -10,7 +10,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from ivjoin.errors import UnsupportedError
 from ivjoin.expr.nodes import Node, columns_of
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.spark.runtime.watermark import without_watermark
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 
 __all__ = ["conjuncts", "rows_where", "tokens"]
 

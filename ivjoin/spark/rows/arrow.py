@@ -8,7 +8,7 @@ from typing import Any
 
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import Type
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 
 __all__ = ["as_spark_sql", "bucket_sql", "condition_sql", "key_sql", "literal_sql", "place", "type_name", "widens"]
 

@@ -28,7 +28,7 @@ from ivjoin.errors import IvjoinError
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinals
 from ivjoin.outer.values import has_value
 from ivjoin.plan.cache import plan_of
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.rows.delays import Arrived
 

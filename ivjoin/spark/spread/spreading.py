@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
 from ivjoin.plan.cache import plan_of
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.rows.arrow import key_sql, place
 from ivjoin.spark.rows.dealing import dealt, why_in_python

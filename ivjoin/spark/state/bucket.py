@@ -26,7 +26,7 @@ from ivjoin.frontier.order import Order
 from ivjoin.operator.budget import Budget
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import plan_of
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.rows.delays import DELAYS, Arrived, Delay
 from ivjoin.spark.rows.pack import Seen, unpacked, whole

@@ -11,7 +11,7 @@ from ivjoin.operator.explain import explain_plan
 from ivjoin.operator.picture import Explanation
 from ivjoin.operator.wording import listed, said
 from ivjoin.plan.cache import plan_of
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.compared import pairs_said
 from ivjoin.stream.inputs import Source
@@ -19,7 +19,8 @@ from ivjoin.stream.picked import picked_arrival
 from ivjoin.stream.sorting import Prospect, prospect
 
 if TYPE_CHECKING:
-    from ivjoin.conditions.written import Expression, Value
+    from ivjoin.conditions.written import Expression
+    from ivjoin.expr.literals import Value
 
 __all__ = ["explain_inputs"]
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.errors import CardinalityError, OptionError, came
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import taken, whole_numbers
 from ivjoin.shj.plain import from_plain_rows, plain_rows

@@ -14,7 +14,7 @@ from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.running import Run
 
 if TYPE_CHECKING:
-    from ivjoin.conditions.written import Value
+    from ivjoin.expr.literals import Value
 
 __all__ = ["WrappedStream"]
 

@@ -14,7 +14,7 @@ from ivjoin.expr.arguments import known_options
 from ivjoin.expr.timezones import zone_of_call
 from ivjoin.operator.budget import budget_of
 from ivjoin.plan.cache import plan_of, planned
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.question import schema_of
 from ivjoin.stream.columns import Chosen, chosen, places_of
 from ivjoin.stream.hints import index_hints
@@ -24,7 +24,8 @@ from ivjoin.stream.pull import stream_of
 from ivjoin.stream.window.question import Asked, asked_of
 
 if TYPE_CHECKING:
-    from ivjoin.conditions.written import Expression, Params
+    from ivjoin.conditions.written import Expression
+    from ivjoin.expr.literals import Params
     from ivjoin.plan.question import DeclaredBounds, Keys, Orders
 
 __all__ = ["WindowAggregates", "window_join", "window_plan"]

@@ -22,7 +22,7 @@ from ivjoin.plan.question import side_expression
 from ivjoin.stream.window.lists import reduced
 
 if TYPE_CHECKING:
-    from ivjoin.conditions.written import Params
+    from ivjoin.expr.literals import Params
 
 __all__ = ["Asked", "Output", "asked_of"]
 

@@ -17,7 +17,7 @@ from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.operator.whole import Part, Whole, why_pushed
 from ivjoin.plan.cache import planned
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.shj.plain import no_rows
 
 WENT: Counter[str] = Counter()

@@ -14,7 +14,7 @@ import pytest
 from join.cases import Case, Run, outputs
 
 from ivjoin import band_join
-from ivjoin.plan.planner import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.stream import ordered, outside, prepared, sorting, table_join
 from ivjoin.stream.axis import Axis, axes
 

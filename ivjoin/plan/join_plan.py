@@ -1,0 +1,163 @@
+"""The compiled join: what the operator needs to know of its question, fixed before the first row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.ordinal import has_ordinal
+from ivjoin.frontier.order import Order
+from ivjoin.outer.emit import OutputField
+from ivjoin.outer.jointype import JoinType
+from ivjoin.plan.spec import JoinSpec
+from ivjoin.separation.separate import BandTerm, Separation
+from ivjoin.shj.kernels.index_kernels import I64_MAX, I64_MIN
+from ivjoin.shj.store.bands import BandTable
+
+__all__ = ["JoinPlan", "SidePlan", "band_table"]
+
+
+@dataclass(slots=True)
+class SidePlan:
+    """The expressions and columns of one input that are evaluated and stored.
+
+    Attributes
+    ----------
+    schema : pa.Schema
+    stored : list of int
+        Columns of a stored row.
+    keys : list of Node
+        Key expressions, in the order of the other side's keys.
+    axes : list of Node
+        The expressions that bands and bounds compare; the first one is the primary axis.
+    sums : list of (int, float)
+        The last axes, which are not stored: the place of another axis and a number that is added to it. The ordinals of
+        the other ``n_stored_axes`` are stored with each row.
+    band_axes : int
+        The number of axes of band terms. A null on these decides the row.
+    filters : list of Node
+        Conjuncts that read only this side.
+    guards : list of (Node, int, int)
+        Ranges; for a row outside of its range, the whole condition decides each pair.
+    orders : list of (Node, name, Order)
+    bounds : dict of Node to (int, int)
+        Declared bounds, as ordinals.
+    never_null : frozenset of Node
+        Columns that the schema declares not nullable.
+    present : frozenset of Node
+        These, and columns that are not NULL in a matching row by the whole condition, if that was computed.
+    numbers : frozenset of Node
+        Float expressions that are not NaN in a matching row.
+    checked : frozenset of Node
+        Axes of the checks. A null there decides nothing; after an error, the whole condition is evaluated.
+    """
+
+    schema: pa.Schema
+    stored: list[int] = field(default_factory=list)
+    keys: list[Node] = field(default_factory=list)
+    axes: list[Node] = field(default_factory=list)
+    sums: list[tuple[int, float]] = field(default_factory=list)
+    band_axes: int = 0
+    filters: list[Node] = field(default_factory=list)
+    guards: list[tuple[Node, int, int]] = field(default_factory=list)
+    orders: list[tuple[Node, str, Order]] = field(default_factory=list)
+    bounds: dict[Node, tuple[int, int]] = field(default_factory=dict)
+    bound_names: dict[Node, str] = field(default_factory=dict)
+    never_null: frozenset[Node] = frozenset()
+    present: frozenset[Node] = frozenset()
+    numbers: frozenset[Node] = frozenset()
+    checked: frozenset[Node] = frozenset()
+
+    @property
+    def n_stored_axes(self) -> int:
+        return len(self.axes) - len(self.sums)
+
+
+@dataclass(slots=True)
+class JoinPlan:
+    """The compiled join: everything that the operator needs, fixed before the first row."""
+
+    spec: JoinSpec  # the question
+    sides: tuple[SidePlan, SidePlan]
+    how: JoinType
+    schema: pa.Schema
+    fields: list[OutputField]  # of the joined rows; empty with aggregates
+    separation: Separation
+    condition: Node | None  # key equalities of ``on`` included
+    null_safe: list[bool]  # for each key
+    terms: list[BandTerm]  # all, with the terms that keys imply
+    kernel_terms: list[BandTerm]
+    tables: tuple[BandTable, BandTable]  # [p]: rows of side p probe the other side's store
+    checks: tuple[np.ndarray, np.ndarray]  # [p]: the checks of the residual, as in ``check_table``
+    decided: bool  # the probe decides all of the residual
+    # [p]: where the residual may overflow for pairs that ``tables`` exclude
+    overflows: tuple[list[BandTable], list[BandTable]]
+    never: bool  # a constant conjunct is not TRUE
+    raises: bool  # a constant conjunct raises an error, for every pair that reaches it
+    # Derived values that operators of this plan share; immutable.
+    kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def own(self) -> JoinPlan:
+        """Return a copy for one operator, whose keys and axes may change after a key error or a watermark.
+
+        The copy shares ``kept`` until it changes, and then starts a new one.
+        """
+        copy, left, right = _alike(self), _alike(self.sides[0]), _alike(self.sides[1])
+        for side in (left, right):
+            side.keys, side.axes, side.stored = list(side.keys), list(side.axes), list(side.stored)
+        copy.sides, copy.null_safe = (left, right), list(self.null_safe)
+        return copy
+
+    @property
+    def word_keys(self) -> bool:
+        """Return whether the key consists of ordinals, one or several."""
+        return bool(self.null_safe) and all(has_ordinal(key.type) for key in self.sides[0].keys)
+
+    @property
+    def int_keys(self) -> bool:
+        """Return whether the key is one int64."""
+        return len(self.null_safe) == 1 and not self.null_safe[0] and self.word_keys
+
+    def axis(self, side: int, node: Node) -> int | None:
+        """Return the place of an expression among the side's axes."""
+        axes = self.sides[side].axes
+        return axes.index(node) if node in axes else None
+
+    def add_axis(self, side: int, node: Node) -> None:
+        """Add an axis to store to an operator's own plan."""
+        self.sides[side].axes.insert(self.sides[side].n_stored_axes, node)
+        if self.sides[side].sums:
+            self.tables = tuple(band_table(p, self.sides, self.kernel_terms) for p in (0, 1))  # type: ignore[assignment]
+
+
+_Record = TypeVar("_Record", SidePlan, JoinPlan)
+
+
+def _alike(record: _Record) -> _Record:
+    """Return a copy with the same values; ``dataclasses.replace`` takes three times as long."""
+    copy = object.__new__(type(record))
+    for name in type(record).__slots__:
+        setattr(copy, name, getattr(record, name))
+    return copy
+
+
+def band_table(p: int, sides: tuple[SidePlan, SidePlan], kernel_terms: list[BandTerm]) -> BandTable:
+    """Return the band table with which rows of side p probe the other store."""
+    rows = []
+    for t in kernel_terms:
+        low, high = t.lo, t.hi
+        mine, theirs = (t.left, t.right) if p == 0 else (t.right, t.left)
+        if p == 0:  # right in [left - hi, left - lo]
+            low, high = (None if t.hi is None else -t.hi), (None if t.lo is None else -t.lo)
+        d_low = I64_MIN if low is None else low
+        d_high = I64_MAX if high is None else high
+        rows.append((sides[p].axes.index(mine), sides[1 - p].axes.index(theirs), d_low, d_high))
+    rows.sort(key=lambda r: r[1] != 0)
+    n_primary = sum(r[1] == 0 for r in rows)
+    terms = np.array(rows, dtype=np.int64).reshape(len(rows), 4)
+    terms.flags.writeable = False
+    return BandTable(terms, n_primary)
