@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ivjoin.metrics import JoinMetrics, MultiJoinMetrics
     from ivjoin.multi.operator import MultiJoin
     from ivjoin.operator.operator import SymmetricHashJoin
+    from ivjoin.plan.choice import Pick
     from ivjoin.query.sql import sql
     from ivjoin.stream.asof import asof_join
     from ivjoin.stream.explaining import explain
@@ -53,6 +54,7 @@ _LAZY = {
     "MultiJoinMetrics": "ivjoin.metrics",
     "JoinStream": "ivjoin.stream.join_stream",
     "Order": "ivjoin.frontier.order",
+    "Pick": "ivjoin.plan.choice",
     "SymmetricHashJoin": "ivjoin.operator.operator",
     "asof_join": "ivjoin.stream.asof",
     "band_join": "ivjoin.stream.pull",
@@ -86,6 +88,7 @@ __all__ = [
     "OptionError",
     "Order",
     "OrderError",
+    "Pick",
     "ProtocolError",
     "SchemaError",
     "SnapshotError",

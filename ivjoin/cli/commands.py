@@ -20,7 +20,16 @@ from ivjoin import MultiJoinMetrics
 from ivjoin.cli.asof import ASOF_EXAMPLE, add_asof, asof_question, names
 from ivjoin.cli.dialects import add_csv, as_options, check_types, dialect_of
 from ivjoin.cli.many import add_options, aliased, question_of_many
-from ivjoin.cli.options import add_limit, limit_of, parse_aggregates, parse_bounds, parse_keys, parse_order, parse_zone
+from ivjoin.cli.options import (
+    add_limit,
+    limit_of,
+    parse_aggregates,
+    parse_bounds,
+    parse_keys,
+    parse_order,
+    parse_pick,
+    parse_zone,
+)
 from ivjoin.cli.progress import Progress
 from ivjoin.cli.sql import SQL_EXAMPLE, Tables, add_param, add_sql, params_of, sql_question
 from ivjoin.cli.stopping import fail
@@ -171,7 +180,7 @@ def _add_join(join: argparse.ArgumentParser) -> None:
     add_limit(join, "raise (default), spill to files or shed rows")
     join.add_argument("--shed", metavar="POLICY", help="which rows go first: prob (default), life or random")
     join.add_argument("--shed-shared", action="store_true", help="both sides share the memory, not half of it each")
-    join.add_argument("--pick", metavar="WHICH", help="one partner for each left row: last, first or nearest")
+    join.add_argument("--pick", metavar="WHICH", help="which matches a left row takes: 'first 3 by abs(l.x - r.x)'")
     join.add_argument("--pick-by", metavar="NAMES", help="right columns to pick by, a,b,c; later ones break ties")
 
 
@@ -373,9 +382,14 @@ def _join_of_two(options: argparse.Namespace) -> tuple[Any, list[Files]]:
     stream = ivjoin.band_join(
         left, right, **question, batch_size=options.batch_size, sort=options.sort,
         threads=options.threads, **limit_of(options), shed=options.shed, shed_shared=options.shed_shared,
-        columns=names(options.columns), pick=options.pick, pick_by=names(options.pick_by),
+        columns=names(options.columns), pick=_pick(options.pick), pick_by=names(options.pick_by),
     )  # fmt: skip
     return stream, [left, right]
+
+
+def _pick(text: str | None) -> Any:
+    """Return the pick of ``first 3 by abs(l.x - r.x)``."""
+    return parse_pick(text) if text is not None and " by " in text.lower() else text
 
 
 def _check_places(options: argparse.Namespace) -> None:

@@ -13,15 +13,22 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
 
-from ivjoin.errors import ColumnError, OrderError, came
+from ivjoin.errors import ColumnError, OptionError, OrderError, came
 
-__all__ = ["add_limit", "limit_of", "parse_aggregates", "parse_bounds", "parse_keys", "parse_order", "parse_zone"]
+__all__ = [
+    "add_limit", "limit_of", "parse_aggregates", "parse_bounds", "parse_keys", "parse_order", "parse_pick",
+    "parse_zone",
+]  # fmt: skip
 
 _ORDER = re.compile(
     r"(?P<expr>.+?)(?:\s+(?P<way>ASC|DESC))?(?:\s+NULLS\s+(?P<nulls>FIRST|LAST))?(?:\s+SLACK\s+(?P<slack>\S+))?\s*",
     re.IGNORECASE | re.DOTALL,
 )
 _AGGREGATE = re.compile(r"\s*(?P<name>[^=\s][^=]*?)\s*=\s*(?P<function>\w+)\s*\((?P<of>.*)\)\s*", re.DOTALL)
+_PICK = re.compile(
+    r"\s*(?P<keep>first|last)(?:\s+(?P<k>[0-9]+))?(?P<ties>\s+with\s+ties)?\s+by\s+(?P<by>.+?)\s*",
+    re.IGNORECASE | re.DOTALL,
+)
 _OFFSET = re.compile(r"(?:UTC|GMT|UT|Z)?(?:(?P<sign>[+-])(?P<h>[0-9]{1,2})(?::?(?P<m>[0-9]{2}))?)?")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _MOST_DIGITS = 310
@@ -77,6 +84,45 @@ def parse_aggregates(texts: Sequence[str]) -> dict[str, tuple[str, str]] | None:
             raise ColumnError(f"two aggregates are named {came(found['name'])}; choose another name")
         made[found["name"]] = found["of"].strip(), found["function"].lower()
     return made or None
+
+
+def parse_pick(text: str) -> Any:
+    """Return the pick of ``first|last [k] [with ties] by EXPR[, EXPR]``, as the command line writes it.
+
+    >>> parse_pick("last 3 with ties by r.ts, greatest(l.x, r.x)")
+    Pick(by=['r.ts', 'greatest(l.x, r.x)'], keep='last', k=3, ties='all')
+
+    Raises
+    ------
+    OptionError
+        If the text has another form.
+    """
+    from ivjoin import Pick
+
+    found = _PICK.fullmatch(text)
+    if found is None:
+        raise OptionError(
+            f"pick is {came(text)}; expected [first|last] [k] [with ties] by EXPR, such as 'first 3 by abs(l.x - r.x)'"
+        )
+    keep: Literal["first", "last"] = "first" if found["keep"].lower() == "first" else "last"
+    by = _split_by(found["by"])
+    return Pick(by if len(by) > 1 else by[0], keep, int(found["k"] or 1), "all" if found["ties"] else "any")
+
+
+def _split_by(text: str) -> list[str]:
+    """Split at commas that stand in no parentheses and no quotes."""
+    out, depth, quote, start = [], 0, "", 0
+    for i, c in enumerate(text):
+        if quote:
+            quote = "" if c == quote else quote
+        elif c in "'\"`":
+            quote = c
+        elif c in "()":
+            depth += 1 if c == "(" else -1
+        elif c == "," and not depth:
+            out.append(text[start:i].strip())
+            start = i + 1
+    return [*out, text[start:].strip()]
 
 
 def parse_order(text: str) -> Any:

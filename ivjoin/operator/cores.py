@@ -29,7 +29,7 @@ def core_of(
     takes : bool
         Whether the core may reuse the memory of an operator of the same plan that has ended.
     """
-    if plan.spec.aggregates:
+    if plan.spec.grouped:
         from ivjoin.operator.windows.core import WindowCore
 
         return WindowCore(plan, late_within, errors_first)

@@ -84,6 +84,10 @@ def _picked(plan: JoinPlan) -> list[str]:
     pick = plan.spec.pick
     if pick is None:
         return []
+    if plan.spec.grouped:
+        end = "first" if pick.which == "least" else "last"
+        tied = ", and what ties with the last of them" if pick.ties else ""
+        return [f"  each left row takes of its matches the {end} {pick.k} by {listed([*map(said, pick.by)])}{tied}"]
     place, *ties = (said(n) for n in pick.by)
     near = "" if pick.near is None else f" to {said(pick.near)}"
     last = f", ties by {listed(ties)}" if ties else ""
@@ -298,7 +302,7 @@ def _side(
         sources = [band_said(t) for t in ties] or ["the residual" if plan.separation.residual else "the filters"]
         out.append(f"{head} are stored while {said(node)} {keep}; from {' and '.join(dict.fromkeys(sources))}")
     waits = [t for t in plan.kernel_terms if not _moves(t, s, bounder)]
-    better = None if plan.spec.pick is None else _gone_by_a_better_one(plan, s, bounder)
+    better = None if not plan.spec.picks_one else _gone_by_a_better_one(plan, s, bounder)
     if not out and table and better is None and not frontiers[1 - s].intervals:
         until = f"the {other} input ends, which is a table or files and needs no declared order"
         return [f"{head} are stored until {until}"]

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ivjoin.conditions.written import Expression
     from ivjoin.expr.literals import Params, Value
     from ivjoin.operator.picture import Explanation
+    from ivjoin.plan.choice import Pick
     from ivjoin.plan.pick import PickBy
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders, SupportsArrowSchema
 
@@ -133,7 +134,7 @@ class SymmetricHashJoin(OneCall):
         on_late: str = "raise", timezone: str | None = None, aggregate: Aggregates | None = None,
         memory_limit: int | str | None = None, when_full: str = "raise",
         spill_dir: str | os.PathLike[str] | None = None, shed: str | None = None, shed_shared: bool = False,
-        pick: str | None = None, pick_by: PickBy | None = None, params: Params | None = None,
+        pick: Pick | str | None = None, pick_by: PickBy | None = None, params: Params | None = None,
     ) -> None:
         self._begin()
         budget = budget_of(memory_limit, when_full, spill_dir, shed, shed_shared)

@@ -106,7 +106,7 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
             for start in range(0, len(matched), size):
                 piece = slice(start, start + size)
                 rows, marks = [a[piece] for a in arrays], matched[piece]
-                careful |= check_rows(core, s, rows, len(marks), careful) and core.plan.spec.pick is None
+                careful |= check_rows(core, s, rows, len(marks), careful) and not core.plan.spec.picks_one
                 core.adopt_rows(s, rows, marks)
                 if limits is not None:
                     limits.stepped()

@@ -25,7 +25,7 @@ from ivjoin.separation.separate import separate
 if TYPE_CHECKING:
     from ivjoin.conditions.written import Expression
 
-__all__ = ["RANKED", "WHICH", "PickBy", "Picking", "beside", "pick_of", "picking_of"]
+__all__ = ["RANKED", "WHICH", "PickBy", "Picking", "beside", "meeting", "pick_of", "picking_of"]
 
 WHICH = ("last", "first", "nearest")
 RANKED = ("string", "binary", "decimal", "decimal256")  # kinds that compare without an ordinal of their own
@@ -74,7 +74,7 @@ def pick_of(
         return Pick(pick, by)
     if near is not None:
         start = expression(near, 0, "pick_near")
-        _meeting(start, by[0], zone)
+        meeting(start, by[0], zone)
         return Pick(pick, by, start)
     return Pick(pick, by, _near(by[0], condition, left_orders, schemas, expression, zone))
 
@@ -95,11 +95,11 @@ def _near(
         raise ConditionError(
             f"pick='nearest' takes the least distance from the left side's order to {by}; give left_order="
         )
-    _meeting(found[0], by, zone)
+    meeting(found[0], by, zone)
     return found[0]
 
 
-def _meeting(near: Node, by: Node, zone: str) -> tuple[Node, Node]:
+def meeting(near: Node, by: Node, zone: str) -> tuple[Node, Node]:
     """Return both ends of a distance in one type.
 
     Raises
@@ -200,7 +200,7 @@ def _picking(plan: JoinPlan) -> Picking:
     near = None
     n_place = 1
     if pick.near is not None:
-        near, met = _meeting(pick.near, place, plan.spec.timezone)
+        near, met = meeting(pick.near, place, plan.spec.timezone)
         if met is not place:
             sort, n_place = [met, *sort], 2
     left = list(dict.fromkeys([*plan.sides[0].axes, *([near] if near is not None else [])]))

@@ -85,7 +85,7 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
     sep = keep_checked(axes, sep)
     for side in sides:
         side.checked = frozenset(n for c in sep.checks for n in (c.left, c.right) if n in side.axes)
-        if not sep.overflows and not spec.aggregates and spec.pick is None:
+        if not sep.overflows and not spec.grouped and spec.pick is None:
             leave_sums(side, sep)
     tables = (band_table(0, sides, kernel_terms), band_table(1, sides, kernel_terms))
     overflows = (_overflow_tables(0, sides, sep), _overflow_tables(1, sides, sep))

@@ -22,9 +22,11 @@ from ivjoin.expr.types import from_arrow
 from ivjoin.frontier.order import Order, ordinal_range, physical_ordinal
 from ivjoin.outer.jointype import join_type
 from ivjoin.plan.aggregates import Aggregate, aggregates_of
+from ivjoin.plan.best import best_of
+from ivjoin.plan.choice import Pick as Choice
 from ivjoin.plan.derived.implied import with_columns
 from ivjoin.plan.pick import PickBy, pick_of
-from ivjoin.plan.spec import SIDES, Bounds, JoinSpec
+from ivjoin.plan.spec import SIDES, Bounds, JoinSpec, Pick
 
 if TYPE_CHECKING:
     from ivjoin.conditions.written import Expression
@@ -60,7 +62,7 @@ def join_spec(
     right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
     right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536,
     on_late: str = "raise", timezone: str | None = None,
-    aggregate: Aggregates | tuple[Aggregate, ...] | None = None, pick: str | None = None,
+    aggregate: Aggregates | tuple[Aggregate, ...] | None = None, pick: str | Choice | None = None,
     pick_by: PickBy | None = None, pick_near: Expression | None = None, params: Params | None = None,
 ) -> JoinSpec:
     """Check the arguments of a join, and resolve every name.
@@ -101,10 +103,17 @@ def join_spec(
     if aggregates and pick is not None:
         raise ConditionError(f"aggregate= and pick={pick!r}: a left row has one partner or aggregates of all; give one")
     first_by = (orders[1][0].node, bool(orders[1][0].descending)) if aggregates and orders[1] else None
-    picked = pick_of(
-        pick, pick_by, pick_near, jt, given, orders[0], schemas,
-        lambda obj, s, what: side_expression(obj, s, schemas[s], zone, what), zone,
-    )
+    if isinstance(pick, Choice):
+        if pick_by is not None:
+            raise ConditionError(f"pick_by is {came(pick_by)} with pick={pick}; give what to order by in Pick(by=...)")
+        picked: Pick | None = best_of(
+            pick, jt, given, schemas[1], lambda obj: expr.scalar(obj, scope, timezone=zone), zone
+        )
+    else:
+        picked = pick_of(
+            pick, pick_by, pick_near, jt, given, orders[0], schemas,
+            lambda obj, s, what: side_expression(obj, s, schemas[s], zone, what), zone,
+        )
     if timezone is None:
         warn_of_utc([n for n in (given, *(a.node for a in aggregates)) if n is not None])
     return JoinSpec(

@@ -12,7 +12,7 @@ from ivjoin.outer.jointype import join_type
 from ivjoin.plan.aggregates import FUNCTIONS, result_type
 from ivjoin.plan.pick import RANKED, WHICH
 from ivjoin.plan.question import on_pairs, schema_of
-from ivjoin.plan.spec import SIDES, JoinSpec
+from ivjoin.plan.spec import RANKS, SIDES, JoinSpec
 
 __all__ = ["check_side", "check_spec"]
 
@@ -74,18 +74,20 @@ def _check_lookup(spec: JoinSpec) -> None:
         names.add(a.name)
         result_type(a, spec.schemas[1])
     pick = spec.pick
-    if (spec.aggregates or pick is not None) and (spec.how not in ("inner", "left") or (spec.aggregates and pick)):
+    one_sided = bool(spec.aggregates) or spec.picks_one
+    if (one_sided and spec.how not in ("inner", "left")) or (spec.aggregates and pick):
         raise damaged(f"how is {spec.how!r} with one match or aggregates of each left row")
     own: list[tuple[Node | None, int]] = [(a.node, 1) for a in spec.aggregates]
     own.append((None if spec.first_by is None else spec.first_by[0], 1))
     if pick is not None:
-        one_of("pick", pick.which, WHICH)
+        one_of("pick", pick.which, (*WHICH, *RANKS))
+        whole_number("k", pick.k, 1, MOST_ROWS)
         flag(pick.unbounded, "unbounded")
         if not pick.by or (pick.near is None) == (pick.which == "nearest"):
             raise damaged("the selection of a match has no expression")
         if not all(has_ordinal(n.type) or n.type.kind in RANKED for n in pick.by):
             raise damaged("the selection of a match is by an expression without an order")
-        own += [(pick.near, 0), *((n, 1) for n in pick.by)]
+        own += [(pick.near, 0), *((n, 1) for n in pick.by if spec.picks_one)]
     for node, s in own:
         if node is not None and not sides_of(node) <= {SIDES[s]}:
             raise damaged(f"{node} reads the other side than the {SIDES[s]} one")

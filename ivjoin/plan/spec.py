@@ -23,9 +23,10 @@ from ivjoin.expr.nodes import Node
 from ivjoin.frontier.order import Order
 from ivjoin.plan.aggregates import Aggregate
 
-__all__ = ["SIDES", "Bounds", "JoinSpec", "Pick"]
+__all__ = ["RANKS", "SIDES", "Bounds", "JoinSpec", "Pick"]
 
 SIDES = ("left", "right")
+RANKS = ("least", "greatest")  # ways to pick that compare all matches of a left row
 
 Bounds = tuple[tuple[Node, int, int], ...]  # (expression, least ordinal, greatest ordinal)
 _Pairs = tuple[tuple[str, str], ...]
@@ -37,30 +38,40 @@ class Pick:
 
     Attributes
     ----------
-    which : {"last", "first", "nearest"}
+    which : {"last", "first", "nearest", "least", "greatest"}
+        For ``last``, ``first`` and ``nearest`` one row is taken, decided by right rows as they arrive. For ``least``
+        and ``greatest`` all matches of a left row are compared.
     by : tuple of Node
-        Expressions of the right side; the later ones break ties.
+        Expressions of the right side, or for ``least`` and ``greatest`` of both sides; the later ones break ties.
     near : Node or None
         Expression of the left side at which the distance starts, for ``nearest``.
     unbounded : bool
         Whether sums of the condition are over unbounded numbers, so that an overflow is not an error.
+    k : int
+        The number of rows to take, at most, for ``least`` and ``greatest``.
+    ties : bool
+        Whether rows that tie with the last one taken are taken as well.
     """
 
     which: str
     by: tuple[Node, ...]
     near: Node | None = None
     unbounded: bool = False
+    k: int = 1
+    ties: bool = False
 
     @property
     def as_json(self) -> dict[str, Any]:
-        return {
+        saved = {
             "which": self.which, "by": [encode(n) for n in self.by], "near": encode(self.near),
             "unbounded": self.unbounded,
         }
+        return saved | {"k": self.k, "ties": self.ties} if self.which in RANKS else saved
 
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> Pick:
-        return cls(saved["which"], tuple(_node(n) for n in saved["by"]), decode(saved["near"]), saved["unbounded"])
+        return cls(saved["which"], tuple(_node(n) for n in saved["by"]), decode(saved["near"]), saved["unbounded"],
+                   int(saved.get("k", 1)), bool(saved.get("ties", False)))  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +125,16 @@ class JoinSpec:
     first_by: tuple[Node, bool] | None = None
     include_previous: bool = False
     implied: tuple[Node, ...] = ()
+
+    @property
+    def grouped(self) -> bool:
+        """Whether a left row is answered from all of its matches at once: aggregates, or the best ones."""
+        return bool(self.aggregates) or (self.pick is not None and self.pick.which in RANKS)
+
+    @property
+    def picks_one(self) -> bool:
+        """Whether a left row takes one right row, decided as right rows arrive."""
+        return self.pick is not None and self.pick.which not in RANKS
 
     @cached_property
     def as_json(self) -> dict[str, Any]:

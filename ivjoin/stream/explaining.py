@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ivjoin.expr.literals import Params
     from ivjoin.multi.question import AliasBounds, AliasOrders, Views
     from ivjoin.plan.asof import Tolerance
+    from ivjoin.plan.choice import Pick
     from ivjoin.plan.pick import PickBy
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Expression, Keys, Orders, SupportsArrowSchema, Value
 
@@ -44,7 +45,7 @@ def explain(
     sort: str = "auto",
     columns: Sequence[str] | None = None, aggregate: Aggregates | None = None, memory_limit: int | str | None = None,
     when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None, shed: str | None = None,
-    shed_shared: bool = False, pick: str | None = None, pick_by: PickBy | None = None, allow_cross: bool = False,
+    shed_shared: bool = False, pick: Pick | str | None = None, pick_by: PickBy | None = None, allow_cross: bool = False,
     orders: AliasOrders | None = None, bounds: AliasBounds | None = None, views: Views = "auto", workers: int = 8,
     by: Keys | None = None, direction: str | None = None, tolerance: Tolerance | None = None,
     allow_exact_matches: bool | None = None, ties: str | Sequence[str] | None = None, slack: Slack | None = None,

@@ -67,7 +67,7 @@ class PreparedJoin:
         self._rows = sum(source.rows or 0 for source in sources) if known else 0
         wide = known and max(len(side.schema) for side in found.plan.sides) > _MANY_COLUMNS
         self._push_rows = _WIDE_ROWS if wide else _PUSH_ROWS
-        small = self._threads == 1 and not found.plan.spec.aggregates
+        small = self._threads == 1 and not found.plan.spec.grouped
         self.most = max(self._push_rows if small else _PARALLEL_ROWS, coalesce)
 
     def operator(
@@ -115,7 +115,7 @@ class PreparedJoin:
 
     def begin(self) -> tuple[Arranged, tuple[Pieces, Pieces]]:
         assert self._sources is not None
-        if self.plan.spec.pick is not None:
+        if self.plan.spec.picks_one:
             if self.budget is None:
                 from ivjoin.stream.table_pick import table_pick
 
@@ -126,15 +126,15 @@ class PreparedJoin:
         else:
             arrange_ = arrange if self._sort else as_they_are
             arranged = arrange_(self.plan, self._sources, self._of_tables, self.budget)
-            if self._cut(arranged.plan) is None and not self.plan.spec.aggregates:
+            if self._cut(arranged.plan) is None and not self.plan.spec.grouped:
                 self.most = max(self._push_rows, self._coalesce)
         if not any(side.orders for side in arranged.plan.sides):
             warn_of_pairs(arranged.rows, arranged.compared)
-        if self.budget is not None and (self.plan.spec.pick is not None or self.plan.spec.aggregates):
+        if self.budget is not None and (self.plan.spec.pick is not None or self.plan.spec.grouped):
             # A push is refused as a whole, so one is to be a small part of what is allowed.
             self.most = min(self.most, max(_LEAST_ROWS, self.budget.limit // _LIMIT_A_ROW))
         most = [self.most, self.most]
-        if self.plan.spec.pick is not None and arranged.leads == 1 and self.budget is None:
+        if self.plan.spec.picks_one and arranged.leads == 1 and self.budget is None:
             most[1] = MOST_ROWS  # held as a whole, and gathered from again and again, which is slow of many pieces
         left, right = (
             Pieces(batches, self._coalesce, rows, source.in_memory)

@@ -25,6 +25,7 @@ from ivjoin.stream.prepared import PreparedJoin
 if TYPE_CHECKING:
     from ivjoin.conditions.written import Expression
     from ivjoin.expr.literals import Params
+    from ivjoin.plan.choice import Pick
     from ivjoin.plan.pick import PickBy
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders
 
@@ -44,9 +45,9 @@ def band_join(
     threads: int | Literal["auto"] = "auto", sort: str = "auto", columns: Sequence[str] | None = None,
     aggregate: Aggregates | None = None,
     memory_limit: int | str | None = None, when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None,
-    shed: str | None = None, shed_shared: bool = False, pick: str | None = None, pick_by: PickBy | None = None,
-    allow_cross: bool = False, params: Params | None = None, maintain_order: str | None = None,
-    indicator: bool | str = False, validate: str | None = None,
+    shed: str | None = None, shed_shared: bool = False, pick: Pick | str | None = None,
+    pick_by: PickBy | None = None, allow_cross: bool = False, params: Params | None = None,
+    maintain_order: str | None = None, indicator: bool | str = False, validate: str | None = None,
 ) -> JoinStream:
     """Join two tables or streams on keys and a band condition, holding only the rows that can still match.
 
@@ -110,8 +111,9 @@ def band_join(
         Which rows go first.
     shed_shared : bool
         Let both sides share the memory, and not half of it each.
-    pick : {"last", "first", "nearest"}, optional
-        Of the right rows that satisfy the whole condition each left row takes one; see :class:`SymmetricHashJoin`.
+    pick : Pick, or {"last", "first", "nearest"}, optional
+        Which of the right rows that satisfy the whole condition each left row takes; see :class:`Pick`. A word takes
+        one row by ``pick_by``.
     pick_by : str, expression, or list of these
         Right columns by which rows are compared, text too; the later ones break ties.
     allow_cross : bool, default False

@@ -462,3 +462,18 @@ def test_window(tmp_path: Path) -> None:
     assert pq.read_table(out).sort_by("t").to_pydict() == {"t": [1, 5, 9], "n": [1, 2, 1]}
     assert main([*command, "--aggregate", "n=sum(r.x)"]) == 2
     assert main([*command, "--aggregate", "count(*)"]) == 2
+
+
+def test_pick(tmp_path: Path) -> None:
+    left, right = pa.table({"x": [10]}), pa.table({"x": [7, 11, 14, 12, 12]})
+    paths = [str(write(tmp_path / f"{i}.parquet", t)) for i, t in enumerate((left, right))]
+    out = tmp_path / "out.parquet"
+    command = ["join", *paths, "--where", "abs(l.x - r.x) < 9", "-q", "-o", str(out), "--pick"]
+    for pick, wanted in (
+        ("first 3 by abs(l.x - r.x)", [11, 12, 12]), ("last by r.x", [14]),
+        ("first 2 with ties by abs(l.x - r.x)", [11, 12, 12]),
+        ("FIRST BY r.x % 2, -r.x", [14]), ("last 2 by greatest(l.x, r.x), r.x", [12, 14]),
+    ):  # fmt: skip
+        assert main([*command, pick]) == 0
+        assert sorted(pq.read_table(out)["x_right"].to_pylist()) == wanted
+    assert main([*command, "third by r.x"]) == 2

@@ -26,6 +26,7 @@ __all__ = ["Answers"]
 
 _MOST_ROWS = 65_536  # left rows that are looked up at once
 _MOST_PAIRS = 1 << 18  # pairs that are decided at once
+_FIRST_ROWS = 1 << 13  # left rows of the first piece whose pairs are decided
 
 
 class Answers:
@@ -60,9 +61,9 @@ class Answers:
         for start in range(0, len(rows), size):
             some = rows if len(rows) <= size else rows.slice(start, min(start + size, len(rows)))
             for block, pairs in self._blocks(some, runs):
-                batch = self._answer(block, runs, pairs)
-                if batch.num_rows:
-                    yield batch
+                for batch in self._answers(block, runs, pairs):
+                    if batch.num_rows:
+                        yield batch
 
     def _order(self, rows: Rows) -> np.ndarray | None:
         """Return the order of rows by key and axis, so that a lookup goes through a run once; None if they have it."""
@@ -74,18 +75,26 @@ class Answers:
         if not self._asks(runs):
             yield rows, None
             return
-        start = 0
+        start, size = 0, _FIRST_ROWS
         while start < len(rows):
-            some = rows if not start else rows.slice(start, len(rows))
-            pairs = [run.pairs(some, self._core.terms, _MOST_PAIRS) for run in runs]
+            stop = min(start + size, len(rows))
+            some = rows if stop - start == len(rows) else rows.slice(start, stop)
+            pairs = [self._pairs(run, some, _MOST_PAIRS) for run in runs]
             done = min((n for _, n in pairs), default=len(some))
             yield some.slice(0, done), [_of_rows(found, done) for found, _ in pairs]
-            start += done
+            start, size = start + done, 2 * done  # rows beyond the limit of pairs would be looked up again
+
+    def _pairs(self, run: Run, rows: Rows, most: int) -> tuple[Pairs, int]:
+        """Return pairs of a run, and for how many left rows."""
+        return run.pairs(rows, self._core.terms, most)
 
     def _asks(self, runs: list[Run]) -> bool:
         if self._lists or self._core.decides():
             return True
         return any(run.asks(self._core.terms) for run in runs)
+
+    def _answers(self, rows: Rows, runs: list[Run], pairs: list[Pairs] | None) -> Iterator[pa.RecordBatch]:
+        yield self._answer(rows, runs, pairs)
 
     def _answer(self, rows: Rows, runs: list[Run], pairs: list[Pairs] | None) -> pa.RecordBatch:
         n, given = len(rows), rows

@@ -17,6 +17,7 @@ from ivjoin.errors import EvaluationError
 from ivjoin.expr.nodes import Node
 from ivjoin.operator.waiting_core import WaitingCore
 from ivjoin.operator.windows.answer import Answers
+from ivjoin.operator.windows.best import BestAnswers
 from ivjoin.operator.windows.held import Bounds, LeftRows, RightRows
 from ivjoin.operator.windows.previous import previous_bounds
 from ivjoin.operator.windows.rows import Arrived, Keys, Rows, joined, read
@@ -43,8 +44,13 @@ class WindowCore(WaitingCore):
         self.order = plan.spec.first_by or ((plan.kernel_terms[0].right, False) if plan.kernel_terms else None)
         self._axis = self._sorted_by()
         self.left, self.right = LeftRows(), RightRows(self._axis)
-        self._answers = Answers(self)
+        self._answers = Answers(self) if plan.spec.aggregates else BestAnswers(self)
+        self._untaken()
         self._previous = plan.spec.include_previous
+
+    def _untaken(self) -> None:
+        """Collect evicted right rows if they are emitted where no left row has taken them."""
+        self.right.evicted = [] if self.how.keep[1] else None
 
     def _sorted_by(self) -> int | None:
         """Return the right axis with the most band ends; on a tie, the axis of the order."""
@@ -55,6 +61,11 @@ class WindowCore(WaitingCore):
             if self.order is not None and self.plan.sides[1].axes[axis] is self.order[0]:
                 ends[axis] += 1
         return max(ends, key=lambda a: ends[a]) if ends else None
+
+    @property
+    def _best(self) -> BestAnswers:
+        assert isinstance(self._answers, BestAnswers)
+        return self._answers
 
     @property
     def axis(self) -> int | None:
@@ -102,9 +113,9 @@ class WindowCore(WaitingCore):
         return arrived
 
     def _rest(self, p: int, batch: pa.RecordBatch, usable: np.ndarray | None) -> Iterator[pa.RecordBatch]:
-        if p == 0 and usable is not None and self.how.keep[0]:
+        if usable is not None and self.how.keep[p]:
             alone = rows_at(batch, np.flatnonzero(~usable))
-            yield from self._answers.without(alone)
+            yield from self._answers.without(alone) if p == 0 else self._best.untaken_batch(alone)
         yield from self._moved(p, False)
 
     def _moved(self, p: int, force: bool) -> Iterator[pa.RecordBatch]:
@@ -121,6 +132,13 @@ class WindowCore(WaitingCore):
             self.went(1, self.right.prune(bounds, self.left, self.terms, force))
         elif bounds is not None or self.ended[0]:
             self.went(1, self.right.prune_older(bounds, self.left, self.terms, force))
+        if self.right.evicted:
+            gone, self.right.evicted = self.right.evicted, []
+            for part in gone:
+                yield from self._best.untaken(part)
+            taken = self._best.taken
+            assert taken is not None
+            taken.forget(min((int(r.seq.min()) for r in self.right.each()), default=self.seq[1]))
         if len(self.keys) > 1024 and len(self.keys) > 2 * (len(self.left) + len(self.right)):
             self.keys.sweep([rows.kids for rows in (*self.left.chunks, *self.right.each())])
 
@@ -151,6 +169,7 @@ class WindowCore(WaitingCore):
         """Release all rows."""
         self.metrics = self.counts()
         self.left, self.right, self.keys = LeftRows(), RightRows(self._axis), Keys()
+        self._untaken()
         self.count_state()
 
     # -- what is known of the sides ----------------------------------------------------------------------------------
@@ -183,12 +202,14 @@ class WindowCore(WaitingCore):
         return read(self.plan, s, rows.columns, rows.seq, self.layouts[s], self.keys).rows
 
     def saved_rows(self, s: int) -> tuple[list[pa.Array], np.ndarray]:
-        """Return the stored rows of a side in order of arrival: the stored columns, and bool[n] of False."""
+        """Return the stored rows of a side in order of arrival: the columns, and which are taken : bool[n]."""
         parts = self.left.chunks if s == 0 else list(self.right.each())
         if not parts:
             return [pa.nulls(0, t) for t in self.layouts[s].stored], np.zeros(0, dtype=bool)
         rows = joined(parts)
         rows = rows.take(np.argsort(rows.seq, kind="stable"))
+        if s == 1 and self.how.keep[1] and (taken := self._best.taken) is not None:
+            return rows.columns, taken.of(rows.seq)
         return rows.columns, np.zeros(len(rows), dtype=bool)
 
     def adopt_rows(self, s: int, arrays: Sequence[pa.Array], marked: np.ndarray) -> None:
@@ -198,6 +219,8 @@ class WindowCore(WaitingCore):
             seq = np.arange(self.seq[s], self.seq[s] + n, dtype=np.int64)
             rows = read(self.plan, s, arrays, seq, self.layouts[s], self.keys).rows
             (self.left if s == 0 else self.right).add(rows)
+            if s == 1 and self.how.keep[1] and (taken := self._best.taken) is not None:
+                taken.add(seq[np.asarray(marked, dtype=bool)])
             self.seq[s] += n
 
     def led(self, s: int) -> None:

@@ -89,6 +89,7 @@ class RightRows:
         self.runs: list[Run] = []
         self._axis = axis
         self._fresh: list[Rows] = []  # not part of a run yet
+        self.evicted: list[Rows] | None = None  # where evicted rows go, if they may still be emitted
         self._since = 0  # rows that arrived since the last eviction
 
     def __len__(self) -> int:
@@ -129,13 +130,13 @@ class RightRows:
         dropped = 0
         runs, self.runs = self.runs, []
         for run in runs:
-            rows = _alive(run.rows, bounds, spared, force)
+            rows = self._alive(run.rows, bounds, spared, force)
             dropped += len(run) - len(rows)
             if len(rows):
                 self.runs.append(run if rows is run.rows else Run(rows, self._axis))
         fresh, self._fresh = self._fresh, []
         for part in fresh:
-            rows = _alive(part, bounds, spared, force)
+            rows = self._alive(part, bounds, spared, force)
             dropped += len(part) - len(rows)
             if len(rows):
                 self._fresh.append(rows)
@@ -171,6 +172,16 @@ class RightRows:
                 self.runs.append(Run(rows, axis))
         return dropped
 
+    def _alive(self, rows: Rows, bounds: Bounds, spared: list[tuple[int, int, int]] | None, force: bool) -> Rows:
+        """Return the rows that may still match; all rows if too few are dead to pay for a copy."""
+        dead = _dead(rows, bounds, spared)
+        count = int(np.count_nonzero(dead))
+        if count == 0 or (not force and count * _IDLE < len(rows)):
+            return rows
+        if self.evicted is not None:
+            self.evicted.append(rows.take(np.flatnonzero(dead)))
+        return rows.take(np.flatnonzero(~dead))
+
     def each(self) -> Iterator[Rows]:
         """Yield all rows in pieces."""
         yield from (r.rows for r in self.runs)
@@ -196,8 +207,8 @@ def _hulls(waiting: LeftRows, terms: Sequence[Term]) -> list[tuple[int, int, int
     return out
 
 
-def _alive(rows: Rows, bounds: Bounds, spared: list[tuple[int, int, int]] | None, force: bool) -> Rows:
-    """Return the rows that may still match; all rows if too few are dead to pay for a copy."""
+def _dead(rows: Rows, bounds: Bounds, spared: list[tuple[int, int, int]] | None) -> np.ndarray:
+    """Return bool[n]: the rows that no row can match."""
     dead = rows.outside(bounds)
     if spared is not None and dead.any():
         waited = np.ones(len(rows), dtype=bool)
@@ -208,7 +219,4 @@ def _alive(rows: Rows, bounds: Bounds, spared: list[tuple[int, int, int]] | None
                 inside = (rows.axes[axis] >= low) & (rows.axes[axis] <= high)
             waited &= inside | rows.absent[axis] if axis in rows.absent else inside
         dead &= ~waited
-    count = int(np.count_nonzero(dead))
-    if count == 0 or (not force and count * _IDLE < len(rows)):
-        return rows
-    return rows.take(np.flatnonzero(~dead))
+    return dead

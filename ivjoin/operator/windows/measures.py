@@ -319,17 +319,21 @@ class Listed(Measure):
         if not source.in_order:
             at = at[np.lexsort((source.ranks()[0][at], np.repeat(np.arange(len(r)), r.sizes)))]
         array = to_values(source.array(self.node), self.type.value_type)
-        null, image = source.order_keys() if source.order is not None else (None, None)
-        place = [x[at] for x in (null, image, source.seq) if x is not None]
+
+        def place() -> list[np.ndarray]:
+            null, image = source.order_keys() if source.order is not None else (None, None)
+            return [x[at] for x in (null, image, source.seq) if x is not None]
+
         return Part(r.sizes, (take(array, at, byte_width(array.type)), place))
 
     def joined(self, a: Part, b: Part) -> Part:
-        place = [np.concatenate(pair) for pair in zip(a.value[1], b.value[1], strict=True)]
+        place = [np.concatenate(pair) for pair in zip(a.value[1](), b.value[1](), strict=True)]
         n = np.arange(len(a.count))
         group = np.concatenate((np.repeat(n, a.count), np.repeat(n, b.count)))
         order = np.lexsort((*place[::-1], group))
         values = one_array([a.value[0], b.value[0]])
-        return Part(a.count + b.count, (take(values, order, byte_width(values.type)), [x[order] for x in place]))
+        there = [x[order] for x in place]
+        return Part(a.count + b.count, (take(values, order, byte_width(values.type)), lambda: there))
 
     def finish(self, part: Part) -> pa.Array:
         ends = np.zeros(len(part.count) + 1, dtype=np.int32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -183,11 +183,29 @@ class Run:
         first, stop = np.maximum(first, self._starts[rank]), np.minimum(stop, self._starts[rank + 1])
         return np.where((self._kids[rank] == left.kids) & (stop > first) & ~none, stop - 1, -1)
 
-    def pairs(self, left: Rows, terms: Sequence[Term], most: int) -> tuple[Pairs, int]:
-        """Return pairs that satisfy all terms, and for how many left rows; see :meth:`ValueBlocks.pairs`."""
+    def same(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return, for each row, where the rows of its key and axis value start, and where they stop : int64[n]."""
+        if "same" not in self.kept:
+            assert self.axis is not None
+            values = self.rows.axes[self.axis]
+            edges = np.flatnonzero(self._new | np.concatenate(([True], values[1:] != values[:-1]))[: len(values)])
+            sizes = np.diff(np.append(edges, len(values)))
+            self.kept["same"] = np.repeat(edges, sizes), np.repeat(edges + sizes, sizes)
+        start, stop = self.kept["same"]
+        return start, stop
+
+    def pairs(
+        self, left: Rows, terms: Sequence[Term], most: int, trim: Callable[[Run, Rows, Ranges], Ranges] | None = None
+    ) -> tuple[Pairs, int]:
+        """Return pairs that satisfy all terms, and for how many left rows; see :meth:`ValueBlocks.pairs`.
+
+        ``trim`` may narrow the ranges of left rows if nothing else decides.
+        """
         found = self.find(left, terms)
         ranges, first = found.ranges, found.rest[0] if found.rest else None
         if first is None:
+            if trim is not None:
+                ranges = trim(self, left, ranges)
             done = len(left)
             if ranges.total > most:
                 done = max(1, int(np.searchsorted(np.cumsum(ranges.sizes), most, side="right")))

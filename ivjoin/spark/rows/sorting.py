@@ -42,7 +42,7 @@ def sort_key(plan: JoinPlan) -> SortKey | None:
 
     Where rows are picked, what they are picked by, and what it is compared with.
     """
-    if plan.spec.pick is not None:
+    if plan.spec.picks_one:
         return _pick_key(plan)
     hinted = {node for side in plan.sides for node, _, _ in side.orders}
     names = [side.schema.names for side in plan.sides]

@@ -30,7 +30,7 @@ def explain_inputs(
     frontier: Mapping[str, Mapping[Expression, Value]] | None = None,
 ) -> Explanation:
     """Return what a plan does with inputs, of which None stands for a schema."""
-    if plan.spec.pick is not None:
+    if plan.spec.picks_one:
         return explain_plan(plan, frontier, picked_arrival(plan, *sources))
     if not sort:
         return explain_plan(plan, frontier, ["sort='never': inputs are read in the order in which they come"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -51,11 +51,19 @@ def _present(values: pa.Array, counts: np.ndarray) -> Segments:
     return _some(values, counts, truths(values.is_valid()))
 
 
-def _numbers(values: pa.Array, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the values that are not null as doubles, the owner of each, and how many each list has."""
+def _numbers(values: pa.Array, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the values that are not null as doubles, and how many each list has."""
     values, counts = _present(values, counts)
-    x = np.asarray(values.cast(pa.float64(), safe=False))
-    return x, np.repeat(np.arange(len(counts)), counts), counts
+    return np.asarray(values.cast(pa.float64(), safe=False)), counts
+
+
+def _sums(x: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return the sum of each list : float64[n]."""
+    out = np.zeros(len(counts))
+    filled = counts > 0
+    if filled.any():
+        out[filled] = np.add.reduceat(x, (np.cumsum(counts) - counts)[filled])
+    return out
 
 
 def _doubles(values: np.ndarray, there: np.ndarray) -> pa.Array:
@@ -64,27 +72,39 @@ def _doubles(values: np.ndarray, there: np.ndarray) -> pa.Array:
 
 def _spread(values: pa.Array, counts: np.ndarray, fewer: int, root: bool) -> pa.Array:
     """Return the variance, or its root; the sum of squares is divided by the number of values less ``fewer``."""
-    x, owner, counts = _numbers(values, counts)
-    n = len(counts)
+    x, counts = _numbers(values, counts)
     with np.errstate(all="ignore"):
-        mean = np.bincount(owner, x, n) / counts
-        apart = x - mean[owner]
+        apart = x - np.repeat(_sums(x, counts) / counts, counts)
         # The second term is zero but for the rounding of the mean.
-        squares = np.bincount(owner, apart * apart, n) - np.bincount(owner, apart, n) ** 2 / counts
+        squares = _sums(apart * apart, counts) - _sums(apart, counts) ** 2 / counts
         out = np.maximum(squares, 0.0) / (counts - fewer)
         return _doubles(np.sqrt(out) if root else out, counts > fewer)
 
 
+def _sorted(x: np.ndarray, counts: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the lists of one length together: their numbers : int64[m], and their sorted values, one row each."""
+    if not len(counts):
+        return
+    start = np.cumsum(counts) - counts
+    order = np.argsort(counts, kind="stable")
+    sizes, first = np.unique(counts[order], return_index=True)
+    for size, rows in zip(sizes.tolist(), np.split(order, first[1:]), strict=True):
+        if size:
+            some = x[start[rows][:, None] + np.arange(size)]
+            some.sort(axis=1)
+            yield rows, some
+
+
 def _quantile(values: pa.Array, counts: np.ndarray, fraction: float) -> pa.Array:
     """Return the value at a fraction of the sorted values, linear between two; NaN is the greatest."""
-    x, owner, counts = _numbers(values, counts)
-    x = np.append(x[np.lexsort((x, owner))], 0.0)
-    place = fraction * np.maximum(counts - 1, 0)
-    low = np.floor(place).astype(np.int64)
-    start = np.where(counts > 0, np.cumsum(counts) - counts, 0)
-    a, b = x[start + low], x[start + np.minimum(low + 1, np.maximum(counts - 1, 0))]
+    x, counts = _numbers(values, counts)
+    out = np.zeros(len(counts))
     with np.errstate(all="ignore"):
-        out = np.where((place == low) | (a == b), a, a + (b - a) * (place - low))
+        for rows, some in _sorted(x, counts):
+            place = fraction * (some.shape[1] - 1)
+            low = int(place)
+            a, b = some[:, low], some[:, min(low + 1, some.shape[1] - 1)]
+            out[rows] = a if place == low else np.where(a == b, a, a + (b - a) * (place - low))
     return _doubles(out, counts > 0)
 
 
@@ -93,10 +113,10 @@ def _distinct(values: pa.Array, counts: np.ndarray, _: float) -> pa.Array:
     if pa.types.is_floating(values.type):  # NaN equals NaN, and 0.0 equals -0.0
         x = np.asarray(values.cast(pa.float64())) + 0.0
         values = whole_numbers(np.where(np.isnan(x), np.nan, x).view(np.int64))
-    codes = np.asarray(values.dictionary_encode().indices).astype(np.int64)
-    owner = np.repeat(np.arange(len(counts)), counts)
-    pairs = np.unique(owner * (int(codes.max(initial=0)) + 1) + codes) // (int(codes.max(initial=0)) + 1)
-    return whole_numbers(np.bincount(pairs, minlength=len(counts)).astype(np.int64))
+    out = np.zeros(len(counts), dtype=np.int64)
+    for rows, codes in _sorted(np.asarray(values.dictionary_encode().indices), counts):
+        out[rows] = 1 + np.count_nonzero(codes[:, 1:] != codes[:, :-1], axis=1)
+    return whole_numbers(out)
 
 
 def _place(values: pa.Array, counts: np.ndarray, last: bool) -> pa.Array:

@@ -1,0 +1,234 @@
+"""Output batches of the best matches of left rows that no later right row can match."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.conditions.evaluate import Vector, evaluate, first_error
+from ivjoin.errors import EvaluationError
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.ordinal import has_ordinal, ordinals
+from ivjoin.operator.residual import holds
+from ivjoin.operator.windows.answer import Answers
+from ivjoin.operator.windows.rows import Rows
+from ivjoin.operator.windows.run import Pairs, Run
+from ivjoin.operator.windows.source import Source
+from ivjoin.operator.windows.taken import Taken
+from ivjoin.operator.windows.trim import trim_of
+from ivjoin.outer.emit import BatchRows, Emitter
+from ivjoin.outer.values import has_value
+from ivjoin.plan.layout import RowLayout
+from ivjoin.shj.arrow import byte_width, take
+from ivjoin.shj.dictionaries import one_array
+
+if TYPE_CHECKING:
+    from ivjoin.operator.windows.core import WindowCore
+
+__all__ = ["BestAnswers"]
+
+
+class BestAnswers(Answers):
+    """Takes the best of the stored right rows that match left rows."""
+
+    def __init__(self, core: WindowCore) -> None:
+        super().__init__(core)
+        plan = core.plan
+        assert plan.spec.pick is not None
+        self._pick = plan.spec.pick
+        self._emitter = Emitter(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
+        self._trim = trim_of(core)
+        self.taken = Taken() if core.how.keep[1] else None
+
+    def _asks(self, runs: list[Run]) -> bool:
+        return True
+
+    def _pairs(self, run: Run, rows: Rows, most: int) -> tuple[Pairs, int]:
+        trim = None if self._core.decides() else self._trim
+        return run.pairs(rows, self._core.terms, most, trim)
+
+    def without(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield output for left rows that match nothing."""
+        yield from self._lone(batch, 0)
+
+    def untaken(self, rows: Rows) -> Iterator[pa.RecordBatch]:
+        """Yield output for right rows that no later left row can match and that no left row has taken."""
+        assert self.taken is not None
+        at = np.flatnonzero(~self.taken.of(rows.seq))
+        for piece in self._emitter.slices(len(at)):
+            yield self._emitter.batch(None, _Taken(rows, at[piece], self._core.layouts[1]))
+
+    def untaken_batch(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield output for right rows that cannot match."""
+        yield from self._lone(batch, 1)
+
+    def _lone(self, batch: pa.RecordBatch, s: int) -> Iterator[pa.RecordBatch]:
+        widths = [byte_width(t) for t in batch.schema.types]
+        for piece in self._emitter.slices(batch.num_rows):
+            rows = BatchRows(batch.slice(piece.start, piece.stop - piece.start), None, widths)
+            yield self._emitter.batch(rows if s == 0 else None, rows if s == 1 else None)
+
+    def _answers(self, rows: Rows, runs: list[Run], pairs: list[Pairs] | None) -> Iterator[pa.RecordBatch]:
+        found = _Candidates(self._core, rows, runs, pairs or [])
+        chosen = self._chosen(found)
+        here = found.here[chosen]
+        if self.taken is not None:
+            self.taken.add(found.seq[chosen])
+        for piece in self._emitter.slices(len(chosen)):
+            some = chosen[piece]
+            left = _Taken(rows, here[piece], self._core.layouts[0])
+            yield self._emitter.batch(left, _Right(found, some, self._core.layouts[1]))
+        if self._all:
+            alone = np.flatnonzero(np.bincount(here, minlength=len(rows)) == 0)
+            for piece in self._emitter.slices(len(alone)):
+                yield self._emitter.batch(_Taken(rows, alone[piece], self._core.layouts[0]), None)
+
+    def _chosen(self, found: _Candidates) -> np.ndarray:
+        """Return the pairs that are taken, by left row and then by rank : int64[p]."""
+        n = len(found.here)
+        keys: list[np.ndarray] = []
+        for node, v in zip(self._pick.by, evaluate(self._pick.by, found.column, n), strict=True):
+            if v.error is not None and v.error.any():
+                raise EvaluationError(f"pick: {first_error(node, found.column, int(v.error.argmax()))}")
+            there = has_value(v)
+            image = _images(v, node)
+            image = ~image if self._pick.which == "greatest" else image
+            if there is not None:
+                keys += [~there, np.where(there, image, 0)]
+            else:
+                keys.append(image)
+        order = _order(found.here, keys, found.seq)
+        h = found.here[order]
+        start = np.flatnonzero(np.concatenate((np.ones(min(n, 1), dtype=bool), h[1:] != h[:-1])))
+        place = np.arange(n)
+        if self._pick.ties and n:
+            new = np.ones(n, dtype=bool)
+            new[1:] = h[1:] != h[:-1]
+            for key in keys:
+                k = key[order]
+                new[1:] |= k[1:] != k[:-1]
+            place = np.maximum.accumulate(np.where(new, place, 0))  # of the first row that ties
+        first = np.repeat(start, np.diff(np.append(start, n)))
+        return order[place - first < self._pick.k]
+
+
+def _order(here: np.ndarray, keys: list[np.ndarray], seq: np.ndarray) -> np.ndarray:
+    """Return the order of pairs by left row, by the keys, and by arrival : int64[p]."""
+    if len(keys) == 1 and len(here) and bool((here[1:] >= here[:-1]).all()):
+        least, most = int(keys[0].min()), int(keys[0].max())
+        width = most - least + 1
+        if width * (int(here[-1]) + 1) < 2**63:  # one number holds both; rows of one run are in order of arrival
+            return np.argsort(here * width + (keys[0] - least), kind="stable")
+    return np.lexsort((seq, *keys[::-1], here))
+
+
+class _Candidates:
+    """The pairs of left rows and right rows of all runs for which the whole condition is TRUE."""
+
+    def __init__(self, core: WindowCore, rows: Rows, runs: list[Run], pairs: list[Pairs]) -> None:
+        self._rows, self._layouts = rows, core.layouts
+        self._sources: list[Source] = []
+        self._there: list[np.ndarray] = []
+        nodes = core.decides()
+        heres = [np.zeros(0, dtype=np.int64)]
+        seqs = [np.zeros(0, dtype=np.int64)]
+        for run, (here, there) in zip(runs, pairs, strict=True):
+            source = Source(run.rows, core.layouts[1], run.kept, None, True)
+            if nodes and len(here):
+                true = holds(nodes, _columns(rows, here, source, there, core.layouts[0]), len(here))
+                here, there = here[true], there[true]
+            if len(here):
+                self._sources.append(source)
+                self._there.append(there)
+                heres.append(here)
+                seqs.append(source.seq[there])
+        self.here, self.seq = np.concatenate(heres), np.concatenate(seqs)
+        self._ends = np.cumsum([len(t) for t in self._there])
+        self._kept: dict[tuple[str, str], pa.Array] = {}
+
+    def column(self, side: str, name: str) -> pa.Array:
+        """Return a column of either side for all pairs."""
+        if (side, name) not in self._kept:
+            if side == "left":
+                layout = self._layouts[0]
+                array = self._rows.column(layout.places[layout.index[name]])
+                self._kept[side, name] = take(array, self.here, byte_width(array.type))
+            else:
+                self._kept[side, name] = self.right(name, np.arange(len(self.here)))
+        return self._kept[side, name]
+
+    def right(self, name: str, at: np.ndarray) -> pa.Array:
+        """Return a right column for the pairs at these places : int64[m]."""
+        if not self._sources:
+            layout = self._layouts[1]
+            return pa.nulls(0, layout.stored[layout.places[layout.index[name]]])
+        run = np.searchsorted(self._ends, at, side="right")
+        parts, places = [], []
+        for i, (source, there) in enumerate(zip(self._sources, self._there, strict=True)):
+            mine = np.flatnonzero(run == i)
+            if len(mine):
+                array = source.column("right", name)
+                begin = int(self._ends[i]) - len(there)
+                parts.append(take(array, there[at[mine] - begin], byte_width(array.type)))
+                places.append(mine)
+        if len(parts) <= 1:
+            return parts[0] if parts else self._sources[0].column("right", name).slice(0, 0)
+        back = np.empty(len(at), dtype=np.int64)
+        back[np.concatenate(places)] = np.arange(len(at))
+        whole = one_array(parts)
+        return take(whole, back, byte_width(whole.type))
+
+
+def _columns(rows: Rows, here: np.ndarray, source: Source, there: np.ndarray, layout: RowLayout):  # type: ignore[no-untyped-def]
+    def column(side: str, name: str) -> pa.Array:
+        array = rows.column(layout.places[layout.index[name]]) if side == "left" else source.column(side, name)
+        return take(array, here if side == "left" else there, byte_width(array.type))
+
+    return column
+
+
+class _Taken:
+    """Stored rows at places, as an Emitter reads them."""
+
+    def __init__(self, rows: Rows, at: np.ndarray, layout: RowLayout) -> None:
+        self._rows, self._at, self._layout = rows, at, layout
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def column(self, index: int) -> pa.Array:
+        array = self._rows.column(self._layout.places[index])
+        return take(array, self._at, byte_width(array.type))
+
+
+class _Right:
+    """The right rows of pairs, as an Emitter reads them."""
+
+    def __init__(self, found: _Candidates, at: np.ndarray, layout: RowLayout) -> None:
+        self._found, self._at = found, at
+        self._names = {i: name for name, i in layout.index.items()}
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def column(self, index: int) -> pa.Array:
+        return self._found.right(self._names[index], self._at)
+
+
+def _images(v: Vector, node: Node) -> np.ndarray:
+    """Return whole numbers that rise with the values : int64[n]."""
+    if has_ordinal(node.type):
+        return ordinals(v.values, node.type)
+    if isinstance(v.values, np.ndarray):
+        return np.unique(v.values, return_inverse=True)[1].astype(np.int64)
+    import pyarrow.compute as pc
+
+    array = v.values.combine_chunks() if isinstance(v.values, pa.ChunkedArray) else v.values
+    words = array.fill_null(b"" if pa.types.is_large_binary(array.type) else "").dictionary_encode()
+    order = np.asarray(pc.array_sort_indices(words.dictionary)).astype(np.int64)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return rank[np.asarray(words.indices).astype(np.int64)] if len(words) else np.zeros(0, dtype=np.int64)

@@ -1,0 +1,83 @@
+"""Which of the matches of a left row cannot be among its best ones, found by the order of a run alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ivjoin.expr.nodes import Node
+from ivjoin.operator.windows.reduce import Ranges
+from ivjoin.operator.windows.rows import Rows
+from ivjoin.operator.windows.run import Run
+
+if TYPE_CHECKING:
+    from ivjoin.operator.windows.core import WindowCore
+
+__all__ = ["distance_of", "trim_of"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+Trim = Callable[[Run, Rows, Ranges], Ranges]
+
+
+def distance_of(node: Node) -> tuple[Node, Node] | None:
+    """Return (left, right) of a distance ``abs(left - right)`` between expressions of the two sides; else None."""
+    if node.op != "abs" or node.args[0].op != "sub":
+        return None
+    a, b = node.args[0].args
+    return (a, b) if a.type == b.type else None
+
+
+def trim_of(core: WindowCore) -> Trim | None:
+    """Return how ranges are narrowed; None if the order is not along the axis that sorts the runs.
+
+    The narrowed range holds the best ``k`` rows and, where they matter, all rows that tie with the last of them.
+    """
+    pick, axis = core.plan.spec.pick, core.axis
+    if pick is None or axis is None:
+        return None
+    right, ties = core.plan.sides[1].axes[axis], pick.ties or len(pick.by) > 1
+    if pick.by[0] is right:
+        first = pick.which == "least"
+        return lambda run, rows, r: _at_end(run, r, pick.k, first, ties)
+    pair = distance_of(pick.by[0])
+    exact = right.type.kind in ("int", "timestamp", "date")  # distances of floats are rounded, so that far ones may tie
+    if pair is None or pick.which != "least" or right not in pair or not exact:
+        return None
+    near = pair[1] if pair[0] is right else pair[0]
+    if near not in core.plan.sides[0].axes:
+        return None
+    line = core.plan.sides[0].axes.index(near)
+    return lambda run, rows, r: _around(run, rows, line, r, pick.k, ties)
+
+
+def _at_end(run: Run, r: Ranges, k: int, first: bool, ties: bool) -> Ranges:
+    """Return the first or last k rows of each range."""
+    if first:
+        hi = np.minimum(r.hi, r.lo + k)
+        if ties:
+            hi = np.where(hi > r.lo, np.minimum(r.hi, run.same()[1][np.maximum(hi - 1, 0)]), hi)
+        return Ranges(r.lo, hi)
+    lo = np.maximum(r.lo, r.hi - k)
+    if ties and len(run):
+        lo = np.where(r.hi > lo, np.maximum(r.lo, run.same()[0][np.minimum(lo, len(run) - 1)]), lo)
+    return Ranges(lo, r.hi)
+
+
+def _around(run: Run, rows: Rows, line: int, r: Ranges, k: int, ties: bool) -> Ranges:
+    """Return the k rows on either side of the place of each left row."""
+    if not len(run):
+        return r
+    at = rows.axes[line]
+    assert run.axis is not None
+    middle = np.clip(run.below(rows, run.axis, at) + 1, r.lo, r.hi)
+    # The place is 0 where no row is below, and ranges start where their key does.
+    lo, hi = np.maximum(r.lo, middle - k), np.minimum(r.hi, middle + k)
+    if ties:
+        start, stop = run.same()
+        lo = np.where(hi > lo, np.maximum(r.lo, start[np.minimum(lo, len(run) - 1)]), lo)
+        hi = np.where(hi > lo, np.minimum(r.hi, stop[np.maximum(hi - 1, 0)]), hi)
+    if line in rows.absent:
+        lo, hi = np.where(rows.absent[line], r.lo, lo), np.where(rows.absent[line], r.hi, hi)
+    return Ranges(lo, hi)

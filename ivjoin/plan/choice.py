@@ -1,0 +1,64 @@
+"""``ivjoin.Pick``: which of its matches a left row takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ivjoin.errors import OptionError, came
+from ivjoin.expr.arguments import MOST_ROWS, one_of, whole_number
+
+if TYPE_CHECKING:
+    from ivjoin.conditions.written import Expression
+
+__all__ = ["Pick"]
+
+
+@dataclass(frozen=True)
+class Pick:
+    """Which of the right rows that satisfy the whole condition a left row takes.
+
+    Parameters
+    ----------
+    by : str, expression, or list of these
+        What the matches of a left row are ordered by: expressions over both sides, such as ``"abs(l.x - r.x)"``, or
+        right columns. Later ones break ties. Nulls sort last, whether the first or the last rows are taken.
+    keep : {"first", "last"}
+        Whether the rows with the least or with the greatest values are taken.
+    k : int, default 1
+        The number of rows for each left row, at most.
+    ties : {"any", "all"}
+        Whether rows that tie with the last one taken are left out, or taken as well.
+
+    Raises
+    ------
+    OptionError
+        If an argument is invalid.
+
+    Examples
+    --------
+    >>> import ivjoin, pyarrow as pa
+    >>> a, b = pa.table({"x": [10]}), pa.table({"x": [7, 11, 14, 30]})
+    >>> nearest = ivjoin.Pick(by="abs(l.x - r.x)", k=2)
+    >>> ivjoin.band_join(a, b, condition="abs(l.x - r.x) < 10", pick=nearest).to_arrow()["x_right"].to_pylist()
+    [11, 7]
+    """
+
+    by: Expression | Sequence[Expression]
+    keep: Literal["first", "last"] = "first"
+    k: int = 1
+    ties: Literal["any", "all"] = "any"
+
+    def __post_init__(self) -> None:
+        one_of("keep", self.keep, ("first", "last"), OptionError)
+        one_of("ties", self.ties, ("any", "all"), OptionError)
+        object.__setattr__(self, "k", whole_number("k", self.k, 1, MOST_ROWS, "a whole number of rows"))
+        items = self.items
+        if not items or any(item is None for item in items):
+            raise OptionError(f"by is {came(self.by)}; expected an expression, such as 'abs(l.x - r.x)', or a list")
+
+    @property
+    def items(self) -> list[Expression]:
+        """The expressions."""
+        return list(self.by) if isinstance(self.by, (list, tuple)) else [self.by]
