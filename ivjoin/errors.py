@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Self
 
 __all__ = [
     "CapacityError",
@@ -32,13 +33,38 @@ __all__ = [
 class IvjoinError(ValueError):
     """Base class of all errors that a caller can fix."""
 
+    def saying(self, text: str) -> Self:
+        """Return an error of the same class and attributes with another text."""
+        new = type(self)(text)
+        new.__dict__.update(self.__dict__)
+        return new
+
 
 class OptionError(IvjoinError, TypeError):
     """An argument with an unknown name or an invalid value."""
 
 
 class ColumnError(IvjoinError):
-    """A column name that is unknown or ambiguous."""
+    """A column name that is unknown or ambiguous.
+
+    Attributes
+    ----------
+    column : str or None
+        The name.
+    side : str or None
+        ``"left"``, ``"right"`` or the alias of an input; None if the name may be of any input.
+    columns : tuple of str
+        The columns that exist there.
+    """
+
+    column: str | None = None
+    side: str | None = None
+    columns: tuple[str, ...] = ()
+
+    def of(self, column: str, side: str | None, columns: Iterable[str]) -> Self:
+        """Set the attributes, and return the error."""
+        self.column, self.side, self.columns = column, side, tuple(columns)
+        return self
 
 
 class ConditionError(IvjoinError):

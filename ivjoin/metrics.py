@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 __all__ = ["JoinMetrics", "MultiJoinMetrics"]
 
@@ -20,7 +20,12 @@ class JoinMetrics:
     left_rows_retired, right_rows_retired : int
         Rows evicted: on arrival, by pruning, or at the end of an input.
     late_rows : int
-        Rows that violate their side's order or bounds.
+        Rows that violate their side's order or bounds; a row counts once for each that it violates.
+    left_late_rows, right_late_rows : int
+        Late rows of each side.
+    left_lateness, right_lateness : number or timedelta, optional
+        By how much a late row was behind the furthest row before it, at most. A slack of so much makes no row late.
+        None if no row was late by an order.
     state_rows, state_bytes : int
         Rows in state at the end of the last call, and the bytes of the operator: the stored rows and their index, the
         key table, and scratch memory that stays between calls. Output batches are not counted. An operator that has
@@ -44,6 +49,10 @@ class JoinMetrics:
     left_rows_retired: int = 0
     right_rows_retired: int = 0
     late_rows: int = 0
+    left_late_rows: int = 0
+    right_late_rows: int = 0
+    left_lateness: object = None
+    right_lateness: object = None
     state_rows: int = 0
     state_bytes: int = 0
     peak_state_rows: int = 0
@@ -58,7 +67,7 @@ class JoinMetrics:
 
     def as_dict(self) -> dict[str, int]:
         """Return the counts by name, without estimates."""
-        return {name: value for name, value in asdict(self).items() if not name.startswith("recall")}
+        return {name: value for name, value in asdict(self).items() if "recall" not in name and "lateness" not in name}
 
 
 @dataclass(slots=True)
@@ -76,6 +85,8 @@ class MultiJoinMetrics:
         Rows emitted.
     late_rows : int
         Late rows of all inputs.
+    lateness : dict of str to number or timedelta
+        By alias, as ``left_lateness`` of :class:`JoinMetrics`.
     state_rows, state_bytes : int
         Rows of inputs and views in state at the end of the last call, and the bytes of all steps.
     peak_state_rows, peak_state_bytes : int
@@ -89,6 +100,7 @@ class MultiJoinMetrics:
     late: dict[str, int]
     stored: dict[str, int]
     views: dict[str, int]
+    lateness: dict[str, object] = field(default_factory=dict)
     rows_out: int = 0
     late_rows: int = 0
     state_rows: int = 0
@@ -99,4 +111,4 @@ class MultiJoinMetrics:
     spilled_bytes: int = 0
 
     def as_dict(self) -> dict[str, int | dict[str, int]]:
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "lateness"}

@@ -123,7 +123,8 @@ class Scope:
         if len(found) > 1 and not (self._of_two and self._is_key(found[0][1], found[1][1])):
             who = "both inputs have it" if len(self._inputs) == 2 else f"{len(found)} inputs have it"
             such = " or ".join(f"{self._qualifier(side)}.{name}" for side, _ in found)
-            raise ColumnError(f"column {name!r} is ambiguous: {who}; write {such}")
+            known = [n for side in self._inputs for n in self._schema(side).names]
+            raise ColumnError(f"column {name!r} is ambiguous: {who}; write {such}").of(name, None, known)
         return self._column(*found[0])
 
     def parameter(self, name: str) -> Node:
@@ -195,7 +196,7 @@ class Scope:
         there = "; ".join(f"{s} has {_listed(self._schema(s).names)}" for s in sides) or "there are no columns"
         many = ("the input", sides[0] if sides else "", "either input")
         where = side if side is not None else many[len(sides)] if len(sides) < 3 else "any input"
-        return ColumnError(f"column {came(name)} is not in {where}: {there}{hint}")
+        return ColumnError(f"column {came(name)} is not in {where}: {there}{hint}").of(name, side, known)
 
     def _unknown_qualifier(self, qualifier: str, name: str) -> ColumnError:
         return ColumnError(

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from ivjoin.errors import EvaluationError, IvjoinError, LateRowError, ProtocolError, SchemaError, came
 from ivjoin.expr.nodes import LEFT, Node, make, rewrite
+from ivjoin.frontier.late import Report
 from ivjoin.frontier.order import Frontier, physical_ordinal
 from ivjoin.multi.wording import of_input
 from ivjoin.operator.core import frontiers_of
@@ -45,12 +46,23 @@ class Input:
         try:
             frontiers = frontiers_of(plan)
         except IvjoinError as e:
-            raise type(e)(of_input(str(e), alias)) from e
+            raise e.saying(of_input(str(e), alias)) from e
         own = frontiers[0]
         self.frontier = Frontier(own.trackers, own.bounds, own.never_null | certain[0], certain[1])
         frontiers = self.frontier, frontiers[1]
         self._intake = Intake(plan, frontiers, late_within)
         self.rows_in = self.late = 0
+
+    @property
+    def lateness(self) -> object:
+        """The greatest lateness of a row; None if no row was late by an order."""
+        return self._intake.lateness[0]
+
+    def report_late(self, report: Report | None) -> None:
+        """Call a function with the alias and each batch of late rows, under the input's own names."""
+        if report is not None:
+            names = self.schema.names
+            self._intake.report = lambda _, rows: report(self.alias, rows.rename_columns(names))
 
     @property
     def ended(self) -> bool:
@@ -104,8 +116,7 @@ class Input:
 
     def _own(self, error: IvjoinError) -> IvjoinError:
         """Return the same error, about the input by its alias."""
-        own = type(error)(of_input(str(error), self.alias))
-        own.__dict__.update(error.__dict__)
+        own = error.saying(of_input(str(error), self.alias))
         if isinstance(own, LateRowError):
             own.side, own.column = self.alias, of_input(str(own.column), self.alias)
         return own

@@ -13,6 +13,7 @@ from ivjoin.expr.arguments import known_options
 from ivjoin.expr.nodes import LEFT, Node, make
 from ivjoin.expr.ordinal import NAN_ORDINAL
 from ivjoin.expr.types import from_arrow
+from ivjoin.frontier.late import OnLate, late_rule
 from ivjoin.metrics import MultiJoinMetrics
 from ivjoin.multi.across import Across
 from ivjoin.multi.inputs import Input
@@ -54,29 +55,25 @@ class MultiJoin(OneCall):
     condition : str, SymPy relation or ivjoin expression
         Columns are ``alias.name``, or a bare name that only one input has. None for a cross product.
     orders : mapping of alias to str, expression, Order, or a list of these
-        Promises about the order of arrival of an input.
     bounds : mapping of alias to mapping of column to (least, greatest)
-        Closed bounds that every row of an input satisfies.
+        Promises about the order of arrival of an input, and closed bounds of its rows.
     views : "auto", "none", "all" or a list of groups of aliases
-        Which intermediate results are stored, so that later rows of the other inputs join them in one step.
+        Which intermediate results are stored.
     batch_size : int
-        Greatest number of rows of an output batch.
-    on_late : {"raise", "drop", "join"}
-        What to do with a row that breaks its input's order or bounds.
+        Most rows of an output batch.
+    on_late : {"raise", "drop", "join"} or function
+        What to do with a row that breaks its input's order or bounds. A function receives its alias and such rows.
     timezone : str, optional
-        Zone of calendar days and of timestamps without a zone; UTC by default. Comparing a timestamp without a
-        zone with one that has a zone requires this option.
+        Zone of calendar days and of timestamps without a zone; UTC by default.
     allow_cross : bool
-        Whether the condition may leave inputs unconnected, so that each row is joined with every row.
+        Whether the condition may leave inputs unconnected.
     memory_limit : int or str, optional
-        Limit in bytes for all steps together, or text such as "512MB". A batch that exceeds it raises MemoryLimitError.
-        Usually nothing has changed then, and the batch can be pushed again when memory is free. If results of the batch
-        were already emitted, the operator has stopped; the error states it.
+        Limit in bytes for all steps together, or text such as "512MB". A batch that exceeds it raises MemoryLimitError;
+        push it again when memory is free, unless the error states that the operator has stopped.
     when_full : {"raise", "spill"}
-        "raise" refuses the batch. "spill" continues with files in ``spill_dir`` and the same result; each step then has
-        an equal part of the limit. "shed" is not supported; use a join of two inputs for it.
+        Refuse the batch, or continue with files in ``spill_dir`` and an equal part of the limit for each step.
     spill_dir : path, optional
-        Folder of the files, which have no names; by default the system's folder for temporary files.
+        Folder of the files; by default the system's folder for temporary files.
     params : mapping of str to value, optional
 
     Raises
@@ -102,16 +99,19 @@ class MultiJoin(OneCall):
     def __init__(
         self, inputs: Mapping[str, SupportsArrowSchema], condition: Expression | None = None, *,
         orders: AliasOrders | None = None, bounds: AliasBounds | None = None, views: Views = "auto",
-        batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None, allow_cross: bool = False,
+        batch_size: int = 65536, on_late: OnLate = "raise", timezone: str | None = None, allow_cross: bool = False,
         memory_limit: int | str | None = None, when_full: str = "raise",
         spill_dir: str | os.PathLike[str] | None = None, params: Params | None = None,
     ) -> None:
         budget = allowed(memory_limit, when_full, spill_dir)
+        rule, report = late_rule(on_late)
         spec = multi_spec(
-            inputs, condition, orders=orders, bounds=bounds, views=views, batch_size=batch_size, on_late=on_late,
+            inputs, condition, orders=orders, bounds=bounds, views=views, batch_size=batch_size, on_late=rule,
             timezone=timezone, allow_cross=allow_cross, params=params,
         )
         self.make(spec, best_shape(spec), None)
+        for own in self.inputs.values():
+            own.report_late(report)
         self._limit(budget)
 
     @classmethod
@@ -203,7 +203,7 @@ class MultiJoin(OneCall):
         return MultiJoinMetrics(
             rows_in={a: i.rows_in for a, i in self.inputs.items()},
             rows_retired={a: i.rows_in - max(copies[a]) for a, i in self.inputs.items()},
-            late={a: i.late for a, i in self.inputs.items()},
+            late={a: i.late for a, i in self.inputs.items()}, lateness={a: i.lateness for a, i in self.inputs.items()},
             stored={a: sum(c) for a, c in copies.items()}, views=views, rows_out=self._rows_out,
             late_rows=sum(i.late for i in self.inputs.values()), state_rows=rows, state_bytes=size,
             peak_state_rows=max(self._peak_rows, rows), peak_state_bytes=max(self._peak_bytes, size),

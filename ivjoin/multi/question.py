@@ -280,7 +280,7 @@ def multi_spec(
                 batch_size=batch_size, on_late=on_late, timezone=timezone,
             )
         except IvjoinError as e:
-            raise type(e)(of_input(str(e), alias)) from e
+            raise e.saying(of_input(str(e), alias)) from e
         specs[alias] = _wide(own, alias)
     spec = MultiSpec(schemas, given, specs, _views(views, list(schemas)), allow_cross)
     _connected(spec)

@@ -55,4 +55,4 @@ def by_their_names(names: Mapping[str, str]) -> Iterator[None]:
         plain = _OF_A_SIDE.sub(lambda m: names.get(m[0][2:], m[0]), said)
         if plain == said:
             raise
-        raise type(e)(plain) from e
+        raise e.saying(plain) from e

@@ -329,7 +329,7 @@ class Core:
         m.right_rows_in += state.side(1, "rows_in")
         m.left_rows_retired += state.side(0, "retired")
         m.right_rows_retired += state.side(1, "retired")
-        m.late_rows += state.get("late_rows")
+        self.intake.count_into(m, state.get("late_rows"))
         frozen = 0 if self.frozen is None else self.frozen.live
         m.state_rows = state.side(0, "live") + state.side(1, "live") + frozen
         m.peak_state_rows = max(m.peak_state_rows, m.state_rows, state.get("peak_rows"))

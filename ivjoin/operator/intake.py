@@ -12,14 +12,16 @@ from ivjoin.conditions.evaluate import Vector, evaluate, first_error
 from ivjoin.errors import EvaluationError, LateRowError, SchemaError
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinals, python_value
+from ivjoin.frontier.late import Report, greatest_lateness
 from ivjoin.frontier.order import Frontier, OrderTracker, ordinal_range, shown
+from ivjoin.metrics import JoinMetrics
 from ivjoin.outer.values import has_value
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.kernels import key_kernels
-from ivjoin.shj.plain import rows_at
+from ivjoin.shj.plain import from_plain_rows, rows_at
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys, pack
 
 __all__ = ["Intake", "outside"]
@@ -37,6 +39,9 @@ class Intake:
         self._frontiers = frontiers
         self.late_within = late_within
         self._errors_first = errors_first
+        self.report: Report | None = None  # receives late rows
+        self.late = [0, 0]  # late rows of each side, unless they are refused
+        self.lateness: list[Any] = [None, None]  # the greatest one of each side
         left, right = row_layouts(plan)
         self.index = left.index, right.index
         self._never_null = left.never_null, right.never_null
@@ -128,8 +133,30 @@ class Intake:
         late = self._late_rows(p, batch, self._ordered(p, batch), {})
         if late is None:
             return batch, 0
+        self.late[p] += int(np.count_nonzero(late))
+        if self.report is not None:
+            schema = self._plan.sides[p].schema
+            for rows in from_plain_rows(rows_at(batch, np.flatnonzero(late)), schema):
+                self.report(SIDES[p], rows)
         dropped = self._plan.spec.on_late == "drop"
         return (rows_at(batch, np.flatnonzero(~late)) if dropped else batch), int(np.count_nonzero(late))
+
+    def count_into(self, m: JoinMetrics, late: int = 0) -> None:
+        """Add the late rows of each side, and ``late`` rows of both, to metrics."""
+        m.late_rows += late
+        m.left_late_rows += self.late[0]
+        m.right_late_rows += self.late[1]
+        m.left_lateness, m.right_lateness = self.lateness
+
+    def count_late(self, p: int, batch: pa.RecordBatch, before: list[dict[str, Any]]) -> None:
+        """Count and report the late rows of a batch that kernels have taken, whose orders were ``before``."""
+        trackers = self._frontiers[p].trackers
+        after = [t.save() for t in trackers]
+        for t, saved in zip(trackers, before, strict=True):
+            t.load(saved)
+        self.screen(p, batch)
+        for t, saved in zip(trackers, after, strict=True):
+            t.load(saved)
 
     def ordinals(self, node: Node, values: dict[Node, Vector], known: dict[Node, np.ndarray]) -> np.ndarray:
         found = known.get(node)
@@ -179,6 +206,9 @@ class Intake:
                 text, edge = self._edge(t, was, bad, known[t.node], v)
                 seen = f"rows up to {text} have come"
                 self._complain(p, t.name, t.node, bad, values, known, seen, "Declare a slack", edge)
+                far = greatest_lateness(t, was, bad, known[t.node], has_value(v), self.late_within)
+                if far is not None and (self.lateness[p] is None or far > self.lateness[p]):
+                    self.lateness[p] = far
                 late = bad if late is None else late | bad
         return late
 

@@ -20,6 +20,7 @@ from ivjoin.errors import (
 )
 from ivjoin.expr.arguments import known_options
 from ivjoin.expr.nodes import Node
+from ivjoin.frontier.late import OnLate, Report, late_rule
 from ivjoin.frontier.order import physical_ordinal
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator import blocks, snapshot, steps
@@ -70,18 +71,17 @@ class SymmetricHashJoin(OneCall):
     how : str
         inner, left, right, full, left_semi, left_anti, right_semi, right_anti, or Spark's aliases.
     left_order, right_order : str, expression, Order, or a list of these
-        Promises about the order of arrival.
     left_bounds, right_bounds : mapping of column to (least, greatest)
-        Closed bounds that every row satisfies. None stands for an end without a bound.
+        Promises about the order of arrival, and closed bounds of every row. None: no bound.
     suffix : str
-        Appended to the name of a right column that collides with a left one.
+        For right columns whose name collides.
     batch_size : int
-        Greatest number of rows of an output batch.
-    on_late : {"raise", "drop", "join"}
-        What to do with a row that breaks its side's order or bounds.
+        Most rows of an output batch.
+    on_late : {"raise", "drop", "join"} or function
+        What to do with a row that breaks its side's order or bounds. A function gets the side and such rows.
     timezone : str, optional
-        Zone of calendar days and of timestamps without a zone; UTC by default. Comparing a timestamp without a zone
-        with one that has a zone requires this option.
+        Zone of calendar days and of timestamps without a zone; UTC by default. Comparing one of these with a timestamp
+        that has a zone requires this option.
     pick : {"last", "first", "nearest"}, optional
         Each left row takes one of the right rows that satisfy the whole condition: the last, the first, or the one
         nearest to the left side's order (the earlier one on ties). ``how`` is inner or left.
@@ -95,8 +95,8 @@ class SymmetricHashJoin(OneCall):
     memory_limit : int or str, optional
         Limit in bytes, or text such as "512MB" (MB are 10**6 bytes, MiB 2**20).
     when_full : {"raise", "spill", "shed"}
-        What to do if the rows that can still match do not fit. "raise" raises MemoryLimitError. "spill" writes rows to
-        files; the result stays exact. "shed" drops rows; the result is a subset (inner and semi joins only).
+        What to do if the rows that can still match do not fit: raise MemoryLimitError; write rows to files, with an
+        exact result; or drop rows, with a subset of the result (inner and semi joins only).
     spill_dir : path, optional
         Folder of the files; by default the system's folder for temporary files. The files have no names, and the system
         deletes them when the process ends.
@@ -131,20 +131,22 @@ class SymmetricHashJoin(OneCall):
         condition: Expression | None = None, how: str = "inner", left_order: Orders | None = None,
         right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
         right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536,
-        on_late: str = "raise", timezone: str | None = None, aggregate: Aggregates | None = None,
+        on_late: OnLate = "raise", timezone: str | None = None, aggregate: Aggregates | None = None,
         memory_limit: int | str | None = None, when_full: str = "raise",
         spill_dir: str | os.PathLike[str] | None = None, shed: str | None = None, shed_shared: bool = False,
         pick: Pick | str | None = None, pick_by: PickBy | None = None, params: Params | None = None,
     ) -> None:
         self._begin()
         budget = budget_of(memory_limit, when_full, spill_dir, shed, shed_shared)
+        rule, report = late_rule(on_late)
         plan = planned(
             left_schema, right_schema, on=on, condition=condition, how=how, left_order=left_order,
             right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
-            batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate, pick=pick, pick_by=pick_by,
+            batch_size=batch_size, on_late=rule, timezone=timezone, aggregate=aggregate, pick=pick, pick_by=pick_by,
             params=params,
         )
         self._core = core_of(plan, takes=budget is None)
+        self._core.intake.report = report
         self._limit(budget)
 
     def _limit(self, budget: Budget | None) -> None:
@@ -277,6 +279,10 @@ class SymmetricHashJoin(OneCall):
 
     def _spares(self, error: BaseException) -> bool:
         return isinstance(error, MemoryLimitError) and self._core.is_refused(error)
+
+    def report_late(self, report: Report | None) -> None:
+        """Call a function with the side and each batch of late rows."""
+        self._core.intake.report = report
 
     def check(self, side: str, batch: pa.RecordBatch) -> None:
         """Refuse a batch that :meth:`push` would refuse for its schema.

@@ -34,6 +34,16 @@ def take(core: AnyCore, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Itera
     """Pass a batch to the kernels; return the whole output as one batch, or the rest of the push as an iterator."""
     if not isinstance(core, Core):
         return core.take(p, batch)
+    if core.plan.spec.on_late == "raise":
+        return _taken(core, p, batch)
+    before, late = [t.save() for t in core.frontiers[p].trackers], core.state.get("late_rows")
+    out = _taken(core, p, batch)
+    if core.state.get("late_rows") > late:
+        core.intake.count_late(p, batch, before)
+    return out
+
+
+def _taken(core: Core, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
     state = core.state
     n = batch.num_rows
     core.batch = ref(batch)

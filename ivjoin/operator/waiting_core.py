@@ -59,8 +59,10 @@ class WaitingCore:
         m.late_rows += late
         if p == 0:
             m.left_rows_in += rows
+            m.left_late_rows += late
         else:
             m.right_rows_in += rows
+            m.right_late_rows += late
 
     def went(self, p: int, rows: int) -> None:
         """Count rows of side p that are decided and no longer stored."""
@@ -86,6 +88,7 @@ class WaitingCore:
     def counts(self) -> JoinMetrics:
         """Return a copy of the counts at this moment."""
         m = replace(self.metrics)
+        m.left_lateness, m.right_lateness = self.intake.lateness
         m.state_rows = sum(self.rows_held())
         m.peak_state_rows = max(m.peak_state_rows, m.state_rows)
         m.state_bytes = self.bytes_held()

@@ -125,7 +125,7 @@ def _key_equality(a: str, b: str, schemas: tuple[pa.Schema, pa.Schema], zone: st
     try:
         return build.eq(left, right, zone)
     except (ConditionError, UnsupportedError) as e:
-        raise type(e)(f"key columns left.{a} and right.{b} cannot be compared: {e}") from e
+        raise e.saying(f"key columns left.{a} and right.{b} cannot be compared: {e}") from e
 
 
 def _no_column(side: str, name: str) -> pa.Array:

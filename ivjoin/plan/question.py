@@ -205,7 +205,7 @@ def on_pairs(on: Any, schemas: tuple[pa.Schema, pa.Schema]) -> list[tuple[str, s
     for pair in pairs:
         for name, schema, side in zip(pair, schemas, SIDES, strict=True):
             if name not in schema.names:
-                raise ColumnError(_unknown(name, schema, side))
+                raise ColumnError(_unknown(name, schema, side)).of(name, side, schema.names)
     return pairs
 
 
@@ -303,9 +303,9 @@ def side_expression(obj: Any, s: int, schema: pa.Schema, timezone: str, what: st
                 f"{said} names a column of the {SIDES[1 - s]} side; expected columns of the {SIDES[s]} side alone: "
                 f"{', '.join(schema.names) or 'it has none'}"
             ) from e
-        raise ColumnError(f"{said}: {e}") from e
+        raise e.saying(f"{said}: {e}") from e
     except ConditionError as e:
-        raise type(e)(f"{said}: {_of_expression(str(e))}{_as_order(obj)}") from e
+        raise e.saying(f"{said}: {_of_expression(str(e))}{_as_order(obj)}") from e
     _refuse_other(columns_of(node), s, said, "")
     check_supported(node)
     return node

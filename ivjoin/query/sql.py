@@ -13,6 +13,7 @@ from ivjoin.conditions.read.sqlselect import Select, TableName, read_select
 from ivjoin.errors import ConditionError, OptionError, SchemaError, came
 from ivjoin.expr.scope import nearest
 from ivjoin.expr.timezones import zone_of_call
+from ivjoin.frontier.late import OnLate
 from ivjoin.query.joining import joined
 from ivjoin.query.resolved import resolved
 from ivjoin.stream.inputs import ArrowStream, Source, open_input
@@ -28,7 +29,7 @@ __all__ = ["sql"]
 def sql(
     query: str, /, *, params: Params | None = None, inputs: Mapping[str, ArrowStream] | None = None,
     orders: AliasOrders | None = None, bounds: AliasBounds | None = None, batch_size: int = 65536,
-    on_late: str = "raise", timezone: str | None = None, threads: int | Literal["auto"] = "auto", sort: str = "auto",
+    on_late: OnLate = "raise", timezone: str | None = None, threads: int | Literal["auto"] = "auto", sort: str = "auto",
     memory_limit: int | str | None = None, when_full: str = "raise",
     spill_dir: str | os.PathLike[str] | None = None, **tables: ArrowStream,
 ) -> JoinStream:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from ivjoin.expr.arguments import known_options
+from ivjoin.frontier.late import OnLate, late_rule
 from ivjoin.frontier.order import Order
 from ivjoin.operator.budget import budget_of
 from ivjoin.plan.asof import as_of
@@ -35,7 +36,7 @@ def asof_join(
     direction: Literal["backward", "forward", "nearest"] = "backward", tolerance: Tolerance | None = None,
     how: str = "left", suffix: str = "_right", allow_exact_matches: bool = True, *,
     ties: str | Sequence[str] | None = None, left_order: Orders | None = None, right_order: Orders | None = None,
-    slack: Slack | None = None, batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None,
+    slack: Slack | None = None, batch_size: int = 65536, on_late: OnLate = "raise", timezone: str | None = None,
     coalesce_rows: int = 0, threads: int | Literal["auto"] = "auto", sort: str = "auto",
     columns: Sequence[str] | None = None,
     memory_limit: int | str | None = None, when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None,
@@ -114,16 +115,17 @@ def asof_join(
     budget = budget_of(memory_limit, when_full, spill_dir)
     sources = open_inputs(left, right)
     matching = matching_of(maintain_order, indicator, None)
+    rule, report = late_rule(on_late)
 
     def plan_for(inputs: tuple[Source, Source]) -> JoinPlan:
         return asof_plan(
             (inputs[0].schema, inputs[1].schema), (inputs[0].ends, inputs[1].ends), on, direction, tolerance,
             allow_exact_matches, ties, slack, [left_order, right_order], on=by, how=how, suffix=suffix,
-            batch_size=batch_size, on_late=on_late, timezone=timezone,
+            batch_size=batch_size, on_late=rule, timezone=timezone,
         )
 
     def join(inputs: tuple[Source, Source], plan: JoinPlan, names: Sequence[str] | None) -> JoinStream:
-        return stream_of(inputs, plan, coalesce_rows, threads, sort, names, budget)
+        return stream_of(inputs, plan, coalesce_rows, threads, sort, names, budget, report=report)
 
     with index_hints({"left": left, "right": right}):
         plan = plan_for(sources)

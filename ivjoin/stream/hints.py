@@ -33,7 +33,7 @@ def index_hints(inputs: Mapping[str, Any]) -> Iterator[None]:
                 continue
             missing = [str(n) for n in given.index.names if n is not None and f"column {n!r} is not in" in str(e)]
             if missing:
-                raise ColumnError(
+                raise e.saying(
                     f"{e}\n{missing[0]!r} is the index of the {name} frame, which is left out; pass df.reset_index()"
                 ) from e
         raise

@@ -203,7 +203,7 @@ def open_input(source: Any, side: str) -> Source:
         except FileError as e:
             # a name without an ending: on the command line there is an option for it
             said = str(e).replace("or --format", "or pyarrow.dataset.dataset(path, format=...)")
-            raise type(e)(f"the {side} input: {said}") from e
+            raise e.saying(f"the {side} input: {said}") from e
         return Source(files.schema, files.batches, files.ends, files.rows, files)
     lazy = _lazy(source, side)
     if lazy is not None:

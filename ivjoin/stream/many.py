@@ -14,6 +14,7 @@ from ivjoin.errors import ProtocolError
 from ivjoin.expr.arguments import MOST_ROWS, known_options, one_of, whole_number
 from ivjoin.expr.nodes import LEFT, Node, columns_of, make
 from ivjoin.expr.ordinal import has_ordinal, ordinals
+from ivjoin.frontier.late import OnLate, late_rule
 from ivjoin.frontier.order import Order
 from ivjoin.metrics import MultiJoinMetrics
 from ivjoin.multi.memory import allowed
@@ -294,7 +295,7 @@ def stream_of_tables(spec: MultiSpec, tables: Mapping[str, pa.Table]) -> MultiJo
 @known_options("multi_join")
 def multi_join(
     inputs: Mapping[str, ArrowStream], condition: Expression | None = None, orders: AliasOrders | None = None,
-    bounds: AliasBounds | None = None, batch_size: int = 65536, views: Views = "auto", *, on_late: str = "raise",
+    bounds: AliasBounds | None = None, batch_size: int = 65536, views: Views = "auto", *, on_late: OnLate = "raise",
     timezone: str | None = None, allow_cross: bool = False, coalesce_rows: int = 0, sort: str = "auto",
     columns: Sequence[str] | None = None, memory_limit: int | str | None = None, when_full: str = "raise",
     spill_dir: str | os.PathLike[str] | None = None, params: Params | None = None,
@@ -316,8 +317,9 @@ def multi_join(
         Greatest number of rows of an output batch.
     views : "auto", "none", "all" or a list of groups of aliases, default "auto"
         Which results of some inputs are kept; by estimated sizes, by default.
-    on_late : {"raise", "drop", "join"}
-        What to do with a row that breaks its input's order.
+    on_late : {"raise", "drop", "join"} or function
+        What to do with a row that breaks its input's order. A function receives the alias and a batch of such rows,
+        which are then dropped.
     timezone : str, optional
         Zone of calendar days and of timestamps without a zone; UTC by default. A timestamp without a zone is compared
         with one that has a zone only if you give it.
@@ -356,6 +358,7 @@ def multi_join(
     """
     coalesce_rows = whole_number("coalesce_rows", coalesce_rows, 0, MOST_ROWS, "a number of rows")
     one_of("sort", sort, ("auto", "never"))
+    rule, report = late_rule(on_late)
     given = named_inputs(inputs)
     seen: dict[int, str] = {}
     for alias, x in given.items():
@@ -371,7 +374,7 @@ def multi_join(
     with index_hints(inputs if isinstance(inputs, Mapping) else {}):
         spec = multi_spec(
             {a: s.schema for a, s in sources.items()}, condition, orders=orders, bounds=bounds, views=views,
-            batch_size=batch_size, on_late=on_late, timezone=timezone, allow_cross=allow_cross, params=params,
+            batch_size=batch_size, on_late=rule, timezone=timezone, allow_cross=allow_cross, params=params,
         )
     if columns is not None:
         columns = [spec.schema.names[i] for i in places_of(spec.schema.names, columns)]
@@ -380,5 +383,8 @@ def multi_join(
             source.keep(spec.schemas[alias].names)
     for source in sources.values():
         source.ready()
-    return MultiJoinStream(_Many(spec, sources, sort == "auto", coalesce_rows, columns, budget))
+    stream = MultiJoinStream(_Many(spec, sources, sort == "auto", coalesce_rows, columns, budget))
+    for own in stream._many.joining.inputs.values():
+        own.report_late(report)
+    return stream
 

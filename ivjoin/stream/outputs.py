@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import pyarrow as pa
 
-from ivjoin.errors import ColumnError, IvjoinError, came
+from ivjoin.errors import ColumnError, IvjoinError, MissingPackageError, came
 from ivjoin.files.atomic import FileError, output_place
 from ivjoin.files.formats import Sink, format_of
 from ivjoin.files.overwriting import refuse_overwriting
@@ -250,7 +250,7 @@ def _package(name: str) -> Any:
     try:
         return import_module(name)
     except ModuleNotFoundError as e:
-        raise IvjoinError(f"this needs the package {name}: pip install {name}") from e
+        raise MissingPackageError(f"this needs the package {name}: pip install {name}") from e
 
 
 def _place(path: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from ivjoin.expr.arguments import MOST_ROWS
+from ivjoin.frontier.late import Report
 from ivjoin.operator.budget import Budget
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cutting import Cut, cut_of
@@ -13,6 +14,7 @@ from ivjoin.stream.columns import Chosen
 from ivjoin.stream.compared import warn_of_pairs
 from ivjoin.stream.cpus import threads_for
 from ivjoin.stream.gathering import Pieces
+from ivjoin.stream.idle import Idle
 from ivjoin.stream.inputs import Source
 from ivjoin.stream.memory import threads_within
 from ivjoin.stream.picked import arrange_picked
@@ -49,8 +51,10 @@ class PreparedJoin:
     def __init__(
         self, found: Chosen, sources: tuple[Source, Source], sort: bool, coalesce: int,
         threads: int | Literal["auto"],
-        budget: Budget | None = None,
+        budget: Budget | None = None, report: Report | None = None, idle: Idle | None = None,
     ) -> None:
+        self._report, self.idle = report, idle
+        threads = threads if idle is None else 1
         self.budget = budget
         self.read_from = [source.local for source in sources]
         self.plan = found.plan
@@ -74,10 +78,14 @@ class PreparedJoin:
         self, plan: JoinPlan, errors_first: bool = False, copies: bool = False
     ) -> SymmetricHashJoin | SlicedJoin:
         cut = self._cut(plan)
+        op: SymmetricHashJoin | SlicedJoin
         if cut is None:
-            return SymmetricHashJoin.from_plan(plan, errors_first=errors_first, budget=self.budget)
-        views = bool(self._rows) and not copies
-        return SlicedJoin(plan, cut, self._threads, errors_first, views, self.budget)
+            op = SymmetricHashJoin.from_plan(plan, errors_first=errors_first, budget=self.budget)
+        else:
+            views = bool(self._rows) and not copies
+            op = SlicedJoin(plan, cut, self._threads, errors_first, views, self.budget)
+        op.report_late(self._report)
+        return op
 
     def _cut(self, plan: JoinPlan) -> Cut | None:
         """Along what threads join slices of rows that are pushed; None for one thread."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from copy import copy
+from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from ivjoin.errors import ConditionError, OptionError, UnsupportedError, came
 from ivjoin.expr.arguments import MOST_ROWS, known_options, one_of, whole_number
 from ivjoin.expr.nodes import columns_of
+from ivjoin.frontier.late import OnLate, Report, late_rule
 from ivjoin.operator.budget import Budget, budget_of
 from ivjoin.plan.cache import planned
 from ivjoin.plan.derived.certain import passes_nulls
@@ -18,6 +20,7 @@ from ivjoin.plan.spec import SIDES
 from ivjoin.stream.after.matched import matching_of
 from ivjoin.stream.columns import Chosen, chosen
 from ivjoin.stream.hints import index_hints
+from ivjoin.stream.idle import Idle, idle_of
 from ivjoin.stream.inputs import ArrowStream, Source, SupportsArrowStream, open_inputs
 from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.prepared import PreparedJoin
@@ -41,13 +44,14 @@ def band_join(
     left: ArrowStream, right: ArrowStream, on: Keys | None = None, condition: Expression | None = None,
     how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
-    batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None, coalesce_rows: int = 0,
+    batch_size: int = 65536, on_late: OnLate = "raise", timezone: str | None = None, coalesce_rows: int = 0,
     threads: int | Literal["auto"] = "auto", sort: str = "auto", columns: Sequence[str] | None = None,
     aggregate: Aggregates | None = None,
     memory_limit: int | str | None = None, when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None,
     shed: str | None = None, shed_shared: bool = False, pick: Pick | str | None = None,
     pick_by: PickBy | None = None, allow_cross: bool = False, params: Params | None = None,
     maintain_order: str | None = None, indicator: bool | str = False, validate: str | None = None,
+    idle_timeout: str | float | timedelta | None = None, idle: str = "wait",
 ) -> JoinStream:
     """Join two tables or streams on keys and a band condition, holding only the rows that can still match.
 
@@ -72,8 +76,9 @@ def band_join(
         For right columns whose name collides.
     batch_size : int, default 65536
         Greatest number of rows of an output batch.
-    on_late : {"raise", "drop", "join"}
-        What to do with a row that breaks its side's order.
+    on_late : {"raise", "drop", "join"} or function
+        What to do with a row that breaks its side's order. A function ``(side, batch) -> None`` receives such rows,
+        which are then dropped. ``metrics`` counts them for each side.
     timezone : str, optional
         Zone of calendar days and of timestamps without a zone; UTC by default. A timestamp without a zone is compared
         with one that has a zone only if you give it.
@@ -127,6 +132,13 @@ def band_join(
         Add a column ``_merge``, or of this name: ``left_only``, ``right_only`` or ``both``.
     validate : {"1:1", "1:m", "m:1", "m:m"}, optional
         Raise CardinalityError if a row matches more than one: for ``"m:1"`` a left row, for ``"1:m"`` a right row.
+    idle_timeout : str, number of seconds or timedelta, optional
+        For streams: each input is read by a thread of its own, and one that gives nothing for so long, such as
+        ``"5s"``, does not hold the other one back. Matches with rows in state are emitted; rows that wait for the
+        silent input stay in state. Without it, the join waits for the input that is behind.
+    idle : {"wait", "advance"}
+        With ``"advance"``, a silent input counts as being as far as the other one: rows that only wait for it are
+        decided and leave the state. Rows that it gives below that are late, and ``on_late`` decides about them.
 
     Returns
     -------
@@ -149,18 +161,20 @@ def band_join(
     """
     budget = budget_of(memory_limit, when_full, spill_dir, shed, shed_shared)
     matching = matching_of(maintain_order, indicator, validate)
+    rule, report = late_rule(on_late)
+    patience = idle_of(idle_timeout, idle)
     sources = open_inputs(left, right)
 
     def plan_for(inputs: tuple[Source, Source]) -> JoinPlan:
         return planned(
             inputs[0].schema, inputs[1].schema, on=on, condition=condition, how=how, left_order=left_order,
             right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
-            batch_size=batch_size, on_late=on_late, timezone=timezone, aggregate=aggregate, pick=pick, pick_by=pick_by,
+            batch_size=batch_size, on_late=rule, timezone=timezone, aggregate=aggregate, pick=pick, pick_by=pick_by,
             params=params,
         )
 
     def join(inputs: tuple[Source, Source], plan: JoinPlan, names: Sequence[str] | None) -> JoinStream:
-        return stream_of(inputs, plan, coalesce_rows, threads, sort, names, budget)
+        return stream_of(inputs, plan, coalesce_rows, threads, sort, names, budget, report=report, idle=patience)
 
     with index_hints({"left": left, "right": right}):
         plan = plan_for(sources)
@@ -227,23 +241,25 @@ def check_call(
 def stream_of(
     sources: tuple[Source, Source], plan: JoinPlan, coalesce_rows: int, threads: int | Literal["auto"], sort: str,
     columns: Sequence[str] | None, budget: Budget | None = None,
-    choose: Callable[..., Chosen] = chosen,
+    choose: Callable[..., Chosen] = chosen, report: Report | None = None,
+    idle: Idle | None = None,
 ) -> JoinStream:
     """Return the join of two opened inputs.
 
-    The arguments are as for :func:`band_join`; ``choose`` replaces :func:`~ivjoin.stream.columns.chosen`.
+    The arguments are as for :func:`band_join`; ``choose`` replaces :func:`~ivjoin.stream.columns.chosen`,
+    and ``report`` receives late rows.
     """
     coalesce_rows, threads = check_call(plan, coalesce_rows, threads, sort, budget)
     first, second = map(copy, sources)  # before the columns that are read are chosen
 
     def again(names: Sequence[str] | None) -> JoinStream:
         inputs = copy(first), copy(second)
-        return stream_of(inputs, plan, coalesce_rows, threads, sort, names or columns, budget, choose)
+        return stream_of(inputs, plan, coalesce_rows, threads, sort, names or columns, budget, choose, report, idle)
 
     found = choose(plan, columns, (not sources[0].ends, not sources[1].ends), _present(sources, plan))
     for source, names in zip(sources, found.names, strict=True):
         source.keep(names)
-    join = PreparedJoin(found, sources, sort == "auto", coalesce_rows, threads, budget)
+    join = PreparedJoin(found, sources, sort == "auto", coalesce_rows, threads, budget, report, idle)
     join.open()
     stream = JoinStream(join)
     stream._again, stream._repeats = again, first.ends and second.ends

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.stream.gathering import Pieces
+from ivjoin.stream.idle import joined_idly
 from ivjoin.stream.inputs import first_line
 from ivjoin.stream.memory import to_the_end
 from ivjoin.stream.prepared import PreparedJoin
@@ -122,6 +123,9 @@ class RunOfTwo(Run):
         if self._arranged.sweep is not None:
             for p, piece in self._arranged.sweep.turns(self._join.sweep_rows(self._arranged.plan)):
                 yield from op.finish(names[p]) if piece is None else op.push(names[p], piece)
+            return
+        if self._join.idle is not None and first is None and isinstance(op, SymmetricHashJoin):
+            yield from joined_idly(op, inputs, self._join.idle)
             return
         open_ = [True, True]
         while open_[0] or open_[1]:

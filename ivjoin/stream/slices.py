@@ -17,6 +17,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.frontier.late import Report
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.budget import Budget
 from ivjoin.operator.core import frontiers_of
@@ -112,6 +113,7 @@ class SlicedJoin:
     def _state(self) -> JoinMetrics:
         """The metrics without the rows retired: to count those takes a look at all that wait."""
         m = replace(self._metrics)
+        self._intake.count_into(m)
         tasks = self._workers.tasks
         m.state_rows = sum(task.rows for task in tasks) + (0 if self._views else self._held)
         m.state_bytes = self._bytes + sum(task.nbytes for task in tasks) + self._joiners.nbytes
@@ -175,6 +177,10 @@ class SlicedJoin:
             yield from self._advanced()
         else:
             yield from self._counted(self._alone.push(SIDES[p], batch))
+
+    def report_late(self, report: Report | None) -> None:
+        """Call a function with each batch of late rows."""
+        self._intake.report = report
 
     def finish(self, side: str | None = None) -> Iterator[pa.RecordBatch]:
         """End one side, or both; iterate to take what that decides."""

@@ -157,7 +157,7 @@ def placed(error: IvjoinError, e: exp.Expression, text: str) -> IvjoinError:
         begin = text.rfind("\n", 0, start) + 1
         stop = text.find("\n", start)
         width = max(1, min(end, stop if stop >= 0 else len(text)) - start)
-        error = error.__class__(f"{error}\n{_marked(text, text.count(chr(10), 0, start), start - begin, width)}")
+        error = error.saying(f"{error}\n{_marked(text, text.count(chr(10), 0, start), start - begin, width)}")
     error.placed = True  # type: ignore[attr-defined]
     return error
 

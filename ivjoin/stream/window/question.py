@@ -245,7 +245,7 @@ def asked_of(given: Any, left: pa.Schema, right: pa.Schema, zone: str, params: P
         try:
             asked.add(name, wanted)
         except (ConditionError, UnsupportedError) as e:
-            raise type(e)(f"the aggregate {name!r}: {e}") from None
+            raise e.saying(f"the aggregate {name!r}: {e}") from None
     return asked
 
 
