@@ -74,7 +74,6 @@ class SymmetricHashJoin(OneCall):
     left_bounds, right_bounds : mapping of column to (least, greatest)
         Promises about the order of arrival, and closed bounds of every row. None: no bound.
     suffix : str
-        For right columns whose name collides.
     batch_size : int
         Most rows of an output batch.
     on_late : {"raise", "drop", "join"} or function
@@ -95,8 +94,8 @@ class SymmetricHashJoin(OneCall):
     memory_limit : int or str, optional
         Limit in bytes, or text such as "512MB" (MB are 10**6 bytes, MiB 2**20).
     when_full : {"raise", "spill", "shed"}
-        What to do if the rows that can still match do not fit: raise MemoryLimitError; write rows to files, with an
-        exact result; or drop rows, with a subset of the result (inner and semi joins only).
+        What to do if the rows that can still match do not fit. "raise" raises MemoryLimitError, "spill" writes rows to
+        files. "shed" drops rows, and the result is a subset (inner and semi joins only).
     spill_dir : path, optional
         Folder of the files; by default the system's folder for temporary files. The files have no names, and the system
         deletes them when the process ends.

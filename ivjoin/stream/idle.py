@@ -151,7 +151,7 @@ def _next(op: SymmetricHashJoin, rows: list[int], open_: list[bool]) -> int:
 
 
 def _wait(arrived: Queue[int], reader: _Reader, seconds: float) -> bool:
-    """Wait until a reader has a piece; return False if it has none after so many seconds."""
+    """Wait until a reader has a piece; return False if nothing came within so many seconds."""
     end = monotonic() + seconds
     while not reader.waits:
         try:
