@@ -75,7 +75,6 @@ class SymmetricHashJoin(OneCall):
         Promises about the order of arrival, and closed bounds of every row. None: no bound.
     suffix : str
     batch_size : int
-        Most rows of an output batch.
     on_late : {"raise", "drop", "join"} or function
         What to do with a row that breaks its side's order or bounds. A function gets the side and such rows.
     timezone : str, optional
