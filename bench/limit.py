@@ -41,12 +41,12 @@ _SMALL_LIMIT = 600_000
 
 def _child(asked: dict[str, Any]) -> None:
     """Join a few rows, say so, wait for a word, join all, tell what came, and wait to be looked at."""
-    from ivjoin import MemoryLimitError
+    from ivjoin import MemoryLimitError, Spill
     from ivjoin.shj.store.backing import give_back
 
     case, share, folder = Case(**asked["case"]), asked["share"], Path(asked["folder"])
     few = asked["case"] | {"batch": min(case.batch, 1024)}
-    within = {"when_full": case.full} | ({"spill_dir": asked["folder"]} if case.full == "spill" else {})
+    within = {"when_full": Spill(asked["folder"]) if case.full == "spill" else case.full}
     small = WAYS[case.way](Case(**few), 0.01, _FEW, folder)
     for limit in ({"memory_limit": _SMALL_LIMIT, **within}, {}):
         with suppress(MemoryLimitError):

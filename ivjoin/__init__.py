@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ivjoin.frontier.order import Order
     from ivjoin.metrics import JoinMetrics, MultiJoinMetrics
     from ivjoin.multi.operator import MultiJoin
+    from ivjoin.operator.budget import Shed, Spill
     from ivjoin.operator.operator import SymmetricHashJoin
     from ivjoin.plan.choice import Pick
     from ivjoin.query.sql import sql
@@ -55,6 +56,8 @@ _LAZY = {
     "JoinStream": "ivjoin.stream.join_stream",
     "Order": "ivjoin.frontier.order",
     "Pick": "ivjoin.plan.choice",
+    "Shed": "ivjoin.operator.budget",
+    "Spill": "ivjoin.operator.budget",
     "SymmetricHashJoin": "ivjoin.operator.operator",
     "asof_join": "ivjoin.stream.asof",
     "band_join": "ivjoin.stream.pull",
@@ -91,7 +94,9 @@ __all__ = [
     "Pick",
     "ProtocolError",
     "SchemaError",
+    "Shed",
     "SnapshotError",
+    "Spill",
     "SpillError",
     "SymmetricHashJoin",
     "UnsupportedError",

@@ -177,7 +177,7 @@ class MemoryLimitError(CapacityError):
 
 
 class SpillError(IvjoinError):
-    """A file in ``spill_dir`` cannot be written while rows are moved to or from it. The operator has stopped."""
+    """A file of spilled rows cannot be written while rows are moved to or from it. The operator has stopped."""
 
 
 _MOST_SHOWN = 80  # characters of a value, which may come from a file

@@ -29,7 +29,6 @@ ACCEPTED: list[tuple[str, set[str]]] = [
     ("band_join *_bounds", _SOME | {"empty dict"}),
     ("band_join suffix", _TEXTS - {"empty text"}),
     ("band_join batch_size", _INTS - {"-1"}),
-    ("band_join coalesce_rows", _INTS - {"-1"}),
     ("band_join threads", _INTS - {"-1"}),
     ("band_join timezone", _SOME),
     ("explain frontier", _SOME | {"empty dict"}),

@@ -381,7 +381,7 @@ def _join_of_two(options: argparse.Namespace) -> tuple[Any, list[Files]]:
     }
     stream = ivjoin.band_join(
         left, right, **question, batch_size=options.batch_size, sort=options.sort,
-        threads=options.threads, **limit_of(options), shed=options.shed, shed_shared=options.shed_shared,
+        threads=options.threads, **limit_of(options),
         columns=names(options.columns), pick=_pick(options.pick), pick_by=names(options.pick_by),
     )  # fmt: skip
     return stream, [left, right]

@@ -44,9 +44,21 @@ def add_limit(command: argparse.ArgumentParser, ways: str) -> None:
 
 def limit_of(options: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments that these options stand for."""
+    from ivjoin import Shed, Spill
+
     given = options.memory_limit
     limit = int(given) if given is not None and given.isascii() and given.isdigit() else given
-    return {"memory_limit": limit, "when_full": options.when_full, "spill_dir": options.spill_dir}
+    full, spill_dir = options.when_full, options.spill_dir
+    shed, shared = getattr(options, "shed", None), getattr(options, "shed_shared", False)
+    needed = (("--spill-dir", spill_dir, "spill"), ("--shed", shed, "shed"), ("--shed-shared", shared, "shed"))
+    for name, value, way in needed:
+        if value and full != way:
+            raise OptionError(f"{name} is given, but --when-full is {came(full)}; add --when-full {way}")
+    if full == "spill":
+        full = Spill(spill_dir)
+    elif full == "shed":
+        full = Shed(shed or "prob", shared=shared)
+    return {"memory_limit": limit, "when_full": full}
 
 
 def parse_keys(texts: Sequence[str]) -> list[Any] | None:

@@ -29,6 +29,8 @@ _ELSEWHERE = {
     "suffixes": ("suffix", "write suffix='_right', which right columns get"),
     **dict.fromkeys(("where", "predicate", "filter", "expr"), ("condition", "write condition='l.a <= r.b'")),
     **dict.fromkeys(("join_type", "kind"), ("how", "write how='left'")),
+    "spill_dir": ("when_full", "write when_full=ivjoin.Spill(dir=...)"),
+    **dict.fromkeys(("shed", "shed_shared"), ("when_full", "write when_full=ivjoin.Shed(policy=..., shared=...)")),
     "how": ("inputs", "a join of many inputs is an inner join; for other joins call band_join step by step"),
 }  # fmt: skip
 

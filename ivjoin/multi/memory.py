@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import Protocol
 from weakref import ref
@@ -11,7 +10,7 @@ import pyarrow as pa
 
 from ivjoin.errors import MemoryLimitError, UnsupportedError
 from ivjoin.metrics import MultiJoinMetrics
-from ivjoin.operator.budget import Budget, budget_of
+from ivjoin.operator.budget import Budget, WhenFull, budget_of
 from ivjoin.operator.limits import fixed_bytes
 from ivjoin.operator.step_join import StepJoin
 
@@ -23,7 +22,7 @@ _SCRATCH = 160  # bytes that a row takes while it is pushed
 
 
 def allowed(
-    memory_limit: int | str | None, when_full: str, spill_dir: str | os.PathLike[str] | None = None
+    memory_limit: int | str | None, when_full: WhenFull
 ) -> Budget | None:
     """Return the memory budget of a join of many inputs; None without a limit.
 
@@ -31,7 +30,7 @@ def allowed(
     ------
     IvjoinError
     """
-    budget = budget_of(memory_limit, when_full, spill_dir)
+    budget = budget_of(memory_limit, when_full)
     if budget is not None and budget.when_full == "shed":
         raise UnsupportedError(
             "when_full='shed' is not supported with many inputs, because the value of a view's rows is not known. "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ from ivjoin.multi.reach import Box, Reach, columns_asked, hull, united
 from ivjoin.multi.steps import Shape, laid_out
 from ivjoin.multi.trees import best_shape
 from ivjoin.multi.wording import by_their_names, own_names
+from ivjoin.operator.budget import WhenFull
 from ivjoin.operator.protocol import NOTHING, OneCall, Output, of_one_process
 from ivjoin.operator.step_join import StepJoin
 from ivjoin.plan.cache import plan_of
@@ -70,10 +70,8 @@ class MultiJoin(OneCall):
     memory_limit : int or str, optional
         Limit in bytes for all steps together, or text such as "512MB". A batch that exceeds it raises MemoryLimitError;
         push it again when memory is free, unless the error states that the operator has stopped.
-    when_full : {"raise", "spill"}
-        Refuse the batch, or continue with files in ``spill_dir`` and an equal part of the limit for each step.
-    spill_dir : path, optional
-        Folder of the files; by default the system's folder for temporary files.
+    when_full : {"raise", "spill"} or :class:`~ivjoin.Spill`
+        Refuse the batch, or continue with files and an equal part of the limit for each step.
     params : mapping of str to value, optional
 
     Raises
@@ -100,10 +98,9 @@ class MultiJoin(OneCall):
         self, inputs: Mapping[str, SupportsArrowSchema], condition: Expression | None = None, *,
         orders: AliasOrders | None = None, bounds: AliasBounds | None = None, views: Views = "auto",
         batch_size: int = 65536, on_late: OnLate = "raise", timezone: str | None = None, allow_cross: bool = False,
-        memory_limit: int | str | None = None, when_full: str = "raise",
-        spill_dir: str | os.PathLike[str] | None = None, params: Params | None = None,
+        memory_limit: int | str | None = None, when_full: WhenFull = "raise", params: Params | None = None,
     ) -> None:
-        budget = allowed(memory_limit, when_full, spill_dir)
+        budget = allowed(memory_limit, when_full)
         rule, report = late_rule(on_late)
         spec = multi_spec(
             inputs, condition, orders=orders, bounds=bounds, views=views, batch_size=batch_size, on_late=rule,
@@ -290,8 +287,7 @@ class MultiJoin(OneCall):
 
     @classmethod
     def restore(
-        cls, blob: bytes, *, memory_limit: int | str | None = None, when_full: str = "raise",
-        spill_dir: str | os.PathLike[str] | None = None,
+        cls, blob: bytes, *, memory_limit: int | str | None = None, when_full: WhenFull = "raise",
     ) -> MultiJoin:
         """Return an operator that continues from a snapshot, within the memory limit given here.
 
@@ -302,7 +298,7 @@ class MultiJoin(OneCall):
         """
         from ivjoin.multi import snapshot
 
-        budget = allowed(memory_limit, when_full, spill_dir)
+        budget = allowed(memory_limit, when_full)
         self = cls.__new__(cls)
         spills = budget is not None and budget.when_full == "spill"
         snapshot.read(self, blob, budget if spills else None)

@@ -7,7 +7,7 @@ import re
 import tempfile
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -15,14 +15,12 @@ from ivjoin.errors import IvjoinError, MemoryLimitError, UnsupportedError, came
 from ivjoin.expr.arguments import one_of, warn_caller
 from ivjoin.plan.join_plan import JoinPlan
 
-__all__ = ["GOES_ON", "LEAST_ROWS", "Budget", "Shed", "budget_of", "bytes_of", "not_restored"]
+__all__ = ["GOES_ON", "LEAST_ROWS", "Budget", "Shed", "Spill", "WhenFull", "budget_of", "bytes_of", "not_restored"]
 
 GOES_ON = (
     ". The batch was not taken; the operator can continue, and snapshot() can be restored with a greater limit"
 )
 _NOT_RESTORED = ". No operator was made of the snapshot, which is intact: restore it with a greater limit"
-
-Shed = Literal["random", "prob", "life"]
 
 _SIZE = re.compile(r"\s*(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(?P<unit>[kmgtp]?)(?P<two>i?)b?\s*", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
@@ -30,6 +28,60 @@ _MOST = 2**62
 LEAST_ROWS = 16  # the fewest rows of one piece of a batch
 _MOST_OUTPUT = 4 << 20
 _LEAST_OUTPUT = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Spill:
+    """At the memory limit, write rows to files; the result stays exact.
+
+    Attributes
+    ----------
+    dir : path, optional
+        Folder of the files; by default the system's folder for temporary files. The files have no names, and the system
+        deletes them when the process ends. The call that takes it raises IvjoinError if no file can be written there.
+
+    Examples
+    --------
+    >>> Spill()
+    Spill(dir=None)
+    """
+
+    dir: str | os.PathLike[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shed:
+    """At the memory limit, drop rows; the result is a subset. For inner and semi joins on one thread.
+
+    Attributes
+    ----------
+    policy : {"prob", "life", "random"}
+        Which rows to drop first. "prob": those least likely to match. "life": those with the least product of that
+        probability and their remaining time in the state. "random": any.
+    shared : bool
+        Whether both sides share the memory. If False, each has half.
+
+    Raises
+    ------
+    IvjoinError
+        If an argument has another value.
+
+    Examples
+    --------
+    >>> Shed("life", shared=True)
+    Shed(policy='life', shared=True)
+    """
+
+    policy: str = "prob"
+    shared: bool = False
+
+    def __post_init__(self) -> None:
+        one_of("policy", self.policy, ("random", "prob", "life"))
+        if not isinstance(self.shared, (bool, np.bool_)):
+            raise IvjoinError(f"shared is {came(self.shared)}; expected True or False")
+
+
+WhenFull: TypeAlias = Literal["raise", "spill", "shed"] | Spill | Shed
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,36 +149,31 @@ class Budget:
             )
 
 
-def budget_of(
-    memory_limit: int | str | None, when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None,
-    shed: str | None = None, shed_shared: bool = False,
-) -> Budget | None:
+def budget_of(memory_limit: int | str | None, when_full: WhenFull = "raise") -> Budget | None:
     """Return the budget that the caller's options describe, or None without a limit.
 
     Raises
     ------
     IvjoinError
-        If an option has a wrong value, or does not go with ``when_full`` or ``memory_limit``.
+        If an option has a wrong value, or ``when_full`` is given without ``memory_limit``.
     """
-    one_of("when_full", when_full, ("raise", "spill", "shed"))
-    if shed is not None:
-        one_of("shed", shed, ("random", "prob", "life"))
-    if not isinstance(shed_shared, (bool, np.bool_)):
-        raise IvjoinError(f"shed_shared is {came(shed_shared)}; expected True or False")
-    for name, given, way in (
-        ("spill_dir", spill_dir is not None, "spill"), ("shed", shed is not None, "shed"),
-        ("shed_shared", bool(shed_shared), "shed"),
-    ):
-        if given and when_full != way:
-            raise IvjoinError(f"{name} is given, but when_full is {when_full!r}; add when_full={way!r}")
-    folder = ""
-    if when_full == "spill":
-        folder = _folder(spill_dir)
+    if isinstance(when_full, Spill):
+        way, spill, shed = "spill", when_full, Shed()
+    elif isinstance(when_full, Shed):
+        way, spill, shed = "shed", Spill(), when_full
+    elif isinstance(when_full, str) and when_full in ("raise", "spill", "shed"):
+        way, spill, shed = when_full, Spill(), Shed()
+    else:
+        raise IvjoinError(
+            f"when_full is {came(when_full)}; expected 'raise', 'spill', 'shed', ivjoin.Spill(dir=...) or "
+            "ivjoin.Shed(policy=...)"
+        )
+    folder = _folder(spill.dir) if way == "spill" else ""
     if memory_limit is None:
-        if when_full != "raise":
-            raise IvjoinError(f"when_full is {when_full!r} without a limit; add memory_limit, such as '512MB'")
+        if way != "raise":
+            raise IvjoinError(f"when_full is {way!r} without a limit; add memory_limit, such as '512MB'")
         return None
-    return Budget(bytes_of(memory_limit), when_full, folder, shed or "prob", bool(shed_shared))
+    return Budget(bytes_of(memory_limit), way, folder, shed.policy, bool(shed.shared))
 
 
 def bytes_of(value: int | str) -> int:
@@ -169,24 +216,24 @@ def _memory() -> int | None:
         return None
 
 
-def _folder(spill_dir: str | os.PathLike[str] | None) -> str:
-    if spill_dir is None:
+def _folder(given: str | os.PathLike[str] | None) -> str:
+    if given is None:
         return tempfile.gettempdir()
     try:
-        folder = os.fspath(spill_dir)
+        folder = os.fspath(given)
     except TypeError as e:
-        raise IvjoinError(f"spill_dir is {came(spill_dir)}; expected the path of a folder") from e
+        raise IvjoinError(f"the folder of Spill is {came(given)}; expected the path of a folder") from e
     if not isinstance(folder, str):
         folder = os.fsdecode(folder)
     if not os.path.isdir(folder):
         what = "is no folder" if os.path.exists(folder) else "does not exist"
-        raise IvjoinError(f"spill_dir is {came(folder)}, which {what}; make it, or name another")
+        raise IvjoinError(f"the folder of Spill is {came(folder)}, which {what}; make it, or name another")
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"\0")
     except OSError as e:
         raise IvjoinError(
-            f"spill_dir is {came(folder)}, where no file can be written ({e.strerror}); name another folder"
+            f"the folder of Spill is {came(folder)}, where no file can be written ({e.strerror}); name another folder"
         ) from e
     return folder
 

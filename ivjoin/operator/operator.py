@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -24,7 +23,7 @@ from ivjoin.frontier.late import OnLate, Report, late_rule
 from ivjoin.frontier.order import physical_ordinal
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator import blocks, snapshot, steps
-from ivjoin.operator.budget import Budget, budget_of
+from ivjoin.operator.budget import Budget, WhenFull, budget_of
 from ivjoin.operator.core import Core
 from ivjoin.operator.cores import AnyCore, core_of
 from ivjoin.operator.output_bounds import output_bounds
@@ -92,17 +91,9 @@ class SymmetricHashJoin(OneCall):
         ``how`` is inner or left; left also emits unmatched rows, with count 0 and nulls.
     memory_limit : int or str, optional
         Limit in bytes, or text such as "512MB" (MB are 10**6 bytes, MiB 2**20).
-    when_full : {"raise", "spill", "shed"}
+    when_full : {"raise", "spill", "shed"}, :class:`~ivjoin.Spill` or :class:`~ivjoin.Shed`
         What to do if the rows that can still match do not fit. "raise" raises MemoryLimitError, "spill" writes rows to
         files. "shed" drops rows, and the result is a subset (inner and semi joins only).
-    spill_dir : path, optional
-        Folder of the files; by default the system's folder for temporary files. The files have no names, and the system
-        deletes them when the process ends.
-    shed : {"prob", "life", "random"}, optional
-        Which rows to drop first: those least likely to match (the default), those with the least product of that
-        probability and their remaining time in the state, or any.
-    shed_shared : bool
-        Whether both sides share the memory. If False, each has half.
     params : mapping of str to value, optional
 
     Raises
@@ -130,12 +121,11 @@ class SymmetricHashJoin(OneCall):
         right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
         right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536,
         on_late: OnLate = "raise", timezone: str | None = None, aggregate: Aggregates | None = None,
-        memory_limit: int | str | None = None, when_full: str = "raise",
-        spill_dir: str | os.PathLike[str] | None = None, shed: str | None = None, shed_shared: bool = False,
+        memory_limit: int | str | None = None, when_full: WhenFull = "raise",
         pick: Pick | str | None = None, pick_by: PickBy | None = None, params: Params | None = None,
     ) -> None:
         self._begin()
-        budget = budget_of(memory_limit, when_full, spill_dir, shed, shed_shared)
+        budget = budget_of(memory_limit, when_full)
         rule, report = late_rule(on_late)
         plan = planned(
             left_schema, right_schema, on=on, condition=condition, how=how, left_order=left_order,
@@ -405,8 +395,7 @@ class SymmetricHashJoin(OneCall):
 
     @classmethod
     def restore(
-        cls, blob: bytes, *, memory_limit: int | str | None = None, when_full: str = "raise",
-        spill_dir: str | os.PathLike[str] | None = None, shed: str | None = None, shed_shared: bool = False,
+        cls, blob: bytes, *, memory_limit: int | str | None = None, when_full: WhenFull = "raise",
     ) -> Self:
         """Return an operator that continues from a snapshot, within the memory limit given here.
 
@@ -417,7 +406,7 @@ class SymmetricHashJoin(OneCall):
         MemoryLimitError
             If the stored rows do not fit the limit.
         """
-        return cls._restored(blob, budget_of(memory_limit, when_full, spill_dir, shed, shed_shared))
+        return cls._restored(blob, budget_of(memory_limit, when_full))
 
     @classmethod
     def _restored(cls, blob: bytes, budget: Budget | None) -> Self:

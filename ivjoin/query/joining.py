@@ -121,7 +121,7 @@ class _Calls:
         names = {(a, n): f"{a}_{n}" for a in aliases for n in self.sources[a].schema.names}
         stream = multi_join(
             {a: self.sources[a] for a in aliases}, _all([c for s in steps for c in s.conjuncts]),
-            _of(self.orders, aliases), _of(self.bounds, aliases),
+            orders=_of(self.orders, aliases), bounds=_of(self.bounds, aliases),
             columns=_needed(names, later), allow_cross=any(s.crossed for s in steps), **self.options,
         )
         return stream, names

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import sys
 from collections.abc import Mapping
 from types import FrameType
@@ -14,6 +13,7 @@ from ivjoin.errors import ConditionError, OptionError, SchemaError, came
 from ivjoin.expr.scope import nearest
 from ivjoin.expr.timezones import zone_of_call
 from ivjoin.frontier.late import OnLate
+from ivjoin.operator.budget import WhenFull
 from ivjoin.query.joining import joined
 from ivjoin.query.resolved import resolved
 from ivjoin.stream.inputs import ArrowStream, Source, open_input
@@ -30,8 +30,7 @@ def sql(
     query: str, /, *, params: Params | None = None, inputs: Mapping[str, ArrowStream] | None = None,
     orders: AliasOrders | None = None, bounds: AliasBounds | None = None, batch_size: int = 65536,
     on_late: OnLate = "raise", timezone: str | None = None, threads: int | Literal["auto"] = "auto", sort: str = "auto",
-    memory_limit: int | str | None = None, when_full: str = "raise",
-    spill_dir: str | os.PathLike[str] | None = None, **tables: ArrowStream,
+    memory_limit: int | str | None = None, when_full: WhenFull = "raise", **tables: ArrowStream,
 ) -> JoinStream:
     """Join tables, files or streams as a SQL query says, in Spark's dialect.
 
@@ -51,7 +50,7 @@ def sql(
         Further inputs by name. Use it for a table whose name is an option of this call.
     orders, bounds : mapping of alias to orders, or to bounds, optional
         As for :func:`multi_join`.
-    batch_size, on_late, timezone, threads, sort, memory_limit, when_full, spill_dir
+    batch_size, on_late, timezone, threads, sort, memory_limit, when_full
         As for :func:`band_join`; ``memory_limit`` is for each join of the query.
     **tables : table, frame, files or stream
         The inputs by name.
@@ -107,7 +106,7 @@ def sql(
     return joined(
         question, sources, options["orders"], options["bounds"],
         {"batch_size": batch_size, "on_late": on_late, "timezone": options["timezone"], "sort": options["sort"],
-         "memory_limit": memory_limit, "when_full": when_full, "spill_dir": spill_dir},
+         "memory_limit": memory_limit, "when_full": when_full},
         options["threads"],
     )  # fmt: skip
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +11,7 @@ import pyarrow as pa
 from ivjoin.expr.arguments import known_options
 from ivjoin.frontier.late import OnLate, late_rule
 from ivjoin.frontier.order import Order
-from ivjoin.operator.budget import budget_of
+from ivjoin.operator.budget import WhenFull, budget_of
 from ivjoin.plan.asof import as_of
 from ivjoin.plan.cache import plan_of, planned
 from ivjoin.stream.after.matched import matching_of
@@ -32,15 +31,14 @@ __all__ = ["asof_join", "asof_plan"]
 
 @known_options("asof_join")
 def asof_join(
-    left: ArrowStream, right: ArrowStream, on: str | tuple[str, str], by: Keys | None = None,
+    left: ArrowStream, right: ArrowStream, on: str | tuple[str, str], by: Keys | None = None, *,
     direction: Literal["backward", "forward", "nearest"] = "backward", tolerance: Tolerance | None = None,
-    how: str = "left", suffix: str = "_right", allow_exact_matches: bool = True, *,
+    how: str = "left", suffix: str = "_right", allow_exact_matches: bool = True,
     ties: str | Sequence[str] | None = None, left_order: Orders | None = None, right_order: Orders | None = None,
     slack: Slack | None = None, batch_size: int = 65536, on_late: OnLate = "raise", timezone: str | None = None,
-    coalesce_rows: int = 0, threads: int | Literal["auto"] = "auto", sort: str = "auto",
-    columns: Sequence[str] | None = None,
-    memory_limit: int | str | None = None, when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None,
-    maintain_order: str | None = None, indicator: bool | str = False,
+    threads: int | Literal["auto"] = "auto", sort: str = "auto", columns: Sequence[str] | None = None,
+    memory_limit: int | str | None = None, when_full: WhenFull = "raise", maintain_order: str | None = None,
+    indicator: bool | str = False,
 ) -> JoinStream:
     """Give each left row the right row that is the last one before it, the first one after it, or the nearest.
 
@@ -76,7 +74,7 @@ def asof_join(
         Orders of arrival, for inputs that are not ordered by ``on``.
     slack : number or timedelta, optional
         By how much streams may be out of order.
-    batch_size, on_late, timezone, coalesce_rows, sort, columns
+    batch_size, on_late, timezone, sort, columns
         As for :func:`ivjoin.band_join`.
     threads : int or "auto", default "auto"
         The threads that look up slices of two tables in memory at the same time. The output has the same rows in the
@@ -86,11 +84,9 @@ def asof_join(
         Bytes that the join may hold beside its inputs, or text such as "512MB". A right side without an order that
         would take more than half of it is sorted by ``on``, outside memory where needed, and so is the left side: the
         output then comes in no order that is promised.
-    when_full : {"raise", "spill"}
+    when_full : {"raise", "spill"} or :class:`~ivjoin.Spill`
         What happens where the rows that wait, and those that may still be taken, do not fit: MemoryLimitError, or their
         columns go to files (exact), and no more than what they are found by stays in memory.
-    spill_dir : path, optional
-        Folder of these files, which have no names; the system's for temporary files by default.
     maintain_order, indicator
         As for :func:`ivjoin.band_join`.
 
@@ -112,7 +108,7 @@ def asof_join(
     >>> asof_join(trades, quotes, on="ts", by="sym", columns=["sym", "ts", "bid"]).read_all().to_pydict()
     {'sym': ['A', 'A', 'B'], 'ts': [3, 7, 5], 'bid': [10.0, 11.0, None]}
     """
-    budget = budget_of(memory_limit, when_full, spill_dir)
+    budget = budget_of(memory_limit, when_full)
     sources = open_inputs(left, right)
     matching = matching_of(maintain_order, indicator, None)
     rule, report = late_rule(on_late)
@@ -125,7 +121,7 @@ def asof_join(
         )
 
     def join(inputs: tuple[Source, Source], plan: JoinPlan, names: Sequence[str] | None) -> JoinStream:
-        return stream_of(inputs, plan, coalesce_rows, threads, sort, names, budget, report=report)
+        return stream_of(inputs, plan, threads, sort, names, budget, report=report)
 
     with index_hints({"left": left, "right": right}):
         plan = plan_for(sources)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -10,7 +9,7 @@ import pyarrow as pa
 
 from ivjoin.errors import OptionError, SchemaError, came
 from ivjoin.expr.arguments import known_options
-from ivjoin.operator.budget import budget_of
+from ivjoin.operator.budget import WhenFull, budget_of
 from ivjoin.operator.picture import Explanation
 from ivjoin.operator.wording import listed
 from ivjoin.plan.cache import planned
@@ -37,18 +36,17 @@ __all__ = ["explain"]
 @known_options("explain")
 def explain(
     left: SupportsArrowSchema | ArrowStream | Inputs,
-    right: SupportsArrowSchema | ArrowStream | Expression | None = None,
-    on: Keys | None = None, condition: Expression | None = None, how: str | None = None, *,
-    left_order: Orders | None = None, right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
+    right: SupportsArrowSchema | ArrowStream | Expression | None = None, on: Keys | None = None,
+    condition: Expression | None = None, how: str | None = None, *, left_order: Orders | None = None,
+    right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
     right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536, on_late: str = "raise",
-    timezone: str | None = None, coalesce_rows: int = 0, threads: int | Literal["auto"] = "auto",
-    sort: str = "auto",
+    timezone: str | None = None, threads: int | Literal["auto"] = "auto", sort: str = "auto",
     columns: Sequence[str] | None = None, aggregate: Aggregates | None = None, memory_limit: int | str | None = None,
-    when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None, shed: str | None = None,
-    shed_shared: bool = False, pick: Pick | str | None = None, pick_by: PickBy | None = None, allow_cross: bool = False,
-    orders: AliasOrders | None = None, bounds: AliasBounds | None = None, views: Views = "auto", workers: int = 8,
-    by: Keys | None = None, direction: str | None = None, tolerance: Tolerance | None = None,
-    allow_exact_matches: bool | None = None, ties: str | Sequence[str] | None = None, slack: Slack | None = None,
+    when_full: WhenFull = "raise", pick: Pick | str | None = None, pick_by: PickBy | None = None,
+    allow_cross: bool = False, orders: AliasOrders | None = None, bounds: AliasBounds | None = None,
+    views: Views = "auto", workers: int = 8, by: Keys | None = None, direction: str | None = None,
+    tolerance: Tolerance | None = None, allow_exact_matches: bool | None = None,
+    ties: str | Sequence[str] | None = None, slack: Slack | None = None,
     frontier: Mapping[str, Mapping[Expression, Value]] | None = None, params: Params | None = None,
 ) -> Explanation:
     """Show the plan of a join: its conjuncts, the condition as a graph with intervals, and what prunes each side.
@@ -63,7 +61,7 @@ def explain(
         No rows of a file are read. A sample of a table is read, to show whether it will be sorted, and by what.
         For many inputs, ``left`` is ``{alias: input}``.
     on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size, on_late, timezone, \
-    coalesce_rows, threads, sort, columns, aggregate, memory_limit, when_full, spill_dir, shed, shed_shared, pick, \
+    threads, sort, columns, aggregate, memory_limit, when_full, pick, \
     pick_by, allow_cross
         As for :func:`ivjoin.band_join`.
     by, direction, tolerance, allow_exact_matches, ties, slack
@@ -106,7 +104,7 @@ def explain(
         raise SchemaError(f"the left input is the text {came(left)}; expected explain(left, right, condition=...)")
     if right is None or hasattr(on, "__arrow_c_schema__") or hasattr(on, "__arrow_c_stream__"):
         raise SchemaError("explain got one input; expected explain(left, right, ...), or explain({alias: input}, text)")
-    budget = budget_of(memory_limit, when_full, spill_dir, shed, shed_shared)
+    budget = budget_of(memory_limit, when_full)
     sources = _source(left, "left"), _source(right, "right")
     schemas = [x if s is None else s.schema for x, s in zip((left, right), sources, strict=True)]
     ends = [s is not None and s.ends for s in sources]
@@ -130,7 +128,7 @@ def explain(
             right_order=right_order, **banded, **both,
         )
     refuse_cross(plan, allow_cross)
-    check_call(plan, coalesce_rows, threads, sort, budget)
+    check_call(plan, threads, sort, budget)
     chosen(plan, columns)
     return explain_inputs(plan, sources, sort != "never", frontier)
 

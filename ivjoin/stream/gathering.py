@@ -18,9 +18,9 @@ _GATHERED_ROWS = 2048
 class Pieces:
     """One input's batches, read one ahead at most; ``whole``: of an input that is in memory as a whole."""
 
-    def __init__(self, batches: Iterator[pa.RecordBatch], coalesce: int, most: int, whole: bool = False) -> None:
+    def __init__(self, batches: Iterator[pa.RecordBatch], most: int, whole: bool = False) -> None:
         self._batches = batches
-        self._coalesce = max(coalesce, _GATHERED_ROWS) if whole else coalesce
+        self._coalesce = _GATHERED_ROWS if whole else 0
         self._most = most
         self._held: pa.RecordBatch | None = None
         self._gathered: list[pa.RecordBatch] = []  # the next ones, last first

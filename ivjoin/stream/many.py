@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ import pyarrow as pa
 
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.errors import ProtocolError
-from ivjoin.expr.arguments import MOST_ROWS, known_options, one_of, whole_number
+from ivjoin.expr.arguments import known_options, one_of
 from ivjoin.expr.nodes import LEFT, Node, columns_of, make
 from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.frontier.late import OnLate, late_rule
@@ -23,6 +22,7 @@ from ivjoin.multi.pace import sorted_along
 from ivjoin.multi.question import MultiSpec, multi_spec, named_inputs
 from ivjoin.multi.steps import Shape, equal_classes, laid_out
 from ivjoin.multi.trees import Seen, best_shape
+from ivjoin.operator.budget import WhenFull
 from ivjoin.operator.picture import Explanation
 from ivjoin.operator.wording import listed
 from ivjoin.outer.values import has_value
@@ -55,10 +55,10 @@ class _Many:
     """A join that is yet to begin."""
 
     def __init__(
-        self, spec: MultiSpec, sources: dict[str, Source], sort: bool, coalesce: int,
+        self, spec: MultiSpec, sources: dict[str, Source], sort: bool,
         columns: Sequence[str] | None = None, budget: Budget | None = None,
     ) -> None:
-        self.sources, self.coalesce, self.budget = sources, coalesce, budget
+        self.sources, self.budget = sources, budget
         whole = spec.schema
         self.schema = whole if columns is None else pa.schema([whole.field(n) for n in columns])
         self.spec, self.shape, self.by = prepared(spec, sources, sort)
@@ -76,7 +76,7 @@ class _Many:
                 done.setdefault(how, []).append(f"{alias}.{node.params[1]}")
             whole = source.in_memory or node is not None
             most = _TABLE_ROWS if whole else _PUSH_ROWS
-            pieces[alias] = Pieces(batches, self.coalesce, max(most, self.coalesce), whole)
+            pieces[alias] = Pieces(batches, most, whole)
         return pieces, "; ".join(f"{how} by {listed(names)}" for how, names in done.items())
 
 
@@ -289,16 +289,15 @@ class MultiJoinStream(JoinStream):
 
 def stream_of_tables(spec: MultiSpec, tables: Mapping[str, pa.Table]) -> MultiJoinStream:
     """The join of tables of a question without orders, sorted where that prunes."""
-    return MultiJoinStream(_Many(spec, {a: open_input(t, repr(a)) for a, t in tables.items()}, True, 0))
+    return MultiJoinStream(_Many(spec, {a: open_input(t, repr(a)) for a, t in tables.items()}, True))
 
 
 @known_options("multi_join")
 def multi_join(
-    inputs: Mapping[str, ArrowStream], condition: Expression | None = None, orders: AliasOrders | None = None,
-    bounds: AliasBounds | None = None, batch_size: int = 65536, views: Views = "auto", *, on_late: OnLate = "raise",
-    timezone: str | None = None, allow_cross: bool = False, coalesce_rows: int = 0, sort: str = "auto",
-    columns: Sequence[str] | None = None, memory_limit: int | str | None = None, when_full: str = "raise",
-    spill_dir: str | os.PathLike[str] | None = None, params: Params | None = None,
+    inputs: Mapping[str, ArrowStream], condition: Expression | None = None, *, orders: AliasOrders | None = None,
+    bounds: AliasBounds | None = None, batch_size: int = 65536, views: Views = "auto", on_late: OnLate = "raise",
+    timezone: str | None = None, allow_cross: bool = False, sort: str = "auto", columns: Sequence[str] | None = None,
+    memory_limit: int | str | None = None, when_full: WhenFull = "raise", params: Params | None = None,
 ) -> JoinStream:
     """Join two to eight tables or streams in one step, holding only the rows that can still match.
 
@@ -325,14 +324,12 @@ def multi_join(
         with one that has a zone only if you give it.
     allow_cross : bool, default False
         Whether inputs that the condition does not connect may meet, each row with every row.
-    coalesce_rows : int, default 0
-        Gather small input batches until they have this many rows.
     sort : {"auto", "never"}
         Whether to sort inputs that have an end and no order.
     columns : list of str, optional
         The columns of the output, by their names ``alias_name`` and in their order; all by default. What neither they
         nor the condition, orders and bounds name is not read.
-    memory_limit, when_full, spill_dir
+    memory_limit, when_full
         As of :class:`MultiJoin`; tables that are read or sorted as a whole are not counted.
     params : mapping of str to value, optional
         The values of ``:name`` in the condition: ``params={"w": 5}`` for ``l.t <= r.t + :w``.
@@ -356,7 +353,6 @@ def multi_join(
     >>> s.read_all().to_pylist()
     [{'q_sym': 'a', 'q_ts': 1, 't_sym': 'a', 't_ts': 4, 'u_sym': 'a', 'u_ts': 4}]
     """
-    coalesce_rows = whole_number("coalesce_rows", coalesce_rows, 0, MOST_ROWS, "a number of rows")
     one_of("sort", sort, ("auto", "never"))
     rule, report = late_rule(on_late)
     given = named_inputs(inputs)
@@ -370,7 +366,7 @@ def multi_join(
                 )
             seen[id(x)] = alias
     sources = {alias: open_input(x, repr(alias)) for alias, x in given.items()}
-    budget = allowed(memory_limit, when_full, spill_dir)
+    budget = allowed(memory_limit, when_full)
     with index_hints(inputs if isinstance(inputs, Mapping) else {}):
         spec = multi_spec(
             {a: s.schema for a, s in sources.items()}, condition, orders=orders, bounds=bounds, views=views,
@@ -383,7 +379,7 @@ def multi_join(
             source.keep(spec.schemas[alias].names)
     for source in sources.values():
         source.ready()
-    stream = MultiJoinStream(_Many(spec, sources, sort == "auto", coalesce_rows, columns, budget))
+    stream = MultiJoinStream(_Many(spec, sources, sort == "auto", columns, budget))
     for own in stream._many.joining.inputs.values():
         own.report_late(report)
     return stream

@@ -160,7 +160,7 @@ class Outside:
         return MemoryLimitError(
             f"cannot sort outside memory: a file in {self.folder or tempfile.gettempdir()!r} takes no more than "
             f"{size:,} bytes ({e.strerror or e}). Give room there; name another folder by when_full='spill' and "
-            "spill_dir; or raise memory_limit"
+            "Spill(dir=...); or raise memory_limit"
         )
 
 

@@ -49,7 +49,7 @@ class PreparedJoin:
     """A join that is yet to begin: what it reads is looked at, and sorted, with the first row."""
 
     def __init__(
-        self, found: Chosen, sources: tuple[Source, Source], sort: bool, coalesce: int,
+        self, found: Chosen, sources: tuple[Source, Source], sort: bool,
         threads: int | Literal["auto"],
         budget: Budget | None = None, report: Report | None = None, idle: Idle | None = None,
     ) -> None:
@@ -60,7 +60,7 @@ class PreparedJoin:
         self.plan = found.plan
         self.chosen = found
         self.skipped: tuple[int, int] | None = None
-        self._sort, self._coalesce = sort, coalesce
+        self._sort = sort
         self._picked: TablePick | None = None
         self._threads = 1 if threads == "auto" else threads_within(budget, threads)
         # Of two tables, which are joined in slices where they can be, whatever the caller has said.
@@ -72,7 +72,7 @@ class PreparedJoin:
         wide = known and max(len(side.schema) for side in found.plan.sides) > _MANY_COLUMNS
         self._push_rows = _WIDE_ROWS if wide else _PUSH_ROWS
         small = self._threads == 1 and not found.plan.spec.grouped
-        self.most = max(self._push_rows if small else _PARALLEL_ROWS, coalesce)
+        self.most = self._push_rows if small else _PARALLEL_ROWS
 
     def operator(
         self, plan: JoinPlan, errors_first: bool = False, copies: bool = False
@@ -130,12 +130,12 @@ class PreparedJoin:
                 self._picked = table_pick(self.plan, self._sources, self._of_tables)
             sorts = self._sort and self._picked is None
             arranged = arrange_picked(self.plan, self._sources, sorts, self.budget)
-            self.most = max(_SWEEP_ROWS if arranged.leads is None else _PICK_ROWS, self._coalesce)
+            self.most = _SWEEP_ROWS if arranged.leads is None else _PICK_ROWS
         else:
             arrange_ = arrange if self._sort else as_they_are
             arranged = arrange_(self.plan, self._sources, self._of_tables, self.budget)
             if self._cut(arranged.plan) is None and not self.plan.spec.grouped:
-                self.most = max(self._push_rows, self._coalesce)
+                self.most = self._push_rows
         if not any(side.orders for side in arranged.plan.sides):
             warn_of_pairs(arranged.rows, arranged.compared)
         if self.budget is not None and (self.plan.spec.pick is not None or self.plan.spec.grouped):
@@ -145,7 +145,7 @@ class PreparedJoin:
         if self.plan.spec.picks_one and arranged.leads == 1 and self.budget is None:
             most[1] = MOST_ROWS  # held as a whole, and gathered from again and again, which is slow of many pieces
         left, right = (
-            Pieces(batches, self._coalesce, rows, source.in_memory)
+            Pieces(batches, rows, source.in_memory)
             for batches, source, rows in zip(arranged.batches, self._sources, most, strict=True)
         )
         return arranged, (left, right)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from copy import copy
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from ivjoin.errors import ConditionError, OptionError, UnsupportedError, came
-from ivjoin.expr.arguments import MOST_ROWS, known_options, one_of, whole_number
+from ivjoin.expr.arguments import known_options, one_of, whole_number
 from ivjoin.expr.nodes import columns_of
 from ivjoin.frontier.late import OnLate, Report, late_rule
-from ivjoin.operator.budget import Budget, budget_of
+from ivjoin.operator.budget import Budget, WhenFull, budget_of
 from ivjoin.plan.cache import planned
 from ivjoin.plan.derived.certain import passes_nulls
 from ivjoin.plan.join_plan import JoinPlan
@@ -42,16 +41,14 @@ _MOST_THREADS = 1024
 @known_options("band_join")
 def band_join(
     left: ArrowStream, right: ArrowStream, on: Keys | None = None, condition: Expression | None = None,
-    how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
+    how: str = "inner", *, left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
-    batch_size: int = 65536, on_late: OnLate = "raise", timezone: str | None = None, coalesce_rows: int = 0,
+    batch_size: int = 65536, on_late: OnLate = "raise", timezone: str | None = None,
     threads: int | Literal["auto"] = "auto", sort: str = "auto", columns: Sequence[str] | None = None,
-    aggregate: Aggregates | None = None,
-    memory_limit: int | str | None = None, when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None,
-    shed: str | None = None, shed_shared: bool = False, pick: Pick | str | None = None,
-    pick_by: PickBy | None = None, allow_cross: bool = False, params: Params | None = None,
-    maintain_order: str | None = None, indicator: bool | str = False, validate: str | None = None,
-    idle_timeout: str | float | timedelta | None = None, idle: str = "wait",
+    aggregate: Aggregates | None = None, memory_limit: int | str | None = None, when_full: WhenFull = "raise",
+    pick: Pick | str | None = None, pick_by: PickBy | None = None, allow_cross: bool = False,
+    params: Params | None = None, maintain_order: str | None = None, indicator: bool | str = False,
+    validate: str | None = None, idle_timeout: str | float | timedelta | None = None, idle: str = "wait",
 ) -> JoinStream:
     """Join two tables or streams on keys and a band condition, holding only the rows that can still match.
 
@@ -82,8 +79,6 @@ def band_join(
     timezone : str, optional
         Zone of calendar days and of timestamps without a zone; UTC by default. A timestamp without a zone is compared
         with one that has a zone only if you give it.
-    coalesce_rows : int, default 0
-        Gather small input batches until they have this many rows; 0 never waits.
     threads : int or "auto", default "auto"
         The threads that join slices of an ordered axis at the same time. It needs a side with an order, declared or by
         sorting, and a band on it with two ends; otherwise the join runs on one thread, and :func:`ivjoin.explain` shows
@@ -107,15 +102,9 @@ def band_join(
     memory_limit : int or str, optional
         Bytes that the join may hold beside its inputs, or text such as "512MB"; see :class:`SymmetricHashJoin`. Threads
         share it, as far as each has 4 MB of it.
-    when_full : {"raise", "spill", "shed"}
+    when_full : {"raise", "spill", "shed"}, :class:`~ivjoin.Spill` or :class:`~ivjoin.Shed`
         What happens where the rows that can still match do not fit: MemoryLimitError; files (exact); or rows are
         dropped (a subset of the result, inner and semi joins alone, on one thread).
-    spill_dir : path, optional
-        Folder of the files, which have no names; the system's for temporary files by default.
-    shed : {"prob", "life", "random"}, optional
-        Which rows go first.
-    shed_shared : bool
-        Let both sides share the memory, and not half of it each.
     pick : Pick, or {"last", "first", "nearest"}, optional
         Which of the right rows that satisfy the whole condition each left row takes; see :class:`Pick`. A word takes
         one row by ``pick_by``.
@@ -159,7 +148,7 @@ def band_join(
     >>> s.read_all().to_pylist()
     [{'k': 1, 'x': 1, 'x_right': 2}, {'k': 2, 'x': 9, 'x_right': 9}]
     """
-    budget = budget_of(memory_limit, when_full, spill_dir, shed, shed_shared)
+    budget = budget_of(memory_limit, when_full)
     matching = matching_of(maintain_order, indicator, validate)
     rule, report = late_rule(on_late)
     patience = idle_of(idle_timeout, idle)
@@ -174,7 +163,7 @@ def band_join(
         )
 
     def join(inputs: tuple[Source, Source], plan: JoinPlan, names: Sequence[str] | None) -> JoinStream:
-        return stream_of(inputs, plan, coalesce_rows, threads, sort, names, budget, report=report, idle=patience)
+        return stream_of(inputs, plan, threads, sort, names, budget, report=report, idle=patience)
 
     with index_hints({"left": left, "right": right}):
         plan = plan_for(sources)
@@ -215,16 +204,15 @@ def refuse_cross(plan: JoinPlan, allow_cross: bool) -> None:
 
 
 def check_call(
-    plan: JoinPlan, coalesce_rows: int, threads: int | Literal["auto"], sort: str, budget: Budget | None
-) -> tuple[int, int | Literal["auto"]]:
-    """Return ``coalesce_rows`` and ``threads`` once all options are checked.
+    plan: JoinPlan, threads: int | Literal["auto"], sort: str, budget: Budget | None
+) -> int | Literal["auto"]:
+    """Return ``threads`` once all options are checked.
 
     Raises
     ------
     IvjoinError
         A subclass that names the option.
     """
-    coalesce_rows = whole_number("coalesce_rows", coalesce_rows, 0, MOST_ROWS, "a whole number of rows")
     if not isinstance(threads, str) or threads != "auto":
         threads = whole_number("threads", threads, 1, _MOST_THREADS, "'auto' or a whole number")
     one_of("sort", sort, ("auto", "never"))
@@ -235,11 +223,11 @@ def check_call(
                 f"when_full='shed' with threads={threads}: which rows go is chosen among all that are held, by one "
                 "operator; leave threads out, or use when_full='spill', which is exact"
             )
-    return coalesce_rows, threads
+    return threads
 
 
 def stream_of(
-    sources: tuple[Source, Source], plan: JoinPlan, coalesce_rows: int, threads: int | Literal["auto"], sort: str,
+    sources: tuple[Source, Source], plan: JoinPlan, threads: int | Literal["auto"], sort: str,
     columns: Sequence[str] | None, budget: Budget | None = None,
     choose: Callable[..., Chosen] = chosen, report: Report | None = None,
     idle: Idle | None = None,
@@ -249,17 +237,17 @@ def stream_of(
     The arguments are as for :func:`band_join`; ``choose`` replaces :func:`~ivjoin.stream.columns.chosen`,
     and ``report`` receives late rows.
     """
-    coalesce_rows, threads = check_call(plan, coalesce_rows, threads, sort, budget)
+    threads = check_call(plan, threads, sort, budget)
     first, second = map(copy, sources)  # before the columns that are read are chosen
 
     def again(names: Sequence[str] | None) -> JoinStream:
         inputs = copy(first), copy(second)
-        return stream_of(inputs, plan, coalesce_rows, threads, sort, names or columns, budget, choose, report, idle)
+        return stream_of(inputs, plan, threads, sort, names or columns, budget, choose, report, idle)
 
     found = choose(plan, columns, (not sources[0].ends, not sources[1].ends), _present(sources, plan))
     for source, names in zip(sources, found.names, strict=True):
         source.keep(names)
-    join = PreparedJoin(found, sources, sort == "auto", coalesce_rows, threads, budget, report, idle)
+    join = PreparedJoin(found, sources, sort == "auto", threads, budget, report, idle)
     join.open()
     stream = JoinStream(join)
     stream._again, stream._repeats = again, first.ends and second.ends

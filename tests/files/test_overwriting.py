@@ -16,6 +16,7 @@ import pytest
 from pyarrow import fs
 
 import ivjoin
+from ivjoin import Spill
 from ivjoin.cli import main
 from ivjoin.files.atomic import FileError
 
@@ -166,7 +167,7 @@ def test_files_for_spilling_in_an_input_folder(folder: Path) -> None:
     (folder / "d/year=1/q.parquet").unlink()
     before = sorted((p, p.is_file() and p.read_bytes()) for p in (folder / "d").rglob("*"))
     condition = "l.t BETWEEN r.t AND r.t + 1"
-    options: Any = {"memory_limit": "4MB", "when_full": "spill", "spill_dir": folder / "d", "sort": "never"}
+    options: Any = {"memory_limit": "4MB", "when_full": Spill(folder / "d"), "sort": "never"}
     stream = ivjoin.band_join("d", "d", condition=condition, columns=["x", "x_right"], **options)
     assert sum(batch.num_rows for batch in stream) == 5999
     assert stream.metrics.spilled_bytes

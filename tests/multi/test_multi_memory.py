@@ -15,7 +15,16 @@ from multi.fuzz import case
 from multi.turns import ids
 
 import ivjoin
-from ivjoin import ColumnError, IvjoinError, MemoryLimitError, MultiJoin, ProtocolError, SpillError, UnsupportedError
+from ivjoin import (
+    ColumnError,
+    IvjoinError,
+    MemoryLimitError,
+    MultiJoin,
+    ProtocolError,
+    Spill,
+    SpillError,
+    UnsupportedError,
+)
 
 S = pa.schema({"k": pa.int64(), "ts": pa.int64(), "s": pa.string()})
 CHAIN = "a.k = b.k AND b.k = c.k AND b.ts BETWEEN a.ts AND a.ts + 20 AND c.ts BETWEEN b.ts AND b.ts + 20"
@@ -110,7 +119,7 @@ def test_a_late_row_is_refused_before_any_piece_is_taken() -> None:
         pytest.param({"memory_limit": "much"}, IvjoinError, "memory_limit is 'much'", id="text"),
         pytest.param({"when_full": "raise"}, None, "", id="no limit"),
         pytest.param({"memory_limit": 2**20, "when_full": "shed"}, UnsupportedError, "pairs with band_", id="shed"),
-        pytest.param({"memory_limit": 2**20, "spill_dir": "/tmp"}, IvjoinError, "add when_full='spill'", id="no spill"),
+        pytest.param({"memory_limit": 2**20, "spill_dir": "/tmp"}, IvjoinError, "ivjoin.Spill", id="no spill"),
         pytest.param({"when_full": "spill"}, IvjoinError, "without a limit", id="spill without a limit"),
     ],
 )
@@ -136,7 +145,7 @@ def test_what_does_not_fit_goes_to_files(views: Any, size: int, tmp_path: Path) 
     given["orders"] = dict.fromkeys("abc", "ts")
     free = MultiJoin(**given)
     limit = 500_000
-    op = MultiJoin(**given, memory_limit=limit, when_full="spill", spill_dir=tmp_path)
+    op = MultiJoin(**given, memory_limit=limit, when_full=Spill(tmp_path))
     batches = {a: rows(i, 20_000) for i, a in enumerate("abc")}
     found: Counter[Any] = Counter()
     spilled = 0
@@ -149,7 +158,7 @@ def test_what_does_not_fit_goes_to_files(views: Any, size: int, tmp_path: Path) 
             spilled = max(spilled, op.metrics.spilled_rows)
             assert op.metrics.state_bytes <= limit
         if start == 8000:  # a snapshot holds what lies in files, too
-            op = MultiJoin.restore(op.snapshot(), memory_limit=limit, when_full="spill", spill_dir=tmp_path)
+            op = MultiJoin.restore(op.snapshot(), memory_limit=limit, when_full=Spill(tmp_path))
     assert free.metrics.rows_out > 1000 and not any(found.values())
     assert free.metrics.peak_state_bytes > limit and op.metrics.peak_state_bytes <= limit
     assert spilled > 0 and op.metrics.spilled_bytes > 0
@@ -163,7 +172,7 @@ def test_what_does_not_fit_goes_to_files(views: Any, size: int, tmp_path: Path) 
 @pytest.mark.parametrize("views", ["none", [("a", "b")]])
 def test_a_batch_that_files_are_no_help_for_is_refused_whole(views: Any, tmp_path: Path) -> None:
     """The error is of the limit that was given, and true: the operator goes on, and its snapshot elsewhere."""
-    spill: dict[str, Any] = {"when_full": "spill", "spill_dir": tmp_path}
+    spill: dict[str, Any] = {"when_full": Spill(tmp_path)}
     given: dict[str, Any] = {"orders": dict.fromkeys("abc", "ts"), "views": views}
     op = MultiJoin(dict.fromkeys("abc", S), CHAIN, **given, memory_limit=9_000, **spill)
     batches = {a: rows(i, 500) for i, a in enumerate("abc")}
@@ -200,7 +209,7 @@ def test_a_folder_that_fails_at_some_moment_stops_or_refuses(
 
     given: dict[str, Any] = {"orders": dict.fromkeys("abc", "ts"), "views": "none"}
     free = MultiJoin(dict.fromkeys("abc", S), WIDE, **given)
-    spill: dict[str, Any] = {"memory_limit": 400_000, "when_full": "spill", "spill_dir": tmp_path}
+    spill: dict[str, Any] = {"memory_limit": 400_000, "when_full": Spill(tmp_path)}
     op = MultiJoin(dict.fromkeys("abc", S), WIDE, **given, **spill)
     monkeypatch.setattr(os, "posix_fallocate", full)
     found: Counter[Any] = Counter()
@@ -235,7 +244,7 @@ def _rows(out: pa.RecordBatch) -> list[tuple[Any, ...]]:
 def test_random_joins_in_files(seed: int, tmp_path: Path) -> None:
     c = case(seed)
     limit = int(np.random.default_rng(seed).choice([700_000, 1_500_000]))
-    options: dict[str, Any] = {"memory_limit": limit, "when_full": "spill", "spill_dir": tmp_path}
+    options: dict[str, Any] = {"memory_limit": limit, "when_full": Spill(tmp_path)}
     stream = ivjoin.multi_join(c.tables, c.condition, orders=c.orders, views=c.views, **options)
     assert ids(c.tables, stream) == c.expected()
     assert stream.metrics.peak_state_bytes <= limit

@@ -10,7 +10,7 @@ import oracle
 import pyarrow as pa
 import pytest
 
-from ivjoin import Order, SymmetricHashJoin
+from ivjoin import Order, Spill, SymmetricHashJoin
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.expr.types import FLOAT64
 from ivjoin.shj.kernels.memory import address_of
@@ -153,7 +153,7 @@ def test_bands_of_doubles_at_their_edges(how: str) -> None:
 @pytest.mark.parametrize("how", ["inner", "full"])
 def test_bands_of_doubles_of_which_some_lie_in_files(how: str, tmp_path: Any) -> None:
     for seed in range(6):
-        played(77 + seed, how, {"memory_limit": 24_000, "when_full": "spill", "spill_dir": tmp_path})
+        played(77 + seed, how, {"memory_limit": 24_000, "when_full": Spill(tmp_path)})
 
 
 def test_sums_are_as_the_machine_adds() -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from memory.kinds import KINDS, QUESTIONS, piece, schema_of
 
-from ivjoin import SymmetricHashJoin
+from ivjoin import Shed, SymmetricHashJoin
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.recall import Recall
 from ivjoin.shedding.policies import POLICIES, DecayedCounts, DecayedSample
@@ -55,7 +55,7 @@ def test_no_row_is_invented(question: str, kind: str) -> None:
     schema = schema_of(kind, key)
     free = SymmetricHashJoin(schema, schema, **QUESTIONS[question])
     limit: dict[str, Any] = {
-        "memory_limit": 40_000, "when_full": "shed", "shed": policy, "shed_shared": bool(seed % 3)
+        "memory_limit": 40_000, "when_full": Shed(policy, shared=bool(seed % 3))
     }
     op = SymmetricHashJoin(schema, schema, **QUESTIONS[question], **limit)
     want: Counter[Any] = Counter()
@@ -82,7 +82,7 @@ def test_no_row_is_invented(question: str, kind: str) -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 def test_what_fits_is_whole(policy: str) -> None:
     whole, _ = joined(1)
-    got, m = joined(1, memory_limit="10MB", when_full="shed", shed=policy)
+    got, m = joined(1, memory_limit="10MB", when_full=Shed(policy))
     assert got == whole
     assert (m.shed_left, m.shed_right, m.recall, m.recall_error) == (0, 0, None, None)
 
@@ -92,7 +92,7 @@ def test_likely_rows_stay() -> None:
     whole, _ = joined(3)
     shares = {}
     for policy in POLICIES:
-        got, m = joined(3, memory_limit="36kB", when_full="shed", shed=policy)
+        got, m = joined(3, memory_limit="36kB", when_full=Shed(policy))
         assert m.shed_left > 0 < m.shed_right
         shares[policy] = got.total() / whole.total()
     assert shares["prob"] > shares["life"] - 0.05
@@ -107,7 +107,7 @@ def test_a_band_is_worth_what_lies_in_it() -> None:
     share = {}
     for policy in ("random", "prob"):
         got, _ = joined(
-            4, keys=300, on=None, condition=band, memory_limit="36kB", when_full="shed", shed=policy
+            4, keys=300, on=None, condition=band, memory_limit="36kB", when_full=Shed(policy)
         )
         assert not got - whole
         share[policy] = got.total() / whole.total()
@@ -122,9 +122,10 @@ def test_the_estimate_is_right_within_its_error(runs: int, good: int) -> None:
     right = 0
     for seed in range(runs):
         kind = {"keys": (3, 20, 60)[seed % 3], "steps": 30}
-        limit = {"memory_limit": (30_000, 36_000)[seed % 2], "when_full": "shed", "shed": POLICIES[seed % 3]}
+        full = Shed(POLICIES[seed % 3], shared=seed % 4 == 0)
+        limit = {"memory_limit": (30_000, 36_000)[seed % 2], "when_full": full}
         whole, _ = joined(seed, **kind)  # type: ignore[arg-type]
-        got, m = joined(seed, **kind, **limit, shed_shared=seed % 4 == 0)  # type: ignore[arg-type]
+        got, m = joined(seed, **kind, **limit)  # type: ignore[arg-type]
         assert m.recall is not None
         assert m.recall_error is not None
         assert m.recall_error < 0.25
@@ -144,7 +145,7 @@ def test_where_all_that_was_dropped_is_looked_at_nothing_is_estimated(
     monkeypatch.setattr(Recall, "_is_large", lambda self: False)
     question: dict[str, Any] = {"on": on, "condition": f"abs(l.t - r.t) <= 600{band}"}
     whole, _ = joined(5, **question)
-    got, m = joined(5, **question, memory_limit=limit, when_full="shed", shed=policy)
+    got, m = joined(5, **question, memory_limit=limit, when_full=Shed(policy))
     assert m.shed_left > 0
     assert m.recall == pytest.approx(got.total() / whole.total(), rel=1e-9)
     assert m.recall_error == 0
@@ -155,7 +156,7 @@ def test_where_all_that_was_dropped_is_looked_at_nothing_is_estimated(
 @pytest.mark.parametrize("snapshots", [False, True])
 def test_what_was_seen_to_be_lost_stays_lost(seed: int, snapshots: bool) -> None:
     """One key, so that the few rows of a sample that is halved again and again have nearly all of the matches."""
-    limit: dict[str, Any] = {"memory_limit": 70_000, "when_full": "shed", "shed": "random", "shed_shared": True}
+    limit: dict[str, Any] = {"memory_limit": 70_000, "when_full": Shed("random", shared=True)}
     question: dict[str, Any] = {"on": "k", "condition": "l.t BETWEEN r.t - 300 AND r.t"}
     free, op = (SymmetricHashJoin(SCHEMA, SCHEMA, **question, **more) for more in ({}, limit))
     rng = np.random.default_rng(seed)
@@ -185,7 +186,7 @@ def test_what_was_seen_to_be_lost_stays_lost(seed: int, snapshots: bool) -> None
 
 @pytest.mark.slow
 def test_a_restored_operator_goes_on_estimating() -> None:
-    limit: dict[str, Any] = {"memory_limit": 30_000, "when_full": "shed", "shed": "random"}
+    limit: dict[str, Any] = {"memory_limit": 30_000, "when_full": Shed("random")}
     question: dict[str, Any] = {
         "on": "k", "condition": "abs(l.t - r.t) <= 600", "left_order": "t", "right_order": "t"
     }
@@ -216,7 +217,7 @@ def test_what_a_restored_operator_has_no_room_for_is_counted(limited: bool) -> N
     question: dict[str, Any] = {
         "on": "k", "condition": "abs(l.t - r.t) <= 600", "left_order": "t", "right_order": "t"
     }
-    limit: dict[str, Any] = {"memory_limit": 90_000, "when_full": "shed", "shed": "random"}
+    limit: dict[str, Any] = {"memory_limit": 90_000, "when_full": Shed("random")}
     rng = np.random.default_rng(3)
     batches = [
         pa.record_batch([rng.integers(0, 9, 60), np.arange(60) + 60 * i, rng.random(60)], schema=SCHEMA)
@@ -299,7 +300,7 @@ def test_keys_that_no_row_has_any_more_take_no_room_from_rows(full: Any) -> None
 def test_rows_go_where_nothing_is_compared_and_after_more_is_promised(condition: str, policy: str) -> None:
     """Keys alone let no row be told by an axis; a watermark brings in axes when rows have been dropped already."""
     schema = pa.schema({"k": pa.int64(), "t": pa.int64(), "u": pa.int64()})
-    limit = {"memory_limit": 400_000, "when_full": "shed", "shed": policy}
+    limit = {"memory_limit": 400_000, "when_full": Shed(policy)}
     ways = [SymmetricHashJoin(schema, schema, on="k", condition=condition, **given) for given in (limit, {})]
     found: list[Counter[Any]] = [Counter(), Counter()]
     for op, rows in zip(ways, found, strict=True):

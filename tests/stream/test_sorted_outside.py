@@ -17,7 +17,7 @@ import pytest
 from places import environment
 from resident import needs_resident
 
-from ivjoin import MemoryLimitError, band_join
+from ivjoin import MemoryLimitError, Spill, band_join
 from ivjoin.expr.nodes import make
 from ivjoin.expr.types import from_arrow
 from ivjoin.stream import outside, sorting
@@ -84,7 +84,7 @@ def test_files_and_tables(how: str, kind: str, tmp_path: Path, monkeypatch: pyte
         return sorted(map(repr, rows)), stream.sorting
 
     want, _ = joined()
-    got, said = joined(memory_limit="1GB", when_full="spill", spill_dir=str(tmp_path))
+    got, said = joined(memory_limit="1GB", when_full=Spill(str(tmp_path)))
     assert got == want and len(want) > 100
     assert "in files" in said, said
 
@@ -136,10 +136,10 @@ def test_a_disk_without_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 
     t = _table(2000, 4).select(["k", "x"])
     stream = band_join(
-        t, t, on="k", condition="abs(l.x - r.x) < 1", memory_limit="1GB", when_full="spill", spill_dir=tmp_path
+        t, t, on="k", condition="abs(l.x - r.x) < 1", memory_limit="1GB", when_full=Spill(tmp_path)
     )
     monkeypatch.setattr(outside.tempfile, "TemporaryFile", full)
-    with pytest.raises(MemoryLimitError, match="cannot sort outside memory.*No space left.*spill_dir"):
+    with pytest.raises(MemoryLimitError, match="cannot sort outside memory.*No space left.*Spill"):
         stream.read_all()
 
 
@@ -149,7 +149,7 @@ def test_a_folder_that_vanished(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     folder.mkdir()
     t = _table(2000, 4).select(["k", "x"])
     stream = band_join(
-        t, t, on="k", condition="abs(l.x - r.x) < 1", memory_limit="1GB", when_full="spill", spill_dir=folder
+        t, t, on="k", condition="abs(l.x - r.x) < 1", memory_limit="1GB", when_full=Spill(folder)
     )
     folder.rmdir()
     with pytest.raises(MemoryLimitError, match="cannot sort outside memory.*No such file"):
@@ -158,15 +158,15 @@ def test_a_folder_that_vanished(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 _CHILD = """
 import sys
-from ivjoin import band_join
+from ivjoin import Spill, band_join
 import pyarrow as pa
 from resident import resident
 left, right, folder = sys.argv[1:]
 small = pa.table({"k": [1, 2], "x": [1.0, 2.0]})
 band_join(small, small, on="k", condition="abs(l.x - r.x) < 1").read_all()
 before, peak, rows = resident(), 0, 0
-stream = band_join(left, right, on="k", condition="abs(l.x - r.x) < 0.001", memory_limit="64MB", when_full="spill",
-                   spill_dir=folder)
+stream = band_join(left, right, on="k", condition="abs(l.x - r.x) < 0.001", memory_limit="64MB",
+                   when_full=Spill(folder))
 import threading, time
 over = threading.Event()
 def watch():

@@ -166,7 +166,7 @@ def _calls() -> dict[str, Callable[[Any], Any]]:
     question: dict[str, Callable[[], Any]] = {n: partial(_same, v) for n, v in _QUESTION.items()}
     schemas = {"left_schema": lambda: SCHEMA, "right_schema": lambda: SCHEMA}
     inputs = {"left": table, "right": table}
-    every("band_join", _read, {**inputs, **question, "coalesce_rows": lambda: 0, "threads": lambda: 1})
+    every("band_join", _read, {**inputs, **question, "threads": lambda: 1})
     # their other arguments are checked where those of band_join are
     condition = {"condition": lambda: "l.a <= r.a"}
     every("SymmetricHashJoin", ivjoin.SymmetricHashJoin, {**schemas, **condition})

@@ -295,7 +295,8 @@ def _not_written(folder: str, size: int, e: OSError) -> SpillError:
     """The error of a write that fails although its space was reserved."""
     return SpillError(
         f"cannot write {size:,} bytes to a file in {folder!r} although the space was reserved: {e.strerror or e}. "
-        "The state is incomplete: run the join again, or continue from the last snapshot, with another spill_dir"
+        "The state is incomplete: run the join again, or continue from the last snapshot, with another folder "
+        "(ivjoin.Spill)"
     )
 
 
@@ -320,7 +321,8 @@ def _no_file(folder: str, size: int, e: Exception) -> MemoryLimitError:
     said = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
     much = f"{size:,} bytes " if size > 1 else ""
     return MemoryLimitError(
-        f"cannot spill {much}to {folder!r}: {said}. Free disk space there, or set spill_dir to another folder",
+        f"cannot spill {much}to {folder!r}: {said}. Free disk space there, or name another folder: "
+        "when_full=ivjoin.Spill(dir=...)",
         _AS_IT_WAS,
     )
 

@@ -24,9 +24,9 @@ __all__ = ["asof_join"]
 
 @known_options("asof_join")
 def asof_join(
-    left: DataFrame, right: DataFrame, on: str | tuple[str, str], by: Keys | None = None,
+    left: DataFrame, right: DataFrame, on: str | tuple[str, str], by: Keys | None = None, *,
     direction: Literal["backward", "forward", "nearest"] = "backward", tolerance: Tolerance | None = None,
-    how: str = "left", suffix: str = "_right", allow_exact_matches: bool = True, *,
+    how: str = "left", suffix: str = "_right", allow_exact_matches: bool = True,
     ties: str | Sequence[str] | None = None, left_order: Orders | None = None, right_order: Orders | None = None,
     batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None, buckets: int | None = None,
     backend: str = "applyInPandasWithState", name: str | Observation | None = None,

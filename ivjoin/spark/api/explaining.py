@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ivjoin.errors import IvjoinError
 from ivjoin.expr.arguments import known_options
+from ivjoin.operator.budget import WhenFull
 from ivjoin.operator.explain import explain_plan
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import JoinSpec
@@ -31,13 +31,13 @@ __all__ = ["explain"]
 @known_options("explain")
 def explain(
     left: DataFrame, right: DataFrame | None = None, on: Keys | None = None, condition: str | Column | None = None,
-    how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
+    how: str = "inner", *, left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
-    batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None, *, buckets: int | None = None,
+    batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None, buckets: int | None = None,
     backend: str = "applyInPandasWithState", name: str | Observation | None = None, routing: str = "auto",
     hot_keys: Sequence[object] | None = None, routing_dir: str | None = None, aggregate: Aggregates | None = None,
     pick: str | None = None, pick_by: str | Sequence[str] | None = None, memory_limit: int | str | None = None,
-    when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None, allow_unbounded: bool = False,
+    when_full: WhenFull = "raise", allow_unbounded: bool = False,
 ) -> str:
     """Return the plan of ``left.band_join(right, ...)`` as text; takes the same arguments, and joins nothing.
 
@@ -47,7 +47,7 @@ def explain(
     ----------
     left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size, \
     on_late, timezone, buckets, backend, name, routing, hot_keys, routing_dir, aggregate, pick, pick_by, memory_limit, \
-    when_full, spill_dir, allow_unbounded
+    when_full, allow_unbounded
         As for :func:`ivjoin.spark.band_join`; ``backend``, ``name`` and ``allow_unbounded`` change nothing. If ``left``
         is a joined stream and the only argument, the text also says how :func:`ivjoin.spark.write_stream` would write
         it.
@@ -74,7 +74,7 @@ def explain(
         left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size,
         on_late, timezone, aggregate, pick, pick_by,
     )
-    worker_budget(call.spec, memory_limit, when_full, spill_dir, left.isStreaming)  # for its errors
+    worker_budget(call.spec, memory_limit, when_full, left.isStreaming)  # for its errors
     if left.isStreaming:
         count = stream_count(buckets, call.settings.partitions)
         spread_out = stream_spread(call.spec, count, routing, hot_keys, routing_dir)

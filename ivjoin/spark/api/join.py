@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.frontier.order import Order, OrderTracker
-from ivjoin.operator.budget import Budget, budget_of
+from ivjoin.operator.budget import Budget, Shed, Spill, WhenFull, budget_of
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.question import join_spec, named_pairs
 from ivjoin.plan.spec import SIDES, JoinSpec
@@ -69,13 +68,13 @@ class Resolved:
 @known_options("band_join")
 def band_join(
     left: DataFrame, right: DataFrame, on: Keys | None = None, condition: str | Column | None = None,
-    how: str = "inner", left_order: Orders | None = None, right_order: Orders | None = None,
+    how: str = "inner", *, left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
-    batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None, *, buckets: int | None = None,
+    batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None, buckets: int | None = None,
     backend: str = "applyInPandasWithState", name: str | Observation | None = None, routing: str = "auto",
     hot_keys: Sequence[object] | None = None, routing_dir: str | None = None, aggregate: Aggregates | None = None,
     pick: str | None = None, pick_by: str | Sequence[str] | None = None, memory_limit: int | str | None = None,
-    when_full: str = "raise", spill_dir: str | os.PathLike[str] | None = None, allow_unbounded: bool = False,
+    when_full: WhenFull = "raise", allow_unbounded: bool = False,
 ) -> DataFrame:
     """Join two DataFrames on keys and a band condition; store only the rows that can still match.
 
@@ -145,8 +144,6 @@ def band_join(
     when_full : {"raise", "spill"}
         What to do when the state exceeds the limit. "raise" raises MemoryLimitError, which ends the query. "spill",
         for static frames only, writes rows to files; the result stays exact.
-    spill_dir : path, optional
-        Folder for these files on each worker's machine; the system's folder for temporary files by default.
     allow_unbounded : bool, default False
         For streams, whether an outer or anti join is allowed if nothing decides that a row has no partner. Such rows
         stay in the state and are never emitted.
@@ -187,7 +184,7 @@ def band_join(
             f"routing is {routing!r} with aggregate=; expected 'auto' or 'hash': a left row meets all of its partners "
             "in one task"
         )
-    budget = worker_budget(call.spec, memory_limit, when_full, spill_dir, streaming)
+    budget = worker_budget(call.spec, memory_limit, when_full, streaming)
     return joined_frames(left, right, call, buckets, backend, name, routing, hot_keys, routing_dir, budget)
 
 
@@ -257,8 +254,7 @@ def _joined_stream(
 
 
 def worker_budget(
-    spec: JoinSpec, memory_limit: int | str | None, when_full: str, spill_dir: str | os.PathLike[str] | None,
-    streaming: bool,
+    spec: JoinSpec, memory_limit: int | str | None, when_full: WhenFull, streaming: bool
 ) -> Budget | None:
     """Return the memory budget of an operator in a worker; None for no limit.
 
@@ -267,16 +263,16 @@ def worker_budget(
     IvjoinError
         If the options are not a valid limit. If Spark cannot follow them, it is an UnsupportedError.
     """
-    if when_full == "shed":
+    if when_full == "shed" or isinstance(when_full, Shed):
         raise UnsupportedError(
             "when_full is 'shed'; expected 'raise', or 'spill' of static frames: on Spark no rows are dropped"
         )
-    if streaming and when_full == "spill":
+    if streaming and (when_full == "spill" or isinstance(when_full, Spill)):
         raise UnsupportedError(
             "when_full is 'spill' with streams; expected 'raise': Spark keeps the whole state of a bucket as bytes, "
             "which files do not shorten. Take more buckets or a narrower window"
         )
-    budget = budget_of(memory_limit, when_full, spill_dir)
+    budget = budget_of(memory_limit, when_full)
     if budget is not None:
         budget.check(plan_of(spec))
     return budget

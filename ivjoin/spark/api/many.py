@@ -41,8 +41,8 @@ __all__ = ["multi_join"]
 
 @known_options("multi_join")
 def multi_join(
-    inputs: Mapping[str, DataFrame], condition: str | None = None, orders: AliasOrders | None = None,
-    scheme: str = "auto", skewed: Iterable[str | tuple[str, str]] | None = None, *,
+    inputs: Mapping[str, DataFrame], condition: str | None = None, *, orders: AliasOrders | None = None,
+    scheme: str = "auto", skewed: Iterable[str | tuple[str, str]] | None = None,
     bounds: AliasBounds | None = None, batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None,
     allow_cross: bool = False, workers: int | None = None, columns: Sequence[str] | None = None,
 ) -> DataFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -12,7 +11,7 @@ import pyarrow as pa
 from ivjoin.errors import ConditionError, OptionError, came
 from ivjoin.expr.arguments import known_options
 from ivjoin.expr.timezones import zone_of_call
-from ivjoin.operator.budget import budget_of
+from ivjoin.operator.budget import WhenFull, budget_of
 from ivjoin.plan.cache import plan_of, planned
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.question import schema_of
@@ -40,8 +39,8 @@ def window_join(
     include_previous: bool = False, left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, batch_size: int = 65536,
     on_late: str = "raise", timezone: str | None = None, threads: int | Literal["auto"] = "auto", sort: str = "auto",
-    columns: Sequence[str] | None = None, memory_limit: int | str | None = None, when_full: str = "raise",
-    spill_dir: str | os.PathLike[str] | None = None, params: Params | None = None,
+    columns: Sequence[str] | None = None, memory_limit: int | str | None = None, when_full: WhenFull = "raise",
+    params: Params | None = None,
 ) -> JoinStream:
     """Give each left row aggregates of the right rows that match it.
 
@@ -74,7 +73,7 @@ def window_join(
         The columns of the output, by their names and in their order; by default the left columns, then the aggregates.
     params : mapping of str to value, optional
         The values of ``:name`` in the condition and in aggregates.
-    memory_limit, when_full, spill_dir
+    memory_limit, when_full
         As for :func:`ivjoin.band_join`. Rows to aggregate do not spill: ``when_full`` is "raise".
 
     Returns
@@ -106,7 +105,7 @@ def window_join(
     ... ).to_arrow().to_pylist()
     [{'sym': 'A', 'ts': 10, 'n': 2, 'range': 1.0}, {'sym': 'B', 'ts': 11, 'n': 0, 'range': None}]
     """
-    budget = budget_of(memory_limit, when_full, spill_dir)
+    budget = budget_of(memory_limit, when_full)
     sources = open_inputs(left, right)
     with index_hints({"left": left, "right": right}):
         plan, asked = window_plan(
@@ -116,7 +115,7 @@ def window_join(
             params=params,
         )
     return stream_of(
-        sources, plan, 0, threads, sort, columns, budget, lambda plan, names, *rest: Finished(plan, asked, names, *rest)
+        sources, plan, threads, sort, columns, budget, lambda plan, names, *rest: Finished(plan, asked, names, *rest)
     )
 
 

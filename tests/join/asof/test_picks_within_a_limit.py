@@ -18,7 +18,16 @@ import pytest
 from drivers.asof_tables import ROWS, keys, numbers, times, wanted
 from drivers.picks import check, pulled, pushed, question, worded
 
-from ivjoin import IvjoinError, MemoryLimitError, ProtocolError, SpillError, SymmetricHashJoin, asof_join, band_join
+from ivjoin import (
+    IvjoinError,
+    MemoryLimitError,
+    ProtocolError,
+    Spill,
+    SpillError,
+    SymmetricHashJoin,
+    asof_join,
+    band_join,
+)
 from ivjoin.cli import main
 from ivjoin.operator.picks import core, payload
 from ivjoin.operator.picks.core import PickCore
@@ -40,7 +49,7 @@ def test_columns_in_files_change_no_row(seed: int, tmp_path: Path, monkeypatch: 
     rng = random.Random(seed)
     monkeypatch.setattr(payload, "_PIECE", rng.choice((1, 200, 1 << 20)))
     q = worded(rng) if seed % 3 == 0 else question(rng)
-    q.arguments |= {"memory_limit": "1GB", "when_full": "spill", "spill_dir": tmp_path}
+    q.arguments |= {"memory_limit": "1GB", "when_full": Spill(tmp_path)}
     often, there = rng.choice((0.1, 0.5, 1)), 0
 
     def watch(op: SymmetricHashJoin) -> None:
@@ -69,7 +78,7 @@ def test_sides_sorted_outside_memory(seed: int, tmp_path: Path, monkeypatch: pyt
             del q.arguments[name]
     limit = rng.choice((6_000, 20_000, 10**6))
     try:
-        check(q, pulled(q, memory_limit=limit, when_full="spill", spill_dir=str(tmp_path)))
+        check(q, pulled(q, memory_limit=limit, when_full=Spill(str(tmp_path))))
     except MemoryLimitError:
         assert limit <= 20_000  # less than a piece takes
 
@@ -112,7 +121,7 @@ def test_within_a_third_of_what_is_needed(pick: str, first: str, tmp_path: Path)
     want = fed(free, *both, first)
     need = free.metrics.peak_state_bytes
     op = SymmetricHashJoin(
-        schema, schema, **asked, memory_limit=need // 3, when_full="spill", spill_dir=str(tmp_path)
+        schema, schema, **asked, memory_limit=need // 3, when_full=Spill(str(tmp_path))
     )
     assert fed(op, *both, first) == want
     m = op.metrics
@@ -134,7 +143,7 @@ def test_what_is_full_is_said(tmp_path: Path) -> None:
     """What rows are found by stays in memory, and the error tells how much of it there is, and of which side."""
     schema = stream(200, 0, 5, 10)[0].schema
     op = SymmetricHashJoin(
-        schema, schema, **ASOF, pick="last", memory_limit=120_000, when_full="spill", spill_dir=str(tmp_path)
+        schema, schema, **ASOF, pick="last", memory_limit=120_000, when_full=Spill(str(tmp_path))
     )
     taken, said = 0, ""
     for b in stream(20_000, 0, 300, 10**6):
@@ -147,7 +156,7 @@ def test_what_is_full_is_said(tmp_path: Path) -> None:
     assert int(found[1].replace(",", "")) == taken == op.metrics.spilled_rows
     assert "the right side stores 0 rows in 0 bytes" in said and "What evicts rows: left rows" in said
     assert "All columns are in files" in said and "a greater memory_limit" in said
-    more = SymmetricHashJoin.restore(op.snapshot(), memory_limit="1MB", when_full="spill", spill_dir=str(tmp_path))
+    more = SymmetricHashJoin.restore(op.snapshot(), memory_limit="1MB", when_full=Spill(str(tmp_path)))
     assert more.metrics.state_rows == taken
     held = SymmetricHashJoin.restore(op.snapshot(), memory_limit="8MB").metrics
     assert (held.state_rows, held.spilled_rows, held.spilled_bytes) == (taken, 0, 0)
@@ -211,7 +220,7 @@ def test_a_small_right_side_is_read_first_all_the_same(tmp_path: Path) -> None:
     """Where it takes little of the limit the output is in the order of the left side."""
     left = pa.table({"k": [1, 2, 1], "t": [9, 1, 5]})
     right = pa.table({"k": [1, 1], "t": [5, 2], "x": ["a", "b"]})
-    stream = asof_join(left, right, on="t", by="k", memory_limit="1MB", when_full="spill", spill_dir=tmp_path)
+    stream = asof_join(left, right, on="t", by="k", memory_limit="1MB", when_full=Spill(tmp_path))
     assert stream.read_all().to_pydict()["x"] == ["a", None, "a"]
     assert "read first" in stream.sorting
 
@@ -224,7 +233,7 @@ def test_a_new_promise_brings_nothing_back(tmp_path: Path) -> None:
                              "pick_by": "t"}  # fmt: skip
     free = SymmetricHashJoin(schema, schema, **asked)
     op = SymmetricHashJoin(
-        schema, schema, **asked, memory_limit=700_000, when_full="spill", spill_dir=str(tmp_path)
+        schema, schema, **asked, memory_limit=700_000, when_full=Spill(str(tmp_path))
     )
     want, got = Counter[str](), Counter[str]()
     for a, b in zip(left, right, strict=True):
@@ -243,7 +252,7 @@ def test_a_disk_that_is_full(broken: str, tmp_path: Path, monkeypatch: pytest.Mo
     schema = left[0].schema
     free = SymmetricHashJoin(schema, schema, **ASOF, pick="last")
     want = fed(free, left, right, "left")
-    asked: dict[str, Any] = ASOF | {"pick": "last", "when_full": "spill", "spill_dir": str(tmp_path)}
+    asked: dict[str, Any] = ASOF | {"pick": "last", "when_full": Spill(str(tmp_path))}
     op = SymmetricHashJoin(schema, schema, **asked, memory_limit=500_000)
     written = payload.filed
     room = [0]
@@ -312,7 +321,7 @@ def test_mistakes() -> None:
     t = pa.table({"k": [1], "t": [1]})
     with pytest.raises(IvjoinError, match="when_full='shed' cannot be used with pick='last'.*Use when_full='spill'"):
         band_join(t, t, on="k", pick="last", pick_by="t", memory_limit="1MB", when_full="shed")
-    with pytest.raises(IvjoinError, match="spill_dir is given, but when_full is 'raise'"):
+    with pytest.raises(IvjoinError, match="no option 'spill_dir'; write when_full=ivjoin.Spill"):
         asof_join(t, t, on="t", by="k", memory_limit="1MB", spill_dir="/tmp")
     with pytest.raises(IvjoinError, match="without a limit"):
         asof_join(t, t, on="t", by="k", when_full="spill")

@@ -48,7 +48,7 @@ def test_how_of_many() -> None:
 
 
 @pytest.mark.parametrize(("condition", "says"), [
-    ("SELECT * FROM l JOIN r ON l.k = r.k", "write the condition alone"), ("ON l.k = r.k", "leave out ON"),
+    ("SELECT * FROM l JOIN r ON l.k = r.k", "takes a whole query"), ("ON l.k = r.k", "leave out ON"),
     ("where l.k = r.k", "leave out WHERE"), ("l.k = r.k && l.ts > r.ts", "write AND for &&"),
     ("l.ts < r.ts + INTERVAL 999999999 DAYS", r"(?s)the longest is 106,751,991 DAY.*INTERVAL 999999999 DAYS\n +\^{23}"),
 ])  # fmt: skip
@@ -165,7 +165,7 @@ def test_explain_takes_the_arguments_of_the_join() -> None:
     options: dict[str, Any] = {"on": "k", "condition": "l.ts BETWEEN r.ts AND r.ts + 5"}
     whole = explain(T, T, **options)
     for more in (
-        {"threads": 2}, {"columns": ["k"]}, {"coalesce_rows": 3}, {"memory_limit": "64MB", "when_full": "spill"},
+        {"threads": 2}, {"columns": ["k"]}, {"memory_limit": "64MB", "when_full": "spill"},
     ):  # fmt: skip
         assert explain(T, T, **options, **more) == whole
     assert explain(T, T, "k", options["condition"]) == whole

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ivjoin import SymmetricHashJoin
+from ivjoin import Spill, SymmetricHashJoin
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import COMPILES
 from ivjoin.shj.store.keys import ByteKeys, WordKeys
@@ -140,7 +140,7 @@ def test_keys_that_lie_in_files(text: bool, tmp_path: Path) -> None:
     options: dict[str, Any] = {"on": ["a", "b"], "condition": "l.t BETWEEN r.t - 4000 AND r.t", "how": "left"}
     ops = [
         SymmetricHashJoin(schema, schema, left_order="t", right_order="t", **options, **limit)
-        for limit in ({}, {"memory_limit": "150kB", "when_full": "spill", "spill_dir": str(tmp_path)})
+        for limit in ({}, {"memory_limit": "150kB", "when_full": Spill(str(tmp_path))})
     ]
     got: list[Counter[Any]] = [Counter(), Counter()]
     rng = np.random.default_rng(1)

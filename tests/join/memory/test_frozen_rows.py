@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from oracle import HOWS
 
-from ivjoin import Order, SymmetricHashJoin
+from ivjoin import Order, Spill, SymmetricHashJoin
 from ivjoin.operator import spilling
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.kernels import byte_kernels
@@ -101,7 +101,7 @@ def test_every_step_gives_the_rows_of_the_join_in_memory(question: str, key: str
     """Pushes, promises and ends of sides, with a snapshot after each step that goes on within a limit or without."""
     rng = np.random.default_rng(len(question) * 100 + len(key) * 10 + HOWS.index(how))
     schema = schema_of(KEYS[key])
-    limit: dict[str, Any] = {"memory_limit": LIMIT, "when_full": "spill", "spill_dir": tmp_path}
+    limit: dict[str, Any] = {"memory_limit": LIMIT, "when_full": Spill(tmp_path)}
     free = SymmetricHashJoin(schema, schema, **QUESTIONS[question], how=how)
     op = SymmetricHashJoin(schema, schema, **QUESTIONS[question], how=how, **limit)
     most, keys = 0, int(rng.choice([4, 60]))

@@ -24,6 +24,8 @@ from ivjoin import (
     LateRowError,
     MemoryLimitError,
     Order,
+    Shed,
+    Spill,
     SymmetricHashJoin,
     UnsupportedError,
     band_join,
@@ -51,7 +53,7 @@ def drawn(rng: np.random.Generator, t: int, n: int, keys: int = 5) -> pa.RecordB
 def test_spilled_joins_are_those_of_the_nested_loop(how: str, limit: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(HOWS.index(how) + limit)
     op = SymmetricHashJoin(
-        SCHEMA, SCHEMA, how=how, **WINDOW, memory_limit=limit, when_full="spill", spill_dir=tmp_path
+        SCHEMA, SCHEMA, how=how, **WINDOW, memory_limit=limit, when_full=Spill(tmp_path)
     )
     came: tuple[list[Any], list[Any]] = [], []
     got: list[tuple[Any, ...]] = []
@@ -65,7 +67,7 @@ def test_spilled_joins_are_those_of_the_nested_loop(how: str, limit: int, tmp_pa
             most = max(most, op.metrics.spilled_bytes)
             if i in (4, 9) and p:
                 blob = op.snapshot()
-                op = SymmetricHashJoin.restore(blob, memory_limit=limit, when_full="spill", spill_dir=tmp_path)
+                op = SymmetricHashJoin.restore(blob, memory_limit=limit, when_full=Spill(tmp_path))
     got += rows_of(op.finish())
     if limit == 17_000 and "semi" not in how and "anti" not in how:  # those keep less
         assert most > 0
@@ -211,15 +213,15 @@ def test_more_than_the_machine_has_is_a_warning() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"when_full": "spil"}, "when_full is 'spil'; expected 'raise', 'spill' or 'shed'"),
+        ({"when_full": "spil"}, "when_full is 'spil'; expected 'raise', 'spill', 'shed'"),
         ({"when_full": "spill"}, "when_full is 'spill' without a limit"),
-        ({"memory_limit": "1MB", "spill_dir": "."}, "spill_dir is given, but when_full is 'raise'"),
-        ({"memory_limit": "1MB", "shed": "prob"}, "shed is given, but when_full is 'raise'"),
-        ({"memory_limit": "1MB", "when_full": "shed", "shed": "lru"}, "shed is 'lru'; expected 'random', 'prob'"),
-        ({"memory_limit": "1MB", "when_full": "shed", "shed_shared": 1}, "shed_shared is 1; expected True or False"),
-        ({"memory_limit": "1MB", "when_full": "spill", "spill_dir": "/no/such"}, "'/no/such', which does not exist"),
-        ({"memory_limit": "1MB", "when_full": "spill", "spill_dir": __file__}, "which is no folder"),
-        ({"memory_limit": "1MB", "when_full": "spill", "spill_dir": 3}, "spill_dir is 3; expected the path"),
+        ({"memory_limit": "1MB", "spill_dir": "."}, "no option 'spill_dir'; write when_full=ivjoin.Spill"),
+        ({"memory_limit": "1MB", "shed": "prob"}, "no option 'shed'; write when_full=ivjoin.Shed"),
+        ({"memory_limit": "1MB", "when_full": Shed}, "expected 'raise', 'spill', 'shed', ivjoin.Spill"),
+        ({"when_full": Shed("life")}, "when_full is 'shed' without a limit"),
+        ({"memory_limit": "1MB", "when_full": Spill("/no/such")}, "'/no/such', which does not exist"),
+        ({"memory_limit": "1MB", "when_full": Spill(__file__)}, "which is no folder"),
+        ({"memory_limit": "1MB", "when_full": Spill(3)}, "the folder of Spill is 3; expected the path"),
     ],
 )
 def test_bad_options(options: dict[str, Any], says: str) -> None:
@@ -243,7 +245,7 @@ def test_a_join_of_tables_within_a_limit(tmp_path: Path) -> None:
         pa.Table.from_batches([drawn(rng, 20 * i, 100) for i in range(60)]) for _ in range(2)
     )
     want = Counter(rows_of(band_join(left, right, **WINDOW).read_all().to_batches()))
-    stream = band_join(left, right, **WINDOW, memory_limit="30kB", when_full="spill", spill_dir=tmp_path)
+    stream = band_join(left, right, **WINDOW, memory_limit="30kB", when_full=Spill(tmp_path))
     assert Counter(rows_of(stream.read_all().to_batches())) == want
     assert stream.metrics.reads > 0
     assert stream.metrics.peak_state_bytes <= 30_000
@@ -258,7 +260,7 @@ def test_a_disk_without_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     """No room when a file is made or grows: one clear error, and the batch can be pushed again once there is."""
     rng = np.random.default_rng(6)
     free = SymmetricHashJoin(SCHEMA, SCHEMA, **WINDOW)
-    op = SymmetricHashJoin(SCHEMA, SCHEMA, **WINDOW, memory_limit=100_000, when_full="spill", spill_dir=tmp_path)
+    op = SymmetricHashJoin(SCHEMA, SCHEMA, **WINDOW, memory_limit=100_000, when_full=Spill(tmp_path))
     real, errors = os.posix_fallocate, 0
     for i in range(16):
         for side in ("left", "right"):
@@ -294,7 +296,7 @@ def test_a_folder_that_vanishes(tmp_path: Path) -> None:
     folder = tmp_path / "spill"
     folder.mkdir()
     op = SymmetricHashJoin(
-        SCHEMA, SCHEMA, on="k", condition="l.t < r.t", memory_limit=30_000, when_full="spill", spill_dir=folder
+        SCHEMA, SCHEMA, on="k", condition="l.t < r.t", memory_limit=30_000, when_full=Spill(folder)
     )
     rng = np.random.default_rng(7)
     list(op.push("left", drawn(rng, 0, 10)))
@@ -308,7 +310,7 @@ def test_a_folder_that_vanishes(tmp_path: Path) -> None:
 _CHILD = """
 import os, sys
 sys.path[:0] = {paths!r}
-from ivjoin import MemoryLimitError, SymmetricHashJoin
+from ivjoin import MemoryLimitError, Spill, SymmetricHashJoin
 from resident import SCHEMA as schema, batch, resident
 
 def join(**limit):
@@ -327,7 +329,7 @@ def run(op, rows, size=8192):
 run(join(), 32768)
 start = resident()
 if {kill}:
-    op = join(memory_limit={limit}, when_full="spill", spill_dir={folder!r})
+    op = join(memory_limit={limit}, when_full=Spill({folder!r}))
     run(op, {rows})
     assert op.metrics.spilled_bytes > 0
     os.kill(os.getpid(), 9)

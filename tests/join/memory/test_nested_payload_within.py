@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ivjoin import MemoryLimitError, SymmetricHashJoin
+from ivjoin import MemoryLimitError, Spill, SymmetricHashJoin
 from ivjoin.errors import CapacityError
 from ivjoin.shj.store import varying
 from ivjoin.shj.store.account import Account
@@ -75,10 +75,10 @@ def test_several_such_columns_fit_together_or_are_refused(kind: str, when_full: 
     free = SymmetricHashJoin(schema, schema, **WINDOW)
     want = [rows_of(free.push(side, batches[s][i])) for i in range(8) for s, side in enumerate(("left", "right"))]
     most = free.metrics.peak_state_bytes
-    folder = {"spill_dir": tmp_path} if when_full == "spill" else {}
+    full: Any = Spill(tmp_path) if when_full == "spill" else when_full
     refused = 0
     for limit in [max(60_000, most * part // 10) for part in (3, 5, 7, 9, 11)]:
-        op = SymmetricHashJoin(schema, schema, **WINDOW, memory_limit=limit, when_full=when_full, **folder)
+        op = SymmetricHashJoin(schema, schema, **WINDOW, memory_limit=limit, when_full=full)
         for at, found in enumerate(want):
             try:
                 got = rows_of(op.push(("left", "right")[at % 2], batches[at % 2][at // 2]))

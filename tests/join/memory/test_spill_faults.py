@@ -16,7 +16,7 @@ import pytest
 from join.refused import pushed_on
 from memory.spilled import drawn, question_of, rows_of, schema_of
 
-from ivjoin import MemoryLimitError, Order, ProtocolError, SpillError, SymmetricHashJoin
+from ivjoin import MemoryLimitError, Order, ProtocolError, Spill, SpillError, SymmetricHashJoin
 from ivjoin.shj.store import ring_room
 from ivjoin.shj.store.backing import Files
 from ivjoin.shj.store.keys import ByteKeys
@@ -51,7 +51,7 @@ class Failing:
 
 
 def limited(folder: Path) -> dict[str, Any]:
-    return {"memory_limit": 60_000, "when_full": "spill", "spill_dir": folder}
+    return {"memory_limit": 60_000, "when_full": Spill(folder)}
 
 
 def operator(kind: str, how: str, **within: Any) -> SymmetricHashJoin:

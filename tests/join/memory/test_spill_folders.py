@@ -14,7 +14,7 @@ import pytest
 from memory.spilled import KINDS, SCHEMA, goes_on, pushed, question_of, rows_of, schema_of, whole
 from places import PATHS
 
-from ivjoin import IvjoinError, ProtocolError, SymmetricHashJoin
+from ivjoin import IvjoinError, ProtocolError, Spill, SymmetricHashJoin
 
 
 @pytest.mark.slow
@@ -22,7 +22,7 @@ from ivjoin import IvjoinError, ProtocolError, SymmetricHashJoin
 def test_a_forked_process_leaves_the_files_alone(tmp_path: Path) -> None:
     turns = 12
     op = SymmetricHashJoin(
-        SCHEMA, SCHEMA, **question_of("key"), memory_limit=60_000, when_full="spill", spill_dir=tmp_path
+        SCHEMA, SCHEMA, **question_of("key"), memory_limit=60_000, when_full=Spill(tmp_path)
     )
     got = pushed(op, "key", range(6))
     assert op.metrics.spilled_rows > 0
@@ -53,7 +53,7 @@ def test_a_folder_that_goes_while_rows_lie_there(kind: str, tmp_path: Path) -> N
     other.mkdir()
     schema = schema_of(kind)
     op = SymmetricHashJoin(
-        schema, schema, **question_of(kind), memory_limit=60_000, when_full="spill", spill_dir=folder
+        schema, schema, **question_of(kind), memory_limit=60_000, when_full=Spill(folder)
     )
     lay = 0
 
@@ -97,10 +97,10 @@ import json, sys
 *path, folder, kind, other = json.loads(sys.argv[1])
 sys.path[:0] = path
 from pathlib import Path
-from ivjoin import SymmetricHashJoin
+from ivjoin import Spill, SymmetricHashJoin
 from memory.spilled import goes_on, question_of, schema_of
 schema = schema_of(kind)
-op = SymmetricHashJoin(schema, schema, **question_of(kind), memory_limit=60_000, when_full="spill", spill_dir=folder)
+op = SymmetricHashJoin(schema, schema, **question_of(kind), memory_limit=60_000, when_full=Spill(folder))
 print(goes_on(op, kind, 30, Path(other), "No space left on device"))
 """
 
@@ -118,11 +118,11 @@ _READ_ONLY = """
 import json, sys
 *path, folder = json.loads(sys.argv[1])
 sys.path[:0] = path
-from ivjoin import SymmetricHashJoin
+from ivjoin import Spill, SymmetricHashJoin
 from memory.spilled import question_of, schema_of
 schema = schema_of("key")
 try:
-    SymmetricHashJoin(schema, schema, **question_of("key"), memory_limit=60_000, when_full="spill", spill_dir=folder)
+    SymmetricHashJoin(schema, schema, **question_of("key"), memory_limit=60_000, when_full=Spill(folder))
 except Exception as e:
     print(type(e).__name__, e)
 """
@@ -131,7 +131,7 @@ except Exception as e:
 @pytest.mark.slow
 def test_a_read_only_file_system(tmp_path: Path) -> None:
     said = _private(tmp_path, "ro,size=1m", _READ_ONLY)
-    assert said.startswith("IvjoinError spill_dir is ")
+    assert said.startswith("IvjoinError the folder of Spill is ")
     assert "where no file can be written (Read-only file system); name another folder" in said
 
 
@@ -142,7 +142,7 @@ def test_a_folder_that_may_not_be_written_to(tmp_path: Path) -> None:
         pytest.skip("a mode does not stop this user")
     with pytest.raises(IvjoinError, match="where no file can be written .*name another folder"):
         SymmetricHashJoin(
-            SCHEMA, SCHEMA, **question_of("key"), memory_limit=60_000, when_full="spill", spill_dir=tmp_path
+            SCHEMA, SCHEMA, **question_of("key"), memory_limit=60_000, when_full=Spill(tmp_path)
         )
 
 
@@ -151,7 +151,7 @@ import json, sys
 *path, blob, kind = json.loads(sys.argv[1])
 sys.path[:0] = path
 from pathlib import Path
-from ivjoin import SymmetricHashJoin
+from ivjoin import Spill, SymmetricHashJoin
 from memory.spilled import pushed, rows_of
 op = SymmetricHashJoin.restore(Path(blob).read_bytes())
 got = pushed(op, kind, range(12, 20)) + rows_of(op.finish())
@@ -167,7 +167,7 @@ def test_a_snapshot_is_enough_for_another_process(kind: str, tmp_path: Path) -> 
     folder.mkdir()
     schema = schema_of(kind)
     op = SymmetricHashJoin(
-        schema, schema, **question_of(kind), memory_limit=60_000, when_full="spill", spill_dir=folder
+        schema, schema, **question_of(kind), memory_limit=60_000, when_full=Spill(folder)
     )
     got = pushed(op, kind, range(12))
     assert op.metrics.spilled_rows > 0

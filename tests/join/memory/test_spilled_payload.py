@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pytest
 from oracle import HOWS
 
-from ivjoin import MemoryLimitError, Order, SymmetricHashJoin
+from ivjoin import MemoryLimitError, Order, Spill, SymmetricHashJoin
 from ivjoin.operator.blocks import wanted
 from ivjoin.shj.store import logs, spilled
 from ivjoin.shj.store.backing import Files
@@ -77,7 +77,7 @@ def test_every_push_gives_the_rows_of_the_join_in_memory(question: str, how: str
     schema = TEXT_KEY if (HOWS.index(how) + len(question)) % 2 and question != "keys" else SCHEMA
     ask = {**QUESTIONS[question], "how": how}
     free = SymmetricHashJoin(schema, schema, **ask)
-    limit = {"memory_limit": 26_000, "when_full": "spill", "spill_dir": tmp_path}
+    limit = {"memory_limit": 26_000, "when_full": Spill(tmp_path)}
     op = SymmetricHashJoin(schema, schema, **ask, **limit)
     most = 0
     for i in range(9):
@@ -157,7 +157,7 @@ def test_one_batch_larger_than_the_limit_is_taken_in_pieces() -> None:
 def test_rows_that_are_gone_give_their_room_in_the_file_back(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     op = SymmetricHashJoin(
-        SCHEMA, SCHEMA, **QUESTIONS["band"], memory_limit=26_000, when_full="spill", spill_dir=tmp_path
+        SCHEMA, SCHEMA, **QUESTIONS["band"], memory_limit=26_000, when_full=Spill(tmp_path)
     )
     sizes = []
     for i in range(40):
@@ -232,7 +232,7 @@ def test_run_ends_of_batches_that_are_taken_in_pieces(t: pa.DataType, limit: str
     left = pa.record_batch({"i": range(n), "t": range(n), "p": pc.run_end_encode(values)})
     right = pa.record_batch({"t": range(n)})
     op = SymmetricHashJoin(
-        left.schema, right.schema, condition=BAND, **ORDERED, memory_limit=limit, when_full="spill", spill_dir=tmp_path
+        left.schema, right.schema, condition=BAND, **ORDERED, memory_limit=limit, when_full=Spill(tmp_path)
     )
     want = values.to_pylist()
     got = [row for b in (*op.push("left", left), *op.push("right", right), *op.finish()) for row in b.to_pylist()]

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ivjoin import MemoryLimitError, SymmetricHashJoin
+from ivjoin import MemoryLimitError, Spill, SymmetricHashJoin
 
 SCHEMA = pa.schema({"k": pa.int64(), "t": pa.int64(), "x": pa.string(), "v": pa.float64()})
 WIDE = {"on": "k", "condition": "abs(l.t - r.t) <= 4000 AND l.v <= r.v", "left_order": "t", "right_order": "t"}
@@ -51,7 +51,7 @@ def test_rows_laid_out_anew_for_a_watermark_go_to_files_where_they_do_not_fit(sh
     for i in range(16):
         list(free.push("left", wide_rows(i)))
     limit = int(free.metrics.state_bytes * share)
-    op = SymmetricHashJoin.restore(free.snapshot(), memory_limit=limit, when_full="spill", spill_dir=tmp_path)
+    op = SymmetricHashJoin.restore(free.snapshot(), memory_limit=limit, when_full=Spill(tmp_path))
     got: list[list[Any]] = []
     for each in (free, op):
         list(each.advance("right", {"k": -5}))  # an axis that the rows did not have

@@ -114,7 +114,7 @@ WAYS: dict[str, Callable[[str], pa.Table]] = {
     "coalesced": lambda kind: pa.Table.from_batches(
         list(ivjoin.band_join(
             iter(table(kind).to_batches()), iter(table(kind).to_batches()), condition=BAND, how="full", **ORDERED,
-            batch_size=64, coalesce_rows=300,
+            batch_size=64,
         ))
     ),
     "sorted": lambda kind: pa.Table.from_batches(

@@ -14,7 +14,7 @@ from spark.script import Script, StreamFailed, rows_of
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from ivjoin import Order
+from ivjoin import Order, Spill
 from ivjoin.errors import IvjoinError, MemoryLimitError, UnsupportedError
 from ivjoin.operator.budget import Budget
 from ivjoin.plan.cache import plan_of
@@ -123,7 +123,7 @@ def test_static_frames_within_a_limit(spark: Any, tmp_path: Path) -> None:
     call = {"condition": wide, "buckets": 2, "routing": "hash", "on": "k"}
     free = rows_of(a.band_join(b, **call).toArrow())
     assert len(free) > 20
-    spilt = a.band_join(b, **call, memory_limit="1MB", when_full="spill", spill_dir=str(tmp_path))
+    spilt = a.band_join(b, **call, memory_limit="1MB", when_full=Spill(str(tmp_path)))
     assert rows_of(spilt.toArrow()) == free
     assert not list(tmp_path.iterdir())
     with pytest.raises(Exception, match=r"memory_limit of 1,000,000 bytes"):
@@ -166,7 +166,7 @@ def test_what_is_refused(spark: Any) -> None:
         (a, {"memory_limit": 0}, IvjoinError, "memory_limit is 0; expected bytes above zero"),
         (a, {"memory_limit": "much"}, IvjoinError, "memory_limit is 'much'"),
         (a, {"when_full": "spill"}, IvjoinError, "without a limit; add memory_limit"),
-        (a, {"memory_limit": "1MB", "spill_dir": "/no/such", "when_full": "spill"}, IvjoinError, "does not exist"),
+        (a, {"memory_limit": "1MB", "when_full": Spill("/no/such")}, IvjoinError, "does not exist"),
         (a, {"memory_limit": "1MB", "when_full": "shed"}, UnsupportedError, "expected 'raise', or 'spill' of static"),
         (a, {"memory_limit": "1MB", "when_full": "wait"}, IvjoinError, "when_full is 'wait'"),
         (stream, {"memory_limit": "1MB", "when_full": "spill"}, UnsupportedError, "'spill' with streams"),

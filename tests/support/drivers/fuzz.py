@@ -31,7 +31,7 @@ from join.strategies import cases
 from join.variants import mirrored, snapshots_everywhere
 from stream.unordered import at_once, bare, no_room, run_tables
 
-from ivjoin import MemoryLimitError
+from ivjoin import MemoryLimitError, Spill
 from ivjoin.operator import operator as _  # noqa: F401 (compiled blocks are tried out by it)
 from ivjoin.operator import prune_bounds as bounds
 from ivjoin.shj.store import logs, spilled
@@ -65,7 +65,7 @@ def in_files(case: Case, number: int) -> None:
             (spilled, "_AT_ONCE", 3000),
         ):  # fmt: skip
             patch.setattr(module, name, value)
-        options = {**case.options, "memory_limit": limit, "when_full": "spill", "spill_dir": folder}
+        options = {**case.options, "memory_limit": limit, "when_full": Spill(folder)}
         try:
             check(replace(case, script=script, options=options), run_pull if number % 2 else run_push)
         except MemoryLimitError:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from join.refused import pushed_on
 
-from ivjoin import MemoryLimitError, SymmetricHashJoin
+from ivjoin import MemoryLimitError, Spill, SymmetricHashJoin
 
 SCHEMA = pa.schema({"k": pa.int64(), "t": pa.int64(), "s": pa.string(), "v": pa.float64()})
 
@@ -74,7 +74,7 @@ def goes_on(op: SymmetricHashJoin, kind: str, turns: int, folder: Path, says: st
         nonlocal errors
         assert says in str(e)
         errors += 1
-        limit: dict[str, Any] = {"memory_limit": 60_000, "when_full": "spill", "spill_dir": folder}
+        limit: dict[str, Any] = {"memory_limit": 60_000, "when_full": Spill(folder)}
         return SymmetricHashJoin.restore(refusing.snapshot(), **limit)
 
     for i in range(turns):

@@ -151,7 +151,7 @@ def check_tables(seed: int) -> int:
             orders[alias] = c.orders[alias]
     stream = multi_join(
         given, c.condition, orders=orders, views=c.views, allow_cross=True, batch_size=int(rng.choice([1, 7, 65536])),
-        coalesce_rows=int(rng.choice([0, 5])), sort=str(rng.choice(["auto", "never"])),
+        sort=str(rng.choice(["auto", "never"])),
     )
     found = ids(c.aliases, stream)
     want = c.expected(c.batches)
