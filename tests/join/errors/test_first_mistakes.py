@@ -176,7 +176,7 @@ def test_explain_takes_the_arguments_of_the_join() -> None:
             explain(T, T, **options | wrong)
         with pytest.raises(ivjoin.IvjoinError):
             band_join(T, T, **options | wrong)
-    with pytest.raises(SchemaError, match=r"expected explain\(left, right, ...\)"):
+    with pytest.raises(SchemaError, match=r"expected explain\(left, right, condition=...\)"):
         explain(options["condition"], T, T)
 
 
