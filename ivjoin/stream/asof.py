@@ -42,10 +42,10 @@ def asof_join(
 ) -> JoinStream:
     """Give each left row the right row that is the last one before it, the first one after it, or the nearest.
 
-    Inputs that have an end need not be in order: a right side without a declared order is read first, and the output is
-    in the order of the left side, unless both are sorted to keep a ``memory_limit``. Inputs that may have no end are
-    taken to rise by ``on``, up to ``slack``; then a left row comes out as soon as no later right row can be better, and
-    of the right side about one row a key is held beside what the two sides are apart.
+    Inputs that have an end need no order. A right side without a declared order is read first, and the output is in the
+    order of the left side, unless both are sorted to keep a ``memory_limit``. Inputs that may have no end must rise by
+    ``on``, up to ``slack``. Then a left row is emitted as soon as no later right row can be better. About one right row
+    of each key is stored, in addition to the rows by which the two sides are apart.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def asof_plan(
 ) -> JoinPlan:
     """Return the plan of an as-of join.
 
-    ``column`` is its ``on``, and ``options`` are those of a band join. An input that has no end, or any input with a
+    ``column`` is its ``on``, and a band join takes the same ``options``. An input that has no end, or any input with a
     ``slack``, is declared to rise by that column if it has no order.
 
     Raises

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ivjoin.expr.literals import Value
     from ivjoin.stream.slices import SlicedJoin
     from ivjoin.stream.table_join import TableJoin
-    from ivjoin.stream.table_pick import TablePick
+    from ivjoin.stream.table_lookup import TableLookup
 
 __all__ = ["JoinStream"]
 
@@ -65,7 +65,7 @@ class JoinStream(Outputs):
         self._reader: object | None = None  # the one that was handed out last, where the output is not taken here
 
     @property
-    def _operator(self) -> SymmetricHashJoin | SlicedJoin | TableJoin | TablePick:
+    def _operator(self) -> SymmetricHashJoin | SlicedJoin | TableJoin | TableLookup:
         return self._two.operator
 
     @property

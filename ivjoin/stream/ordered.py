@@ -27,7 +27,9 @@ from ivjoin.stream.sweep import Ordered
 if TYPE_CHECKING:
     from ivjoin.files.row_groups import Ranges
 
-__all__ = ["Ordinals", "Step", "evaluated", "gathered", "moves", "of_steps", "of_table", "sorted_order", "steps"]
+__all__ = [
+    "Ordinals", "Step", "evaluated", "gathered", "moves", "of_steps", "of_table", "order_of", "rises", "steps",
+]  # fmt: skip
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _GATHERED = 65_536  # rows gathered at once
@@ -50,19 +52,19 @@ class Ordinals:
         """Evaluate an expression and find the order of the rows by it, by so many threads."""
         values, valid, errs = evaluated(node, table.to_batches(), descending)
         if valid is None:
-            if bool((values[:-1] <= values[1:]).all()):
+            if rises(values):
                 return cls(values, errs, None)
-            index, values = sorted_order(values, threads)
+            index, values = _sorted(values, threads)
             return cls(values, errs, _short(index))
         seen = values[valid]
         if not errs and bool((seen[:-1] <= seen[1:]).all()):
             return cls(np.maximum.accumulate(np.where(valid, values, I64_MIN)), errs, None)
-        none, (order, seen) = np.flatnonzero(~valid), sorted_order(seen, threads)
+        none, (order, seen) = np.flatnonzero(~valid), _sorted(seen, threads)
         index = np.concatenate((none, np.flatnonzero(valid)[order]))
         return cls(np.concatenate((np.full(len(none), I64_MIN), seen)), errs, _short(index), len(none))
 
 
-def sorted_order(values: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarray]:
+def _sorted(values: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarray]:
     """The order, and the values in it; each thread sorts what lies between two quantiles of a sample."""
     parts = max(threads if len(values) >= _WORTH_THREADS else 1, len(values) // _MOST_AT_ONCE + 1)
     if parts == 1:
@@ -86,6 +88,27 @@ def sorted_order(values: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarr
         with ThreadPoolExecutor(threads) as pool:
             done = list(pool.map(part, range(len(cuts) + 1)))
     return np.concatenate([at for at, _ in done]), np.concatenate([found for _, found in done])
+
+
+def order_of(values: np.ndarray, usable: np.ndarray | None, threads: int) -> tuple[np.ndarray | None, np.ndarray]:
+    """Return the order of usable rows by their values, None for all rows as they lie, and the values in it."""
+    if usable is None:
+        return (None, values) if rises(values) else _sorted(values, threads)
+    rows = np.flatnonzero(usable)
+    values = values.take(rows)
+    if rises(values):
+        return rows, values
+    order, values = _sorted(values, threads)
+    return rows.take(order), values
+
+
+def rises(values: np.ndarray) -> bool:
+    """Whether values never fall; a piece that is looked at fits into a cache."""
+    for start in range(0, len(values), _GATHERED):
+        piece = values[start : start + _GATHERED + 1]
+        if not (piece[1:] >= piece[:-1]).all():
+            return False
+    return True
 
 
 def _short(index: np.ndarray) -> np.ndarray:

@@ -23,7 +23,7 @@ from ivjoin.stream.sorting import Arranged, arrange, as_they_are
 
 if TYPE_CHECKING:
     from ivjoin.stream.table_join import TableJoin
-    from ivjoin.stream.table_pick import TablePick
+    from ivjoin.stream.table_lookup import TableLookup
 
 __all__ = ["PreparedJoin"]
 
@@ -61,7 +61,7 @@ class PreparedJoin:
         self.chosen = found
         self.skipped: tuple[int, int] | None = None
         self._sort = sort
-        self._picked: TablePick | None = None
+        self._looked_up: TableLookup | None = None
         self._threads = 1 if threads == "auto" else threads_within(budget, threads)
         # Of two tables, which are joined in slices where they can be, whatever the caller has said.
         rows = sum(source.rows or 0 for source in sources)
@@ -104,7 +104,7 @@ class PreparedJoin:
 
     def end(self) -> None:
         """Release the inputs."""
-        self._sources = self._picked = None
+        self._sources = self._looked_up = None
 
     def open(self) -> None:
         """Leave out the row groups that cannot matter, and read what must not wait."""
@@ -124,15 +124,13 @@ class PreparedJoin:
     def begin(self) -> tuple[Arranged, tuple[Pieces, Pieces]]:
         assert self._sources is not None
         if self.plan.spec.picks_one:
-            if self.budget is None:
-                from ivjoin.stream.table_pick import table_pick
-
-                self._picked = table_pick(self.plan, self._sources, self._of_tables)
-            sorts = self._sort and self._picked is None
+            self._looked_up = self._lookup()
+            sorts = self._sort and self._looked_up is None
             arranged = arrange_picked(self.plan, self._sources, sorts, self.budget)
             self.most = _SWEEP_ROWS if arranged.leads is None else _PICK_ROWS
         else:
-            arrange_ = arrange if self._sort else as_they_are
+            self._looked_up = self._lookup()
+            arrange_ = arrange if self._sort and self._looked_up is None else as_they_are
             arranged = arrange_(self.plan, self._sources, self._of_tables, self.budget)
             if self._cut(arranged.plan) is None and not self.plan.spec.grouped:
                 self.most = self._push_rows
@@ -150,10 +148,24 @@ class PreparedJoin:
         )
         return arranged, (left, right)
 
-    def in_slices(self, arranged: Arranged) -> TableJoin | TablePick | None:
+    def _lookup(self) -> TableLookup | None:
+        """The join of two tables whose left rows get one answer each; None if there is none, or rows are pushed."""
+        if self._sources is None or self.budget is not None:
+            return None
+        if self.plan.spec.picks_one:
+            from ivjoin.stream.table_pick import table_pick
+
+            return table_pick(self.plan, self._sources, self._of_tables)
+        if self.plan.spec.aggregates:
+            from ivjoin.stream.table_window import table_window
+
+            return table_window(self.plan, self._sources, self._of_tables)
+        return None
+
+    def in_slices(self, arranged: Arranged) -> TableJoin | TableLookup | None:
         """The join of two tables in slices; None if their rows are pushed."""
-        if self.plan.spec.pick is not None:
-            return self._picked
+        if self.plan.spec.picks_one or self.plan.spec.grouped:
+            return self._looked_up
         rows = sum(source.rows or 0 for source in self._sources or ())
         if self._sources is None or self.budget is not None or rows < _LEAST_IN_SLICES:
             return None

@@ -19,7 +19,7 @@ from ivjoin.stream.sorting import Arranged
 from ivjoin.stream.table_join import TableJoin
 
 if TYPE_CHECKING:
-    from ivjoin.stream.table_pick import TablePick
+    from ivjoin.stream.table_lookup import TableLookup
 
 __all__ = ["CLOSED", "ENDED", "Run", "RunOfTwo", "stopped_by"]
 
@@ -80,7 +80,7 @@ class RunOfTwo(Run):
     def __init__(self, join: PreparedJoin) -> None:
         self._join = join
         self._pusher = join.operator(join.plan)
-        self.operator: SymmetricHashJoin | SlicedJoin | TableJoin | TablePick = self._pusher
+        self.operator: SymmetricHashJoin | SlicedJoin | TableJoin | TableLookup = self._pusher
         self._arranged: Arranged | None = None
 
     @property

@@ -21,12 +21,11 @@ from ivjoin.shj.arrow import taken
 from ivjoin.shj.dictionaries import combined, has_dictionaries
 from ivjoin.shj.plain import no_rows, plain_rows
 from ivjoin.stream.axis import indices
-from ivjoin.stream.ordered import Ordinals, evaluated
+from ivjoin.stream.ordered import Ordinals, evaluated, rises
 
-__all__ = ["AxisValues", "Bounds", "TableRows", "any_late", "in_one_batch", "places", "rises"]
+__all__ = ["AxisValues", "Bounds", "TableRows", "any_late", "in_one_batch", "places"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
-_PIECE = 1 << 16  # values
 _MOST_BYTES = 1 << 30  # of the rows of a slice: offsets of text and lists have 32 bits
 
 
@@ -209,14 +208,6 @@ def places(values: np.ndarray, x: int, side: Literal["left", "right"]) -> int:
 
 def _has_dictionaries(schema: pa.Schema) -> bool:
     return any(map(has_dictionaries, schema.types))
-
-
-def rises(values: np.ndarray) -> bool:
-    for start in range(0, len(values), _PIECE):  # a piece fits into a cache
-        piece = values[start : start + _PIECE + 1]
-        if not (piece[1:] >= piece[:-1]).all():
-            return False
-    return True
 
 
 def any_late(plan: JoinPlan, sides: tuple[TableRows, TableRows], clean: Sequence[frozenset[Node]]) -> bool:

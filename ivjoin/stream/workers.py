@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from ivjoin.errors import ProtocolError
 
-__all__ = ["Workers", "joined"]
+__all__ = ["Workers", "each", "joined"]
 
 _AHEAD = 2  # tasks for each thread that begin before the output of earlier tasks is taken
 _WAIT = 0.05  # seconds between two looks at whether the stream is still there
@@ -280,3 +280,25 @@ def joined(
         yield from workers.output(0)
     finally:
         workers.stop()
+
+
+def each(tasks: Sequence[_Task], make: Callable[[], Callable[[_Task], None]], threads: int) -> None:
+    """Do all tasks by a number of threads; each makes its own function, which takes tasks in their order.
+
+    Raises
+    ------
+    BaseException
+        The error of the first task that has one.
+    """
+
+    def worker() -> Callable[[_Task], Iterator[pa.RecordBatch]]:
+        work = make()
+
+        def run(task: _Task) -> Iterator[pa.RecordBatch]:
+            work(task)
+            return iter(())
+
+        return run
+
+    for _ in joined(tasks, worker, threads):
+        raise AssertionError("a task without output has some")

@@ -14,17 +14,16 @@ from itertools import pairwise
 import numpy as np
 
 from ivjoin.expr.ordinal import NAN_ORDINAL
-from ivjoin.operator.lookup.sides import KeyIds, LookupSide
+from ivjoin.operator.lookup.sides import KeyIds, Sorted, Term, count_to
 from ivjoin.operator.picks.distance import compared
 from ivjoin.plan.pick import Picking
 from ivjoin.shj.kernels import lookup_kernels
 
-__all__ = ["Found", "LookupSlice", "Pass", "Sorted", "is_far", "nearer", "passes_of", "slices_of"]
+__all__ = ["Found", "LookupSlice", "Pass", "is_far", "nearer", "passes_of", "slices_of"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _ABOVE = 2**31 - 1  # more than any place
 _NONE = np.empty(0, dtype=np.int64)
-Term = tuple[int, int, int]  # left line, right line, offset: a bound of the right value
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,32 +73,6 @@ def _pass(terms: np.ndarray, down: bool, grouped: bool) -> Pass:
     return Pass(down, grouped, lows, [(mine, theirs, high) for mine, theirs, _, high in rows if high != I64_MAX])
 
 
-@dataclass(slots=True)
-class Sorted:
-    """A side in the order in which passes go through it.
-
-    Attributes
-    ----------
-    side : LookupSide
-    order : int64[m] or None
-        The rows in order; None for all rows as they lie.
-    lines : dict of int to int64[m]
-        Values of the lines that passes read, in order.
-    """
-
-    side: LookupSide
-    order: np.ndarray | None
-    lines: dict[int, np.ndarray]
-
-    def __len__(self) -> int:
-        return len(self.side) if self.order is None else len(self.order)
-
-    def kids(self, start: int, end: int) -> np.ndarray:
-        """Return the keys of some rows in order."""
-        kids = self.side.kids
-        return kids[start:end] if self.order is None else kids.take(self.order[start:end])
-
-
 @dataclass(frozen=True, slots=True)
 class LookupSlice:
     """Left rows from ``start`` to ``end`` in order, whose search begins among the places ``first`` to ``last``."""
@@ -136,7 +109,7 @@ def slices_of(way: Pass, left: Sorted, right: Sorted, rows: int) -> list[LookupS
 def _rows_before(way: Pass, left: Sorted, right: Sorted, place: int) -> int:
     """Return how many left rows begin their search before a place; downwards, up to it."""
     found = [
-        _place(left.lines[mine], int(right.lines[theirs][place if way.down else place - 1]) - by, not way.down)
+        count_to(left.lines[mine], int(right.lines[theirs][place if way.down else place - 1]) - by, not way.down)
         for mine, theirs, by in way.main
     ]
     return max(found) if way.down else min(found)
@@ -144,15 +117,8 @@ def _rows_before(way: Pass, left: Sorted, right: Sorted, place: int) -> int:
 
 def _begin_of(way: Pass, left: Sorted, right: Sorted, row: int) -> int:
     """Return the place where a left row begins its search."""
-    found = [_place(right.lines[theirs], int(left.lines[mine][row]) + by, way.down) for mine, theirs, by in way.main]
+    found = [count_to(right.lines[theirs], int(left.lines[mine][row]) + by, way.down) for mine, theirs, by in way.main]
     return min(found) if way.down else max(found)
-
-
-def _place(values: np.ndarray, bound: int, closed: bool) -> int:
-    """Return how many values, which rise, are less than a bound (``closed``: no greater), which may leave int64."""
-    if bound > I64_MAX:
-        return len(values)
-    return 0 if bound < I64_MIN else int(np.searchsorted(values, bound, side="right" if closed else "left"))
 
 
 @dataclass(slots=True)
@@ -254,8 +220,8 @@ class Found:
         probes, values = self.left.lines[mine][part.start : part.end], self.right.lines[theirs]
         begin, end = window
         if self.way.down != closed:  # only what lies between the bounds of these rows
-            begin = max(begin, _place(values, int(probes.min()) + by, False))
-            end = max(begin, min(end, _place(values, int(probes.max()) + by, True)))
+            begin = max(begin, count_to(values, int(probes.min()) + by, False))
+            end = max(begin, min(end, count_to(values, int(probes.max()) + by, True)))
         rises = mine == self.way.main[0][0] or bool((probes[:-1] <= probes[1:]).all())
         lookup_kernels.count_below(values[begin:end], probes, rises, by, closed, begin, out)
         return out

@@ -18,11 +18,13 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.pick import Picking
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
 
-__all__ = ["KeyIds", "LookupSide", "SideReader", "key_table"]
+__all__ = ["KeyIds", "LookupSide", "SideReader", "Sorted", "Term", "count_to", "key_table"]
 
-I64_MAX = 2**63 - 1
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _NARROW = 4  # times as many ids as rows are worth less than naming keys by a table
 _SOME = 1024  # ids that are worth so in any case
+
+Term = tuple[int, int, int]  # left line, right line, offset: a bound of the right value
 
 
 @dataclass(slots=True)
@@ -57,6 +59,47 @@ class LookupSide:
             parts[0].vals if one else np.concatenate([p.vals for p in parts], axis=1),
             None if usable.all() else usable,
         )
+
+
+@dataclass(slots=True)
+class Sorted:
+    """A side in the order in which passes go through it.
+
+    Attributes
+    ----------
+    keys : int64[n]
+        Keys of all rows of the side; see :class:`KeyIds`.
+    order : int64[m] or None
+        The rows in order; None for all rows as they lie.
+    lines : dict of int to int64[m]
+        Values of the lines that bounds read, in order.
+    numbers : int64[n] or None
+        The number of each row in its table; None for all rows of the table.
+    """
+
+    keys: np.ndarray
+    order: np.ndarray | None
+    lines: dict[int, np.ndarray]
+    numbers: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.keys) if self.order is None else len(self.order)
+
+    @property
+    def lies_in_order(self) -> bool:
+        """Whether the rows in order are all rows of the table as they lie."""
+        return self.order is None and self.numbers is None
+
+    def rows_at(self, places: np.ndarray) -> np.ndarray:
+        """Return the numbers of rows in order : int64[k]."""
+        for index in (self.order, self.numbers):
+            if index is not None:
+                places = index.take(places)
+        return places
+
+    def kids(self, start: int, end: int) -> np.ndarray:
+        """Return the keys of some rows in order."""
+        return self.keys[start:end] if self.order is None else self.keys.take(self.order[start:end])
 
 
 class SideReader(Reader):
@@ -107,15 +150,24 @@ class KeyIds:
     n_ids: int
 
     @classmethod
-    def of(cls, sides: tuple[LookupSide, LookupSide], keys: KeyTable) -> KeyIds:
-        """Give the keys of both sides ids; keys that are whole numbers close to each other are their own ids."""
+    def of(
+        cls, kids: tuple[np.ndarray, np.ndarray], usable: tuple[np.ndarray | None, np.ndarray | None], keys: KeyTable
+    ) -> tuple[KeyIds, tuple[np.ndarray, np.ndarray]]:
+        """Return ids of both sides' keys, and the keys. Whole numbers close to each other are their own ids."""
         if not isinstance(keys, IntKeys):
-            return cls(0, max(1, keys.n_ids))
-        there = [s.kids if s.usable is None else s.kids[s.usable] for s in sides]
+            return cls(0, max(1, keys.n_ids)), kids
+        there = [k if u is None else k[u] for k, u in zip(kids, usable, strict=True)]
         least = min(int(k.min(initial=I64_MAX)) for k in there)
         most = max(int(k.max(initial=least)) for k in there)
-        if most - least < _NARROW * (len(sides[0]) + len(sides[1])) + _SOME:
-            return cls(least, most - least + 1)
-        for side in sides[::-1]:
-            side.kids = keys.ids(side.kids, side.usable)
-        return cls(0, max(1, keys.n_ids))
+        if most - least < _NARROW * sum(map(len, kids)) + _SOME:
+            return cls(least, most - least + 1), kids
+        right = keys.ids(kids[1], usable[1])
+        left = keys.ids(kids[0], usable[0])
+        return cls(0, max(1, keys.n_ids)), (left, right)
+
+
+def count_to(values: np.ndarray, bound: int, closed: bool) -> int:
+    """Return how many values, which rise, are less than a bound (``closed``: no greater), which may leave int64."""
+    if bound > I64_MAX:
+        return len(values)
+    return 0 if bound < I64_MIN else int(np.searchsorted(values, bound, side="right" if closed else "left"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ from ivjoin.plan.layout import RowLayout
 from ivjoin.shj.arrow import byte_width, counted, encoded, take, whole_numbers
 from ivjoin.shj.dictionaries import one_array
 
-__all__ = ["Keys", "Rows", "joined", "read"]
+__all__ = ["Keys", "Naming", "Rows", "joined", "read"]
 
 
 @dataclass(slots=True)
@@ -159,6 +160,14 @@ def _chunks(array: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
     return [array] if isinstance(array, pa.Array) else array.chunks
 
 
+class Naming(Protocol):
+    """Gives ids to the keys of rows."""
+
+    def named(self, plan: JoinPlan, s: int, values: dict[Node, Vector], n: int) -> np.ndarray:
+        """Return the key ids of n rows of side s : int64[n]."""
+        ...
+
+
 class Keys:
     """A number for each key of either side."""
 
@@ -197,6 +206,11 @@ class Keys:
         keys = (tuple(values[codes[row]] for codes, values in words) for row in first.tolist())
         return np.array([self._id(key) for key in keys], dtype=np.int64)[back]
 
+    def named(self, plan: JoinPlan, s: int, values: dict[Node, Vector], n: int) -> np.ndarray:
+        """Return the key ids of n rows : int64[n]."""
+        del n
+        return _named(self, plan, s, values)
+
     def _id(self, key: tuple[object, ...]) -> int:
         known = self._known.get(key)
         if known is None:
@@ -233,7 +247,7 @@ class Arrived:
 
 
 def read(
-    plan: JoinPlan, s: int, columns: Sequence[pa.Array], seq: np.ndarray, layout: RowLayout, keys: Keys,
+    plan: JoinPlan, s: int, columns: Sequence[pa.Array], seq: np.ndarray, layout: RowLayout, keys: Naming,
     every: Sequence[pa.Array] | None = None,
 ) -> Arrived:
     """Evaluate rows of side s: keys, axes, filters and guards.
@@ -242,6 +256,8 @@ def read(
     ----------
     columns : list of pa.Array
         The stored columns.
+    keys : Naming
+        Gives ids to keys that are not one whole number.
     every : list of pa.Array, optional
         All columns of the side, to evaluate filters. Stored rows have passed them.
     """
@@ -295,14 +311,18 @@ def read(
     return Arrived(rows.take(np.flatnonzero(usable)), usable, wild, key_erred)
 
 
-def _kids(plan: JoinPlan, s: int, values: dict[Node, Vector], n: int, keys: Keys) -> np.ndarray:
+def _kids(plan: JoinPlan, s: int, values: dict[Node, Vector], n: int, keys: Naming) -> np.ndarray:
     side = plan.sides[s]
     if not side.keys:
         return np.zeros(n, dtype=np.int64)
     if plan.int_keys:
         node = side.keys[0]
         return np.ascontiguousarray(ordinals(values[node].values, node.type))
-    parts = []
+    return keys.named(plan, s, values, n)
+
+
+def _named(keys: Keys, plan: JoinPlan, s: int, values: dict[Node, Vector]) -> np.ndarray:
+    parts, side = [], plan.sides[s]
     for node, safe in zip(side.keys, plan.null_safe, strict=True):
         v = values[node]
         if isinstance(v.values, (pa.Array, pa.ChunkedArray)):

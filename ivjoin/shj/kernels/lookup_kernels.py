@@ -13,7 +13,7 @@ from ivjoin.shj.kernels import slice_kernels as steps
 from ivjoin.shj.kernels.compiling import I8, IN1, IO1, IO1_I4, VOID, compiled
 from ivjoin.shj.kernels.memory import line_of
 
-__all__ = ["count_below", "first_of_key", "keys_met", "last_of_key"]
+__all__ = ["count_below", "first_of_key", "group_ranges", "keys_met", "last_of_key", "local_ids"]
 
 
 @compiled(VOID(IN1, IN1, I8, I8, I8, I8, IO1_I4))
@@ -129,3 +129,75 @@ def keys_met(build_kids, least, begin, at, kids, places):  # type: ignore[no-unt
             places[count] = begin + p
             count += 1
     return count
+
+
+@compiled(I8(IN1, IN1, I8, I8, IO1_I4, IO1, IO1_I4, IO1_I4))
+def local_ids(build_kids, kids, least, n_ids, table, words, build_ids, ids):  # type: ignore[no-untyped-def]
+    """Give the keys of a slice ids from 0 on; return how many there are.
+
+    Parameters
+    ----------
+    build_kids, kids : int64[m], int64[n]
+        Keys of the right rows, and of the left rows. With a table, a key of no right row gets -1.
+    least, n_ids : int
+        With an empty table, ids are ``kid - least``, less than ``n_ids``.
+    table : int32[2**k] or int32[0]
+        Zeros, at least twice as many as right rows.
+    words : int64[m]
+        Scratch.
+    build_ids, ids : int32[m], int32[n]
+    """
+    m = build_kids.shape[0]
+    n = kids.shape[0]
+    size = table.shape[0]
+    if size == 0:
+        for j in range(m):
+            build_ids[j] = build_kids[j] - least
+        for i in range(n):
+            ids[i] = kids[i] - least
+        return n_ids
+    shift = np.int64(64)
+    while size > np.int64(1) << (64 - shift):
+        shift -= 1
+    count = steps.named(build_kids, ids, 0, m, table, size - 1, shift, words, np.int64(0), 1, build_ids)
+    steps.named(kids, ids, 0, n, table, size - 1, shift, words, count, 0, ids)
+    return count
+
+
+@compiled(VOID(IO1_I4, IO1_I4, IO1_I4, IO1_I4, I8, IO1_I4, IO1_I4, IO1_I4, IO1, IO1))
+def group_ranges(build_ids, ids, first, last, rises, ends, tails, rows, low, high):  # type: ignore[no-untyped-def]
+    """Group right rows by key, and find the range of its key's rows that each left row matches.
+
+    Parameters
+    ----------
+    build_ids, ids : int32[m], int32[n]
+        Key ids of the right rows in the order of their places, and of the left rows; -1 for no key.
+    first, last : int32[n]
+        Ranges of places.
+    rises : int
+        Whether neither ``first`` nor ``last`` ever falls.
+    ends, tails : int32[2 * ids], int32[ids]
+        Scratch.
+    rows : int32[m + 8]
+        The places by key, rising within each key.
+    low, high : int64[n]
+        ``low[i] <= k < high[i]`` : the entries of ``rows`` that match.
+    """
+    n_ids = tails.shape[0]
+    steps.group_places(build_ids, build_ids.shape[0], n_ids, ends, rows)
+    for k in range(n_ids):
+        tails[k] = ends[2 * k]
+    for i in range(ids.shape[0]):
+        kid = np.int64(ids[i])
+        if kid < 0:
+            low[i] = 0
+            high[i] = 0
+            continue
+        end = np.int64(ends[2 * kid + 1])
+        a = steps.start_of(rows, np.int64(ends[2 * kid]), end, np.int64(first[i]), rises)
+        b = steps.start_of(rows, max(a, np.int64(tails[kid])), end, np.int64(last[i]), rises)
+        if rises:
+            ends[2 * kid] = a
+            tails[kid] = b
+        low[i] = a
+        high[i] = b

@@ -17,7 +17,7 @@ from ivjoin.shj.kernels.index_kernels import ASK, I64_MAX, I64_MIN, TRUE, lies_w
 
 __all__ = [
     "FALLS", "LOOKS", "RISES", "course", "fill", "group_places", "mark", "meet", "meet_all", "meets_any", "named",
-    "narrow", "passing", "places", "turned", "with_alone",
+    "narrow", "passing", "places", "start_of", "turned", "with_alone",
 ]  # fmt: skip
 
 RISES, FALLS = 1, 2
@@ -244,7 +244,7 @@ def group_places(ids, n, n_ids, ends, rows):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _start_of(rows, p, end, lo, rises):  # type: ignore[no-untyped-def]
+def start_of(rows, p, end, lo, rises):  # type: ignore[no-untyped-def]
     """The first of a key's places, from p on, that is no less than lo."""
     if rises:
         step = np.int64(4)
@@ -280,7 +280,7 @@ def meet(ids, first, last, n, rises, ends, rows, keep, state, out_probe, out_sto
         end = np.int64(ends[b + 1])
         hi = np.int64(last[i])
         if q < 0:
-            q = _start_of(rows, np.int64(ends[b]), end, np.int64(first[i]), rises)
+            q = start_of(rows, np.int64(ends[b]), end, np.int64(first[i]), rises)
             if rises:
                 ends[b] = q
             began = q
@@ -349,7 +349,7 @@ def meets_any(ids, first, last, n, rises, ends, rows, keyed, matched):  # type: 
             continue
         b = 2 * max(np.int64(ids[i]), np.int64(0))
         end = np.int64(ends[b + 1])
-        q = _start_of(rows, np.int64(ends[b]), end, lo, rises)
+        q = start_of(rows, np.int64(ends[b]), end, lo, rises)
         if rises:
             ends[b] = q
         matched[i] = (q < end) & (np.int64(rows[q]) < hi)

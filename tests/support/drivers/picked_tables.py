@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import asof_join
-from ivjoin.stream import table_pick
+from ivjoin.stream import table_lookup, table_pick
 
 ENDS = [-(2**63), -(2**63) + 1, -(2**53) - 1, -1, 0, 1, 2**31, 2**53 + 1, 2**62, 2**63 - 2, 2**63 - 1]
 
@@ -22,7 +22,8 @@ ENDS = [-(2**63), -(2**63) + 1, -(2**53) - 1, -1, 0, 1, 2**31, 2**53 + 1, 2**62,
 def in_small_slices(rows: int, out: int) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table_pick, "_SLICE_ROWS", rows)
-        patch.setattr(table_pick, "_OUT_ROWS", out)
+        patch.setattr(table_lookup, "OUT_ROWS", out)
+        patch.setattr(table_pick, "OUT_ROWS", out)
         yield
 
 

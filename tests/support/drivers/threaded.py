@@ -18,7 +18,7 @@ from ivjoin import SymmetricHashJoin, band_join
 from ivjoin.stream import memory, ordered, prepared, slices
 from ivjoin.stream.slices import SlicedJoin
 from ivjoin.stream.table_join import TableJoin
-from ivjoin.stream.table_pick import TablePick
+from ivjoin.stream.table_lookup import TableLookup
 
 CUT: Counter[str] = Counter()  # joins that ran on "one" operator, in "slices" to the end, or gave it "up"
 
@@ -78,7 +78,7 @@ def check(case: Case, seed: int) -> None:
 
 def _play(
     case: Case, threads: int, as_tables: bool, limit: dict[str, Any]
-) -> SymmetricHashJoin | SlicedJoin | TableJoin | TablePick:
+) -> SymmetricHashJoin | SlicedJoin | TableJoin | TableLookup:
     inputs: list[pa.Table | pa.RecordBatchReader] = []
     for side in ("left", "right"):
         schema = (case.left if side == "left" else case.right).schema

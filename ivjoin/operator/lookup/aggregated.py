@@ -1,0 +1,126 @@
+"""Aggregate the right rows that left rows match, slice by slice, without making the pairs.
+
+The right rows of a slice are grouped by key. The matches of a left row are then a range of its key's rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.expr.nodes import Node
+from ivjoin.operator.lookup.sides import KeyIds, Sorted, Term, count_to
+from ivjoin.operator.windows.measures import Measure
+from ivjoin.operator.windows.reduce import Ranges
+from ivjoin.operator.windows.rows import Rows
+from ivjoin.operator.windows.source import Source
+from ivjoin.plan.layout import RowLayout
+from ivjoin.shj.kernels import lookup_kernels
+
+__all__ = ["Aggregated", "Window"]
+
+_BEHIND = 8  # entries that the kernels may read past the last one
+_FEW = 1 << 16  # ids that are no more need no table of a slice's own
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The bounds of a match.
+
+    Attributes
+    ----------
+    lows, highs : list of (left line, right line, offset)
+        Closed bounds of right values: ``left value + offset``.
+    """
+
+    lows: list[Term]
+    highs: list[Term]
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregated:
+    """Aggregates of left rows over two sides in order.
+
+    Attributes
+    ----------
+    left, right : Sorted
+    ids : KeyIds
+    window : Window
+    columns : list of pa.Array
+        The stored right columns.
+    layout : RowLayout
+        Of the right side.
+    measures : list of Measure
+    order : (Node, bool) or None
+        The order for first and last, and whether it falls.
+    in_order : bool
+        Whether the places of a key lie in that order.
+    """
+
+    left: Sorted
+    right: Sorted
+    ids: KeyIds
+    window: Window
+    columns: list[pa.Array]
+    layout: RowLayout
+    measures: Sequence[Measure]
+    order: tuple[Node, bool] | None
+    in_order: bool
+
+    def of(self, part: slice) -> tuple[np.ndarray, list[pa.Array]]:
+        """Return how many right rows match each left row of a slice, and its aggregates.
+
+        Raises
+        ------
+        EvaluationError
+            If an aggregate cannot be computed.
+        """
+        begin, end = self._reach(part)
+        n, m = part.stop - part.start, end - begin
+        first, last = np.zeros(n, dtype=np.int32), np.full(n, m, dtype=np.int32)
+        spare, rises = np.empty(n, dtype=np.int32), True
+        for terms, closed, out, meet in (
+            (self.window.lows, 0, first, np.maximum), (self.window.highs, 1, last, np.minimum),
+        ):
+            for mine, theirs, by in terms:
+                probes = self.left.lines[mine][part]
+                way = bool((probes[:-1] <= probes[1:]).all())
+                rises = rises and way
+                lookup_kernels.count_below(self.right.lines[theirs][begin:end], probes, way, by, closed, 0, spare)
+                meet(out, spare, out=out)
+        rows, ranges = self._ranges(part, begin, end, first, last, rises)
+        at = self.right.rows_at(rows[:m].astype(np.int64) + begin)
+        source = Source(Rows(self.columns, at, at, [], {}, at), self.layout, {}, self.order, self.in_order)
+        return ranges.sizes, [m.finish(m.over(source, ranges)) for m in self.measures]
+
+    def _reach(self, part: slice) -> tuple[int, int]:
+        """Return which places the rows of a slice can match."""
+        begin, end = 0, len(self.right)
+        if part.stop > part.start:
+            for mine, theirs, by in self.window.lows:
+                least = int(self.left.lines[mine][part].min()) + by
+                begin = max(begin, count_to(self.right.lines[theirs], least, False))
+            for mine, theirs, by in self.window.highs:
+                most = int(self.left.lines[mine][part].max()) + by
+                end = min(end, count_to(self.right.lines[theirs], most, True))
+        return begin, max(begin, end)
+
+    def _ranges(
+        self, part: slice, begin: int, end: int, first: np.ndarray, last: np.ndarray, rises: bool
+    ) -> tuple[np.ndarray, Ranges]:
+        """Return the places by key, and the range of each left row among them."""
+        kids, theirs = self.left.kids(part.start, part.stop), self.right.kids(begin, end)
+        n, m, n_ids = len(kids), len(theirs), self.ids.n_ids
+        ids, build_ids = np.empty(n, dtype=np.int32), np.empty(m, dtype=np.int32)
+        named = n_ids > 2 * (n + m) + _FEW
+        table = np.zeros(max(64, 1 << (2 * m).bit_length()) if named else 0, dtype=np.int32)
+        words = np.empty(m if named else 0, dtype=np.int64)
+        n_ids = lookup_kernels.local_ids(theirs, kids, self.ids.least, n_ids, table, words, build_ids, ids)
+        ends, tails = np.empty(2 * n_ids, dtype=np.int32), np.empty(n_ids, dtype=np.int32)
+        rows = np.empty(m + _BEHIND, dtype=np.int32)
+        low, high = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+        lookup_kernels.group_ranges(build_ids, ids, first, last, rises, ends, tails, rows, low, high)
+        return rows, Ranges(low, high)
