@@ -20,7 +20,8 @@ _PLANNING = {
 }
 _OPERATOR = _PLANNING | {"operator", "metrics"}
 MAY_IMPORT = {
-    "__init__": set(),
+    # types alone, see below: importing the package imports the errors alone
+    "__init__": {"conditions", "files", "frontier", "metrics", "multi", "operator", "plan", "query", "stream"},
     "__main__": {"cli"},
     "errors": set(),
     "metrics": set(),
@@ -39,7 +40,7 @@ MAY_IMPORT = {
     "multi": _OPERATOR | {"routing"},
     "stream": _OPERATOR | {"files", "multi", "routing"},
     "query": _OPERATOR | {"stream", "files", "multi"},
-    "files": {"expr", "interval", "propagation", "plan", "shj"},  # of which it writes columns as plain ones
+    "files": {"conditions", "expr", "interval", "propagation", "plan", "shj"},  # writes columns as plain ones
     "spark": _OPERATOR | {"stream", "files", "multi", "routing"},
     "shedding": {"expr"},
     # the command line knows the public names of `ivjoin` and files, nothing behind them
@@ -55,8 +56,10 @@ ONLY_IN = {
     "sqlglot": {"conditions"},
     "pyspark": {"spark"},
     "py4j": {"spark"},  # comes with pyspark
-    "pandas": {"spark"},
-    "duckdb": {"demo"},  # and by name, where a caller asks for a frame of it, as polars and pandas
+    "pandas": {"spark", "stream"},
+    # also by name, where a caller requests a frame
+    "duckdb": {"demo", "stream"},
+    "polars": {"stream"},
     "fsspec": {"files"},
     "ortools": {"shedding"},
     "deltalake": {"spark"},
@@ -64,7 +67,7 @@ ONLY_IN = {
     "rich": {"demo"},
 }
 # heavy packages that even their own room imports only when a call needs them
-ON_DEMAND = {"sympy", "sqlglot", "datasketches", "deltalake"}
+ON_DEMAND = {"sympy", "sqlglot", "datasketches", "deltalake", "duckdb", "polars"}
 
 
 def modules() -> list[Path]:
@@ -82,12 +85,11 @@ def room_of(module: str) -> str:
 
 @cache
 def imports(path: Path) -> list[tuple[str, bool]]:
-    """Every imported module of a file with whether importing the file imports it; type-checking blocks left out."""
+    """Every imported module of a file with whether importing the file imports it. Types alone count, too."""
     found: list[tuple[str, bool]] = []
 
     def visit(node: ast.AST, at_import: bool) -> None:
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            return
+        typed = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
         if isinstance(node, ast.Import):
             found.extend((alias.name, at_import) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -98,7 +100,7 @@ def imports(path: Path) -> list[tuple[str, bool]]:
                 found[-1:] = [(f"ivjoin.{a.name}" if a.name in MAY_IMPORT else "ivjoin", at_import) for a in node.names]
             elif str(node.module).startswith("ivjoin."):
                 found[-1:] = [(_module(str(node.module), a.name), at_import) for a in node.names]
-        inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        inside = typed or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         for child in ast.iter_child_nodes(node):
             visit(child, at_import and not inside)
 
@@ -122,6 +124,7 @@ def test_imports_run_one_way(path: Path) -> None:
             there = room_of(rest) or "ivjoin"
             allowed = MAY_IMPORT[here] | {here, "errors"}
             assert there in allowed, f"{here} must not import {name}"
+            assert here != "__init__" or there == "errors" or not at_import, f"importing ivjoin must not import {name}"
             plain = there == "errors" and not path.stem.endswith("_kernels")
             assert here != "shj" or there == "shj" or plain, f"{path.name}: a kernel must not depend on {name}"
         elif top not in sys.stdlib_module_names:
@@ -211,9 +214,12 @@ def test_a_circle_is_found() -> None:
 
 def test_the_rule_finds_what_it_forbids(tmp_path: Path) -> None:
     probe = tmp_path / "probe.py"
-    probe.write_text("from ivjoin import expr, Order\nimport ivjoin.shj.store.keys\ndef f():\n    import sympy.abc\n")
+    typed = "if TYPE_CHECKING:\n    from ivjoin.plan.spec import JoinSpec\n"
+    late = "def f():\n    import sympy.abc\n"
+    probe.write_text(f"from ivjoin import expr, Order\nimport ivjoin.shj.store.keys\n{typed}{late}")
     assert imports(probe) == [
-        ("ivjoin.expr", True), ("ivjoin", True), ("ivjoin.shj.store.keys", True), ("sympy.abc", False),
+        ("ivjoin.expr", True), ("ivjoin", True), ("ivjoin.shj.store.keys", True), ("ivjoin.plan.spec", False),
+        ("sympy.abc", False),
     ]  # fmt: skip
 
 

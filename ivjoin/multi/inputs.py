@@ -12,7 +12,6 @@ from ivjoin.expr.nodes import LEFT, Node, make, rewrite
 from ivjoin.frontier.late import Report
 from ivjoin.frontier.order import Frontier, physical_ordinal
 from ivjoin.multi.wording import of_input
-from ivjoin.operator.core import frontiers_of
 from ivjoin.operator.intake import Intake
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.question import side_expression
@@ -44,7 +43,7 @@ class Input:
         self.alias, self.schema, self.spec = alias, schema, spec
         plan = plan_of(spec)
         try:
-            frontiers = frontiers_of(plan)
+            frontiers = plan.frontiers()
         except IvjoinError as e:
             raise e.saying(of_input(str(e), alias)) from e
         own = frontiers[0]

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 from ivjoin.operator.blocks import wanted
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.shj.store.account import Account
-from ivjoin.shj.store.ring_room import can_be_cleared, clear
+from ivjoin.shj.store.ring_room import clear
 
 if TYPE_CHECKING:
-    from ivjoin.operator.core import Core
     from ivjoin.operator.state import State
     from ivjoin.operator.tables import SideTables
     from ivjoin.shj.store.keys import KeyTable
@@ -57,29 +56,12 @@ _waiting: deque[Left] = deque()
 _lock = Lock()  # acquired without waiting: an operator may end in a thread that already has the lock
 
 
-def leave(core: Core) -> None:
-    """Store the state of an ending operator for reuse, if it differs from a new one only in its size.
-
-    The state of an operator that the cycle collector found is not stored: its weak references are already dead.
-    """
-    account = core.account
-    if account.limit is not None or account.on_full is not None or account.files is not None:
-        return
-    if core.rekeyed or core.shared is None or core.limits is not None or core.frozen is not None:
-        return
-    if core.emitter.batch_size != core.plan.spec.batch_size or not core.state.is_idle:
-        return
-    if not all(map(can_be_cleared, core.stores)):
-        return
-    if core.alive() is None or core.bytes_held() > _MOST_BYTES or not _lock.acquire(False):
+def leave(left: Left, nbytes: int) -> None:
+    """Store the state of an ending operator, of ``nbytes`` bytes, for reuse."""
+    if nbytes > _MOST_BYTES or not _lock.acquire(False):
         return
     try:
-        _waiting.append(
-            Left(
-                core.plan.kept, wanted(), core.state, core.keys, core.stores, core.keeps_text, core.mixes, core.shared,
-                core.packs, core.prepares,
-            )
-        )
+        _waiting.append(left)
         while len(_waiting) > _MOST:
             _waiting.popleft()
     finally:

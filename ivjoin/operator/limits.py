@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Any
 from weakref import ref
 
 import pyarrow as pa
@@ -165,9 +166,18 @@ class Limits:
             self.dropping.saw(p, batch)
 
     def look(self) -> None:
-        """Report at the end of the inputs which part of the result was lost."""
+        """Report which part of the result was lost."""
         if self.dropping is not None:
             self.dropping.recall.look()
+
+    def saved_sample(self) -> dict[str, Any] | None:
+        """Return the sample of lost rows for a snapshot; None if no row is dropped."""
+        return None if self.dropping is None else self.dropping.recall.save()
+
+    def load_sample(self, saved: Any) -> None:
+        """Continue with the sample of a snapshot."""
+        if self.dropping is not None:
+            self.dropping.recall.load(saved)
 
     def stepped(self) -> None:
         """Release file pages and the memory of freed arrays; called between two steps."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
-import numpy as np
 import pyarrow as pa
 
 from ivjoin.errors import (
     EvaluationError,
-    IvjoinError,
     LateRowError,
     MemoryLimitError,
     ProtocolError,
@@ -20,18 +18,17 @@ from ivjoin.errors import (
 from ivjoin.expr.arguments import known_options
 from ivjoin.expr.nodes import Node
 from ivjoin.frontier.late import OnLate, Report, late_rule
-from ivjoin.frontier.order import physical_ordinal
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator import blocks, snapshot, steps
 from ivjoin.operator.budget import Budget, WhenFull, budget_of
 from ivjoin.operator.core import Core
 from ivjoin.operator.cores import AnyCore, core_of
 from ivjoin.operator.output_bounds import output_bounds
+from ivjoin.operator.promises import check_edges, promises_of
 from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output, of_one_process
 from ivjoin.plan.cache import planned
 from ivjoin.plan.derived.implied import with_edges
 from ivjoin.plan.join_plan import JoinPlan
-from ivjoin.plan.question import side_expression
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.plain import to_plain
 from ivjoin.shj.store.account import Account
@@ -47,7 +44,6 @@ if TYPE_CHECKING:
 __all__ = ["SymmetricHashJoin"]
 
 _PLACES = {side: p for p, side in enumerate(SIDES)}
-_MOST_WORDS = 64  # most texts of watermarks that an operator caches
 _REFUSALS = (ProtocolError, SchemaError, LateRowError, EvaluationError)  # before anything has changed
 
 
@@ -145,7 +141,9 @@ class SymmetricHashJoin(OneCall):
         if budget.when_full == "spill":
             of_one_process(self)
         if not isinstance(self._core, Core):
-            self._core.limit(budget)
+            from ivjoin.operator.waiting_limits import WaitingLimits
+
+            self._core.limit(WaitingLimits(self._core, budget))
             return
         from ivjoin.operator.limits import Limits
 
@@ -261,6 +259,16 @@ class SymmetricHashJoin(OneCall):
             return self._output("push", out)
         return self._start("push", out)
 
+    def push_matched(self, side: str, batch: pa.RecordBatch) -> None:
+        """Push rows that count as matched, so they are never emitted as unmatched; no stored row may match them."""
+        state = self._core.state  # type: ignore[union-attr]
+        state.set(emitted=1)
+        try:
+            for _ in self.push(side, batch):
+                raise AssertionError("rows that count as matched were emitted")
+        finally:
+            state.set(emitted=0)
+
     def rows_at_once(self, side: str, batch: pa.RecordBatch) -> int:
         """Return how many rows of a batch one step takes. Under a limit, a larger batch is pushed in pieces."""
         return batch.num_rows if self._limits is None else self._limits.most_rows(self._side(side), batch)
@@ -296,28 +304,9 @@ class SymmetricHashJoin(OneCall):
         p = self._side(side)
         self._enter()
         try:
-            return self._start("advance", self._promised(p, self._promises(p, values)))
+            return self._start("advance", self._promised(p, promises_of(self._core, p, values)))
         finally:
             self._busy = False
-
-    def _promises(self, p: int, values: Mapping[Any, Any]) -> list[tuple[Node, int, bool]]:
-        if not isinstance(values, Mapping) or not values:
-            raise IvjoinError(f"advance takes {{expression: value}}; got {came(values)}")
-        schema = self._core.plan.sides[p].schema
-        promises = []
-        for name, value in values.items():
-            # Programs pass the same text with every batch or so.
-            known = self._core.watermarks.get((p, name)) if type(name) is str else None
-            if known is None:
-                node = side_expression(name, p, schema, self._core.plan.spec.timezone, "watermark")
-                orders = self._core.plan.sides[p].orders
-                known = node, any(n is node and o.descending and not o.follows for n, _, o in orders)
-                if type(name) is str and len(self._core.watermarks) < _MOST_WORDS:
-                    self._core.watermarks[p, name] = known
-            node, descending = known
-            ordinal = physical_ordinal(value, node.type, f"the watermark of {name}", up=not descending)
-            promises.append((node, ordinal, descending))
-        return promises
 
     def _promised(self, p: int, promises: list[tuple[Node, int, bool]]) -> Iterator[pa.RecordBatch]:
         known = [self._core.promise(p, *promise) for promise in promises]
@@ -349,13 +338,7 @@ class SymmetricHashJoin(OneCall):
         p = self._side(side)
         self._enter()
         try:
-            if not isinstance(edges, (list, tuple)) or not all(_is_edge(e) for e in edges):
-                raise ProtocolError(
-                    f"reach({side!r}, ...) got {came(edges)}; expected a list with an int64 or None for each order"
-                )
-            n = sum(not o.follows for _, _, o in self._core.plan.sides[p].orders)
-            if len(edges) != n:
-                raise ProtocolError(f"reach({side!r}, ...) got {len(edges)} edges; the side has {n} orders")
+            check_edges(self._core.plan, p, edges)
             return self._start("reach", self._reached(p, edges))
         finally:
             self._busy = False
@@ -479,11 +462,6 @@ class SymmetricHashJoin(OneCall):
         if isinstance(side, str) and side in SIDES:
             return SIDES.index(side)
         raise ProtocolError(f"side is {came(side)}; expected 'left' or 'right'")
-
-
-def _is_edge(edge: Any) -> bool:
-    whole = isinstance(edge, (int, np.integer)) and not isinstance(edge, bool)
-    return edge is None or (whole and -(2**63) <= int(edge) < 2**63)
 
 
 blocks.joining = SymmetricHashJoin

@@ -54,9 +54,9 @@ def write(core: AnyCore) -> bytes:
         "led": [_led(core, s) for s in (0, 1)],
         "sizes": [len(t) for t in tables],
     }
-    limits = core.limits if isinstance(core, Core) else None
-    if limits is not None and limits.dropping is not None:
-        header["sample"] = limits.dropping.recall.save()
+    limit = core.limits if isinstance(core, Core) else None
+    if limit is not None and (sample := limit.saved_sample()) is not None:
+        header["sample"] = sample
     return sealed(MAGIC, VERSION, header, tables)
 
 
@@ -91,12 +91,12 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
         if limit is not None:
             limit(core)
         limits = core.limits
-        dropping = core.limits.dropping if isinstance(core, Core) and core.limits is not None else None
+        loses = core.limits if isinstance(core, Core) else None  # a limit that may drop rows
         core.metrics = metrics  # after `limit`, and before rows are shed, which adds to them
         # The files belong to the operator that wrote the snapshot.
         core.metrics.spilled_rows = core.metrics.spilled_bytes = 0
-        if dropping is not None and header.get("sample") is not None:
-            dropping.recall.load(header["sample"])
+        if loses is not None and header.get("sample") is not None:
+            loses.load_sample(header["sample"])
         for s in (0, 1):
             arrays, matched = _split(tables[s])
             stored = _types(core.saved_rows(s)[0])
@@ -113,8 +113,8 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
                     limits.stay_within()
         core.full_predicate = careful or core.rekeyed
         core.refresh_bounds()
-        if dropping is not None:
-            dropping.recall.look()
+        if loses is not None:
+            loses.look()
         core.metrics.state_bytes = core.bytes_held()
     except MemoryLimitError as e:
         raise not_restored(e) from e

@@ -7,11 +7,9 @@ from weakref import WeakMethod
 
 from ivjoin.expr.nodes import Node
 from ivjoin.metrics import JoinMetrics
-from ivjoin.operator.budget import Budget
-from ivjoin.operator.core import frontiers_of
 from ivjoin.operator.intake import Intake
+from ivjoin.operator.memory_parts import OutputLimit
 from ivjoin.operator.prune_bounds import Bounder
-from ivjoin.operator.waiting_limits import WaitingLimits
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.shj.store.account import Account
@@ -27,7 +25,7 @@ class WaitingCore:
         self.plan = plan = plan.own()
         self.how = plan.how
         self.layouts = row_layouts(plan)
-        self.frontiers = frontiers_of(plan)
+        self.frontiers = plan.frontiers()
         self.bounder = Bounder(plan, self.frontiers)
         self.intake = Intake(plan, self.frontiers, late_within, errors_first)
         self.rekeyed = False
@@ -35,7 +33,7 @@ class WaitingCore:
         self.watermarks: dict[tuple[int, str], tuple[Node, bool]] = {}
         self.ended = [False, False]
         self.metrics = JoinMetrics()
-        self.limits: WaitingLimits | None = None
+        self.limits: OutputLimit | None = None
         held = WeakMethod(self.bytes_held)
         self.account = Account(lambda: (of() if (of := held()) else 0))
 
@@ -98,9 +96,9 @@ class WaitingCore:
 
     # -- memory ------------------------------------------------------------------------------------------------------
 
-    def limit(self, budget: Budget) -> None:
-        """Enforce a budget: refuse batches that do not fit, or spill columns."""
-        self.limits = WaitingLimits(self, budget)
+    def limit(self, limit: OutputLimit) -> None:
+        """Obey a limit from now on."""
+        self.limits = limit
 
     def spill(self, files: Files, most: int) -> None:
         """Spill columns until at most ``most`` bytes are in memory, or no column is.

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from weakref import ref
 
 from ivjoin.errors import MemoryLimitError
 from ivjoin.operator.budget import GOES_ON, Budget
 from ivjoin.operator.trimming import Trimming
+from ivjoin.operator.waiting_core import WaitingCore
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.store.backing import Files, give_back
-
-if TYPE_CHECKING:
-    from ivjoin.operator.waiting_core import WaitingCore
 
 __all__ = ["WaitingLimits"]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal
-from ivjoin.frontier.order import Order
+from ivjoin.frontier.order import Frontier, Order, OrderTracker
 from ivjoin.outer.emit import OutputField
 from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.spec import JoinSpec
@@ -111,6 +111,17 @@ class JoinPlan:
             side.keys, side.axes, side.stored = list(side.keys), list(side.axes), list(side.stored)
         copy.sides, copy.null_safe = (left, right), list(self.null_safe)
         return copy
+
+    def frontiers(self, of_all: bool = False) -> tuple[Frontier, Frontier]:
+        """Return the frontiers before the first row. ``of_all``: for every row, with those that match nothing."""
+        left, right = (
+            Frontier(
+                [OrderTracker(n, name, o.descending, o.slack, o.nulls) for n, name, o in side.orders], side.bounds,
+                side.never_null if of_all else side.present, frozenset() if of_all else side.numbers,
+            )
+            for side in self.sides
+        )
+        return left, right
 
     @property
     def word_keys(self) -> bool:

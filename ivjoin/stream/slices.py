@@ -20,10 +20,8 @@ import pyarrow as pa
 from ivjoin.frontier.late import Report
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.budget import Budget
-from ivjoin.operator.core import frontiers_of
 from ivjoin.operator.intake import Intake
 from ivjoin.operator.operator import SymmetricHashJoin
-from ivjoin.operator.storing import store_matched
 from ivjoin.operator.whole import Whole
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.cutting import Cut
@@ -72,7 +70,7 @@ class SlicedJoin:
         budget: Budget | None = None,
     ) -> None:
         self._plan, self._cut, self._views = plan, cut, views
-        self._frontiers = frontiers_of(plan, of_all=True)  # a row with a NaN has a slice of its own, too
+        self._frontiers = plan.frontiers(of_all=True)  # a row with a NaN has a slice of its own, too
         self._axis = SlicedAxis(plan, cut, self._frontiers)
         self._errors_first = errors_first
         self._intake = Intake(plan, self._frontiers, errors_first=errors_first)
@@ -305,7 +303,7 @@ class SlicedJoin:
             piece = (left, right)[p].pop()
             copies = piece.below(self._rest.start) if p == other and self._cut.both else 0
             if copies:  # their home is a slice before, which has emitted those that match nothing
-                store_matched(op, SIDES[p], piece.batch.slice(0, copies))
+                op.push_matched(SIDES[p], piece.batch.slice(0, copies))
             yield from self._counted(op.push(SIDES[p], piece.batch.slice(copies)))
             self._held -= piece.rows
             self._bytes = max(0, self._bytes - piece.nbytes)

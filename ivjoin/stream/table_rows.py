@@ -13,7 +13,6 @@ import pyarrow as pa
 from ivjoin.errors import CapacityError, EvaluationError, LateRowError
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
-from ivjoin.operator.core import frontiers_of
 from ivjoin.operator.intake import Intake
 from ivjoin.plan.cutting import Cut, Offset, shifted
 from ivjoin.plan.join_plan import JoinPlan
@@ -212,7 +211,7 @@ def _has_dictionaries(schema: pa.Schema) -> bool:
 
 def any_late(plan: JoinPlan, sides: tuple[TableRows, TableRows], clean: Sequence[frozenset[Node]]) -> bool:
     """Whether some row breaks an order or a bound, or errs there. ``clean``: expressions whose order is known."""
-    intake = Intake(plan, frontiers_of(plan, of_all=True))
+    intake = Intake(plan, plan.frontiers(of_all=True))
     for s, side in enumerate(sides):
         if not plan.sides[s].bounds and {n for n, _, _ in plan.sides[s].orders} <= clean[s]:
             continue

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +20,7 @@ import pyarrow as pa
 from ivjoin.expr import build
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import from_arrow
-from ivjoin.operator.budget import Budget
+from ivjoin.operator.memory_parts import OutputLimit
 from ivjoin.operator.picks.comparing import Comparer
 from ivjoin.operator.picks.deciding import Decider
 from ivjoin.operator.picks.offered import Offered, Run
@@ -33,6 +32,7 @@ from ivjoin.operator.picks.thinning import left_ends, reach, rules, sweep_keys
 from ivjoin.operator.picks.waiting import Better, Waiting
 from ivjoin.operator.waiting_core import WaitingCore
 from ivjoin.outer.emit import Emitter
+from ivjoin.outer.emit import Rows as OutputRows
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.pick import picking_of
 from ivjoin.plan.spec import SIDES
@@ -41,9 +41,6 @@ from ivjoin.shj.arrow import taken, whole_numbers
 from ivjoin.shj.dictionaries import one_array
 from ivjoin.shj.store.backing import Files
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
-
-if TYPE_CHECKING:
-    from ivjoin.operator.output import Rows as OutputRows
 
 __all__ = ["PickCore"]
 
@@ -158,8 +155,8 @@ class PickCore(WaitingCore):
         self._moved = True
         return (self._left if p == 0 else self._right)(kept, rows)
 
-    def limit(self, budget: Budget) -> None:
-        super().limit(budget)
+    def limit(self, limit: OutputLimit) -> None:
+        super().limit(limit)
         self._filed.limited = self.offered.payload.limited = True
 
     def _fit_output(self, p: int, batch: pa.RecordBatch) -> None:

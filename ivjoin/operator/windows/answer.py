@@ -3,36 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from ivjoin.expr.nodes import Node
 from ivjoin.operator.residual import holds
+from ivjoin.operator.windows.held import RightRows
 from ivjoin.operator.windows.measures import Part, measures
 from ivjoin.operator.windows.previous import previous_rows
 from ivjoin.operator.windows.reduce import Ranges
 from ivjoin.operator.windows.rows import Rows
-from ivjoin.operator.windows.run import Pairs, Run, order_of
+from ivjoin.operator.windows.run import Pairs, Run, Term, order_of
 from ivjoin.operator.windows.source import Picked, Source
+from ivjoin.outer.jointype import JoinType
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.layout import RowLayout
 from ivjoin.shj.arrow import byte_width, take, whole_numbers
 from ivjoin.shj.plain import from_plain, nulls
 
-if TYPE_CHECKING:
-    from ivjoin.operator.windows.core import WindowCore
-
-__all__ = ["Answers"]
+__all__ = ["Answers", "Stored"]
 
 _MOST_ROWS = 65_536  # left rows that are looked up at once
 _MOST_PAIRS = 1 << 18  # pairs that are decided at once
 _FIRST_ROWS = 1 << 13  # left rows of the first piece whose pairs are decided
 
 
+class Stored(Protocol):
+    """The plan of an operator and its stored right rows, as its answers use them."""
+
+    plan: JoinPlan
+    how: JoinType
+    layouts: tuple[RowLayout, RowLayout]
+    terms: list[Term]
+    order: tuple[Node, bool] | None
+    right: RightRows
+
+    @property
+    def axis(self) -> int | None:
+        """The axis that sorts the right rows."""
+
+    def decides(self) -> list[Node]:
+        """Return the conjuncts to evaluate for each pair."""
+
+
 class Answers:
     """Aggregates the stored right rows that match left rows."""
 
-    def __init__(self, core: WindowCore) -> None:
+    def __init__(self, core: Stored) -> None:
         self._core = core
         plan = core.plan
         self._schema = plan.schema

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +12,7 @@ from ivjoin.errors import EvaluationError
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.operator.residual import holds
-from ivjoin.operator.windows.answer import Answers
+from ivjoin.operator.windows.answer import Answers, Stored
 from ivjoin.operator.windows.rows import Rows
 from ivjoin.operator.windows.run import Pairs, Run
 from ivjoin.operator.windows.source import Source
@@ -25,22 +24,19 @@ from ivjoin.plan.layout import RowLayout
 from ivjoin.shj.arrow import byte_width, take
 from ivjoin.shj.dictionaries import one_array
 
-if TYPE_CHECKING:
-    from ivjoin.operator.windows.core import WindowCore
-
 __all__ = ["BestAnswers"]
 
 
 class BestAnswers(Answers):
     """Takes the best of the stored right rows that match left rows."""
 
-    def __init__(self, core: WindowCore) -> None:
+    def __init__(self, core: Stored) -> None:
         super().__init__(core)
         plan = core.plan
         assert plan.spec.pick is not None
         self._pick = plan.spec.pick
         self._emitter = Emitter(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
-        self._trim = trim_of(core)
+        self._trim = trim_of(plan, core.axis)
         self.taken = Taken() if core.how.keep[1] else None
 
     def _asks(self, runs: list[Run]) -> bool:
@@ -128,7 +124,7 @@ def _order(here: np.ndarray, keys: list[np.ndarray], seq: np.ndarray) -> np.ndar
 class _Candidates:
     """The pairs of left rows and right rows of all runs for which the whole condition is TRUE."""
 
-    def __init__(self, core: WindowCore, rows: Rows, runs: list[Run], pairs: list[Pairs]) -> None:
+    def __init__(self, core: Stored, rows: Rows, runs: list[Run], pairs: list[Pairs]) -> None:
         self._rows, self._layouts = rows, core.layouts
         self._sources: list[Source] = []
         self._there: list[np.ndarray] = []

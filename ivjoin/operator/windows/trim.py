@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,9 +10,7 @@ from ivjoin.expr.nodes import Node
 from ivjoin.operator.windows.reduce import Ranges
 from ivjoin.operator.windows.rows import Rows
 from ivjoin.operator.windows.run import Run
-
-if TYPE_CHECKING:
-    from ivjoin.operator.windows.core import WindowCore
+from ivjoin.plan.join_plan import JoinPlan
 
 __all__ = ["distance_of", "trim_of"]
 
@@ -29,15 +26,15 @@ def distance_of(node: Node) -> tuple[Node, Node] | None:
     return (a, b) if a.type == b.type else None
 
 
-def trim_of(core: WindowCore) -> Trim | None:
-    """Return how ranges are narrowed; None if the order is not along the axis that sorts the runs.
+def trim_of(plan: JoinPlan, axis: int | None) -> Trim | None:
+    """Return how ranges are narrowed; None if the order is not along the right axis that sorts the runs.
 
     The narrowed range holds the best ``k`` rows and, where they matter, all rows that tie with the last of them.
     """
-    pick, axis = core.plan.spec.pick, core.axis
+    pick = plan.spec.pick
     if pick is None or axis is None:
         return None
-    right, ties = core.plan.sides[1].axes[axis], pick.ties or len(pick.by) > 1
+    right, ties = plan.sides[1].axes[axis], pick.ties or len(pick.by) > 1
     if pick.by[0] is right:
         first = pick.which == "least"
         return lambda run, rows, r: _at_end(run, r, pick.k, first, ties)
@@ -46,9 +43,9 @@ def trim_of(core: WindowCore) -> Trim | None:
     if pair is None or pick.which != "least" or right not in pair or not exact:
         return None
     near = pair[1] if pair[0] is right else pair[0]
-    if near not in core.plan.sides[0].axes:
+    if near not in plan.sides[0].axes:
         return None
-    line = core.plan.sides[0].axes.index(near)
+    line = plan.sides[0].axes.index(near)
     return lambda run, rows, r: _around(run, rows, line, r, pick.k, ties)
 
 

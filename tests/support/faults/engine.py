@@ -7,7 +7,7 @@ from faults.mutant import Mutant
 ENGINE = [
     Mutant(
         "bytes of state are not counted",
-        "ivjoin/operator/core.py",
+        "ivjoin/operator/kernel_state.py",
         "        return held if limits is None",
         "        return 0 if limits is None",
         "tests/join/memory/test_state_account.py tests/join/memory/test_state_bytes.py",

@@ -88,7 +88,7 @@ SLICES = [
     Mutant(
         "rows of slices before are emitted again if slices end",
         "ivjoin/stream/slices.py",
-        "store_matched(op, SIDES[p], piece.batch.slice(0, copies))",
+        "op.push_matched(SIDES[p], piece.batch.slice(0, copies))",
         "list(op.push(SIDES[p], piece.batch.slice(0, copies)))",
         _STREAMS,
     ),

@@ -1,0 +1,67 @@
+"""What a caller promises of the later rows of a side: watermarks, and how far the orders of a whole side have come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ivjoin.errors import IvjoinError, ProtocolError, came
+from ivjoin.expr.nodes import Node
+from ivjoin.frontier.order import physical_ordinal
+from ivjoin.operator.cores import AnyCore
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.question import side_expression
+from ivjoin.plan.spec import SIDES
+
+__all__ = ["check_edges", "promises_of"]
+
+_MOST_WORDS = 64  # most texts of watermarks that an operator caches
+
+
+def promises_of(core: AnyCore, p: int, values: Mapping[Any, Any]) -> list[tuple[Node, int, bool]]:
+    """Return the watermarks of side p as expression, ordinal, and whether the expression falls.
+
+    Raises
+    ------
+    IvjoinError
+        If ``values`` is not a mapping of expressions to watermarks.
+    """
+    if not isinstance(values, Mapping) or not values:
+        raise IvjoinError(f"advance takes {{expression: value}}; got {came(values)}")
+    side = core.plan.sides[p]
+    promises = []
+    for name, value in values.items():
+        # Programs pass the same text with every batch or so.
+        known = core.watermarks.get((p, name)) if type(name) is str else None
+        if known is None:
+            node = side_expression(name, p, side.schema, core.plan.spec.timezone, "watermark")
+            known = node, any(n is node and o.descending and not o.follows for n, _, o in side.orders)
+            if type(name) is str and len(core.watermarks) < _MOST_WORDS:
+                core.watermarks[p, name] = known
+        node, descending = known
+        ordinal = physical_ordinal(value, node.type, f"the watermark of {name}", up=not descending)
+        promises.append((node, ordinal, descending))
+    return promises
+
+
+def check_edges(plan: JoinPlan, p: int, edges: Sequence[int | None]) -> None:
+    """Check the edges that ``reach`` got for side p.
+
+    Raises
+    ------
+    ProtocolError
+        If ``edges`` is not a list with an int64 or None for each order.
+    """
+    call = f"reach({SIDES[p]!r}, ...)"
+    if not isinstance(edges, (list, tuple)) or not all(_is_edge(e) for e in edges):
+        raise ProtocolError(f"{call} got {came(edges)}; expected a list with an int64 or None for each order")
+    n = sum(not o.follows for _, _, o in plan.sides[p].orders)
+    if len(edges) != n:
+        raise ProtocolError(f"{call} got {len(edges)} edges; the side has {n} orders")
+
+
+def _is_edge(edge: Any) -> bool:
+    whole = isinstance(edge, (int, np.integer)) and not isinstance(edge, bool)
+    return edge is None or (whole and -(2**63) <= int(edge) < 2**63)
