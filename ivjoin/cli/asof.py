@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import Any
 
 from ivjoin.cli.options import limit_of, parse_keys, parse_order, parse_zone
+from ivjoin.cli.sql import add_param, params_of
 
 __all__ = ["ASOF_EXAMPLE", "add_asof", "asof_question", "names"]
 
@@ -22,8 +24,12 @@ def add_asof(command: argparse.ArgumentParser) -> None:
     add("--by", action="append", default=[], metavar="KEYS", help="key columns: name, a,b or left=right; repeatable")
     add("--direction", default="backward", help="backward (default), forward or nearest")
     add("--tolerance", metavar="N", help="how far away, at most: 5, 500ms, '5 minutes'")
-    add("--how", default="left", help="left (default), or inner: drop rows without a partner")
-    add("--ties", metavar="NAMES", help="right columns that decide between rows of the same time")
+    add("--where", metavar="CONDITION", help="what a match must satisfy in addition, as SQL")
+    add_param(command)
+    add("--how", default="left", help="left (default), inner, right or full")
+    add("--ties", metavar="NAMES", help="right columns that decide between rows of the same time, or all: take all")
+    add("--interpolate", metavar="NAMES", help="right columns to interpolate between the previous and the next row")
+    add("--offsets", metavar="LIST", help="several times to look up, such as --offsets=-1s,0s,5s")
     add("--no-exact", action="store_true", help="rows of the same time do not count")
 
 
@@ -38,7 +44,11 @@ def asof_question(options: argparse.Namespace) -> dict[str, Any]:
         "how": options.how,
         "suffix": options.suffix,
         "allow_exact_matches": not options.no_exact,
-        "ties": names(options.ties),
+        "ties": "all" if options.ties == "all" else names(options.ties),
+        "condition": options.where,
+        "params": params_of(options),
+        "interpolate": names(options.interpolate),
+        "offsets": _offsets(options.offsets),
         "left_order": [parse_order(text) for text in options.left_order] or None,
         "right_order": [parse_order(text) for text in options.right_order] or None,
         "on_late": options.on_late,
@@ -48,6 +58,14 @@ def asof_question(options: argparse.Namespace) -> dict[str, Any]:
         "threads": options.threads,
         "columns": names(options.columns),
     } | limit_of(options)
+
+
+def _offsets(text: str | None) -> list[Any] | None:
+    """Return the offsets in ``-1s,0s,5s``; whole numbers as numbers."""
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    return [int(p) if re.fullmatch(r"[+-]?[0-9]+", p) else p for p in parts]
 
 
 def names(text: str | None) -> list[str] | None:

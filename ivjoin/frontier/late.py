@@ -61,4 +61,9 @@ def greatest_lateness(
 def _apart(t: OrderTracker, edge: int, ordinal: int) -> Any:
     high, low = (~ordinal, ~edge) if t.descending else (edge, ordinal)
     a, b = python_value(high, t.node.type), python_value(low, t.node.type)
-    return high - low if isinstance(a, (bool, time)) else a - b
+    if isinstance(a, (bool, time)):
+        return high - low
+    try:
+        return a - b
+    except (TypeError, ValueError, OverflowError):  # Python represents neither all times nor all lengths of time
+        return high - low

@@ -37,7 +37,7 @@ class OutputLimit(Limit, Protocol):
 
 
 class StateLimit(Limit, Protocol):
-    """The limit of an operator that emits pairs: it also has a state, of which a sample of lost rows is saved."""
+    """The limit of an operator that emits pairs: it also has a state, and saves a sample of lost rows."""
 
     @property
     def nbytes(self) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +19,13 @@ from ivjoin.expr.durations import EXAMPLES, seconds_of_text
 from ivjoin.expr.literals import seconds_of
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.types import INT64, TICKS_PER_SECOND, Type, from_arrow, to_arrow
+from ivjoin.plan.choice import Pick
 from ivjoin.plan.question import on_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["DIRECTIONS", "AsOf", "Tolerance", "as_of"]
+__all__ = ["DIRECTIONS", "AsOf", "Tolerance", "as_of", "shift_of"]
 
 DIRECTIONS = ("backward", "forward", "nearest")
 Tolerance: TypeAlias = "int | float | Decimal | timedelta | str"
@@ -41,24 +42,25 @@ class AsOf:
     on : (str, str)
         The columns to compare, left and right.
     condition : Expr
-    pick : str
-    pick_by : list of str
-    near : str or None
+    pick : str or Pick
+        A :class:`~ivjoin.plan.choice.Pick` if all matches of a left row must be compared.
+    pick_by : list of Expr, or None
+    near : Expr or None
         The left column that distances are measured from.
     """
 
     on: tuple[str, str]
     condition: Expr | None
-    pick: str
-    pick_by: list[Expr]
+    pick: str | Pick
+    pick_by: list[Expr] | None
     near: Expr | None
 
 
 def as_of(
     schemas: tuple[pa.Schema, pa.Schema], on: Any, direction: Any, tolerance: Any, allow_exact_matches: Any,
-    ties: str | Sequence[str] | None = None,
+    ties: str | Sequence[str] | None = None, how: Any = "left", offset: Any = None,
 ) -> AsOf:
-    """Return the band join for the arguments of an as-of join.
+    """Return the band join for the arguments of an as-of join; the left column is moved by ``offset``.
 
     Raises
     ------
@@ -87,6 +89,8 @@ def as_of(
     a, b = left(pair[0]), right(pair[1])
     a = a.cast(to_arrow(types[0])) if unknown[0] else a
     b = b.cast(to_arrow(types[1])) if unknown[1] else b
+    if offset is not None:
+        a = a + _step(offset, types[0])
     exact = allow_exact_matches
     parts: list[Expr] = []
     if direction == "backward":
@@ -95,16 +99,64 @@ def as_of(
         parts.append(b >= a if exact else b > a)
     elif not exact:
         parts.append(b != a)
+    every = isinstance(ties, str) and ties == "all"
+    compared = every or how in ("right", "full")  # all matches of a left row, and not one by one
+    if direction == "nearest" and compared:
+        parts += [a.is_not_null(), b.is_not_null()]
     if tolerance is not None:
         parts += _within(direction, a, b, (types[0], types[1]), tolerance)
     condition = None
     for part in parts:
         condition = part if condition is None else condition & part
-    names = [ties] if isinstance(ties, str) else [] if ties is None else ties
+    names = [] if every or ties is None else [ties] if isinstance(ties, str) else ties
     if not isinstance(names, (list, tuple)) or not all(isinstance(n, str) for n in names):
-        raise ColumnError(f"ties is {came(ties)}; expected a right column, or a list of them")
+        raise ColumnError(f"ties is {came(ties)}; expected a right column, a list of them, or 'all'")
     by = [b, *(right(n) for n in names)]
+    if compared:
+        if direction == "nearest":
+            by = [abs(a - b), *([] if every else by)]
+        keep: Literal["first", "last"] = "last" if direction == "backward" else "first"
+        return AsOf((pair[0], pair[1]), condition, Pick(by, keep, ties="all" if every else "any"), None, None)
     return AsOf((pair[0], pair[1]), condition, _PICKS[direction], by, a if direction == "nearest" else None)
+
+
+def _step(given: Any, t: Type) -> Expr:
+    """Return what to add to a column of a type for an offset."""
+    value = _signed(given, "offsets")
+    if isinstance(value, Fraction) != (t.kind in _TIMES):
+        raise ConditionError(f"offsets has {came(given)}, but the column is {t}; give {_expected(t.kind in _TIMES)}")
+    if not isinstance(value, Fraction):
+        return lit(value)
+    if t.kind == "date":
+        days = value / 86_400
+        if days.denominator != 1:
+            raise ConditionError(f"offsets has {came(given)}, but the column is {t}; give whole days, such as '2 days'")
+        return lit(int(days))
+    ticks = value * 10**9
+    if ticks.denominator != 1 or not -(2**63) < ticks < 2**63:
+        raise ConditionError(f"offsets has {came(given)}; expected whole nanoseconds, 292 years at most")
+    if ticks % 1000:
+        return lit(pa.scalar(int(ticks), pa.duration("ns")))
+    return lit(pa.scalar(int(ticks) // 1000, pa.duration("us")))
+
+
+def shift_of(given: Any) -> float:
+    """Return an offset in nanoseconds if it is a length of time, else as it is."""
+    value = _signed(given, "offsets")
+    return float(value * 10**9) if isinstance(value, Fraction) else float(value)
+
+
+def _signed(given: Any, what: str) -> int | float | Decimal | Fraction:
+    """Return a number as it is, and a length of time in seconds as a Fraction."""
+    value = _parsed(given, what) if isinstance(given, str) else given
+    if isinstance(value, np.generic):
+        ticks = isinstance(value, np.timedelta64) and np.datetime_data(value.dtype)[0] == "ns"
+        value = Fraction(int(value.astype(np.int64)), 10**9) if ticks and not np.isnat(value) else value.item()
+    if isinstance(value, timedelta):
+        value = seconds_of(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, Fraction)) or not math.isfinite(value):
+        raise ConditionError(f"{what} is {came(given)}; expected a number, or a time such as {EXAMPLES}")
+    return value
 
 
 def _within(direction: str, a: Expr, b: Expr, types: tuple[Type, Type], given: Any) -> list[Expr]:
@@ -179,12 +231,12 @@ def _expected(times: bool) -> str:
     return "a timedelta, or text such as '5 minutes'" if times else "a number"
 
 
-def _parsed(text: str) -> int | Decimal | Fraction:
+def _parsed(text: str, what: str = "tolerance") -> int | Decimal | Fraction:
     seconds = seconds_of_text(text)
     if seconds is not None:
         return seconds
     try:
         number = Decimal(text.strip())
     except InvalidOperation:
-        raise ConditionError(f"tolerance is {came(text)}; expected a number, or a time such as {EXAMPLES}") from None
+        raise ConditionError(f"{what} is {came(text)}; expected a number, or a time such as {EXAMPLES}") from None
     return int(number) if number.is_finite() and number == number.to_integral_value() and len(text) < 400 else number

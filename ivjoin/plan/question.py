@@ -64,12 +64,13 @@ def join_spec(
     on_late: str = "raise", timezone: str | None = None,
     aggregate: Aggregates | tuple[Aggregate, ...] | None = None, pick: str | Choice | None = None,
     pick_by: PickBy | None = None, pick_near: Expression | None = None, params: Params | None = None,
+    also: Expression | None = None,
 ) -> JoinSpec:
     """Check the arguments of a join, and resolve every name.
 
     ``pick_near`` is the left expression that ``pick="nearest"`` measures distances from. By default it is the left
-    side's order, or the expression that the condition compares with ``pick_by``. ``params`` has the values of ``:name``
-    in the condition.
+    side's order, or the expression that the condition compares with ``pick_by``. ``also`` is a further conjunct.
+    ``params`` has the values of ``:name`` in the condition.
 
     Raises
     ------
@@ -90,6 +91,9 @@ def join_spec(
     for a, b in pairs:
         refuse_mixed(scope.resolve(SIDES[0], a), scope.resolve(SIDES[1], b), zone)
     given = expr.condition(condition, scope, timezone=zone)
+    if also is not None:
+        more = expr.condition(also, scope, timezone=zone)
+        given = more if given is None or more is None else build.and_(given, more)
     orders = tuple(_orders(o, s, schemas, zone) for s, o in enumerate((left_order, right_order)))
     bounds = tuple(_bounds(b, s, schemas, zone) for s, b in enumerate((left_bounds, right_bounds)))
     if isinstance(aggregate, tuple):

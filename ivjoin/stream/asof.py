@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,14 +14,17 @@ from ivjoin.frontier.order import Order
 from ivjoin.operator.budget import WhenFull, budget_of
 from ivjoin.plan.asof import as_of
 from ivjoin.plan.cache import plan_of, planned
+from ivjoin.stream.after.lookups import Lookups
 from ivjoin.stream.after.matched import matching_of
+from ivjoin.stream.columns import Chosen, chosen
 from ivjoin.stream.hints import index_hints
 from ivjoin.stream.inputs import ArrowStream, Source, open_inputs
 from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.pull import stream_of
 
 if TYPE_CHECKING:
-    from ivjoin.conditions.written import Slack
+    from ivjoin.conditions.written import Expression, Slack
+    from ivjoin.expr.literals import Params
     from ivjoin.plan.asof import Tolerance
     from ivjoin.plan.join_plan import JoinPlan
     from ivjoin.plan.question import Keys, Orders
@@ -38,7 +41,8 @@ def asof_join(
     slack: Slack | None = None, batch_size: int = 65536, on_late: OnLate = "raise", timezone: str | None = None,
     threads: int | Literal["auto"] = "auto", sort: str = "auto", columns: Sequence[str] | None = None,
     memory_limit: int | str | None = None, when_full: WhenFull = "raise", maintain_order: str | None = None,
-    indicator: bool | str = False,
+    indicator: bool | str = False, condition: Expression | None = None, params: Params | None = None,
+    interpolate: str | Sequence[str] | None = None, offsets: Sequence[Tolerance] | None = None,
 ) -> JoinStream:
     """Give each left row the right row that is the last one before it, the first one after it, or the nearest.
 
@@ -61,19 +65,29 @@ def asof_join(
         two at the same distance the earlier one.
     tolerance : number, timedelta or str, optional
         How far away it may be, at most: ``5``, ``timedelta(minutes=5)`` or ``"5 minutes"``.
-    how : {"left", "inner"}
-        What becomes of left rows without a partner: nulls, or nothing.
+    how : {"left", "inner", "right", "full"}
+        Whether left rows without a match, and right rows that no left row takes, are emitted with nulls.
     suffix : str
         For right columns whose name collides; the right ``on`` column comes, too.
     allow_exact_matches : bool
         Whether a right row of the same time counts.
-    ties : str or list of str, optional
-        Right columns that decide between right rows of the same time: the greatest comes with ``"backward"``, the least
-        otherwise. Without them, which one comes is not promised.
+    ties : str, list of str, or "all", optional
+        Right columns that decide between right rows of the same time: the greatest is taken with ``"backward"``, the
+        least otherwise. Without them, it is not promised which one is taken. With ``"all"``, all of them are.
     left_order, right_order : str, expression, Order, or a list of these, optional
         Orders of arrival, for inputs that are not ordered by ``on``.
-    slack : number or timedelta, optional
-        By how much streams may be out of order.
+    condition : str, SymPy relation or ivjoin expression, optional
+        Further conjuncts that a match must satisfy, such as ``"r.price > 0"``.
+    params : mapping of str to value, optional
+        The values of ``:name`` in the condition.
+    interpolate : str or list of str, optional
+        Right columns that are interpolated between the previous and the next right row, linearly in time. The result
+        is null where one of the two does not exist. Numbers become float64, and times keep their type.
+    offsets : list of number, timedelta or str, optional
+        Look up each left row at several times: ``["-1s", "0s", "5s"]`` returns the right columns once for each offset,
+        named ``bid_-1s``, ``bid_0s`` and ``bid_5s``.
+    slack : number, timedelta or str, optional
+        By how much streams may be out of order, such as ``"5s"``.
     batch_size, on_late, timezone, sort, columns
         As for :func:`ivjoin.band_join`.
     threads : int or "auto", default "auto"
@@ -93,7 +107,7 @@ def asof_join(
     Returns
     -------
     JoinStream
-        One row a left row, at most.
+        At most one row for each left row, unless ``ties="all"``; with ``how="right"`` or ``"full"``, also right rows.
 
     Raises
     ------
@@ -113,36 +127,48 @@ def asof_join(
     matching = matching_of(maintain_order, indicator, None)
     rule, report = late_rule(on_late)
 
-    def plan_for(inputs: tuple[Source, Source]) -> JoinPlan:
+    def lookup(
+        inputs: tuple[Source, Source], direction: str = direction, offset: Any = None, suffix: str = suffix
+    ) -> JoinPlan:
         return asof_plan(
             (inputs[0].schema, inputs[1].schema), (inputs[0].ends, inputs[1].ends), on, direction, tolerance,
-            allow_exact_matches, ties, slack, [left_order, right_order], on=by, how=how, suffix=suffix,
-            batch_size=batch_size, on_late=rule, timezone=timezone,
+            allow_exact_matches, ties, slack, [left_order, right_order], offset=offset, on=by, how=how, suffix=suffix,
+            batch_size=batch_size, on_late=rule, timezone=timezone, also=condition, params=params,
         )
 
-    def join(inputs: tuple[Source, Source], plan: JoinPlan, names: Sequence[str] | None) -> JoinStream:
-        return stream_of(inputs, plan, threads, sort, names, budget, report=report)
+    def plan_for(inputs: tuple[Source, Source]) -> JoinPlan:
+        return lookup(inputs)
+
+    def join(
+        inputs: tuple[Source, Source], plan: JoinPlan, names: Sequence[str] | None,
+        choose: Callable[..., Chosen] = chosen,
+    ) -> JoinStream:
+        return stream_of(inputs, plan, threads, sort, names, budget, choose, report=report)
 
     with index_hints({"left": left, "right": right}):
         plan = plan_for(sources)
+        if offsets is not None or interpolate is not None:
+            options = {"how": how, "ties": ties, "maintain_order": maintain_order, "indicator": indicator}
+            question = Lookups(sources, plan, on, direction, offsets, interpolate, suffix, options)
+            return question.join(lookup, join, columns)
     return join(sources, plan, columns) if matching is None else matching.join(sources, plan_for, join, columns)
 
 
 def asof_plan(
     schemas: tuple[pa.Schema, pa.Schema], ends: tuple[bool, bool], column: Any, direction: Any, tolerance: Any,
-    allow_exact_matches: Any, ties: Any, slack: Any, orders: list[Any], **options: Any,
+    allow_exact_matches: Any, ties: Any, slack: Any, orders: list[Any], *, offset: Any = None, **options: Any,
 ) -> JoinPlan:
     """Return the plan of an as-of join.
 
-    ``column`` is its ``on``, and a band join takes the same ``options``. An input that has no end, or any input with a
-    ``slack``, is declared to rise by that column if it has no order.
+    ``column`` is its ``on``, which ``offset`` moves on the left side. ``options`` are as for a band join. An input that
+    has no end, or any input with a ``slack``, is declared to rise by that column if it has no order.
 
     Raises
     ------
     IvjoinError
         If an argument is invalid.
     """
-    asked = as_of(schemas, column, direction, tolerance, allow_exact_matches, ties)
+    asked = as_of(schemas, column, direction, tolerance, allow_exact_matches, ties, options.get("how"), offset)
     for s in (0, 1):
         if orders[s] is None and (not ends[s] or slack is not None):
             orders[s] = Order(asked.on[s], slack=slack)
@@ -151,4 +177,6 @@ def asof_plan(
         pick_by=asked.pick_by, pick_near=asked.near, **options,
     )
     assert plan.spec.pick is not None
+    if not plan.spec.picks_one:
+        return plan
     return plan_of(replace(plan.spec, pick=replace(plan.spec.pick, unbounded=True)))

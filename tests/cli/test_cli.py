@@ -477,3 +477,16 @@ def test_pick(tmp_path: Path) -> None:
         assert main([*command, pick]) == 0
         assert sorted(pq.read_table(out)["x_right"].to_pylist()) == wanted
     assert main([*command, "third by r.x"]) == 2
+
+
+def test_asof_options(tmp_path: Path) -> None:
+    left, right = pa.table({"t": [3, 7]}), pa.table({"t": [2, 6, 6, 9], "x": [1.0, 2.0, 3.0, 5.0]})
+    paths = [str(write(tmp_path / f"{i}.parquet", t)) for i, t in enumerate((left, right))]
+    out = tmp_path / "out.parquet"
+    for more, column, wanted in (
+        (["--ties", "all"], "x", [1.0, 2.0, 3.0]), (["--how", "right"], "x", [1.0, 2.0, 3.0, 5.0]),
+        (["--where", "r.x < :most", "--param", "most=3"], "x", [1.0, 2.0]),
+        (["--offsets=-4,2"], "x_2", [1.0, 5.0]), (["--interpolate", "x", "--where", "r.x <> 3"], "x", [1.25, 3.0]),
+    ):  # fmt: skip
+        assert main(["asof", *paths, "--on", "t", "-q", "-o", str(out), *more]) == 0
+        assert sorted(pq.read_table(out)[column].to_pylist()) == wanted

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.errors import EvaluationError
-from ivjoin.expr.nodes import Node
+from ivjoin.expr.nodes import Node, sides_of
+from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.operator.waiting_core import WaitingCore
 from ivjoin.operator.windows.answer import Answers
 from ivjoin.operator.windows.best import BestAnswers
@@ -22,7 +23,9 @@ from ivjoin.operator.windows.held import Bounds, LeftRows, RightRows
 from ivjoin.operator.windows.previous import previous_bounds
 from ivjoin.operator.windows.rows import Arrived, Keys, Rows, joined, read
 from ivjoin.operator.windows.run import Term
+from ivjoin.operator.windows.trim import distance_of
 from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.spec import SIDES, Pick
 from ivjoin.separation.separate import conjuncts_of
 from ivjoin.shj.plain import rows_at
 
@@ -35,6 +38,8 @@ class WindowCore(WaitingCore):
     def __init__(self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> None:
         super().__init__(plan, late_within, errors_first)
         plan = self.plan
+        if plan.spec.pick is not None and not plan.kernel_terms:
+            self._add_axes(plan.spec.pick)
         self.keys = Keys()
         self.seq = [0, 0]
         self.terms = [
@@ -48,6 +53,19 @@ class WindowCore(WaitingCore):
         self._untaken()
         self._previous = plan.spec.include_previous
 
+    def _add_axes(self, pick: Pick) -> None:
+        """Sort right rows by what they are picked by if the condition has no band."""
+        pair = distance_of(pick.by[0])
+        for node in (pick.by[0],) if pair is None else pair:
+            sides = sides_of(node)
+            if len(sides) == 1 and has_ordinal(node.type):
+                axes = self.plan.sides[SIDES.index(min(sides))].axes
+                if node not in axes:
+                    axes.append(node)
+        self.plan.kept = {}
+        for s in (0, 1):
+            self.bounder.refit(s)
+
     def _untaken(self) -> None:
         """Collect evicted right rows if they are emitted where no left row has taken them."""
         self.right.evicted = [] if self.how.keep[1] else None
@@ -60,6 +78,9 @@ class WindowCore(WaitingCore):
         for axis in ends:
             if self.order is not None and self.plan.sides[1].axes[axis] is self.order[0]:
                 ends[axis] += 1
+        if not ends and self.plan.spec.pick is not None:
+            by = distance_of(self.plan.spec.pick.by[0]) or (self.plan.spec.pick.by[0],)
+            return next((a for a, n in enumerate(self.plan.sides[1].axes) if n in by), None)
         return max(ends, key=lambda a: ends[a]) if ends else None
 
     @property

@@ -20,7 +20,7 @@ Trim = Callable[[Run, Rows, Ranges], Ranges]
 
 def distance_of(node: Node) -> tuple[Node, Node] | None:
     """Return (left, right) of a distance ``abs(left - right)`` between expressions of the two sides; else None."""
-    if node.op != "abs" or node.args[0].op != "sub":
+    if node.op != "abs" or node.args[0].op not in ("sub", "date_diff"):
         return None
     a, b = node.args[0].args
     return (a, b) if a.type == b.type else None
@@ -51,6 +51,8 @@ def trim_of(plan: JoinPlan, axis: int | None) -> Trim | None:
 
 def _at_end(run: Run, r: Ranges, k: int, first: bool, ties: bool) -> Ranges:
     """Return the first or last k rows of each range."""
+    if run.axis in run.rows.absent:
+        return r
     if first:
         hi = np.minimum(r.hi, r.lo + k)
         if ties:
@@ -64,7 +66,7 @@ def _at_end(run: Run, r: Ranges, k: int, first: bool, ties: bool) -> Ranges:
 
 def _around(run: Run, rows: Rows, line: int, r: Ranges, k: int, ties: bool) -> Ranges:
     """Return the k rows on either side of the place of each left row."""
-    if not len(run):
+    if not len(run) or run.axis in run.rows.absent:
         return r
     at = rows.axes[line]
     assert run.axis is not None

@@ -1,0 +1,193 @@
+"""Right and full as-of joins, all ties, further conditions, offsets and interpolation, against DuckDB and numpy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import ivjoin
+
+
+def side(rng: np.random.Generator, n: int, span: int, ordered: bool, unique: bool = False) -> pa.Table:
+    t = rng.choice(span, n, replace=False) if unique else rng.integers(0, span, n)
+    t = np.sort(t) if ordered else t
+    return pa.table({
+        "i": np.arange(n), "k": pa.array(rng.integers(0, 3, n), mask=rng.random(n) < 0.05),
+        "t": pa.array(t, mask=np.zeros(n, bool) if ordered else rng.random(n) < 0.05),
+        "q": pa.array(rng.integers(0, 9, n), mask=rng.random(n) < 0.2),
+    })  # fmt: skip
+
+
+SIGN = {"backward": "r.t <= l.t", "forward": "r.t >= l.t", "nearest": "true"}
+BY = {"backward": "r.t DESC", "forward": "r.t", "nearest": "abs(l.t - r.t)"}
+
+
+def with_ties(left: pa.Table, right: pa.Table, direction: str, how: str, more: str) -> Counter[Any]:
+    with duckdb.connect(":memory:", config={"threads": 1}) as db:
+        db.register("lt", left)
+        db.register("rt", right)
+        rows = db.sql(
+            f"SELECT l.i, r.i FROM lt l JOIN rt r ON l.k = r.k AND l.t IS NOT NULL AND r.t IS NOT NULL AND "
+            f"{SIGN[direction]} AND {more} QUALIFY rank() OVER (PARTITION BY l.i ORDER BY {BY[direction]}) = 1"
+        ).fetchall()
+    found: Counter[Any] = Counter(rows)
+    if how in ("left", "full"):
+        found.update((i, None) for i in set(range(len(left))) - {a for a, _ in rows})
+    if how in ("right", "full"):
+        found.update((None, i) for i in set(range(len(right))) - {b for _, b in rows})
+    return found
+
+
+@pytest.mark.one_in(9)
+@pytest.mark.parametrize("seed", range(72))
+def test_ties_and_join_types(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    direction, how = list(SIGN)[seed % 3], ("left", "inner", "right", "full")[seed // 3 % 4]
+    every, ordered = seed % 2 == 0, seed % 5 < 3
+    left, right = side(rng, 50, 150, ordered), side(rng, 90, 200, ordered, not every)
+    options: dict[str, Any] = {"on": "t", "by": "k", "direction": direction, "how": how}
+    tolerance = int(rng.integers(1, 30)) if seed % 7 < 3 else None
+    more = "true" if tolerance is None else f"abs(l.t - r.t) <= {tolerance}"
+    if seed % 4 == 1:
+        options["condition"], more = "r.q > 2 OR l.q < r.q", f"{more} AND (r.q > 2 OR l.q < r.q)"
+    options |= {"tolerance": tolerance} | ({"ties": "all"} if every else {})
+    sides: list[Any] = [left, right]
+    if ordered and seed % 3 != 1:
+        sides = [iter(left.to_batches(6)), iter(right.to_batches(9))]
+    got = ivjoin.asof_join(*sides, **options).to_arrow()
+    rows = Counter(zip(got["i"].to_pylist(), got["i_right"].to_pylist(), strict=True))
+    wanted = with_ties(left, right, direction, how, more)
+    if every or direction != "nearest":
+        assert rows == wanted
+        return
+    # Of two rows at one distance, the earlier one is taken.
+    t, u = left["t"].to_pylist(), right["t"].to_pylist()
+    best: dict[int, int] = {}
+    for a, b in with_ties(left, right, direction, "inner", more):
+        if a not in best or u[b] < u[best[a]]:
+            best[a] = b
+    assert {(a, b) for a, b in rows if a is not None and b is not None} == set(best.items())
+    assert len(t) == len(left) and sum(rows.values()) == len(got)
+
+
+def test_right_as_in_duckdb() -> None:
+    rng = np.random.default_rng(1)
+    left, right = side(rng, 80, 300, True, True), side(rng, 60, 300, True, True)
+    with duckdb.connect(":memory:", config={"threads": 1}) as db:
+        db.register("lt", left)
+        db.register("rt", right)
+        for how in ("right", "full"):
+            got = ivjoin.asof_join(left, right, on="t", by="k", how=how).to_arrow()
+            sql = f"SELECT l.i, r.i FROM lt l ASOF {how} JOIN rt r ON l.k = r.k AND l.t >= r.t"
+            assert Counter(zip(got["i"].to_pylist(), got["i_right"].to_pylist(), strict=True)) == Counter(
+                db.sql(sql).fetchall()
+            )
+
+
+@pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
+def test_offsets_are_single_joins(direction: Any) -> None:
+    rng = np.random.default_rng(2)
+    left, right = side(rng, 70, 300, False), side(rng, 90, 300, False, True)
+    offsets = [-7, 0, 20]
+    got = ivjoin.asof_join(left, right, on="t", by="k", offsets=offsets, direction=direction, tolerance=40).to_arrow()
+    assert got.schema.names == [*left.schema.names, *(f"{c}_{o}" for o in offsets for c in ("i", "t", "q"))]
+    for o in offsets:
+        moved = left.set_column(2, "t", pa.array([None if t is None else t + o for t in left["t"].to_pylist()]))
+        one = ivjoin.asof_join(moved, right, on="t", by="k", direction=direction, tolerance=40).to_arrow()
+        assert sorted(zip(got["i"].to_pylist(), got[f"i_{o}"].to_pylist(), strict=True), key=str) == sorted(
+            zip(one["i"].to_pylist(), one["i_right"].to_pylist(), strict=True), key=str
+        )
+
+
+def test_offsets_of_times() -> None:
+    at = datetime(2024, 1, 1)
+    left = pa.table({"ts": pa.array([at], pa.timestamp("us", "UTC"))})
+    right = pa.table({
+        "ts": pa.array([at - timedelta(seconds=2), at, at + timedelta(seconds=5)], pa.timestamp("ms", "UTC")),
+        "bid": [1.0, 2.0, 3.0],
+    })  # fmt: skip
+    offsets = ["-1s", timedelta(0), "5s", "1h30m", "-100ns"]
+    names = [f"bid_{o}" for o in ("-1s", "0s", "5s", "1h30m", "-100ns")]
+    got = ivjoin.asof_join(left, right, on="ts", offsets=offsets, columns=names)
+    assert list(got.to_arrow().to_pylist()[0].values()) == [1.0, 2.0, 3.0, 3.0, 1.0]
+    days = pa.table({"d": pa.array([date(2024, 1, 5)])})
+    assert ivjoin.asof_join(days, days, on="d", offsets=["2 days", "-1d"]).to_arrow().to_pylist() == [
+        {"d": date(2024, 1, 5), "d_2 days": date(2024, 1, 5), "d_-1d": None}
+    ]
+    with pytest.raises(ivjoin.ConditionError, match="whole days"):
+        ivjoin.asof_join(days, days, on="d", offsets=["1h"])
+
+
+@pytest.mark.parametrize("direction", ["backward", "forward"])
+def test_interpolation_is_numpys(direction: Any) -> None:
+    rng = np.random.default_rng(4)
+    left = pa.table({"i": np.arange(200), "t": rng.integers(-20, 1020, 200)})
+    at, x = np.sort(rng.choice(1000, 50, replace=False)), rng.normal(size=50)
+    right = pa.table({"t": at, "x": x, "n": (x * 100).astype(np.int32), "w": pa.array(at * 3, pa.timestamp("us"))})
+    got = ivjoin.asof_join(left, right, on="t", interpolate=["x", "n", "w"], direction=direction).to_arrow()
+    got = got.sort_by("i")
+    t = np.asarray(left["t"])
+    wanted = np.interp(t, at, x, left=np.nan, right=np.nan)
+    found = np.array([np.nan if v is None else v for v in got["x"].to_pylist()])
+    assert np.allclose(found, wanted, equal_nan=True, rtol=1e-12)
+    n = np.interp(t, at, (x * 100).astype(np.int32), left=np.nan, right=np.nan)
+    assert np.allclose([np.nan if v is None else v for v in got["n"].to_pylist()], n, equal_nan=True)
+    inside = (t >= at[0]) & (t <= at[-1])
+    assert [v is not None for v in got["w"].to_pylist()] == inside.tolist()
+    assert got["w"].cast(pa.int64()).drop_null().to_pylist() == (3 * t[inside]).tolist()
+    assert got.schema.field("w").type == pa.timestamp("us") and got.schema.field("x").type == pa.float64()
+
+
+def test_interpolation_with_keys_nulls_and_tolerance() -> None:
+    left = pa.table({"k": ["a", "a", "b"], "t": [5, 50, 5]})
+    right = pa.table({"k": ["a", "a", "a", "b"], "t": [0, 10, 100, 4], "x": [1.0, 3.0, None, 7.0]})
+    got = ivjoin.asof_join(left, right, on="t", by="k", interpolate="x", tolerance=60, columns=["k", "t", "x"])
+    assert sorted(map(tuple, (r.values() for r in got.to_arrow().to_pylist()))) == [
+        ("a", 5, 2.0), ("a", 50, None), ("b", 5, None),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"offsets": "5"}, "expected a list"), ({"offsets": []}, "expected a list"), ({"offsets": [1, "1"]}, "once"),
+        ({"offsets": ["5s"]}, "give a number"), ({"interpolate": "no"}, "'no'"),
+        ({"interpolate": "s"}, "numbers or times"),
+        ({"offsets": [1], "how": "full"}, "leave how out"), ({"interpolate": "q", "ties": "all"}, "leave ties out"),
+        ({"offsets": [True]}, "expected a number"), ({"how": "left_semi"}, "expected"), ({"ties": 5}, "'all'"),
+        ({"condition": "l.nope = 1"}, "nope"),
+    ],
+)  # fmt: skip
+def test_refused(options: Any, said: str) -> None:
+    rows = pa.table({"t": [1], "q": [1], "s": ["x"]})
+    with pytest.raises(ivjoin.IvjoinError, match=said):
+        ivjoin.asof_join(rows, rows, on="t", **options)
+
+
+def test_streams_are_refused_where_inputs_are_read_again() -> None:
+    rows = pa.table({"t": [1]})
+    with pytest.raises(ivjoin.UnsupportedError, match="several times"):
+        ivjoin.asof_join(rows, iter(rows.to_batches()), on="t", offsets=[1])
+
+
+def test_params() -> None:
+    rows = pa.table({"t": [1, 2], "q": [1, 5]})
+    got = ivjoin.asof_join(rows, rows, on="t", condition="r.q < :most", params={"most": 4})
+    assert got.to_arrow()["q_right"].to_pylist() == [1, 1]
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.timestamp("ns"), pa.date32(), pa.float64()])
+def test_all_nearest_rows_without_a_tolerance(kind: pa.DataType) -> None:
+    rng = np.random.default_rng(6)
+    left, right = side(rng, 60, 99, False), side(rng, 80, 99, False)
+    wanted = with_ties(left, right, "nearest", "full", "true")
+    whole = pa.int32() if kind == pa.date32() else pa.int64()
+    sides = [x.set_column(2, "t", x["t"].cast(whole).cast(kind)) for x in (left, right)]
+    got = ivjoin.asof_join(*sides, on="t", by="k", direction="nearest", how="full", ties="all").to_arrow()
+    assert Counter(zip(got["i"].to_pylist(), got["i_right"].to_pylist(), strict=True)) == wanted
