@@ -253,9 +253,15 @@ _STAMP = re.compile(rf"(\d{{4}})(?:-(\d{{1,2}})(?:-(\d{{1,2}})(?:[T ]{_CLOCK}\s*
 _TIME = re.compile(_CLOCK, re.ASCII)
 
 
+# The ends of the type, which stand for times before and after all others, as in DuckDB and PostgreSQL.
+_INFINITE = {"infinity": 1, "+infinity": 1, "-infinity": -1}
+
+
 def parse_date(text: str) -> Node | None:
     """Return the date literal of ``2024-01-31``, ``2024-1``, or a timestamp text's date part; None for other text."""
     s = text.strip()
+    if (sign := _INFINITE.get(s.lower())) is not None:
+        return literal(sign * ((1 << 31) - 1), DATE)
     m = _DATE.fullmatch(re.split(r"[T ]", s, maxsplit=1)[0])
     try:
         return literal(dt.date(int(m[1]), int(m[2] or 1), int(m[3] or 1))) if m else None
@@ -269,6 +275,8 @@ def parse_timestamp(text: str, zoned: bool, zone: str) -> Node | None:
     A text without its own zone is local time in ``zone``, if ``zoned``. For a timestamp without a zone, a zone in the
     text is ignored, as in Spark.
     """
+    if (sign := _INFINITE.get(text.strip().lower())) is not None:
+        return literal(sign * ((1 << 63) - 1), timestamp("us", zone if zoned else None))
     m = _STAMP.fullmatch(text.strip())
     if m is None:
         return None

@@ -61,14 +61,20 @@ def literal_text(v: Any, t: Type) -> str:
     if t.kind == "duration":
         return _duration(v, t.unit)
     if t.kind == "date":
-        return f"DATE '{_date(v)}'"
+        return f"DATE '{_INFINITE.get(v) or _date(v)}'"
     if t.kind == "time":
         return f"TIME '{_clock(v, t.unit)}'"
     if t.kind == "timestamp":
         days, rest = divmod(v, 86_400 * TICKS_PER_SECOND[t.unit])
+        if t.unit == "us" and v in _INFINITE:
+            return f"TIMESTAMP{'' if t.tz else '_NTZ'} '{_INFINITE[v]}'"
         text = f"{_date(days)} {_clock(rest, t.unit)}"
         return f"TIMESTAMP '{text}Z'" if t.tz else f"TIMESTAMP_NTZ '{text}'"
     return str(v)
+
+
+# The values of 'infinity': days of dates, microseconds of timestamps.
+_INFINITE = {(1 << b) - 1: "infinity" for b in (31, 63)} | {1 - (1 << b): "-infinity" for b in (31, 63)}
 
 
 def with_width(n: Node) -> str | None:

@@ -12,7 +12,7 @@ from ivjoin.functions.numbers import elementary as functions
 from ivjoin.functions.records.direction import DirectionRule
 from ivjoin.functions.records.linear import Linear
 from ivjoin.functions.records.record import Absent, Call, Meaning, Operator
-from ivjoin.functions.values import nested, patterns, spans, texts, times
+from ivjoin.functions.values import clocks, nested, patterns, spans, texts, times
 
 __all__ = [
     "FAMILIES", "FUNCTIONS", "OPERATORS", "direction_of", "kind_of", "linear_of", "meaning_of", "operator_of",
@@ -20,7 +20,7 @@ __all__ = [
 
 FAMILIES: Final = {
     "arithmetic": arithmetic, "rounding": rounding, "functions": functions, "comparison": comparison, "truth": truth,
-    "choice": choice, "casts": casts, "times": times, "spans": spans, "texts": texts,
+    "choice": choice, "casts": casts, "times": times, "spans": spans, "texts": texts, "clocks": clocks,
     "patterns": patterns, "bits": bits, "attempts": attempts, "nested": nested, "hashes": hashes,
 }  # fmt: skip
 _TIMES = frozenset({"date", "time", "timestamp", "duration", "months"})

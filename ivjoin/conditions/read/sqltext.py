@@ -270,6 +270,14 @@ class Reader:
             return build.in_constants(self.read(e.this), listed.values, self.zone)
         return build.in_(self.read(e.this), [self.read(x) for x in e.expressions], self.zone)
 
+    def overlaps(self, e: Any) -> Node:
+        from sqlglot import exp
+
+        periods = [x for side in (e.this, e.expression) if isinstance(side, exp.Tuple) for x in side.expressions]
+        if len(periods) != 4:
+            raise ConditionError("OVERLAPS takes two periods: (start, end) OVERLAPS (start, end)")
+        return call("overlaps", [self.read(x) for x in periods], self.zone)
+
     def is_(self, e: Any) -> Node:
         from sqlglot import exp
 
@@ -447,6 +455,7 @@ def _readers() -> dict[type, Callable[[Reader, Any], Node]]:
         exp.Extract: Reader.extract,
         exp.Trim: Reader.trim,
         exp.Anonymous: Reader.function,
+        exp.Overlaps: Reader.overlaps,
         exp.Placeholder: Reader.parameter,
         exp.And: lambda r, e: r.joined(e, build.and_),
         exp.Or: lambda r, e: r.joined(e, build.or_),

@@ -50,7 +50,7 @@ from ivjoin.expr.build.coerce import (
     read_time,
     with_times,
 )
-from ivjoin.expr.build.nested import sort_keys
+from ivjoin.expr.build.nested import as_length, sort_keys
 from ivjoin.expr.build.numeric import (
     abs_,
     acos,
@@ -122,6 +122,8 @@ def column(side: str, name: str, type: Type) -> Node:
 def compare(op: str, a: Node, b: Node, zone: str = "UTC") -> Node:
     """Return ``a op b`` for op one of eq ne lt le gt ge eq_null_safe."""
     what = _SYMBOLS[op]
+    if "duration" in (a.type.kind, b.type.kind):
+        a, b = as_length(a), as_length(b)
     if "opaque" in (a.type.kind, b.type.kind):
         if "null" in (a.type.kind, b.type.kind):
             x = b if a.type.kind == "null" else a

@@ -14,6 +14,7 @@ from ivjoin.expr.build.coerce import (
     meet,
     wider_decimal,
 )
+from ivjoin.expr.build.nested import as_length
 from ivjoin.expr.literals import is_literal, literal
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.timezones import refuse_mixed
@@ -43,6 +44,7 @@ def add(a: Node, b: Node, zone: str = "UTC") -> Node:
     timestamp + interval are a timestamp. A day is a calendar day of ``zone``. Months end at the month's last day.
     """
     if _is_timed(a) or _is_timed(b):
+        a, b = as_length(a), as_length(b)
         if a.type.kind in ("duration", "months") and b.type.kind not in ("duration", "months"):
             a, b = b, a
         if b.type.kind == "date" and a.type.kind == "int":
@@ -54,7 +56,7 @@ def add(a: Node, b: Node, zone: str = "UTC") -> Node:
 def sub(a: Node, b: Node, zone: str = "UTC") -> Node:
     """Return ``a - b``: a duration for timestamps; for dates an int32 count of days, comparable with day intervals."""
     if _is_timed(a) or _is_timed(b):
-        return _plus_time(a, b, -1, zone)
+        return _plus_time(as_length(a), as_length(b), -1, zone)
     return _sum("sub", a, b, zone)
 
 

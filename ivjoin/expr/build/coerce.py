@@ -332,6 +332,8 @@ def cast(x: Node, type: Type, zone: str = "UTC") -> Node:
         return literal(None, type)
     if type.kind == "decimal256" and x.type.kind in ("int", "decimal", "decimal256"):
         return make("cast", (x,), (type, zone), type)
+    if type.kind == "time" and x.type.kind == "timestamp":
+        return make("time_of_day", (x,), (zone,), Type("time", unit=x.type.unit))
     if type.kind not in _CASTS.get(x.type.kind, ()) or (type.kind == "binary" and x.type.kind == "int"):
         hint = ""
         if {x.type.kind, type.kind} == {"date", "int"}:

@@ -20,9 +20,9 @@ from ivjoin.expr.build.coerce import cast, common_type
 from ivjoin.expr.kernels.columns import load
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.ordinal import ordinals
-from ivjoin.expr.types import BINARY, BOOL, FLOAT64, INT32, UINT64, from_arrow, nested_arrow
+from ivjoin.expr.types import BINARY, BOOL, FLOAT64, INT32, UINT64, duration, from_arrow, nested_arrow
 
-__all__ = ["array_contains", "as_list", "common_nested", "field", "size", "sort_key_values", "sort_keys"]
+__all__ = ["array_contains", "as_length", "as_list", "common_nested", "field", "size", "sort_key_values", "sort_keys"]
 
 
 def field(x: Node, name: str, case_sensitive: bool = True) -> Node:
@@ -101,6 +101,12 @@ def common_nested(s: pa.DataType, t: pa.DataType, leaf: Meeting) -> pa.DataType:
         large = any(pt.is_large_list(x) or pt.is_large_list_view(x) for x in (s, t))
         return pa.large_list(item) if large else pa.list_(item)
     return leaf(s, t)
+
+
+def as_length(x: Node) -> Node:
+    """Return a column of Arrow's intervals (months, days, nanoseconds) as a duration; another expression unchanged."""
+    t = nested_arrow(x.type)
+    return make("interval_length", (x,), (), duration("us")) if t is not None and _is_span(t) else x
 
 
 def _is_span(t: pa.DataType) -> bool:

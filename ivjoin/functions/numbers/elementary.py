@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from ivjoin.expr import build
 from ivjoin.expr.build import numeric
 from ivjoin.expr.build.coerce import as_double
 from ivjoin.expr.kernels import floats as ops_float
+from ivjoin.expr.literals import literal
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import FLOAT64
 from ivjoin.functions.records import direction
@@ -23,6 +25,7 @@ from ivjoin.functions.rules.rule import Maker
 from ivjoin.functions.rules.rules_float import ENTIRE
 from ivjoin.functions.rules.rules_function import (
     HALF_PI,
+    atan2,
     cosh,
     hypot,
     logarithm,
@@ -67,6 +70,10 @@ def _hypot(a: list[Node], zone: str) -> Node:
     return make("hypot", tuple(as_double(n, "hypot") for n in a), (), FLOAT64)
 
 
+def _atan2(a: list[Node], zone: str) -> Node:
+    return make("atan2", tuple(as_double(n, "atan2") for n in a), (), FLOAT64)
+
+
 def _log(a: list[Node], zone: str) -> Node:
     return numeric.ln(a[0]) if len(a) == 1 else numeric.log(*a)
 
@@ -100,5 +107,16 @@ OPERATORS = (
         ("hypot(l.x, r.y)", "hypot(l.x - r.x, l.y - r.y)"), called("hypot"), BOTH_WAYS, NOT_LINEAR, _hypot,
         calls=(call("hypot", 2, 2, _hypot),), sympy=_UNKNOWN,
     ),
+    Operator(
+        "atan2",
+        {"float": Meaning(ops_float.binary(np.arctan2), atan2)},
+        ("atan2(l.x, r.y)",), called("atan2"), BOTH_WAYS, NOT_LINEAR, _atan2,
+        calls=(call("atan2", 2, 2, _atan2),), sympy=_UNKNOWN,
+    ),
 )  # fmt: skip
-SPELLINGS = (call("log", 1, 2, _log),)
+SPELLINGS = (
+    call("log", 1, 2, _log),
+    one("radians", lambda a: build.mul(as_double(a, "radians"), literal(math.pi / 180))),
+    one("degrees", lambda a: build.mul(as_double(a, "degrees"), literal(180 / math.pi))),
+    call("pi", 0, 0, lambda a, z: literal(math.pi)),
+)

@@ -23,8 +23,8 @@ from ivjoin.interval.machine import floats as m
 from ivjoin.interval.machine.integers import first_true, last_true
 
 __all__ = [
-    "HALF_PI", "LIBRARY_ULPS", "cosh", "hypot", "logarithm", "lower", "pow_", "preimage", "rising", "sqrt", "tan",
-    "total", "upper", "waved",
+    "HALF_PI", "LIBRARY_ULPS", "atan2", "cosh", "hypot", "logarithm", "lower", "pow_", "preimage", "rising", "sqrt",
+    "tan", "total", "upper", "waved",
 ]  # fmt: skip
 
 Function = Callable[[float], float]
@@ -339,6 +339,20 @@ def _base_from(z: Pair, y: Pair, x: Pair) -> Pair:
     return preimage(
         lambda v: lower(_power(v, n)), lambda v: upper(_power(v, n)), z, x, lambda c: float(c ** (1 / n))
     )
+
+
+def atan2(p: Place) -> Rule:
+    """Return the rule of atan2(y, x), which is monotone along each side of a box that meets no negative x at y = 0."""
+
+    def angles(y: Pair, x: Pair) -> Pair:
+        if x[0] <= 0 and y[0] <= 0 <= y[1]:  # the angle jumps from pi to -pi, or the box contains the origin
+            low, high = (-math.pi, math.pi)
+        else:
+            ends = [math.atan2(v, u) for v in y for u in x]
+            low, high = min(ends), max(ends)
+        return max(lower(low), lower(-math.pi)), min(upper(high), upper(math.pi))
+
+    return strict_binary(p, angles, None, None, (lower(-math.pi), upper(math.pi)))
 
 
 def hypot(p: Place) -> Rule:
