@@ -186,6 +186,8 @@ class Reader:
         return build.neg(out) if sign < 0 else out
 
     def parameter(self, e: Any) -> Node:
+        if not e.name.isidentifier():
+            raise UnsupportedError("the placeholder ? has no name; write :w, and pass params={'w': value}")
         return self.scope.parameter(e.name)
 
     # Operators

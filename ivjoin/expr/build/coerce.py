@@ -262,10 +262,8 @@ def read_time(text: Node, t: Type, zone: str, what: str) -> Node:
         else parse_timestamp(value, bool(t.tz), zone)
     )  # fmt: skip
     if out is None:
-        if value.strip().lower().lstrip("+-") in ("infinity", "inf"):
-            raise ConditionError(
-                f"the text '{value}' cannot be read as {t}, which has no infinity; write a date such as '9999-12-31'"
-            )
+        if t.kind != "time" and value.strip().lower().lstrip("+-") == "inf":
+            raise ConditionError(f"the text '{value}' cannot be read as {t}; write 'infinity' or '-infinity'")
         example = {"date": "2024-01-31", "time": "10:30:00"}.get(t.kind, "2024-01-31 10:30:00")
         raise ConditionError(f"the text '{value}' cannot be read as {t}, which {what} needs here; expected '{example}'")
     return out if out.type == t else _converted(out, t, zone) or out
