@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ivjoin.spark.api.explaining import explain
     from ivjoin.spark.api.join import band_join
     from ivjoin.spark.api.many import multi_join
+    from ivjoin.spark.api.window import window_join
     from ivjoin.spark.conditions.dialect import AnsiWarning
     from ivjoin.spark.runtime.environment import SparkSetupError, session
     from ivjoin.spark.runtime.eventtime import WatermarkWarning
@@ -33,13 +34,13 @@ from ivjoin.spark.rows.metrics import metrics  # noqa: E402
 
 __all__ = [
     "AnsiWarning", "SparkSetupError", "WatermarkWarning", "asof_join", "attach", "band_join", "explain", "metrics",
-    "multi_join", "published_files", "session", "with_output_watermark", "write_stream",
+    "multi_join", "published_files", "session", "window_join", "with_output_watermark", "write_stream",
 ]
 _MODULES = {
     "AnsiWarning": "conditions.dialect", "SparkSetupError": "runtime.environment", "session": "runtime.environment",
     "WatermarkWarning": "runtime.eventtime", "asof_join": "api.asof", "band_join": "api.join",
     "explain": "api.explaining", "multi_join": "api.many", "published_files": "sink.sinklog",
-    "with_output_watermark": "api.carried", "write_stream": "sink.sink",
+    "window_join": "api.window", "with_output_watermark": "api.carried", "write_stream": "sink.sink",
 }  # fmt: skip
 
 
@@ -69,10 +70,10 @@ class _Method:
 
 
 def attach() -> None:
-    """Add ``band_join`` and ``asof_join`` to the DataFrame classes; called at import."""
+    """Add ``band_join``, ``asof_join`` and ``window_join`` to the DataFrame classes; called at import."""
     from pyspark.sql import DataFrame
 
-    for name in ("band_join", "asof_join"):
+    for name in ("band_join", "asof_join", "window_join"):
         setattr(DataFrame, name, _Method(name))
 
 

@@ -23,6 +23,7 @@ from ivjoin.spark.state.streamspread import StreamSpread, stream_spread
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
 
+    from ivjoin.plan.choice import Pick
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders
 
 __all__ = ["explain"]
@@ -36,7 +37,7 @@ def explain(
     batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None, buckets: int | None = None,
     backend: str = "applyInPandasWithState", name: str | Observation | None = None, routing: str = "auto",
     hot_keys: Sequence[object] | None = None, routing_dir: str | None = None, aggregate: Aggregates | None = None,
-    pick: str | None = None, pick_by: str | Sequence[str] | None = None, memory_limit: int | str | None = None,
+    pick: Pick | str | None = None, pick_by: str | Sequence[str] | None = None, memory_limit: int | str | None = None,
     when_full: WhenFull = "raise", allow_unbounded: bool = False,
 ) -> str:
     """Return the plan of ``left.band_join(right, ...)`` as text; takes the same arguments, and joins nothing.

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
 
     from ivjoin.plan.asof import AsOf
+    from ivjoin.plan.choice import Pick
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders
     from ivjoin.spark.rows.results import Results
     from ivjoin.spark.state.streamspread import StreamSpread
@@ -73,7 +74,7 @@ def band_join(
     batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None, buckets: int | None = None,
     backend: str = "applyInPandasWithState", name: str | Observation | None = None, routing: str = "auto",
     hot_keys: Sequence[object] | None = None, routing_dir: str | None = None, aggregate: Aggregates | None = None,
-    pick: str | None = None, pick_by: str | Sequence[str] | None = None, memory_limit: int | str | None = None,
+    pick: Pick | str | None = None, pick_by: str | Sequence[str] | None = None, memory_limit: int | str | None = None,
     when_full: WhenFull = "raise", allow_unbounded: bool = False,
 ) -> DataFrame:
     """Join two DataFrames on keys and a band condition; store only the rows that can still match.

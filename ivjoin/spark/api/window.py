@@ -1,0 +1,100 @@
+"""``window_join`` on DataFrames: each left row with aggregates of the right rows that match it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
+
+import pyarrow as pa
+
+from ivjoin.conditions.evaluate import check_supported
+from ivjoin.errors import OptionError, UnsupportedError, came
+from ivjoin.expr.arguments import known_options
+from ivjoin.spark.api.join import band_join
+from ivjoin.spark.api.schema import arrow_schema
+from ivjoin.spark.runtime.environment import settings_of
+from ivjoin.stream.window.question import asked_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Observation
+
+    from ivjoin.plan.question import DeclaredBounds, Keys, Orders
+    from ivjoin.stream.window.join import WindowAggregates
+
+__all__ = ["window_join"]
+
+
+@known_options("window_join")
+def window_join(
+    left: DataFrame, right: DataFrame, on: Keys | None = None, condition: str | Column | None = None,
+    aggregate: WindowAggregates | None = None, how: Literal["left", "inner"] = "left", *,
+    left_order: Orders | None = None, right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
+    right_bounds: DeclaredBounds | None = None, batch_size: int = 65536, on_late: str = "raise",
+    timezone: str | None = None, buckets: int | None = None, backend: str = "applyInPandasWithState",
+    name: str | Observation | None = None,
+) -> DataFrame:
+    """Give each left row aggregates of the right rows that match it.
+
+    Parameters
+    ----------
+    left, right : DataFrame
+        Both streaming or both static; classic or Connect.
+    on, condition
+        As for :func:`ivjoin.spark.band_join`.
+    aggregate : mapping of str to str
+        As for :func:`ivjoin.window_join`. The functions are count, count_if, sum, mean, min, max, first, last,
+        bool_and and bool_or.
+    how : {"left", "inner"}
+        What happens to left rows with an empty window: count 0 and null for other functions, or no output row.
+    left_order, right_order, left_bounds, right_bounds, batch_size, on_late, timezone, buckets, backend, name
+        As for :func:`ivjoin.spark.band_join`.
+
+    Returns
+    -------
+    DataFrame
+        One row for each left row: its columns, then the aggregates.
+
+    Raises
+    ------
+    UnsupportedError
+        If a function needs all values of a window, as median does.
+    IvjoinError
+        Or another subclass, before the query starts. Its message names the given value, the expected one and a fix.
+
+    Examples
+    --------
+    >>> trades.window_join(quotes, on="sym", condition="r.ts BETWEEN l.ts - INTERVAL 5 MINUTES AND l.ts",
+    ...                    aggregate={"vwap": "sum(r.price * r.qty) / sum(r.qty)"})  # doctest: +SKIP
+    """
+    if how not in ("left", "inner"):
+        raise OptionError(f"how is {came(how)}; expected 'left' or 'inner'")
+    zone = timezone or settings_of(left.sparkSession).timezone
+    schemas = [arrow_schema(frame.schema, zone) for frame in (left, right)]
+    asked = asked_of(aggregate, schemas[0], schemas[1], zone)
+    if asked.reductions or any(a.function == "array_agg" for a in asked.engine.values()):
+        raise UnsupportedError(
+            "an aggregate needs all values of a window, which window_join on Spark does not support; use count, sum, "
+            "mean, min, max, first, last, bool_and and bool_or, or collect the frames and call ivjoin.window_join"
+        )
+    joined = band_join(
+        left, right, on, condition, how, left_order=left_order, right_order=right_order, left_bounds=left_bounds,
+        right_bounds=right_bounds, batch_size=batch_size, on_late=on_late, timezone=timezone, buckets=buckets,
+        backend=backend, name=name, aggregate=tuple(asked.engine.values()),  # type: ignore[arg-type]
+    )
+    check_supported(*(o.node for o in asked.outputs))
+    fields = [*schemas[0], *(o.field for o in asked.outputs)]
+    names = list(schemas[0].names)
+
+    def finished(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            arrays = [batch.column(n) for n in names]
+            yield pa.RecordBatch.from_arrays(
+                [*arrays, *asked.made(batch, asked.outputs)], names=[*names, *(o.name for o in asked.outputs)]
+            )
+
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    made = from_arrow_schema(pa.schema(fields))
+    for i in range(len(names)):
+        made.fields[i] = left.schema.fields[i]
+    return joined.mapInArrow(finished, made)
