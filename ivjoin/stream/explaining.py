@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from ivjoin.errors import OptionError, SchemaError, came
 from ivjoin.expr.arguments import known_options
+from ivjoin.frontier.late import OnLate, late_rule
 from ivjoin.operator.budget import WhenFull, budget_of
 from ivjoin.operator.picture import Explanation
 from ivjoin.operator.wording import listed
@@ -39,8 +40,8 @@ def explain(
     right: SupportsArrowSchema | ArrowStream | Expression | None = None, on: Keys | None = None,
     condition: Expression | None = None, how: str | None = None, *, left_order: Orders | None = None,
     right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
-    right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536, on_late: str = "raise",
-    timezone: str | None = None, threads: int | Literal["auto"] = "auto", sort: str = "auto",
+    right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536,
+    on_late: OnLate = "raise", timezone: str | None = None, threads: int | Literal["auto"] = "auto", sort: str = "auto",
     columns: Sequence[str] | None = None, aggregate: Aggregates | None = None, memory_limit: int | str | None = None,
     when_full: WhenFull = "raise", pick: Pick | str | None = None, pick_by: PickBy | None = None,
     allow_cross: bool = False, orders: AliasOrders | None = None, bounds: AliasBounds | None = None,
@@ -92,12 +93,13 @@ def explain(
     >>> "band term" in text
     True
     """
+    rule, _ = late_rule(on_late)
     if isinstance(left, Mapping):
         if condition is not None and right is not None:
             raise OptionError("explain got {alias: input}, another input and a condition; pass explain(inputs, text)")
         return _of_many(
             left, right if condition is None else condition, workers, orders=orders, bounds=bounds, views=views,
-            batch_size=batch_size, on_late=on_late, timezone=timezone, allow_cross=allow_cross,
+            batch_size=batch_size, on_late=rule, timezone=timezone, allow_cross=allow_cross,
             params=params,
         )
     if isinstance(left, str) and right is not None and not isinstance(right, str):
@@ -112,7 +114,7 @@ def explain(
             "ties": ties, "slack": slack}  # fmt: skip
     banded = {"condition": condition, "left_bounds": left_bounds, "right_bounds": right_bounds,
               "aggregate": aggregate, "pick": pick, "pick_by": pick_by, "params": params}  # fmt: skip
-    both = {"suffix": suffix, "batch_size": batch_size, "on_late": on_late, "timezone": timezone}
+    both = {"suffix": suffix, "batch_size": batch_size, "on_late": rule, "timezone": timezone}
     named, others = ([n for n, x in given.items() if x is not None] for given in (asof, banded))
     if named and others:
         raise OptionError(f"explain got {named[0]}=, of asof_join, and {others[0]}=, of band_join; give one of the two")

@@ -11,6 +11,7 @@ import pyarrow as pa
 from ivjoin.errors import ConditionError, OptionError, came
 from ivjoin.expr.arguments import known_options
 from ivjoin.expr.timezones import zone_of_call
+from ivjoin.frontier.late import OnLate, late_rule
 from ivjoin.operator.budget import WhenFull, budget_of
 from ivjoin.plan.cache import plan_of, planned
 from ivjoin.plan.join_plan import JoinPlan
@@ -38,7 +39,7 @@ def window_join(
     aggregate: WindowAggregates | None = None, how: Literal["left", "inner"] = "left", *,
     include_previous: bool = False, left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, batch_size: int = 65536,
-    on_late: str = "raise", timezone: str | None = None, threads: int | Literal["auto"] = "auto", sort: str = "auto",
+    on_late: OnLate = "raise", timezone: str | None = None, threads: int | Literal["auto"] = "auto", sort: str = "auto",
     columns: Sequence[str] | None = None, memory_limit: int | str | None = None, when_full: WhenFull = "raise",
     params: Params | None = None,
 ) -> JoinStream:
@@ -106,16 +107,18 @@ def window_join(
     [{'sym': 'A', 'ts': 10, 'n': 2, 'range': 1.0}, {'sym': 'B', 'ts': 11, 'n': 0, 'range': None}]
     """
     budget = budget_of(memory_limit, when_full)
+    rule, report = late_rule(on_late)
     sources = open_inputs(left, right)
     with index_hints({"left": left, "right": right}):
         plan, asked = window_plan(
             sources[0].schema, sources[1].schema, aggregate=aggregate, how=how, include_previous=include_previous,
             on=on, condition=condition, left_order=left_order, right_order=right_order, left_bounds=left_bounds,
-            right_bounds=right_bounds, batch_size=batch_size, on_late=on_late, timezone=timezone,
+            right_bounds=right_bounds, batch_size=batch_size, on_late=rule, timezone=timezone,
             params=params,
         )
     return stream_of(
-        sources, plan, threads, sort, columns, budget, lambda plan, names, *rest: Finished(plan, asked, names, *rest)
+        sources, plan, threads, sort, columns, budget, lambda plan, names, *rest: Finished(plan, asked, names, *rest),
+        report,
     )
 
 

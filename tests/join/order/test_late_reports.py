@@ -68,6 +68,18 @@ def test_inputs_of_many() -> None:
     assert stream.metrics.lateness == {"a": 7, "b": 6}
 
 
+def test_rows_of_a_window_join() -> None:
+    got: list[str] = []
+    ivjoin.window_join(
+        iter(batches([[5, 9, 7]])), iter(batches([[1, 2, 3]])), condition="r.t BETWEEN l.t - 9 AND l.t",
+        aggregate={"n": "count(*)"}, left_order="t", right_order="t", on_late=lambda side, rows: got.append(side),
+    ).read_all()
+    assert got == ["left"]
+    assert "band term" in ivjoin.explain(
+        batches([[1]]), batches([[1]]), condition="l.t = r.t AND l.id <= r.id", on_late=lambda side, rows: None
+    )
+
+
 def test_rows_of_an_asof_join() -> None:
     got: list[str] = []
     trades, quotes = iter(batches([[5, 9, 7]])), iter(batches([[1, 2, 3]]))
