@@ -25,7 +25,7 @@ from ivjoin.shj.arrow import taken
 from ivjoin.shj.dictionaries import combined
 from ivjoin.shj.plain import no_rows
 
-__all__ = ["Axis", "axes", "best_axis", "compared_share", "indices", "sample"]
+__all__ = ["Axis", "axes", "best_axis", "compared_share", "indices", "kept_pairs", "sample"]
 
 SAMPLE_ROWS = 400  # a side
 _GOLDEN = 0.6180339887498949  # multiples of which spread evenly between whole numbers
@@ -59,13 +59,13 @@ class Axis:
         return sum(ends) // len(ends) if ends else 0
 
 
-def sample(table: pa.Table) -> pa.RecordBatch:
+def sample(table: pa.Table, rows: int = SAMPLE_ROWS) -> pa.RecordBatch:
     """A few rows, spread over the whole, in their order."""
     n = table.num_rows
-    if n > SAMPLE_ROWS:
+    if n > rows:
         # not at even distances, which rows that come in rounds would all meet at the same place
-        edges = np.linspace(0, n, SAMPLE_ROWS + 1).astype(np.int64)
-        at = edges[:-1] + (np.arange(SAMPLE_ROWS) * _GOLDEN % 1.0 * np.diff(edges)).astype(np.int64)
+        edges = np.linspace(0, n, rows + 1).astype(np.int64)
+        at = edges[:-1] + (np.arange(rows) * _GOLDEN % 1.0 * np.diff(edges)).astype(np.int64)
         parts, first = [], 0
         for batch in table.to_batches():  # a table of many pieces is put together before rows are taken of it
             here = at[np.searchsorted(at, first) : np.searchsorted(at, first + batch.num_rows)] - first
@@ -127,9 +127,16 @@ def compared_share(plan: JoinPlan, samples: tuple[pa.RecordBatch | None, pa.Reco
         return 1.0
     if samples[0] is None or samples[1] is None:
         return 0.0
+    kept = kept_pairs(plan, (samples[0], samples[1]))
+    return float(kept.mean()) if kept.size else 0.0
+
+
+def kept_pairs(plan: JoinPlan, samples: tuple[pa.RecordBatch, pa.RecordBatch]) -> np.ndarray:
+    """Return bool[left rows, right rows]: which pairs of sampled rows all bands keep, whatever their keys."""
     found = _values_of(plan, [], samples)
     ends = [end for t in plan.kernel_terms for end in _inside(t, found) if end is not None]
-    return float(np.logical_and.reduce(ends).mean()) if ends[0].size else 0.0
+    every: np.ndarray = np.logical_and.reduce(ends)
+    return every
 
 
 def axes(plan: JoinPlan) -> Iterator[Axis]:

@@ -155,7 +155,12 @@ class PreparedJoin:
         if self.plan.spec.picks_one:
             from ivjoin.stream.table_pick import table_pick
 
-            return table_pick(self.plan, self._sources, self._of_tables)
+            found = table_pick(self.plan, self._sources, self._of_tables)
+            if found is not None:
+                return found
+            from ivjoin.stream.paired_pick import paired_pick
+
+            return paired_pick(self.plan, self._sources, self._of_tables)
         if self.plan.spec.aggregates:
             from ivjoin.stream.table_window import table_window
 

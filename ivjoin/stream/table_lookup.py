@@ -13,7 +13,10 @@ import pyarrow as pa
 
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.operator import SymmetricHashJoin
+from ivjoin.operator.whole import BatchRows
+from ivjoin.outer.emit import Emitter
 from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import bitmap, fixed_array, fixed_view, taken
 from ivjoin.shj.dictionaries import combined
@@ -22,7 +25,7 @@ from ivjoin.stream.inputs import Source
 from ivjoin.stream.table_rows import TableRows, any_late
 from ivjoin.stream.workers import joined
 
-__all__ = ["OUT_ROWS", "EveryRow", "MatchedRows", "TableLookup", "opened", "parts_of"]
+__all__ = ["OUT_ROWS", "MatchedTables", "TableLookup", "opened", "parts_of"]
 
 OUT_ROWS = 1 << 16  # of the left side that are emitted at once
 _MOST_RIGHT_ROWS = 2**31 - 2  # places have 32 bits
@@ -108,7 +111,7 @@ def opened(
     return None if any_late(plan, rows, (frozenset(), frozenset())) else (rows, right[0])
 
 
-class EveryRow:
+class _EveryRow:
     """All rows of a batch."""
 
     def __init__(self, batch: pa.RecordBatch) -> None:
@@ -121,7 +124,7 @@ class EveryRow:
         return self._batch.column(index)
 
 
-class MatchedRows:
+class _MatchedRows:
     """Rows of a batch by number : int32[n]; -1 is a row of nulls."""
 
     def __init__(self, batch: pa.RecordBatch, rows: np.ndarray, widths: Sequence[int | None]) -> None:
@@ -142,3 +145,32 @@ class MatchedRows:
             valid = None if self._there is None else bitmap(self._there)
             self._places = pa.Array.from_buffers(pa.int32(), len(self), [valid, pa.py_buffer(self._rows)])
         return taken(array, self._places)
+
+
+class MatchedTables(TableLookup):
+    """A join of two tables that gives each left row one right row."""
+
+    def __init__(self, plan: JoinPlan, left: TableRows, right: pa.RecordBatch, threads: int) -> None:
+        super().__init__(plan, left, right, threads)
+        self._emitter = Emitter(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
+        self._widths = row_layouts(plan)[1].widths
+
+    def _found(self) -> np.ndarray:
+        """Return the right row of each left row, or -1 : int32[left rows]."""
+        raise NotImplementedError
+
+    def _tasks(self) -> tuple[Sequence[slice], Callable[[slice], Iterator[pa.RecordBatch]]]:
+        found = self._found()
+        self._metrics.state_bytes = self._metrics.peak_state_bytes = found.nbytes
+        return parts_of(len(found), OUT_ROWS), lambda part: self._batches(part, found[part])
+
+    def _batches(self, part: slice, found: np.ndarray) -> Iterator[pa.RecordBatch]:
+        batch = self._left.part(part.start, part.stop)
+        rows: _EveryRow | BatchRows = _EveryRow(batch)
+        if not self.plan.how.keep[0]:
+            there = np.flatnonzero(found >= 0)
+            if not len(there):
+                return
+            if len(there) < len(found):
+                rows, found = BatchRows(batch, there, row_layouts(self.plan)[0].widths), found[there]
+        yield self._emitter.batch(rows, _MatchedRows(self._right, found, self._widths))

@@ -6,22 +6,20 @@ rows; then output batches are gathered. Both are done in slices, and where these
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
 
 from ivjoin.operator.lookup.best import Found, LookupSlice, Pass, is_far, nearer, passes_of, slices_of
 from ivjoin.operator.lookup.sides import KeyIds, LookupSide, SideReader, Sorted, key_table
-from ivjoin.operator.whole import BatchRows
-from ivjoin.outer.emit import Emitter
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.pick import picking_of
 from ivjoin.shj.plain import no_rows
 from ivjoin.stream.inputs import Source
 from ivjoin.stream.ordered import order_of, rises
-from ivjoin.stream.table_lookup import OUT_ROWS, EveryRow, MatchedRows, TableLookup, opened, parts_of
+from ivjoin.stream.table_lookup import OUT_ROWS, MatchedTables, opened, parts_of
 from ivjoin.stream.table_rows import TableRows
 from ivjoin.stream.workers import each
 
@@ -30,7 +28,7 @@ __all__ = ["TablePick", "table_pick"]
 _SLICE_ROWS = 1 << 17  # of both sides
 
 
-class TablePick(TableLookup):
+class TablePick(MatchedTables):
     """The join of two tables that picks one right row for each left row.
 
     Parameters
@@ -52,18 +50,11 @@ class TablePick(TableLookup):
     ) -> None:
         super().__init__(plan, left, right, threads)
         self._sides, self._ids, self._passes = sides, ids, passes
-        self._emitter = Emitter(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
-        self._widths = row_layouts(plan)[1].widths
 
     def close(self) -> None:
         super().close()
         none = LookupSide(np.empty(0, dtype=np.int64), np.empty((0, 0), dtype=np.int64), None)
         self._sides = none, Sorted(none.kids, None, {})
-
-    def _tasks(self) -> tuple[Sequence[slice], Callable[[slice], Iterator[pa.RecordBatch]]]:
-        found = self._found()
-        self._metrics.state_bytes = self._metrics.peak_state_bytes = found.nbytes
-        return parts_of(len(found), OUT_ROWS), lambda part: self._batches(part, found[part])
 
     # -- matches -----------------------------------------------------------------------------------------------------
 
@@ -104,19 +95,6 @@ class TablePick(TableLookup):
             each(found.turns(slices), looks, self._threads)
             found.carry(slices)
         return found.places
-
-    # -- output ------------------------------------------------------------------------------------------------------
-
-    def _batches(self, part: slice, found: np.ndarray) -> Iterator[pa.RecordBatch]:
-        batch = self._left.part(part.start, part.stop)
-        rows: EveryRow | BatchRows = EveryRow(batch)
-        if not self.plan.how.keep[0]:
-            there = np.flatnonzero(found >= 0)
-            if not len(there):
-                return
-            if len(there) < len(found):
-                rows, found = BatchRows(batch, there, row_layouts(self.plan)[0].widths), found[there]
-        yield self._emitter.batch(rows, MatchedRows(self._right, found, self._widths))
 
 
 def table_pick(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -> TablePick | None:
