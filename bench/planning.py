@@ -27,7 +27,7 @@ import pyarrow as pa
 from bench.cases import named
 from bench.runner import RESULTS, save
 from ivjoin import SymmetricHashJoin
-from ivjoin.frontier.order import Frontier, OrderTracker
+from ivjoin.frontier.tracking import Frontier, OrderTracker
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.planner import make_plan

@@ -37,7 +37,7 @@ from ivjoin.shj.plain import nulls
 if TYPE_CHECKING:
     import pyarrow.dataset as ds  # imports pandas, a third of a second, so it is imported only where a dataset is made
 
-    from ivjoin.files.row_groups import FragmentRanges, Ranges
+    from ivjoin.files.statistics import FragmentRanges, Ranges
     from ivjoin.files.text.reading import Text
 
 __all__ = ["Files", "is_files", "open_files", "open_stream"]
@@ -224,7 +224,7 @@ def _of_file(path: str, declared: str | None) -> Files:
 
     if opened.row_groups is None:
         return Files(opened.schema, read, opened.rows)
-    from ivjoin.files.row_groups import ColumnRanges
+    from ivjoin.files.statistics import ColumnRanges
 
     try:
         with open_parquet(path) as file:
@@ -251,7 +251,7 @@ def _of_parquet_file(file: pq.ParquetFile) -> Files:
     def read(names: Sequence[str] | None, groups: list[int] | None, alone: bool) -> Iterator[pa.RecordBatch]:
         return parquet_batches(file, _ROWS, groups, names, alone)
 
-    from ivjoin.files.row_groups import ColumnRanges
+    from ivjoin.files.statistics import ColumnRanges
 
     return Files(file.schema_arrow, read, file.metadata.num_rows, ColumnRanges(file, "left"))
 
@@ -306,7 +306,7 @@ def _of_dataset(dataset: ds.Dataset, what: str, kind: str = "a dataset") -> File
             dataset = with_int96(dataset)
         parts = list(dataset.get_fragments())
         if len(parts) <= _COUNTED:
-            from ivjoin.files.row_groups import FragmentRanges
+            from ivjoin.files.statistics import FragmentRanges
 
             with _reading(what, kind):
                 ranges = FragmentRanges(parts, dataset.schema, "left")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ivjoin.expr.nodes import Node, columns_of
-from ivjoin.files.row_groups import ColumnRanges, Ranges, opened
+from ivjoin.files.row_groups import opened
+from ivjoin.files.statistics import ColumnRanges, Ranges
 from ivjoin.plan.cache import planned
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.propagation import Dom, Outcome, contract_nodes

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.expr.ordinal import NAN_ORDINAL, python_value
-from ivjoin.frontier.order import OrderTracker
+from ivjoin.frontier.tracking import OrderTracker
 
 __all__ = ["OnLate", "Report", "greatest_lateness", "late_rule"]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ivjoin.expr.nodes import Node, walk
-from ivjoin.frontier.order import Frontier, ordinal_range
+from ivjoin.frontier.order import ordinal_range
+from ivjoin.frontier.tracking import Frontier
 from ivjoin.multi.inputs import Input
 from ivjoin.multi.question import MultiSpec
 from ivjoin.multi.reach import Box, Reach, Span, columns_asked, hull, united

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import has_ordinal
-from ivjoin.frontier.order import Frontier, OrderTracker
+from ivjoin.frontier.tracking import Frontier, OrderTracker
 from ivjoin.multi.question import MultiSpec, Part
 from ivjoin.multi.reach import Span, columns_asked, rounds_of, united
 from ivjoin.multi.spread import attributes, cube

@@ -10,7 +10,8 @@ import pyarrow as pa
 from ivjoin.errors import EvaluationError, IvjoinError, LateRowError, ProtocolError, SchemaError, came
 from ivjoin.expr.nodes import LEFT, Node, make, rewrite
 from ivjoin.frontier.late import Report
-from ivjoin.frontier.order import Frontier, physical_ordinal
+from ivjoin.frontier.order import physical_ordinal
+from ivjoin.frontier.tracking import Frontier
 from ivjoin.multi.wording import of_input
 from ivjoin.operator.intake import Intake
 from ivjoin.plan.cache import plan_of

@@ -122,7 +122,6 @@ class _Sizes:
         self._known = known
         self._classes = equal_classes(spec)
         self._bands = {pair: self._share(known, pair, s) for pair, s in pair_parts(spec, self._classes).items()}
-        self._classed = {frozenset(n for _, n in c) for c in self._classes}
 
     def _share(self, known: Mapping[str, Seen], pair: tuple[str, str], sep: object) -> float:
         """Return the share of row pairs that satisfy the bands and residual of two inputs, without keys."""

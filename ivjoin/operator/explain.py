@@ -12,7 +12,8 @@ from ivjoin.errors import OrderError, came
 from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import ordinal_of
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
-from ivjoin.frontier.order import Frontier, OrderTracker, ordinal_range, physical_ordinal, shown
+from ivjoin.frontier.order import ordinal_range, physical_ordinal, shown
+from ivjoin.frontier.tracking import Frontier, OrderTracker
 from ivjoin.operator.picks.thinning import rules
 from ivjoin.operator.picture import Box, Explanation
 from ivjoin.operator.prune_bounds import Bounder

@@ -11,7 +11,8 @@ from copy import copy
 
 from ivjoin.expr.nodes import Node, columns_of, sides_of, walk
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
-from ivjoin.frontier.order import Frontier, ordinal_range
+from ivjoin.frontier.order import ordinal_range
+from ivjoin.frontier.tracking import Frontier
 from ivjoin.plan.derived.certain import domain_of, ordinals_of, there
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES

@@ -13,7 +13,8 @@ from ivjoin.errors import EvaluationError, LateRowError, SchemaError
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinals, python_value
 from ivjoin.frontier.late import Report, greatest_lateness
-from ivjoin.frontier.order import Frontier, OrderTracker, ordinal_range, shown
+from ivjoin.frontier.order import ordinal_range, shown
+from ivjoin.frontier.tracking import Frontier, OrderTracker
 from ivjoin.metrics import JoinMetrics
 from ivjoin.outer.values import has_value
 from ivjoin.plan.join_plan import JoinPlan

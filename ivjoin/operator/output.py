@@ -13,7 +13,7 @@ from ivjoin.outer.emit import BatchRows, Rows, StoredRows
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels import push_kernels, text_kernels
 from ivjoin.shj.store.backing import keep_pages
-from ivjoin.shj.store.spilled import read_for_kernels
+from ivjoin.shj.store.column_spill import read_for_kernels
 from ivjoin.shj.store.varying import too_much_text
 
 __all__ = ["gathered", "in_parts", "made", "mixed"]

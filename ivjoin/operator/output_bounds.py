@@ -16,7 +16,7 @@ import pyarrow as pa
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, ordinals, value_of
-from ivjoin.frontier.order import Frontier
+from ivjoin.frontier.tracking import Frontier
 from ivjoin.operator.core import Core
 from ivjoin.outer.values import has_value
 from ivjoin.plan.derived.certain import domain_of

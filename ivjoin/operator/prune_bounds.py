@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of
-from ivjoin.frontier.order import Frontier, ordinal_range
+from ivjoin.frontier.order import ordinal_range
+from ivjoin.frontier.tracking import Frontier
 from ivjoin.operator.implied import SOMEWHERE, Implied, both, some_edge
 from ivjoin.plan.derived.certain import domain_of, ordinals_of
 from ivjoin.plan.derived.residual_checks import bands_say_all

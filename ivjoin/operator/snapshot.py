@@ -19,7 +19,8 @@ from ivjoin.conditions.saved import check_expressions, damaged, flag, whole, who
 from ivjoin.errors import EvaluationError, IvjoinError, MemoryLimitError, SnapshotError, came
 from ivjoin.expr.codec import decode, encode
 from ivjoin.expr.nodes import Node
-from ivjoin.frontier.order import Frontier, ordinal_range
+from ivjoin.frontier.order import ordinal_range
+from ivjoin.frontier.tracking import Frontier
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.budget import not_restored
 from ivjoin.operator.core import Core

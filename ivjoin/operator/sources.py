@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
-from ivjoin.frontier.order import Frontier
+from ivjoin.frontier.tracking import Frontier
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.sums import probes
 from ivjoin.shj import registers as at

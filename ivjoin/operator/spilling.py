@@ -21,11 +21,12 @@ from ivjoin.operator.freezing import Frozen
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj import registers as at
 from ivjoin.shj.store.backing import Files, give_back, in_memory, own_memory, slide
+from ivjoin.shj.store.column_spill import can_spill, spill_columns
 from ivjoin.shj.store.keys import ByteKeys, WordKeys
 from ivjoin.shj.store.pages import paged
 from ivjoin.shj.store.ring_room import next_cap
 from ivjoin.shj.store.side import SideStore
-from ivjoin.shj.store.spilled import TextInFile, can_spill, spill_columns
+from ivjoin.shj.store.spilled import TextInFile
 from ivjoin.shj.store.varying import SegmentColumn
 
 __all__ = ["MORE_PAGES", "Spilling"]

@@ -16,7 +16,7 @@ import pyarrow as pa
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.errors import IvjoinError
 from ivjoin.expr.nodes import Node
-from ivjoin.frontier.order import Frontier
+from ivjoin.frontier.tracking import Frontier
 from ivjoin.operator.blocks import wanted, works
 from ivjoin.operator.intake import Intake, outside
 from ivjoin.operator.output import in_parts

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal
-from ivjoin.frontier.order import Frontier, Order, OrderTracker
+from ivjoin.frontier.order import Order
+from ivjoin.frontier.tracking import Frontier, OrderTracker
 from ivjoin.outer.emit import OutputField
 from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.spec import JoinSpec
@@ -66,7 +67,6 @@ class SidePlan:
     guards: list[tuple[Node, int, int]] = field(default_factory=list)
     orders: list[tuple[Node, str, Order]] = field(default_factory=list)
     bounds: dict[Node, tuple[int, int]] = field(default_factory=dict)
-    bound_names: dict[Node, str] = field(default_factory=dict)
     never_null: frozenset[Node] = frozenset()
     present: frozenset[Node] = frozenset()
     numbers: frozenset[Node] = frozenset()

@@ -63,7 +63,6 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
         side = sides[s]
         side.orders = [(o.node, str(o.node), o) for o in spec.orders[s]]
         side.bounds = {n: (low, high) for n, low, high in spec.bounds[s]}
-        side.bound_names = {n: str(n) for n in side.bounds}
         side.never_null, side.present = (
             frozenset(n for n in nodes if n.params[0] == SIDES[s]) for nodes in (never_null, present)
         )

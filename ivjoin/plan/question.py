@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ivjoin.expr.literals import Params, Value
 
 __all__ = [
-    "Aggregates", "DeclaredBounds", "How", "Keys", "Orders", "SupportsArrowSchema", "join_options",
+    "Aggregates", "DeclaredBounds", "How", "Keys", "Orders", "SupportsArrowSchema",
     "join_spec", "named_pairs", "on_pairs", "schema_of", "side_expression",
     "warn_of_utc",
 ]  # fmt: skip
@@ -134,11 +134,6 @@ def warn_of_utc(nodes: list[Node]) -> None:
             f"{found[0]} reads the local time of UTC, though the column has the zone {found[1]}; give timezone= "
             f"(--timezone), such as timezone='{found[1]}' or timezone='UTC'"
         ))  # fmt: skip
-
-
-def join_options() -> tuple[str, ...]:
-    """Return the names of all options of a join."""
-    return tuple(join_spec.__kwdefaults__ or ())
 
 
 def schema_of(schema: Any, called: str, of: str) -> pa.Schema:

@@ -7,7 +7,6 @@ and Spark's workers receive it. It is encoded once.
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -205,11 +204,6 @@ class JoinSpec:
     def encoded(self) -> bytes:
         """Return the spec as bytes: equal for equal joins, the same in every process."""
         return json.dumps(self.as_json, separators=(",", ":"), sort_keys=True).encode()
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Return a short digest of :attr:`encoded`."""
-        return hashlib.sha256(self.encoded).hexdigest()[:32]
 
     def with_late(self, on_late: str) -> JoinSpec:
         """Return the same join with other rules for late rows."""

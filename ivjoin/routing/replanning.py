@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ivjoin.expr.ordinal import NAN_ORDINAL
-from ivjoin.frontier.order import OrderTracker
+from ivjoin.frontier.tracking import OrderTracker
 from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.cutting import I64_MAX, I64_MIN
 from ivjoin.routing.along import Edge, PlanList

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
 
     from ivjoin.files.overwriting import InputFiles
-    from ivjoin.files.row_groups import Ranges
+    from ivjoin.files.statistics import Ranges
 
 __all__ = ["ArrowStream", "SEEN_GROUPS", "Source", "SupportsArrowStream", "first_line", "open_input", "open_inputs"]
 

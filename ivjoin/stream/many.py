@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ivjoin.multi.question import AliasBounds, AliasOrders, Views
     from ivjoin.operator.budget import Budget
 
-__all__ = ["MultiJoinStream", "multi_join", "prepared", "stream_of_tables"]
+__all__ = ["MultiJoinStream", "multi_join", "prepared"]
 
 # Rows pushed at once: of a stream, and of a table that is in memory as a whole anyway.
 _PUSH_ROWS, _TABLE_ROWS = 4096, 16_384
@@ -285,11 +285,6 @@ class MultiJoinStream(JoinStream):
         spec = self._many.joining.spec
         inputs = listed(spec.aliases)
         return f"join of {inputs}" + ("" if spec.condition is None else f" on {spec.condition}")
-
-
-def stream_of_tables(spec: MultiSpec, tables: Mapping[str, pa.Table]) -> MultiJoinStream:
-    """The join of tables of a question without orders, sorted where that prunes."""
-    return MultiJoinStream(_Many(spec, {a: open_input(t, repr(a)) for a, t in tables.items()}, True))
 
 
 @known_options("multi_join")

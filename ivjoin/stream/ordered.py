@@ -25,7 +25,7 @@ from ivjoin.stream.axis import indices
 from ivjoin.stream.sweep import Ordered
 
 if TYPE_CHECKING:
-    from ivjoin.files.row_groups import Ranges
+    from ivjoin.files.statistics import Ranges
 
 __all__ = [
     "Ordinals", "Step", "evaluated", "gathered", "moves", "of_steps", "of_table", "order_of", "rises", "steps",

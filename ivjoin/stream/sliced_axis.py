@@ -8,7 +8,7 @@ import pyarrow as pa
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
-from ivjoin.frontier.order import Frontier
+from ivjoin.frontier.tracking import Frontier
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.outer.values import has_value
 from ivjoin.plan.cutting import Cut, shifted

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ivjoin.conditions.evaluate import Vector
 from ivjoin.expr.nodes import Node
-from ivjoin.frontier.order import Frontier
+from ivjoin.frontier.tracking import Frontier
 from ivjoin.operator.intake import Intake
 from ivjoin.operator.lookup.aggregated import Aggregated, Window
 from ivjoin.operator.lookup.sides import KeyIds, Sorted, Term, count_to, key_table

@@ -21,7 +21,7 @@ from ivjoin import prune_row_groups
 from ivjoin.conditions.read.fluent import column
 from ivjoin.expr import build
 from ivjoin.expr.types import FLOAT64, INT64
-from ivjoin.files.row_groups import ColumnRanges
+from ivjoin.files.statistics import ColumnRanges
 
 NAN = float("nan")
 

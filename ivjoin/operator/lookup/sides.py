@@ -10,7 +10,7 @@ import numpy as np
 from ivjoin.conditions.evaluate import Vector
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
-from ivjoin.frontier.order import Frontier
+from ivjoin.frontier.tracking import Frontier
 from ivjoin.operator.intake import Intake
 from ivjoin.operator.picks.ranks import Moved
 from ivjoin.operator.picks.reading import Reader, Rows

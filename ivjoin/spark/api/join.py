@@ -14,7 +14,8 @@ from ivjoin.expr.arguments import known_options, warn_caller
 from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal
-from ivjoin.frontier.order import Order, OrderTracker
+from ivjoin.frontier.order import Order
+from ivjoin.frontier.tracking import OrderTracker
 from ivjoin.operator.budget import Budget, Shed, Spill, WhenFull, budget_of
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.question import join_spec, named_pairs
