@@ -134,12 +134,32 @@ def test_imports_run_one_way(path: Path) -> None:
 
 
 _MOST_LINES = 500
+_MOST_LINES_HERE = 350  # of a file in ivjoin/, but for these. The list may only shrink.
+_LONG = {
+    "cli/commands.py", "conditions/read/sqltext.py", "expr/build/__init__.py", "expr/build/coerce.py",
+    "expr/kernels/times.py", "expr/literals.py", "files/datasets.py", "files/formats.py",
+    "functions/rules/rules_compare.py", "functions/rules/rules_function.py", "interval/machine/floats.py",
+    "interval/machine/integers.py", "interval/reals/pointwise.py", "interval/typed/logic.py", "multi/operator.py",
+    "multi/question.py", "operator/explain.py", "operator/freezing.py", "operator/intake.py",
+    "operator/operator.py", "operator/picks/core.py", "operator/prune_bounds.py", "operator/recall.py",
+    "operator/whole.py", "operator/windows/measures.py", "propagation/dag.py", "propagation/linear.py",
+    "propagation/nonlinear.py", "routing/planner.py", "separation/checks.py", "separation/isolate.py",
+    "separation/separate.py", "shj/kernels/expiry_kernels.py", "shj/kernels/index_kernels.py",
+    "shj/kernels/intake_kernels.py", "shj/kernels/key_kernels.py", "shj/kernels/pick_kernels.py",
+    "shj/kernels/push_kernels.py", "shj/kernels/slice_join.py", "shj/kernels/slice_kernels.py",
+    "shj/kernels/text_kernels.py", "shj/store/backing.py", "shj/store/frozen.py", "shj/store/key_table.py",
+    "shj/store/spilled.py", "shj/store/varying.py", "spark/api/join.py", "stream/inputs.py", "stream/many.py",
+    "stream/sorting.py",
+}  # fmt: skip
 _WRITTEN = [p for room in ("ivjoin", "bench", "examples", "tests") for p in sorted((ROOT.parent / room).rglob("*.py"))]
 
 
 def test_no_file_is_long() -> None:
     lines = {p.relative_to(ROOT.parent).as_posix(): p.read_text().count("\n") for p in _WRITTEN}
     assert {name: n for name, n in lines.items() if n > _MOST_LINES} == {}
+    long = {name.removeprefix("ivjoin/") for name, n in lines.items() if n > _MOST_LINES_HERE and name[:7] == "ivjoin/"}
+    assert long - _LONG == set(), "divide these files by their subjects"
+    assert _LONG - long == set(), "take these files off the list"
 
 
 TESTS = ROOT.parent / "tests"

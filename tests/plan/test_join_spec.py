@@ -86,7 +86,7 @@ def test_every_option_of_a_join_is_in_its_plan() -> None:
     assert {name: getattr(spec, name) for name in options} == options
     of_sides = {f"{s}_{w}" for s in ("left", "right") for w in ("order", "bounds")}
     assert set(join_spec.__kwdefaults__ or ()) - of_sides == {
-        "on", "condition", "how", "aggregate", "pick", "pick_by", "pick_near", "params", *options
+        "on", "condition", "also", "how", "aggregate", "pick", "pick_by", "pick_near", "params", *options
     }
 
 
