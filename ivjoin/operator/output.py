@@ -109,6 +109,8 @@ def in_parts(built: Callable[[slice], T], start: int, stop: int) -> Iterator[T]:
     except (pa.lib.ArrowCapacityError, pa.ArrowInvalid, CapacityError) as e:
         if isinstance(e, pa.ArrowInvalid) and "overflow" not in str(e) and "capacity" not in str(e):
             raise
+        if stop - start < 2 and isinstance(e, CapacityError):
+            raise
         if stop - start < 2:
             raise CapacityError(f"one output row holds more text in a column than its type can: {e}") from e
     else:

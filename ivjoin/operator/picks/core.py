@@ -21,6 +21,7 @@ from ivjoin.expr import build
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import from_arrow
 from ivjoin.operator.memory_parts import OutputLimit
+from ivjoin.operator.output import in_parts
 from ivjoin.operator.picks.comparing import Comparer
 from ivjoin.operator.picks.deciding import Decider
 from ivjoin.operator.picks.offered import Offered, Run
@@ -431,9 +432,13 @@ class PickCore(WaitingCore):
             rows = rows[w.best[rows] >= 0]
         self._giving = w
         right = RightRows(self.offered, w.best[rows], self.layouts[1].places)
-        for cut in self.emitter.slices(len(rows)):
-            left: OutputRows = LeftRows(w, rows[cut], self.layouts[0].places)
-            yield self.emitter.batch(left, right.part(cut))
+        for whole in self.emitter.slices(len(rows)):
+
+            def built(cut: slice, whole: slice = whole) -> pa.RecordBatch:
+                left: OutputRows = LeftRows(w, rows[cut], self.layouts[0].places)
+                return self.emitter.batch(left, right.part(cut, cut == whole))
+
+            yield from in_parts(built, whole.start, whole.stop)
         self._giving = None
 
 

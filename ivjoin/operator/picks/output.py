@@ -41,12 +41,16 @@ class RightRows:
     def column(self, index: int) -> pa.Array:
         return self._offered.payload.column(self._places[index], self._best, self._none)
 
-    def part(self, cut: slice) -> RightRows | RightPart:
-        """Return a part. If the stored columns lie in several batches, all matches are gathered at the first part."""
+    def part(self, cut: slice, together: bool = True) -> RightRows | RightPart:
+        """Return a part.
+
+        If the stored columns lie in several batches, all matches are gathered at the first part, unless they do not fit
+        one array (``together=False``).
+        """
         if len(self) == cut.stop - cut.start:
             return self
         payload = self._offered.payload
-        if len(payload.batches) > 1 and not payload.filed_rows:
+        if together and len(payload.batches) > 1 and not payload.filed_rows:
             return RightPart(self, cut)
         return RightRows(self._offered, self._best[cut], self._places)
 

@@ -20,6 +20,7 @@ from ivjoin.shj.store.filed import AT_ONCE, filed
 __all__ = ["Chunks", "alone", "empty_rows", "joined"]
 
 _SMALL = 4096  # rows of a batch up to which it is merged with the one before
+_MOST = 1 << 30  # bytes of batches that are merged; an array of text holds 2 GiB
 _PIECE = AT_ONCE // 4  # bytes of a batch in a file
 
 
@@ -66,7 +67,7 @@ class Chunks:
         # Small batches are merged, so each row is copied up to log2(_SMALL) times.
         while len(self.batches) > self._n_filed + 1:
             a, b = self.batches[-2].num_rows, self.batches[-1].num_rows
-            if a > 2 * b or a + b > _SMALL:
+            if a > 2 * b or a + b > _SMALL or self.batches[-2].nbytes + self.batches[-1].nbytes > _MOST:
                 break
             self.batches[-2:] = [joined(self.batches[-2:], self._pool)]
 
@@ -99,8 +100,7 @@ class Chunks:
             return
         batches, self.rows = self.batches, len(at)
         if not self.limited:  # one batch, because gathering from one is faster than from many
-            out = list(_those(batches, at))
-            self.batches = [joined(out)] if out else []
+            self.batches = list(_together(_those(batches, at)))
             self.nbytes = sum(b.nbytes for b in self.batches)
             return
         files, start, i = self._filed, 0, 0
@@ -194,6 +194,20 @@ def _in_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             size += batch.nbytes
     if few:
         yield joined(few, kept_pool())
+
+
+def _together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the same rows in as few batches as fit an array of text."""
+    few: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if few and size + batch.nbytes > _MOST:
+            yield joined(few)
+            few, size = [], 0
+        few.append(batch)
+        size += batch.nbytes
+    if few:
+        yield joined(few)
 
 
 def alone(batch: pa.RecordBatch) -> pa.RecordBatch:

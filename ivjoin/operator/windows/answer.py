@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.expr.nodes import Node
+from ivjoin.operator.output import in_parts
 from ivjoin.operator.residual import holds
 from ivjoin.operator.windows.held import RightRows
 from ivjoin.operator.windows.measures import Part, measures
@@ -100,7 +101,7 @@ class Answers:
             some = rows if stop - start == len(rows) else rows.slice(start, stop)
             pairs = [self._pairs(run, some, _MOST_PAIRS) for run in runs]
             done = min((n for _, n in pairs), default=len(some))
-            yield some.slice(0, done), [_of_rows(found, done) for found, _ in pairs]
+            yield some.slice(0, done), [_of_rows(found, 0, done) for found, _ in pairs]
             start, size = start + done, 2 * done  # rows beyond the limit of pairs would be looked up again
 
     def _pairs(self, run: Run, rows: Rows, most: int) -> tuple[Pairs, int]:
@@ -113,7 +114,13 @@ class Answers:
         return any(run.asks(self._core.terms) for run in runs)
 
     def _answers(self, rows: Rows, runs: list[Run], pairs: list[Pairs] | None) -> Iterator[pa.RecordBatch]:
-        yield self._answer(rows, runs, pairs)
+        def built(cut: slice) -> pa.RecordBatch:
+            if cut.stop - cut.start == len(rows):
+                return self._answer(rows, runs, pairs)
+            some = None if pairs is None else [_of_rows(found, cut.start, cut.stop) for found in pairs]
+            return self._answer(rows.slice(cut.start, cut.stop), runs, some)
+
+        yield from in_parts(built, 0, len(rows))
 
     def _answer(self, rows: Rows, runs: list[Run], pairs: list[Pairs] | None) -> pa.RecordBatch:
         n, given = len(rows), rows
@@ -191,8 +198,8 @@ class Answers:
         ]
 
 
-def _of_rows(pairs: Pairs, n: int) -> Pairs:
-    """Return the pairs of the first n rows."""
+def _of_rows(pairs: Pairs, start: int, stop: int) -> Pairs:
+    """Return the pairs of a range of rows, which are numbered from its start."""
     here, there = pairs
-    stop = int(np.searchsorted(here, n))
-    return here[:stop], there[:stop]
+    first, end = np.searchsorted(here, (start, stop)).tolist()
+    return here[first:end] - start, there[first:end]

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.conditions.evaluate import Vector, evaluate
+from ivjoin.errors import CapacityError
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.operator.intake import outside
@@ -66,7 +67,7 @@ class Rows:
         if self.at is None and isinstance(array, pa.Array):
             return array
         if i not in self._gathered:
-            whole = array if isinstance(array, pa.Array) else one_array(array.chunks)
+            whole = array if isinstance(array, pa.Array) else _whole(array)
             self._gathered[i] = whole if self.at is None else take(whole, self.at, byte_width(whole.type))
         return self._gathered[i]
 
@@ -127,6 +128,7 @@ class Rows:
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _FEW = 64  # rows that are not worth a check
+_MOST = 1 << 30  # bytes that are concatenated; an array of text holds 2 GiB
 _SHORT = 512  # chunks shorter than this, on average, are concatenated
 
 
@@ -151,7 +153,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
 
 def _laid(chunks: list[pa.Array]) -> pa.Array | pa.ChunkedArray:
     """Return chunks as one column; concatenated if they are short, because each chunk costs time and memory."""
-    if len(chunks) * _SHORT > sum(map(len, chunks)):
+    if len(chunks) * _SHORT > sum(map(len, chunks)) and sum(c.nbytes for c in chunks) < _MOST:
         return one_array(chunks)
     return pa.chunked_array(chunks)
 
@@ -337,3 +339,13 @@ def _named(keys: Keys, plan: JoinPlan, s: int, values: dict[Node, Vector]) -> np
 
 def _erred(v: Vector) -> np.ndarray | None:
     return v.error if v.error is not None and v.error.any() else None
+
+
+def _whole(array: pa.ChunkedArray) -> pa.Array:
+    try:
+        return one_array(array.chunks)
+    except (pa.ArrowCapacityError, pa.ArrowInvalid) as e:
+        raise CapacityError(
+            f"an aggregate reads {array.nbytes:,} bytes of stored rows in a column of type {array.type}, which holds "
+            "at most 2,147,483,647; cast text to large_string, and bytes to large_binary, in the input"
+        ) from e
