@@ -30,6 +30,7 @@ _NEXT_TO_NOTHING = 64  # one evicted row in so many
 # Stored rows are scanned by the bounds of inputs beyond their step after so many rows, or so great a part of the state.
 # The interval doubles, up to this factor, if a scan evicted almost nothing.
 _GONE_EVERY, _GONE_PART, _SPARSEST = 4096, 8, 64
+_FEW = 4096  # stored rows that cost less than to evict some of them
 _FORCED = 16  # calls of ``advance`` without rows between them
 
 
@@ -68,6 +69,7 @@ class Across:
                 own = Frontier([], i.frontier.bounds, spec.certain[0])
                 self.hulls[a] = {n: domain_of(n, v) for n, v in own.intervals.items()}
         self._since_look = self._since_spans = self._since_gone = 0
+        self._owed = False  # whether a forced computation waits for rows
         self._rarer = self._sparser = 1
 
     def _asks(self, i: int, p: int) -> list[Node]:
@@ -114,13 +116,21 @@ class Across:
         self._since_spans += rows
         self._since_gone += rows
 
-    def prune(self, held: int, force: bool) -> None:
+    def prune(self, held: int, force: bool, soon: bool = True) -> None:
         """Compute bounds across the inputs, and pass them to each step.
 
-        ``held``: the number of stored rows. Without ``force``, the computation waits until it pays.
+        ``held``: the number of stored rows. Without ``force``, the computation waits until it pays. With few stored
+        rows and without ``soon``, a forced one waits for the next rows.
         """
+        if all(i.ended for i in self._inputs.values()):
+            self._tell()
+            return
+        if force and not soon and held <= _FEW:
+            self._owed = True
+            return
         if not force and self._since_look < max(_LOOK_EVERY, min(_LOOK_AT_LEAST, held // 2)):
             return
+        force, self._owed = force or self._owed, False
         if force:
             self._since_spans += held // _FORCED + 1
         # A scan of the state pays if much of it is new, or if it is small.

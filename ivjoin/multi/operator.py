@@ -266,12 +266,16 @@ class MultiJoin(OneCall):
 
     def finish(self, alias: str | None = None) -> Output:
         """End one input, or all, so that no row waits for later rows of it."""
+        return self.end(alias)
+
+    def end(self, alias: str | None, soon: bool = True) -> Output:
+        """Do as :meth:`finish`. Without ``soon``, a few stored rows are evicted when further rows come."""
         ending = self.aliases if alias is None else [alias_named(alias, self.aliases)]
         self._enter()
         try:
             for a in ending:
                 self.inputs[a].frontier.ended = True
-            return self._start("finish", self._pruned(True))
+            return self._start("finish", self._pruned(True, soon))
         finally:
             self._busy = False
 
@@ -354,8 +358,6 @@ class MultiJoin(OneCall):
         """Return the steps, the rows that each side stores, and the inputs that bound them."""
         from ivjoin.multi.explain import explained
         return explained(self.spec, self.layout)
-
-    # -- steps ---------------------------------------------------------------------------------------------------
 
     def _taker(self, i: int, alias: str) -> tuple[str, ...]:
         """Return the inputs of the rows that a step passes on, in their order; for results, all inputs."""
@@ -452,15 +454,13 @@ class MultiJoin(OneCall):
             else:
                 yield batch
 
-    def _pruned(self, force: bool) -> Iterator[pa.RecordBatch]:
+    def _pruned(self, force: bool, soon: bool = True) -> Iterator[pa.RecordBatch]:
         with by_their_names(self._names):
-            self.across.prune(self._rows, force)
+            self.across.prune(self._rows, force, soon)
         yield from ()
 
     def _every_column(self) -> list[Node]:
         return [make("column", (), (LEFT, f.name), from_arrow(f.type)) for f in self.schema]
-
-    # -- protocol ------------------------------------------------------------------------------------------------
 
     def _held(self) -> tuple[int, int]:
         held = [op.held for op in self.operators]

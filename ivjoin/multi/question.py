@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -24,6 +24,7 @@ from ivjoin.expr.types import from_arrow
 from ivjoin.frontier.order import Order
 from ivjoin.multi.implied import of_two
 from ivjoin.multi.wording import of_input
+from ivjoin.plan.cache import shared
 from ivjoin.plan.derived.certain import certain
 from ivjoin.plan.question import join_spec, schema_of, warn_of_utc
 from ivjoin.plan.restored import check_spec
@@ -46,6 +47,10 @@ _ALIAS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 AliasOrders: TypeAlias = "Mapping[str, Orders]"
 AliasBounds: TypeAlias = "Mapping[str, DeclaredBounds]"
 Views: TypeAlias = "str | Sequence[Sequence[str]]"
+
+
+T = TypeVar("T")
+_MOST_DERIVED = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,16 @@ class MultiSpec:
     inputs: dict[str, JoinSpec]
     views: str | tuple[frozenset[str], ...] = "auto"
     allow_cross: bool = False
+    _derived: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def derived(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what follows from the spec and the key alone, made once; it is not to be changed."""
+        found = self._derived.get(key)
+        if found is None:
+            if len(self._derived) >= _MOST_DERIVED:
+                self._derived.clear()
+            found = self._derived[key] = make()
+        return found
 
     @property
     def aliases(self) -> list[str]:
@@ -255,9 +270,20 @@ def multi_spec(
     IvjoinError
         If an argument is invalid. The text states what came, what was expected, and the fix.
     """
-    schemas = {
-        a: schema_of(given, f"the schema of {a!r}", f"input {a!r}") for a, given in named_inputs(inputs).items()
+    given = named_inputs(inputs)
+    arguments: dict[str, Any] = {
+        "condition": condition, "orders": orders, "bounds": bounds, "views": views, "batch_size": batch_size,
+        "on_late": on_late, "timezone": timezone, "allow_cross": allow_cross, "case_sensitive": case_sensitive,
+        "params": params,
     }
+    return shared(given.values(), {"aliases": list(given), **arguments}, lambda: _resolved(given, **arguments))
+
+
+def _resolved(
+    inputs: dict[str, Any], condition: Any, orders: Any, bounds: Any, views: Any, batch_size: Any, on_late: Any,
+    timezone: Any, allow_cross: Any, case_sensitive: bool, params: Params | None,
+) -> MultiSpec:
+    schemas = {a: schema_of(given, f"the schema of {a!r}", f"input {a!r}") for a, given in inputs.items()}
     one_of("on_late", on_late, ("raise", "drop", "join"))
     batch_size = whole_number("batch_size", batch_size, 1, MOST_ROWS, "a whole number of rows")
     zone = zone_of_call(timezone)

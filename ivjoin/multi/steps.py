@@ -108,7 +108,10 @@ class Layout:
 
 def laid_out(spec: MultiSpec, shape: Shape) -> Layout:
     """Return the steps of a tree, or of a cascade."""
-    return _cascade(spec, shape) if isinstance(shape, dict) else _tree(spec, shape)
+    if isinstance(shape, dict):
+        paths = tuple((a, tuple(path)) for a, path in shape.items())
+        return spec.derived(("steps", paths), lambda: _cascade(spec, shape))
+    return spec.derived(("steps", shape), lambda: _tree(spec, shape))
 
 
 def _tree(spec: MultiSpec, tree: Tree) -> Layout:
@@ -223,6 +226,10 @@ def wide(node: Node) -> Node:
 
 def equal_classes(spec: MultiSpec) -> list[list[tuple[str, Node]]]:
     """Return classes of columns of several inputs that are equal if the condition is TRUE: (alias, expression)."""
+    return spec.derived("classes", lambda: _classes(spec))
+
+
+def _classes(spec: MultiSpec) -> list[list[tuple[str, Node]]]:
     owners = {f.name: a for a in spec.aliases for f in spec.wide(a)}
     found: list[dict[Node, str]] = []
     for p in spec.parts:
@@ -271,6 +278,12 @@ def pair_parts(
     spec: MultiSpec, classes: Sequence[Sequence[tuple[str, Node]]]
 ) -> Mapping[tuple[str, str], Separation]:
     """Return the separated conjuncts of each pair of inputs that conjuncts compare."""
+    return spec.derived("pairs", lambda: _pairs(spec, classes))
+
+
+def _pairs(
+    spec: MultiSpec, classes: Sequence[Sequence[tuple[str, Node]]]
+) -> Mapping[tuple[str, str], Separation]:
     out = {}
     for i, a in enumerate(spec.aliases):
         for b in spec.aliases[i + 1 :]:

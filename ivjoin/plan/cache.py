@@ -10,11 +10,11 @@ times in a caller's own time zone) are planned again each time.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 from weakref import ref
 from zoneinfo import ZoneInfo
 
@@ -29,14 +29,16 @@ from ivjoin.plan.planner import make_plan
 from ivjoin.plan.question import join_spec
 from ivjoin.plan.spec import JoinSpec
 
-__all__ = ["MOST_PLANS", "forget_plans", "plan_of", "planned"]
+__all__ = ["MOST_PLANS", "forget_plans", "plan_of", "planned", "shared"]
+
+T = TypeVar("T")
 
 MOST_PLANS = 128
 # A larger key (such as a list of a thousand constants) is not worth its memory.
 _LONGEST_TEXT = 10_000
 _MOST_PARTS = 1_000
 
-_plans: OrderedDict[Hashable, JoinPlan] = OrderedDict()
+_plans: OrderedDict[Hashable, Any] = OrderedDict()  # plans, and specs of joins of many inputs
 _lock = Lock()
 
 
@@ -73,13 +75,20 @@ def planned(left_schema: Any, right_schema: Any, **arguments: Any) -> JoinPlan:
     IvjoinError
         Like ``join_spec`` and ``make_plan``. Errors are not cached.
     """
+    return shared((left_schema, right_schema), arguments, lambda: make_plan(join_spec(
+        left_schema, right_schema, **arguments,
+    )))  # fmt: skip
+
+
+def shared(schemas: Iterable[Any], arguments: Mapping[str, Any], make: Callable[[], T]) -> T:
+    """Return what ``make`` returns for these schemas and arguments, new or from the cache; it is not to be changed."""
     try:
         names = sorted(arguments)
         values = _exact([arguments[n] for n in names], _Parts())
-        key = (_schema(left_schema), _schema(right_schema), tuple(names), values)
+        key = (*map(_schema, schemas), tuple(names), values)
     except _Untold:
-        return make_plan(join_spec(left_schema, right_schema, **arguments))
-    return _kept(key, lambda: make_plan(join_spec(left_schema, right_schema, **arguments)))
+        return make()
+    return _kept(key, make)
 
 
 def plan_of(spec: JoinSpec, check: Callable[[JoinSpec], None] | None = None) -> JoinPlan:
@@ -93,7 +102,7 @@ def plan_of(spec: JoinSpec, check: Callable[[JoinSpec], None] | None = None) -> 
     return _kept(spec, make)
 
 
-def _kept(key: Hashable, make: Callable[[], JoinPlan]) -> JoinPlan:
+def _kept(key: Hashable, make: Callable[[], T]) -> T:
     with _lock:
         found = _plans.get(key)
         if found is not None:

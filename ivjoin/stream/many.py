@@ -88,7 +88,10 @@ def prepared(
     seen = seen_of(spec, sources)
     shape = best_shape(spec, seen)
     by = sorted_by(spec, shape, sources, seen) if sort else {}
-    return spec.with_orders({a: (Order(_widened(a, n)),) for a, n in by.items()}), shape, by
+    ordered = spec.derived(
+        ("sorted", *by.items()), lambda: spec.with_orders({a: (Order(_widened(a, n)),) for a, n in by.items()})
+    )
+    return ordered, shape, by
 
 
 def _with_present(spec: MultiSpec, sources: Mapping[str, Source | None]) -> MultiSpec:
@@ -96,10 +99,11 @@ def _with_present(spec: MultiSpec, sources: Mapping[str, Source | None]) -> Mult
     if not passes_nulls(p.node for p in spec.parts):
         return spec
     asked = {c.params[1] for c in columns_of(*(p.node for p in spec.parts))}
-    return spec.with_present({
-        a: s.without_nulls(n for n in spec.schemas[a].names if f"{a}_{n}" in asked)
+    present = {
+        a: frozenset(s.without_nulls(n for n in spec.schemas[a].names if f"{a}_{n}" in asked))
         for a, s in sources.items() if s is not None
-    })
+    }
+    return spec.derived(("present", *present.items()), lambda: spec.with_present(present))
 
 
 def _widened(alias: str, node: Node) -> Node:
@@ -231,7 +235,7 @@ class _RunOfMany(Run):
                 del rows[alias]
                 if held:
                     held.pop(0)
-                yield from op.finish(alias)
+                yield from op.end(alias, False)
             else:
                 rows[alias] += batch.num_rows
                 yield from op.push(alias, batch)

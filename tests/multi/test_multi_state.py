@@ -9,11 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ivjoin import MultiJoin, Order
+from ivjoin import MultiJoin, Order, multi_join
 from ivjoin.expr import build
 from ivjoin.expr.ordinal import NAN_ORDINAL
 from ivjoin.expr.types import FLOAT64
+from ivjoin.multi.question import MultiSpec, multi_spec
 from ivjoin.multi.reach import hull
+from ivjoin.multi.steps import laid_out
 
 SCHEMA = pa.schema({"k": pa.int64(), "ts": pa.int64(), "id": pa.int64()})
 ROWS, BATCH, KEYS = 30_000, 500, 20
@@ -183,3 +185,36 @@ def test_what_reaches_up_to_nan_may_be_nan() -> None:
     x = build.column("left", "x", FLOAT64)
     assert hull(x, (0, NAN_ORDINAL)).may_nan
     assert not hull(x, (0, NAN_ORDINAL - 1)).may_nan
+
+
+def test_a_small_table_that_ends_bounds_a_stream() -> None:
+    """With few stored rows, eviction waits for further rows, but not for many."""
+    schema = pa.schema({"k": pa.int64(), "t": pa.int64()})
+    a = pa.table({"k": [1] * 50, "t": range(50)}, schema=schema)
+    batches = [pa.record_batch({"k": [1] * 500, "t": range(i, i + 500)}, schema=schema) for i in range(0, 20_000, 500)]
+    c = pa.table({"k": [1, 2], "t": [3, 4]}, schema=schema)
+    stream = multi_join(
+        {"a": a, "b": pa.RecordBatchReader.from_batches(schema, iter(batches)), "c": c.to_reader()},
+        "a.k = b.k AND b.t BETWEEN a.t AND a.t + 5 AND c.k = b.k",
+    )
+    assert stream.read_all().num_rows == 300
+    assert stream.metrics.peak_state_rows < 2_000
+    assert stream.metrics.state_rows == 0
+
+
+def test_equal_questions_share_what_follows_from_them() -> None:
+    schema = pa.schema({"k": pa.int64(), "x": pa.float64()})
+
+    def spec(text: str, **options: Any) -> MultiSpec:
+        return multi_spec({"a": schema, "b": schema}, text, **options)
+
+    one = spec("a.k = b.k AND a.x < 1")
+    assert one is spec("a.k = b.k AND a.x < 1")
+    assert laid_out(one, ("a", "b")) is laid_out(one, ("a", "b"))
+    others = [
+        spec("a.k = b.k AND a.x < 1.0"), spec("a.k = b.k AND a.x < 2"), spec("a.k = b.k AND a.x < 1", batch_size=7),
+        multi_spec({"b": schema, "a": schema}, "a.k = b.k AND a.x < 1"),
+        multi_spec({"a": schema, "b": schema.with_metadata({"x": "y"})}, "a.k = b.k AND a.x < 1"),
+    ]
+    assert all(one is not other for other in others)
+    assert len({id(other) for other in others}) == len(others)
