@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.operator import SymmetricHashJoin
+from ivjoin.operator.output import in_parts
 from ivjoin.operator.whole import BatchRows
 from ivjoin.outer.emit import Emitter
 from ivjoin.plan.join_plan import JoinPlan
@@ -165,12 +166,18 @@ class MatchedTables(TableLookup):
         return parts_of(len(found), OUT_ROWS), lambda part: self._batches(part, found[part])
 
     def _batches(self, part: slice, found: np.ndarray) -> Iterator[pa.RecordBatch]:
-        batch = self._left.part(part.start, part.stop)
+        def built(cut: slice) -> pa.RecordBatch | None:
+            return self._batch(part.start + cut.start, part.start + cut.stop, found[cut])
+
+        yield from (b for b in in_parts(built, 0, len(found)) if b is not None)
+
+    def _batch(self, start: int, stop: int, found: np.ndarray) -> pa.RecordBatch | None:
+        batch = self._left.part(start, stop)
         rows: _EveryRow | BatchRows = _EveryRow(batch)
         if not self.plan.how.keep[0]:
             there = np.flatnonzero(found >= 0)
             if not len(there):
-                return
+                return None
             if len(there) < len(found):
                 rows, found = BatchRows(batch, there, row_layouts(self.plan)[0].widths), found[there]
-        yield self._emitter.batch(rows, _MatchedRows(self._right, found, self._widths))
+        return self._emitter.batch(rows, _MatchedRows(self._right, found, self._widths))

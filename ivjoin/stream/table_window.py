@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ivjoin.conditions.evaluate import Vector
 from ivjoin.expr.nodes import Node
@@ -31,6 +32,7 @@ __all__ = ["TableWindow", "table_window"]
 
 _SLICE_ROWS = 1 << 17  # of both sides
 _BANDS = 8  # a slice is this many windows wide, so that few right rows go to two
+_MOST_TEXT = 2**31 - 1  # bytes
 _SEEN = 64  # left rows of which the window is looked at
 I64_MAX = 2**63 - 1
 
@@ -145,6 +147,22 @@ class _Naming:
         return self._intake.key_ids(s, n, values, self._keys, None)
 
 
+def _is_much_text(plan: JoinPlan, n: int, right: pa.RecordBatch) -> bool:
+    """Return whether the aggregates of n left rows may hold more text than one array, so that they come in batches."""
+    for a in plan.spec.aggregates:
+        if a.node is None or a.function == "count" or a.node.type.kind not in ("string", "binary"):
+            continue
+        if a.node.op != "column":
+            return True
+        array = right.column(a.node.params[1])
+        values = array.dictionary if pa.types.is_dictionary(array.type) else array
+        known = pa.types.is_string(values.type) or pa.types.is_binary(values.type)
+        longest = (pc.max(pc.binary_length(values)).as_py() or 0) if known else values.nbytes
+        if longest * n > _MOST_TEXT:
+            return True
+    return False
+
+
 def table_window(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -> TableWindow | None:
     """The join of two tables that aggregates; None if their rows must be pushed."""
     lists = any(a.function == "array_agg" for a in plan.spec.aggregates)  # of pairs, some at a time
@@ -161,6 +179,8 @@ def table_window(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -
     if tables is None:
         return None
     (rows, _), right = tables
+    if _is_much_text(plan, rows.rows, right):
+        return None
     keys = key_table(plan)
     naming = _Naming(plan, keys)
     found: list[Rows] = []

@@ -11,6 +11,7 @@ from ivjoin.conditions.evaluate import Vector, evaluate, first_error
 from ivjoin.errors import EvaluationError
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinals
+from ivjoin.operator.output import in_parts
 from ivjoin.operator.residual import holds
 from ivjoin.operator.windows.answer import Answers, Stored
 from ivjoin.operator.windows.rows import Rows
@@ -73,10 +74,13 @@ class BestAnswers(Answers):
         here = found.here[chosen]
         if self.taken is not None:
             self.taken.add(found.seq[chosen])
+
+        def built(cut: slice) -> pa.RecordBatch:
+            left = _Taken(rows, here[cut], self._core.layouts[0])
+            return self._emitter.batch(left, _Right(found, chosen[cut], self._core.layouts[1]))
+
         for piece in self._emitter.slices(len(chosen)):
-            some = chosen[piece]
-            left = _Taken(rows, here[piece], self._core.layouts[0])
-            yield self._emitter.batch(left, _Right(found, some, self._core.layouts[1]))
+            yield from in_parts(built, piece.start, piece.stop)
         if self._all:
             alone = np.flatnonzero(np.bincount(here, minlength=len(rows)) == 0)
             for piece in self._emitter.slices(len(alone)):
