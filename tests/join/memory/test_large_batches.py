@@ -77,7 +77,6 @@ def test_one_partner_of_many_rows(answer: str, make: Callable[[str], Any]) -> No
 def test_halves_of_a_batch_have_the_same_rows(answer: str, pieces: int, monkeypatch: pytest.MonkeyPatch) -> None:
     left = pa.table({"k": [i % 3 for i in range(50)], "t": range(50)})
     right = pa.table({"k": [i % 2 for i in range(20)], "t": range(5, 25), "s": [f"text {i}" for i in range(20)]})
-    parts = right if pieces == 1 else (b for b in right.to_batches(max_chunksize=3))
     whole = ANSWERS[answer](left, right).read_all()
     build, answered = Emitter.batch, Answers._answer
 
@@ -88,7 +87,9 @@ def test_halves_of_a_batch_have_the_same_rows(answer: str, pieces: int, monkeypa
 
     monkeypatch.setattr(Emitter, "batch", lambda *args: at_most_three(build(*args)))
     monkeypatch.setattr(Answers, "_answer", lambda *args: at_most_three(answered(*args)))
-    given = parts if pieces == 1 else pa.RecordBatchReader.from_batches(right.schema, parts)
+    in_pieces = right.to_batches(max_chunksize=20 // pieces)
+    table = pieces == 1 and "aggregates" not in answer  # which a table answers at once
+    given = right if table else pa.RecordBatchReader.from_batches(right.schema, iter(in_pieces))
     halves = list(ANSWERS[answer](left, given))
     assert max(b.num_rows for b in halves) <= 3
     assert pa.Table.from_batches(halves).equals(whole)
