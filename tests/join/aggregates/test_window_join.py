@@ -276,3 +276,10 @@ def test_params_in_condition_and_aggregates() -> None:
         params={"w": 1, "least": 5},
     )
     assert got.to_arrow().sort_by("t")["n"].to_pylist() == [0, 1, 2]
+
+
+def test_explain_names_the_pairs() -> None:
+    rows = pa.table({"t": [1, 2], "x": [5, 6]})
+    for text, said in (("median(r.x)", "the pairs of each left row"), ("mean(r.x)", "no pairs are made")):
+        stream = ivjoin.window_join(rows, rows, condition="r.t <= l.t", aggregate={"m": text})
+        assert said in stream.explain()
