@@ -167,7 +167,6 @@ class Naming(Protocol):
 
     def named(self, plan: JoinPlan, s: int, values: dict[Node, Vector], n: int) -> np.ndarray:
         """Return the key ids of n rows of side s : int64[n]."""
-        ...
 
 
 class Keys:
