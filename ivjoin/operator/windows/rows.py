@@ -128,8 +128,7 @@ class Rows:
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _FEW = 64  # rows that are not worth a check
-_MOST = 1 << 30  # bytes that are concatenated; an array of text holds 2 GiB
-_SHORT = 512  # chunks shorter than this, on average, are concatenated
+_SHORT, _MOST = 512, 1 << 30  # chunks of fewer rows on average are concatenated, up to so many bytes
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
@@ -346,5 +345,4 @@ def _whole(array: pa.ChunkedArray) -> pa.Array:
     except (pa.ArrowCapacityError, pa.ArrowInvalid) as e:
         raise CapacityError(
             f"an aggregate reads {array.nbytes:,} bytes of stored rows in a column of type {array.type}, which holds "
-            "at most 2,147,483,647; cast text to large_string, and bytes to large_binary, in the input"
-        ) from e
+            "at most 2,147,483,647; cast text to large_string, and bytes to large_binary, in the input") from e
