@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from ivjoin.frontier.order import Order
     from ivjoin.metrics import JoinMetrics, MultiJoinMetrics
     from ivjoin.multi.operator import MultiJoin
-    from ivjoin.operator.budget import Shed, Spill
+    from ivjoin.operator.memory.budget import Shed, Spill
     from ivjoin.operator.operator import SymmetricHashJoin
-    from ivjoin.plan.choice import Pick
+    from ivjoin.plan.picking.choice import Pick
     from ivjoin.query.sql import sql
     from ivjoin.stream.asof import asof_join
     from ivjoin.stream.explaining import explain
@@ -55,9 +55,9 @@ _LAZY = {
     "MultiJoinMetrics": "ivjoin.metrics",
     "JoinStream": "ivjoin.stream.join_stream",
     "Order": "ivjoin.frontier.order",
-    "Pick": "ivjoin.plan.choice",
-    "Shed": "ivjoin.operator.budget",
-    "Spill": "ivjoin.operator.budget",
+    "Pick": "ivjoin.plan.picking.choice",
+    "Shed": "ivjoin.operator.memory.budget",
+    "Spill": "ivjoin.operator.memory.budget",
     "SymmetricHashJoin": "ivjoin.operator.operator",
     "asof_join": "ivjoin.stream.asof",
     "band_join": "ivjoin.stream.pull",

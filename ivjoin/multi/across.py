@@ -11,7 +11,7 @@ from ivjoin.multi.inputs import Input
 from ivjoin.multi.question import MultiSpec
 from ivjoin.multi.reach import Box, Reach, Span, columns_asked, hull, united
 from ivjoin.multi.steps import Step, local, wide
-from ivjoin.operator.step_join import StepJoin
+from ivjoin.operator.match.step_join import StepJoin
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.derived.certain import domain_of
 from ivjoin.plan.spec import SIDES

@@ -11,9 +11,9 @@ from ivjoin.multi.question import MultiSpec, Part
 from ivjoin.multi.reach import Span, columns_asked, rounds_of, united
 from ivjoin.multi.spread import attributes, cube
 from ivjoin.multi.steps import Layout, Side, Step
-from ivjoin.operator.explain import interval_text, typical
-from ivjoin.operator.picture import Explanation
-from ivjoin.operator.wording import listed, said
+from ivjoin.operator.explaining.explain import interval_text, typical
+from ivjoin.operator.explaining.picture import Explanation
+from ivjoin.operator.explaining.wording import listed, said
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.derived.certain import domain_of, passes_nulls, there
 

@@ -16,24 +16,24 @@ from ivjoin.frontier.late import OnLate, late_rule
 from ivjoin.metrics import MultiJoinMetrics
 from ivjoin.multi.across import Across
 from ivjoin.multi.inputs import Input
-from ivjoin.multi.memory import SharedLimit, allowed, part_of, refused, stopped
 from ivjoin.multi.pace import behind, offsets
 from ivjoin.multi.question import AliasBounds, AliasOrders, MultiSpec, Views, alias_named, multi_spec
 from ivjoin.multi.reach import Box, Reach, columns_asked, hull, united
+from ivjoin.multi.state.memory import SharedLimit, allowed, part_of, refused, stopped
 from ivjoin.multi.steps import Shape, laid_out
 from ivjoin.multi.trees import best_shape
 from ivjoin.multi.wording import by_their_names, own_names
-from ivjoin.operator.budget import WhenFull
+from ivjoin.operator.match.step_join import StepJoin
+from ivjoin.operator.memory.budget import WhenFull
 from ivjoin.operator.protocol import NOTHING, OneCall, Output, of_one_process
-from ivjoin.operator.step_join import StepJoin
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES
 
 if TYPE_CHECKING:
     from ivjoin.conditions.written import Expression
     from ivjoin.expr.literals import Params, Value
-    from ivjoin.operator.budget import Budget
-    from ivjoin.operator.picture import Explanation
+    from ivjoin.operator.explaining.picture import Explanation
+    from ivjoin.operator.memory.budget import Budget
     from ivjoin.plan.question import SupportsArrowSchema
 
 __all__ = ["MultiJoin"]
@@ -281,7 +281,7 @@ class MultiJoin(OneCall):
 
     def snapshot(self) -> bytes:
         """Return the whole state as bytes for :meth:`restore`."""
-        from ivjoin.multi import snapshot
+        from ivjoin.multi.state import snapshot
 
         self._enter()
         try:
@@ -300,7 +300,7 @@ class MultiJoin(OneCall):
         SnapshotError
             If the bytes are no snapshot, are damaged, or come from a newer version.
         """
-        from ivjoin.multi import snapshot
+        from ivjoin.multi.state import snapshot
 
         budget = allowed(memory_limit, when_full)
         self = cls.__new__(cls)

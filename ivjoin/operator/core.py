@@ -15,13 +15,13 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.expr.types import from_arrow
 from ivjoin.metrics import JoinMetrics
-from ivjoin.operator.kernel_state import KernelState
+from ivjoin.operator.match.kernel_state import KernelState
 from ivjoin.outer.values import has_value
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj import registers as at
 from ivjoin.shj.dictionaries import one_array
 from ivjoin.shj.kernels.memory import release_struct
-from ivjoin.shj.store.payload_room import make_column_rooms
+from ivjoin.shj.store.rows.payload_room import make_column_rooms
 
 __all__ = ["Core"]
 

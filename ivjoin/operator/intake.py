@@ -21,7 +21,7 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import Bytes
-from ivjoin.shj.kernels import key_kernels
+from ivjoin.shj.kernels.keys import key_kernels
 from ivjoin.shj.plain import from_plain_rows, rows_at
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys, pack
 

@@ -19,11 +19,12 @@ from ivjoin.expr.arguments import known_options
 from ivjoin.expr.nodes import Node
 from ivjoin.frontier.late import OnLate, Report, late_rule
 from ivjoin.metrics import JoinMetrics
-from ivjoin.operator import blocks, snapshot, steps
-from ivjoin.operator.budget import Budget, WhenFull, budget_of
+from ivjoin.operator import snapshot
 from ivjoin.operator.core import Core
 from ivjoin.operator.cores import AnyCore, core_of
-from ivjoin.operator.output_bounds import output_bounds
+from ivjoin.operator.explaining.output_bounds import output_bounds
+from ivjoin.operator.match import blocks, steps
+from ivjoin.operator.memory.budget import Budget, WhenFull, budget_of
 from ivjoin.operator.promises import check_edges, promises_of
 from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output, of_one_process
 from ivjoin.plan.cache import planned
@@ -36,9 +37,9 @@ from ivjoin.shj.store.account import Account
 if TYPE_CHECKING:
     from ivjoin.conditions.written import Expression
     from ivjoin.expr.literals import Params, Value
-    from ivjoin.operator.picture import Explanation
-    from ivjoin.plan.choice import Pick
-    from ivjoin.plan.pick import PickBy
+    from ivjoin.operator.explaining.picture import Explanation
+    from ivjoin.plan.picking.choice import Pick
+    from ivjoin.plan.picking.pick import PickBy
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders, SupportsArrowSchema
 
 __all__ = ["SymmetricHashJoin"]
@@ -141,11 +142,11 @@ class SymmetricHashJoin(OneCall):
         if budget.when_full == "spill":
             of_one_process(self)
         if not isinstance(self._core, Core):
-            from ivjoin.operator.waiting_limits import WaitingLimits
+            from ivjoin.operator.memory.waiting_limits import WaitingLimits
 
             self._core.limit(WaitingLimits(self._core, budget))
             return
-        from ivjoin.operator.limits import Limits
+        from ivjoin.operator.memory.limits import Limits
 
         self._limits = self._core.limits = Limits(self._core, budget)
         self._core.stay_linked()
@@ -193,7 +194,7 @@ class SymmetricHashJoin(OneCall):
 
     def explain(self) -> Explanation:
         """Return the plan: what becomes of each conjunct, and what evicts the rows of each side."""
-        from ivjoin.operator.explain import explain_plan
+        from ivjoin.operator.explaining.explain import explain_plan
 
         return explain_plan(self.plan)
 

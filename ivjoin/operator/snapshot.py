@@ -22,9 +22,9 @@ from ivjoin.expr.nodes import Node
 from ivjoin.frontier.order import ordinal_range
 from ivjoin.frontier.tracking import Frontier
 from ivjoin.metrics import JoinMetrics
-from ivjoin.operator.budget import not_restored
 from ivjoin.operator.core import Core
 from ivjoin.operator.cores import AnyCore, core_of
+from ivjoin.operator.memory.budget import not_restored
 from ivjoin.operator.restored import check_rows
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.join_plan import JoinPlan

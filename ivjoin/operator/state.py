@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ivjoin.operator import scratch
-from ivjoin.operator.scratch import Scratch, scratch_bytes
+from ivjoin.operator.memory import scratch
+from ivjoin.operator.memory.scratch import Scratch, scratch_bytes
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.memory import ARROW_ARRAY, RELEASE
 from ivjoin.shj.kernels.memory import address_of as address
-from ivjoin.shj.kernels.spare_blocks import pool, release_block
+from ivjoin.shj.kernels.output.spare_blocks import pool, release_block
 from ivjoin.shj.store.account import Account
-from ivjoin.shj.store.backing import in_memory
+from ivjoin.shj.store.disk.backing import in_memory
 
 __all__ = ["State"]
 

@@ -22,8 +22,8 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.sums import probes
 from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import byte_width, is_own_ordinal, offset_width
-from ivjoin.shj.kernels import index_kernels
 from ivjoin.shj.kernels.memory import address_of as address
+from ivjoin.shj.kernels.push import index_kernels
 
 __all__ = ["OutputTable", "SideTables", "join_fields", "output_table", "side_tables"]
 

@@ -19,7 +19,7 @@ from ivjoin.expr.types import Type, from_arrow
 from ivjoin.outer.values import plain_array
 from ivjoin.shj.arrow import take
 from ivjoin.shj.plain import from_plain, nulls, plain_type, to_plain
-from ivjoin.shj.store.side import SideStore
+from ivjoin.shj.store.rows.side import SideStore
 
 __all__ = ["BatchRows", "Emitter", "OutputField", "Rows", "StoredRows"]
 

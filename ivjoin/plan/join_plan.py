@@ -16,8 +16,8 @@ from ivjoin.outer.emit import OutputField
 from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.separation.separate import BandTerm, Separation
-from ivjoin.shj.kernels.index_kernels import I64_MAX, I64_MIN
-from ivjoin.shj.store.bands import BandTable
+from ivjoin.shj.kernels.push.index_kernels import I64_MAX, I64_MIN
+from ivjoin.shj.store.rows.bands import BandTable
 
 __all__ = ["JoinPlan", "SidePlan", "band_table"]
 

@@ -22,10 +22,10 @@ from ivjoin.expr.types import from_arrow
 from ivjoin.frontier.order import Order, ordinal_range, physical_ordinal
 from ivjoin.outer.jointype import join_type
 from ivjoin.plan.aggregates import Aggregate, aggregates_of
-from ivjoin.plan.best import best_of
-from ivjoin.plan.choice import Pick as Choice
 from ivjoin.plan.derived.implied import with_columns
-from ivjoin.plan.pick import PickBy, pick_of
+from ivjoin.plan.picking.best import best_of
+from ivjoin.plan.picking.choice import Pick as Choice
+from ivjoin.plan.picking.pick import PickBy, pick_of
 from ivjoin.plan.spec import SIDES, Bounds, JoinSpec, Pick
 
 if TYPE_CHECKING:

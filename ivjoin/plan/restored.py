@@ -10,7 +10,7 @@ from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.frontier.order import ordinal_range
 from ivjoin.outer.jointype import join_type
 from ivjoin.plan.aggregates import FUNCTIONS, result_type
-from ivjoin.plan.pick import RANKED, WHICH
+from ivjoin.plan.picking.pick import RANKED, WHICH
 from ivjoin.plan.question import on_pairs, schema_of
 from ivjoin.plan.spec import RANKS, SIDES, JoinSpec
 

@@ -15,8 +15,8 @@ import numpy as np
 from ivjoin.expr.nodes import Node, walk
 from ivjoin.plan.join_plan import JoinPlan, SidePlan
 from ivjoin.separation.separate import Separation
-from ivjoin.shj.kernels.index_kernels import I64_MAX, I64_MIN
-from ivjoin.shj.store.bands import BandTable
+from ivjoin.shj.kernels.push.index_kernels import I64_MAX, I64_MIN
+from ivjoin.shj.store.rows.bands import BandTable
 
 __all__ = ["Line", "leave_sums", "probes", "sum_of"]
 

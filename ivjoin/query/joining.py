@@ -18,9 +18,9 @@ from ivjoin.query.resolved import Resolved, Step, sides
 from ivjoin.stream.after.inputs import renamed
 from ivjoin.stream.after.wrapped import WrappedStream
 from ivjoin.stream.asof import asof_join
-from ivjoin.stream.inputs import Source
 from ivjoin.stream.many import multi_join
 from ivjoin.stream.pull import band_join
+from ivjoin.stream.sources.inputs import Source
 
 if TYPE_CHECKING:
     from ivjoin.stream.join_stream import JoinStream

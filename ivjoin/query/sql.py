@@ -13,10 +13,10 @@ from ivjoin.errors import ConditionError, OptionError, SchemaError, came
 from ivjoin.expr.scope import nearest
 from ivjoin.expr.timezones import zone_of_call
 from ivjoin.frontier.late import OnLate
-from ivjoin.operator.budget import WhenFull
+from ivjoin.operator.memory.budget import WhenFull
 from ivjoin.query.joining import joined
 from ivjoin.query.resolved import resolved
-from ivjoin.stream.inputs import ArrowStream, Source, open_input
+from ivjoin.stream.sources.inputs import ArrowStream, Source, open_input
 
 if TYPE_CHECKING:
     from ivjoin.expr.literals import Params

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.shj.kernels import grouped_kernels, pick_kernels
+from ivjoin.shj.kernels.lookup import grouped_kernels, pick_kernels
 
 __all__ = ["in_order", "order_by_key"]
 

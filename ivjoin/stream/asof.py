@@ -11,22 +11,22 @@ import pyarrow as pa
 from ivjoin.expr.arguments import known_options
 from ivjoin.frontier.late import OnLate, late_rule
 from ivjoin.frontier.order import Order
-from ivjoin.operator.budget import WhenFull, budget_of
-from ivjoin.plan.asof import as_of
+from ivjoin.operator.memory.budget import WhenFull, budget_of
 from ivjoin.plan.cache import plan_of, planned
+from ivjoin.plan.picking.asof import as_of
 from ivjoin.stream.after.lookups import Lookups
 from ivjoin.stream.after.matched import matching_of
-from ivjoin.stream.columns import Chosen, chosen
-from ivjoin.stream.hints import index_hints
-from ivjoin.stream.inputs import ArrowStream, Source, open_inputs
 from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.pull import stream_of
+from ivjoin.stream.sources.columns import Chosen, chosen
+from ivjoin.stream.sources.hints import index_hints
+from ivjoin.stream.sources.inputs import ArrowStream, Source, open_inputs
 
 if TYPE_CHECKING:
     from ivjoin.conditions.written import Expression, Slack
     from ivjoin.expr.literals import Params
-    from ivjoin.plan.asof import Tolerance
     from ivjoin.plan.join_plan import JoinPlan
+    from ivjoin.plan.picking.asof import Tolerance
     from ivjoin.plan.question import Keys, Orders
 
 __all__ = ["asof_join", "asof_plan"]

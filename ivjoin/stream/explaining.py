@@ -10,23 +10,23 @@ import pyarrow as pa
 from ivjoin.errors import OptionError, SchemaError, came
 from ivjoin.expr.arguments import known_options
 from ivjoin.frontier.late import OnLate, late_rule
-from ivjoin.operator.budget import WhenFull, budget_of
-from ivjoin.operator.picture import Explanation
-from ivjoin.operator.wording import listed
+from ivjoin.operator.explaining.picture import Explanation
+from ivjoin.operator.explaining.wording import listed
+from ivjoin.operator.memory.budget import WhenFull, budget_of
 from ivjoin.plan.cache import planned
 from ivjoin.stream.after.explained import explain_inputs
 from ivjoin.stream.asof import asof_plan
-from ivjoin.stream.columns import chosen
-from ivjoin.stream.inputs import ArrowStream, Source, open_input
 from ivjoin.stream.pull import check_call, refuse_cross
+from ivjoin.stream.sources.columns import chosen
+from ivjoin.stream.sources.inputs import ArrowStream, Source, open_input
 
 if TYPE_CHECKING:
     from ivjoin.conditions.written import Slack
     from ivjoin.expr.literals import Params
     from ivjoin.multi.question import AliasBounds, AliasOrders, Views
-    from ivjoin.plan.asof import Tolerance
-    from ivjoin.plan.choice import Pick
-    from ivjoin.plan.pick import PickBy
+    from ivjoin.plan.picking.asof import Tolerance
+    from ivjoin.plan.picking.choice import Pick
+    from ivjoin.plan.picking.pick import PickBy
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Expression, Keys, Orders, SupportsArrowSchema, Value
 
 Inputs: TypeAlias = "Mapping[str, SupportsArrowSchema | ArrowStream]"

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from ivjoin.errors import ProtocolError
 from ivjoin.metrics import JoinMetrics
-from ivjoin.operator.explain import explain_plan
+from ivjoin.operator.explaining.explain import explain_plan
+from ivjoin.operator.explaining.picture import Explanation
 from ivjoin.operator.operator import SymmetricHashJoin
-from ivjoin.operator.picture import Explanation
 from ivjoin.stream.after.explained import explain_inputs
 from ivjoin.stream.outputs import Outputs
 from ivjoin.stream.prepared import PreparedJoin
@@ -20,9 +20,9 @@ from ivjoin.stream.running import CLOSED, ENDED, Run, RunOfTwo, stopped_by
 
 if TYPE_CHECKING:
     from ivjoin.expr.literals import Value
-    from ivjoin.stream.slices import SlicedJoin
-    from ivjoin.stream.table_join import TableJoin
-    from ivjoin.stream.table_lookup import TableLookup
+    from ivjoin.stream.threads.slices import SlicedJoin
+    from ivjoin.stream.threads.table_join import TableJoin
+    from ivjoin.stream.threads.table_lookup import TableLookup
 
 __all__ = ["JoinStream"]
 

@@ -16,33 +16,33 @@ from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.frontier.late import OnLate, late_rule
 from ivjoin.frontier.order import Order
 from ivjoin.metrics import MultiJoinMetrics
-from ivjoin.multi.memory import allowed
 from ivjoin.multi.operator import MultiJoin
 from ivjoin.multi.pace import sorted_along
 from ivjoin.multi.question import MultiSpec, multi_spec, named_inputs
+from ivjoin.multi.state.memory import allowed
 from ivjoin.multi.steps import Shape, equal_classes, laid_out
 from ivjoin.multi.trees import Seen, best_shape
-from ivjoin.operator.budget import WhenFull
-from ivjoin.operator.picture import Explanation
-from ivjoin.operator.wording import listed
+from ivjoin.operator.explaining.picture import Explanation
+from ivjoin.operator.explaining.wording import listed
+from ivjoin.operator.memory.budget import WhenFull
 from ivjoin.outer.values import has_value
 from ivjoin.plan.derived.certain import passes_nulls
 from ivjoin.shj.dictionaries import combined
 from ivjoin.shj.plain import rows_at
-from ivjoin.stream.columns import places_of
-from ivjoin.stream.gathering import Pieces
-from ivjoin.stream.hints import index_hints
-from ivjoin.stream.inputs import ArrowStream, Source, open_input
 from ivjoin.stream.join_stream import JoinStream
-from ivjoin.stream.memory import to_the_end
-from ivjoin.stream.ordered import Ordinals, moves, of_steps, of_table, steps
 from ivjoin.stream.running import Run
+from ivjoin.stream.sort.ordered import Ordinals, moves, of_steps, of_table, steps
+from ivjoin.stream.sources.columns import places_of
+from ivjoin.stream.sources.gathering import Pieces
+from ivjoin.stream.sources.hints import index_hints
+from ivjoin.stream.sources.inputs import ArrowStream, Source, open_input
+from ivjoin.stream.threads.memory import to_the_end
 
 if TYPE_CHECKING:
     from ivjoin.conditions.written import Expression
     from ivjoin.expr.literals import Params, Value
     from ivjoin.multi.question import AliasBounds, AliasOrders, Views
-    from ivjoin.operator.budget import Budget
+    from ivjoin.operator.memory.budget import Budget
 
 __all__ = ["MultiJoinStream", "multi_join", "prepared"]
 

@@ -6,24 +6,24 @@ from typing import TYPE_CHECKING, Literal
 
 from ivjoin.expr.arguments import MOST_ROWS
 from ivjoin.frontier.late import Report
-from ivjoin.operator.budget import Budget
+from ivjoin.operator.memory.budget import Budget
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cutting import Cut, cut_of
 from ivjoin.plan.join_plan import JoinPlan
-from ivjoin.stream.columns import Chosen
-from ivjoin.stream.compared import warn_of_pairs
-from ivjoin.stream.cpus import threads_for
-from ivjoin.stream.gathering import Pieces
-from ivjoin.stream.idle import Idle
-from ivjoin.stream.inputs import Source
-from ivjoin.stream.memory import threads_within
-from ivjoin.stream.picked import arrange_picked
-from ivjoin.stream.slices import SlicedJoin, can_slice
-from ivjoin.stream.sorting import Arranged, arrange, as_they_are
+from ivjoin.stream.sort.picked import arrange_picked
+from ivjoin.stream.sort.sorting import Arranged, arrange, as_they_are
+from ivjoin.stream.sources.columns import Chosen
+from ivjoin.stream.sources.compared import warn_of_pairs
+from ivjoin.stream.sources.gathering import Pieces
+from ivjoin.stream.sources.idle import Idle
+from ivjoin.stream.sources.inputs import Source
+from ivjoin.stream.threads.cpus import threads_for
+from ivjoin.stream.threads.memory import threads_within
+from ivjoin.stream.threads.slices import SlicedJoin, can_slice
 
 if TYPE_CHECKING:
-    from ivjoin.stream.table_join import TableJoin
-    from ivjoin.stream.table_lookup import TableLookup
+    from ivjoin.stream.threads.table_join import TableJoin
+    from ivjoin.stream.threads.table_lookup import TableLookup
 
 __all__ = ["PreparedJoin"]
 
@@ -153,16 +153,16 @@ class PreparedJoin:
         if self._sources is None or self.budget is not None:
             return None
         if self.plan.spec.picks_one:
-            from ivjoin.stream.table_pick import table_pick
+            from ivjoin.stream.threads.table_pick import table_pick
 
             found = table_pick(self.plan, self._sources, self._of_tables)
             if found is not None:
                 return found
-            from ivjoin.stream.paired_pick import paired_pick
+            from ivjoin.stream.threads.paired_pick import paired_pick
 
             return paired_pick(self.plan, self._sources, self._of_tables)
         if self.plan.spec.aggregates:
-            from ivjoin.stream.table_window import table_window
+            from ivjoin.stream.threads.table_window import table_window
 
             return table_window(self.plan, self._sources, self._of_tables)
         return None
@@ -174,7 +174,7 @@ class PreparedJoin:
         rows = sum(source.rows or 0 for source in self._sources or ())
         if self._sources is None or self.budget is not None or rows < _LEAST_IN_SLICES:
             return None
-        from ivjoin.stream.table_join import table_join
+        from ivjoin.stream.threads.table_join import table_join
 
         return table_join(arranged, self._sources, self._of_tables)
 

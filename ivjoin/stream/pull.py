@@ -11,24 +11,24 @@ from ivjoin.errors import ConditionError, OptionError, UnsupportedError, came
 from ivjoin.expr.arguments import known_options, one_of, whole_number
 from ivjoin.expr.nodes import columns_of
 from ivjoin.frontier.late import OnLate, Report, late_rule
-from ivjoin.operator.budget import Budget, WhenFull, budget_of
+from ivjoin.operator.memory.budget import Budget, WhenFull, budget_of
 from ivjoin.plan.cache import planned
 from ivjoin.plan.derived.certain import passes_nulls
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.after.matched import matching_of
-from ivjoin.stream.columns import Chosen, chosen
-from ivjoin.stream.hints import index_hints
-from ivjoin.stream.idle import Idle, idle_of
-from ivjoin.stream.inputs import ArrowStream, Source, SupportsArrowStream, open_inputs
 from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.prepared import PreparedJoin
+from ivjoin.stream.sources.columns import Chosen, chosen
+from ivjoin.stream.sources.hints import index_hints
+from ivjoin.stream.sources.idle import Idle, idle_of
+from ivjoin.stream.sources.inputs import ArrowStream, Source, SupportsArrowStream, open_inputs
 
 if TYPE_CHECKING:
     from ivjoin.conditions.written import Expression
     from ivjoin.expr.literals import Params
-    from ivjoin.plan.choice import Pick
-    from ivjoin.plan.pick import PickBy
+    from ivjoin.plan.picking.choice import Pick
+    from ivjoin.plan.picking.pick import PickBy
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders
 
 __all__ = [
@@ -234,7 +234,7 @@ def stream_of(
 ) -> JoinStream:
     """Return the join of two opened inputs.
 
-    The arguments are as for :func:`band_join`; ``choose`` replaces :func:`~ivjoin.stream.columns.chosen`,
+    The arguments are as for :func:`band_join`; ``choose`` replaces :func:`~ivjoin.stream.sources.columns.chosen`,
     and ``report`` receives late rows.
     """
     threads = check_call(plan, threads, sort, budget)

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ivjoin.operator.operator import SymmetricHashJoin
-from ivjoin.stream.gathering import Pieces
-from ivjoin.stream.idle import joined_idly
-from ivjoin.stream.inputs import first_line
-from ivjoin.stream.memory import to_the_end
 from ivjoin.stream.prepared import PreparedJoin
-from ivjoin.stream.slices import SlicedJoin
-from ivjoin.stream.sorting import Arranged
-from ivjoin.stream.table_join import TableJoin
+from ivjoin.stream.sort.sorting import Arranged
+from ivjoin.stream.sources.gathering import Pieces
+from ivjoin.stream.sources.idle import joined_idly
+from ivjoin.stream.sources.inputs import first_line
+from ivjoin.stream.threads.memory import to_the_end
+from ivjoin.stream.threads.slices import SlicedJoin
+from ivjoin.stream.threads.table_join import TableJoin
 
 if TYPE_CHECKING:
-    from ivjoin.stream.table_lookup import TableLookup
+    from ivjoin.stream.threads.table_lookup import TableLookup
 
 __all__ = ["CLOSED", "ENDED", "Run", "RunOfTwo", "stopped_by"]
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import SymmetricHashJoin
-from ivjoin.operator import blocks, lending
+from ivjoin.operator.match import blocks, lending
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels import memory as mem
-from ivjoin.shj.kernels import push_kernels
+from ivjoin.shj.kernels.push import push_kernels
 
 pytestmark = pytest.mark.nojit
 S = pa.schema({"k": pa.int64(), "t": pa.int64()})

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import LateRowError, SymmetricHashJoin
-from ivjoin.operator import lending
+from ivjoin.operator.match import lending
 
 SCHEMA = pa.schema({
     "k": pa.int64(), "j": pa.int32(), "w": pa.string(), "t": pa.int64(), "u": pa.int64(), "b": pa.bool_(),

@@ -10,10 +10,10 @@ import pytest
 
 from ivjoin import LateRowError, MemoryLimitError, Order, ProtocolError, SpillError, SymmetricHashJoin
 from ivjoin.operator.core import Core
-from ivjoin.shj.kernels import key_kernels
 from ivjoin.shj.kernels.compiling import COMPILES
-from ivjoin.shj.store import side as side_store
+from ivjoin.shj.kernels.keys import key_kernels
 from ivjoin.shj.store.keys import KeyTable
+from ivjoin.shj.store.rows import side as side_store
 
 SCHEMA = pa.schema({"k": pa.int64(), "x": pa.int64()})
 _ALL_ONE = pow(0x9E3779B97F4A7C15, -1, 2**64)  # times n is what the table's factor makes n of

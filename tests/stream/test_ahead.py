@@ -13,7 +13,7 @@ import pytest
 
 import ivjoin
 from ivjoin.files.datasets import Files
-from ivjoin.stream.ahead import read_ahead
+from ivjoin.stream.sort.ahead import read_ahead
 
 
 def test_one_is_read_while_the_one_before_is_in_use() -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import band_join
-from ivjoin.stream.gathering import Pieces
+from ivjoin.stream.sources.gathering import Pieces
 
 
 def _rows(pieces: Pieces) -> list[int]:

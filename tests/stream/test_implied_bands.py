@@ -14,8 +14,8 @@ import pytest
 import ivjoin
 from ivjoin.errors import SlowJoinWarning
 from ivjoin.plan.cache import planned
-from ivjoin.stream import compared
-from ivjoin.stream.axis import compared_share
+from ivjoin.stream.sort.axis import compared_share
+from ivjoin.stream.sources import compared
 
 N = 1100  # rows a side: more pairs than are joined as they come
 WIDTH = 60

@@ -15,7 +15,7 @@ import pytest
 from pyarrow import csv
 
 import ivjoin
-from ivjoin.stream import sorting
+from ivjoin.stream.sort import sorting
 
 N = 60
 LEFT = pa.table({

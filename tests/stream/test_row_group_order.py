@@ -13,7 +13,9 @@ import pytest
 
 import ivjoin
 from ivjoin.files.datasets import open_files
-from ivjoin.stream import inputs, prepared, sorting
+from ivjoin.stream import prepared
+from ivjoin.stream.sort import sorting
+from ivjoin.stream.sources import inputs
 
 NAN = float("nan")
 

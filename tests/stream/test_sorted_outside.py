@@ -20,8 +20,8 @@ from resident import needs_resident
 from ivjoin import MemoryLimitError, Spill, band_join
 from ivjoin.expr.nodes import make
 from ivjoin.expr.types import from_arrow
-from ivjoin.stream import outside, sorting
-from ivjoin.stream.outside import sorted_outside
+from ivjoin.stream.sort import outside, sorting
+from ivjoin.stream.sort.outside import sorted_outside
 
 pytestmark = pytest.mark.filterwarnings("ignore:memory_limit is")
 

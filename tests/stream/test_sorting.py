@@ -11,7 +11,9 @@ import pyarrow as pa
 import pytest
 
 import ivjoin
-from ivjoin.stream import axis, ordered, prepared, sorting, table_join
+from ivjoin.stream import prepared
+from ivjoin.stream.sort import axis, ordered, sorting
+from ivjoin.stream.threads import table_join
 
 N = 20_000
 

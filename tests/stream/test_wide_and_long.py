@@ -15,7 +15,7 @@ import pytest
 import ivjoin
 from ivjoin.conditions.read.sqltext import parse
 from ivjoin.expr import Scope, build
-from ivjoin.stream import columns
+from ivjoin.stream.sources import columns
 
 TWO = pa.table({"k": [1, 2], "t": [1, 2]})
 SCOPE = Scope(pa.schema({"k": pa.int64(), "s": pa.string()}), pa.schema({"k": pa.int64()}))

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import ProtocolError, band_join
-from ivjoin.stream import slices, table_join, workers
-from ivjoin.stream.table_join import TableJoin
-from ivjoin.stream.workers import joined
+from ivjoin.stream.threads import slices, table_join, workers
+from ivjoin.stream.threads.table_join import TableJoin
+from ivjoin.stream.threads.workers import joined
 
 THREADS = [1, 2, 3, 16]
 

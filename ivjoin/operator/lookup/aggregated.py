@@ -18,7 +18,7 @@ from ivjoin.operator.windows.reduce import Ranges
 from ivjoin.operator.windows.rows import Rows
 from ivjoin.operator.windows.source import Source
 from ivjoin.plan.layout import RowLayout
-from ivjoin.shj.kernels import lookup_kernels
+from ivjoin.shj.kernels.lookup import lookup_kernels
 
 __all__ = ["Aggregated", "Window"]
 

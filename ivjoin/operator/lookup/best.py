@@ -16,8 +16,8 @@ import numpy as np
 from ivjoin.expr.ordinal import NAN_ORDINAL
 from ivjoin.operator.lookup.sides import KeyIds, Sorted, Term, count_to
 from ivjoin.operator.picks.distance import compared
-from ivjoin.plan.pick import Picking
-from ivjoin.shj.kernels import lookup_kernels
+from ivjoin.plan.picking.pick import Picking
+from ivjoin.shj.kernels.lookup import lookup_kernels
 
 __all__ = ["Found", "LookupSlice", "Pass", "is_far", "nearer", "passes_of", "slices_of"]
 

@@ -15,7 +15,7 @@ from ivjoin.operator.intake import Intake
 from ivjoin.operator.picks.ranks import Moved
 from ivjoin.operator.picks.reading import Reader, Rows
 from ivjoin.plan.join_plan import JoinPlan
-from ivjoin.plan.pick import Picking
+from ivjoin.plan.picking.pick import Picking
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
 
 __all__ = ["KeyIds", "LookupSide", "SideReader", "Sorted", "Term", "count_to", "key_table"]

@@ -9,14 +9,14 @@ import pyarrow as pa
 
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL
+from ivjoin.operator.match.residual import holds
 from ivjoin.operator.picks.offered import Offered, Run
 from ivjoin.operator.picks.waiting import Better, Waiting
-from ivjoin.operator.residual import holds
 from ivjoin.plan.cutting import shifted
 from ivjoin.plan.layout import RowLayout
-from ivjoin.plan.pick import Picking
+from ivjoin.plan.picking.pick import Picking
 from ivjoin.plan.spec import SIDES
-from ivjoin.shj.kernels import grouped_kernels, pick_kernels
+from ivjoin.shj.kernels.lookup import grouped_kernels, pick_kernels
 from ivjoin.shj.sorting import in_order, order_by_key
 from ivjoin.shj.store.keys import KeyTable
 

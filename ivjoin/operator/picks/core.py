@@ -20,8 +20,9 @@ import pyarrow as pa
 from ivjoin.expr import build
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import from_arrow
-from ivjoin.operator.memory_parts import OutputLimit
-from ivjoin.operator.output import in_parts
+from ivjoin.operator.lookup.waiting_core import WaitingCore
+from ivjoin.operator.match.output import in_parts
+from ivjoin.operator.memory.memory_parts import OutputLimit
 from ivjoin.operator.picks.comparing import Comparer
 from ivjoin.operator.picks.deciding import Decider
 from ivjoin.operator.picks.offered import Offered, Run
@@ -31,16 +32,15 @@ from ivjoin.operator.picks.ranks import Moved
 from ivjoin.operator.picks.reading import Reader, Rows
 from ivjoin.operator.picks.thinning import left_ends, reach, rules, sweep_keys
 from ivjoin.operator.picks.waiting import Better, Waiting
-from ivjoin.operator.waiting_core import WaitingCore
 from ivjoin.outer.emit import Emitter
 from ivjoin.outer.emit import Rows as OutputRows
 from ivjoin.plan.join_plan import JoinPlan
-from ivjoin.plan.pick import picking_of
+from ivjoin.plan.picking.pick import picking_of
 from ivjoin.plan.spec import SIDES
 from ivjoin.separation.separate import conjuncts_of
 from ivjoin.shj.arrow import taken, whole_numbers
 from ivjoin.shj.dictionaries import one_array
-from ivjoin.shj.store.backing import Files
+from ivjoin.shj.store.disk.backing import Files
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
 
 __all__ = ["PickCore"]

@@ -10,7 +10,7 @@ from ivjoin.expr.nodes import Node
 from ivjoin.operator.picks.waiting import Better, Waiting
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.plan.cutting import shifted
-from ivjoin.plan.pick import Picking
+from ivjoin.plan.picking.pick import Picking
 
 __all__ = ["Decider"]
 

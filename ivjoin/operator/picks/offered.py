@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.operator.memory.small_parts import put
 from ivjoin.operator.picks.payload import Chunks
-from ivjoin.operator.small_parts import put
-from ivjoin.shj.kernels import pick_kernels
+from ivjoin.shj.kernels.lookup import pick_kernels
 from ivjoin.shj.sorting import in_order, order_by_key
-from ivjoin.shj.store.value_blocks import ValueBlocks
+from ivjoin.shj.store.values.value_blocks import ValueBlocks
 
 __all__ = ["Offered", "Run"]
 

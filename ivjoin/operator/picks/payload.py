@@ -14,8 +14,8 @@ import pyarrow as pa
 from ivjoin.shj.arrow import bitmap, taken, whole_numbers
 from ivjoin.shj.dictionaries import has_dictionaries, one_array, rows_of
 from ivjoin.shj.nested import has_unions
-from ivjoin.shj.store.backing import Files, kept_pool, moving
-from ivjoin.shj.store.filed import AT_ONCE, filed
+from ivjoin.shj.store.disk.backing import Files, kept_pool, moving
+from ivjoin.shj.store.disk.filed import AT_ONCE, filed
 
 __all__ = ["Chunks", "alone", "empty_rows", "joined"]
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ivjoin.expr.types import Type
 from ivjoin.shj.arrow import Bytes, counted, whole_numbers
-from ivjoin.shj.kernels import byte_kernels
+from ivjoin.shj.kernels.output import byte_kernels
 
 __all__ = ["Moved", "Ranks"]
 

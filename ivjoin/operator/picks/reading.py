@@ -16,7 +16,7 @@ from ivjoin.operator.intake import Intake
 from ivjoin.operator.picks.ranks import Moved, Ranks
 from ivjoin.outer.values import has_value
 from ivjoin.plan.join_plan import JoinPlan
-from ivjoin.plan.pick import Picking
+from ivjoin.plan.picking.pick import Picking
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.store.keys import KeyTable
 

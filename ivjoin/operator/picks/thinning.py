@@ -7,7 +7,7 @@ import numpy as np
 from ivjoin.expr.nodes import Node
 from ivjoin.operator.picks.offered import Offered
 from ivjoin.operator.picks.waiting import Waiting
-from ivjoin.plan.pick import Picking
+from ivjoin.plan.picking.pick import Picking
 from ivjoin.shj.store.keys import KeyTable, NoKeys
 
 __all__ = ["left_ends", "reach", "rules", "sweep_keys"]

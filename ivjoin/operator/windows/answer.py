@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.expr.nodes import Node
-from ivjoin.operator.output import in_parts
-from ivjoin.operator.residual import holds
+from ivjoin.operator.match.output import in_parts
+from ivjoin.operator.match.residual import holds
 from ivjoin.operator.windows.held import RightRows
 from ivjoin.operator.windows.measures import Part, measures
 from ivjoin.operator.windows.previous import previous_rows

@@ -11,8 +11,8 @@ from ivjoin.conditions.evaluate import Vector, evaluate, first_error
 from ivjoin.errors import EvaluationError
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinals
-from ivjoin.operator.output import in_parts
-from ivjoin.operator.residual import holds
+from ivjoin.operator.match.output import in_parts
+from ivjoin.operator.match.residual import holds
 from ivjoin.operator.windows.answer import Answers, Stored
 from ivjoin.operator.windows.rows import Rows
 from ivjoin.operator.windows.run import Pairs, Run

@@ -16,7 +16,7 @@ import pyarrow as pa
 from ivjoin.errors import EvaluationError
 from ivjoin.expr.nodes import Node, sides_of
 from ivjoin.expr.ordinal import has_ordinal
-from ivjoin.operator.waiting_core import WaitingCore
+from ivjoin.operator.lookup.waiting_core import WaitingCore
 from ivjoin.operator.windows.answer import Answers
 from ivjoin.operator.windows.best import BestAnswers
 from ivjoin.operator.windows.held import Bounds, LeftRows, RightRows

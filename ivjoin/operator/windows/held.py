@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from ivjoin.operator.small_parts import put
+from ivjoin.operator.memory.small_parts import put
 from ivjoin.operator.windows.previous import without_older
 from ivjoin.operator.windows.rows import Rows, joined
 from ivjoin.operator.windows.run import Run, Term, in_order

@@ -11,8 +11,8 @@ import numpy as np
 from ivjoin.errors import EvaluationError
 from ivjoin.operator.windows.reduce import Ranges
 from ivjoin.operator.windows.rows import Rows
-from ivjoin.shj.kernels import grouped_kernels
-from ivjoin.shj.store.value_blocks import ValueBlocks
+from ivjoin.shj.kernels.lookup import grouped_kernels
+from ivjoin.shj.store.values.value_blocks import ValueBlocks
 
 __all__ = ["Found", "Pairs", "Run", "Term", "in_order", "order_of", "reach"]
 

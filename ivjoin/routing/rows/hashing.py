@@ -15,7 +15,7 @@ from ivjoin.conditions.evaluate import Vector
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.shj.arrow import Bytes, byte_width, fixed_view, validity
-from ivjoin.shj.kernels import key_kernels
+from ivjoin.shj.kernels.keys import key_kernels
 from ivjoin.shj.plain import plain_type, to_plain
 
 __all__ = ["hash_of_keys", "hash_of_rows", "mixed"]

@@ -10,12 +10,13 @@ from ivjoin.shj.kernels import apart, compiling
 
 __all__ = ["begin", "missing"]
 
-_GREATEST = f"{__package__}.push_kernels"  # it takes as long as all others
+_GREATEST = f"{__package__}.push.push_kernels"  # it takes as long as all others
 
 
 def modules() -> list[str]:
     """Return the modules with kernels, the one that takes longest first."""
-    names = (f"{__package__}.{path.stem}" for path in Path(__file__).parent.glob("*.py"))
+    room = Path(__file__).parent
+    names = (".".join((__package__, *path.relative_to(room).with_suffix("").parts)) for path in room.rglob("*.py"))
     return sorted((name for name in names if compiling.kernels_of(name)), key=lambda name: (name != _GREATEST, name))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ivjoin.errors import CapacityError, SpillError
-from ivjoin.shj.store.backing import Files
+from ivjoin.shj.store.disk.backing import Files
 
 __all__ = ["Account"]
 

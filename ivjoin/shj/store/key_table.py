@@ -14,11 +14,11 @@ import numpy as np
 
 from ivjoin.errors import CapacityError, MemoryLimitError
 from ivjoin.shj import registers
-from ivjoin.shj.kernels import key_kernels
-from ivjoin.shj.kernels.index_kernels import KEY, LIVE
+from ivjoin.shj.kernels.keys import key_kernels
 from ivjoin.shj.kernels.memory import address_of as address
+from ivjoin.shj.kernels.push.index_kernels import KEY, LIVE
 from ivjoin.shj.store.account import Account
-from ivjoin.shj.store.backing import extended, fresh, in_memory, moving
+from ivjoin.shj.store.disk.backing import extended, fresh, in_memory, moving
 from ivjoin.shj.store.sizes import TIGHT
 
 __all__ = ["KeyTable", "longer"]

@@ -13,10 +13,10 @@ import numpy as np
 
 from ivjoin.shj import registers
 from ivjoin.shj.arrow import Bytes
-from ivjoin.shj.kernels import key_kernels, word_key_kernels
+from ivjoin.shj.kernels.keys import key_kernels, word_key_kernels
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.store.account import Account
-from ivjoin.shj.store.backing import fresh, in_memory
+from ivjoin.shj.store.disk.backing import fresh, in_memory
 from ivjoin.shj.store.key_table import KeyTable, longer
 
 __all__ = ["ByteKeys", "IntKeys", "KeyTable", "NoKeys", "WordKeys", "pack"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.errors import CapacityError
-from ivjoin.shj.kernels.index_kernels import FIRST_AXIS
+from ivjoin.shj.kernels.push.index_kernels import FIRST_AXIS
 
 __all__ = ["TIGHT", "extend", "fitting", "is_wide", "larger", "row_records"]
 

@@ -9,14 +9,14 @@ import pyarrow as pa
 
 from ivjoin.errors import OrderError
 from ivjoin.expr.arguments import known_options
-from ivjoin.plan.asof import AsOf, as_of
+from ivjoin.plan.picking.asof import AsOf, as_of
 from ivjoin.plan.question import named_pairs
 from ivjoin.spark.api.join import joined_frames, resolved
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation
 
-    from ivjoin.plan.asof import Tolerance
+    from ivjoin.plan.picking.asof import Tolerance
     from ivjoin.plan.question import Keys, Orders
 
 __all__ = ["asof_join"]

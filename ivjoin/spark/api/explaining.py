@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from ivjoin.errors import IvjoinError
 from ivjoin.expr.arguments import known_options
-from ivjoin.operator.budget import WhenFull
-from ivjoin.operator.explain import explain_plan
+from ivjoin.operator.explaining.explain import explain_plan
+from ivjoin.operator.memory.budget import WhenFull
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.api.join import refuse_unbuilt, resolved, worker_budget
@@ -23,7 +23,7 @@ from ivjoin.spark.state.streamspread import StreamSpread, stream_spread
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
 
-    from ivjoin.plan.choice import Pick
+    from ivjoin.plan.picking.choice import Pick
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders
 
 __all__ = ["explain"]

@@ -16,7 +16,7 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.frontier.order import Order
 from ivjoin.frontier.tracking import OrderTracker
-from ivjoin.operator.budget import Budget, Shed, Spill, WhenFull, budget_of
+from ivjoin.operator.memory.budget import Budget, Shed, Spill, WhenFull, budget_of
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.question import join_spec, named_pairs
 from ivjoin.plan.spec import SIDES, JoinSpec
@@ -45,8 +45,8 @@ from ivjoin.spark.spread.buckets import stream_count
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
 
-    from ivjoin.plan.asof import AsOf
-    from ivjoin.plan.choice import Pick
+    from ivjoin.plan.picking.asof import AsOf
+    from ivjoin.plan.picking.choice import Pick
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders
     from ivjoin.spark.rows.results import Results
     from ivjoin.spark.state.streamspread import StreamSpread

@@ -29,7 +29,7 @@ from ivjoin.spark.runtime.watermark import delays, with_watermarks, without_wate
 from ivjoin.spark.runtime.workers import kernels_early, start_early
 from ivjoin.spark.spread.buckets import stream_count
 from ivjoin.spark.spread.sizes import are_small, estimated_bytes, sound_bytes
-from ivjoin.stream.columns import places_of
+from ivjoin.stream.sources.columns import places_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

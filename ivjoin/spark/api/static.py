@@ -27,7 +27,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from ivjoin.frontier.order import Order
 from ivjoin.metrics import JoinMetrics
-from ivjoin.operator.budget import Budget
+from ivjoin.operator.memory.budget import Budget
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES, JoinSpec

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ivjoin.errors import OrderError
-from ivjoin.operator.explain import why_never_decided
+from ivjoin.operator.explaining.explain import why_never_decided
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES, JoinSpec
 

@@ -13,7 +13,7 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.outer.values import has_value
 from ivjoin.plan.join_plan import JoinPlan
-from ivjoin.plan.pick import beside, picking_of
+from ivjoin.plan.picking.pick import beside, picking_of
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.separation.separate import BandTerm
 from ivjoin.spark.rows.arrow import as_spark_sql

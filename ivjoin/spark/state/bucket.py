@@ -23,7 +23,7 @@ from ivjoin.conditions.evaluate import evaluate
 from ivjoin.errors import MemoryLimitError
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.frontier.order import Order
-from ivjoin.operator.budget import Budget
+from ivjoin.operator.memory.budget import Budget
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.join_plan import JoinPlan

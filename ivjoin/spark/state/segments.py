@@ -19,7 +19,7 @@ import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from ivjoin.errors import IvjoinError
-from ivjoin.operator.budget import Budget
+from ivjoin.operator.memory.budget import Budget
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.rows.codec import FORMAT, compressed, meta_text, new_token, read_state
 from ivjoin.spark.rows.metrics import MOST_GATHERED, observed

@@ -21,7 +21,7 @@ from typing import Any
 import pandas as pd
 
 from ivjoin.errors import SnapshotError
-from ivjoin.operator.budget import Budget
+from ivjoin.operator.memory.budget import Budget
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.rows.codec import FORMAT, compressed, meta_text, new_token, note_and_state, read_state, with_note
 from ivjoin.spark.rows.results import Results

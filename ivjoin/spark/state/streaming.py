@@ -17,7 +17,7 @@ from typing import Any
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ivjoin.operator.budget import Budget
+from ivjoin.operator.memory.budget import Budget
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.rows.arrow import bucket_sql, key_sql, place

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from ivjoin.expr.literals import literal
 from ivjoin.expr.ordinal import value_of
-from ivjoin.operator.explain import explain_plan
-from ivjoin.operator.picture import Explanation
-from ivjoin.operator.wording import listed, said
+from ivjoin.operator.explaining.explain import explain_plan
+from ivjoin.operator.explaining.picture import Explanation
+from ivjoin.operator.explaining.wording import listed, said
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
-from ivjoin.stream.compared import pairs_said
-from ivjoin.stream.inputs import Source
-from ivjoin.stream.picked import picked_arrival
-from ivjoin.stream.sorting import Prospect, prospect
+from ivjoin.stream.sort.picked import picked_arrival
+from ivjoin.stream.sort.sorting import Prospect, prospect
+from ivjoin.stream.sources.compared import pairs_said
+from ivjoin.stream.sources.inputs import Source
 
 if TYPE_CHECKING:
     from ivjoin.conditions.written import Expression

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.shj.arrow import whole_numbers
-from ivjoin.stream.inputs import Read, Source
+from ivjoin.stream.sources.inputs import Read, Source
 
 __all__ = ["numbered", "renamed"]
 

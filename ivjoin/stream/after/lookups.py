@@ -17,13 +17,13 @@ from ivjoin.conditions.evaluate import from_arrow_array
 from ivjoin.errors import ColumnError, OptionError, SchemaError, UnsupportedError, came
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.types import TICKS_PER_SECOND, from_arrow
-from ivjoin.plan.asof import shift_of
 from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.picking.asof import shift_of
 from ivjoin.plan.question import on_pairs
 from ivjoin.shj.arrow import fixed_array
-from ivjoin.stream.columns import Chosen, chosen, places_of
-from ivjoin.stream.inputs import Source
 from ivjoin.stream.join_stream import JoinStream
+from ivjoin.stream.sources.columns import Chosen, chosen, places_of
+from ivjoin.stream.sources.inputs import Source
 
 __all__ = ["Lookups"]
 

@@ -20,9 +20,9 @@ from ivjoin.shj.arrow import taken, whole_numbers
 from ivjoin.shj.plain import from_plain_rows, plain_rows
 from ivjoin.stream.after.inputs import numbered
 from ivjoin.stream.after.wrapped import WrappedStream
-from ivjoin.stream.columns import places_of
-from ivjoin.stream.inputs import Source
 from ivjoin.stream.join_stream import JoinStream
+from ivjoin.stream.sources.columns import places_of
+from ivjoin.stream.sources.inputs import Source
 
 __all__ = ["Matching", "matching_of"]
 

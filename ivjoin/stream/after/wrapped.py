@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ivjoin.errors import ProtocolError
 from ivjoin.metrics import JoinMetrics
-from ivjoin.operator.picture import Explanation
+from ivjoin.operator.explaining.picture import Explanation
 from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.running import Run
 

@@ -12,15 +12,15 @@ from ivjoin.errors import ConditionError, OptionError, came
 from ivjoin.expr.arguments import known_options
 from ivjoin.expr.timezones import zone_of_call
 from ivjoin.frontier.late import OnLate, late_rule
-from ivjoin.operator.budget import WhenFull, budget_of
+from ivjoin.operator.memory.budget import WhenFull, budget_of
 from ivjoin.plan.cache import plan_of, planned
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.question import schema_of
-from ivjoin.stream.columns import Chosen, chosen, places_of
-from ivjoin.stream.hints import index_hints
-from ivjoin.stream.inputs import ArrowStream, open_inputs
 from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.pull import stream_of
+from ivjoin.stream.sources.columns import Chosen, chosen, places_of
+from ivjoin.stream.sources.hints import index_hints
+from ivjoin.stream.sources.inputs import ArrowStream, open_inputs
 from ivjoin.stream.window.question import Asked, asked_of
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import ivjoin
-from ivjoin.shj.store.value_blocks import ValueBlocks
+from ivjoin.shj.store.values.value_blocks import ValueBlocks
 
 CONTAINS = "r.a <= l.t AND l.t < r.b"
 OPEN = "r.a <= l.t AND (r.b IS NULL OR l.t < r.b)"
@@ -91,7 +91,7 @@ def test_an_aggregate_looks_at_its_pairs_alone(monkeypatch: pytest.MonkeyPatch) 
 LOOKS = f"""
 import runpy
 globals().update(runpy.run_path({__file__!r}))
-from ivjoin.shj.kernels import range_kernels
+from ivjoin.shj.kernels.lookup import range_kernels
 
 looks, look = [0], range_kernels._may_hold
 def counted(*args):

@@ -11,7 +11,8 @@ import pytest
 from drivers.picked_tables import check, in_small_slices
 
 import ivjoin
-from ivjoin.shj.kernels import lookup_kernels, slice_kernels
+from ivjoin.shj.kernels.lookup import lookup_kernels
+from ivjoin.shj.kernels.slices import slice_kernels
 
 
 @pytest.mark.parametrize("start", range(0, 120, 10))

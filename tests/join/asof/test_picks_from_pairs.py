@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import ivjoin
-from ivjoin.stream import paired_pick, sorting
+from ivjoin.stream.sort import sorting
+from ivjoin.stream.threads import paired_pick
 
 
 def best(left: pa.Table, right: pa.Table, which: str, keyed: bool) -> list[int | None]:

@@ -31,7 +31,7 @@ from ivjoin import (
 from ivjoin.cli import main
 from ivjoin.operator.picks import core, payload
 from ivjoin.operator.picks.core import PickCore
-from ivjoin.stream import outside, sorting
+from ivjoin.stream.sort import outside, sorting
 
 ASOF = {"on": "k", "condition": "r.t <= l.t", "how": "left", "left_order": "t", "right_order": "t", "pick_by": "t"}
 

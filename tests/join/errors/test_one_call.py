@@ -12,8 +12,9 @@ import pytest
 
 import ivjoin
 from ivjoin import EvaluationError, JoinStream, ProtocolError, SymmetricHashJoin, band_join
-from ivjoin.operator import output, protocol
-from ivjoin.operator.blocks import VARIABLE
+from ivjoin.operator import protocol
+from ivjoin.operator.match import output
+from ivjoin.operator.match.blocks import VARIABLE
 from ivjoin.shj.kernels.compiling import COMPILES
 
 pytestmark = pytest.mark.nojit

@@ -14,7 +14,7 @@ import pytest
 from join.tables import rows
 
 from ivjoin import EvaluationError, SymmetricHashJoin, band_join
-from ivjoin.operator.blocks import VARIABLE
+from ivjoin.operator.match.blocks import VARIABLE
 
 
 class Machine:

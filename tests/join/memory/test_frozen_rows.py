@@ -13,11 +13,11 @@ import pytest
 from oracle import HOWS
 
 from ivjoin import Order, Spill, SymmetricHashJoin
-from ivjoin.operator import spilling
+from ivjoin.operator.memory import spilling
 from ivjoin.shj.arrow import Bytes
-from ivjoin.shj.kernels import byte_kernels
-from ivjoin.shj.store.backing import Files
-from ivjoin.shj.store.frozen import FrozenRows
+from ivjoin.shj.kernels.output import byte_kernels
+from ivjoin.shj.store.disk.backing import Files
+from ivjoin.shj.store.rows.frozen import FrozenRows
 
 LIMIT = 24_000
 KEYS: dict[str, pa.DataType] = {

@@ -31,7 +31,7 @@ from ivjoin import (
     band_join,
     multi_join,
 )
-from ivjoin.operator.budget import bytes_of
+from ivjoin.operator.memory.budget import bytes_of
 
 SCHEMA = pa.schema({"k": pa.int64(), "t": pa.int64(), "x": pa.string(), "v": pa.float64()})
 WINDOW = {"on": "k", "condition": "abs(l.t - r.t) <= 40", "left_order": "t", "right_order": "t"}

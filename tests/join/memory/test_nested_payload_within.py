@@ -13,10 +13,10 @@ import pytest
 
 from ivjoin import MemoryLimitError, Spill, SymmetricHashJoin
 from ivjoin.errors import CapacityError
-from ivjoin.shj.store import varying
 from ivjoin.shj.store.account import Account
-from ivjoin.shj.store.backing import Files
-from ivjoin.shj.store.varying import SegmentColumn
+from ivjoin.shj.store.disk.backing import Files
+from ivjoin.shj.store.values import varying
+from ivjoin.shj.store.values.varying import SegmentColumn
 
 pytestmark = pytest.mark.nojit
 

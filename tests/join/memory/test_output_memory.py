@@ -15,9 +15,10 @@ import pytest
 from join.cases import in_blocks
 from memory.output import PAYLOADS, ROWS, join, pushes
 
-from ivjoin.operator import scratch
-from ivjoin.shj.kernels import compiling, memory, spare_blocks
-from ivjoin.shj.store.backing import give_back
+from ivjoin.operator.memory import scratch
+from ivjoin.shj.kernels import compiling, memory
+from ivjoin.shj.kernels.output import spare_blocks
+from ivjoin.shj.store.disk.backing import give_back
 
 needs_blocks = pytest.mark.skipif(not compiling.COMPILES, reason="uncompiled kernels keep no blocks")
 

@@ -13,9 +13,10 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import SymmetricHashJoin
-from ivjoin.operator import lending, scratch
-from ivjoin.operator.budget import bytes_of
-from ivjoin.shj.kernels.key_kernels import SOME_PLACES, SOME_ROOM
+from ivjoin.operator.match import lending
+from ivjoin.operator.memory import scratch
+from ivjoin.operator.memory.budget import bytes_of
+from ivjoin.shj.kernels.keys.key_kernels import SOME_PLACES, SOME_ROOM
 
 REACH = 300
 KEYS: dict[str, Any] = {

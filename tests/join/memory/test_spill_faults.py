@@ -17,10 +17,10 @@ from join.refused import pushed_on
 from memory.spilled import drawn, question_of, rows_of, schema_of
 
 from ivjoin import MemoryLimitError, Order, ProtocolError, Spill, SpillError, SymmetricHashJoin
-from ivjoin.shj.store import ring_room
-from ivjoin.shj.store.backing import Files
+from ivjoin.shj.store.disk.backing import Files
+from ivjoin.shj.store.disk.logs import Log
 from ivjoin.shj.store.keys import ByteKeys
-from ivjoin.shj.store.logs import Log
+from ivjoin.shj.store.rows import ring_room
 
 TURNS, MOMENTS = 10, 8  # moments of each run that are tried
 # What of the system fails, and how: the folder is gone; the disk is full; it takes nothing more where there was room.

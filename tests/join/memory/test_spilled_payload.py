@@ -15,9 +15,10 @@ import pytest
 from oracle import HOWS
 
 from ivjoin import MemoryLimitError, Order, Spill, SymmetricHashJoin
-from ivjoin.operator.blocks import wanted
-from ivjoin.shj.store import logs, spilled
-from ivjoin.shj.store.backing import Files
+from ivjoin.operator.match.blocks import wanted
+from ivjoin.shj.store.disk import logs
+from ivjoin.shj.store.disk.backing import Files
+from ivjoin.shj.store.rows import spilled
 
 TYPES = {
     "f": pa.float64(), "i": pa.int16(), "b": pa.bool_(), "s": pa.string(), "w": pa.large_binary(),

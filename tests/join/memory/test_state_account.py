@@ -13,10 +13,10 @@ import pytest
 from memory.kinds import KINDS, QUESTIONS, piece, schema_of
 
 from ivjoin import Order, SymmetricHashJoin
-from ivjoin.operator import scratch
-from ivjoin.operator.blocks import VARIABLE
+from ivjoin.operator.match.blocks import VARIABLE
+from ivjoin.operator.memory import scratch
 from ivjoin.shj.kernels.compiling import COMPILES
-from ivjoin.shj.store.pages import Pages
+from ivjoin.shj.store.disk.pages import Pages
 
 pytestmark = pytest.mark.nojit
 

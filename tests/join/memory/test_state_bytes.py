@@ -9,7 +9,7 @@ import pytest
 from bench import report, tables
 from bench.memory import KINDS, held
 from ivjoin import SymmetricHashJoin
-from ivjoin.operator import lending
+from ivjoin.operator.match import lending
 
 
 @pytest.mark.slow

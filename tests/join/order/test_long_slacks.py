@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import LateRowError, Order, SymmetricHashJoin
-from ivjoin.operator.blocks import VARIABLE
+from ivjoin.operator.match.blocks import VARIABLE
 
 BOTTOM, TOP = -(2**63), 2**63 - 1
 LENGTHS = [2**63 - 1, 2**63, 2**63 + 1, 2**64 - 2, 2**64 - 1, 10**30]

@@ -260,7 +260,7 @@ def test_falling_floats_prune_where_bounds_leave_no_room_for_nan(bounds: Any, mo
 def test_an_operator_that_nobody_holds_gives_its_memory_back_at_once(how: str) -> None:
     """Nothing of it stands in a circle of references, whose memory Python would find some joins later."""
     from ivjoin import SymmetricHashJoin
-    from ivjoin.operator import lending
+    from ivjoin.operator.match import lending
 
     t = pa.table({"k": np.arange(100) % 7, "a": np.arange(100), "text": ["x"] * 100})
     op = SymmetricHashJoin(t.schema, t.schema, on="k", condition="l.a = r.a", how=how, left_order="a", right_order="a")

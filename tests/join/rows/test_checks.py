@@ -14,7 +14,7 @@ from join.indexes import runs_at_once
 
 import ivjoin
 from ivjoin import EvaluationError, SymmetricHashJoin
-from ivjoin.operator import pairs
+from ivjoin.operator.match import pairs
 
 HOWS = ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
 SCHEMA = pa.schema({

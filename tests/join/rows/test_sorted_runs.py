@@ -18,9 +18,9 @@ from join.strategies import cases
 from weights import examples
 
 import ivjoin
-from ivjoin.operator import pairs
 from ivjoin.operator.core import Core
-from ivjoin.shj.store.side import SideStore
+from ivjoin.operator.match import pairs
+from ivjoin.shj.store.rows.side import SideStore
 
 pytestmark = pytest.mark.usefixtures("contract_every_row")
 

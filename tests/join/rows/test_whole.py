@@ -15,7 +15,7 @@ from join.tables import rows
 
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.ordinal import ordinals
-from ivjoin.operator.whole import Part, Whole, why_pushed
+from ivjoin.operator.match.whole import Part, Whole, why_pushed
 from ivjoin.plan.cache import planned
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.shj.plain import no_rows

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ivjoin.stream import prepared, slices
+from ivjoin.stream import prepared
+from ivjoin.stream.threads import slices
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import Order, SymmetricHashJoin
-from ivjoin.operator import lending
-from ivjoin.shj.store import schedules, side
+from ivjoin.operator.match import lending
+from ivjoin.shj.store.rows import schedules, side
 
 SCHEMA = pa.schema({"k": pa.int64(), "t": pa.int64(), "s": pa.string()})
 

@@ -12,12 +12,12 @@ import pytest
 from drivers.sliced import BAND, HOWS, all_ended, at_work, both, rows_of, side
 
 from ivjoin import EvaluationError, IvjoinError, LateRowError, Order, band_join, explain
-from ivjoin.operator import whole
+from ivjoin.operator.match import whole
 from ivjoin.plan.cache import planned
 from ivjoin.plan.cutting import Cut, cut_of, shifted
-from ivjoin.stream import slices, workers
-from ivjoin.stream.pieces import Piece
-from ivjoin.stream.slices import SlicedJoin
+from ivjoin.stream.threads import slices, workers
+from ivjoin.stream.threads.pieces import Piece
+from ivjoin.stream.threads.slices import SlicedJoin
 
 pytestmark = pytest.mark.usefixtures("small_slices")
 

@@ -15,8 +15,9 @@ from places import PATHS
 from resident import needs_resident
 
 from ivjoin import MemoryLimitError, Order, UnsupportedError, band_join
-from ivjoin.stream import memory, prepared, slices
-from ivjoin.stream.slices import SlicedJoin
+from ivjoin.stream import prepared
+from ivjoin.stream.threads import memory, slices
+from ivjoin.stream.threads.slices import SlicedJoin
 
 HOWS = ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
 BAND = "l.x BETWEEN r.x - 30 AND r.x + 20"

@@ -11,7 +11,7 @@ import pytest
 
 from ivjoin import SymmetricHashJoin
 from ivjoin.shj.arrow import are_told_by_ordinals, doubles_of
-from ivjoin.shj.store.columns import OrdinalColumn, WordColumn
+from ivjoin.shj.store.values.columns import OrdinalColumn, WordColumn
 
 pytestmark = pytest.mark.nojit
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import Order, SymmetricHashJoin
-from ivjoin.operator import blocks, output
+from ivjoin.operator.match import blocks, output
 from ivjoin.shj import registers as at
-from ivjoin.shj.kernels import text_kernels
-from ivjoin.shj.store import varying
+from ivjoin.shj.kernels.output import text_kernels
+from ivjoin.shj.store.values import varying
 
 HOW = ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
 BAND = "l.t BETWEEN r.t - 6 AND r.t + 4"

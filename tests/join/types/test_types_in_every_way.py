@@ -14,7 +14,9 @@ import pytest
 import ivjoin
 from ivjoin import SymmetricHashJoin
 from ivjoin.routing import along, plan_join, simulate
-from ivjoin.stream import ordered, prepared, slices
+from ivjoin.stream import prepared
+from ivjoin.stream.sort import ordered
+from ivjoin.stream.threads import slices
 
 ROWS = 24
 TEXT = ["a", "b" * 20, None, "", "xyz", "é" * 9, "a", "\0"] * 3

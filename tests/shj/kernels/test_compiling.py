@@ -18,8 +18,9 @@ import numba
 import numpy as np
 import pytest
 
-from ivjoin.shj.kernels import building, compiling, everything, objects, spare_blocks
+from ivjoin.shj.kernels import building, compiling, everything, objects
 from ivjoin.shj.kernels.compiling import I8, IN2, IO1, VOID, inner
+from ivjoin.shj.kernels.output import spare_blocks
 
 ROOM = Path(compiling.__file__).parent.parent
 
@@ -249,7 +250,7 @@ def test_bounds_are_checked_by_numba(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_a_module_is_on_disk_when_all_its_kernels_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    name = "ivjoin.shj.kernels.sum_kernels"
+    name = "ivjoin.shj.kernels.push.sum_kernels"
     assert not compiling.is_on_disk(name)
     assert name in everything.missing()
     compiling.compile_all(name)

@@ -8,7 +8,8 @@ import numba
 import numpy as np
 import pytest
 
-from ivjoin.shj.kernels import compiling, index_kernels, plain_memory
+from ivjoin.shj.kernels import compiling, plain_memory
+from ivjoin.shj.kernels.push import index_kernels
 
 pytestmark = pytest.mark.nojit
 CHECKED = not compiling.COMPILES or numba.config.BOUNDSCHECK

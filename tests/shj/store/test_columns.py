@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ivjoin.shj.store import varying
-from ivjoin.shj.store.columns import column_for
+from ivjoin.shj.store.values import varying
+from ivjoin.shj.store.values.columns import column_for
 
 pytestmark = pytest.mark.nojit
 

@@ -10,10 +10,10 @@ import pytest
 from ivjoin.operator.state import State
 from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import Bytes
-from ivjoin.shj.kernels import index_kernels, push_kernels, run_kernels
-from ivjoin.shj.store.bands import BandTable
+from ivjoin.shj.kernels.push import index_kernels, push_kernels, run_kernels
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
-from ivjoin.shj.store.side import SideStore
+from ivjoin.shj.store.rows.bands import BandTable
+from ivjoin.shj.store.rows.side import SideStore
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 pytestmark = pytest.mark.nojit

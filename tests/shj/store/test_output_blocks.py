@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import SymmetricHashJoin
-from ivjoin.operator import output as output_steps
-from ivjoin.operator.blocks import VARIABLE
 from ivjoin.operator.core import Core
+from ivjoin.operator.match import output as output_steps
+from ivjoin.operator.match.blocks import VARIABLE
 from ivjoin.shj.kernels.compiling import COMPILES
 
 pytestmark = pytest.mark.skipif(not COMPILES, reason="without numba's compiler there are no output blocks")

@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import pytest
 
-from ivjoin.shj.store import pages
-from ivjoin.shj.store.backing import give_back, own_memory
-from ivjoin.shj.store.rings import regrown
+from ivjoin.shj.store.disk import pages
+from ivjoin.shj.store.disk.backing import give_back, own_memory
+from ivjoin.shj.store.values.rings import regrown
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pages are moved by Linux alone")
 N = 8 << 20  # words

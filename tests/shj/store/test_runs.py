@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ivjoin.shj.kernels.index_kernels import FLAGS, LIVE
-from ivjoin.shj.store.runs import SortedRuns
+from ivjoin.shj.kernels.push.index_kernels import FLAGS, LIVE
+from ivjoin.shj.store.rows.runs import SortedRuns
 
 pytestmark = pytest.mark.nojit
 ROWS = 6_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ivjoin.shj.store.value_blocks import ValueBlocks
+from ivjoin.shj.store.values.value_blocks import ValueBlocks
 
 
 @pytest.mark.nojit

@@ -16,7 +16,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from ivjoin import Order, Spill
 from ivjoin.errors import IvjoinError, MemoryLimitError, UnsupportedError
-from ivjoin.operator.budget import Budget
+from ivjoin.operator.memory.budget import Budget
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.question import join_spec
 from ivjoin.spark.rows.pack import Seen

@@ -21,7 +21,7 @@ from ivjoin.conditions import condition
 from ivjoin.errors import IvjoinError, SnapshotError, UnsupportedError
 from ivjoin.expr import Scope
 from ivjoin.frontier.order import Order
-from ivjoin.operator import blocks
+from ivjoin.operator.match import blocks
 from ivjoin.plan import layout as row_layout
 from ivjoin.plan.cache import forget_plans, plan_of
 from ivjoin.plan.question import join_spec

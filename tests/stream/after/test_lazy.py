@@ -30,7 +30,7 @@ def test_it_is_lazy_and_selects_columns() -> None:
 
 
 def test_only_needed_columns_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ivjoin.stream.inputs import Source
+    from ivjoin.stream.sources.inputs import Source
 
     pq.write_table(LEFT, tmp_path / "l.parquet")
     pq.write_table(RIGHT, tmp_path / "r.parquet")

@@ -14,7 +14,7 @@ import pytest
 from drivers.picked_tables import keys, split, times
 
 from ivjoin import band_join
-from ivjoin.stream import table_window
+from ivjoin.stream.threads import table_window
 
 CONDITIONS: dict[str | None, Callable[[Any, Any], bool]] = {
     "r.t BETWEEN l.t - 10 AND l.t + 5": lambda a, b: a["t"] - 10 <= b["t"] <= a["t"] + 5,

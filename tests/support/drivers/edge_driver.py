@@ -31,7 +31,7 @@ from drivers.edge_unseen import may_be_unseen
 from ivjoin import EvaluationError, Order, SymmetricHashJoin, band_join
 from ivjoin.expr import build
 from ivjoin.expr.types import from_arrow
-from ivjoin.operator.blocks import VARIABLE
+from ivjoin.operator.match.blocks import VARIABLE
 
 NUMBERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"]
 OTHERS = {"duration": BIGINT, "timestamp": BIGINT, "date32": INT, "decimal": DECIMAL}

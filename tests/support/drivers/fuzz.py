@@ -34,7 +34,8 @@ from stream.unordered import at_once, bare, no_room, run_tables
 from ivjoin import MemoryLimitError, Spill
 from ivjoin.operator import operator as _  # noqa: F401 (compiled blocks are tried out by it)
 from ivjoin.operator import prune_bounds as bounds
-from ivjoin.shj.store import logs, spilled
+from ivjoin.shj.store.disk import logs
+from ivjoin.shj.store.rows import spilled
 
 PHASES = (Phase.generate, Phase.shrink)
 ROUND = 200  # joins of one seed

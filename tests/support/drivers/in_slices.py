@@ -13,8 +13,10 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import Order, band_join
-from ivjoin.stream import prepared, sorting, table_join
-from ivjoin.stream.table_join import TableJoin
+from ivjoin.stream import prepared
+from ivjoin.stream.sort import sorting
+from ivjoin.stream.threads import table_join
+from ivjoin.stream.threads.table_join import TableJoin
 
 HOWS = ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
 BANDS = {

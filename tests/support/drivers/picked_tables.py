@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import asof_join
-from ivjoin.stream import table_lookup, table_pick
+from ivjoin.stream.threads import table_lookup, table_pick
 
 ENDS = [-(2**63), -(2**63) + 1, -(2**53) - 1, -1, 0, 1, 2**31, 2**53 + 1, 2**62, 2**63 - 2, 2**63 - 1]
 

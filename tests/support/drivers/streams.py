@@ -13,7 +13,7 @@ from drivers.in_slices import BANDS, HOWS, KEYS, RESTS, rows_of, split, table
 from drivers.threaded import small_memory, small_slices
 
 from ivjoin import Order, band_join
-from ivjoin.stream.slices import SlicedJoin
+from ivjoin.stream.threads.slices import SlicedJoin
 
 COUNTED = ("left_rows_in", "right_rows_in", "left_rows_retired", "right_rows_retired", "rows_out", "late_rows")
 MORE = {

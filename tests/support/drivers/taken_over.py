@@ -10,7 +10,7 @@ import pyarrow as pa
 from join.cases import Case, check, run_push
 
 from ivjoin import SymmetricHashJoin
-from ivjoin.operator import lending
+from ivjoin.operator.match import lending
 
 __all__ = ["after_another"]
 

@@ -7,14 +7,14 @@ from faults.mutant import Mutant
 ENGINE = [
     Mutant(
         "bytes of state are not counted",
-        "ivjoin/operator/kernel_state.py",
+        "ivjoin/operator/match/kernel_state.py",
         "        return held if limits is None",
         "        return 0 if limits is None",
         "tests/join/memory/test_state_account.py tests/join/memory/test_state_bytes.py",
     ),
     Mutant(
         "runs are merged past what was read",
-        "ivjoin/stream/outside.py",
+        "ivjoin/stream/sort/outside.py",
         "end = min(ends, default=None)",
         "end = max(ends, default=None)",
         "tests/stream/test_sorted_outside.py",
@@ -42,7 +42,7 @@ ENGINE = [
     ),
     Mutant(
         "late rows are counted as held",
-        "ivjoin/operator/waiting_core.py",
+        "ivjoin/operator/lookup/waiting_core.py",
         "        m.late_rows += late\n",
         "",
         "tests/join/order/test_late_rows.py",

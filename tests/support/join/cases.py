@@ -14,7 +14,7 @@ import pytest
 from join.conditions import Term
 from join.tables import physical, records, rows
 
-from ivjoin.operator.blocks import VARIABLE, works
+from ivjoin.operator.match.blocks import VARIABLE, works
 
 Event = tuple[
     Any, ...
@@ -281,8 +281,8 @@ def run_pull(case: Case) -> Run:
 @contextmanager
 def in_blocks(asked: bool) -> Iterator[list[bool]]:
     """Output batches are built by compiled blocks where they can be, or none is; yields for each push whether so."""
-    from ivjoin.operator import steps
     from ivjoin.operator.core import Core
+    from ivjoin.operator.match import steps
 
     works()  # whose own pushes are none of the caller's
     went: list[bool] = []

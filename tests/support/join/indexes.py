@@ -10,9 +10,9 @@ from unittest.mock import PropertyMock, patch
 
 import numpy as np
 
-from ivjoin.operator import pairs, room, steps
-from ivjoin.shj.store.bands import BandTable
-from ivjoin.shj.store.side import SideStore
+from ivjoin.operator.match import pairs, room, steps
+from ivjoin.shj.store.rows.bands import BandTable
+from ivjoin.shj.store.rows.side import SideStore
 
 
 @contextmanager

@@ -15,8 +15,10 @@ from join.cases import Case, Run, outputs
 
 from ivjoin import band_join
 from ivjoin.plan.join_plan import JoinPlan
-from ivjoin.stream import ordered, outside, prepared, sorting, table_join
-from ivjoin.stream.axis import Axis, axes
+from ivjoin.stream import prepared
+from ivjoin.stream.sort import ordered, outside, sorting
+from ivjoin.stream.sort.axis import Axis, axes
+from ivjoin.stream.threads import table_join
 
 SORTED: Counter[str] = Counter()  # what was said of the joins
 FILES: Counter[str] = Counter()  # how many of them were sorted outside memory

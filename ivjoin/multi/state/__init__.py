@@ -1,0 +1,1 @@
+"""The state of a join of many inputs: its snapshot and its memory."""

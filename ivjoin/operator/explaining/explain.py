@@ -1,0 +1,411 @@
+"""``ivjoin.explain``: what the join does with each conjunct, and how long it stores the rows of each side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from typing import Any
+
+from ivjoin.conditions.text import quoted
+from ivjoin.errors import OrderError, came
+from ivjoin.expr.nodes import Node, columns_of, walk
+from ivjoin.expr.ordinal import ordinal_of
+from ivjoin.expr.types import TICKS_PER_SECOND, Type
+from ivjoin.frontier.order import ordinal_range, physical_ordinal, shown
+from ivjoin.frontier.tracking import Frontier, OrderTracker
+from ivjoin.operator.explaining.picture import Box, Explanation
+from ivjoin.operator.explaining.wording import band_said, domain_said, label, listed, said
+from ivjoin.operator.picks.thinning import rules
+from ivjoin.operator.prune_bounds import Bounder
+from ivjoin.plan.cutting import cut_of
+from ivjoin.plan.derived.certain import domain_of, passes_nulls
+from ivjoin.plan.derived.implied import with_edges
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.picking.pick import picking_of
+from ivjoin.plan.planner import inferred
+from ivjoin.plan.question import side_expression
+from ivjoin.plan.spec import SIDES
+from ivjoin.separation.separate import BandTerm
+
+__all__ = ["explain_plan", "interval_text", "kept_lines", "typical", "why_never_decided"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_ANYTHING = "is anything"
+_IN_PROBE = "decided in the compiled probe"
+
+
+def explain_plan(
+    plan: JoinPlan, frontier: Mapping[str, Mapping[Any, Any]] | None = None, arrival: Sequence[str] = (),
+    seen: bool = False, tables: tuple[bool, bool] = (False, False),
+) -> Explanation:
+    """Return what a plan does with its conjuncts, what it knows of future rows, and which rows of each side it stores.
+
+    Parameters
+    ----------
+    plan : JoinPlan
+    frontier : mapping, optional
+        ``{"left": {expression: value}, "right": {...}}``; typical values by default.
+    arrival : sequence of str
+        Lines that describe how the inputs arrive.
+    seen : bool
+        Whether ``frontier`` was computed from rows of the inputs.
+    tables : (bool, bool)
+        For each side, whether it is a table or files. These end, so their orders need not be declared.
+
+    Raises
+    ------
+    OrderError
+        If ``frontier`` is not such a mapping.
+    """
+    frontiers = _frontiers(plan, {} if frontier is None else frontier)
+    bounder = Bounder(plan, frontiers)
+    on = f" on {', '.join(_on(p) for p in plan.spec.on)}" if plan.spec.on else " without `on`"
+    lines = [f"{plan.how.name} join{on}", *_picked(plan), *(f"  {line}" for line in arrival)]
+    lines += ["", "condition", *_conjuncts(plan)]
+    lines += _aggregate_lines(plan)
+    lines += ["", "frontier (every future row)", *_frontier_lines(frontiers, bool(frontier), seen)]
+    lines += _inferred_lines(plan)
+    boxes, dag = _dag(plan, frontiers)
+    lines += ["", "expression DAG, with what each node can be for future rows of both sides", *dag]
+    state = [line for s in (0, 1) for line in _side(plan, s, frontiers, bounder, tables[1 - s])]
+    lines += ["", "state", *state]
+    cut = cut_of(plan)
+    lines += ["", "threads", f"  one alone: {cut}" if isinstance(cut, str) else f"  any number: slices {cut}"]
+    kept = [line.strip() for line in state if not line.startswith("      ")]
+    return Explanation("\n".join(lines), tuple(boxes), (*arrival, *kept))
+
+
+def _on(pair: tuple[str, str]) -> str:
+    return pair[0] if pair[0] == pair[1] else f"{pair[0]} = {pair[1]}"
+
+
+def _picked(plan: JoinPlan) -> list[str]:
+    """Return the line that states which match a left row takes; empty without a pick."""
+    pick = plan.spec.pick
+    if pick is None:
+        return []
+    if plan.spec.grouped:
+        end = "first" if pick.which == "least" else "last"
+        tied = ", and what ties with the last of them" if pick.ties else ""
+        return [f"  each left row takes of its matches the {end} {pick.k} by {listed([*map(said, pick.by)])}{tied}"]
+    place, *ties = (said(n) for n in pick.by)
+    near = "" if pick.near is None else f" to {said(pick.near)}"
+    last = f", ties by {listed(ties)}" if ties else ""
+    return [f"  each left row takes one row of those that match: the {pick.which} by {place}{near}{last}"]
+
+
+# -- conjuncts ---------------------------------------------------------------------------------------------------
+
+
+def _conjuncts(plan: JoinPlan) -> list[str]:
+    sep = plan.separation
+    out = []
+    for k in sep.keys:
+        out.append(f"  key        {said(k.left)} {'<=>' if k.null_safe else '='} {said(k.right)}")
+    for t in plan.kernel_terms:
+        kind = "band term " if t.exact else "band term*"
+        out.append(f"  {kind} {band_said(t)}")
+    for s, filters in ((0, sep.left_filter), (1, sep.right_filter)):
+        out.extend(f"  filter     {said(f)}    (decided when a {SIDES[s]} row arrives)" for f in filters)
+    rest = "the pairs that the compiled probe leaves open" if sep.checks else "each candidate pair"
+    for r in sep.residual:
+        out.append(f"  residual   {said(r)}    ({_IN_PROBE if r in sep.decided else f'evaluated on {rest}'})")
+    out.extend(f"  constant   {said(c)}" for c in sep.constant)
+    if any(not t.exact for t in plan.kernel_terms):
+        out.append("  * a relaxation: finds candidates and prunes; the residual decides")
+    return out or ["  (none: every pair matches)"]
+
+
+def _aggregate_lines(plan: JoinPlan) -> list[str]:
+    if not plan.spec.aggregates:
+        return []
+    bands = {t.right for t in plan.kernel_terms}
+    if plan.separation.residual or any(a.function == "array_agg" for a in plan.spec.aggregates):
+        how = "the pairs of each left row are evaluated in pieces and aggregated"
+    elif len(bands) > 1:
+        lead = said(plan.kernel_terms[0].right)
+        how = f"over ranges of right rows sorted by {lead}; pairs decide other bands that do not rise with it"
+    else:
+        how = f"over ranges of right rows sorted by {listed([*map(said, bands)] or ['their key'])}; no pairs are made"
+    made = [f"  {a.name} = {a.function}({'*' if a.node is None else said(a.node)})" for a in plan.spec.aggregates]
+    waits = "  a left row is emitted once no later right row can match it; right rows are stored until then"
+    return ["", "aggregates", *made, f"  {how}", waits]
+
+
+# -- frontier ----------------------------------------------------------------------------------------------------
+
+
+def _frontiers(plan: JoinPlan, given: Mapping[str, Mapping[Any, Any]]) -> tuple[Frontier, Frontier]:
+    """Return the frontier of each side after a row with the given values, or with typical ones."""
+    if not isinstance(given, Mapping) or not all(
+        isinstance(s, str) and s in SIDES and isinstance(values, Mapping) for s, values in given.items()
+    ):
+        raise OrderError(f"frontier is {came(given)}; expected {{'left': {{expression: value}}, 'right': {{...}}}}")
+    out = []
+    for s, side in enumerate(plan.sides):
+        trackers = [OrderTracker(n, name, o.descending, o.slack, o.nulls) for n, name, o in side.orders]
+        frontier = Frontier(trackers, side.bounds, side.present, side.numbers)
+        values = {
+            side_expression(k, s, side.schema, plan.spec.timezone, "frontier"): v
+            for k, v in given.get(SIDES[s], {}).items()
+        }
+        orders = [o for _, _, o in side.orders]
+        told = {
+            t.node: physical_ordinal(values.pop(t.node), t.node.type, f"frontier of {t.name}")
+            for t in trackers if t.node in values
+        }
+        usual = [told.get(t.node, typical(t.node.type)) for t in trackers]
+        edges = [~at if o.descending else at for o, at in zip(orders, usual, strict=True)]
+        reached = with_edges(orders, [edge for o, edge in zip(orders, edges, strict=True) if not o.follows])
+        for t, edge, follows in zip(trackers, edges, reached, strict=True):
+            t.reach(edge if follows is None or t.node in told else follows)
+        for node, v in values.items():
+            frontier.promise(node, physical_ordinal(v, node.type, f"frontier of {node}"), False)
+        frontier.refresh()
+        out.append(frontier)
+    return out[0], out[1]
+
+
+def typical(t: Type) -> int:
+    """Return the ordinal of a typical value: today for dates and times, else 1000 or the nearest that the type has."""
+    if t.kind in ("timestamp", "date"):
+        days = (datetime.now(UTC).date() - date(1970, 1, 1)).days
+        return days if t.kind == "date" else days * 86_400 * TICKS_PER_SECOND[t.unit]
+    if t.kind == "float":
+        return ordinal_of(1000.0, t)
+    if t.kind == "bool":
+        return 1
+    least, most = ordinal_range(t)
+    return min(max(ordinal_of(100 if t.kind == "int" and t.bits == 8 else 1000, t), least), most)
+
+
+def interval_text(low: int, high: int, t: Type) -> str:
+    """Return a closed interval of ordinals as text."""
+    least, most = ordinal_range(t)
+    if low > high:
+        return "is nothing"
+    if t.is_discrete:
+        # An end near the type's limit is that limit moved by the width of a band; it says nothing about the rows.
+        near = (most - least) >> 12
+        low, high = (least if low - least < near else low), (most if most - high < near else high)
+    if low <= least and high >= most:
+        return _ANYTHING
+    if t.kind == "float" and high == ordinal_of(float("inf"), t):  # all but NaN
+        return "is a number" if low <= least else f">= {shown(low, t)}"
+    if low <= least:
+        return f"<= {shown(high, t)}"
+    if high >= most:
+        return f">= {shown(low, t)}"
+    return f"in [{shown(low, t)}, {shown(high, t)}]"
+
+
+def _frontier_lines(frontiers: tuple[Frontier, Frontier], given: bool, seen: bool) -> list[str]:
+    out = []
+    for s, f in enumerate(frontiers):
+        if not f.intervals:
+            out.append(f"  {SIDES[s]}: nothing is known (no order, no bounds)")
+        for node, (low, high, _) in f.intervals.items():
+            source = "declared bounds" if node in f.bounds else "after rows like these" if seen else (
+                "as given" if given else "after a typical row"
+            )
+            out.append(f"  {SIDES[s]}: {said(node)} {interval_text(low, high, node.type)}    ({source})")
+    return out
+
+
+def _inferred_lines(plan: JoinPlan) -> list[str]:
+    """Return lines about axes and keys whose order follows from the declared orders."""
+    out = []
+    for s, side in enumerate(plan.sides):
+        for node in dict.fromkeys([*side.axes, *side.keys]):
+            why = inferred(side, node)
+            if why is not None:
+                out.append(f"  {SIDES[s]}: {said(node)} {why}    (inferred)")
+    return out
+
+
+# -- DAG ---------------------------------------------------------------------------------------------------------
+
+
+def _dag(plan: JoinPlan, frontiers: tuple[Frontier, Frontier]) -> tuple[list[Box], list[str]]:
+    if plan.condition is None:
+        return [], ["  (empty)"]
+    from ivjoin.propagation import forward_all
+
+    nodes = list(walk(plan.condition))
+    domains = forward_all(nodes, {n: domain_of(n, f.intervals[n]) for f in frontiers for n in f.intervals})
+    names: dict[Node, str] = {}
+    sides: dict[Node, str] = {}
+    boxes, out = [], []
+    for i, node in enumerate(nodes):
+        names[node] = said(node) if node.op in ("column", "literal") else f"n{i}"
+        read = {sides[a] for a in node.args} - {"none"}
+        sides[node] = node.params[0] if node.op == "column" else read.pop() if len(read) == 1 else (
+            "both" if read else "none"
+        )
+        values = "" if node.op == "literal" else domain_said(domains[node])
+        boxes.append(Box(f"b{i}", label(node), values, (), sides[node]))
+        if node.op == "literal":
+            continue
+        head = names[node]
+        if node.op != "column":
+            uses = [names[a] for a in node.args]
+            sign = not label(node).isidentifier() or label(node) in ("AND", "OR")
+            infix = sign and len(uses) > 1
+            head += " = " + (f" {label(node)} ".join(uses) if infix else " ".join([label(node), *uses]))
+        out.append(f"  {head:<44} {values}")
+    at = {node: boxes[i].name for i, node in enumerate(nodes)}
+    return [replace(b, args=tuple(at[a] for a in n.args)) for b, n in zip(boxes, nodes, strict=True)], out
+
+
+# -- state -------------------------------------------------------------------------------------------------------
+
+
+def kept_lines(plan: JoinPlan, frontiers: tuple[Frontier, Frontier]) -> list[str]:
+    """Return the lines that state which rows of each side are stored at these frontiers, and what does not prune."""
+    for frontier in frontiers:
+        frontier.refresh()
+    bounder = Bounder(plan, frontiers)
+    return [line for s in (0, 1) for line in _side(plan, s, frontiers, bounder)]
+
+
+def why_never_decided(plan: JoinPlan, s: int) -> str | None:
+    """Return why rows of a side are stored until the other input ends; None if future rows of it evict them."""
+    frontiers = _frontiers(plan, {})
+    head = _never_evicted(s)
+    lines = _side(plan, s, frontiers, Bounder(plan, frontiers))
+    return next((line.removeprefix(head) for line in lines if line.startswith(head)), None)
+
+
+def _never_evicted(s: int) -> str:
+    return f"  {SIDES[s]} rows can never be evicted before the {SIDES[1 - s]} input ends: "
+
+
+def _side(
+    plan: JoinPlan, s: int, frontiers: tuple[Frontier, Frontier], bounder: Bounder, table: bool = False
+) -> list[str]:
+    """Return lines about the stored rows of a side. ``table``: whether the other side is a table or files."""
+    other = SIDES[1 - s]
+    head = f"  {SIDES[s]} rows"
+    bounds = bounder.bounds(s)
+    if bounds is None or any(low > high for low, high in bounds):
+        return [f"{head}: none are stored, because no future {other} row can match"]
+    out = []
+    for axis, (low, high) in enumerate(bounds):
+        node = plan.sides[s].axes[axis]
+        if low == I64_MIN and high == I64_MAX:
+            continue
+        least, most = ordinal_range(node.type)
+        keep = interval_text(max(low, least), min(high, most), node.type)
+        if keep == _ANYTHING:
+            continue
+        ties = [t for t in plan.terms if (t.left if s == 0 else t.right) is node and _moves(t, s, bounder)]
+        sources = [band_said(t) for t in ties] or ["the residual" if plan.separation.residual else "the filters"]
+        out.append(f"{head} are stored while {said(node)} {keep}; from {' and '.join(dict.fromkeys(sources))}")
+    waits = [t for t in plan.kernel_terms if not _moves(t, s, bounder)]
+    better = None if not plan.spec.picks_one else _gone_by_a_better_one(plan, s, bounder)
+    if not out and table and better is None and not frontiers[1 - s].intervals:
+        until = f"the {other} input ends, which is a table or files and needs no declared order"
+        return [f"{head} are stored until {until}"]
+    if not out:
+        why = _why(plan, s, frontiers)
+        if better is None:
+            out.append(f"{_never_evicted(s)}{why}")
+        elif s == 0:
+            out.append(f"{head} without a match are never emitted before the {other} input ends: {why}")
+    if better is not None:
+        out.append(f"{head} {better}")
+    advice: dict[str, list[str]] = {}
+    for t in waits:
+        advice.setdefault(_missing(t, s), []).append(band_said(t))
+    for text, bands in advice.items():
+        out.append(f"      {listed(bands)} prune{'s' if len(bands) == 1 else ''} nothing here: {text}")
+    if any(r for r in plan.separation.residual) and all(
+        n not in bounder.known(1 - s) for r in plan.separation.residual for n in walk(r)
+    ):
+        out.append(f"      the residual prunes nothing here: it reads no ordered or bounded expression of {other}")
+    return out
+
+
+def _gone_by_a_better_one(plan: JoinPlan, s: int, bounder: Bounder) -> str | None:
+    """Return when a row of a picking join is released before its band ends; None if it is not."""
+    picking = picking_of(plan)
+    if s == 1:
+        future = [bounder.future(0, n) for n in picking.lines[0]]
+        lows, highs = [low for low, _ in future], [high for _, high in future]
+        ways, _, _ = rules(picking, not plan.separation.residual, lows, highs)
+        key = " of their key" if plan.sides[1].keys else ""
+        said = f"are evicted once a better one{key} has come that every waiting or future left row can take"
+        return None if ways == (0, 0) else said
+    low, high = bounder.future(1, picking.lines[1][0])
+    ends = {"first": low != I64_MIN, "last": high != I64_MAX}.get(picking.which, low != I64_MIN or high != I64_MAX)
+    return "are emitted once they have a match and no later right row can be a better one" if ends else None
+
+
+def _moves(t: BandTerm, s: int, bounder: Bounder) -> bool:
+    theirs, known = t.right if s == 0 else t.left, bounder.known(1 - s)
+    return any(n in known for n in walk(theirs))
+
+
+def _missing(t: BandTerm, s: int) -> str:
+    theirs, other = t.right if s == 0 else t.left, SIDES[1 - s]
+    read = [c.params[1] for c in columns_of(theirs)]
+    unknown = f"nothing is known of future {listed(f'{other[0]}.{quoted(n)}' for n in read)}"
+    if len(read) == 1:
+        return f"{unknown}; declare {other}_order={read[0]!r} or {other}_bounds"
+    return f"{unknown}; declare {other}_order and {other}_bounds of {listed(map(repr, read))}"
+
+
+def _why(plan: JoinPlan, s: int, frontiers: tuple[Frontier, Frontier]) -> str:
+    other = SIDES[1 - s]
+    known = frontiers[1 - s].intervals
+    safe = [k for k in plan.separation.keys if k.null_safe and (k.right if s == 0 else k.left) in known]
+    if safe and not plan.kernel_terms and not plan.separation.residual:
+        key = f"{said(safe[0].left)} <=> {said(safe[0].right)}"
+        return (
+            f"{key} lets NULL meet NULL, which has no place in an order; where NULLs need not meet write =, or have no "
+            "nullable column on one side"
+        )
+    if not plan.kernel_terms and not plan.separation.residual:
+        return "the condition compares nothing but keys; declare an order or bounds of a key, or add a band"
+    if not known:
+        return f"no order and no bounds are declared for the {other} input"
+    maybe = _nulls_that_hold(plan, s, known)
+    if maybe:
+        be = "is" if len(maybe) == 1 else "are"
+        return (
+            f"greatest, least and coalesce pass a NULL by, so a {other} row with one may still match; where there is "
+            f"none say so, by a schema whose {listed(maybe)} {be} not nullable, or with IS NOT NULL"
+        )
+    for t in plan.kernel_terms:
+        if _moves(t, s, Bounder(plan, frontiers)) and (t.lo is None) != (t.hi is None):
+            return _limit_to_add(t)
+    return f"the condition ties no ordered expression of {other} to a {SIDES[s]} row from a side that moves"
+
+
+_WIDTHS = {"timestamp": "INTERVAL 1 HOUR", "duration": "INTERVAL 1 HOUR", "date": "INTERVAL 7 DAYS"}
+
+
+def _limit_to_add(t: BandTerm) -> str:
+    """Return the advice to add the missing end of a one-sided band, with an example."""
+    width = _WIDTHS.get(t.left.type.kind, "100")
+    ends = ("an upper", "<=", "+") if t.hi is None else ("a lower", ">=", "-")
+    return f"the band is open; add {ends[0]} limit such as {said(t.left)} {ends[1]} {said(t.right)} {ends[2]} {width}"
+
+
+def _nulls_that_hold(plan: JoinPlan, s: int, known: Mapping[Node, tuple[int, int, bool]]) -> list[str]:
+    """Return the ordered and bounded expressions of the other side that would prune if they were never NULL."""
+    from ivjoin.propagation import forward
+
+    theirs = [t.right if s == 0 else t.left for t in plan.kernel_terms]
+    now = {n: domain_of(n, span) for n, span in known.items()}
+    out: dict[str, None] = {}
+    for n in walk(*theirs, *plan.separation.residual):
+        if not passes_nulls([n]) or n.type.kind == "bool":
+            continue
+        held = forward(n, now)
+        for k, (low, high, null) in known.items():
+            there = forward(n, now | {k: domain_of(k, (low, high, False))}) if null else held
+            if (there.lo, there.hi) != (held.lo, held.hi):
+                out[said(k)] = None
+    return list(out)

@@ -1,0 +1,1 @@
+"""Find pairs, store rows, and build output batches."""

@@ -1,0 +1,314 @@
+"""What the kernels read of an operator: its plan as tables, its two side stores, its frontiers and the registers.
+
+The kernels change the registers and arrays of ``State``. Everything else here is a view of them, or stays fixed until
+keys or axes change; then all of it is built again.
+"""
+
+from __future__ import annotations
+
+from weakref import WeakMethod, ref
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.expr.nodes import Node
+from ivjoin.metrics import JoinMetrics
+from ivjoin.operator.intake import Intake
+from ivjoin.operator.match import lending
+from ivjoin.operator.match.blocks import wanted, works
+from ivjoin.operator.memory.memory_parts import RowsInFiles, StateLimit
+from ivjoin.operator.prune_bounds import Bounder
+from ivjoin.operator.sources import key_columns, ordinal_columns
+from ivjoin.operator.state import State
+from ivjoin.operator.tables import SideTables, join_fields, output_table, side_tables
+from ivjoin.outer.emit import Emitter
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.layout import row_layouts
+from ivjoin.plan.sums import probes
+from ivjoin.shj import registers as at
+from ivjoin.shj.kernels.push import push_kernels
+from ivjoin.shj.store.account import Account
+from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys
+from ivjoin.shj.store.rows.ring_room import can_be_cleared, is_loose
+from ivjoin.shj.store.rows.side import SideStore
+from ivjoin.shj.store.rows.spilled import FixedInFile, TextInFile
+from ivjoin.shj.store.values.columns import OrdinalColumn, WordColumn
+
+__all__ = ["KernelState"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_TRACKER = at.words_in(at.TRACKER)
+_FIRST_LOOKS = 4  # looks at what Python alone knows of later rows, before looks are put off
+
+
+class KernelState:
+    """The state of an operator as the kernels read it, and how it is built."""
+
+    keys: KeyTable
+    stores: tuple[SideStore, ...]
+    shared: tuple[SideTables, SideTables] | None
+
+    def __init__(
+        self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False,
+        keeps: tuple[bool, bool] = (True, True), takes: bool = False,
+    ) -> None:
+        self.keeps = keeps  # a side whose rows only probe stores none
+        self.plan = plan = plan.own()
+        self.how = plan.how
+        self.layouts = left, right = row_layouts(plan)
+        self.places, self.widths = (left.places, right.places), (left.widths, right.widths)
+        self.index = left.index, right.index
+        self.frontiers = plan.frontiers()
+        self.bounder = Bounder(plan, self.frontiers)
+        self.intake = Intake(plan, self.frontiers, late_within, errors_first)
+        batch_size = plan.spec.batch_size
+        self.emitter = Emitter(plan.schema, plan.fields, batch_size, plan.spec.timezone)
+        self.rekeyed = False
+        self.watermarks: dict[tuple[int, str], tuple[Node, bool]] = {}  # by the text that was given to ``advance``
+        self.ended = [False, False]
+        self.batch: ref[pa.RecordBatch] | None = None  # of the push whose output the caller is taking
+        self.metrics = JoinMetrics()
+        held = WeakMethod(self.bytes_held)  # weak, because the account is a member
+        self.account = Account(lambda: (of() if (of := held()) else 0))
+        self.limits: StateLimit | None = None
+        self.frozen: RowsInFiles | None = None
+        self.packs = [False, False]
+        self._puts_out = 0  # the side of the last push for which `put_out` ran
+        found = lending.take(plan, self.account) if takes else None
+        if found is None:
+            self.build()
+        else:
+            self._take_up(found)
+        self.alive = ref(self.stores[0])  # None once the cycle collector has cleared it
+        self.count_state()
+
+    def __del__(self) -> None:
+        left = self._left() if "prepares" in self.__dict__ else None  # not if `__init__` failed
+        if left is not None:
+            lending.leave(left, self.bytes_held())
+
+    def _left(self) -> lending.Left | None:
+        """Return the state of an ending operator if it differs from a new one only in its size.
+
+        None if the cycle collector found the operator: its weak references are already dead.
+        """
+        account, tables = self.account, self.shared
+        if account.limit is not None or account.on_full is not None or account.files is not None:
+            return None
+        if self.rekeyed or tables is None or self.limits is not None or self.frozen is not None:
+            return None
+        if self.emitter.batch_size != self.plan.spec.batch_size or not self.state.is_idle:
+            return None
+        if not all(map(can_be_cleared, self.stores)) or self.alive() is None:
+            return None
+        return lending.Left(
+            self.plan.kept, wanted(), self.state, self.keys, self.stores, self.keeps_text, self.mixes, tables,
+            self.packs, self.prepares,
+        )
+
+    def _take_up(self, left: lending.Left) -> None:
+        """Use the state that an earlier operator of the plan has left, instead of :meth:`build`."""
+        state = self.state = left.state
+        self.keys, self.stores = left.keys, left.stores
+        self.keeps_text, self.mixes = left.keeps_text, left.mixes
+        self.gathers, self._compiled = [False, False], (state.get("blocks"), left.mixes)
+        self.filed: list[list[int]] = [[], []]
+        self.shared, self.packs, self.prepares = left.tables, [*left.packs], left.prepares
+        self.sources = [t.sources for t in left.tables]
+        state.set(within=int(self.intake.late_within))
+        for s, t in enumerate(left.tables):
+            for name, words in t.written.items():
+                state[name, s][...] = words
+            self._follow(s, state["trackers", s])
+            for axis, falling in t.schedules:
+                self.stores[s].schedule(axis, falling)
+            self._begin_looks(s)
+            self.publish(s)
+
+    def _follow(self, s: int, words: np.ndarray) -> None:
+        """Make the orders of side s use these words as their records."""
+        for i, tracker in enumerate(self.frontiers[s].trackers):
+            tracker.move_to(words[i * _TRACKER : (i + 1) * _TRACKER])
+
+    def build(self) -> None:
+        """Build registers, stores and tables for the plan as it is now."""
+        plan = self.plan
+        account = self.account
+        state = self.state = State(self.emitter.batch_size, max(len(s.schema) for s in plan.sides), account)
+        self.keys = self._key_table()
+        self.stores = tuple(
+            SideStore(
+                s, self.keys, self.layouts[s].stored, plan.sides[s].n_stored_axes, sums=plan.sides[s].sums,
+                ordered=probes(plan, 1 - s)[0].n_primary > 0, same=ordinal_columns(plan, s),
+                in_key=key_columns(plan, s),
+                pieces=len(plan.null_safe) + sum(plan.null_safe), stored=plan.sides[s].stored,
+                sides=state.sides, widths=self.layouts[s].stored_widths, account=account,
+            )
+            for s in (0, 1)
+        )
+        self.keys.point()
+        on_late = plan.spec.on_late
+        output = output_table(plan)
+        kinds = output.kinds
+        compiled = (kinds is not None or any(s.texts for s in self.stores)) and wanted() and works()
+        self.keeps_text = compiled  # as the compiled code lays it out
+        for store in self.stores:
+            if store.texts:
+                store.compiled_text = compiled
+                store.point()
+        self.mixes = compiled and kinds is not None and not kinds <= {at.WORDS}
+        blocks = int(compiled and kinds is not None and kinds <= {at.WORDS})
+        self.gathers, self._compiled = [False, False], (blocks, self.mixes)
+        self.filed = [[], []]
+        state.set(
+            key_kind=self.keys.kind, never=int(plan.never), rekeyed=int(self.rekeyed),
+            within=int(self.intake.late_within), raises=int(on_late == "raise"), drops=int(on_late == "drop"),
+            blocks=blocks,
+            fields=state.lend("fields", output.fields), n_fields=len(output.fields),
+            loosens=int(self.limits is None and self.account.limit is None),
+            grows=int(self.account.limit is None),
+        )
+        for s in (0, 1):
+            state.put_side(s, join_fields(plan, s))
+        self.tabulate()
+
+    def _key_table(self) -> KeyTable:
+        plan, operator = self.plan, self.state.operator
+        if plan.int_keys:
+            return IntKeys(operator, self.account)
+        if plan.word_keys:
+            return WordKeys(len(plan.null_safe) + sum(plan.null_safe), operator, self.account)
+        return (ByteKeys if plan.null_safe else NoKeys)(operator, self.account)
+
+    def tabulate(self) -> None:
+        """Set the tables of expressions, orders and bounds; called again when a frontier has new expressions."""
+        state, plan = self.state, self.plan
+        tables = side_tables(plan, self.frontiers, self.bounder, self.payload())
+        self.shared = tables if tables[0].shared else None  # the records point to its arrays
+        self.sources = [t.sources for t in tables]
+        for s, t in enumerate(tables):
+            state.put_side(s, t.fields)
+            if not t.shared:
+                for name, array in t.fixed.items():
+                    state.hold((name, s), array)
+            own = {name: words.copy() if t.shared else words for name, words in t.written.items()}
+            self.packs[s] = "pieces" in own or self.keys.kind == at.INTS
+            state.set_side(s, packs=self.packs[s], **{name: state.hold((name, s), own[name]) for name in own})
+            if "pieces" in own:
+                state.set(key_sizes=state.hold("key_sizes", np.zeros(2 * len(plan.null_safe) + 1, dtype=np.int64)))
+            self._follow(s, own["trackers"])
+        self.prepares = [
+            bool(sources.roots) or plan.raises or any(t.in_python for t in f.trackers)
+            for sources, f in zip(self.sources, self.frontiers, strict=True)
+        ]
+        state.row_room(0, max(s.rows for s in self.sources))
+        for s, t in enumerate(tables):
+            for axis, falling in t.schedules:
+                self.stores[s].schedule(axis, falling)
+            self._begin_looks(s)
+            self.publish(s)
+
+    def link(self) -> None:
+        """Put every row into the list of its key. The kernels leave this undone between pushes."""
+        if any(map(is_loose, self.stores)):
+            push_kernels.push_batch(self.state.at, at.LINK)
+
+    def stay_linked(self) -> None:
+        """Link all rows now and at every later push, because code that frees memory looks up rows at any time."""
+        self.link()
+        self.state.set(loosens=0)
+
+    def source_table(self, p: int) -> np.ndarray:
+        """Return how the columns and expressions of side p are read : SOURCE[n]."""
+        return self.state["sources", p].view(at.SOURCE)
+
+    def payload(self) -> list[frozenset[int]]:
+        """Return the columns of each side whose addresses the kernels need, to store or to emit their values."""
+        plan = self.plan
+        blocks = any(self._compiled)
+        name = f"payload {self.keeps_text} {blocks}"
+        found: list[frozenset[int]] | None = plan.kept.get(name)
+        if found is None:
+            found = []
+            for s, store in enumerate(self.stores):
+                columns = {
+                    column for column, c in zip(plan.sides[s].stored, store.columns, strict=True)
+                    if isinstance(c, (WordColumn, OrdinalColumn, FixedInFile))  # memory or file: tables are shared
+                    or (self.keeps_text and (c in store.texts or isinstance(c, TextInFile)))
+                }
+                if blocks:
+                    columns |= {i for f in plan.fields if (i := f.left if s == 0 else f.right) is not None}
+                found.append(frozenset(columns))
+            plan.kept[name] = found
+        return found
+
+    def bound(self, p: int) -> None:
+        """Move the bounds by side p's frontier, for the part that only Python computes."""
+        state, other = self.state, 1 - p
+        rows = self.stores[other].live
+        if state.side(other, "unlooked") == 0:  # the kernels requested a look
+            rows = max(rows, state.side(other, "look_every"))
+        if self.bounder.move(p, False, rows):
+            self.publish(other)
+
+    def _begin_looks(self, s: int) -> None:
+        """Reset the intervals between looks at the bounds that only Python computes."""
+        every = self.bounder.look_every(s) if self.state.side(s, "in_kernel") else 0
+        self.state.set_side(s, look_every=every, look_least=every, unlooked=0, looks_left=_FIRST_LOOKS, looks_next=0)
+
+    def publish(self, s: int) -> None:
+        """Write the bounds of side s to the registers of the kernels."""
+        bounds = self.bounder.bounds(s)
+        state = self.state
+        state.set_side(s, nothing=bounds is None or not self.keeps[s])
+        for each in (0, 1):
+            frozen = 0 if self.frozen is None else self.frozen.sides[each].live
+            state.set_side(each, ended=self.ended[each] and not frozen)
+        table, scans = state["bounds", s], state.side(s, "look_every")
+        for axis, (low, high) in enumerate(bounds or ()):
+            table[axis, 0], table[axis, 1] = low, high
+            if scans:
+                continue
+            if low != I64_MIN:
+                self.stores[s].schedule(axis, False)
+            if high != I64_MAX:
+                self.stores[s].schedule(axis, True)
+
+    def gather_output(self, s: int) -> None:
+        """Note that columns of side s now lie in files, so that they are read before output is built.
+
+        If all of these columns are records, compiled code builds the output. If one is text, Arrow does.
+        """
+        columns, out = self.stores[s].columns, (f.left if s == 0 else f.right for f in self.plan.fields)
+        places = [self.places[s][k] for k in out if k is not None]
+        filed = [i for i in places if isinstance(columns[i], (FixedInFile, TextInFile))]
+        fixed = any(self._compiled) and all(isinstance(columns[i], FixedInFile) for i in filed)
+        self.filed[s] = filed if fixed else []
+        self.gathers[s] = bool(filed) or not fixed
+        self.put_out(self._puts_out)  # a push may be under way, on either side
+
+    def put_out(self, p: int) -> None:
+        """Choose whether compiled code or Arrow builds the output of a push on side p, before its first row."""
+        self._puts_out = p
+        blocks, self.mixes = (0, bool(self.filed[1 - p])) if self.gathers[1 - p] else self._compiled
+        self.state.set(blocks=blocks)
+
+    def limit_output(self, rows: int) -> None:
+        """Lower the greatest number of rows of an output batch; the caller's limit still holds."""
+        rows = min(rows, self.plan.spec.batch_size)
+        self.emitter.batch_size = rows
+        self.state.limit_output(rows)
+
+    def count_state(self) -> None:
+        m, (left, right) = self.metrics, self.stores
+        m.state_rows = left.live + right.live + (0 if self.frozen is None else self.frozen.live)
+        m.peak_state_rows = max(m.peak_state_rows, m.state_rows, self.state.get("peak_rows"))
+        m.state_bytes = self.bytes_held()
+        m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)
+
+    def bytes_held(self) -> int:
+        (left, right), frozen, limits = self.stores, self.frozen, self.limits
+        held = left.nbytes + right.nbytes + self.keys.nbytes + self.state.nbytes
+        if frozen is not None:
+            held += frozen.nbytes
+        return held if limits is None else held + limits.nbytes

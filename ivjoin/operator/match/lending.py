@@ -1,0 +1,94 @@
+"""Reuse the memory of an operator that has ended: registers, rings, key table and scratch.
+
+Allocating them, growing them to the size of a batch and touching the memory for the first time takes as long as
+joining about 10,000 rows. Programs make one operator for each file, partition or slice. A few small states therefore
+wait here for an operator of the same plan. One thread takes a state; until then no operator refers to it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from ivjoin.operator.match.blocks import wanted
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.shj.store.account import Account
+from ivjoin.shj.store.rows.ring_room import clear
+
+if TYPE_CHECKING:
+    from ivjoin.operator.state import State
+    from ivjoin.operator.tables import SideTables
+    from ivjoin.shj.store.keys import KeyTable
+    from ivjoin.shj.store.rows.side import SideStore
+
+__all__ = ["Left", "forget", "leave", "take"]
+
+_MOST, _MOST_BYTES = 4, 1 << 20  # states that wait, and bytes of each
+
+
+@dataclass(slots=True)
+class Left:
+    """The state that an operator has left.
+
+    Attributes
+    ----------
+    kept : dict
+        The cache of the plan, which identifies it.
+    blocks : bool
+        Whether compiled blocks were wanted.
+    """
+
+    kept: dict[Any, Any]
+    blocks: bool
+    state: State
+    keys: KeyTable
+    stores: tuple[SideStore, ...]
+    keeps_text: bool
+    mixes: bool
+    tables: tuple[SideTables, SideTables]
+    packs: list[bool]
+    prepares: list[bool]
+
+
+_waiting: deque[Left] = deque()
+_lock = Lock()  # acquired without waiting: an operator may end in a thread that already has the lock
+
+
+def leave(left: Left, nbytes: int) -> None:
+    """Store the state of an ending operator, of ``nbytes`` bytes, for reuse."""
+    if nbytes > _MOST_BYTES or not _lock.acquire(False):
+        return
+    try:
+        _waiting.append(left)
+        while len(_waiting) > _MOST:
+            _waiting.popleft()
+    finally:
+        _lock.release()
+
+
+def take(plan: JoinPlan, account: Account) -> Left | None:
+    """Return a cleared state of an operator of the plan, charged to ``account``; None if no state waits."""
+    if not _waiting or not _lock.acquire(False):
+        return None
+    try:
+        for i, left in enumerate(_waiting):
+            if left.kept is plan.kept and left.blocks == wanted():
+                del _waiting[i]
+                break
+        else:
+            return None
+    finally:
+        _lock.release()
+    left.state.clear(account)
+    left.keys.clear(account)
+    for store in left.stores:
+        clear(store, account)
+    return left
+
+
+def forget() -> None:
+    """Free all states that wait."""
+    with _lock:
+        _waiting.clear()

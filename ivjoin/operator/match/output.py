@@ -1,0 +1,122 @@
+"""Output batches that compiled code has built, and output batches that Arrow builds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import pyarrow as pa
+
+from ivjoin.errors import CapacityError
+from ivjoin.operator.core import Core
+from ivjoin.outer.emit import BatchRows, Rows, StoredRows
+from ivjoin.shj import registers as at
+from ivjoin.shj.kernels.output import text_kernels
+from ivjoin.shj.kernels.push import push_kernels
+from ivjoin.shj.store.disk.backing import keep_pages
+from ivjoin.shj.store.rows.column_spill import read_for_kernels
+from ivjoin.shj.store.values.varying import too_much_text
+
+__all__ = ["gathered", "in_parts", "made", "mixed"]
+
+T = TypeVar("T")  # a batch, or batches
+_MANY = 4096  # rows whose arrays malloc might give back to the system
+
+
+def made(core: Core) -> pa.RecordBatch:
+    """Return the output batch that the kernels have just built."""
+    return pa.RecordBatch._import_from_c(core.state.out_struct, core.plan.schema)
+
+
+def mixed(core: Core, p: int) -> int:
+    """Let compiled code build an output batch with text, bools or columns in files; return the kernels' status."""
+    state = core.state
+    if core.gathers[1 - p]:
+        _read(core, p)
+    r = state.operator[0]
+    whole = int(r["batch_size"])
+    try:
+        # If the text of a batch exceeds what its offsets can address, half of the rows are built.
+        while (status := int(text_kernels.build_mixed(state.at, p))) & at.ROOM and r["batch_size"] > 1:
+            r["batch_size"] //= 2
+    finally:
+        r["batch_size"] = whole
+    if status & at.ROOM:
+        field, size = state["state"][:2]
+        raise too_much_text(int(size), core.plan.schema.field(field).type)
+    if not status & at.GATHER and r["phase"] == at.EMITTING and r["n_pairs"] == state.pairs:
+        state.more_pairs()
+    return status
+
+
+def _read(core: Core, p: int) -> None:
+    """Read the columns in files of the stored rows that compiled code is about to emit."""
+    state, store = core.state, core.stores[1 - p]
+    r = state.operator[0]
+    phase, cursor = int(r["phase"]), int(r["cursor"])
+    if phase != at.LEAVING:
+        total, listed = (r["n_pairs"], "pair_places") if phase == at.EMITTING else (r["n_dead"], "dead")
+        places = state[listed][cursor : min(int(total), cursor + int(r["batch_size"]))]
+        read_for_kernels(store, core.filed[1 - p], store.ids_at(places))
+
+
+def gathered(core: Core, p: int, batch: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
+    """Yield output batches with columns that compiled code does not build."""
+    state = core.state
+    r = state.operator[0]
+    which, cursor, phase = int(r["out_which"]), int(r["cursor"]), int(r["phase"])
+    total, listed = {
+        at.EMITTING: (int(r["n_pairs"]), "pair_places"), at.LEAVING: (int(r["n_left"]), "left"),
+        at.RETIRING: (int(r["n_dead"]), "dead"),
+    }[phase]
+    store, size = core.stores[1 - p], core.emitter.batch_size
+    if total - cursor > _MANY and core.account.limit is None:
+        keep_pages()
+    # Copies: kernels may write to the scratch while the caller still uses earlier batches.
+    places = state[listed][cursor:total].copy()
+    rows = state["pair_rows"][cursor:total].copy() if which == push_kernels.PAIRS else None
+    r["cursor"] = total
+    if rows is not None and total == state.pairs:
+        state.more_pairs()
+
+    def built(cut: slice) -> pa.RecordBatch:
+        if rows is not None:
+            assert batch is not None
+            here: Rows = BatchRows(batch, rows[cut], core.widths[p])
+            there: Rows = StoredRows(store, core.places[1 - p], store.ids_at(places[cut]))
+            return core.emitter.batch(here, there) if p == 0 else core.emitter.batch(there, here)
+        if phase == at.LEAVING:
+            assert batch is not None
+            alone: Rows = BatchRows(batch, places[cut], core.widths[p])
+        else:
+            alone = StoredRows(store, core.places[1 - p], store.ids_at(places[cut]))
+        is_left = which == push_kernels.LEFT_ROWS
+        return core.emitter.batch(alone, None) if is_left else core.emitter.batch(None, alone)
+
+    for start in range(0, total - cursor, size):
+        yield from in_parts(built, start, min(start + size, total - cursor))
+
+
+def in_parts(built: Callable[[slice], T], start: int, stop: int) -> Iterator[T]:
+    """Yield a batch of some rows, or two of half the rows if the text exceeds what the offsets can address.
+
+    Raises
+    ------
+    CapacityError
+        If the text of one row does.
+    """
+    try:
+        batch = built(slice(start, stop))
+    except (pa.lib.ArrowCapacityError, pa.ArrowInvalid, CapacityError) as e:
+        if isinstance(e, pa.ArrowInvalid) and "overflow" not in str(e) and "capacity" not in str(e):
+            raise
+        if stop - start < 2 and isinstance(e, CapacityError):
+            raise
+        if stop - start < 2:
+            raise CapacityError(f"one output row holds more text in a column than its type can: {e}") from e
+    else:
+        yield batch
+        return
+    middle = (start + stop) // 2
+    yield from in_parts(built, start, middle)
+    yield from in_parts(built, middle, stop)

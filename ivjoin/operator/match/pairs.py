@@ -1,0 +1,180 @@
+"""Candidate pairs that Python decides, and the probe of a store that changes its index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.operator.core import Core
+from ivjoin.operator.match.residual import holds
+from ivjoin.plan.spec import SIDES
+from ivjoin.plan.sums import probes
+from ivjoin.separation.separate import conjuncts_of
+from ivjoin.shj.arrow import take
+from ivjoin.shj.kernels.push import index_kernels, run_kernels
+from ivjoin.shj.store.disk.backing import keep_pages
+from ivjoin.shj.store.rows.selectivity import most_selective
+
+__all__ = ["chosen", "decide", "look_beyond", "may_crowd", "next_piece", "probe_runs"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_MANY = 4096  # pairs whose arrays malloc might give back to the system
+_MOST_STEPS = 50_000_000  # steps of a batch along one axis, after which another axis is considered
+
+def decide(core: Core, p: int, batch: pa.RecordBatch) -> None:
+    """Reduce the candidate pairs to the matches, and mark the matched rows."""
+    state, how, store = core.state, core.how, core.stores[1 - p]
+    count = state.get("n_pairs")
+    rows, places = state["pair_rows"][:count], state["pair_places"][:count]
+    nodes = list(conjuncts_of(core.plan.condition) if core.full_predicate else core.plan.separation.residual)
+    if nodes and count > _MANY and core.account.limit is None:
+        keep_pages()
+    asked = None
+    if not core.full_predicate and len(core.plan.checks[p]):
+        # The probe has decided the pairs whose row is not inverted (~row).
+        asked = np.flatnonzero(rows < 0)
+        rows[asked] = ~rows[asked]
+    if nodes:
+        these, there = (rows, places) if asked is None else (rows.take(asked), places.take(asked))
+        true = holds(nodes, pair_columns(core, p, batch, these, there), len(these))
+        if asked is not None:
+            all_true = np.ones(count, dtype=bool)
+            all_true[asked] = true
+            true = all_true
+        rows, places = rows.compress(true), places.compress(true)
+    matched = state["matched"]
+    if how.single == p:
+        matched[rows] = 1
+        # One match is enough: continue with the next row.
+        if store.runs is not None and not core.full_predicate:
+            cell = state["state"]
+            if cell[0] < state.get("n") and matched[cell[0]]:
+                cell[:3] = cell[0] + 1, 0, -1
+        elif (at_row := state.get("row")) < state.get("n_chosen") and matched[chosen(core, at_row)]:
+            state.set(row=at_row + 1, node=-2)
+        rows = places = rows[:0]
+    elif how.single == 1 - p:
+        places = np.unique(places)
+        store.mark_places(places)
+        rows = np.zeros(len(places), dtype=np.int64)
+    else:
+        if how.keep[1 - p]:
+            store.mark_places(places)
+        if how.keep[p]:
+            matched[rows] = 1
+    n = len(places)
+    state["pair_rows"][:n], state["pair_places"][:n] = rows, places
+    state.set(n_pairs=n)
+    if count == state.pairs:
+        state.more_pairs()
+
+
+def look_beyond(core: Core, p: int, batch: pa.RecordBatch) -> None:
+    """Raise if the residual overflows for a pair that the bands alone would refuse."""
+    state, store = core.state, core.stores[1 - p]
+    n, room = state.get("n"), state.pairs
+    rows, ids, cell = np.empty(room, np.int64), np.empty(room, np.int64), np.zeros(4, np.int64)
+    scratch = np.empty(n + 1, np.int64)
+    nodes = list(core.plan.separation.residual)
+    values = state["values"]
+    for table in core.plan.overflows[p]:
+        if not _can_meet(table.terms.tolist(), values[:, :n], store.extents):
+            continue
+        cell[:] = 0, -2, 0, 0
+        while cell[0] < n:
+            count = index_kernels.probe(
+                state["key_ids"][:n], state["values"], table.terms, table.n_primary, store.ordered,
+                core.keys.slots, store.rows, store.links, store.lo, store.offset, state["matched"],
+                index_kernels.PAIRS, cell, rows, ids, scratch,
+            )
+            if count:
+                holds(nodes, pair_columns(core, p, batch, rows[:count], store.places(ids[:count])), count)
+
+
+def _can_meet(terms: list[list[int]], values: np.ndarray, extents: np.ndarray) -> bool:
+    """Return whether, by the extents of its axes, a stored row may satisfy terms with some row of the batch."""
+    for axis, theirs, low, high in terms:
+        least, most = extents[theirs].tolist()
+        if low != I64_MIN and int(values[axis].min()) + low > most:
+            return False
+        if high != I64_MAX and int(values[axis].max()) + high < least:
+            return False
+    return True
+
+
+def chosen(core: Core, c: int) -> int:
+    """Return the row of the batch that is probed as the c-th."""
+    state = core.state
+    rows = state["every"] if state.get("chosen_at") == state.get("every") else state["chosen"]
+    return int(rows.item(c)) & index_kernels.PROBE_ROW
+
+
+def pair_columns(core: Core, p: int, batch: pa.RecordBatch, rows: np.ndarray, places: np.ndarray
+) -> Callable[[str, str], pa.Array]:
+    store, where, index, widths = core.stores[1 - p], core.places[1 - p], core.index, core.widths[p]
+
+    def column(side: str, name: str) -> pa.Array:
+        s = SIDES.index(side)
+        i = index[s][name]
+        return take(batch.column(i), rows, widths[i]) if s == p else store.gather_places(where[i], places)
+
+    return column
+
+
+def probe_runs(core: Core, p: int, batch: pa.RecordBatch) -> None:
+    """Probe a chunk of the batch by the other store's sorted runs."""
+    state, store = core.state, core.stores[1 - p]
+    r = state.operator[0]
+    runs, (table, _) = store.runs, probes(core.plan, p)
+    assert runs is not None
+    led = table.led_by(runs.axis, runs.second)
+    n, side = int(r["n"]), state.sides[p]
+    cell = state["state"]
+    if int(r["node"]) == -2:
+        cell[:] = int(r["steps"]), 0, -1, 0
+    decided = bool(side["decide"])
+    mode = index_kernels.PAIRS if decided else int(side["mode"])
+    count = run_kernels.probe_runs(
+        state["key_ids"][:n], state["values"], led.terms, led.n_primary, led.n_second, runs.keys, runs.values,
+        runs.ids, runs.tops, runs.ends, runs.count, store.lo, store.rows, store.links, state["matched"], mode, cell,
+        state["pair_rows"], state["pair_places"], core.plan.checks[p].ravel(), state["absent"].ravel(),
+        _axes_with_nulls(core, p),
+    )
+    state["pair_places"][:count] = store.places(state["pair_places"][:count])
+    done = cell[0] >= n
+    # The kernel continues while a row is left; the cell has its number.
+    state.set(n_pairs=count, row=int(r["n_chosen"]) if done else 0, node=-1, probe_end=int(r["n_chosen"]))
+    if not done and not int(r["n_chosen"]):
+        raise AssertionError("a probe by sorted runs found pairs, but no row of the batch is to be probed")
+    if count and decided:
+        decide(core, p, batch)
+
+
+def _axes_with_nulls(core: Core, p: int) -> int:
+    """Return a bit for each axis in which some row of the batch may be null."""
+    absent = core.source_table(p)["has_absent"][: len(core.plan.sides[p].axes)]
+    return sum(1 << int(a) for a in np.flatnonzero(absent[: index_kernels.MOST_AXES]))
+
+
+def next_piece(core: Core, p: int) -> None:
+    """Continue after a piece of a large batch was probed, by a better index if the store should have one.
+
+    If the whole condition decides each pair, bands do not find candidates; the probe continues row by row.
+    """
+    state, store = core.state, core.stores[1 - p]
+    if store.crowded and not core.full_predicate:
+        n = state.get("n")
+        store.search_by(*most_selective(state["values"][:, :n], probes(core.plan, p)[0], store))
+        store.turn()
+        store.point()
+        if store.runs is not None:
+            state.set(steps=chosen(core, state.get("row")), row=0, node=-2)
+    state.set(probe_end=min(3 * state.get("probe_end"), 2**62))
+
+
+def may_crowd(core: Core, p: int, n: int) -> bool:
+    """Return whether a batch may walk so many stored rows along the first axis that another axis may be better."""
+    store, (bands, _) = core.stores[1 - p], probes(core.plan, p)
+    return n * store.live > _MOST_STEPS * max(1, core.keys.live) and bands.has_choice

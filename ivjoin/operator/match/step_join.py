@@ -1,0 +1,182 @@
+"""A join of two inputs as a step of a join of many inputs, which knows more than the step's own inputs show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.expr.nodes import Node
+from ivjoin.operator.core import Core
+from ivjoin.operator.explaining.output_bounds import outside, stored_span
+from ivjoin.operator.match import steps
+from ivjoin.operator.match.room import make_batch_room
+from ivjoin.operator.memory.budget import Budget
+from ivjoin.operator.memory.limits import fixed_bytes
+from ivjoin.operator.operator import SymmetricHashJoin
+from ivjoin.operator.protocol import Output
+from ivjoin.plan.spec import JoinSpec
+from ivjoin.shj.store.rows.ring_room import drop, renumber
+
+__all__ = ["StepJoin"]
+
+_LEAST_OUTPUT = 16  # rows of a batch
+_LEAST_ROOM = 1024  # stores of fewer rows are not shrunk
+
+
+class StepJoin(SymmetricHashJoin):
+    """An operator whose caller bounds the later rows of its sides, and reads what it stores."""
+
+    _core: Core
+    _takes = False  # the limit is set after it was made
+
+    @classmethod
+    def restored(cls, blob: bytes, budget: Budget | None) -> StepJoin:
+        """As :meth:`restore`, within a budget from the first row on."""
+        return cls._restored(blob, budget)
+
+    def narrow(self, side: str, spans: Mapping[Node, tuple[int, int]]) -> Output:
+        """Promise that every later row of a side whose value lies outside closed intervals is irrelevant.
+
+        A caller can use it that knows more than the inputs show, such as a join of many inputs. Unlike :meth:`advance`,
+        it bounds both ends, and takes ordinals (``ivjoin.expr.ordinal``) of expressions that have no errors. A row
+        outside the intervals counts as late. An interval that is wider than what is known changes nothing.
+        """
+        p = self._side(side)
+        self._enter()
+        try:
+            return self._start("narrow", self._narrowed(p, spans))
+        finally:
+            self._busy = False
+
+    def _narrowed(self, p: int, spans: Mapping[Node, tuple[int, int]]) -> Iterator[pa.RecordBatch]:
+        known = [self._core.narrow(p, node, *span) for node, span in spans.items()]
+        if not all(known):
+            self._core.learn()
+        yield from steps.settle(self._core, p)
+
+    def stored_spans(self, side: str, nodes: Sequence[Node]) -> dict[Node, tuple[int, int] | None]:
+        """Return the least and greatest ordinal of expressions over the stored rows of a side; None if all are null.
+
+        Reads every stored row.
+        """
+        p = self._side(side)
+        self._enter()
+        try:
+            return {node: stored_span(self._core, p, node) for node in nodes}
+        finally:
+            self._busy = False
+
+    def let_go(self, side: str, spans: Mapping[Node, tuple[int, int]]) -> int:
+        """Drop the stored rows of a side with a value outside closed intervals; return their number.
+
+        The caller knows that such rows are in no later result. Intervals have the form that :meth:`narrow` takes. Rows
+        without a value stay. Reads every stored row.
+        """
+        p, core = self._side(side), self._core
+        self._enter()
+        try:
+            core.link()
+            store = core.stores[p]
+            gone = outside(core, p, spans)[: store.live]  # rows in files stay until their own bounds evict them
+            if gone.any():
+                drop(store, store.live_ids(), gone)
+                core.keys.sweep()
+                core.keys.point()
+                store.moved()
+                core.count_state()
+            return int(np.count_nonzero(gone))
+        finally:
+            self._busy = False
+
+    def limit(self, limit: int, output: int, held: Callable[[], int], on_full: Callable[[int, int], None]) -> None:
+        """Check the memory of all steps together before this one takes more, as :class:`Account` describes.
+
+        ``output``: the approximate bytes of an output batch.
+        """
+        core = self._core
+        core.stay_linked()
+        core.account.limit, core.account.on_full = limit, on_full
+        core.account.share(held)
+        core.limit_output(max(_LEAST_OUTPUT, output // sum(fixed_bytes(s.schema) for s in core.plan.sides)))
+
+    def keep_within(self, budget: Budget) -> None:
+        """Enforce a budget from now on."""
+        self._limit(budget)
+
+    def reserve(self, side: str, batch: pa.RecordBatch) -> None:
+        """Reserve memory for a batch of a side, except for keys, which are not read yet.
+
+        Raises
+        ------
+        MemoryLimitError
+        """
+        core, p, rows = self._core, self._side(side), batch.num_rows
+        self._enter()
+        try:
+            core.link()
+            store = core.stores[p]
+            if core.layouts[p].schema is None:
+                make_batch_room(core, p, batch)
+            try:
+                core.state.row_room(rows, max(s.rows for s in core.sources))
+                if store.hi - store.lo + rows > store.cap:
+                    store.settle()
+                    if store.hi - store.lo + rows > store.cap:
+                        store.make_room(rows)
+            finally:
+                store.moved()
+        finally:
+            self._busy = False
+
+    def give_back(self) -> None:
+        """Free all memory that the stored rows do not need. Called when memory is full, because it moves the rows."""
+        core = self._core
+        self._enter()
+        try:
+            core.link()
+            for store in core.stores:
+                store.settle(True)
+                if store.cap > 4 * store.live + _LEAST_ROOM:
+                    renumber(store, store.live_ids(), store.live + store.live // 2)
+            core.keys.sweep()
+            core.keys.point()
+            for store in core.stores:
+                store.point()
+            core.state.set(largest=0)
+            core.state.fit(max(store.live for store in core.stores))
+            core.count_state()
+        finally:
+            self._busy = False
+
+    def refused(self, error: BaseException) -> bool:
+        """Return whether a push was refused for want of memory before it changed anything."""
+        return self._core.is_refused(error)
+
+    @property
+    def question(self) -> tuple[JoinSpec, tuple[bool, bool]]:
+        """The join of the step, and which sides' rows are stored."""
+        return self._core.plan.spec, self._core.keeps
+
+    @property
+    def rows(self) -> int:
+        """The number of rows in the side stores and in files."""
+        left, right = self._core.stores
+        return int(left.live + right.live) + (0 if self._core.frozen is None else self._core.frozen.live)
+
+    @property
+    def held(self) -> tuple[int, int]:
+        """The number of stored rows, and the bytes of the state."""
+        return self.rows, self._core.bytes_held()
+
+    def stored(self, side: str) -> int:
+        """Return the number of stored rows of a side."""
+        p, frozen = self._side(side), self._core.frozen
+        return int(self._core.state.sides[p]["live"]) + (0 if frozen is None else frozen.sides[p].live)
+
+    @property
+    def spilled(self) -> tuple[int, int]:
+        """The number of rows with columns in files, and the bytes of these files."""
+        m = self._core.counts()
+        return m.spilled_rows, m.spilled_bytes

@@ -1,0 +1,466 @@
+"""Join two batches completely in one compiled call, without a state.
+
+If both inputs end, or a range of the axis is complete, the rows of that range are a *slice*. ``join_slice`` joins a
+slice as ``push_batch`` joins a batch. Both share the code for reading, nulls, guards, checks, the residual, join types
+and output. Only the index step differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.conditions.evaluate import evaluate
+from ivjoin.errors import IvjoinError
+from ivjoin.expr.nodes import Node
+from ivjoin.frontier.tracking import Frontier
+from ivjoin.operator.intake import Intake, outside
+from ivjoin.operator.match.blocks import wanted, works
+from ivjoin.operator.match.output import in_parts
+from ivjoin.operator.match.residual import holds
+from ivjoin.operator.match.values import prepare
+from ivjoin.operator.sources import SideSources, side_sources
+from ivjoin.operator.state import State
+from ivjoin.operator.tables import join_fields, output_table
+from ivjoin.outer.emit import Emitter
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.layout import row_layouts
+from ivjoin.plan.spec import SIDES
+from ivjoin.shj import registers as at
+from ivjoin.shj.arrow import bitmap, offset_width, take, taken
+from ivjoin.shj.kernels.keys import packed_key_kernels
+from ivjoin.shj.kernels.memory import address_of as address
+from ivjoin.shj.kernels.memory import release_struct
+from ivjoin.shj.kernels.slices import slice_join
+from ivjoin.shj.plain import in_few_batches, rows_at, to_plain
+from ivjoin.shj.store.account import Account
+from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys
+
+__all__ = ["BatchRows", "Part", "Whole", "why_pushed"]
+
+_MOST_PAIRS, _LEAST_PAIRS = 1 << 18, 1 << 10  # candidates at once
+_BEHIND = 8  # entries that the kernels may read past the last one
+_OPERATOR = at.words_of(at.OPERATOR)
+_KEY_WORDS = np.array([
+    _OPERATOR[name]
+    for name in (
+        "live_keys", "n_ids", "n_free", "free", "table_size", "slots_size", "passed", "stirred", "table", "slots",
+        "spans", "arena", "rest", "arena_room", "arena_top",
+    )
+])  # fmt: skip
+
+
+def why_pushed(plan: JoinPlan) -> str:
+    """Return why the rows of a plan must be pushed; empty if slices of them can be joined."""
+    if plan.spec.pick is not None:
+        return "each left row takes one partner"
+    if plan.spec.aggregates:
+        return "partners are aggregated"
+    if any(plan.overflows):
+        return "the condition may overflow for pairs beyond its bands"
+    return "a constant conjunct errs" if plan.raises else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One side of a slice: rows in the order of the axis.
+
+    Attributes
+    ----------
+    batch : pa.RecordBatch
+    start, end : int
+        The rows from ``start`` to ``end`` are owned; the others are copies of rows that another slice owns.
+    """
+
+    batch: pa.RecordBatch
+    start: int
+    end: int
+
+    @classmethod
+    def owned(cls, batch: pa.RecordBatch) -> Part:
+        """Return a batch with all rows owned."""
+        return cls(batch, 0, batch.num_rows)
+
+
+class _Half:
+    """How one side of a slice is read, with the attributes of a core that ``values.prepare`` reads."""
+
+    def __init__(self, whole: Whole, s: int, columns: int) -> None:
+        self.plan, self.sources, self.index, self.intake = whole.plan, whole.sources, whole.index, whole.intake
+        self.keys: KeyTable
+        self.state = State(whole.plan.spec.batch_size, columns)
+
+    def source_table(self, p: int) -> np.ndarray:
+        """Return how side p's sources are read : SOURCE[n]."""
+        return self.state["sources", p].view(at.SOURCE)
+
+    def rekey(self) -> None:
+        raise AssertionError("a key has an error that the check did not find")
+
+
+class Whole:
+    """Joins slices of one plan, one after the other. The scratch is reused for each slice.
+
+    Parameters
+    ----------
+    plan : JoinPlan
+        A plan for which :func:`why_pushed` is empty. Its orders and bounds are ignored: the caller finds rows that
+        break them.
+    probe : int
+        The probe side. The output follows the order of its rows. Rows of the other side may be copied to several
+        slices, unless their unmatched rows are emitted.
+    pairs : int, optional
+        Candidate pairs that are looked at at once, and rows of an output batch.
+    """
+
+    def __init__(self, plan: JoinPlan, probe: int, pairs: int | None = None) -> None:
+        self.plan = plan = plan.own()
+        self.probe = probe
+        self._most_pairs = _MOST_PAIRS if pairs is None else pairs
+        self.rows_out = 0
+        self.layouts = layouts = row_layouts(plan)
+        self.index = layouts[0].index, layouts[1].index
+        frontiers = Frontier([], {}), Frontier([], {})
+        self.intake = Intake(plan, frontiers)
+        self.emitter = Emitter(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
+        output = output_table(plan)
+        self._blocks = output.kinds is not None and output.kinds <= {at.WORDS} and wanted() and works()
+        payload = [self._payload(s) for s in (0, 1)]
+        self.sources: list[SideSources] = [side_sources(plan, s, frontiers[s], payload[s]) for s in (0, 1)]
+        width = max(len(side.schema) for side in plan.sides)
+        self._halves = [_Half(self, s, width) for s in (0, 1)]
+        self.keys = _key_table(plan, self._halves[0].state.operator)
+        for half in self._halves:
+            half.keys = self.keys
+        self._arrays: dict[str, np.ndarray] = {}
+        self._record = at.blank(at.SLICE, 1)
+        self._words = at.as_words(self._record)
+        self._fields = at.words_of(at.SLICE)
+        for s, half in enumerate(self._halves):
+            self._tabulate(s, half.state)
+        self._operators = np.array([half.state.at for half in self._halves])
+        kind = self.keys.kind
+        self._set(
+            probe=probe, key_kind=kind, operators=address(self._operators), n_fields=len(output.fields),
+            state=self._hold("state", 4, np.int64), used=self._hold("used", max(1, len(plan.kernel_terms)), np.int64),
+        )
+        self._rooms = -1, -1  # capacity of the scratch, in rows
+
+    def _payload(self, s: int) -> set[int]:
+        if not self._blocks:
+            return set()
+        return {i for f in self.plan.fields if (i := f.left if s == 0 else f.right) is not None}
+
+    def _tabulate(self, s: int, state: State) -> None:
+        """Set what the kernel reads of a side."""
+        plan, sources = self.plan, self.sources[s]
+        state.put_side(s, join_fields(plan, s))
+        terms = plan.tables[s].terms
+        fields: dict[str, int] = {
+            "n_bands": len(terms), "bands": address(terms), "n_axes": len(plan.sides[s].axes),
+            "n_sources": len(sources.table), "n_columns": len(sources.columns),
+            "sources": state.hold(("sources", s), at.as_words(sources.table)),
+            "columns": state.hold(("columns", s), sources.columns),
+        }
+        if sources.words is not None:
+            fields["key_words"] = state.hold(("key_words", s), sources.words)
+        if sources.pieces is not None:
+            fields |= {
+                "packs": 1, "n_pieces": len(sources.pieces),
+                "pieces": state.hold(("pieces", s), at.as_words(sources.pieces)),
+            }
+            state.set(key_sizes=state.hold("key_sizes", np.zeros(2 * len(plan.null_safe) + 1, dtype=np.int64)))
+        state.set_side(s, **fields)
+        output = output_table(plan)
+        state.set(
+            never=int(plan.never), blocks=int(self._blocks), fields=state.lend("fields", output.fields),
+            n_fields=len(output.fields),
+        )
+
+    def _set(self, **fields: int) -> None:
+        for name, value in fields.items():
+            self._words[self._fields[name]] = value
+
+    def _get(self, name: str) -> int:
+        return self._words.item(self._fields[name])
+
+    def _hold(self, name: str, n: int, dtype: type) -> int:
+        made = self._arrays[name] = np.empty(n, dtype=dtype)
+        return address(made)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the scratch."""
+        return sum(a.nbytes for a in self._arrays.values()) + sum(half.state.nbytes for half in self._halves)
+
+    def _make_room(self, n: int, m: int) -> None:
+        """Make scratch for n probe rows and m build rows. These numbers alone determine how the output is cut."""
+        self._set(room=self._pairs_at_once(n))
+        if n <= self._rooms[0] and m <= self._rooms[1]:
+            return
+        n, m = max(n + n // 8, self._rooms[0]), max(m + m // 8, self._rooms[1])
+        self._rooms = n, m
+        room = self._pairs_at_once(n)
+        both = max(n, m) + _BEHIND
+        self._set(
+            block_rows=self._most_pairs, turned_by=both,
+            first=self._hold("first", n + _BEHIND, np.int32), last=self._hold("last", n + _BEHIND, np.int32),
+            spare=self._hold("spare", n + _BEHIND, np.int32),
+            probe_ids=self._hold("probe_ids", n + _BEHIND, np.int32),
+            build_ids=self._hold("build_ids", m + _BEHIND, np.int32),
+            ends=self._hold("ends", 2 * max(slice_join.most_ids(m), n + m) + _BEHIND, np.int32),
+            rows=self._hold("rows", m + _BEHIND, np.int32),
+            table=self._hold("table", max(64, 1 << (2 * max(1, m) - 1).bit_length()), np.int32),
+            words=self._hold("words", m + 1, np.int64), turned=self._hold("turned", 2 * both, np.int64),
+            out_probe=self._hold("out_probe", room + _BEHIND, np.int32),
+            out_build=self._hold("out_build", room + _BEHIND, np.int32),
+            at=self._hold("at", room + both + 1, np.int32), to=self._hold("to", room + both + 1, np.int32),
+            clean=self._hold("clean", min(room + both + 1, self._most_pairs), np.int32),
+        )
+
+    def _pairs_at_once(self, n: int) -> int:
+        return min(self._most_pairs, max(_LEAST_PAIRS, 4 * n))
+
+    def strays(
+        self, s: int, batches: Sequence[pa.RecordBatch], spans: Mapping[Node, tuple[int, int]] | None = None
+    ) -> bool:
+        """Return whether the whole condition must decide the pairs of some row of side s, by a guard or an error.
+
+        ``spans``: least and greatest values of expressions, if known.
+        """
+        spans, guards = spans or {}, []
+        for node, low, high in self.plan.sides[s].guards:
+            if node not in spans:
+                guards.append((node, low, high))
+            elif not low <= spans[node][0] <= spans[node][1] <= high:
+                return True
+        nodes = list(dict.fromkeys([*self.sources[s].roots, *(n for n, _, _ in guards)]))
+        for whole in batches if nodes else ():
+            batch = self._plain(s, whole)
+            found = evaluate(nodes, lambda _, name: batch.column(self.index[s][name]), batch.num_rows)  # noqa: B023
+            values = dict(zip(nodes, found, strict=True))
+            if any(v.error is not None and v.error.any() for v in found):
+                return True
+            if any(outside(values[n], low, high) is not None for n, low, high in guards):
+                return True
+        return False
+
+    # -- a slice -----------------------------------------------------------------------------------------------------
+
+    def join(self, left: Part, right: Part) -> Iterator[pa.RecordBatch]:
+        """Yield the output of a slice, in batches of up to 2**18 rows.
+
+        Raises
+        ------
+        EvaluationError
+            If the condition has an error for a pair.
+        """
+        parts = left, right
+        batches = [self._plain(s, part.batch) for s, part in enumerate(parts)]
+        probe, build = parts[self.probe], parts[1 - self.probe]
+        self._make_room(probe.batch.num_rows, build.batch.num_rows)
+        self._set(
+            phase=at.BEGIN, probe_from=probe.start, probe_to=probe.end, build_from=build.start, build_to=build.end,
+        )
+        if not isinstance(self.keys, NoKeys | IntKeys) or isinstance(self.keys, WordKeys):
+            # All capacity is reserved before the first id, because a table that grows later may reuse ids.
+            self.keys.clear(Account())
+            self.keys.reserve(sum(batch.num_rows for batch in batches))
+            self.keys.point()
+        most = max(s.rows for s in self.sources)
+        for s, (half, batch) in enumerate(zip(self._halves, batches, strict=True)):
+            half.state.row_room(max(1, batch.num_rows), most)
+            half.state.set(prepared=0)
+            if self.sources[s].roots:
+                prepare(half, s, batch)  # type: ignore[arg-type]
+            batch._export_to_c(half.state.in_struct)
+        try:
+            yield from self._joined(batches)
+        finally:
+            for half in self._halves:
+                release_struct(half.state.in_struct)
+
+    def _joined(self, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        record = address(self._words)
+        while status := slice_join.join_slice(record):
+            if status & at.OUTPUT:
+                batch = pa.RecordBatch._import_from_c(self._halves[0].state.out_struct, self.plan.schema)
+                self.rows_out += batch.num_rows
+                yield batch
+            elif status & at.GATHER:
+                for batch in self._gathered(batches):
+                    self.rows_out += batch.num_rows
+                    yield batch
+            elif status & at.DECIDE:
+                self._decide(batches)
+            elif status & at.KEYS:
+                self._name(batches)
+            elif status & at.FULL:
+                raise IvjoinError("no memory for an output batch")
+            else:
+                raise AssertionError("a row lies outside the plan's guards, and the check did not find it")
+
+    def _plain(self, s: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+        layout = self.layouts[s]
+        if layout.schema is None:
+            return batch
+        plain = batch.columns
+        for i, t in layout.changed:
+            plain[i] = to_plain(plain[i], t)
+        return pa.RecordBatch.from_arrays(plain, schema=layout.schema)
+
+    def _name(self, batches: Sequence[pa.RecordBatch]) -> None:
+        """Find ids of keys that the kernel does not find."""
+        for p, (half, batch) in enumerate(zip(self._halves, batches, strict=True)):
+            if self.sources[p].keys:
+                continue  # found while the side was prepared
+            if self.sources[p].pieces is not None:
+                self._name_packed(p, batch)
+                continue
+            n, state, nodes = batch.num_rows, half.state, self.plan.sides[p].keys
+            found = evaluate(nodes, lambda _, name: batch.column(self.index[p][name]), n)  # noqa: B023
+            usable = state["usable"][:n].astype(bool) if state.get("masked") else None
+            ids = self.intake.key_ids(p, n, dict(zip(nodes, found, strict=True)), self.keys, usable)
+            state["key_ids"][:n] = ids
+        self._set(n_ids=max(1, self.keys.n_ids))
+
+    def _name_packed(self, p: int, batch: pa.RecordBatch) -> None:
+        """Find ids of byte-string keys with the kernel of a push. The left side's record has the key table."""
+        n, state = batch.num_rows, self._halves[p].state
+        assert isinstance(self.keys, ByteKeys)
+        self.keys.make_room(n, _most_bytes(self.sources[p], batch))
+        self.keys.point()
+        mine, theirs = (at.as_words(half.state.operator) for half in self._halves)
+        if p:
+            theirs[_KEY_WORDS] = mine[_KEY_WORDS]
+        state.set(n_named=0, n_kept=1)
+        if packed_key_kernels.name_packed(state.at, p):
+            raise AssertionError("no capacity for keys after it was made")
+        if p:
+            mine[_KEY_WORDS] = theirs[_KEY_WORDS]
+
+    def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        n = self._get("n_pairs")
+        return self._arrays["out_probe"][:n], self._arrays["out_build"][:n]
+
+    def _decide(self, batches: Sequence[pa.RecordBatch]) -> None:
+        """Reduce the candidate pairs to the matches."""
+        rows, places = self._pairs()
+        mine, nodes = self.probe, list(self.plan.separation.residual)
+        asked = None
+        if len(self.plan.checks[mine]):  # these have decided all pairs whose rows are not inverted (~row)
+            asked = np.flatnonzero(rows < 0)
+            rows[asked] = ~rows[asked]
+        here, there = (rows, places) if asked is None else (rows[asked], places[asked])
+        widths = self.layouts[0].widths, self.layouts[1].widths
+
+        def column(side: str, name: str) -> pa.Array:
+            s = SIDES.index(side)
+            i = self.index[s][name]
+            return take(batches[s].column(i), here if s == mine else there, widths[s][i])
+
+        true = holds(nodes, column, len(here))
+        if asked is not None:
+            every = np.ones(len(rows), dtype=bool)
+            every[asked] = true
+            true = every
+        left, right = rows[true], places[true]
+        n = len(left)
+        self._arrays["out_probe"][:n], self._arrays["out_build"][:n] = left, right
+        self._set(n_pairs=n)
+
+    # -- output that Arrow builds
+    # ----------------------------------------------------------------------------------------
+
+    def _gathered(self, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield output batches with the listed rows."""
+        one, other = ("at", "to") if self._get("listed") else ("out_probe", "out_build")
+        cursor = self._get("cursor")
+        cut = slice(cursor, min(self._get("total"), cursor + self._most_pairs))
+        rows, places = self._arrays[one][cut].copy(), self._arrays[other][cut].copy()
+        self._set(cursor=cut.stop)
+        which, p = self._get("which"), self.probe
+        if which in (0, 1):
+
+            def lone(cut: slice) -> pa.RecordBatch:
+                alone = BatchRows(batches[which], rows[cut], self.layouts[which].widths)
+                return self.emitter.batch(*((alone, None) if which == 0 else (None, alone)))
+
+            yield from in_parts(lone, 0, len(rows))
+            return
+        there = places >= 0
+        if p == 1 and not there.all() and any(f.left is not None and f.right is not None for f in self.plan.fields):
+            # A merged key column is taken from the right side where the left side has no row.
+            for some in in_parts(lambda c: self._merged(batches, rows[c], places[c], there[c]), 0, len(rows)):
+                yield from some
+            return
+        index = (rows, places) if p == 0 else (places, rows)
+
+        def paired(cut: slice) -> pa.RecordBatch:
+            left, right = (BatchRows(batches[s], index[s][cut], self.layouts[s].widths) for s in (0, 1))
+            return self.emitter.batch(left, right)
+
+        yield from in_parts(paired, 0, len(rows))
+
+    def _merged(
+        self, batches: Sequence[pa.RecordBatch], rows: np.ndarray, places: np.ndarray, there: np.ndarray
+    ) -> list[pa.RecordBatch]:
+        """Return right rows with their left rows, if they have one, in the order of the right rows."""
+        widths = self.layouts[0].widths, self.layouts[1].widths
+        parts = [
+            self.emitter.batch(*(
+                BatchRows(batches[s], index[there], widths[s]) for s, index in enumerate((places, rows))
+            )),
+            self.emitter.batch(None, BatchRows(batches[1], rows[~there], widths[1])),
+        ]
+        order = np.empty(len(rows), dtype=np.int64)
+        order[np.concatenate((np.flatnonzero(there), np.flatnonzero(~there)))] = np.arange(len(rows))
+        one = in_few_batches([part for part in parts if part.num_rows])
+        return [rows_at(one[0], order)] if len(one) == 1 else one
+
+
+def _key_table(plan: JoinPlan, operator: np.ndarray) -> KeyTable:
+    if plan.int_keys:
+        return IntKeys(operator)
+    if plan.word_keys:
+        return WordKeys(len(plan.null_safe) + sum(plan.null_safe), operator)
+    return ByteKeys(operator) if plan.null_safe else NoKeys(operator)
+
+
+def _most_bytes(sources: SideSources, batch: pa.RecordBatch) -> int:
+    """Return an upper bound of the bytes of the packed keys of a batch."""
+    assert sources.pieces is not None
+    n = batch.num_rows
+    total = 16 + (8 + 12 * len(sources.pieces)) * n
+    for piece in sources.pieces:
+        column = batch.column(int(piece["column"])) if piece["column"] >= 0 else None
+        if column is not None and piece["kind"] == at.FIXED_PIECE:
+            total += n * int(piece["width"])
+        elif column is not None and (width := offset_width(column.type)):
+            if n:
+                words = np.frombuffer(column.buffers()[1], np.int32 if width == 4 else np.int64)
+                total += int(words[column.offset + n]) - int(words[column.offset])
+    return total
+
+
+class BatchRows:
+    """Rows of a batch at places; -1 is a row of nulls."""
+
+    __slots__ = ("_batch", "_index", "_widths")
+
+    def __init__(self, batch: pa.RecordBatch, index: np.ndarray, widths: Sequence[int | None]) -> None:
+        self._batch, self._index, self._widths = batch, index, widths
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def column(self, index: int) -> pa.Array:
+        there = self._index >= 0
+        array = self._batch.column(index)
+        if there.all():
+            return take(array, self._index, self._widths[index])
+        buffers = [bitmap(there), pa.py_buffer(self._index)]
+        return taken(array, pa.Array.from_buffers(pa.int32(), len(there), buffers, int(len(there) - there.sum())))

@@ -1,0 +1,1 @@
+"""The memory limit: refuse, spill or shed."""

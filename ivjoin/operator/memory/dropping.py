@@ -1,0 +1,229 @@
+"""Shed rows that do not fit: drop the least valuable rows, and estimate what part of the result that loses."""
+
+from __future__ import annotations
+
+from weakref import ref
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.conditions.evaluate import evaluate
+from ivjoin.expr.ordinal import ordinals
+from ivjoin.expr.types import Type
+from ivjoin.operator.core import Core
+from ivjoin.operator.memory.budget import Budget
+from ivjoin.operator.memory.recall import Recall
+from ivjoin.shedding.policies import DecayedCounts, DecayedSample, worth
+from ivjoin.shj.store.rows.ring_room import drop
+
+__all__ = ["Dropping"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_ROWS = 65_536  # rows whose worth is computed at once
+_AT_ONCE = 8  # each time the limit is reached, a part of it (1 / _AT_ONCE) is freed
+_UNCOUNTED = 24 << 20  # bytes of scratch that dropping rows may use outside the limit
+_SAMPLE = 512
+
+
+class Dropping:
+    """Keeps an operator within its limit by dropping rows.
+
+    Parameters
+    ----------
+    core : Core
+    budget : Budget
+    """
+
+    def __init__(self, core: Core, budget: Budget) -> None:
+        self._core = ref(core)
+        self._budget = budget
+        self._rng = np.random.default_rng(0x5EED)
+        width = 1 << min(max((budget.limit // 2048).bit_length() - 1, 5), 13)
+        self._half_life = [float(8 * 1024)] * 2
+        self._counts = [DecayedCounts(width, self._half_life[s]) for s in (0, 1)]
+        self._samples = [
+            {axis: DecayedSample(_SAMPLE, self._rng) for axis in range(len(side.axes))} for side in core.plan.sides
+        ]
+        # For each bound: its first value, the rows seen then, speed.
+        self._speeds: list[dict[int, tuple[int, int, float]]] = [{}, {}]
+        self._rows = 0
+        self.recall = Recall(core, budget, self._rng)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the sketches and of the sample of dropped rows."""
+        return sum(c.nbytes for c in self._counts) + self.recall.nbytes
+
+    # -- rows arrive ---------------------------------------------------------------------------------------------
+
+    def saw(self, p: int, batch: pa.RecordBatch) -> None:
+        """Learn from a batch of side p, after it was taken, how much the stored rows of the other side are worth."""
+        core = self._core()
+        assert core is not None
+        self._rows += batch.num_rows
+        if self._budget.policy != "random":
+            if core.plan.null_safe:
+                index = core.index[p]
+                hashes = core.intake.key_hashes(p, batch.num_rows, lambda _, name: batch.column(index[name]))
+                self._counts[p].see(hashes)
+            for axis in self._unordered(core, 1 - p):
+                node = core.plan.sides[p].axes[axis]
+                vector = evaluate([node], lambda _, name: batch.column(core.index[p][name]), batch.num_rows)[0]
+                values = ordinals(vector.values, node.type)
+                if vector.valid is not None:
+                    values = values[vector.valid]
+                self._samples[p][axis].see(values, self._half_life[p])
+        self.recall.saw(p, batch)
+        # Dropping rows needs scratch memory. The limit is lowered by what exceeds the uncounted part of it.
+        scratch = max(store.rows.nbytes + 48 * store.live for store in core.stores)
+        core.account.limit = self.allowed - max(0, scratch - _UNCOUNTED)
+
+    @property
+    def allowed(self) -> int:
+        """The bytes that the operator may use, without the bytes that the sample of dropped rows may still grow by."""
+        return self._budget.limit - max(0, self.recall.most_bytes - self.recall.nbytes)
+
+    @staticmethod
+    def _unordered(core: Core, s: int) -> set[int]:
+        """Return the axes of the other side that find rows of side s by a band that does not evict them."""
+        bounds = core.state["bounds", s]
+        terms = core.plan.tables[1 - s].terms
+        still = [a for a in range(len(bounds)) if bounds[a, 0] == I64_MIN and bounds[a, 1] == I64_MAX]
+        return {int(t[0]) for t in terms if int(t[1]) in still}
+
+    # -- rows are dropped ----------------------------------------------------------------------------------------
+
+    def make_room(self, needed: int, held: int) -> bool:
+        """Drop rows until ``needed`` more bytes and an eighth of the limit are free.
+
+        Returns
+        -------
+        bool
+            Whether rows were dropped. False if none was stored.
+        """
+        core = self._core()
+        assert core is not None
+        assert core.account.limit is not None
+        limit = core.account.limit
+        target = limit - limit // _AT_ONCE - needed
+        before = [store.live for store in core.stores]
+        for tries in range(8):
+            held = core.bytes_held()
+            if held <= target or (tries and held + needed <= limit) or not any(store.live for store in core.stores):
+                break
+            self._drop(core, held - max(target, 0))
+        return [store.live for store in core.stores] != before
+
+    def _drop(self, core: Core, excess: int) -> None:
+        """Drop the least valuable rows, ``excess`` bytes in all."""
+        sizes = [float(store.nbytes) / max(store.live, 1) for store in core.stores]
+        values = [self._worth(core, s) for s in (0, 1)]
+        go: list[np.ndarray] = []
+        if self._budget.shared:
+            pooled = np.concatenate([v for _, v in values])
+            weights = np.concatenate([np.full(len(v), sizes[s]) for s, (_, v) in enumerate(values)])
+            order = np.argsort(pooled, kind="stable")
+            count = int(np.searchsorted(np.cumsum(weights[order]), excess)) + 1
+            gone = np.zeros(len(pooled), dtype=bool)
+            gone[order[:count]] = True
+            n = len(values[0][0])
+            go = [gone[:n], gone[n:]]
+        else:
+            shares = _shares([store.nbytes if store.live else 0 for store in core.stores], excess)
+            for (_, v), share, size in zip(values, shares, sizes, strict=True):
+                count = min(len(v), -(-int(share) // max(int(size), 1)))
+                gone = np.zeros(len(v), dtype=bool)
+                if count:
+                    gone[np.argpartition(v, count - 1)[:count]] = True
+                go.append(gone)
+        for s, ((ids, _), gone) in enumerate(zip(values, go, strict=True)):
+            if gone.any():
+                self.recall.dropped(s, ids[gone])
+                drop(core.stores[s], ids, gone)
+                name = ("shed_left", "shed_right")[s]
+                setattr(core.metrics, name, getattr(core.metrics, name) + int(np.count_nonzero(gone)))
+        if not core.state.get("prepared"):  # the keys of a batch under way may have ids that no stored row has yet
+            core.keys.sweep()
+        core.keys.point()
+        for store in core.stores:
+            store.moved()
+
+    def _worth(self, core: Core, s: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ids of the stored rows of a side, and the worth of each : int64[n], float64[n]."""
+        store = core.stores[s]
+        ids = store.live_ids()
+        tickets = self._rng.random(len(ids))
+        policy = self._budget.policy
+        if policy == "random" or not len(ids):
+            return ids, tickets
+        self._half_life[1 - s] = max(self._half_life[1 - s], 8.0 * store.live)
+        for start in range(0, len(ids), _ROWS):  # overwrites the random numbers
+            some = slice(start, start + _ROWS)
+            tickets[some] = self._worth_of(core, s, ids[some], tickets[some])
+        return ids, tickets
+
+    def _worth_of(self, core: Core, s: int, ids: np.ndarray, tickets: np.ndarray) -> np.ndarray:
+        store, policy = core.stores[s], self._budget.policy
+        chance = self._counts[1 - s].of(self._hashes(core, s, ids)) if core.plan.null_safe else np.ones(len(ids))
+        for probe, own, low, high in core.plan.tables[1 - s].terms.tolist():
+            if probe in self._unordered(core, s):
+                values = store.axis_values(own, ids)
+                least = _less(values, high) if high != I64_MAX else np.full(len(ids), I64_MIN)
+                most = _less(values, low) if low != I64_MIN else np.full(len(ids), I64_MAX)
+                chance = chance * self._samples[1 - s][probe].mass(least, most)
+        life = self._life(core, s, ids) if policy == "life" else np.ones(len(ids))
+        return worth(policy, tickets, chance, life)
+
+    def _life(self, core: Core, s: int, ids: np.ndarray) -> np.ndarray:
+        """Return how many rows will come before each row is evicted, at the mean speed of the bounds : float64[n]."""
+        life = np.full(len(ids), np.inf)
+        bounds = core.state["bounds", s]
+        for axis, node in enumerate(core.plan.sides[s].axes):
+            t = node.type
+            for end, turned in ((0, 1.0), (1, -1.0)):
+                at = int(bounds[axis, end])
+                if at in (I64_MIN, I64_MAX):
+                    continue
+                first, after, _ = self._speeds[s].setdefault(2 * axis + end, (at, self._rows, 0.0))
+                here = float(_linear(np.array([at]), t)[0])
+                speed = turned * (here - float(_linear(np.array([first]), t)[0])) / max(1, self._rows - after)
+                left = turned * (_linear(core.stores[s].axis_values(axis, ids), t) - here)
+                life = np.minimum(life, np.maximum(left, 0) / speed if speed > 0 else np.maximum(left, 0))
+        return np.where(np.isfinite(life), life, 1.0)
+
+    @staticmethod
+    def _hashes(core: Core, s: int, ids: np.ndarray) -> np.ndarray:
+        """Return the key hashes of stored rows, computed as those of a batch : int64[n]."""
+        store, index, place = core.stores[s], core.index[s], core.places[s]
+
+        def column(_: str, name: str) -> pa.Array:
+            return store.gather(place[index[name]], ids)
+
+        return core.intake.key_hashes(s, len(ids), column)
+
+
+def _shares(sizes: list[int], excess: int) -> list[float]:
+    """Return the bytes to drop from each side, so that neither has more than half of the rest."""
+    half = max(0.0, (sum(sizes) - excess) / 2)
+    lesser = int(sizes[1] < sizes[0])
+    if sizes[lesser] <= half:  # the other side drops everything
+        return [0.0 if s == lesser else float(excess) for s in (0, 1)]
+    return [size - half for size in sizes]
+
+
+def _less(values: np.ndarray, d: int) -> np.ndarray:
+    """Return values minus one end of a band, clipped to int64."""
+    wide = values.astype(np.float64) - float(d)
+    out = values - np.int64(d) if d != I64_MIN else values
+    return np.where(wide >= 2.0**63, I64_MAX, np.where(wide < -(2.0**63), I64_MIN, out))
+
+
+def _linear(values: np.ndarray, t: Type) -> np.ndarray:
+    """Return ordinals as numbers whose differences are distances : float64[n]."""
+    if t.kind != "float":
+        return values.astype(np.float64)
+    sign = values >> 63
+    bits = (values + sign) ^ (sign & I64_MAX)
+    x = bits.view(np.float64)
+    return np.clip(np.where(np.isnan(x), 0.0, x), -1e300, 1e300)
+

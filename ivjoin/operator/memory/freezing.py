@@ -1,0 +1,409 @@
+"""Spill the oldest rows of a join with keys together with their index.
+
+The kernels do not see these rows. The rows of a push look for matches in files first, while the kernels wait. A hash
+of the key finds candidates; then the keys, bands and residual are compared exactly, as the kernels do. When the bounds
+move, rows that can match no more are evicted. The rest of the operator reads only their flags, output and counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from weakref import ref
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.operator.core import Core
+from ivjoin.operator.match.residual import holds
+from ivjoin.outer.emit import BatchRows
+from ivjoin.plan.spec import SIDES
+from ivjoin.separation.separate import conjuncts_of
+from ivjoin.shj import registers as at
+from ivjoin.shj.arrow import Bytes, take
+from ivjoin.shj.kernels.output import byte_kernels
+from ivjoin.shj.kernels.push import index_kernels
+from ivjoin.shj.store.disk.backing import Files
+from ivjoin.shj.store.keys import NoKeys
+from ivjoin.shj.store.rows.frozen import FrozenRows, Taken, can_freeze
+from ivjoin.shj.store.rows.ring_room import leave, recap, row_bytes
+from ivjoin.shj.store.rows.side import SideStore
+from ivjoin.shj.store.sizes import fitting
+
+__all__ = ["Frozen"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_AT_ONCE = 16384  # rows
+# Most rows to spill of a side at once if a quarter is fewer, and fewest if half is more.
+_MANY, _SOME = 1 << 16, 1 << 15
+_FEW = 256  # a side with at most so many rows spills all of them
+_FEW_BESIDE = 8  # a side has few rows if the other has at least so many times as many
+
+Bounds = list[tuple[int, int]] | None
+
+
+class Frozen:
+    """The rows of an operator whose index lies in files.
+
+    Parameters
+    ----------
+    core : Core
+        A core for which :meth:`can` is True.
+    files : Files
+    limit : int
+        The operator's limit in bytes. It sets how many rows share one summary of least and greatest values.
+    """
+
+    def __init__(self, core: Core, files: Files, limit: int) -> None:
+        self._core = ref(core)
+        self._block = 1 << min(max((limit // 512).bit_length() - 1, 4), 12)
+        self._files = files
+        self._first = 0  # the side that spills first
+        # Whether some row lies outside the plan's guards, so that the whole condition decides each pair.
+        self.careful = False
+        self._empty()
+
+    def _empty(self) -> None:
+        core = self.core
+        self.sides = tuple(
+            FrozenRows(self._files, [c.type for c in store.columns], store.n_axes + len(store.sums), self._block)
+            for store in core.stores
+        )
+        self._told: list[Bounds] = [[], []]
+
+    @property
+    def core(self) -> Core:
+        core = self._core()
+        assert core is not None
+        return core
+
+    @staticmethod
+    def can(core: Core) -> bool:
+        """Return whether rows can be spilled with their index: the join has keys, and records can store the columns."""
+        return not isinstance(core.keys, NoKeys) and all(can_freeze(c.type) for s in core.stores for c in s.columns)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(rows.nbytes for rows in self.sides)
+
+    @property
+    def runs_in_memory(self) -> int:
+        """The bytes of the sorted key hashes that lie in memory."""
+        return sum(rows.runs_in_memory() for rows in self.sides)
+
+    @property
+    def runs_in_files(self) -> int:
+        """The bytes of the sorted key hashes that lie in mapped files."""
+        return sum(rows.runs_in_files() for rows in self.sides)
+
+    def move_runs(self, moved: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Replace the arrays of sorted key hashes by what ``moved`` returns for them."""
+        for rows in self.sides:
+            rows.move_runs(moved)
+
+    @property
+    def live(self) -> int:
+        """The number of rows in files, of both sides."""
+        return self.sides[0].live + self.sides[1].live
+
+    # -- rows to files -------------------------------------------------------------------------------------------
+
+    def freeze(self, s: int, rows: int) -> bool:
+        """Spill the oldest rows of side s; called between two pushes.
+
+        It spills about ``rows`` rows. The least is a sixteenth of the side, which spreads the cost of a call over many
+        rows. The most is a quarter, because young rows may be evicted before they must be spilled. A side of few rows
+        spills up to half of them, or all.
+
+        Returns
+        -------
+        bool
+            False if the side has no rows in memory.
+
+        Raises
+        ------
+        MemoryLimitError
+            If the disk is full. The rows that were not spilled stay in memory.
+        """
+        core = self.core
+        store = core.stores[s]
+        if not store.live:
+            return False
+        self.careful |= core.full_predicate
+        live = int(store.live)
+        going = min(max(rows, live // 16, min(live // 2, _SOME)), max(live // 4, min(live // 2, _MANY)))
+        left = 0 if live <= _FEW else live - going
+        try:
+            while store.live > left:
+                some = np.arange(store.lo, min(store.lo + _AT_ONCE, store.hi))
+                some = some[store.flags(some) & index_kernels.LIVE != 0][: store.live - left]
+                if not len(some):
+                    store.lo = min(store.lo + _AT_ONCE, store.hi)
+                    continue
+                flags = store.flags(some)
+                n_axes = store.n_axes + len(store.sums)
+                bits = [index_kernels.FIRST_ABSENCE + min(store.stored_axis(a), index_kernels.MOST_AXES)
+                        for a in range(n_axes)]
+                absent = {a: gone for a, bit in enumerate(bits) if (gone := flags >> bit & 1 != 0).any()}
+                axes = np.empty((n_axes, len(some)), dtype=np.int64)
+                for a in range(n_axes):
+                    axes[a] = store.axis_values(a, some)
+                self._append(s, store.gather_all(some), axes, flags & index_kernels.MATCHED != 0, absent)
+                leave(store, some)
+        finally:
+            self.sides[s].index()
+            if not core.state.get("prepared"):  # the keys of a batch under way may have ids that no stored row has yet
+                core.keys.sweep(part=8)  # so that later keys can reuse the ids
+                core.keys.compact(core.stores)
+            self._tell(s)
+        return True
+
+    def less(self, p: int, n: int, excess: int) -> bool:
+        """Free memory before n rows of side p arrive: spill rows, or shrink what spilled rows have left empty.
+
+        As long as one side has many rows, only that side spills, so only rows of the other side look in files. If that
+        side is p and its ring is full, it spills and no ring is resized, because resizing copies a ring.
+
+        Returns
+        -------
+        bool
+            Whether anything was freed.
+        """
+        core = self.core
+        own = core.stores[p]
+        if not self.live:
+            self._first = max((0, 1), key=lambda s: core.stores[s].live)
+        first, other = core.stores[self._first], core.stores[1 - self._first]
+        few = _FEW_BESIDE * first.live <= other.live or 2 * excess > first.cap * _size(first)
+        if (own is first or few) and own.hi - own.lo + n > own.cap and self.freeze(p, n):
+            return True
+        if self._shrink(first, excess) or self._shrink(other, excess):
+            return True
+        if not core.state.get("prepared"):
+            spare = core.keys.spare(core.stores)
+            if spare and (spare >= excess or 4 * spare >= core.keys.slots.nbytes):
+                core.keys.renumber(core.stores)
+                if core.keys.spare(core.stores) < spare:
+                    return True
+        here = other if few else first
+        missing = _room_for(here) - _smaller(here, excess)
+        return self.freeze(int(here.side), missing) or self.freeze(1, missing) or self.freeze(0, missing)
+
+    def _shrink(self, store: SideStore, excess: int) -> bool:
+        """Shrink a ring that has empty capacity by at least ``excess`` bytes; return whether it could."""
+        cap = max(_room_for(store), _smaller(store, excess))
+        if cap <= store.cap - store.cap // 16 - 1:
+            recap(store, cap)
+            return True
+        return False
+
+    def adopt(
+        self, s: int, arrays: list[pa.Array], axes: np.ndarray, matched: np.ndarray, absent: dict[int, np.ndarray]
+    ) -> None:
+        """Spill rows that were never in memory. ``arrays`` are the stored columns in their order."""
+        self._append(s, arrays, axes, matched, absent)
+        self._tell(s)
+
+    def _append(
+        self, s: int, arrays: list[pa.Array], axes: np.ndarray, matched: np.ndarray, absent: dict[int, np.ndarray]
+    ) -> None:
+        core = self.core
+        place, index = core.places[s], core.index[s]
+        hashes = core.intake.key_hashes(s, len(matched), lambda _, name: arrays[place[index[name]]])
+        self.sides[s].append(hashes, axes, arrays, matched, absent)
+
+    def _tell(self, s: int) -> None:
+        """Set whether the kernels may treat side s as ended: it has, and no row of it lies in files."""
+        core = self.core
+        core.state.set_side(s, ended=int(core.ended[s] and not self.sides[s].live))
+
+    def rebuilt(self) -> Iterator[tuple[int, list[pa.Array], np.ndarray]]:
+        """Start again for a plan whose keys or axes changed; yield all rows of both sides for :meth:`adopt`."""
+        old = self.sides
+        self._empty()
+        for s, rows in enumerate(old):
+            for taken in rows.all():
+                yield s, [taken.column(i) for i in range(len(self.core.stores[s].columns))], rows.matched(taken.numbers)
+
+    def pieces(self, s: int) -> Iterator[tuple[Taken, np.ndarray]]:
+        """Yield the rows of a side in pieces, each with bool[n] of the rows that have matched."""
+        for taken in self.sides[s].all():
+            yield taken, self.sides[s].matched(taken.numbers)
+
+    # -- a push --------------------------------------------------------------------------------------------------
+
+    def asks(self, p: int) -> bool:
+        """Prepare the kernels for a push on side p; return whether they must stop before they probe."""
+        core, here = self.core, self.sides[1 - p].live > 0
+        core.state.set_side(p, packs=int(here or core.packs[p]))
+        if not self.live:
+            self.careful = False
+        elif self.careful:
+            core.full_predicate = True
+        return here
+
+    def probe(self, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield the output of a batch of side p that comes from its matches among the other side's rows in files."""
+        core, rows = self.core, self.sides[1 - p]
+        state, how, n = core.state, core.how, batch.num_rows
+        usable = np.flatnonzero(state["usable"][:n]) if state.get("masked") else None
+        if usable is not None and core.keys.kind == at.GIVEN and not core.packs[p]:
+            # The kernel leaves these to the caller that packs the keys.
+            state["key_ids"][:n][state["usable"][:n] == 0] = -1
+        if core.plan.never or (usable is not None and not len(usable)):
+            return
+        keys = core.intake.packed_keys(p, n, lambda _, name: batch.column(core.index[p][name]))
+        hashes = core.intake.hashed(keys)
+        if usable is not None:
+            hashes = hashes[usable]
+        values, matched = state["values"], state["matched"]
+        decide = self._decider(p, batch, keys, values)
+        for which, taken in rows.find(hashes):
+            who = which if usable is None else usable[which]
+            if how.single == p and (asked := matched[who] == 0).sum() < len(who):
+                who, taken = who[asked], taken.at(asked)
+            who, taken = decide(who, taken)
+            if not len(who):
+                continue
+            if how.single == p:
+                matched[who] = 1
+            elif how.single is not None:
+                numbers, first = np.unique(taken.numbers, return_index=True)
+                if how.semi is not None:
+                    yield from self._alone(1 - p, taken.at(first))
+                self._drop(1 - p, numbers)
+            else:
+                if how.keep[1 - p]:
+                    rows.mark(taken.numbers)
+                if how.keep[p]:
+                    matched[who] = 1
+                for cut in core.emitter.slices(len(who)):
+                    here, there = BatchRows(batch, who[cut], core.widths[p]), _Rows(core, 1 - p, taken.at(cut))
+                    yield core.emitter.batch(here, there) if p == 0 else core.emitter.batch(there, here)
+
+    def _decider(
+        self, p: int, batch: pa.RecordBatch, keys: Bytes, values: np.ndarray
+    ) -> Callable[[np.ndarray, Taken], tuple[np.ndarray, Taken]]:
+        """Return a function that filters candidates to pairs by the rules of the kernels and of ``pairs.decide``."""
+        core, q = self.core, 1 - p
+        plan, full = core.plan, core.full_predicate
+        index, places = core.index, core.places
+        condition = conjuncts_of(plan.condition) if full and plan.condition is not None else []
+        nodes = list(condition if full else plan.separation.residual)
+        bands = [] if full else plan.tables[p].terms.tolist()
+        overflows = [] if full else [table.terms.tolist() for table in plan.overflows[p]]
+
+        def true(these: Sequence[object], who: np.ndarray, taken: Taken) -> np.ndarray:
+            def column(side: str, name: str) -> pa.Array:
+                s = SIDES.index(side)
+                i = index[s][name]
+                return take(batch.column(i), who, core.widths[p][i]) if s == p else taken.column(places[q][i])
+
+            return holds(these, column, len(who))  # type: ignore[arg-type]
+
+        def decide(who: np.ndarray, taken: Taken) -> tuple[np.ndarray, Taken]:
+            theirs = core.intake.packed_keys(q, len(who), lambda _, name: taken.column(places[q][index[q][name]]))
+            same = _same(keys, theirs, who)
+            if same is not None:
+                who, taken = who[same], taken.at(same)
+            for terms in overflows:
+                some = np.flatnonzero(_within(terms, values, who, taken))
+                if len(some):
+                    true(list(plan.separation.residual), who[some], taken.at(some))
+            if bands and len(who):
+                inside = _within(bands, values, who, taken)
+                if not inside.all():
+                    who, taken = who[inside], taken.at(inside)
+            if nodes and len(who):
+                good = true(nodes, who, taken)
+                who, taken = who[good], taken.at(good)
+            return who, taken
+
+        return decide
+
+    # -- rows are evicted ----------------------------------------------------------------------------------------
+
+    def retire(self, s: int) -> Iterator[pa.RecordBatch]:
+        """Evict the rows of side s that lie outside its bounds; emit unmatched ones if the join type requires it."""
+        core, rows = self.core, self.sides[s]
+        if not rows.live:
+            return
+        bounds: Bounds = None
+        if not core.state.side(s, "nothing"):
+            bounds = [(int(b[0]), int(b[1])) for b in core.state["bounds", s]]
+            if bounds == self._told[s]:
+                return
+        self._told[s] = bounds
+        for numbers in rows.outside(bounds):
+            if core.how.owes(s):
+                alone = numbers[~rows.matched(numbers)] if core.how.keep[s] else numbers
+                if len(alone):
+                    yield from self._alone(s, rows.take(alone))
+            self._drop(s, numbers)
+
+    def _alone(self, s: int, taken: Taken) -> Iterator[pa.RecordBatch]:
+        emitter = self.core.emitter
+        for cut in emitter.slices(len(taken)):
+            rows = _Rows(self.core, s, taken.at(cut))
+            yield emitter.batch(rows, None) if s == 0 else emitter.batch(None, rows)
+
+    def _drop(self, s: int, numbers: np.ndarray) -> None:
+        core = self.core
+        self.sides[s].drop(numbers)
+        core.state.sides[s]["retired"] += len(numbers)
+        self._tell(s)
+
+
+def _room_for(store: SideStore) -> int:
+    """Return the capacity that a ring needs for its rows and about 6% more."""
+    span = int(store.hi - store.lo)
+    return fitting(span + span // 16 + 64)
+
+
+def _smaller(store: SideStore, excess: int) -> int:
+    """Return a capacity that frees ``excess`` bytes and at least an eighth, because shrinking copies the ring."""
+    return int(store.cap - max(excess // _size(store) + 1, store.cap // 8))
+
+
+def _size(store: SideStore) -> int:
+    """Return the bytes of a row in the rings of a side."""
+    return row_bytes(store) or store.rows.strides[0]
+
+
+class _Rows:
+    """Rows in files, in the form that an output batch reads."""
+
+    __slots__ = ("_place_of", "_taken")
+
+    def __init__(self, core: Core, s: int, taken: Taken) -> None:
+        self._place_of, self._taken = core.places[s], taken
+
+    def __len__(self) -> int:
+        return len(self._taken)
+
+    def column(self, index: int) -> pa.Array:
+        return self._taken.column(self._place_of[index])
+
+
+def _same(own: Bytes, theirs: Bytes, who: np.ndarray) -> np.ndarray | None:
+    """Return bool[n] of the rows whose keys are equal byte for byte, or None if all are."""
+    same = np.empty(len(who), dtype=np.uint8)
+    n = byte_kernels.same(own.offsets, own.buffer, who, theirs.offsets, theirs.buffer, same)
+    return None if n == len(who) else same.view(bool)
+
+
+def _within(terms: list[list[int]], values: np.ndarray, who: np.ndarray, taken: Taken) -> np.ndarray:
+    """Return bool[n]: whether values lie in [probe + low, probe + high] of every band, computed without overflow."""
+    good = np.ones(len(who), dtype=bool)
+    for probe, own, low, high in terms:
+        p, v = values[probe].take(who), taken.axis(own)
+        if low != I64_MIN:
+            if low > 0:
+                good &= (p <= I64_MAX - low) & (v >= np.minimum(p, I64_MAX - low) + low)
+            else:
+                good &= (p < I64_MIN - low) | (v >= np.maximum(p, I64_MIN - low) + low)
+        if high != I64_MAX:
+            if high < 0:
+                good &= (p >= I64_MIN - high) & (v <= np.maximum(p, I64_MIN - high) + high)
+            else:
+                good &= (p > I64_MAX - high) | (v <= np.minimum(p, I64_MAX - high) + high)
+    return good

@@ -1,0 +1,258 @@
+"""Keep an operator within its budget: take smaller steps, and free memory when the next step does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+from weakref import ref
+
+import pyarrow as pa
+
+from ivjoin.errors import MemoryLimitError
+from ivjoin.operator.core import Core
+from ivjoin.operator.match import steps
+from ivjoin.operator.memory.budget import GOES_ON, LEAST_ROWS, Budget
+from ivjoin.operator.memory.dropping import Dropping
+from ivjoin.operator.memory.spilling import Spilling
+from ivjoin.operator.memory.trimming import Trimming
+from ivjoin.plan.spec import SIDES
+
+__all__ = ["Limits", "fixed_bytes"]
+
+_MOST_BEYOND = 8 << 20  # bytes of file pages that a step may read beyond the limit
+_LEAST_STEP = 1024
+_SOME_KEYS = 64  # keys without rows that are ignored, in addition to a quarter of the keys with rows
+# The part of the limit that the rows of a step may use, for a limit below and above _LARGE. Where rows are looked up in
+# files, the fixed cost of a step is a large part of the cost of its few rows.
+_PART, _LARGE, _LARGE_PART = 16, 4 << 20, 8
+_FILED_ROWS, _MAPPED_ROWS = 1 << 14, 2048  # rows pushed at once if the files fit in memory, and if not
+
+
+class Limits:
+    """The budget of one running operator.
+
+    Parameters
+    ----------
+    core : Core
+    budget : Budget
+    """
+
+    def __init__(self, core: Core, budget: Budget) -> None:
+        self.budget = budget
+        self._core = ref(core)
+        self._step = 1 << 16  # rows that are pushed, or emitted, before the pages of files are released
+        self._row_bytes = [fixed_bytes(side.schema) for side in core.plan.sides]
+        self._varies = [any(not _is_fixed(t) for t in side.schema.types) for side in core.plan.sides]
+        self._trimming = Trimming(budget)
+        self.spilling = Spilling(core, budget, self._trimming.start) if budget.when_full == "spill" else None
+        self.dropping = Dropping(core, budget) if budget.when_full == "shed" else None
+        self._full: Callable[[int, int], bool] = self._nothing
+        if self.spilling is not None:
+            self._full = self.spilling.make_room
+        elif self.dropping is not None:
+            self._full = self.dropping.make_room
+        core.account.limit = budget.limit if self.dropping is None else self.dropping.allowed
+        core.account.on_full = self._on_full
+        self._fit_output(core)
+
+    def most_rows(self, p: int, batch: pa.RecordBatch) -> int:
+        """Return how many rows of a batch to push at once, so that their memory is small compared with the limit."""
+        core, n = self._core(), batch.num_rows
+        assert core is not None
+        if n and self._varies[p]:
+            size = -(-batch.nbytes // n)
+            if size > self._row_bytes[p]:
+                self._row_bytes[p] = size
+                self._fit_output(core)
+        scratch = 9 * max(len(s.nodes) for s in core.sources) + 100
+        limit = self.budget.limit
+        part = _PART if limit < _LARGE else _LARGE_PART
+        most = max(limit // (part * (scratch + self._row_bytes[p])), LEAST_ROWS)
+        if self.spilling is not None:
+            most = min(most, _MAPPED_ROWS if self.spilling.is_crowded else _FILED_ROWS, self._step)
+            if core.emitter.batch_size > self._step:
+                core.limit_output(self._step)
+        return int(1 << (most.bit_length() - 1))
+
+    def take_pieces(self, p: int, batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
+        """Return the output of a batch that is too large for one step, ``most`` rows at a time.
+
+        Raises
+        ------
+        MemoryLimitError
+            If lateness is measured against earlier batches only: pieces would make later rows of the batch late.
+        """
+        core = self._core()
+        assert core is not None
+        if not core.intake.late_within:
+            raise MemoryLimitError(
+                f"a batch of {batch.num_rows:,} rows is too large for memory_limit, expected {most:,} rows at most; "
+                "give smaller batches or a greater limit"
+            )
+        core.intake.refuse_first(p, batch)
+        return self._pieces(core, p, batch, most)
+
+    def _pieces(self, core: Core, p: int, batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
+        for start in range(0, batch.num_rows, most):
+            try:
+                self.make_ready(p, min(most, batch.num_rows - start))
+                out = steps.take(core, p, batch.slice(start, most))
+            except MemoryLimitError as e:
+                if start and core.is_refused(e):
+                    raise _taken_before(e, start) from e
+                raise
+            if isinstance(out, pa.RecordBatch):
+                yield out
+            elif out is not None:
+                yield from out
+            self.took(p, batch.slice(start, most))
+            self.stepped()  # the consumer does this after each output batch, but a piece may emit none
+
+    def make_ready(self, p: int, n: int) -> None:
+        """Prepare for n rows of side p: reuse keys that no row has, and map few file pages.
+
+        Raises
+        ------
+        MemoryLimitError
+            If the disk is full.
+        """
+        core = self._core()
+        assert core is not None
+        keys, limit = core.keys, core.account.limit
+        if keys.used > keys.live + keys.live // 4 + _SOME_KEYS:
+            if limit is not None and core.bytes_held() > limit - limit // 4 and not core.state.get("prepared"):
+                keys.take_back(n)  # not during a push: the keys of its batch are in no stored row yet
+                core.keys.point()
+                for store in core.stores:
+                    store.point()
+        if self.spilling is not None:
+            self.spilling.make_ready(p, n)
+        self.stay_within()
+
+    def stay_within(self) -> None:
+        """Spill rows for the memory that the last step took without a check; called between two steps.
+
+        Raises
+        ------
+        MemoryLimitError
+            If the disk is full.
+        """
+        if self.spilling is not None:
+            self._shrink()
+
+    def least_rows(self) -> int:
+        """Return how many rows to store at once if no batch shows how large rows are."""
+        return self.budget.least_rows
+
+    def fit(self) -> None:
+        """Free memory for a state that was built without a limit, as far as possible; the next push frees the rest."""
+        with suppress(MemoryLimitError):  # the disk is full
+            self._shrink()
+
+    def _shrink(self) -> None:
+        core = self._core()
+        if core is not None and not core.account.fits_now():
+            self._full(0, core.bytes_held())
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the bookkeeping of the limit uses."""
+        return 0 if self.dropping is None else self.dropping.nbytes
+
+    def took(self, p: int, batch: pa.RecordBatch) -> None:
+        """Learn from a batch of side p, after it was taken and matched with the stored rows."""
+        if self.dropping is not None:
+            self.dropping.saw(p, batch)
+
+    def look(self) -> None:
+        """Report which part of the result was lost."""
+        if self.dropping is not None:
+            self.dropping.recall.look()
+
+    def saved_sample(self) -> dict[str, Any] | None:
+        """Return the sample of lost rows for a snapshot; None if no row is dropped."""
+        return None if self.dropping is None else self.dropping.recall.save()
+
+    def load_sample(self, saved: Any) -> None:
+        """Continue with the sample of a snapshot."""
+        if self.dropping is not None:
+            self.dropping.recall.load(saved)
+
+    def stepped(self) -> None:
+        """Release file pages and the memory of freed arrays; called between two steps."""
+        self._trimming.stepped()
+        if self.spilling is not None and self.spilling.settle() > _MOST_BEYOND:
+            self._step = max(_LEAST_STEP, self._step // 2)
+
+    def _fit_output(self, core: Core) -> None:
+        """Set the greatest number of rows of an output batch."""
+        core.limit_output(max(LEAST_ROWS, min(self.budget.output_rows(sum(self._row_bytes)), self._step)))
+
+    def _on_full(self, needed: int, held: int) -> bool:
+        core = self._core()
+        assert core is not None
+        assert core.account.limit is not None
+        if not self._full(needed, held):
+            raise _refusal(core, self.budget, needed, held)
+        return True
+
+    def _nothing(self, needed: int, held: int) -> bool:
+        return False
+
+
+def _is_fixed(t: pa.DataType) -> bool:
+    try:
+        return t.bit_width > 0
+    except ValueError:
+        return False
+
+
+def fixed_bytes(schema: pa.Schema) -> int:
+    """Return the bytes of a row of a schema, counting 24 for each value of varying size."""
+    return sum(t.bit_width // 8 + 1 if _is_fixed(t) else 24 for t in schema.types)
+
+
+def _refusal(core: Core, budget: Budget, needed: int, held: int) -> MemoryLimitError:
+    """Return the error. Its text states what uses the memory, what would evict rows, and the fixes."""
+    from ivjoin.operator.explaining.explain import kept_lines
+
+    sizes = [store.nbytes for store in core.stores]
+    largest = int(sizes[1] > sizes[0])
+    sides = "; ".join(
+        f"{SIDES[s]} stores {core.stores[s].live:,} rows in {sizes[s]:,} bytes" for s in (largest, 1 - largest)
+    )
+    ways = ["a greater memory_limit"]
+    if budget.when_full != "spill":
+        ways.append("when_full='spill' (files, exact)")
+    if budget.when_full != "shed" and not budget.whole and core.how.name in ("inner", "left_semi", "right_semi"):
+        ways.append("when_full='shed' (drops rows: a subset of the result)")
+    if len(ways) < 3:
+        ways.append("a narrower window, or orders and bounds that evict rows")
+    why = ""
+    if budget.when_full == "spill":
+        why = " Everything that can be spilled is in files: one step needs more than the limit."
+    elif budget.when_full == "shed":
+        why = " No row is left to drop: one step needs more than the limit."
+    if budget.whole:  # the caller did not name the sides of this step
+        return MemoryLimitError(
+            f"memory_limit of {budget.whole:,} bytes, {budget.limit:,} for each step: one step uses {held:,} and "
+            f"needs {needed:,} more.{why} Fixes: {'; '.join(ways)}"
+        )
+    waiting = [bool(f.trackers) and not any(t.seen_value for t in f.trackers) for f in core.frontiers]
+    kept = [f"no {SIDES[s]} row has arrived, so no {SIDES[1 - s]} row can be evicted" for s in (0, 1) if waiting[s]]
+    kept = kept or [line.strip() for line in kept_lines(core.plan, core.frontiers)]
+    return MemoryLimitError(
+        f"memory_limit of {budget.limit:,} bytes: {held:,} are in use and {needed:,} more are needed. {sides}.{why} "
+        f"What evicts rows: {'. '.join(kept)}. Fixes: {'; '.join(ways)}", GOES_ON
+    )
+
+
+def _taken_before(error: MemoryLimitError, rows: int) -> MemoryLimitError:
+    """Return the error for a batch whose first ``rows`` rows were taken before it."""
+    out = MemoryLimitError(error.reason, (
+        f". Of the batch, the first {rows:,} rows were taken and no more: push batch.slice({rows}) again when memory "
+        "is free, or to an operator that was restored from snapshot() with a greater limit"
+    ))
+    out.rows_taken = rows
+    return out

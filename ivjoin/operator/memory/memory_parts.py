@@ -1,0 +1,92 @@
+"""What a core calls of its memory limit and of its rows in files, which are built on top of the core."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.shj.store.rows.frozen import FrozenRows, Taken
+
+__all__ = ["Limit", "OutputLimit", "RowsInFiles", "StateLimit"]
+
+
+class Limit(Protocol):
+    """The memory limit of a running operator. Its methods are called between two steps."""
+
+    def least_rows(self) -> int:
+        """Return how many rows to store at once if no batch shows how large rows are."""
+
+    def stepped(self) -> None:
+        """Release file pages and the memory of freed arrays."""
+
+    def stay_within(self) -> None:
+        """Free memory for what the last step took without a check."""
+
+    def fit(self) -> None:
+        """Free memory for a state that was built again, as far as possible."""
+
+
+class OutputLimit(Limit, Protocol):
+    """The limit of an operator whose left rows wait: it also bounds the output batches."""
+
+    def most_output(self, row_bytes: int) -> int:
+        """Return how many rows of ``row_bytes`` bytes make an output batch that is small compared with the limit."""
+
+
+class StateLimit(Limit, Protocol):
+    """The limit of an operator that emits pairs: it also has a state, and saves a sample of lost rows."""
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the bookkeeping of the limit uses."""
+
+    def saved_sample(self) -> dict[str, Any] | None:
+        """Return the sample of lost rows for a snapshot; None if no row is dropped."""
+
+    def load_sample(self, saved: Any) -> None:
+        """Continue with the sample of a snapshot, if rows are dropped."""
+
+    def look(self) -> None:
+        """Report which part of the result was lost, if rows are dropped."""
+
+
+class RowsInFiles(Protocol):
+    """The rows of an operator whose index lies in files. See ``freezing``."""
+
+    sides: tuple[FrozenRows, ...]
+    careful: bool
+
+    @property
+    def nbytes(self) -> int: ...
+
+    @property
+    def live(self) -> int: ...
+
+    @property
+    def runs_in_memory(self) -> int: ...
+
+    @property
+    def runs_in_files(self) -> int: ...
+
+    def move_runs(self, moved: Callable[[np.ndarray], np.ndarray]) -> None: ...
+
+    def freeze(self, s: int, rows: int) -> bool: ...
+
+    def less(self, p: int, n: int, excess: int) -> bool: ...
+
+    def adopt(
+        self, s: int, arrays: list[pa.Array], axes: np.ndarray, matched: np.ndarray, absent: dict[int, np.ndarray]
+    ) -> None: ...
+
+    def rebuilt(self) -> Iterator[tuple[int, list[pa.Array], np.ndarray]]: ...
+
+    def pieces(self, s: int) -> Iterator[tuple[Taken, np.ndarray]]: ...
+
+    def asks(self, p: int) -> bool: ...
+
+    def probe(self, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]: ...
+
+    def retire(self, s: int) -> Iterator[pa.RecordBatch]: ...

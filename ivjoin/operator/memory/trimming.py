@@ -1,0 +1,47 @@
+"""Return memory of freed arrays, which malloc and Arrow retain, to the system while memory is limited."""
+
+from __future__ import annotations
+
+from ivjoin.operator.memory.budget import Budget
+from ivjoin.shj.store.disk.backing import give_back, own_memory
+
+__all__ = ["Trimming"]
+
+_LOOK_EVERY = 4  # steps
+_MORE_KEPT = 8 << 20  # bytes of freed arrays that may stay
+
+
+class Trimming:
+    """Looks at the process's memory every few steps of an operator.
+
+    Parameters
+    ----------
+    budget : Budget
+
+    Attributes
+    ----------
+    start : int
+        Bytes of the process's own memory at the start.
+    """
+
+    def __init__(self, budget: Budget) -> None:
+        self.start = own_memory()
+        self._most = self.start + budget.limit
+        self._left = 0  # bytes that stayed after the last return
+        self._steps = 0
+
+    def stepped(self, allowed: int | None = None) -> None:
+        """After a step, return retained memory to the system if it is much more than stayed after the last return.
+
+        ``allowed``: bytes that are in use for certain, in addition to those at the start; by default the limit.
+        """
+        self._steps += 1
+        if self._steps < _LOOK_EVERY:
+            return
+        self._steps = 0
+        held = own_memory()
+        most = self._most if allowed is None else min(self._most, self.start + allowed)
+        if held > max(most, self._left) + _MORE_KEPT:
+            give_back()
+            held = self._left = own_memory()
+        self._left = min(self._left, held)

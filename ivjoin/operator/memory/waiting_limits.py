@@ -1,0 +1,111 @@
+"""The memory limit of an operator whose left rows wait: refuse a batch, or spill columns."""
+
+from __future__ import annotations
+
+from weakref import ref
+
+from ivjoin.errors import MemoryLimitError
+from ivjoin.operator.lookup.waiting_core import WaitingCore
+from ivjoin.operator.memory.budget import GOES_ON, Budget
+from ivjoin.operator.memory.trimming import Trimming
+from ivjoin.plan.spec import SIDES
+from ivjoin.shj.store.disk.backing import Files, give_back
+
+__all__ = ["WaitingLimits"]
+
+_PAGES = 8 << 20  # bytes of file pages that may stay in memory in addition to the limit
+_FULL = 8  # after columns were spilled, one byte in so many of the limit is free
+
+
+class WaitingLimits:
+    """The budget of one running operator.
+
+    Parameters
+    ----------
+    core : WaitingCore
+    budget : Budget
+    """
+
+    def __init__(self, core: WaitingCore, budget: Budget) -> None:
+        self.budget = budget
+        self._core = ref(core)
+        self._trimming = Trimming(budget)
+        core.account.limit, core.account.on_full = budget.limit, self._on_full
+
+    def most_output(self, row_bytes: int) -> int:
+        """Return how many rows of ``row_bytes`` bytes make an output batch that is small compared with the limit."""
+        return self.budget.output_rows(row_bytes)
+
+    def least_rows(self) -> int:
+        """Return how many rows to store at once if no batch shows how large rows are."""
+        return self.budget.least_rows
+
+    def stepped(self) -> None:
+        """Release file pages and the memory of freed arrays; called between two steps."""
+        core = self._core()
+        if core is None:
+            return
+        # Small arrays that steps have freed are returned to the system before they add up to the size of the state.
+        self._trimming.stepped(core.bytes_held())
+        if core.account.files is not None:
+            core.account.files.settle(_PAGES)
+
+    def stay_within(self) -> None:
+        """Free memory for what the last step took without a check.
+
+        Raises
+        ------
+        MemoryLimitError
+        """
+        core = self._core()
+        if core is not None:
+            core.account.want(0 if core.account.fits_now() else 1)
+
+    def fit(self) -> None:
+        """Free memory for a state that was built again, as far as possible; the next push frees the rest."""
+        core = self._core()
+        if core is not None:
+            core.account.ask(0 if core.account.fits_now() else 1)
+
+    def _on_full(self, needed: int, held: int) -> bool:
+        core = self._core()
+        assert core is not None
+        limit = core.account.limit
+        assert limit is not None
+        spills, most = self.budget.when_full == "spill", limit - limit // _FULL - needed
+        core.make_room(not spills)
+        if spills and core.bytes_held() > most:
+            core.spill(self._files(core), most)
+            give_back()
+            if core.bytes_held() >= held:
+                core.make_room(True)
+        if core.bytes_held() < held:
+            return True
+        raise self._refusal(core, needed, held)
+
+    def _files(self, core: WaitingCore) -> Files:
+        if core.account.files is None:
+            core.account.files = Files(self.budget.folder)
+            core.account.files.allowed = _PAGES
+        return core.account.files
+
+    def _refusal(self, core: WaitingCore, needed: int, held: int) -> MemoryLimitError:
+        from ivjoin.operator.explaining.explain import kept_lines
+
+        spills = self.budget.when_full == "spill"
+        ways = ["a greater memory_limit"]
+        if not spills and core.plan.spec.picks_one:
+            ways.append("when_full='spill' (files, exact)")
+        ways += ["smaller batches", "a narrower band, or orders and bounds that evict rows"]
+        sides = "; ".join(
+            f"the {name} side stores {rows:,} rows{said} in {size:,} bytes"
+            for name, rows, size, said in zip(
+                SIDES, core.rows_held(), core.bytes_of_sides(), (" that wait for their matches", ""), strict=True
+            )
+        )
+        why = " All columns are in files: the index of the rows remains in memory." if spills else ""
+        kept = ". ".join(line.strip() for line in kept_lines(core.plan, core.frontiers))
+        return MemoryLimitError(
+            f"memory_limit of {self.budget.limit:,} bytes: {held:,} are in use and {needed:,} more are needed. "
+            f"{sides[0].upper()}{sides[1:]}.{why} What evicts rows: {kept}. Fixes: {'; '.join(ways)}", GOES_ON
+        )

@@ -1,0 +1,1 @@
+"""Which right row a left row takes."""

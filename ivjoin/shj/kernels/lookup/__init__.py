@@ -1,0 +1,1 @@
+"""Kernels that give each left row its matches or the best of them."""

@@ -1,0 +1,203 @@
+"""Compiled loops that find, for each left row of a slice, the last or first right row of its key within a range.
+
+Both sides lie in the order of an axis. The number of a right row in that order is its *place*. A left row has a range
+of places, ``first[i] <= place < last[i]``. One pass goes through both sides together and remembers the place of each
+key that it met last, so nothing is grouped and nothing is searched.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ivjoin.shj.kernels.compiling import I8, IN1, IO1, IO1_I4, VOID, compiled
+from ivjoin.shj.kernels.memory import line_of
+from ivjoin.shj.kernels.slices import slice_kernels as steps
+
+__all__ = ["count_below", "first_of_key", "group_ranges", "keys_met", "last_of_key", "local_ids"]
+
+
+@compiled(VOID(IN1, IN1, I8, I8, I8, I8, IO1_I4))
+def count_below(values, probes, rises, by, closed, base, out):  # type: ignore[no-untyped-def]
+    """Count, for each probe, the values that are less than ``probe + by`` (``closed``: no greater than it).
+
+    Parameters
+    ----------
+    values : int64[m]
+        They rise.
+    probes : int64[n]
+    rises : int
+        Whether the probes rise, too.
+    by, closed, base : int
+        ``base`` is added to each count. A sum beyond int64 is above, or below, all values.
+    out : int32[n]
+    """
+    n = probes.shape[0]
+    steps.places(line_of(values), values.shape[0], line_of(probes), n, rises, by, closed, out)
+    for i in range(n):
+        out[i] += base
+
+
+@compiled(I8(IN1, IO1_I4, IO1_I4, IN1, IN1, I8, I8, I8, IO1_I4, IO1_I4, IO1_I4))
+def last_of_key(kids, first, last, build_kids, groups, least, begin, floor, at, out, open_rows):  # type: ignore[no-untyped-def]
+    """Find the last place of each row's key in its range; return how many rows have no place of their key so far.
+
+    Parameters
+    ----------
+    kids : int64[n]
+        Keys of the left rows.
+    first, last : int32[n]
+        Ranges of places; ``last`` never falls.
+    build_kids : int64[m]
+        Keys of the places from ``begin`` on.
+    groups : int64[m] or int64[0]
+        With values, which rise, the first of the last equal values of a key counts, not the last one.
+    least, begin, floor : int
+        Key ids are ``kid - least``. Places below ``floor`` are of a slice that another call visits.
+    at : int32[ids]
+        The place of each key that was met last, or -1.
+    out : int32[n]
+        Places, or -1.
+    open_rows : int32[n]
+        Which rows have no place of their key from ``floor`` on.
+    """
+    m = build_kids.shape[0]
+    grouped = groups.shape[0] > 0
+    p = np.int64(0)
+    opened = np.int64(0)
+    for i in range(kids.shape[0]):
+        stop = np.int64(last[i]) - begin
+        while p < stop:
+            kid = build_kids[p] - least
+            known = np.int64(at[kid])
+            if not grouped or known < begin or groups[known - begin] != groups[p]:
+                at[kid] = begin + p
+            p += 1
+        place = np.int64(at[kids[i] - least])
+        if place < floor:
+            open_rows[opened] = i
+            opened += 1
+            place = np.int64(-1)
+        out[i] = place if place >= first[i] else -1
+    while p < m:
+        kid = build_kids[p] - least
+        known = np.int64(at[kid])
+        if not grouped or known < begin or groups[known - begin] != groups[p]:
+            at[kid] = begin + p
+        p += 1
+    return opened
+
+
+@compiled(I8(IN1, IO1_I4, IO1_I4, IN1, I8, I8, I8, IO1_I4, IO1_I4, IO1_I4))
+def first_of_key(kids, first, last, build_kids, least, begin, ceiling, at, out, open_rows):  # type: ignore[no-untyped-def]
+    """As ``last_of_key``, the first place: the pass begins at the ends of both sides, and ``first`` never falls.
+
+    Places from ``ceiling`` on are of a slice that another call visits. ``at`` begins as 2**31 - 1.
+    """
+    n = kids.shape[0]
+    p = np.int64(build_kids.shape[0])
+    opened = np.int64(0)
+    for k in range(n):
+        i = n - 1 - k
+        start = np.int64(first[i]) - begin
+        while p > start:
+            p -= 1
+            at[build_kids[p] - least] = begin + p
+        place = np.int64(at[kids[i] - least])
+        if place >= ceiling:
+            open_rows[opened] = i
+            opened += 1
+            place = np.int64(2**31 - 1)
+        out[i] = place if place < last[i] else -1
+    while p > 0:
+        p -= 1
+        at[build_kids[p] - least] = begin + p
+    return opened
+
+
+@compiled(I8(IN1, I8, I8, IO1_I4, IO1, IO1_I4))
+def keys_met(build_kids, least, begin, at, kids, places):  # type: ignore[no-untyped-def]
+    """List the key ids of a slice with the place of each in ``at`` : int32[ids]; return how many there are.
+
+    ``build_kids`` : int64[m] are the keys of the places from ``begin`` on; ``kids`` : int64[m] and ``places`` :
+    int32[m] are the output.
+    """
+    count = np.int64(0)
+    for p in range(build_kids.shape[0]):
+        kid = build_kids[p] - least
+        if at[kid] == begin + p:
+            kids[count] = kid
+            places[count] = begin + p
+            count += 1
+    return count
+
+
+@compiled(I8(IN1, IN1, I8, I8, IO1_I4, IO1, IO1_I4, IO1_I4))
+def local_ids(build_kids, kids, least, n_ids, table, words, build_ids, ids):  # type: ignore[no-untyped-def]
+    """Give the keys of a slice ids from 0 on; return how many there are.
+
+    Parameters
+    ----------
+    build_kids, kids : int64[m], int64[n]
+        Keys of the right rows, and of the left rows. With a table, a key of no right row gets -1.
+    least, n_ids : int
+        With an empty table, ids are ``kid - least``, less than ``n_ids``.
+    table : int32[2**k] or int32[0]
+        Zeros, at least twice as many as right rows.
+    words : int64[m]
+        Scratch.
+    build_ids, ids : int32[m], int32[n]
+    """
+    m = build_kids.shape[0]
+    n = kids.shape[0]
+    size = table.shape[0]
+    if size == 0:
+        for j in range(m):
+            build_ids[j] = build_kids[j] - least
+        for i in range(n):
+            ids[i] = kids[i] - least
+        return n_ids
+    shift = np.int64(64)
+    while size > np.int64(1) << (64 - shift):
+        shift -= 1
+    count = steps.named(build_kids, ids, 0, m, table, size - 1, shift, words, np.int64(0), 1, build_ids)
+    steps.named(kids, ids, 0, n, table, size - 1, shift, words, count, 0, ids)
+    return count
+
+
+@compiled(VOID(IO1_I4, IO1_I4, IO1_I4, IO1_I4, I8, IO1_I4, IO1_I4, IO1_I4, IO1, IO1))
+def group_ranges(build_ids, ids, first, last, rises, ends, tails, rows, low, high):  # type: ignore[no-untyped-def]
+    """Group right rows by key, and find the range of its key's rows that each left row matches.
+
+    Parameters
+    ----------
+    build_ids, ids : int32[m], int32[n]
+        Key ids of the right rows in the order of their places, and of the left rows; -1 for no key.
+    first, last : int32[n]
+        Ranges of places.
+    rises : int
+        Whether neither ``first`` nor ``last`` ever falls.
+    ends, tails : int32[2 * ids], int32[ids]
+        Scratch.
+    rows : int32[m + 8]
+        The places by key, rising within each key.
+    low, high : int64[n]
+        ``low[i] <= k < high[i]`` : the entries of ``rows`` that match.
+    """
+    n_ids = tails.shape[0]
+    steps.group_places(build_ids, build_ids.shape[0], n_ids, ends, rows)
+    for k in range(n_ids):
+        tails[k] = ends[2 * k]
+    for i in range(ids.shape[0]):
+        kid = np.int64(ids[i])
+        if kid < 0:
+            low[i] = 0
+            high[i] = 0
+            continue
+        end = np.int64(ends[2 * kid + 1])
+        a = steps.start_of(rows, np.int64(ends[2 * kid]), end, np.int64(first[i]), rises)
+        b = steps.start_of(rows, max(a, np.int64(tails[kid])), end, np.int64(last[i]), rises)
+        if rises:
+            ends[2 * kid] = a
+            tails[kid] = b
+        low[i] = a
+        high[i] = b

@@ -1,0 +1,1 @@
+"""Kernels that build output batches and hold their memory."""

@@ -1,0 +1,151 @@
+"""Build output batches in compiled code: one block of memory each, exported through Arrow's C data interface."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ivjoin.shj.kernels import memory as mem
+from ivjoin.shj.kernels.compiling import inner
+from ivjoin.shj.kernels.output.batch_memory import array_struct, copy_doubles, copy_keys, copy_rows
+from ivjoin.shj.kernels.output.spare_blocks import new_block
+from ivjoin.shj.kernels.push.index_kernels import FIRST_AXIS
+from ivjoin.shj.kernels.records import field_at, ring_at
+
+__all__ = ["begin_block", "blank", "build_block", "put_words", "source_of", "taken_bits", "taken_bytes"]
+
+
+@inner
+def taken_bits(target, bitmap, first, index, n):  # type: ignore[no-untyped-def]
+    """Write the validity of the values at ``index`` of a bitmap, from bit ``first`` on; return the number of nulls."""
+    out = mem.at_u8(target)
+    bits = mem.at_u8(bitmap)
+    nulls = np.int64(0)
+    for b in range((n + 7) >> 3):
+        word = np.int64(0)
+        for i in range(8 * b, min(8 * b + 8, n)):
+            k = first + index[i]
+            bit = (bits[k >> 3] >> (k & 7)) & 1
+            word |= bit << (i & 7)
+            nulls += 1 - bit
+        out[b] = word
+    return nulls
+
+
+@inner
+def taken_bytes(target, valid, index, n):  # type: ignore[no-untyped-def]
+    """Do as ``taken_bits``, from one byte per value."""
+    out = mem.at_u8(target)
+    flags = mem.at_u8(valid)
+    nulls = np.int64(0)
+    for b in range((n + 7) >> 3):
+        word = np.int64(0)
+        for i in range(8 * b, min(8 * b + 8, n)):
+            bit = np.int64(flags[index[i]])
+            word |= bit << (i & 7)
+            nulls += 1 - bit
+        out[b] = word
+    return nulls
+
+
+@inner
+def blank(target, size):  # type: ignore[no-untyped-def]
+    t = mem.at_u8(target)
+    for i in range(size):
+        t[i] = 0
+
+
+@inner
+def source_of(field, which, p):  # type: ignore[no-untyped-def]
+    """Return the side that supplies an output column; -1 if the column is null."""
+    left = field.left if which != 2 else -1
+    right = field.right if which != 1 else -1
+    if left >= 0 and right >= 0 and field.alike:
+        return p
+    return 0 if left >= 0 else 1 if right >= 0 else -1
+
+
+@inner
+def put_words(op, p, other, side, column, width, n, rows, places, validity, data):  # type: ignore[no-untyped-def]
+    """Write values of ``width`` bytes of a side's column, and their validity if there are nulls; return the nulls."""
+    if side == p:
+        copy_rows(data, mem.at_i64(op.in_values)[column], width, width, rows, n)
+        valid = mem.at_i64(op.in_valid)
+        return taken_bits(validity, valid[2 * column], valid[2 * column + 1], rows, n) if valid[2 * column] else 0
+    ring = ring_at(other.rings, column)
+    if ring.stride == 0:
+        links = mem.at_i32(other.rows)
+        copy_keys(data, ring.values, width, links, 2 * (FIRST_AXIS + other.n_axes), places, n)
+    elif ring.stride < 0:
+        copy_doubles(data, ring.values, -ring.stride >> 3, places, n)
+    else:
+        copy_rows(data, ring.values, width, ring.stride, places, n)
+    return taken_bytes(validity, ring.valid, places, n) if ring.valid else 0
+
+
+@inner
+def begin_block(spares, n_fields, buffers, size):  # type: ignore[no-untyped-def]
+    """Allocate a batch whose values take ``size`` bytes, with ``buffers`` pointers per column, and set its count.
+
+    Returns the addresses of the block (0 if there is no memory), the children, their structs, the pointers and the
+    values.
+    """
+    head = (8 + 8 * n_fields + (mem.ARROW_ARRAY + 8 * buffers) * n_fields + 63) & ~63
+    block = new_block(spares, head + 88 + size)
+    if block == 0:
+        return block, block, block, block, block
+    mem.save(block, 1 + n_fields)
+    base = (block + 24 + 63) & ~63
+    mem.save(base, 0)  # the validity of the rows themselves
+    children = base + 8
+    structs = children + 8 * n_fields
+    return block, children, structs, structs + mem.ARROW_ARRAY * n_fields, base + head
+
+
+@inner
+def build_block(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def]
+    """Build an output batch of n rows as an ArrowArray at ``op.out_struct``; return False if there is no memory.
+
+    The block's first word counts the batch and its columns, for the release callback.
+
+    Parameters
+    ----------
+    which : int
+        0 for pairs, 1 for left rows alone, 2 for right rows alone; the other side is null.
+    p : int
+        The probe side. ``rows`` : int64[n] selects its values from the batch, and ``places`` : int64[n] selects the
+        other side's from the store.
+    """
+    n_fields = op.n_fields
+    bitmap = (((n + 7) >> 3) + 63) & ~63
+    size = np.int64(0)
+    for f in range(n_fields):
+        size += ((n * field_at(op.fields, f).width + 63) & ~63) + bitmap
+    block, children, structs, pairs, top = begin_block(op.spares, n_fields, 2, size)
+    if block == 0:
+        return False
+    for f in range(n_fields):
+        field = field_at(op.fields, f)
+        width = field.width
+        side = source_of(field, which, p)
+        validity = 0
+        nulls = np.int64(0)
+        data = top + bitmap
+        if side < 0:
+            validity = top
+            nulls = n
+            blank(top, (n + 7) >> 3)
+            blank(data, n * width)
+        else:
+            column = field.left if side == 0 else field.right
+            nulls = put_words(op, p, other, side, column, width, n, rows, places, top, data)
+            if nulls:
+                validity = top
+        mem.save(pairs, validity)
+        mem.save(pairs + 8, data)
+        top = data + ((n * width + 63) & ~63)
+        mem.save(children + 8 * f, structs)
+        array_struct(structs, n, nulls, 2, pairs, 0, 0, op.releaser, block)
+        structs += mem.ARROW_ARRAY
+        pairs += 16
+    array_struct(op.out_struct, n, 0, 1, children - 8, n_fields, children, op.releaser, block)
+    return True

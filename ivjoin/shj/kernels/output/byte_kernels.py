@@ -1,0 +1,131 @@
+"""Compiled loops over byte strings of variable size."""
+
+from __future__ import annotations
+
+from ivjoin.shj.kernels import memory as mem
+from ivjoin.shj.kernels.compiling import I8, IN1, IN_U8, IO1, IO_U8, VOID, compiled, inner
+from ivjoin.shj.kernels.output.batch_memory import copy_all
+
+_LINE, _LINES = 64, 256  # bytes of a cache line, and bytes of a piece that are prefetched
+
+__all__ = ["concat_pieces", "gather_bytes", "gather_pieces", "places", "same"]
+
+
+@compiled(I8(IN1, IN1, I8, I8))
+def gather_bytes(starts, sizes, source, out):  # type: ignore[no-untyped-def]
+    """Copy ``sizes[i]`` bytes from address ``source + starts[i]``, one piece after another, to address ``out``.
+
+    ``starts`` and ``sizes`` are int64[n]. The ranges may overlap if no piece moves towards the end. Returns the bytes
+    written.
+    """
+    top = 0
+    for i in range(starts.shape[0]):
+        copy_all(out + top, source + starts[i], sizes[i])
+        top += sizes[i]
+    return top
+
+
+@compiled(VOID(I8, IN1, I8, I8, IN1, IN1, IN1, IN1, I8))
+def gather_pieces(source, segments, first, shift, which, begins, sizes, outs, out):  # type: ignore[no-untyped-def]
+    """Copy ``sizes[i]`` bytes from position ``begins[i]`` of a log to ``out + outs[i]``, for each i in ``which``.
+
+    A position lies in segment ``position >> shift``. Segment ``first + s`` begins at ``source + segments[s]``.
+    ``source`` and ``out`` are addresses; all arrays are int64.
+    """
+    n = which.shape[0]
+    for k in range(n):
+        if k + mem.AHEAD < n:
+            i = which[k + mem.AHEAD]
+            if sizes[i] > 0:  # an empty piece may begin past the last segment
+                at = begins[i]
+                at += source + segments[(at >> shift) - first] - ((at >> shift) << shift)
+                for line in range(0, min(sizes[i], _LINES), _LINE):
+                    mem.prefetch(at + line)
+        i = which[k]
+        at = begins[i]
+        left = sizes[i]
+        target = out + outs[i]
+        while left > 0:
+            segment = at >> shift
+            size = min(left, ((segment + 1) << shift) - at)
+            copy_all(target, source + segments[segment - first] + at - (segment << shift), size)
+            at += size
+            target += size
+            left -= size
+
+
+@compiled(VOID(IN1, IN_U8, IN1, IN_U8, IO1, IO_U8))
+def concat_pieces(offsets_a, a, offsets_b, b, offsets, out):  # type: ignore[no-untyped-def]
+    """Row-wise ``size(a_i) ++ a_i ++ b_i``: unambiguous, so equal results mean equal pieces."""
+    top = 0
+    offsets[0] = 0
+    for i in range(offsets_a.shape[0] - 1):
+        size = offsets_a[i + 1] - offsets_a[i]
+        for s in range(4):
+            out[top + s] = (size >> (8 * s)) & 255
+        top += 4
+        for k in range(offsets_a[i], offsets_a[i + 1]):
+            out[top] = a[k]
+            top += 1
+        for k in range(offsets_b[i], offsets_b[i + 1]):
+            out[top] = b[k]
+            top += 1
+        offsets[i + 1] = top
+
+
+@inner
+def _before(offsets, octets, i, other_offsets, other, j):  # type: ignore[no-untyped-def]
+    """Compare string ``i`` with string ``j`` of the others: -1 before, 0 equal, 1 after."""
+    a = offsets[i]
+    b = other_offsets[j]
+    n = offsets[i + 1] - a
+    m = other_offsets[j + 1] - b
+    for k in range(min(n, m)):
+        x = octets[a + k]
+        y = other[b + k]
+        if x != y:
+            return -1 if x < y else 1
+    return -1 if n < m else 1 if n > m else 0
+
+
+@compiled(VOID(IN1, IN_U8, IN1, IN_U8, IO1))
+def places(offsets, octets, known_offsets, known, out):  # type: ignore[no-untyped-def]
+    """Find the positions of byte strings among known ones. Both rise, and neither contains duplicates.
+
+    ``out[i]`` : int64 is twice the number of known strings before string i, plus one if it is known itself.
+    """
+    m = known_offsets.shape[0] - 1
+    at = 0
+    for i in range(offsets.shape[0] - 1):
+        a = at
+        step = 1
+        while a + step <= m and _before(offsets, octets, i, known_offsets, known, a + step - 1) > 0:
+            a += step
+            step *= 2
+        b = min(m, a + step - 1)
+        while a < b:
+            mid = (a + b) >> 1
+            if _before(offsets, octets, i, known_offsets, known, mid) > 0:
+                a = mid + 1
+            else:
+                b = mid
+        at = a
+        out[i] = 2 * a + (1 if a < m and _before(offsets, octets, i, known_offsets, known, a) == 0 else 0)
+
+
+@compiled(I8(IN1, IN_U8, IN1, IN1, IN_U8, IO_U8))
+def same(offsets_a, a, which, offsets_b, b, out):  # type: ignore[no-untyped-def]
+    """Compare string ``which[i]`` of the first ones with string i of the others : uint8[n]; count the equal ones."""
+    count = 0
+    for i in range(which.shape[0]):
+        at = offsets_a[which[i]]
+        size = offsets_a[which[i] + 1] - at
+        other = offsets_b[i]
+        equal = offsets_b[i + 1] - other == size
+        k = 0
+        while equal and k < size:
+            equal = a[at + k] == b[other + k]
+            k += 1
+        out[i] = 1 if equal else 0
+        count += out[i]
+    return count

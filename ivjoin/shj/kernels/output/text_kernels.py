@@ -1,0 +1,465 @@
+"""Text and bools of a push: store the values of new rows, and build output batches with columns of them or from files.
+
+These kernels are compiled separately from the large kernel ``push_batch``, and only for plans with such columns.
+``push_batch`` returns to Python with a request, and Python calls one of these.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ivjoin.shj import registers as at
+from ivjoin.shj.kernels import memory as mem
+from ivjoin.shj.kernels.compiling import I8, compiled, inner, tiny
+from ivjoin.shj.kernels.output.batch_memory import array_struct, copy_all
+from ivjoin.shj.kernels.output.block_kernels import begin_block, blank, put_words, source_of, taken_bits, taken_bytes
+from ivjoin.shj.kernels.push.index_kernels import FIRST_AXIS, KEY
+from ivjoin.shj.kernels.records import field_at, operator_at, ring_at, side_at, text_at
+
+__all__ = ["build_mixed", "store_text"]
+
+_MOST_NARROW = 2**31 - 1  # bytes of a column whose offsets are int32
+
+
+@tiny
+def _word_at(pointer, width, i):  # type: ignore[no-untyped-def]
+    return mem.at_i64(pointer)[i] if width == 8 else np.int64(mem.at_i32(pointer)[i])
+
+
+@tiny
+def _set_word(pointer, width, i, value):  # type: ignore[no-untyped-def]
+    # A value that is too large for 32 bits is stored modulo 2**32.
+    if width == 8:
+        mem.at_i64(pointer)[i] = value
+    else:
+        mem.at_u32(pointer)[i] = value & 0xFFFFFFFF
+
+
+@inner
+def _child(op, column):  # type: ignore[no-untyped-def]
+    """Return the address of a column of the batch."""
+    return mem.load(mem.load(op.in_struct + mem.CHILDREN) + 8 * column)
+
+
+@inner
+def _buffer(op, column, i):  # type: ignore[no-untyped-def]
+    return mem.load(mem.load(_child(op, column) + mem.BUFFERS) + 8 * i)
+
+
+@inner
+def _first(op, column):  # type: ignore[no-untyped-def]
+    """Return the index of the batch's first row in its buffers."""
+    return mem.load(op.in_struct + mem.OFFSET) + mem.load(_child(op, column) + mem.OFFSET)
+
+
+@inner
+def _copy(target, source, size, within):  # type: ignore[no-untyped-def]
+    """Copy ``size`` bytes; copy up to 7 more if so many lie ``within`` reach of both, because whole words are faster.
+    """
+    words = (size + 7) >> 3
+    if 8 * words <= within:
+        t8, s8 = mem.at_u64(target), mem.at_u64(source)
+        for i in range(words):
+            t8[i] = s8[i]
+    else:
+        copy_all(target, source, size)
+
+
+@inner
+def _batch_bytes(offsets, width, rows, n):  # type: ignore[no-untyped-def]
+    """Return the text bytes of some rows of a batch."""
+    total = 0
+    for i in range(n):
+        total += _word_at(offsets, width, rows[i] + 1) - _word_at(offsets, width, rows[i])
+    return total
+
+
+# -- rows that are stored ------------------------------------------------------------------------------------------
+
+
+@inner
+def _kept_bytes(op, t, n):  # type: ignore[no-untyped-def]
+    offsets = _buffer(op, t.column, 1) + t.offset_width * _first(op, t.column)
+    if n == op.n:
+        return _word_at(offsets, t.offset_width, n) - _word_at(offsets, t.offset_width, 0)
+    return _batch_bytes(offsets, t.offset_width, mem.at_i64(op.kept_at), n)
+
+
+@inner
+def _shifted(side, t):  # type: ignore[no-untyped-def]
+    """Move an arena's rows over its dead front, if at least an eighth of its capacity is then free."""
+    mask = np.int64(-1) if t.start_width == 8 else np.int64(0xFFFFFFFF)
+    used = t.top - t.base
+    dead = used
+    if side.lo < t.next:
+        dead = (_word_at(t.starts, t.start_width, side.lo % side.cap) - t.base) & mask
+    if dead < 64 or 8 * (t.wanted - dead) > 7 * t.room:
+        return False
+    copy_all(t.arena, t.arena + dead, used - dead)
+    t.base += dead
+    t.wanted -= dead
+    return True
+
+
+@inner
+def _append_bytes(op, side, t, n):  # type: ignore[no-untyped-def]
+    width = t.offset_width
+    offsets = _buffer(op, t.column, 1) + width * _first(op, t.column)
+    source = _buffer(op, t.column, 2)
+    kept = mem.at_i64(op.kept_at)
+    cap = side.cap
+    place = side.hi % cap
+    starts = t.starts
+    start_width = t.start_width
+    top = t.top
+    used = top - t.base
+    if n == op.n:
+        low = _word_at(offsets, width, 0)
+        size = _word_at(offsets, width, n) - low
+        copy_all(t.arena + used, source + low, size)
+        for k in range(n):
+            pos = place + k if place + k < cap else place + k - cap
+            _set_word(starts, start_width, pos, top + _word_at(offsets, width, k) - low)
+        top += size
+    else:
+        end = _word_at(offsets, width, op.n)
+        for k in range(n):
+            low = _word_at(offsets, width, kept[k])
+            size = _word_at(offsets, width, kept[k] + 1) - low
+            pos = place + k if place + k < cap else place + k - cap
+            _set_word(starts, start_width, pos, top)
+            _copy(t.arena + used, source + low, size, min(end - low, t.room - used))
+            top += size
+            used += size
+    t.top = top
+    t.next = side.hi + n
+
+
+@inner
+def _append_bits(flags, bitmap, first, kept, n, place, cap):  # type: ignore[no-untyped-def]
+    """Write a byte to a ring for each of some bits of a bitmap; 1 for all if there is no bitmap."""
+    ring = mem.at_u8(flags)
+    bits = mem.at_u8(bitmap)
+    for k in range(n):
+        b = first + kept[k]
+        pos = place + k if place + k < cap else place + k - cap
+        ring[pos] = 1 if bitmap == 0 else (bits[b >> 3] >> (b & 7)) & 1
+
+
+@compiled(I8(I8, I8))
+def store_text(operator, p):  # type: ignore[no-untyped-def]
+    """Append the new rows of side p to its columns of text and bools.
+
+    Returns 0, or ``ROOM`` without having done anything: an arena has less capacity than ``wanted``, or a column has its
+    first null.
+    """
+    op = operator_at(operator, 0)
+    side = side_at(op.sides, p)
+    valid = mem.at_i64(op.in_valid)
+    n = op.n_kept
+    short = 0
+    for c in range(side.n_texts):
+        t = text_at(side.texts, c)
+        if t.kind == at.BYTES:
+            t.wanted = t.top - t.base + _kept_bytes(op, t, n)
+            if t.wanted > t.room and not _shifted(side, t):
+                short = at.ROOM
+        if t.valid == 0 and valid[2 * t.column] != 0:
+            short = at.ROOM
+    if short:
+        return short
+    kept = mem.at_i64(op.kept_at)
+    place = side.hi % side.cap
+    for c in range(side.n_texts):
+        t = text_at(side.texts, c)
+        if t.kind == at.BYTES:
+            _append_bytes(op, side, t, n)
+        else:
+            _append_bits(t.starts, _buffer(op, t.column, 1), _first(op, t.column), kept, n, place, side.cap)
+        if t.valid:
+            _append_bits(t.valid, valid[2 * t.column], valid[2 * t.column + 1], kept, n, place, side.cap)
+    return short
+
+
+# -- output --------------------------------------------------------------------------------------------------------
+
+
+@inner
+def _stored_bytes(t, cap, places, n):  # type: ignore[no-untyped-def]
+    """Return the text bytes of the stored rows at some places."""
+    starts, top = t.starts, t.top
+    width = t.start_width
+    mask = np.int64(-1) if width == 8 else np.int64(0xFFFFFFFF)
+    last = t.next % cap
+    total = 0
+    for i in range(n):
+        k = places[i]
+        after = k + 1 if k + 1 < cap else 0
+        end = top if after == last else _word_at(starts, width, after)
+        total += (end - _word_at(starts, width, k)) & mask
+    return total
+
+
+@inner
+def _take_stored(t, cap, places, n, offsets, offset_width, data):  # type: ignore[no-untyped-def]
+    """Write the offsets and bytes of the stored rows at some places; up to 7 bytes after them may be overwritten."""
+    starts, arena = t.starts, t.arena
+    base, top, room = t.base, t.top, t.room
+    width = t.start_width
+    mask = np.int64(-1) if width == 8 else np.int64(0xFFFFFFFF)
+    last = t.next % cap
+    used = 0
+    for i in range(n):
+        _set_word(offsets, offset_width, i, used)
+        k = places[i]
+        after = k + 1 if k + 1 < cap else 0
+        begin = _word_at(starts, width, k)
+        end = top if after == last else _word_at(starts, width, after)
+        size = (end - begin) & mask
+        low = (begin - base) & mask
+        _copy(data + used, arena + low, size, room - low)
+        used += size
+    _set_word(offsets, offset_width, n, used)
+
+
+@inner
+def _piece_of_key(op, key_id, piece, pieces):  # type: ignore[no-untyped-def]
+    """Return where a piece of a key begins, and its length; see ``packed_key_kernels``."""
+    spans = mem.at_i64(op.spans)
+    key = op.arena + spans[2 * key_id]
+    end = spans[2 * key_id + 1]
+    heads = mem.at_i32(key)
+    begin = np.int64(4 * (pieces - 1))
+    if piece < pieces - 1:
+        end = 4 * (pieces - 1 - piece) + np.int64(heads[pieces - 2 - piece])
+    if piece > 0:
+        begin = 4 * (pieces - piece) + np.int64(heads[pieces - 1 - piece])
+    return key + begin, end - begin
+
+
+@inner
+def _key_bytes(op, other, piece, places, n):  # type: ignore[no-untyped-def]
+    """Return the bytes of a piece of the keys of the stored rows at some places."""
+    links = mem.at_i32(other.rows)
+    stride = 2 * (FIRST_AXIS + other.n_axes)
+    total = np.int64(0)
+    for i in range(n):
+        _, size = _piece_of_key(op, np.int64(links[stride * places[i] + KEY]), piece, other.n_key_pieces)
+        total += size
+    return total
+
+
+@inner
+def _take_keys(op, other, piece, places, n, offsets, offset_width, data):  # type: ignore[no-untyped-def]
+    """Do as ``_take_stored`` for a column that is a piece of the key."""
+    links = mem.at_i32(other.rows)
+    stride = 2 * (FIRST_AXIS + other.n_axes)
+    end = op.arena + op.arena_room
+    used = np.int64(0)
+    for i in range(n):
+        _set_word(offsets, offset_width, i, used)
+        begin, size = _piece_of_key(op, np.int64(links[stride * places[i] + KEY]), piece, other.n_key_pieces)
+        _copy(data + used, begin, size, end - begin)
+        used += size
+    _set_word(offsets, offset_width, n, used)
+
+
+@inner
+def _take_batch(op, column, width, rows, n, offsets, data):  # type: ignore[no-untyped-def]
+    """Do as ``_take_stored`` for rows of the batch."""
+    source_offsets = _buffer(op, column, 1) + width * _first(op, column)
+    source = _buffer(op, column, 2)
+    end = _word_at(source_offsets, width, op.n)
+    used = 0
+    for i in range(n):
+        _set_word(offsets, width, i, used)
+        low = _word_at(source_offsets, width, rows[i])
+        size = _word_at(source_offsets, width, rows[i] + 1) - low
+        _copy(data + used, source + low, size, end - low)
+        used += size
+    _set_word(offsets, width, n, used)
+
+
+@inner
+def _field_bytes(op, p, other, field, side, n, rows, places):  # type: ignore[no-untyped-def]
+    """Return the bytes of an output column of text."""
+    if side < 0:
+        return 0
+    column = field.left if side == 0 else field.right
+    if side == p:
+        offsets = _buffer(op, column, 1) + field.width * _first(op, column)
+        return _batch_bytes(offsets, field.width, rows, n)
+    ring = ring_at(other.rings, column)
+    if ring.stride < 0:
+        return _key_bytes(op, other, -1 - ring.stride, places, n)
+    return _stored_bytes(text_at(ring.values, 0), other.cap, places, n)
+
+
+@inner
+def _put_text(op, p, other, side, column, field, n, rows, places, top, offsets, data):  # type: ignore[no-untyped-def]
+    """Write validity, offsets and bytes of a text column; return the number of nulls."""
+    if side == p:
+        _take_batch(op, column, field.width, rows, n, offsets, data)
+        valid = mem.at_i64(op.in_valid)
+        return taken_bits(top, valid[2 * column], valid[2 * column + 1], rows, n) if valid[2 * column] else 0
+    ring = ring_at(other.rings, column)
+    if ring.stride < 0:
+        _take_keys(op, other, -1 - ring.stride, places, n, offsets, field.width, data)
+        return np.int64(0)
+    t = text_at(ring.values, 0)
+    _take_stored(t, other.cap, places, n, offsets, field.width, data)
+    return taken_bytes(top, t.valid, places, n) if t.valid else 0
+
+
+@inner
+def _put_bools(op, p, other, side, column, n, rows, places, top, data):  # type: ignore[no-untyped-def]
+    """Write validity and values of a bool column; return the number of nulls."""
+    if side == p:
+        taken_bits(data, _buffer(op, column, 1), _first(op, column), rows, n)
+        valid = mem.at_i64(op.in_valid)
+        return taken_bits(top, valid[2 * column], valid[2 * column + 1], rows, n) if valid[2 * column] else 0
+    t = text_at(ring_at(other.rings, column).values, 0)
+    taken_bytes(data, t.starts, places, n)
+    return taken_bytes(top, t.valid, places, n) if t.valid else 0
+
+
+@inner
+def _copy_apart(target, source, width, stride, n):  # type: ignore[no-untyped-def]
+    """Copy n values of ``width`` bytes that lie ``stride`` bytes apart; the stride is a multiple of 8."""
+    if width & 7 == 0:
+        words, step = width >> 3, stride >> 3
+        t8, s8 = mem.at_u64(target), mem.at_u64(source)
+        if words == 1:
+            for i in range(n):
+                t8[i] = s8[step * i]
+        else:
+            for i in range(n):
+                for w in range(words):
+                    t8[words * i + w] = s8[step * i + w]
+    elif width == 4 and source & 3 == 0:
+        t4, s4 = mem.at_u32(target), mem.at_u32(source)
+        for i in range(n):
+            t4[i] = s4[(stride >> 2) * i]
+    else:
+        t1, s1 = mem.at_u8(target), mem.at_u8(source)
+        for i in range(n):
+            for b in range(width):
+                t1[width * i + b] = s1[stride * i + b]
+
+
+@inner
+def _bits_apart(target, source, stride, bit, n):  # type: ignore[no-untyped-def]
+    """Write a bitmap from one bit of each of n bytes that lie ``stride`` bytes apart; return how many bits are 0."""
+    out = mem.at_u8(target)
+    flags = mem.at_u8(source)
+    unset = np.int64(0)
+    for b in range((n + 7) >> 3):
+        word = np.int64(0)
+        for i in range(8 * b, min(8 * b + 8, n)):
+            is_set = np.int64(flags[stride * i] & bit != 0)
+            word |= is_set << (i & 7)
+            unset += 1 - is_set
+        out[b] = word
+    return unset
+
+
+@inner
+def _put_filed(ring, field, n, top, data):  # type: ignore[no-untyped-def]
+    """Write validity and values of a column whose records were read from a file; return the number of nulls."""
+    if field.kind == at.BITS:
+        _bits_apart(data, ring.values, ring.stride, 1, n)
+    else:
+        _copy_apart(data, ring.values, field.width, ring.stride, n)
+    return _bits_apart(top, ring.valid, ring.stride, ring.filed, n) if ring.valid else np.int64(0)
+
+
+@inner
+def _build(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def]
+    """Do as ``build_block``, also with columns of text and bools.
+
+    Returns ``OUTPUT``; ``FULL`` if there is no memory; ``ROOM`` if the text exceeds what offsets can address.
+    """
+    n_fields = op.n_fields
+    bitmap = (((n + 7) >> 3) + 63) & ~63
+    size = np.int64(0)
+    for f in range(n_fields):
+        field = field_at(op.fields, f)
+        size += bitmap
+        if field.kind == at.WORDS:
+            size += (n * field.width + 63) & ~63
+        elif field.kind == at.BITS:
+            size += bitmap
+        else:
+            much = _field_bytes(op, p, other, field, source_of(field, which, p), n, rows, places)
+            if much > _MOST_NARROW and field.width == 4:
+                mem.save(op.state_at, f)
+                mem.save(op.state_at + 8, much)
+                return at.ROOM
+            size += ((n + 1) * field.width + 63) & ~63
+            size += (much + 8 + 63) & ~63
+    block, children, structs, pointers, top = begin_block(op.spares, n_fields, 3, size)
+    if block == 0:
+        return at.FULL
+    for f in range(n_fields):
+        field = field_at(op.fields, f)
+        width = field.width
+        side = source_of(field, which, p)
+        column = field.left if side == 0 else field.right
+        data = top + bitmap
+        after = data + (bitmap if field.kind == at.BITS else (n * width + 63) & ~63)
+        text = data
+        if field.kind == at.BYTES:
+            text = data + (((n + 1) * width + 63) & ~63)
+        nulls = n
+        if side < 0:
+            blank(top, (n + 7) >> 3)
+            blank(data, text - data if field.kind == at.BYTES else after - data)
+        elif side != p and ring_at(other.rings, column).filed:
+            nulls = _put_filed(ring_at(other.rings, column), field, n, top, data)
+        elif field.kind == at.WORDS:
+            nulls = put_words(op, p, other, side, column, width, n, rows, places, top, data)
+        elif field.kind == at.BITS:
+            nulls = _put_bools(op, p, other, side, column, n, rows, places, top, data)
+        else:
+            nulls = _put_text(op, p, other, side, column, field, n, rows, places, top, data, text)
+        if field.kind == at.BYTES:
+            after = text + ((_word_at(data, width, n) + 8 + 63) & ~63)
+        mem.save(pointers, top if nulls else 0)
+        mem.save(pointers + 8, data)
+        mem.save(pointers + 16, text)
+        mem.save(children + 8 * f, structs)
+        array_struct(structs, n, nulls, 3 if field.kind == at.BYTES else 2, pointers, 0, 0, op.releaser, block)
+        structs += mem.ARROW_ARRAY
+        pointers += 24
+        top = after
+    array_struct(op.out_struct, n, 0, 1, children - 8, n_fields, children, op.releaser, block)
+    return at.OUTPUT
+
+
+@compiled(I8(I8, I8))
+def build_mixed(operator, p):  # type: ignore[no-untyped-def]
+    """Build the next output batch that ``push_batch`` requested to gather; GATHER in the status means that more follow.
+
+    Returns ``ROOM`` if a column's text exceeds its offsets; ``state_at`` then has the column and the number of bytes.
+    For columns in files, the caller has read the records of the batch's rows, in the order of the rows.
+    """
+    op = operator_at(operator, 0)
+    other = side_at(op.sides, 1 - p)
+    total = op.n_dead
+    listed = op.dead
+    if op.phase == at.EMITTING:
+        total = op.n_pairs
+        listed = op.pair_places
+    elif op.phase == at.LEAVING:
+        total = op.n_left
+        listed = op.left
+    n = min(total - op.cursor, op.batch_size)
+    which = op.out_which
+    places = mem.at_i64(listed + 8 * op.cursor)
+    rows = mem.at_i64(op.pair_rows + 8 * op.cursor if which == 0 else listed + 8 * op.cursor)
+    status = _build(op, p, other, which, n, rows, places)
+    if status == at.OUTPUT:
+        op.cursor += n
+        if op.cursor < total:
+            status |= at.GATHER
+    return status | at.MORE

@@ -1,0 +1,1 @@
+"""Kernels that take a batch: its rows, probes, index and eviction."""

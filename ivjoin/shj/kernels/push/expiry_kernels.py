@@ -1,0 +1,373 @@
+"""Derive one side's bounds from the other side's orders, and evict the stored rows outside them.
+
+Each axis and direction has one schedule. Values are turned (``~v``) if the bound falls, so that inside a schedule the
+bound always rises. The schedule walks the rows from the oldest on and stops at the first row that is not below the
+bound. This finds every row in time whose value is not below the greatest value before it. The other rows, called
+stragglers, are also stored in a binary heap of (turned value, id). Rows without a value on the axis are skipped.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ivjoin.shj.kernels.compiling import I8, VOID, compiled, inner, tiny
+from ivjoin.shj.kernels.memory import at_i32, at_i64
+from ivjoin.shj.kernels.push.index_kernels import (
+    FIRST_ABSENCE,
+    FIRST_AXIS,
+    FLAGS,
+    I64_MAX,
+    I64_MIN,
+    LIVE,
+    MATCHED,
+    MOST_AXES,
+    _unlink_one,
+)
+from ivjoin.shj.kernels.push.sum_kernels import bounds_of_sums
+from ivjoin.shj.kernels.records import bound_at, expiry_at, operator_at, side_at, term_at, tracker_at
+
+__all__ = [
+    "absence", "bounds_of", "enlist", "heaps_have_room", "in_order", "prune", "reschedule", "scan", "take_out",
+]  # fmt: skip
+
+
+@tiny
+def absence(axis):  # type: ignore[no-untyped-def]
+    """Return the flag of a row without a value on an axis; axes from ``MOST_AXES`` on share one.
+
+    A bound on any of the axes that share the flag evicts no such row.
+    """
+    return np.int64(1) << (FIRST_ABSENCE + min(axis, MOST_AXES))
+
+
+@inner
+def heaps_have_room(op, side, n):  # type: ignore[no-untyped-def]
+    """Return whether every schedule has capacity for the rows of a batch, even if they are out of order."""
+    for a in range(side.n_axes):
+        values = at_i64(op.values + 8 * a * op.room_rows)
+        for falling in range(2):
+            d = expiry_at(side.expiry, 2 * a + falling)
+            if d.used == 0 or d.size + n <= d.room:
+                continue
+            turn = np.int64(-falling)
+            falls = (values[0] ^ turn) < (d.last if side.live else I64_MIN)
+            for k in range(1, n):
+                falls |= (values[k] ^ turn) < (values[k - 1] ^ turn)
+            if falls:
+                return False
+    return True
+
+
+@inner
+def _rise(heap, top, i, value, rid):  # type: ignore[no-untyped-def]
+    """Insert an entry at the empty place i or above it, up to ``top``."""
+    while i > top:
+        parent = (i - 1) >> 1
+        if heap[2 * parent] <= value:
+            break
+        heap[2 * i] = heap[2 * parent]
+        heap[2 * i + 1] = heap[2 * parent + 1]
+        i = parent
+    heap[2 * i] = value
+    heap[2 * i + 1] = rid
+
+
+@inner
+def _sink(heap, size, i, value, rid):  # type: ignore[no-untyped-def]
+    """Insert an entry at the empty place i of a heap of ``size`` entries, or below it.
+
+    The empty place first moves to the bottom, because the entry mostly comes from there. Comparing it with each child
+    on its path would mispredict half of the branches.
+    """
+    top = i
+    child = 2 * i + 1
+    while child + 1 < size:
+        child += heap[2 * child + 2] < heap[2 * child]
+        heap[2 * i] = heap[2 * child]
+        heap[2 * i + 1] = heap[2 * child + 1]
+        i = child
+        child = 2 * i + 1
+    if child < size:
+        heap[2 * i] = heap[2 * child]
+        heap[2 * i + 1] = heap[2 * child + 1]
+        i = child
+    _rise(heap, top, i, value, rid)
+
+
+@inner
+def in_order(values, first, n, turn, d):  # type: ignore[no-untyped-def]
+    """Return whether n rows, all with a value, rise as the schedule requires; if so, store only the last value."""
+    falls = (values[first] ^ turn) < d.last
+    for k in range(first + 1, first + n):
+        falls |= (values[k] ^ turn) < (values[k - 1] ^ turn)
+    if falls:
+        return False
+    d.last = values[first + n - 1] ^ turn
+    return True
+
+
+@inner
+def enlist(side, d, column, turn, first, n):  # type: ignore[no-untyped-def]
+    """Add the stored rows first .. first+n-1 to a schedule whose heap has capacity for them."""
+    rows = at_i64(side.rows)
+    links = at_i32(side.rows)
+    width = FIRST_AXIS + side.n_axes
+    absent = absence(column - FIRST_AXIS)
+    heap = at_i64(d.heap)
+    cap = side.cap
+    pos = first % cap
+    last = d.last
+    for rid in range(first, first + n):
+        flags = links[2 * width * pos + FLAGS]
+        if flags & LIVE and not flags & absent:
+            v = rows[width * pos + column] ^ turn
+            if v >= last:
+                last = v
+            else:
+                _rise(heap, 0, d.size, v, rid)
+                d.size += 1
+        pos += 1
+        if pos == cap:
+            pos = 0
+    d.last = last
+
+
+@compiled(VOID(I8, I8, I8, I8))
+def reschedule(operator, s, axis, falling):  # type: ignore[no-untyped-def]
+    """Rebuild a schedule from the stored rows; its heap has capacity for all of them."""
+    op = operator_at(operator, 0)
+    side = side_at(op.sides, s)
+    d = expiry_at(side.expiry, 2 * axis + falling)
+    d.used = 1
+    d.last = I64_MIN
+    d.size = 0
+    d.cursor = side.lo
+    enlist(side, d, FIRST_AXIS + axis, -falling, side.lo, side.hi - side.lo)
+
+
+@inner
+def bounds_of(side, other, a):  # type: ignore[no-untyped-def]
+    """Set one axis's bounds of ``other``'s rows from the orders of ``side``; return False if Python must do it."""
+    low = I64_MIN
+    high = I64_MAX
+    for k in range(other.n_terms):
+        term = term_at(other.terms, k)
+        if term.axis != a:
+            continue
+        t = tracker_at(side.trackers, term.tracker)
+        least = t.low
+        most = t.high
+        if t.limit != I64_MIN:
+            if t.descending:
+                most = min(most, ~t.limit)
+            else:
+                least = max(least, t.limit)
+        if least > most:
+            return False
+        d = term.low
+        if d != I64_MIN and least > term.least:
+            if (d > 0 and least > I64_MAX - d) or (d < 0 and least < I64_MIN - d):
+                return False
+            low = max(low, least + d)
+        d = term.high
+        if d != I64_MAX and most < term.most:
+            if (d > 0 and most > I64_MAX - d) or (d < 0 and most < I64_MIN - d):
+                return False
+            high = min(high, most + d)
+    b = bound_at(other.bounds, a)
+    if low <= b.least:
+        low = I64_MIN
+    if high >= b.most:
+        high = I64_MAX
+    if low > b.most or high < b.least or low > high:
+        return False
+    if other.look_every:  # bounds that Python has computed stay valid
+        low = max(low, b.low)
+        high = min(high, b.high)
+        if low > high:
+            return False
+    b.low = low
+    b.high = high
+    return True
+
+
+@inner
+def _kill(op, other, q, rid, links, slots, stride):  # type: ignore[no-untyped-def]
+    """Remove a live row from the index, and list it in ``op.dead`` if the join type must emit it."""
+    pos = rid % other.cap
+    flags = links[pos * stride + FLAGS]
+    links[pos * stride + FLAGS] = flags & ~LIVE
+    if other.loose == 0 or rid < other.loose - 1:
+        op.live_keys -= _unlink_one(pos, links, stride, slots, 3 * q)
+    other.live -= 1
+    other.retired += 1
+    if other.owes and not (other.keeps and flags & MATCHED):
+        at_i64(op.dead)[op.n_dead] = pos
+        op.n_dead += 1
+
+
+@inner
+def _expire_many(op, other, q, d, links, slots, stride):  # type: ignore[no-untyped-def]
+    """Evict many rows of a heap: look at all entries once, and make a heap of those that stay."""
+    heap = at_i64(d.heap)
+    bound = d.bound
+    cap = other.cap
+    kept = 0
+    for e in range(d.size):
+        value = heap[2 * e]
+        rid = heap[2 * e + 1]
+        if value >= bound:
+            heap[2 * kept] = value
+            heap[2 * kept + 1] = rid
+            kept += 1
+        elif rid >= other.lo and links[(rid % cap) * stride + FLAGS] & LIVE:
+            _kill(op, other, q, rid, links, slots, stride)
+    d.size = kept
+    for k in range(kept >> 1):
+        i = (kept >> 1) - 1 - k
+        _sink(heap, kept, i, heap[2 * i], heap[2 * i + 1])
+
+
+@inner
+def _expire(op, other, q, d, column, turn):  # type: ignore[no-untyped-def]
+    """Evict the rows below a schedule's bound."""
+    rows = at_i64(other.rows)
+    links = at_i32(other.rows)
+    slots = at_i32(op.slots)
+    width = FIRST_AXIS + other.n_axes
+    stride = 2 * width
+    absent = absence(column - FIRST_AXIS)
+    bound = d.bound
+    cap = other.cap
+    if d.size > 0:
+        heap = at_i64(d.heap)
+        some = (d.size >> 4) + 4
+        while d.size > 0 and heap[0] < bound and some > 0:
+            rid = heap[1]
+            d.size -= 1
+            _sink(heap, d.size, 0, heap[2 * d.size], heap[2 * d.size + 1])
+            if rid >= other.lo and links[(rid % cap) * stride + FLAGS] & LIVE:
+                _kill(op, other, q, rid, links, slots, stride)
+            some -= 1
+        if d.size > 0 and heap[0] < bound:
+            _expire_many(op, other, q, d, links, slots, stride)
+    rid = max(d.cursor, other.lo)
+    hi = other.hi
+    pos = rid % cap
+    dead = at_i64(op.dead)
+    n_dead = op.n_dead
+    spared = MATCHED if other.keeps else 0
+    owes = other.owes != 0
+    loose = other.loose - 1 if other.loose else I64_MAX
+    keys = 0
+    gone = 0
+    # Most rows are evicted here. As ``_kill``, with the counts in local variables.
+    while rid < hi:
+        flags = links[pos * stride + FLAGS]
+        if flags & LIVE and not flags & absent:
+            if (rows[pos * width + column] ^ turn) >= bound:
+                break
+            links[pos * stride + FLAGS] = flags & ~LIVE
+            if rid < loose:
+                keys += _unlink_one(pos, links, stride, slots, 3 * q)
+            gone += 1
+            if owes and not flags & spared:
+                dead[n_dead] = pos
+                n_dead += 1
+        rid += 1
+        pos += 1
+        if pos == cap:
+            pos = 0
+    d.cursor = rid
+    op.live_keys -= keys
+    other.live -= gone
+    other.retired += gone
+    op.n_dead = n_dead
+
+
+@inner
+def prune(op, other, q):  # type: ignore[no-untyped-def]
+    """Evict the rows of side q outside its bounds, or all of them if nothing can match any more.
+
+    They are appended to the ``n_dead`` rows that the push has listed already.
+    """
+    if other.live == 0:
+        return
+    if other.nothing:
+        links = at_i32(other.rows)
+        slots = at_i32(op.slots)
+        stride = 2 * (FIRST_AXIS + other.n_axes)
+        for rid in range(other.lo, other.hi):
+            pos = rid % other.cap
+            if links[pos * stride + FLAGS] & LIVE:
+                _kill(op, other, q, rid, links, slots, stride)
+        return
+    for a in range(other.n_axes):
+        b = bound_at(other.bounds, a)
+        ends = at_i64(op.state_at + 8)
+        ends[0] = b.low
+        ends[1] = b.high
+        if other.n_sums:
+            bounds_of_sums(other, a, ends, op.state_at)
+        low = ends[0]
+        high = ends[1]
+        if a == 0:
+            other.least = max(other.least, low)
+            other.most = min(other.most, high)
+        for falling in range(2):
+            turned = ~high if falling else low
+            if turned == I64_MIN:
+                continue
+            d = expiry_at(other.expiry, 2 * a + falling)
+            if d.used and turned > d.bound:
+                d.bound = turned
+                if other.live:
+                    _expire(op, other, q, d, FIRST_AXIS + a, -falling)
+
+
+@inner
+def scan(op, other, q):  # type: ignore[no-untyped-def]
+    """Evict rows outside the bounds that no schedule tracks, by looking at every row; such bounds move rarely."""
+    rows = at_i64(other.rows)
+    links = at_i32(other.rows)
+    slots = at_i32(op.slots)
+    width = FIRST_AXIS + other.n_axes
+    stride = 2 * width
+    for a in range(other.n_axes):
+        b = bound_at(other.bounds, a)
+        ends = at_i64(op.state_at + 8)
+        ends[0] = b.low
+        ends[1] = b.high
+        if other.n_sums:
+            bounds_of_sums(other, a, ends, op.state_at)
+        low = I64_MIN if expiry_at(other.expiry, 2 * a).used else ends[0]
+        high = I64_MAX if expiry_at(other.expiry, 2 * a + 1).used else ends[1]
+        if low == I64_MIN and high == I64_MAX:
+            continue
+        absent = absence(a)
+        pos = other.lo % other.cap
+        for rid in range(other.lo, other.hi):
+            flags = links[pos * stride + FLAGS]
+            if flags & LIVE and not flags & absent:
+                value = rows[pos * width + FIRST_AXIS + a]
+                if value < low or value > high:
+                    _kill(op, other, q, rid, links, slots, stride)
+            pos += 1
+            if pos == other.cap:
+                pos = 0
+
+
+@inner
+def take_out(op, other, q, places, n):  # type: ignore[no-untyped-def]
+    """Remove live rows that the join type no longer needs from the index; no row is listed."""
+    links = at_i32(other.rows)
+    slots = at_i32(op.slots)
+    stride = 2 * (FIRST_AXIS + other.n_axes)
+    for i in range(n):
+        pos = places[i]
+        flags = links[pos * stride + FLAGS]
+        if flags & LIVE:
+            links[pos * stride + FLAGS] = flags & ~LIVE
+            op.live_keys -= _unlink_one(pos, links, stride, slots, 3 * q)
+            other.live -= 1
+            other.retired += 1

@@ -1,0 +1,1 @@
+"""Kernels that join a slice of rows as a whole."""

@@ -1,0 +1,201 @@
+"""Output batches of a slice, built by compiled code: columns gathered from two batches by places, -1 for no row."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ivjoin.shj.kernels import memory as mem
+from ivjoin.shj.kernels.compiling import inner
+from ivjoin.shj.kernels.output.batch_memory import array_struct, copy_rows
+from ivjoin.shj.kernels.output.block_kernels import begin_block, blank
+from ivjoin.shj.kernels.records import field_at, operator_at
+
+__all__ = ["PAIRS", "build_rows"]
+
+PAIRS = 2  # of both sides; else the side alone
+
+
+@inner
+def _there(target, index, n):  # type: ignore[no-untyped-def]
+    """A bitmap of the entries that are not -1; how many are."""
+    out = mem.at_u8(target)
+    none = np.int64(0)
+    for k in range(n >> 3):
+        word = np.int64(0)
+        for b in range(8):
+            bit = np.int64(index[8 * k + b] >= 0)
+            word |= bit << b
+            none += 1 - bit
+        out[k] = word
+    if n & 7:
+        word = np.int64(0)
+        for i in range(n & ~7, n):
+            bit = np.int64(index[i] >= 0)
+            word |= bit << (i & 7)
+            none += 1 - bit
+        out[n >> 3] = word
+    return none
+
+
+@inner
+def _valid(target, bitmap, first, index, n):  # type: ignore[no-untyped-def]
+    """Validity of the values at ``index``, where -1 is null; how many nulls there are."""
+    out = mem.at_u8(target)
+    bits = mem.at_u8(bitmap)
+    nulls = np.int64(0)
+    for b in range((n + 7) >> 3):
+        word = np.int64(0)
+        for i in range(8 * b, min(8 * b + 8, n)):
+            bit = np.int64(0)
+            if index[i] >= 0:
+                k = first + index[i]
+                bit = np.int64((bits[k >> 3] >> (k & 7)) & 1)
+            word |= bit << (i & 7)
+            nulls += 1 - bit
+        out[b] = word
+    return nulls
+
+
+@inner
+def _taken(op, column, width, n, index, clean, shared, missing, validity, data):  # type: ignore[no-untyped-def]
+    """Values of a column at some places into ``data``; its nulls, and in ``state[0]`` where their bitmap is.
+
+    ``clean`` is the index without -1, ``shared`` the bitmap of its ``missing`` entries.
+    """
+    state = mem.at_i64(op.state_at)
+    state[0] = validity
+    if op.n == 0:
+        blank(validity, (n + 7) >> 3)
+        blank(data, n * width)
+        return n
+    copy_rows(data, mem.at_i64(op.in_values)[column], width, width, clean, n)
+    valid = mem.at_i64(op.in_valid)
+    if valid[2 * column]:
+        return _valid(validity, valid[2 * column], valid[2 * column + 1], index, n)
+    state[0] = shared
+    return missing
+
+
+@inner
+def _either(validity, data, width, n, index, other, other_validity, other_data):  # type: ignore[no-untyped-def]
+    """Where ``index`` has no row, put what another column has; how many nulls there are. Bitmaps are of all rows."""
+    bits = mem.at_u8(validity)
+    others = mem.at_u8(other_validity)
+    t = mem.at_u8(data)
+    s = mem.at_u8(other_data)
+    nulls = np.int64(0)
+    for i in range(n):
+        bit = (bits[i >> 3] >> (i & 7)) & 1
+        if index[i] < 0 and other[i] >= 0:
+            for w in range(i * width, i * width + width):
+                t[w] = s[w]
+            bit = (others[i >> 3] >> (i & 7)) & 1
+            bits[i >> 3] |= bit << (i & 7)
+        nulls += 1 - bit
+    return nulls
+
+
+@inner
+def _cleaned(index, n, out):  # type: ignore[no-untyped-def]
+    for i in range(n):
+        out[i] = max(index[i], np.int32(0))
+
+
+@inner
+def build_rows(s, which, n, at, to):  # type: ignore[no-untyped-def]
+    """An output batch of n rows as an ArrowArray at the left operator's ``out_struct``; False for no memory.
+
+    Parameters
+    ----------
+    which : int
+        ``PAIRS``: rows of the probe side at the places ``at`` with rows of the build side at ``to``, addresses of
+        int32[n]. Otherwise rows of this side alone, at its places ``at``.
+    """
+    p = s.probe
+    first = operator_at(mem.load(s.operators), 0)
+    n_fields = s.n_fields
+    bitmap = (((n + 7) >> 3) + 63) & ~63
+    size = 2 * bitmap
+    widest = np.int64(0)
+    mixes = False
+    for f in range(n_fields):
+        field = field_at(first.fields, f)
+        size += ((n * field.width + 63) & ~63) + bitmap
+        if field.left >= 0 and field.right >= 0 and field.alike == 0:
+            mixes = True
+            widest = max(widest, field.width)
+    if mixes and which == PAIRS:
+        size += bitmap + ((n * widest + 63) & ~63)
+    block, children, structs, pairs, top = begin_block(first.spares, n_fields, 2, size)
+    if block == 0:
+        return False
+    # Of each side: the places, these without -1, and the bitmap that columns without nulls of their own share.
+    my_index = mem.at_i32(at)
+    their_index = mem.at_i32(to)
+    my_clean = at
+    their_clean = to
+    mine = np.int64(0)
+    theirs = np.int64(0)
+    if which == PAIRS:
+        theirs = _there(top, their_index, n)
+        if theirs:
+            their_clean = s.clean
+            _cleaned(their_index, n, mem.at_i32(s.clean))
+    their_shared = top
+    my_shared = top + bitmap
+    top += 2 * bitmap
+    other_bits = top
+    other_data = top + bitmap
+    if mixes and which == PAIRS:
+        top = other_data + ((n * widest + 63) & ~63)
+    for f in range(n_fields):
+        field = field_at(first.fields, f)
+        width = field.width
+        side = which
+        if which == PAIRS:
+            side = 0 if field.left >= 0 else 1
+            if field.left >= 0 and field.right >= 0 and (field.alike or (p == 1 and theirs == n)):
+                side = p
+        column = field.left if side == 0 else field.right
+        data = top + bitmap
+        validity = top
+        nulls = np.int64(0)
+        if column < 0:
+            nulls = n
+            blank(top, (n + 7) >> 3)
+            blank(data, n * width)
+        else:
+            op = operator_at(mem.load(s.operators + 8 * side), 0)
+            state = mem.at_i64(op.state_at)
+            if side == p or which != PAIRS:
+                nulls = _taken(op, column, width, n, my_index, mem.at_i32(my_clean), my_shared, mine, top, data)
+                validity = state[0]
+            else:
+                nulls = _taken(
+                    op, column, width, n, their_index, mem.at_i32(their_clean), their_shared, theirs, top, data
+                )
+                validity = state[0]
+                if theirs and field.right >= 0 and field.left >= 0:
+                    # A key column that comes out once, as the left side has it, and where that has no row, the right.
+                    if validity != top:
+                        for b in range((n + 7) >> 3):
+                            mem.at_u8(top)[b] = mem.at_u8(validity)[b]
+                        validity = top
+                    probe = operator_at(mem.load(s.operators + 8 * p), 0)
+                    for b in range((n + 7) >> 3):
+                        mem.at_u8(my_shared)[b] = 255
+                    _taken(
+                        probe, field.right, width, n, my_index, mem.at_i32(my_clean), my_shared, mine, other_bits,
+                        other_data,
+                    )
+                    their_bits = mem.at_i64(probe.state_at)[0]
+                    nulls = _either(top, data, width, n, their_index, my_index, their_bits, other_data)
+        mem.save(pairs, validity if nulls else 0)
+        mem.save(pairs + 8, data)
+        top = data + ((n * width + 63) & ~63)
+        mem.save(children + 8 * f, structs)
+        array_struct(structs, n, nulls, 2, pairs, 0, 0, first.releaser, block)
+        structs += mem.ARROW_ARRAY
+        pairs += 16
+    array_struct(first.out_struct, n, 0, 1, children - 8, n_fields, children, first.releaser, block)
+    return True

@@ -1,0 +1,435 @@
+"""A slice, as compiled code goes through it: two batches are read, grouped, probed and put out as one call.
+
+The sister of ``push_batch`` for batches that are joined as a whole. It reads batches and returns statuses as a push
+does (``registers``). The index step is in ``slice_kernels``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ivjoin.shj import registers as at
+from ivjoin.shj.kernels.compiling import I8, compiled, inner
+from ivjoin.shj.kernels.memory import LENGTH, RELEASE, at_i32, at_i64, at_u8, load, release
+from ivjoin.shj.kernels.push.index_kernels import I64_MAX, I64_MIN
+from ivjoin.shj.kernels.push.intake_kernels import check_orders, read_columns, settle_marks
+from ivjoin.shj.kernels.records import operator_at, side_at, slice_at, source_at
+from ivjoin.shj.kernels.slices import slice_kernels as steps
+from ivjoin.shj.kernels.slices.slice_blocks import PAIRS, build_rows
+
+__all__ = ["join_slice", "most_ids"]
+
+NARROW = 4  # times as many ids as build rows are worth less than naming keys by a table
+_SOME = 1024  # ids that are worth so in any case
+
+
+@inner
+def _take_in(op, side):  # type: ignore[no-untyped-def]
+    """Read a batch; False where the whole condition has to decide for one of its rows."""
+    n = load(op.in_struct + LENGTH)
+    read_columns(op, side, n)
+    if op.prepared == 0:
+        op.masked = 0
+    op.prepared = 0
+    op.n_late = 0
+    op.n = n
+    op.full_predicate = 0
+    check_orders(op, side, n)
+    settle_marks(op, side, side, n)
+    usable = at_u8(op.usable)
+    if op.masked:
+        marks = at_u8(op.marks)
+        for i in range(n):
+            usable[i] = (marks[i] & at.USABLE) != 0
+    matched = at_u8(op.matched)
+    for i in range(n):
+        matched[i] = 0
+    return op.full_predicate == 0
+
+
+# -- keys ------------------------------------------------------------------------------------------------------------
+
+
+@inner
+def _given_ids(op, ids):  # type: ignore[no-untyped-def]
+    """The ids that Python has found."""
+    given = at_i64(op.key_ids)
+    usable = at_u8(op.usable)
+    for i in range(op.n):
+        ids[i] = given[i] if op.masked == 0 or usable[i] else -1
+
+
+@inner
+def _one_id(op, ids):  # type: ignore[no-untyped-def]
+    usable = at_u8(op.usable)
+    for i in range(op.n):
+        ids[i] = np.int64(usable[i] != 0) - 1
+
+
+@inner
+def _int_ids(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-def]
+    """Ids of keys that are one ordinal: their distance from the least one of the build side, or by a table."""
+    build_keys = at_i64(theirs.values + 8 * at_i64(their_side.key_words)[0] * theirs.room_rows)
+    probe_keys = at_i64(mine.values + 8 * at_i64(my_side.key_words)[0] * mine.room_rows)
+    usable = at_u8(theirs.usable)
+    least = np.int64(I64_MAX)
+    most = np.int64(I64_MIN)
+    if theirs.masked:
+        for j in range(theirs.n):
+            if usable[j]:
+                least = min(least, build_keys[j])
+                most = max(most, build_keys[j])
+    else:
+        for j in range(theirs.n):
+            least = min(least, build_keys[j])
+            most = max(most, build_keys[j])
+    span = NARROW * theirs.n + _SOME
+    if least <= most and (least > I64_MAX - span or most < least + span):
+        s.n_ids = most - least + 1
+        steps.narrow(build_keys, usable, theirs.masked, theirs.n, least, s.n_ids, at_i32(s.build_ids))
+        steps.narrow(probe_keys, at_u8(mine.usable), mine.masked, mine.n, least, s.n_ids, at_i32(s.probe_ids))
+        return
+    size = np.int64(64)
+    bits = np.int64(6)
+    while size < 2 * theirs.n:
+        size += size
+        bits += 1
+    table = at_i32(s.table)
+    for k in range(size):
+        table[k] = 0
+    words = at_i64(s.words)
+    n_ids = steps.named(
+        build_keys, usable, theirs.masked, theirs.n, table, size - 1, 64 - bits, words, np.int64(0), 1,
+        at_i32(s.build_ids),
+    )
+    s.n_ids = max(n_ids, np.int64(1))
+    steps.named(
+        probe_keys, at_u8(mine.usable), mine.masked, mine.n, table, size - 1, 64 - bits, words, n_ids, 0,
+        at_i32(s.probe_ids),
+    )
+
+
+@inner
+def _group(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-def]
+    """Ids of both sides, and the places of the build side by key; without keys only where rows match nothing."""
+    s.keyed = 1
+    if s.key_kind == at.INT:
+        _int_ids(s, mine, my_side, theirs, their_side)
+    elif s.key_kind == at.NO_KEY:
+        s.keyed = np.int64(theirs.masked != 0)
+        s.n_ids = 1
+        ids = at_i32(s.build_ids)
+        if s.keyed:
+            _one_id(theirs, ids)
+            ids = at_i32(s.probe_ids)
+            if mine.masked:
+                _one_id(mine, ids)
+            else:
+                for i in range(mine.n):
+                    ids[i] = 0
+    else:
+        _given_ids(theirs, at_i32(s.build_ids))
+        _given_ids(mine, at_i32(s.probe_ids))
+    if s.keyed:
+        steps.group_places(at_i32(s.build_ids), theirs.n, s.n_ids, at_i32(s.ends), at_i32(s.rows))
+
+
+# -- windows ---------------------------------------------------------------------------------------------------------
+
+
+@inner
+def _axis(op, side, a):  # type: ignore[no-untyped-def]
+    """How the values of an axis go along the batch."""
+    values = at_i64(op.values + 8 * a * op.room_rows)
+    if source_at(side.sources, a).has_absent:
+        steps.fill(values, at_u8(op.absent + a * op.room_rows), op.n)
+    return steps.course(values, op.n)
+
+
+@inner
+def _turn(op, a, out):  # type: ignore[no-untyped-def]
+    steps.turned(at_i64(op.values + 8 * a * op.room_rows), op.n, at_i64(out))
+
+
+@inner
+def _narrowed(s, n, m, begins, ends):  # type: ignore[no-untyped-def]
+    """Intersect the ranges so far with the ranges of one more term."""
+    first = at_i32(s.first)
+    last = at_i32(s.last)
+    lo = at_i32(s.spare)
+    if begins:
+        for i in range(n):
+            first[i] = max(first[i], lo[i])
+    if ends:
+        for i in range(n):
+            last[i] = min(last[i], lo[i])
+
+
+@inner
+def _find_windows(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-def]
+    """The range of places that each probe row can match, by all terms whose build values rise or fall."""
+    n = mine.n
+    m = theirs.n
+    first = at_i32(s.first)
+    last = at_i32(s.last)
+    for i in range(n):
+        first[i] = 0
+        last[i] = m
+    bands = at_i64(my_side.bands)
+    used = at_i64(s.used)
+    rest = np.int64(0)
+    begun = np.int64(0)
+    for b in range(my_side.n_bands):
+        theirs_at = bands[4 * b + 1]
+        mine_at = bands[4 * b]
+        course = _axis(theirs, their_side, theirs_at)
+        low = bands[4 * b + 2]
+        high = bands[4 * b + 3]
+        if high == I64_MIN and course == steps.FALLS:
+            course = 0  # which cannot be turned
+        used[b] = course
+        if course == 0:
+            rest += 1
+            continue
+        mine_goes = _axis(mine, my_side, mine_at)
+        probes = mine.values + 8 * mine_at * mine.room_rows
+        values = theirs.values + 8 * theirs_at * theirs.room_rows
+        opens = low == I64_MIN
+        stays = high == I64_MAX
+        if course == steps.FALLS:
+            # ~x of what falls rises, and ~(p + low) is ~p - low.
+            _turn(mine, mine_at, s.turned)
+            _turn(theirs, theirs_at, s.turned + 8 * s.turned_by)
+            probes = s.turned
+            values = s.turned + 8 * s.turned_by
+            swap = -high if not stays else I64_MIN
+            high = -low if not opens else I64_MAX
+            low = swap
+            swapped = opens
+            opens = stays
+            stays = swapped
+        rises = np.int64(mine_goes == course)
+        if not opens:
+            steps.places(
+                at_i64(values), m, at_i64(probes), n, rises, low, 0, at_i32(s.spare) if begun else first
+            )
+            if begun:
+                _narrowed(s, n, m, 1, 0)
+        if not stays:
+            steps.places(at_i64(values), m, at_i64(probes), n, rises, high, 1, at_i32(s.spare) if begun else last)
+            if begun:
+                _narrowed(s, n, m, 0, 1)
+        begun = np.int64(1)
+    if mine.masked or s.keyed:
+        usable = at_u8(mine.usable)
+        ids = at_i32(s.probe_ids)
+        for i in range(n):
+            good = mine.masked == 0 or usable[i] != 0
+            if s.keyed:
+                good &= ids[i] >= 0
+            last[i] = last[i] if good else np.int32(0)
+    falls = False
+    for i in range(1, n):
+        falls |= first[i] < first[i - 1]
+    s.rises = np.int64(not falls)
+    s.exact = np.int64(rest == 0 and my_side.n_checks == 0 and my_side.decide == 0)
+
+
+# -- pairs -----------------------------------------------------------------------------------------------------------
+
+
+@inner
+def _nulls_of(side):  # type: ignore[no-untyped-def]
+    """A bit for each axis where some row has no value."""
+    nulls = np.int64(0)
+    for a in range(min(side.n_axes, 62)):
+        if source_at(side.sources, a).has_absent:
+            nulls |= np.int64(1) << a
+    return nulls
+
+
+@inner
+def _end_of_segment(s, n):  # type: ignore[no-untyped-def]
+    return s.probe_from if s.segment == 0 else s.probe_to if s.segment == 1 else n
+
+
+@inner
+def _find_pairs(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-def]
+    """Find pairs until their scratch is full; False if no probe row is left."""
+    state = at_i64(s.state)
+    while state[0] >= _end_of_segment(s, mine.n):
+        if s.segment == 2:
+            return False
+        s.segment += 1
+    end = _end_of_segment(s, mine.n)
+    keep = s.exact != 0 and my_side.keeps != 0 and s.segment == 1
+    out_probe = at_i32(s.out_probe)
+    out_build = at_i32(s.out_build)
+    if s.keyed:
+        count = steps.meet(
+            at_i32(s.probe_ids), at_i32(s.first), at_i32(s.last), end, s.rises, at_i32(s.ends), at_i32(s.rows), keep,
+            state, out_probe, out_build, s.room,
+        )
+    else:
+        count = steps.meet_all(at_i32(s.first), at_i32(s.last), end, keep, state, out_probe, out_build, s.room)
+    s.asked = 0
+    if s.exact == 0:
+        packed = steps.passing(
+            at_i64(my_side.bands), at_i64(s.used), my_side.n_bands, at_i64(my_side.checks), my_side.n_checks,
+            at_i64(mine.values), at_u8(mine.absent), mine.room_rows, _nulls_of(my_side), at_i64(theirs.values),
+            at_u8(theirs.absent), theirs.room_rows, _nulls_of(their_side), count, out_probe, out_build,
+        )
+        count = packed & 0xFFFFFFFF
+        s.asked = packed >> 32
+        if my_side.decide and my_side.n_checks == 0:
+            s.asked = count
+    s.n_pairs = count
+    s.cursor = -1
+    return True
+
+
+@inner
+def _settle_pairs(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-def]
+    """What the pairs at hand are to the join type."""
+    n = s.n_pairs
+    s.cursor = 0
+    s.total = 0
+    s.which = PAIRS
+    s.listed = 0
+    if their_side.keeps:
+        steps.mark(at_u8(theirs.matched), at_i32(s.out_build), n)
+    if my_side.single:
+        matched = at_u8(mine.matched)
+        steps.mark(matched, at_i32(s.out_probe), n)
+        state = at_i64(s.state)
+        if state[0] < mine.n and matched[state[0]]:  # one match is enough
+            state[0] += 1
+            state[1] = -1
+        return
+    if s.segment != 1:
+        return
+    s.total = n
+    if my_side.keeps and s.exact == 0:
+        state = at_i64(s.state)
+        s.listed = 1
+        s.total = steps.with_alone(
+            state, state[0], at_i32(s.out_probe), at_i32(s.out_build), n, at_i32(s.at), at_i32(s.to)
+        )
+
+
+@inner
+def _list_rows(s, which, op, begin, end, value):  # type: ignore[no-untyped-def]
+    """List the rows of one side that are emitted alone: their flag has a given value."""
+    matched = at_u8(op.matched)
+    out = at_i32(s.at)
+    count = np.int64(0)
+    for i in range(begin, end):
+        out[count] = i
+        count += np.int64(matched[i] == value)
+    s.total = count
+    s.cursor = 0
+    s.listed = 1
+    s.which = which
+
+
+@inner
+def _emit(s, first):  # type: ignore[no-untyped-def]
+    """The next of the rows that are listed, as one batch; a status."""
+    if first.blocks == 0:
+        return at.GATHER | at.MORE
+    n = min(s.total - s.cursor, s.block_rows)
+    one = s.at if s.listed else s.out_probe
+    other = s.to if s.listed else s.out_build
+    made = build_rows(s, s.which, n, one + 4 * s.cursor, other + 4 * s.cursor)
+    if not made:
+        return at.FULL
+    s.cursor += n
+    return at.OUTPUT | at.MORE
+
+
+@inner
+def _begin(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-def]
+    """Find windows and groups; where one match decides a row and no check is left, find the rows that have one."""
+    _group(s, mine, my_side, theirs, their_side)
+    _find_windows(s, mine, my_side, theirs, their_side)
+    state = at_i64(s.state)
+    state[0] = 0
+    state[1] = -1
+    state[2] = 0
+    state[3] = s.probe_from
+    s.segment = 0
+    if my_side.single and s.exact:
+        steps.meets_any(
+            at_i32(s.probe_ids), at_i32(s.first), at_i32(s.last), mine.n, s.rises, at_i32(s.ends), at_i32(s.rows),
+            s.keyed, at_u8(mine.matched),
+        )
+        state[0] = mine.n
+
+
+@inner
+def _join(s, mine, theirs):  # type: ignore[no-untyped-def]
+    p = s.probe
+    my_side = side_at(mine.sides, p)
+    their_side = side_at(theirs.sides, 1 - p)
+    first = operator_at(load(s.operators), 0)
+    if s.phase == at.BEGIN:
+        good = _take_in(mine, my_side)
+        good &= _take_in(theirs, their_side)
+        if not good:
+            return at.BEYOND | at.MORE
+        s.phase = at.GROUPING
+        if s.key_kind != at.NO_KEY and s.key_kind != at.INT:
+            return at.KEYS | at.MORE
+    if s.phase == at.GROUPING:
+        _begin(s, mine, my_side, theirs, their_side)
+        s.phase = at.PROBING
+    while s.phase == at.PROBING or s.phase == at.EMITTING:
+        if s.phase == at.PROBING:
+            if not _find_pairs(s, mine, my_side, theirs, their_side):
+                s.phase = at.LEAVING
+                s.total = 0
+                s.cursor = 0
+                if my_side.single:
+                    _list_rows(s, p, mine, s.probe_from, s.probe_to, my_side.semi)
+                break
+            s.phase = at.EMITTING
+            if s.asked:
+                return at.DECIDE | at.MORE
+        if s.cursor < 0:
+            _settle_pairs(s, mine, my_side, theirs, their_side)
+        if s.cursor < s.total:
+            return _emit(s, first)
+        s.phase = at.PROBING
+    if s.phase == at.LEAVING:
+        if s.cursor < s.total:
+            return _emit(s, first)
+        s.phase = at.RETIRING
+        if their_side.keeps:
+            _list_rows(s, 1 - p, theirs, s.build_from, s.build_to, 0)
+    if s.phase == at.RETIRING and s.cursor < s.total:
+        return _emit(s, first)
+    s.phase = at.BEGIN
+    return 0
+
+
+@compiled(I8(I8))
+def join_slice(record):  # type: ignore[no-untyped-def]
+    """Join the batches in the input structs of both operators, or go on; see ``registers`` for the status returned.
+
+    The batches are released with the last call.
+    """
+    s = slice_at(record, 0)
+    mine = operator_at(load(s.operators + 8 * s.probe), 0)
+    theirs = operator_at(load(s.operators + 8 * (1 - s.probe)), 0)
+    status = _join(s, mine, theirs)
+    if not status & at.MORE:
+        if load(mine.in_struct + RELEASE):
+            release(mine.in_struct)
+        if load(theirs.in_struct + RELEASE):
+            release(theirs.in_struct)
+    return status
+
+
+def most_ids(m: int) -> int:
+    """How many ids keys of m build rows may get that are one ordinal."""
+    return max(NARROW * m + _SOME, m) + 1

@@ -1,0 +1,1 @@
+"""Memory and files of stored rows."""

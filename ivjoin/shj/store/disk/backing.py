@@ -1,0 +1,444 @@
+"""Store an array in memory, or in an unnamed file that is mapped into memory.
+
+Kernels find arrays by address, so they work the same on both. A file is unlinked as soon as it is created: a process
+that ends, even by a crash, leaves no file behind. Its disk space is reserved at creation, so a later write fails only
+if the disk itself fails. Pages of a file that the process has touched count as its memory until :meth:`Files.settle`
+releases them. The page cache may still retain them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from threading import Lock
+from typing import Protocol
+from weakref import WeakSet
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.errors import MemoryLimitError, SpillError
+from ivjoin.shj.kernels.output import spare_blocks
+from ivjoin.shj.store.disk.pages import lengthened, paged
+
+__all__ = [
+    "Files", "extended", "fresh", "give_back", "in_memory", "keep_pages", "kept_pool", "moving", "own_memory", "slide",
+]
+
+_PAGE = mmap.PAGESIZE
+_PIECE = 4 << 20  # bytes copied at once, which bounds the pages of a file in memory during a copy
+_KEPT_BY_MALLOC = 4 << 20  # bytes
+_SETTLED = 4 << 20  # bytes of logs that may stay in memory between two steps, in addition to `logs_allowed`
+_FILLED = 1 << 20  # bytes of zeros that are written at once, at most
+_SPARE = 1 << 20  # bytes by which a file may be larger than requested
+_AS_IT_WAS = "; the operator's state is unchanged by this batch, and its snapshot() still works"
+_STATM = "/proc/self/statm"
+
+
+class MappedLog(Protocol):
+    """A log of the operator, whose file grows by itself and is read through a mapping."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the file."""
+
+    @property
+    def mapped(self) -> int:
+        """Bytes of the mapping whose pages may lie in memory."""
+
+    def let_go(self) -> None:
+        """Release all pages of the mapping."""
+
+    def let_go_of(self, block: int) -> None:
+        """Release the pages of a block."""
+
+
+class _Map(mmap.mmap):
+    """A mapped file without a name."""
+
+    files: Files
+    fd: int
+
+    def __del__(self) -> None:
+        fd = getattr(self, "fd", -1)
+        if fd >= 0:
+            os.close(fd)
+
+
+class Files:
+    """The files of one operator's spilled arrays and logs.
+
+    Parameters
+    ----------
+    folder : str
+        Where the files are created.
+
+    Raises
+    ------
+    MemoryLimitError
+        If no file can be created there.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._maps: WeakSet[_Map] = WeakSet()
+        self.logs: WeakSet[MappedLog] = WeakSet()
+        self._base: int | None = None
+        self._hand = 0
+        self.allowed = 1 << 62  # bytes of mapped files that may lie in memory
+        self.logs_allowed = 0  # bytes of mapped pages up to which log pages stay in memory
+        self.logs_stay = False  # whether a full cache drops only the block that was read last
+        self._lock = Lock()  # operators in several threads may share the files
+        os.close(self.unnamed(1))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all files."""
+        with self._lock:
+            logs = list(self.logs)
+        return self.mapped + sum(log.nbytes for log in logs)
+
+    @property
+    def mapped(self) -> int:
+        """Bytes of the files that are mapped."""
+        with self._lock:
+            return sum(len(m) for m in self._maps)
+
+    def add(self, log: MappedLog) -> None:
+        """Register a log that was created in the same folder."""
+        if self._base is None:
+            self.resident()
+        with self._lock:
+            self.logs.add(log)
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype | type) -> np.ndarray:
+        """Return an array of zeros in a file of its own.
+
+        Raises
+        ------
+        MemoryLimitError
+            If the disk is full, or no file can be created.
+        """
+        size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        if size == 0:
+            return np.empty(shape, dtype)
+        return np.ndarray(shape, dtype, buffer=self._mapped(self.unnamed(size), size))
+
+    def extended(self, array: np.ndarray, n: int) -> np.ndarray:
+        """Return the array with ``n`` rows, in the same file. The caller must not use ``array`` afterwards."""
+        old = _map_of(array)
+        assert old is not None
+        shape = (n, *array.shape[1:])
+        size = int(np.prod(shape, dtype=np.int64)) * array.itemsize
+        if size <= len(old):
+            return np.ndarray(shape, array.dtype, buffer=old)
+        spare = min(size // 4, _SPARE)  # a new mapping reads the whole file again, so make few
+        try:
+            self.take(old.fd, 0, size + spare)
+        except MemoryLimitError:
+            self.take(old.fd, 0, size)
+            spare = 0
+        return np.ndarray(shape, array.dtype, buffer=self._mapped(os.dup(old.fd), size + spare))
+
+    def reserve(self, nbytes: int) -> None:
+        """Check that the disk has space for ``nbytes`` bytes, before several arrays are created.
+
+        Raises
+        ------
+        MemoryLimitError
+            If the disk lacks the space.
+        """
+        if nbytes:
+            os.close(self.unnamed(nbytes))
+
+    def ease(self) -> None:
+        """Release pages above ``allowed`` bytes, in the middle of a step that reads much."""
+        self.settle(self.allowed)
+
+    def ease_logs(self, read: MappedLog, block: int) -> None:
+        """Release pages of logs after ``block`` of the log ``read`` was read, if more lies in memory than allowed.
+
+        Rows of all ages are read repeatedly. With ``logs_stay``, only this block is released if that is enough.
+        """
+        if self.resident() <= self.logs_allowed:
+            return
+        logs = self._read_logs()
+        if self.mapped + sum(log.mapped for log in logs) > self.logs_allowed:
+            if self.logs_stay:
+                read.let_go_of(block)
+            if not self.logs_stay or self.resident() > self.logs_allowed:
+                for log in logs:
+                    log.let_go()
+
+    def _read_logs(self) -> list[MappedLog]:
+        with self._lock:
+            return [log for log in self.logs if log.mapped]
+
+    def settle(self, allowed: int) -> int:
+        """Release pages until at most ``allowed`` bytes of mapped arrays lie in memory. Return the excess in bytes
+        before.
+
+        Pages of logs are released first. They do not count towards the excess.
+        """
+        mapped, logs = self.mapped, self._read_logs()
+        most = min(allowed, self.logs_allowed + _SETTLED)
+        if logs and mapped + sum(log.mapped for log in logs) > most and self.resident() > most:
+            for log in logs:
+                log.let_go()
+        if mapped <= allowed:
+            return 0
+        with self._lock:
+            maps = [m for m in self._maps if len(m)]
+        there = min(self.resident(), mapped)
+        if there <= allowed:
+            return 0
+        for _ in range(64):
+            for m in maps:
+                piece = max(_PAGE, -(-len(m) // 16 // _PAGE) * _PAGE)
+                start = self._hand % 16 * piece
+                if start < len(m):
+                    m.madvise(mmap.MADV_DONTNEED, start, min(piece, len(m) - start))
+            self._hand += 1
+            if self._hand % 16 == 0 or self.resident() <= allowed - allowed // 8:
+                break
+        return there - allowed
+
+    def resident(self) -> int:
+        """Return the bytes of mapped files in this process's memory, minus those mapped before the first array."""
+        shared = _shared()
+        if shared is None:  # unknown on this system: assume the worst
+            return 1 << 62
+        if self._base is None or shared < self._base:
+            self._base = shared
+        return shared - self._base
+
+    def unnamed(self, size: int) -> int:
+        """Create an unnamed file of ``size`` bytes and return its descriptor.
+
+        Raises
+        ------
+        MemoryLimitError
+            If the file cannot be created, or the disk lacks the space.
+        """
+        try:
+            with tempfile.TemporaryFile(dir=self.folder, prefix="ivjoin-") as file:
+                fd = os.dup(file.fileno())
+        except OSError as e:
+            raise _no_file(self.folder, size, e) from e
+        try:
+            self.take(fd, 0, size)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+
+    def take(self, fd: int, at: int, size: int) -> None:
+        """Reserve disk space for a range of a file. Writing to a mapped page without disk space would kill the process.
+
+        Raises
+        ------
+        MemoryLimitError
+            If the disk lacks the space.
+        """
+        try:
+            os.posix_fallocate(fd, at, size)
+        except OSError as e:
+            raise _no_file(self.folder, size, e) from e
+
+    def fill(self, fd: int, at: int, size: int) -> None:
+        """Write zeros to a reserved range that is to be read through a mapping.
+
+        The system keeps the bytes of one write in pieces as large as possible and maps each piece as a whole. Reading a
+        file that was written 4 KiB at a time takes ten times as long. An error is ignored here, because the later write
+        of the data fails too and reports it.
+        """
+        with suppress(OSError):
+            while size > 0:
+                done = os.pwrite(fd, _zeros()[: min(size, _FILLED - at % _FILLED)], at)
+                at, size = at + done, size - done
+
+    def write(self, fd: int, data: memoryview, at: int) -> int:
+        """Write bytes to reserved space and return how many were written.
+
+        Raises
+        ------
+        SpillError
+            If the write fails.
+        """
+        try:
+            return os.pwrite(fd, data, at)
+        except OSError as e:
+            raise _not_written(self.folder, len(data), e) from e
+
+    def _mapped(self, fd: int, size: int) -> _Map:
+        if self._base is None:
+            self.resident()
+        try:
+            m = _Map(fd, size)
+        except (OSError, ValueError) as e:
+            os.close(fd)
+            raise _no_file(self.folder, size, e) from e
+        m.files, m.fd = self, fd
+        # Without this, touching one page may load megabytes around it, which count as memory of the process.
+        m.madvise(mmap.MADV_RANDOM)
+        with self._lock:
+            self._maps.add(m)
+        return m
+
+
+def _not_written(folder: str, size: int, e: OSError) -> SpillError:
+    """The error of a write that fails although its space was reserved."""
+    return SpillError(
+        f"cannot write {size:,} bytes to a file in {folder!r} although the space was reserved: {e.strerror or e}. "
+        "The state is incomplete: run the join again, or continue from the last snapshot, with another folder "
+        "(ivjoin.Spill)"
+    )
+
+
+@contextmanager
+def moving() -> Iterator[None]:
+    """Turn a full disk during a move of several arrays into SpillError: the state is then incomplete.
+
+    Raises
+    ------
+    SpillError
+        In place of MemoryLimitError, after which the operator could continue.
+    """
+    try:
+        yield
+    except MemoryLimitError as e:
+        raise SpillError(
+            f"{e.reason}. The state is incomplete: run the join again, or continue from the last snapshot"
+        ) from e
+
+
+def _no_file(folder: str, size: int, e: Exception) -> MemoryLimitError:
+    said = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
+    much = f"{size:,} bytes " if size > 1 else ""
+    return MemoryLimitError(
+        f"cannot spill {much}to {folder!r}: {said}. Free disk space there, or name another folder: "
+        "when_full=ivjoin.Spill(dir=...)",
+        _AS_IT_WAS,
+    )
+
+
+@cache
+def _zeros() -> memoryview:
+    return np.zeros(_FILLED, np.uint8).data  # read-only use allocates no pages
+
+
+def _shared() -> int | None:
+    try:
+        return _statm()[2] * _PAGE
+    except OSError:
+        return None
+
+
+def _statm() -> list[int]:
+    """Return this process's page counts: total, resident, and resident pages of files. Called in every step."""
+    return [int(word) for word in os.pread(_statm_of(os.getpid()), 128, 0).split()[:3]]
+
+
+@cache
+def _statm_of(pid: int) -> int:
+    """Return an open descriptor of ``/proc/self/statm``. Opening it each time takes three times as long.
+
+    The cache is keyed by process id, because a descriptor inherited through fork reports the parent process.
+    """
+    return os.open(_STATM, os.O_RDONLY)
+
+
+def _map_of(array: np.ndarray) -> _Map | None:
+    base: object = array.base
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return base if isinstance(base, _Map) else None
+
+
+def in_memory(array: np.ndarray) -> int:
+    """Return the bytes of an array that count as memory: 0 if it lies in a file."""
+    return 0 if array.base is not None and _map_of(array) is not None else array.nbytes
+
+
+def fresh(like: np.ndarray, shape: int | tuple[int, ...], dtype: np.dtype | type | None = None) -> np.ndarray:
+    """Return an uninitialized array that lies where ``like`` lies: in memory, or in a file."""
+    shape = shape if isinstance(shape, tuple) else (shape,)
+    dtype = like.dtype if dtype is None else dtype
+    lies = None if like.base is None else _map_of(like)
+    return paged(shape, dtype) if lies is None else lies.files.empty(shape, dtype)
+
+
+def extended(array: np.ndarray, n: int) -> np.ndarray | None:
+    """Return the same rows at the same places with capacity for ``n`` rows, or None if that needs a copy.
+
+    The caller must not use ``array`` or any view of it afterwards.
+    """
+    lies = _map_of(array)
+    if lies is None:
+        return lengthened(array, n)
+    if 2 * n * array.strides[0] < len(lies):  # files never shrink
+        return None
+    return lies.files.extended(array, n)
+
+
+def own_memory() -> int:
+    """Return the resident bytes of this process that belong to no file; 0 if the system does not report them."""
+    try:
+        _, resident, shared = _statm()
+    except OSError:
+        return 0
+    return (resident - shared) * _PAGE
+
+
+def give_back() -> None:
+    """Return freed memory that this package, malloc and Arrow still cache to the system, where they support it."""
+    spare_blocks.empty()
+    pa.default_memory_pool().release_unused()
+    trim = _trim()
+    if trim is not None:
+        trim(0)
+
+
+@cache
+def keep_pages() -> None:
+    """Make malloc cache freed arrays of about 100 kB, instead of returning each to the system and requesting it again.
+
+    Freeing one array of 4 MiB has this effect in glibc (mallopt(3), M_MMAP_THRESHOLD). It raises the threshold for
+    memory mapped per array from 128 kB to 4 MiB, and the trim threshold to twice that. Any program that frees such an
+    array causes the same. No option is set, so a user's own settings stay in force. Other malloc implementations are
+    unaffected.
+    """
+    np.empty(_KEPT_BY_MALLOC, dtype=np.uint8)
+
+
+@cache
+def kept_pool() -> pa.MemoryPool:
+    """Return a pool for long-lived arrays: ``give_back`` can return its free pages even if few lie together."""
+    return pa.system_memory_pool()
+
+
+@cache
+def _trim() -> Callable[[int], int] | None:
+    try:
+        trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):  # another system or another malloc
+        return None
+    return trim
+
+
+def slide(into: np.ndarray, at: int, source: np.ndarray) -> None:
+    """Copy bytes or rows to ``into[at:]`` piece by piece. The destination may overlap the source only if it lies before
+    it.
+    """
+    lies = None if into.base is None else _map_of(into)
+    step = max(1, _PIECE // max(1, source.strides[0] if source.ndim else 1))
+    for start in range(0, len(source), step):
+        piece = source[start : start + step]
+        into[at + start : at + start + len(piece)] = piece
+        if lies is not None:
+            lies.files.settle(_PIECE)

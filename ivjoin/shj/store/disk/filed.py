@@ -1,0 +1,43 @@
+"""Arrow batches in an unnamed mapped file: they are read like any others, and do not count as memory of the process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.shj.store.disk.backing import Files
+
+__all__ = ["AT_ONCE", "filed"]
+
+AT_ONCE = 4 << 20  # bytes of rows that are written at once, and of the file's pages in memory meanwhile
+
+
+def filed(batches: Callable[[], Iterator[pa.RecordBatch]], files: Files) -> list[pa.RecordBatch]:
+    """Write batches to a mapped file and return them from there.
+
+    ``batches`` is called twice: once to measure the size, once to write. Only one batch is in memory at a time, in
+    addition to what the batches are made from.
+
+    Raises
+    ------
+    MemoryLimitError
+        If the disk is full, or no file can be created.
+    """
+
+    def write(sink: pa.NativeFile) -> None:
+        made = batches()
+        first = next(made)
+        with pa.ipc.new_stream(sink, first.schema) as writer:
+            for batch in chain([first], made):
+                writer.write_batch(batch)
+                files.settle(AT_ONCE)
+
+    size = pa.MockOutputStream()
+    write(size)
+    there = files.empty((size.size(),), np.uint8)
+    write(pa.FixedSizeBufferWriter(pa.py_buffer(there)))
+    files.settle(AT_ONCE)
+    return list(pa.ipc.open_stream(pa.py_buffer(there)))

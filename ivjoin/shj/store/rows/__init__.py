@@ -1,0 +1,1 @@
+"""The rows of a side: in memory, in files, in order."""

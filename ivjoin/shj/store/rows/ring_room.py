@@ -1,0 +1,228 @@
+"""The capacity of a store's rings: when it changes, what a change costs, and how rows move to the new ring."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ivjoin.errors import MemoryLimitError
+from ivjoin.shj.kernels.push import index_kernels, ring_kernels
+from ivjoin.shj.registers import SIDE, words_of
+from ivjoin.shj.store.account import Account
+from ivjoin.shj.store.disk.backing import extended, fresh, in_memory, moving
+from ivjoin.shj.store.disk.pages import let_go
+from ivjoin.shj.store.rows.runs import SortedRuns
+from ivjoin.shj.store.rows.spilled import FixedInFile, TextInFile
+from ivjoin.shj.store.rows.stored_rows import StoredRows
+from ivjoin.shj.store.sizes import TIGHT, fitting, larger
+from ivjoin.shj.store.values.columns import BoolColumn, OrdinalColumn, WordColumn
+from ivjoin.shj.store.values.rings import spans
+from ivjoin.shj.store.values.varying import BytesColumn, SegmentColumn
+
+__all__ = [
+    "can_be_cleared", "clear", "drop", "is_loose", "keep_apart", "leave", "more", "next_cap", "note_order",
+    "recap", "renumber", "row_bytes", "sort",
+]
+
+_WORDS = words_of(SIDE)
+_SINCE, _SWEPT, _LOOSE = _WORDS["since"], _WORDS["swept"], _WORDS["loose"]
+_CLEARED = np.array([_WORDS[name] for name in (
+    "lo", "hi", "live", "nothing", "ended", "fitted", "least", "most", "peak_span", "steps", "linked", "refused",
+    "probed", "retired", "rows_in", "trimmed", "since", "swept", "sweeps", "loose",
+)])  # fmt: skip
+
+
+def is_loose(store: StoredRows) -> bool:
+    """Return whether some rows may be in no list, between two pushes and while kernels evict rows."""
+    return store._registers.item(_LOOSE) != 0
+
+
+def note_order(store: StoredRows, values: np.ndarray) -> None:
+    """Update the first row id from which the first axis rises, before these values are stored : int64[n]."""
+    r = store._registers
+    if store.live == 0:
+        r[_SINCE] = store.hi
+    elif values[0] < r.item(_WORDS["most"]):
+        r[_SINCE] = store.hi + len(values)
+    if (values[1:] < values[:-1]).any():
+        r[_SINCE] = store.hi + len(values)
+
+
+def can_be_cleared(store: StoredRows) -> bool:
+    """Return whether :func:`clear` restores the initial state."""
+    return store.runs is None and not store.disordered and not store.others
+
+
+def clear(store: StoredRows, account: Account) -> None:
+    """Reset to the initial state in the same memory, for another account."""
+    store.account = account
+    store._registers[_CLEARED] = 0
+    store._patience = index_kernels.SOME_REFUSED
+    store._led_by = 0, None
+    store.schedules.clear(account)
+    for column in store.columns:
+        if isinstance(column, (BytesColumn, BoolColumn, WordColumn, OrdinalColumn)):
+            column.clear()
+    if store._registers[_WORDS["has_nulls"]]:
+        store._changes += 1
+    store.point()
+
+
+def next_cap(store: StoredRows, n: int) -> int:
+    """Return the capacity for n more rows; the slack is small when memory is short."""
+    need = store.hi - store.lo + n
+    if need <= store.cap:
+        return store.cap
+    cap = larger(store.cap, need)
+    if store.hi > store.cap or (in_memory(store.rows) and store.account.fits(more(store, cap))):
+        return cap  # a ring that wraps around is copied when it grows, so let it grow by more
+    return min(cap, fitting(need + need // TIGHT))
+
+
+def row_bytes(store: StoredRows) -> int:
+    """Return the bytes per row of all rings in memory."""
+    return sum(c.row_bytes for c in store.columns) + (store.rows.strides[0] if in_memory(store.rows) else 0)
+
+
+def _want_disk(store: StoredRows, rows: int, texts: bool = False) -> None:
+    """Check that the disk has space for ``rows`` more rows of the arrays that lie in files."""
+    if store.account.files is None:
+        return
+    arrays = [store.rows]
+    for c in store.columns:
+        arrays += [a for a in (getattr(c, "_ring", None), getattr(c, "_starts", None)) if a is not None]
+        if c.valid is not None and c.valid.ring is not None:
+            arrays.append(c.valid.ring)
+    size = sum(a.strides[0] for a in arrays if not in_memory(a)) * max(rows, 0)
+    if texts:
+        size += sum(c.room for c in store.columns if isinstance(c, BytesColumn))
+        size += sum(c.disk(rows) for c in store.columns if isinstance(c, (FixedInFile, TextInFile)))
+        size += sum(c.disk() for c in store.columns if isinstance(c, SegmentColumn))
+    store.account.want_disk(size)
+
+
+def more(store: StoredRows, cap: int) -> int:
+    """Return the additional bytes of a ring with capacity ``cap``, temporary copies included."""
+    twice = 0 if store.hi <= store.cap else store.account.beyond(in_memory(store.rows))
+    return (cap - store.cap) * row_bytes(store) + twice
+
+
+def recap(store: StoredRows, cap: int) -> None:
+    """Move the rows to rings of another capacity, under the same ids."""
+    _want_disk(store, cap - store.cap if store.hi <= min(cap, store.cap) else cap)
+    same = store.hi <= min(cap, store.cap)  # no row changes its place
+    rows = extended(store.rows, cap) if same else None
+    is_copy = rows is None
+    if rows is None:
+        rows = fresh(store.rows, (cap, store.rows.shape[1]))
+    links = rows.view(np.int32)
+    with moving():
+        if same:
+            if is_copy:
+                rows[store.lo : store.hi] = store.rows[store.lo : store.hi]
+        elif store.hi > store.lo:
+            assert not is_loose(store)
+            slots = store.keys.slots
+            for start, stop in spans(store.rows, store.lo, store.hi):
+                n_ids = store.keys.n_ids if stop == store.hi else 0
+                ring_kernels.move(
+                    store.lo, start, stop, store.rows, store.links, rows, links, slots, n_ids, store.offset
+                )
+                let_go(store.rows, start % store.cap, start % store.cap + stop - start)
+        for column in store.columns:
+            column.grow(cap, store.lo, store.hi)
+    store.rows, store.links, store.cap = rows, links, cap
+    store._changes += 1
+    store.point()
+
+
+def keep_apart(store: StoredRows, i: int) -> None:
+    """Give a column that was read from an axis a ring of its own, before values come that ordinals do not determine."""
+    column = store.columns[i]
+    assert isinstance(column, OrdinalColumn)
+    store.account.want(lambda: store.cap * column.type.bit_width // 8)  # `on_full` may remove rows
+    store.columns[i] = WordColumn.taking_over(column, store.cap, store.places(np.arange(store.lo, store.hi)))
+    store._changes += 1
+    store.point()
+
+
+def leave(store: StoredRows, ids: np.ndarray) -> None:
+    """Remove the oldest live rows, which another store takes over, without counting them as evicted."""
+    assert not is_loose(store)
+    places = store.places(ids)
+    store.keys.live -= int(index_kernels.unlink(places, store.links, store.keys.slots, store.offset))
+    store.live -= len(ids)
+    store.lo = int(ids[-1]) + 1
+    store._trim()
+
+
+def drop(store: StoredRows, ids: np.ndarray, gone: np.ndarray) -> None:
+    """Remove some of the live rows and free their memory. The other rows are renumbered.
+
+    ``ids`` are all live rows; ``gone`` : bool[n] marks the rows to remove.
+    """
+    assert not is_loose(store)
+    places = store.places(ids[gone])
+    store.keys.live -= int(index_kernels.unlink(places, store.links, store.keys.slots, store.offset))
+    store.live -= len(places)
+    kept = ids[~gone]
+    renumber(store, kept, len(kept) + len(kept) // 16)
+
+
+def renumber(store: StoredRows, ids: np.ndarray, room: int) -> None:
+    """Keep only these rows, as ids 0, 1, ..., in a ring of capacity ``room`` or more. Every list is linked again.
+
+    ``ids`` must rise.
+    """
+    assert not is_loose(store)
+    n = len(ids)
+    cap = fitting(max(room, n))
+    _want_disk(store, cap, texts=True)
+    places = ids
+    if n:
+        places = store.places(ids)
+        key_ids = store.links[places, index_kernels.KEY].astype(np.int64)
+        axes = np.ascontiguousarray(store.rows[places, index_kernels.FIRST_AXIS:].T)
+        kept_flags = store._flags(places)
+        store.keys.live -= int(index_kernels.unlink(places, store.links, store.keys.slots, store.offset))
+    with moving():
+        for column in store.columns:
+            column.select(ids, places, cap)
+        store.rows = fresh(store.rows, (cap, store.rows.shape[1]))
+        store.links = store.rows.view(np.int32)
+        store._registers[_SINCE] = 0 if store.lo >= store._registers.item(_SINCE) else n
+        store._registers[_SWEPT] = 0
+        store.cap, store.lo, store.hi, store.live, store._trimmed = cap, 0, n, n, 0
+        store._changes += 1
+        if store.runs is not None:
+            store.runs.clear()
+        if n:
+            store._link(key_ids, axes, 0)
+            store.links[:n, index_kernels.FLAGS] = kept_flags
+        store.point()
+        store.reschedule()
+
+
+def sort(store: StoredRows) -> None:
+    """Replace the ordered lists with sorted runs.
+
+    Raises
+    ------
+    MemoryLimitError
+        If the disk lacks space for the arrays that lie in files. Nothing has changed then.
+    """
+    ordered, store.ordered, store.disordered = store.ordered, 0, False
+    store.runs = SortedRuns(*store._led_by)
+    store.point()
+    ids = store.live_ids()
+    if len(ids) == store.hi - store.lo:
+        if len(ids):
+            key_ids = store.links[store.places(ids), index_kernels.KEY].astype(np.int64)
+            values = store.axis_values(store.runs.axis, ids)
+            store.runs.add(key_ids, values, store.lo, store.rows, store.links, store.lo)
+        return
+    try:
+        renumber(store, ids, store.cap)
+    except MemoryLimitError:
+        store.runs, store.ordered, store.disordered = None, ordered, True
+        store.point()
+        raise

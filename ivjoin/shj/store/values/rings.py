@@ -1,0 +1,150 @@
+"""The common parts of stored columns: rings of values and of validity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.shj.store.disk.backing import extended, fresh, in_memory
+from ivjoin.shj.store.disk.pages import let_go
+
+__all__ = ["Column", "Validity", "put", "regrown", "selected", "spans"]
+
+_AT_ONCE = 4 << 20  # bytes that exist twice while a ring is copied
+
+
+class Column(Protocol):
+    """The interface of a stored column; the module ``columns`` describes the methods."""
+
+    type: pa.DataType
+    varies: bool  # whether memory depends on the stored values, not on the capacity alone
+
+    @property
+    def valid(self) -> Validity | None: ...  # None: validity is stored with the values
+
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def lies_in_files(self) -> bool: ...
+    @property
+    def row_bytes(self) -> int: ...  # bytes of its rings per row
+    def append(self, array: pa.Array, first: int) -> None: ...
+    def grow(self, cap: int, lo: int, hi: int) -> None: ...
+    def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array: ...
+    def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None: ...
+    def trim(self, lo: int) -> None: ...
+
+
+def put(ring: np.ndarray, first: int, values: np.ndarray) -> None:
+    """Write values at ids first, first + 1, ... of a ring, in at most two pieces."""
+    at = first % len(ring)
+    room = len(ring) - at
+    n = len(values)
+    if n <= room:
+        ring[at : at + n] = values
+    else:
+        ring[at:] = values[:room]
+        ring[: n - room] = values[room:]
+
+
+def regrown(ring: np.ndarray, cap: int, lo: int, hi: int) -> np.ndarray:
+    """Return a ring of another capacity with the values of rows lo to hi. The caller must not use ``ring`` afterwards.
+    """
+    if hi <= min(cap, len(ring)):  # no row changes its place
+        whole = extended(ring, cap)
+        if whole is not None:
+            return whole
+    grown = fresh(ring, (cap, *ring.shape[1:]))
+    for start, stop in spans(ring, lo, hi):
+        at = start % len(ring)
+        put(grown, start, ring[at : at + stop - start])
+        let_go(ring, at, at + stop - start)
+    return grown
+
+
+def selected(ring: np.ndarray, places: np.ndarray, cap: int) -> np.ndarray:
+    """Return a ring of another capacity that begins with the rows at some places. The caller must not use ``ring``
+    afterwards.
+
+    ``places`` rise, but for one fall where the ring wraps around. Memory is released behind the copy, so that few rows
+    exist twice.
+    """
+    made = fresh(ring, (cap, *ring.shape[1:]))
+    step = max(1, _AT_ONCE // ring.strides[0])
+    wrap = int(np.argmax(places[1:] < places[:-1])) + 1 if len(places) and places[-1] < places[0] else len(places)
+    for first, last in ((0, wrap), (wrap, len(places))):
+        released = int(places[first]) if first < last else 0
+        for start in range(first, last, step):
+            some = places[start : min(start + step, last)]
+            made[start : start + len(some)] = ring[some]
+            passed = int(some[-1]) + 1
+            let_go(ring, released, passed)
+            released = passed
+    return made
+
+
+def spans(ring: np.ndarray, lo: int, hi: int) -> Iterator[tuple[int, int]]:
+    """Cut ids lo to hi into small pieces, each contiguous in a ring."""
+    step = max(1, _AT_ONCE // ring.strides[0])
+    while lo < hi:
+        end = min(lo + step, hi, lo - lo % len(ring) + len(ring))
+        yield lo, end
+        lo = end
+
+
+class Validity:
+    """A ring of validity bytes that exists only once a null has been seen."""
+
+    __slots__ = ("ring",)
+
+    def __init__(self) -> None:
+        self.ring: np.ndarray | None = None
+
+    def put(self, first: int, valid: np.ndarray | None, n: int, cap: int) -> None:
+        if self.ring is None:
+            if valid is None:
+                return
+            self.ring = np.ones(cap, dtype=bool)
+        put(self.ring, first, np.ones(n, dtype=bool) if valid is None else valid)
+
+    def begin(self, cap: int) -> None:
+        """Allocate the ring, in which every row so far is valid."""
+        if self.ring is None:
+            self.ring = np.ones(cap, dtype=bool)
+
+    def grow(self, cap: int, lo: int, hi: int) -> None:
+        if self.ring is not None:
+            self.ring = regrown(self.ring, cap, lo, hi)
+
+    def at(self, places: np.ndarray) -> np.ndarray | None:
+        if self.ring is None:
+            return None
+        valid = self.ring[places]
+        return None if valid.all() else valid
+
+    def forget(self, places: np.ndarray) -> bool:
+        """Free the ring if all rows at ``places`` are valid. Return whether it was freed."""
+        if self.ring is None or not self.ring[places].all():
+            return False
+        self.ring = None
+        return True
+
+    def select(self, places: np.ndarray, cap: int) -> None:
+        if self.ring is not None:
+            valid, old = self.ring[places], self.ring
+            self.ring = None
+            if not valid.all():
+                self.ring = fresh(old, cap)
+                self.ring[len(valid) :] = True
+                self.ring[: len(valid)] = valid
+
+    @property
+    def nbytes(self) -> int:
+        return 0 if self.ring is None else in_memory(self.ring)
+
+    @property
+    def row_bytes(self) -> int:
+        return 1 if self.ring is not None and in_memory(self.ring) else 0

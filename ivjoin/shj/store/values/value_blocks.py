@@ -1,0 +1,78 @@
+"""Least and greatest values of blocks of a run: a search skips the blocks outside its range."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ivjoin.shj.kernels.lookup import range_kernels
+
+__all__ = ["ValueBlocks"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ValueBlocks:
+    """Blocks of values in several levels, as ``range_kernels`` reads them.
+
+    Attributes
+    ----------
+    least, most : int64[n]
+        The values themselves. For a value that lies in every range, the ends of int64.
+    upper : int64[2, m]
+        Least and greatest value of each block of each level.
+    starts : int64[levels]
+        Where each level begins in ``upper``.
+    """
+
+    least: np.ndarray
+    most: np.ndarray
+    upper: np.ndarray
+    starts: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray, absent: np.ndarray | None = None) -> ValueBlocks:
+        """Build the blocks of int64[n] values. A value that is ``absent`` : bool[n] lies in every range."""
+        least = values if absent is None else np.where(absent, I64_MIN, values)
+        most = values if absent is None else np.where(absent, I64_MAX, values)
+        levels, size = [np.stack((least, most))], 1 << range_kernels.BITS
+        while levels[-1].shape[1] > size:
+            edges = np.arange(0, levels[-1].shape[1], size)
+            below = levels[-1]
+            levels.append(np.stack((np.minimum.reduceat(below[0], edges), np.maximum.reduceat(below[1], edges))))
+        upper = np.concatenate(levels[1:], axis=1) if len(levels) > 1 else np.empty((2, 0), dtype=np.int64)
+        sizes = [level.shape[1] for level in levels[1:]]
+        starts = np.cumsum([0, *sizes], dtype=np.int64)[: len(sizes)]
+        return cls(np.ascontiguousarray(least), np.ascontiguousarray(most), upper, starts)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the blocks, without the values."""
+        return self.upper.nbytes + self.starts.nbytes
+
+    def pairs(
+        self, first: np.ndarray, last: np.ndarray, low: np.ndarray, high: np.ndarray, most: int
+    ) -> tuple[np.ndarray, np.ndarray, int]:
+        """Find rows i and places k with ``first[i] <= k < last[i]`` and a value in ``[low[i], high[i]]``.
+
+        Returns
+        -------
+        (int64[p], int64[p], int)
+            Rows and places, ordered by row and then place, and the number of finished rows. All rows are finished
+            unless there are more than ``most`` pairs. The pairs of an unfinished row are left out. The first row is
+            always finished.
+        """
+        state = np.array([0, -1], dtype=np.int64)
+        rows, at = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
+        bounds = [np.ascontiguousarray(a) for a in (first, last, low, high)]
+        count = range_kernels.pairs_within(
+            *bounds, self.least, self.most, self.upper, self.starts, state, rows, at
+        )
+        done = int(state[0])
+        if done == 0 and len(first):
+            return self.pairs(first[:1], last[:1], low[:1], high[:1], 2 * most)
+        if done < len(first):
+            count = int(np.searchsorted(rows[:count], done))
+        return rows[:count], at[:count], done

@@ -1,0 +1,457 @@
+"""Stored columns of variable size: text in an arena, and whole Arrow arrays for other types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
+from weakref import WeakMethod
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.errors import CapacityError
+from ivjoin.shj import arrow
+from ivjoin.shj.arrow import Bytes
+from ivjoin.shj.dictionaries import compacted, has_dictionaries, one_array, rows_of
+from ivjoin.shj.kernels.memory import address_of as address
+from ivjoin.shj.kernels.output import byte_kernels
+from ivjoin.shj.nested import has_unions
+from ivjoin.shj.registers import BYTES, TEXT, Register, blank
+from ivjoin.shj.store.disk.backing import Files, extended, fresh, in_memory, kept_pool, slide
+from ivjoin.shj.store.disk.filed import AT_ONCE, filed
+from ivjoin.shj.store.values.rings import Validity, put, regrown
+
+__all__ = [
+    "BytesColumn", "KeyTextColumn", "PiecesAt", "SegmentColumn", "buffer_bytes", "stored_bytes", "text_array",
+    "text_bytes", "too_much_text",
+]
+
+PiecesAt = WeakMethod[Callable[[int, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]]
+_NARROW = 2**32  # bytes of an arena that uint32 offsets can address
+_MORE = 8  # an arena has an eighth of slack, and is compacted when an eighth of it is dead
+_MOST_MERGED = 4 << 20  # bytes of arrays that are merged, which exist twice meanwhile
+_AT_ONCE = AT_ONCE
+_LITTLE = 1024  # unused bytes that the buffers of a stored array may have
+_ROOM = list(TEXT.names or ()).index("room")
+
+
+class KeyTextColumn:
+    """Text that the key table stores as a piece of the key. This column stores nothing.
+
+    Parameters
+    ----------
+    t : pa.DataType
+    piece : int
+        The position of the piece in the key.
+    spans : weakref.WeakMethod
+        A method of the store (weak as in :class:`ivjoin.shj.store.values.columns.OrdinalColumn`). For rows at given
+        places, it returns where the piece of their key begins, its length : int64[n] each, and the arena in which it
+        lies.
+    """
+
+    varies = False
+    valid = None  # a row without a key is not stored
+    nbytes = row_bytes = 0
+
+    def __init__(
+        self, t: pa.DataType, piece: int,
+        spans: PiecesAt,
+    ) -> None:
+        self.type = t
+        self.piece = piece
+        self._spans = spans
+
+    @property
+    def lies_in_files(self) -> bool:
+        return False  # the key table accounts for its own arrays
+
+    def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
+        spans = self._spans()
+        assert spans is not None, "a column without its store"
+        return text_array(self.type, Bytes.gather(*spans(self.piece, places)), None)
+
+    def append(self, array: pa.Array, first: int) -> None:
+        pass
+
+    def grow(self, cap: int, lo: int, hi: int) -> None:
+        pass
+
+    def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
+        pass
+
+    def trim(self, lo: int) -> None:
+        pass
+
+
+class BytesColumn:
+    """Strings and binaries: a ring of starts, and an arena whose dead front is dropped occasionally.
+
+    A start counts the bytes of all rows ever stored, so trimming rewrites no start. Starts are stored modulo 2**32 as
+    long as the arena is smaller than 4 GiB, which halves their size. A row ends where the next one begins.
+
+    Parameters
+    ----------
+    t : pa.DataType
+    cap : int
+    record : TEXT[1], optional
+        The record through which kernels find the column and append to it.
+    """
+
+    varies = True
+    _top = Register(TEXT, "top")  # where the next row starts
+    _base = Register(TEXT, "base")  # the start that corresponds to the first byte of the arena
+    _next = Register(TEXT, "next")  # id of the next row
+
+    def __init__(self, t: pa.DataType, cap: int, record: np.ndarray | None = None) -> None:
+        self.type = t
+        self.record = blank(TEXT, 1) if record is None else record
+        self._registers = self.record.view(np.int64)
+        width = arrow.offset_width(t)
+        self._wide = width == 8
+        self.record["kind"], self.record["offset_width"] = BYTES, width
+        self._starts = np.zeros(cap, dtype=np.uint32)
+        self._arena = np.empty(256, dtype=np.uint8)
+        self.valid = Validity()
+        self.point()
+
+    def take_record(self, record: np.ndarray) -> None:
+        """Use another record, which holds the same fields."""
+        self.record, self._registers = record, record.view(np.int64)
+
+    def point(self) -> None:
+        """Write the addresses of the arrays to the record, after memory has moved."""
+        r, ring = self.record[0], self.valid.ring
+        room = len(self._arena)
+        # One byte less makes the kernel call Python before uint32 starts overflow.
+        r["room"] = min(room, _NARROW - 1) if self._starts.dtype == np.uint32 else room
+        r["start_width"] = self._starts.itemsize
+        r["starts"], r["arena"] = address(self._starts), address(self._arena)
+        r["valid"] = 0 if ring is None else address(ring)
+
+    @property
+    def lies_in_files(self) -> bool:
+        return not (in_memory(self._starts) and in_memory(self._arena))
+
+    @property
+    def nbytes(self) -> int:
+        return in_memory(self._starts) + in_memory(self._arena) + self.valid.nbytes
+
+    @property
+    def row_bytes(self) -> int:
+        return (self._starts.itemsize if in_memory(self._starts) else 0) + self.valid.row_bytes
+
+    @property
+    def used(self) -> int:
+        """Bytes of the arena in use, including dead bytes that are not trimmed yet."""
+        return self._top - self._base
+
+    @property
+    def room(self) -> int:
+        return len(self._arena)
+
+    def append(self, array: pa.Array, first: int) -> None:
+        piece = Bytes.of(array)
+        n = len(array)
+        low, high = int(piece.offsets[0]), int(piece.offsets[-1])
+        used = self._top - self._base
+        need = used + high - low
+        self.make_room(need)
+        self._arena[used:need] = piece.buffer[low:high]
+        put(self._starts, first, (piece.offsets[:-1] + (self._top - low)).astype(self._starts.dtype))
+        self._top += high - low
+        self._next = first + n
+        self.valid.put(first, arrow.validity(array), n, len(self._starts))
+
+    def grow(self, cap: int, lo: int, hi: int) -> None:
+        self._starts = regrown(self._starts, cap, lo, hi)
+        self.valid.grow(cap, lo, hi)
+
+    def clear(self) -> None:
+        """Reset the column to its initial state, in the same memory."""
+        self._base = self._top = self._next = 0
+        self.record["wanted"] = 0
+        self.valid.ring = None
+        self.point()
+
+    def more_room(self, need: int) -> int:
+        """Return the bytes that ``make_room`` takes."""
+        grows = need > len(self._arena) and in_memory(self._arena)
+        more = need + need // _MORE - len(self._arena) if grows else 0
+        return more + (self._starts.nbytes if need >= _NARROW and self._starts.dtype == np.uint32 else 0)
+
+    def make_room(self, need: int) -> None:
+        """Reserve capacity for ``need`` bytes in the arena, including the bytes in use."""
+        if need >= _NARROW and self._starts.dtype == np.uint32:
+            self._starts = self._offsets(self._starts).astype(np.uint64) + np.uint64(self._base)
+        if need > len(self._arena):
+            used = self._top - self._base
+            arena = extended(self._arena, need + need // _MORE)
+            if arena is None:
+                arena = fresh(self._arena, need + need // _MORE)
+                arena[:used] = self._arena[:used]
+            self._arena = arena
+        if need > self._registers.item(_ROOM):
+            self.point()
+
+    def _offsets(self, starts: np.ndarray) -> np.ndarray:
+        """Return the offsets of these starts in the arena : int64[n]."""
+        return (starts - self._starts.dtype.type(self._base % _modulus(self._starts))).astype(np.int64)
+
+    def _spans(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return where rows begin in the arena, and their lengths : int64[n] each."""
+        starts = self._starts
+        after = places + 1
+        after[after == len(starts)] = 0
+        ends = starts.take(after)
+        ends[after == self._next % len(starts)] = self._top % _modulus(starts)
+        begins = starts.take(places)
+        return self._offsets(begins), (ends - begins).astype(np.int64)
+
+    def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
+        return text_array(self.type, Bytes.gather(*self._spans(places), self._arena), self.valid.at(places))
+
+    def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
+        starts, sizes = self._spans(places)
+        n, offsets = len(places), np.zeros(len(places) + 1, dtype=np.int64)
+        np.cumsum(sizes, out=offsets[1:])
+        self._base, self._top, self._next = 0, int(offsets[-1]), n
+        self._starts = fresh(self._starts, cap, np.uint32 if self._top < _NARROW else np.uint64)
+        self._starts[:n] = offsets[:-1]
+        # Ids rise, and so do their offsets: the bytes are compacted in place, without a copy of the arena.
+        at = address(self._arena)
+        byte_kernels.gather_bytes(starts, sizes, at, at)
+        room = min(max(256, self._top), len(self._arena))
+        arena = extended(self._arena, room)
+        if arena is None:
+            arena = fresh(self._arena, room)
+            slide(arena, 0, self._arena[: self._top])
+        self._arena = arena
+        self.valid.select(places, cap)
+
+    def trim(self, lo: int) -> None:
+        used = self._top - self._base
+        at = lo % len(self._starts)
+        dead = int(self._offsets(self._starts[at : at + 1])[0]) if lo < self._next else used
+        if dead * _MORE >= used and dead > 2048:
+            live = self._arena[dead:used]
+            room = len(live) + len(live) // _MORE + 256
+            arena = fresh(self._arena, room) if room * 2 <= len(self._arena) else self._arena
+            slide(arena, 0, live)
+            self._arena = arena
+            self._base += dead
+            self.point()
+
+
+def text_array(t: pa.DataType, text: Bytes, valid: np.ndarray | None) -> pa.Array:
+    """Return strings or binaries as an array of their type.
+
+    Raises
+    ------
+    CapacityError
+        If they exceed what the type's offsets can address.
+    """
+    offsets, n = text.offsets, len(text.offsets) - 1
+    if arrow.offset_width(t) == 4:
+        if offsets[-1] > 2**31 - 1:
+            raise too_much_text(int(offsets[-1]), t)
+        offsets = offsets.astype(np.int32)
+    nulls = 0 if valid is None else n - int(np.count_nonzero(valid))
+    validity = None if valid is None else arrow.bitmap(valid)
+    return pa.Array.from_buffers(t, n, [validity, pa.py_buffer(offsets), pa.py_buffer(text.buffer)], nulls)
+
+
+def too_much_text(size: int, t: pa.DataType) -> CapacityError:
+    """The error of an output column whose bytes exceed what its offsets can address."""
+    return CapacityError(
+        f"an output batch would have {size:,} bytes of {t} in one column; expected at most 2,147,483,647. Use a "
+        "smaller batch_size or a large_ type"
+    )
+
+
+def _modulus(starts: np.ndarray) -> int:
+    return 1 << (8 * starts.itemsize)
+
+
+class SegmentColumn:
+    """Any other type: the Arrow arrays themselves, merged so that few remain."""
+
+    varies = True
+
+    def __init__(self, t: pa.DataType) -> None:
+        self.type = t
+        self.valid: Validity | None = None
+        self._parts: list[pa.Array] = []
+        self._firsts: list[int] = []
+        self._next = 0
+        self._spilled = 0  # number of leading parts that lie in files
+        self._files: Files | None = None
+
+    @property
+    def lies_in_files(self) -> bool:
+        return self._spilled > 0
+
+    @property
+    def nbytes(self) -> int:
+        # Parts may be slices of one array, whose buffers count once. Dictionary parts may have two types.
+        total, parts = 0, self._parts[self._spilled :]
+        while parts:
+            t = parts[0].type
+            total += _held(pa.chunked_array([p for p in parts if p.type == t]))
+            parts = [p for p in parts if p.type != t]
+        return total
+
+    def spill(self, files: Files) -> None:
+        """Move all stored rows to one more file, with a bounded part of them in memory meanwhile."""
+        self._files, there = files, self._spilled
+        groups = _pieces(self._parts[there:])
+        first = one_array(groups[0])  # once, because dictionaries (always one group) are slow to unify
+        parts = _filed(lambda: (one_array(g) if i else first for i, g in enumerate(groups)), files)
+        self._parts[there:], self._firsts[there:] = parts, _firsts(parts, self._firsts[there])
+        self._spilled = len(self._parts)
+
+    def disk(self) -> int:
+        """Return an upper bound of the bytes that the rows in files take when they are written again."""
+        return sum(buffer_bytes(part) for part in self._parts) if self._spilled else 0
+
+    @property
+    def row_bytes(self) -> int:
+        return 0
+
+    @staticmethod
+    def more_room(array: pa.Array) -> int:
+        """Return an upper bound of the bytes that ``append`` takes: merging with a neighbour may double them."""
+        return 2 * stored_bytes(array)
+
+    def append(self, array: pa.Array, first: int) -> None:
+        parts, most = self._parts, self.nbytes + self.more_room(array)
+        parts.append(_alone(array))
+        self._firsts.append(first)
+        self._next = first + len(array)
+        # Equal-sized neighbours merge, so n appended rows are copied O(log n) times and few parts remain.
+        while len(parts) > self._spilled + 1 and len(parts[-2]) <= 2 * len(parts[-1]):
+            two = parts[-2:]
+            if not has_dictionaries(self.type) and sum(map(buffer_bytes, two)) > _MOST_MERGED:
+                break
+            parts[-2:] = [one_array(two, kept_pool())]
+            if self.nbytes > most:  # merging an array with nulls and one without allocates a bitmap for both
+                parts[-1:] = two
+                break
+            self._firsts.pop()
+
+    def grow(self, cap: int, lo: int, hi: int) -> None:
+        pass
+
+    def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
+        if not len(ids) or not self._parts:
+            return pa.nulls(0, self.type) if not len(ids) else pa.nulls(len(ids), self.type)
+        return rows_of(self._parts, self._firsts, ids, self._files.ease if self._spilled and self._files else None)
+
+    def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
+        n = len(ids)
+        rows = max(1, n)
+        if n and not has_dictionaries(self.type):
+            rows = max(1, sum(map(len, self._parts)) * _AT_ONCE // max(1, sum(map(buffer_bytes, self._parts))))
+
+        def pieces() -> Iterator[pa.Array]:
+            for i in range(0, n, rows):
+                if not self._spilled:
+                    self._drop_parts(int(ids[i]))
+                yield compacted(self.gather(ids[i : i + rows], places))
+                if n > rows:
+                    pa.default_memory_pool().release_unused()
+
+        if n and self._spilled and self._files is not None:  # write them to a new file, piece by piece
+            kept = _filed(pieces, self._files)
+            self._spilled = len(kept)
+        else:
+            kept, self._spilled = list(pieces()), 0
+        self._parts, self._firsts, self._next = kept, _firsts(kept, 0), n
+
+    def _drop_parts(self, lo: int) -> None:
+        """Release the parts whose ids are all below ``lo``."""
+        while self._parts and self._firsts[0] + len(self._parts[0]) <= lo:
+            del self._parts[0], self._firsts[0]
+            self._spilled = max(0, self._spilled - 1)
+
+    def trim(self, lo: int) -> None:
+        self._drop_parts(lo)
+        if self._parts and not self._spilled:
+            dead = lo - self._firsts[0]
+            if dead > 1024 and dead * 2 > len(self._parts[0]):
+                keep = np.arange(dead, len(self._parts[0]))
+                self._parts[0] = compacted(arrow.taken(self._parts[0], arrow.whole_numbers(keep)))
+                self._firsts[0] = lo
+
+
+def _firsts(parts: Sequence[pa.Array], first: int) -> list[int]:
+    """Return the id of the first row of each part; the first part begins with ``first``."""
+    return [first + n for n in accumulate(map(len, parts[:-1]), initial=0)] if parts else []
+
+
+def text_bytes(array: pa.Array) -> int:
+    """Return the bytes of an array's strings."""
+    piece = Bytes.of(array)
+    return int(piece.offsets[-1] - piece.offsets[0])
+
+
+def _pieces(parts: Sequence[pa.Array]) -> list[list[pa.Array]]:
+    """Cut the same rows into groups of about 4 MiB each; into one group if each would repeat all dictionaries."""
+    if has_dictionaries(parts[0].type):
+        return [list(parts)]
+    out: list[list[pa.Array]] = []
+    few: list[pa.Array] = []
+    held = 0
+    for part in parts:
+        size = buffer_bytes(part)
+        if size <= _AT_ONCE:
+            if held + size > _AT_ONCE:
+                out.append(few)
+                few, held = [], 0
+            few.append(part)
+            held += size
+            continue
+        out += [few] if few else []
+        few, held = [], 0
+        step = max(1, len(part) * _AT_ONCE // max(size, 1))
+        out += [[part.slice(start, step)] for start in range(0, len(part), step)]
+    return [*out, few] if few else out
+
+
+def _filed(arrays: Callable[[], Iterator[pa.Array]], files: Files) -> list[pa.Array]:
+    """Write arrays to a mapped file, as :func:`filed` does with batches."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for array in arrays():
+            yield pa.RecordBatch.from_arrays([array], ["0"])
+
+    return [batch.column(0) for batch in filed(batches, files)]
+
+
+def _alone(array: pa.Array) -> pa.Array:
+    """Copy the rows if they are a small slice of their buffers."""
+    return pa.concat_arrays([array], memory_pool=kept_pool()) if _is_slice(array) else compacted(array)
+
+
+def _is_slice(array: pa.Array) -> bool:
+    """Return whether an array is a small part of its buffers."""
+    if has_dictionaries(array.type) or has_unions(array.type):
+        return False
+    size = int(array.nbytes)
+    return buffer_bytes(array) > size + max(size, _LITTLE)
+
+
+def stored_bytes(array: pa.Array) -> int:
+    """Return the bytes of an array once it is stored."""
+    return int(array.nbytes) if _is_slice(array) else buffer_bytes(array)
+
+
+def buffer_bytes(array: pa.Array) -> int:
+    """Return the bytes of an array's buffers."""
+    return _held(pa.chunked_array([array]))
+
+
+def _held(array: pa.ChunkedArray) -> int:
+    try:
+        return int(array.get_total_buffer_size())
+    except (pa.ArrowNotImplementedError, AttributeError):
+        return int(array.nbytes)

@@ -1,0 +1,1 @@
+"""Bring inputs without an order into the order of the band."""

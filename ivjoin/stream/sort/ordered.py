@@ -1,0 +1,253 @@
+"""Rows in the order of an expression: of a table, sorted by indices, or of row groups one after the other.
+
+What has no value, since it is null or errs, comes first. Ordinals are turned over where the order falls, and so rise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.conditions.evaluate import Vector, evaluate
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, ordinals
+from ivjoin.outer.values import has_value
+from ivjoin.shj.arrow import taken
+from ivjoin.shj.dictionaries import combined
+from ivjoin.shj.plain import from_plain, from_plain_rows, plain_rows, plain_type
+from ivjoin.shj.sorting import in_order
+from ivjoin.stream.sort.ahead import read_ahead
+from ivjoin.stream.sort.axis import indices
+from ivjoin.stream.sort.sweep import Ordered
+
+if TYPE_CHECKING:
+    from ivjoin.files.statistics import Ranges
+
+__all__ = [
+    "Ordinals", "Step", "evaluated", "gathered", "moves", "of_steps", "of_table", "order_of", "rises", "steps",
+]  # fmt: skip
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_GATHERED = 65_536  # rows gathered at once
+_WORTH_THREADS = 100_000  # rows
+_MOST_AT_ONCE = 1 << 21  # values that are sorted together
+_SAMPLE = 4_096  # rows that say where to divide those to be sorted
+
+
+@dataclass
+class Ordinals:
+    """Ordinals of an expression over a table, in the order in which its rows come; what has no value looks least."""
+
+    values: np.ndarray
+    errs: bool
+    index: np.ndarray | None  # that sorts the rows; None where they are in order
+    missing: int = 0  # rows without a value, where they were sorted
+
+    @classmethod
+    def of(cls, table: pa.Table, node: Node, descending: bool, threads: int = 1) -> Ordinals:
+        """Evaluate an expression and find the order of the rows by it, by so many threads."""
+        values, valid, errs = evaluated(node, table.to_batches(), descending)
+        if valid is None:
+            if rises(values):
+                return cls(values, errs, None)
+            index, values = _sorted(values, threads)
+            return cls(values, errs, _short(index))
+        seen = values[valid]
+        if not errs and bool((seen[:-1] <= seen[1:]).all()):
+            return cls(np.maximum.accumulate(np.where(valid, values, I64_MIN)), errs, None)
+        none, (order, seen) = np.flatnonzero(~valid), _sorted(seen, threads)
+        index = np.concatenate((none, np.flatnonzero(valid)[order]))
+        return cls(np.concatenate((np.full(len(none), I64_MIN), seen)), errs, _short(index), len(none))
+
+
+def _sorted(values: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarray]:
+    """The order, and the values in it; each thread sorts what lies between two quantiles of a sample."""
+    parts = max(threads if len(values) >= _WORTH_THREADS else 1, len(values) // _MOST_AT_ONCE + 1)
+    if parts == 1:
+        return in_order(values)
+    some = np.sort(values[:: max(1, len(values) // _SAMPLE)])
+    cuts = np.unique(some[np.arange(1, parts) * len(some) // parts])
+
+    def part(i: int) -> tuple[np.ndarray, np.ndarray]:
+        inside = values < cuts[i] if i < len(cuts) else np.ones(len(values), dtype=bool)
+        if i:
+            inside &= values >= cuts[i - 1]
+        rows = np.flatnonzero(inside)
+        order, found = in_order(values[rows])
+        return rows[order], found
+
+    if threads == 1:
+        done = [part(i) for i in range(len(cuts) + 1)]
+    else:
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(threads) as pool:
+            done = list(pool.map(part, range(len(cuts) + 1)))
+    return np.concatenate([at for at, _ in done]), np.concatenate([found for _, found in done])
+
+
+def order_of(values: np.ndarray, usable: np.ndarray | None, threads: int) -> tuple[np.ndarray | None, np.ndarray]:
+    """Return the order of usable rows by their values, None for all rows as they lie, and the values in it."""
+    if usable is None:
+        return (None, values) if rises(values) else _sorted(values, threads)
+    rows = np.flatnonzero(usable)
+    values = values.take(rows)
+    if rises(values):
+        return rows, values
+    order, values = _sorted(values, threads)
+    return rows.take(order), values
+
+
+def rises(values: np.ndarray) -> bool:
+    """Whether values never fall; a piece that is looked at fits into a cache."""
+    for start in range(0, len(values), _GATHERED):
+        piece = values[start : start + _GATHERED + 1]
+        if not (piece[1:] >= piece[:-1]).all():
+            return False
+    return True
+
+
+def _short(index: np.ndarray) -> np.ndarray:
+    return index.astype(np.uint32) if len(index) < 2**32 else index
+
+
+def evaluated(
+    node: Node, batches: Sequence[pa.RecordBatch], descending: bool
+) -> tuple[np.ndarray, np.ndarray | None, bool]:
+    """Return an expression's ordinals over batches (int64[n]), which rows have one, and whether a row errs.
+
+    Ordinals are ``~ordinal`` if ``descending``. The second array is bool[n], or None if every row has a value.
+    """
+    parts = [_value(node, b) for b in batches]
+    found = [np.ascontiguousarray(ordinals(v.values, node.type)) for v in parts]
+    values = found[0] if len(found) == 1 else np.concatenate(found) if found else np.empty(0, np.int64)
+    errs = any(v.error is not None and bool(v.error.any()) for v in parts)
+    there = [has_value(v) for v in parts]
+    valid = None
+    if any(v is not None for v in there):
+        valid = np.concatenate([np.ones(len(o), bool) if v is None else v for v, o in zip(there, found, strict=True)])
+    return (~values if descending else values), valid, errs
+
+
+def _value(node: Node, batch: pa.RecordBatch) -> Vector:
+    return evaluate([node], lambda _, name: batch.column(name), batch.num_rows)[0]
+
+
+def of_table(table: pa.Table, rows: Ordinals) -> Ordered:
+    """The rows of a table in their order, some at a time."""
+    batches = iter(table.to_batches()) if rows.index is None else gathered(table, rows.index)
+    at = 0
+    for batch in batches:
+        yield batch, rows.values[at : at + batch.num_rows]
+        at += batch.num_rows
+
+
+def gathered(table: pa.Table, index: np.ndarray, most: int | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows of a table at these places, no more than ``most`` at a time."""
+    schema, most = table.schema, most or _GATHERED
+    whole = combined(plain_rows(table))  # no rows are taken of views
+    batches = whole.to_batches()
+    for start in range(0, len(index), most):
+        at = indices(index[start : start + most])
+        if len(batches) == 1:
+            some = [taken(batches[0], at)]
+        else:  # more text than one array can hold
+            some = combined(taken(whole, at)).to_batches()
+        for batch in some:
+            yield from from_plain_rows(batch, schema)
+
+
+def moves(schema: pa.Schema) -> bool:
+    """Whether rows can be taken of every column."""
+    at = pa.nulls(0, pa.uint32())
+    try:
+        for t in schema.types:
+            from_plain(taken(pa.nulls(0, plain_type(t)), at), t)
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid, TypeError):
+        return False
+    return True
+
+
+# -- row groups -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Step:
+    """Row groups that are read together, and up to which ordinal no later one has rows; None at the end."""
+
+    groups: list[int]
+    whole_to: int | None
+
+
+def steps(ranges: Ranges, groups: Sequence[int], node: Node, descending: bool) -> list[Step] | None:
+    """In which order to read row groups for the rows of a column to come in order, by what footers say of it.
+
+    None where they say too little, or most of the row groups would be held at once.
+    """
+    spans = []
+    for group in groups:
+        dom = ranges.of_group(group, [node]).get(node)
+        if dom is None or (not dom.is_empty and (dom.lo is None or dom.hi is None)):
+            return None
+        if dom.is_empty:
+            spans.append((I64_MIN, I64_MIN, group))
+            continue
+        low, high = ordinal_of(dom.lo, node.type), ordinal_of(dom.hi, node.type)
+        spans.append((~high, ~low, group) if descending else (low, high, group))
+    spans.sort()
+    lows = np.array([low for low, _, _ in spans], dtype=np.int64)
+    # How many row groups still wait for a later one when it begins: as many are read at a time as may wait.
+    highs = np.sort(np.array([high for _, high, _ in spans], dtype=np.int64))
+    waiting = np.arange(len(lows)) - np.searchsorted(highs, lows, side="right")
+    width = max(1, int(waiting.max(initial=0)))
+    if 2 * width >= len(spans):
+        return None
+    return [
+        Step([g for _, _, g in spans[i : i + width]], int(lows[i + width]) if i + width < len(spans) else None)
+        for i in range(0, len(spans), width)
+    ]
+
+
+def of_steps(
+    found: Sequence[Step], read: Callable[[Sequence[int]], pa.Table], node: Node, descending: bool, ahead: bool = False
+) -> Ordered:
+    """The rows of row groups in order; rows beyond the beginning of a later row group wait for it.
+
+    ``ahead``: the next ones are read by another thread while those before are joined.
+    """
+    top = I64_MIN
+    waiting: pa.Table | None = None
+    groups = [step.groups for step in found]
+    for step, table in zip(found, read_ahead(groups, read) if ahead else map(read, groups), strict=True):
+        if waiting is not None:
+            table = pa.concat_tables([waiting, table])
+        keys = _keys(table, node, descending)
+        index = None
+        if not bool((keys[:-1] <= keys[1:]).all()):
+            order, keys = in_order(keys)
+            index = _short(order)
+        cut = len(keys) if step.whole_to is None else int(np.searchsorted(keys, step.whole_to, side="right"))
+        rows = Ordinals(np.maximum(keys[:cut], top), False, None if index is None else index[:cut])
+        yield from of_table(table.slice(0, cut) if index is None else table, rows)
+        top = int(rows.values[-1]) if cut else top
+        rest = [table.slice(cut)] if index is None else gathered(table, index[cut:])
+        waiting = rest[0] if isinstance(rest, list) else pa.Table.from_batches(rest, table.schema)
+
+
+def _keys(table: pa.Table, node: Node, descending: bool) -> np.ndarray:
+    """Ordinals of a column; what is null or NaN, and so in no order, looks least."""
+    out = [np.empty(0, dtype=np.int64)]
+    for batch in table.to_batches():
+        v = _value(node, batch)
+        found = ordinals(v.values, node.type)
+        keys = ~found if descending else found
+        valid = has_value(v)
+        if node.type.kind == "float":
+            number = found != NAN_ORDINAL
+            valid = number if valid is None else valid & number
+        out.append(keys if valid is None else np.where(valid, keys, I64_MIN))
+    return np.concatenate(out)

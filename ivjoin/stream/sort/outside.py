@@ -1,0 +1,215 @@
+"""Rows put in order outside memory: sorted runs in a file without a name, and their merge.
+
+What is read is gathered until there is no more room for it, sorted, and written in pieces; then the pieces of all runs
+are read side by side, in order. The file is removed as soon as it is made, so a process that ends, in whatever way,
+leaves nothing behind. Source: D. E. Knuth, The Art of Computer Programming 3, 5.4, external sorting.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.errors import MemoryLimitError
+from ivjoin.expr.nodes import Node
+from ivjoin.shj.store.disk.backing import give_back
+from ivjoin.stream.sort.ordered import Ordinals, gathered
+from ivjoin.stream.sort.sweep import Ordered
+
+__all__ = ["Outside", "room_for", "sorted_outside"]
+
+_LEAST_ROOM = 8 << 20  # bytes of a run, however low the limit
+_SHARE = 4  # of a limit that one run may take
+_PIECE = 64 << 10  # bytes of a piece
+_MERGED = 2 << 20  # bytes of rows that are merged at once
+_LEAST_ROWS = 64  # of a piece, and of a run, however wide they are
+_PER_ROW = 48  # bytes for sorting a row by indices
+
+
+def room_for(limit: int) -> int:
+    """Bytes of rows that are in memory together while they are sorted."""
+    return max(_LEAST_ROOM, limit // _SHARE)
+
+
+def fits(table: pa.Table, in_memory: bool, room: int) -> bool:
+    """Whether a table may be sorted in memory: one that is there anyway takes no more than its indices."""
+    return _PER_ROW * table.num_rows + (0 if in_memory else int(table.nbytes)) <= room
+
+
+Held = tuple[list[pa.RecordBatch], np.ndarray]  # rows of a run, and their ordinals
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Where some rows of a run lie: their ordinals, then a stream of ``size`` bytes."""
+
+    at: int
+    size: int
+    rows: int
+
+
+@dataclass
+class Outside:
+    """Sorted runs.
+
+    Attributes
+    ----------
+    room : int
+        Bytes of rows that are in memory together.
+    errs : bool
+        Whether the expression errs for some row.
+    nbytes : int
+        Of the file.
+    """
+
+    folder: str
+    room: int
+    errs: bool = False
+    nbytes: int = 0
+    _runs: list[list[_Piece]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        try:
+            self._file = tempfile.TemporaryFile(  # noqa: SIM115
+                dir=self.folder or None, prefix="ivjoin-", buffering=0
+            )
+        except OSError as e:
+            raise self._no_room(0, e) from e
+
+    def add(self, table: pa.Table, node: Node, descending: bool) -> None:
+        """Sort rows, and write them as one run."""
+        rows = Ordinals.of(table, node, descending)
+        self.errs |= rows.errs
+        each = max(1, int(table.nbytes) // max(1, table.num_rows)) + 8
+        most = max(_LEAST_ROWS, _PIECE // each)
+        index = np.arange(table.num_rows) if rows.index is None else rows.index
+        at, run = 0, []
+        for batch in gathered(table, index, most):
+            run.append(self._write(batch, rows.values[at : at + batch.num_rows]))
+            at += batch.num_rows
+        self._runs.append(run)
+
+    def _write(self, batch: pa.RecordBatch, values: np.ndarray) -> _Piece:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        rows = sink.getvalue()
+        piece = _Piece(self.nbytes, rows.size, batch.num_rows)
+        try:
+            self._file.seek(piece.at)
+            for part in (memoryview(values.tobytes()), memoryview(rows)):
+                while part:
+                    done = self._file.write(part)
+                    self.nbytes += done
+                    part = part[done:]
+        except OSError as e:
+            raise self._no_room(self.nbytes, e) from e
+        return piece
+
+    def _more(self, held: Held, run: list[_Piece], rows: int) -> Held:
+        """With the next pieces of a run, until there are so many rows; ``run`` has those not read, reversed."""
+        batches, values = list(held[0]), [held[1]]
+        rows -= len(held[1])
+        while run and rows > 0:
+            batch, found = self._read(run.pop())
+            batches.append(batch)
+            values.append(found)
+            rows -= len(found)
+        return batches, np.concatenate(values)
+
+    def _read(self, piece: _Piece) -> tuple[pa.RecordBatch, np.ndarray]:
+        data = bytearray(8 * piece.rows + piece.size)
+        view = memoryview(data)
+        self._file.seek(piece.at)
+        while view:
+            got = self._file.readinto(view)
+            if not got:
+                raise MemoryLimitError(f"the file of sorted runs in {self.folder!r} ends too early; it was cut short")
+            view = view[got:]
+        values = np.frombuffer(data, np.int64, piece.rows)
+        with pa.ipc.open_stream(pa.py_buffer(data)[8 * piece.rows :]) as reader:
+            return reader.read_next_batch(), values
+
+    def rows(self) -> Ordered:
+        """All rows in order; of equal ones in no order."""
+        waiting = [list(reversed(run)) for run in self._runs if run]
+        total = sum(piece.rows for run in waiting for piece in run)
+        most = min(self.room // 2, _MERGED) * total // max(1, self.nbytes)
+        rows = max(1, most // max(1, len(waiting)))  # of each run, in memory
+        held: list[Held] = [([], np.empty(0, dtype=np.int64)) for _ in waiting]
+        while waiting:
+            held = [self._more(h, run, rows) if len(h[1]) < rows else h for h, run in zip(held, waiting, strict=True)]
+            # up to here every run is in memory, or at its end
+            ends = [int(values[-1]) for (_, values), run in zip(held, waiting, strict=True) if run]
+            end = min(ends, default=None)
+            parts: list[Held] = []
+            for i, (batches, values) in enumerate(held):
+                n = len(values) if end is None else int(np.searchsorted(values, end, side="right"))
+                first, rest = _cut(batches, n)
+                parts.append((first, values[:n]))
+                held[i] = rest, values[n:]
+            yield from _merged(parts)
+            left = [i for i, run in enumerate(waiting) if run or len(held[i][1])]
+            held, waiting = [held[i] for i in left], [waiting[i] for i in left]
+
+    def _no_room(self, size: int, e: OSError) -> MemoryLimitError:
+        return MemoryLimitError(
+            f"cannot sort outside memory: a file in {self.folder or tempfile.gettempdir()!r} takes no more than "
+            f"{size:,} bytes ({e.strerror or e}). Give room there; name another folder by when_full='spill' and "
+            "Spill(dir=...); or raise memory_limit"
+        )
+
+
+def _cut(batches: list[pa.RecordBatch], n: int) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
+    """The first n rows, and the others."""
+    first: list[pa.RecordBatch] = []
+    for i, batch in enumerate(batches):
+        if n < batch.num_rows:
+            return [*first, batch.slice(0, n)] if n else first, [batch.slice(n), *batches[i + 1 :]]
+        first.append(batch)
+        n -= batch.num_rows
+    return first, []
+
+
+def _merged(parts: list[Held]) -> Ordered:
+    values = np.concatenate([v for _, v in parts])
+    order = np.argsort(values, kind="stable")
+    values, at = values[order], 0
+    for batch in gathered(pa.Table.from_batches([b for batches, _ in parts for b in batches]), order):
+        yield batch, values[at : at + batch.num_rows]
+        at += batch.num_rows
+
+
+def sorted_outside(
+    batches: Iterator[pa.RecordBatch], schema: pa.Schema, node: Node, descending: bool, room: int, folder: str
+) -> Outside:
+    """Sort rows by an expression, with no more than ``room`` bytes of them in memory.
+
+    Raises
+    ------
+    MemoryLimitError
+        If there is no room for the runs where they are written.
+    """
+    out = Outside(folder, room)
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        each = max(1, batch.nbytes // max(1, batch.num_rows)) + _PER_ROW
+        most = max(_LEAST_ROWS, room // each)  # of a batch that is larger than a run
+        for start in range(0, batch.num_rows, most):
+            piece = batch.slice(start, most)
+            if held and size + each * piece.num_rows > room:
+                out.add(pa.Table.from_batches(held, schema), node, descending)
+                held, size = [], 0
+                give_back()  # what Arrow keeps of it would count beside the limit for as long as it keeps it
+            held.append(piece)
+            size += each * piece.num_rows
+    if held:
+        out.add(pa.Table.from_batches(held, schema), node, descending)
+    del held
+    give_back()
+    return out

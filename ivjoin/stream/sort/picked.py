@@ -1,0 +1,152 @@
+"""In which order the inputs of a join are read where each left row takes one partner.
+
+A right side that has an end and no order is read first: then each left row is decided as it comes, and the output is in
+the left side's order. Parquet files whose row groups follow each other are read in step instead, and held in memory as
+far as they overlap; so is a left side that has an end, beside a right one that comes in order. Within a limit of memory
+a right side of which the rows would take much of it is put in order, outside memory where needed, with the left side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from ivjoin.frontier.order import Order
+from ivjoin.operator.memory.budget import Budget
+from ivjoin.plan.cache import plan_of
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.picking.pick import beside, picking_of
+from ivjoin.plan.spec import SIDES
+from ivjoin.stream.sort.ahead import read_ahead
+from ivjoin.stream.sort.axis import Axis
+from ivjoin.stream.sort.ordered import moves, steps
+from ivjoin.stream.sort.sorting import Arranged, Given, Ready, as_they_are, in_order, said_of
+from ivjoin.stream.sources.inputs import Source
+
+__all__ = ["arrange_picked", "picked_arrival"]
+
+_A_ROW = 48  # bytes of what a held row is found by
+
+
+def arrange_picked(
+    plan: JoinPlan, sources: tuple[Source, Source], sort: bool, budget: Budget | None = None
+) -> Arranged:
+    """Both inputs in the order in which they are read."""
+    left, right = sources
+    axis = _axis(plan)
+    given = Given(left, budget=budget), Given(right, budget=budget)
+    if sort and axis is not None:
+        in_step = _in_step(plan, sources, axis)
+        if not any(in_step) and budget is not None:
+            in_step, axis = _beyond(plan, given, axis, budget)
+        if any(in_step):
+            return _sorted(plan, given, axis, in_step)
+    kept = as_they_are(plan, sources)
+    if given[1].table is not None:  # some of it was read, to see how much there is
+        kept.batches = kept.batches[0], given[1].batches()
+    if right.ends and not plan.sides[1].orders:
+        kept.leads = 1
+        kept.said = "the right side is read first" if not left.ends else "the right side was read first"
+    elif left.ends and not plan.sides[0].orders:
+        kept.leads = 0
+    if kept.leads is not None and budget is None:
+        kept.batches = _by_row_groups(left, kept.batches[0]), _by_row_groups(right, kept.batches[1])
+    return kept
+
+
+def _by_row_groups(source: Source, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of Parquet files a row group at a time, which are compared the faster the more there are."""
+    if source.ranges is None:
+        return batches
+    groups = [[group] for group in source.groups()]
+    tables = read_ahead(groups, source.of_groups) if source.apart else map(source.of_groups, groups)
+    return (batch for table in tables for batch in table.to_batches())
+
+
+def picked_arrival(plan: JoinPlan, left: Source | None, right: Source | None) -> list[str]:
+    """What there is to say of how inputs come, of which None stands for a schema."""
+    del left
+    if plan.sides[1].orders:
+        return []
+    if right is None:
+        return ["the right side is not ordered: a table or files would be read first; of a stream, left rows wait"]
+    if right.ends:
+        return ["the right side has no order and is read first; then each left row is decided as it comes"]
+    return ["the right side is a stream without an order: left rows wait until it ends"]
+
+
+def _in_step(plan: JoinPlan, sources: tuple[Source, Source], axis: Axis) -> list[bool]:
+    """Which sides to put in the order of the axis, so that both are read in step."""
+    free = [s.ends and not side.orders and moves(s.schema) for s, side in zip(sources, plan.sides, strict=True)]
+    ordered = [any(n is axis.nodes[s] for n, _, _ in side.orders) for s, side in enumerate(plan.sides)]
+    groups = [free[s] and _by_groups(sources[s], s, axis) for s in (0, 1)]
+    if groups[1] and (groups[0] or ordered[0] or free[0]):
+        return [free[0], True]
+    if ordered[1] and free[0]:
+        return [True, False]
+    if ordered[0] and groups[1]:
+        return [False, True]
+    return [False, False]
+
+
+def _beyond(
+    plan: JoinPlan, given: tuple[Given, Given], axis: Axis, budget: Budget
+) -> tuple[list[bool], Axis]:
+    """The same, of a right side too large to be read first, and along which axis."""
+    free = [s.source.ends and not side.orders and moves(s.source.schema)
+            for s, side in zip(given, plan.sides, strict=True)]  # fmt: skip
+    ordered = any(n is axis.nodes[0] for n, _, _ in plan.sides[0].orders)
+    if not free[1] or not (free[0] or ordered):
+        return [False, False], axis
+    table = given[1].read()
+    if given[1].rest is None and int(table.nbytes) + _A_ROW * table.num_rows <= budget.limit // 2:
+        return [False, False], axis
+    if not free[0]:
+        return [False, True], axis
+    # From its end on, the first of the rows that are not earlier is the one that has come last, as a last one is. Of
+    # floats a NaN may still come there, by which nothing is decided.
+    falls = picking_of(plan).which == "first" and all(n.type.kind != "float" for n in axis.nodes)
+    return [True, True], Axis(axis.nodes, falls)
+
+
+def _by_groups(source: Source, s: int, axis: Axis) -> bool:
+    """Whether row groups of Parquet files follow each other along the axis."""
+    node = axis.nodes[s]
+    if source.ranges is None or node.op != "column":
+        return False
+    return steps(source.ranges.of_side(SIDES[s]), source.groups(), node, axis.descending) is not None
+
+
+def _axis(plan: JoinPlan) -> Axis | None:
+    """What right rows are picked by, and the left expression that it is compared with."""
+    picking = picking_of(plan)
+    near = beside(picking)
+    if near is None:
+        return None
+    nodes = near, picking.lines[1][0]
+    falls = any(n is nodes[s] and o.descending for s, side in enumerate(plan.sides) for n, _, o in side.orders)
+    return Axis(nodes, falls)
+
+
+def _sorted(plan: JoinPlan, given: tuple[Given, Given], axis: Axis, which: list[bool]) -> Arranged:
+    sources = given[0].source, given[1].source
+    ready: list[Ready | None] = [in_order(axis, s, side, 1) if which[s] else None for s, side in enumerate(given)]
+    kept = Arranged(plan, (iter(()), iter(())), False, (sources[0].ends, sources[1].ends))
+    if any(r is not None and r.errs for r in ready) and None in ready:
+        kept.rows = sources[0].rows, sources[1].rows
+        left, right = (_batches(r, source) for r, source in zip(ready, sources, strict=True))
+        kept.batches = left, right
+        return kept
+    spec, own = plan.spec, [(Order(n, descending=axis.descending),) for n in axis.nodes]
+    orders = [own[s] if r is not None else spec.orders[s] for s, r in enumerate(ready)]
+    kept.plan = plan_of(spec.with_orders(orders[0], orders[1], spec.on_late))
+    kept.errors_first = any(r is not None and r.errs for r in ready)
+    kept.said = said_of(axis, ready)
+    left, right = (_batches(r, source) for r, source in zip(ready, sources, strict=True))
+    kept.batches = left, right
+    return kept
+
+
+def _batches(ready: Ready | None, source: Source) -> Iterator[pa.RecordBatch]:
+    return source.batches() if ready is None else (b for b, _ in ready.rows)

@@ -1,0 +1,399 @@
+"""Inputs that have an end and no order, sorted along the axis that lets a join of them hold the fewest rows.
+
+What is done is decided here; how, is in ``ordered.py``. A table is sorted by indices: beside it there are eight bytes
+a row for the values and four for their order, and rows are gathered as they are read. One that is in order already is
+only looked at. Parquet files whose row groups follow each other along the axis, by the statistics in their footers, are
+read in that order, and no more of them is sorted at a time than overlaps. Within a limit of memory, what does not fit
+is sorted outside it (``outside.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.expr.nodes import Node, columns_of
+from ivjoin.frontier.order import Order
+from ivjoin.operator.explaining.wording import listed, said
+from ivjoin.operator.memory.budget import Budget
+from ivjoin.plan.cache import plan_of
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.spec import SIDES
+from ivjoin.stream.sort.axis import Axis, axes, best_axis, compared_share, sample
+from ivjoin.stream.sort.ordered import I64_MAX, I64_MIN, Ordinals, Step, moves, of_steps, of_table, steps
+from ivjoin.stream.sort.outside import fits, room_for, sorted_outside
+from ivjoin.stream.sort.sweep import Ordered, Sweep
+from ivjoin.stream.sources.inputs import SEEN_GROUPS, Source
+
+__all__ = ["Arranged", "Prospect", "Ready", "arrange", "as_they_are", "in_order", "prospect", "said_of"]
+
+# Where there are no more pairs of rows than this, looking at all of them costs less than choosing an axis.
+SMALL = 1 << 20
+_FIRST_ROWS = 1 << 22  # of a file that is read whole before it is known whether it has to be
+
+
+@dataclass
+class Arranged:
+    """Inputs in the order in which they are joined.
+
+    Attributes
+    ----------
+    plan : JoinPlan
+        With the order of what was sorted.
+    batches : (Iterator of RecordBatch, Iterator of RecordBatch)
+    errors_first : bool
+        Rows for which the order's expression errs come before the others.
+    ends : (bool, bool)
+        Which input is all there.
+    rows : (int or None, int or None)
+    sweep : Sweep or None
+        How far to read one side before the other, where both were sorted or found in order.
+    said : str
+        What was done, in a line; "" where nothing was.
+    copies : bool
+        Whether rows were moved: batches of a table in memory then hold memory of their own.
+    leads : int or None
+        The side that is read to its end first, whatever the orders.
+    compared : float
+        Where no order prunes: the share of all pairs of rows for which the residual is decided.
+    ready : (Ready or None, Ready or None)
+        What was given an order.
+    """
+
+    plan: JoinPlan
+    batches: tuple[Iterator[pa.RecordBatch], Iterator[pa.RecordBatch]]
+    errors_first: bool = False
+    ends: tuple[bool, bool] = (False, False)
+    rows: tuple[int | None, int | None] = (None, None)
+    sweep: Sweep | None = None
+    said: str = ""
+    copies: bool = False
+    leads: int | None = None
+    compared: float = 0.0
+    ready: tuple[Ready | None, Ready | None] = (None, None)
+
+    @property
+    def first(self) -> int | None:
+        """The side to read to its end first: nothing prunes, and of two sides that end the shorter one is stored."""
+        if self.leads is not None:
+            return self.leads
+        if any(side.orders for side in self.plan.sides) or not any(self.ends):
+            return None
+        if not all(self.ends):
+            return self.ends.index(True)
+        left, right = self.rows
+        return None if left is None or right is None else int(right < left)
+
+
+def as_they_are(
+    plan: JoinPlan, sources: tuple[Source, Source], threads: int = 1, budget: Budget | None = None
+) -> Arranged:
+    """Both inputs as they come, whatever the threads."""
+    ends, rows = (sources[0].ends, sources[1].ends), (sources[0].rows, sources[1].rows)
+    compared = compared_share(plan, (None, None))
+    return Arranged(plan, (sources[0].batches(), sources[1].batches()), False, ends, rows, compared=compared)
+
+
+def _free(plan: JoinPlan, sources: tuple[Source, Source], s: int) -> bool:
+    """Whether a side may be put in another order."""
+    return sources[s].ends and not plan.sides[s].orders and moves(sources[s].schema)
+
+
+def _sorts(plan: JoinPlan, sources: tuple[Source, Source]) -> bool:
+    """Whether an input without an order of its own could be given one that prunes."""
+    free = [_free(plan, sources, s) for s in (0, 1)]
+    ordered = all(free[s] or bool(plan.sides[s].orders) for s in (0, 1))
+    return any(free) and ordered and next(axes(plan), None) is not None
+
+
+@dataclass
+class Ready:
+    """A side that was given an order: its rows, whether some err, and what was done."""
+
+    rows: Ordered
+    errs: bool
+    done: str  # "sorted", "runs", "kept" or "groups"
+    size: int = 0
+    table: pa.Table | None = None  # all rows, where they are in memory, and by which expression they lie in order
+    node: Node | None = None
+    ordinals: Ordinals | None = None
+
+
+@dataclass
+class Given:
+    """A side that was read as far as there is room for it.
+
+    Attributes
+    ----------
+    source : Source
+    table : pa.Table or None
+        Its first rows; None where row groups are read as they are asked for.
+    rest : Iterator of RecordBatch or None
+        The other rows; None where there are none.
+    budget : Budget or None
+    """
+
+    source: Source
+    table: pa.Table | None = None
+    rest: Iterator[pa.RecordBatch] | None = None
+    budget: Budget | None = None
+
+    @classmethod
+    def of(cls, source: Source, budget: Budget | None, read: bool) -> Given:
+        given = cls(source, budget=budget)
+        if read:
+            given.read()
+        return given
+
+    def read(self) -> pa.Table:
+        """The first rows, which are all where memory has no limit."""
+        if self.table is None:
+            room = None if self.budget is None else room_for(self.budget.limit)
+            self.table, self.rest = (self.source.table(), None) if room is None else self.source.head(room)
+            if room is not None and self.rest is None and not fits(self.table, self.source.in_memory, room):
+                self.rest = iter(())
+        return self.table
+
+    @property
+    def rows(self) -> int | None:
+        """How many there are, where that is known."""
+        return self.source.rows if self.table is None or self.rest is not None else self.table.num_rows
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All rows, as they come."""
+        if self.table is None:
+            return self.source.batches()
+        first = iter(self.table.to_batches())
+        return first if self.rest is None else chain(first, self.rest)
+
+
+def arrange(
+    plan: JoinPlan, sources: tuple[Source, Source], threads: int = 1, budget: Budget | None = None
+) -> Arranged:
+    """Both inputs, sorted by so many threads where that is worth it; reads what has to be sorted."""
+    known = [s.rows for s in sources if s.rows is not None]
+    if not _sorts(plan, sources) or (len(known) == 2 and known[0] * known[1] <= SMALL):
+        return as_they_are(plan, sources)
+    choices = list(axes(plan))
+    sides = [Given.of(s, budget, _read_first(plan, sources, i, choices, budget)) for i, s in enumerate(sources)]
+    ends, rows = (sources[0].ends, sources[1].ends), (sides[0].rows, sides[1].rows)
+    kept = Arranged(plan, (iter(()), iter(())), False, ends, rows)
+    left, right = (_sampled(plan, s, sides[s], choices) for s in (0, 1))
+    axis = best_axis(plan, (left, right))
+    ready: list[Ready | None] = [None, None]
+    if axis is not None:
+        ready = [
+            in_order(axis, s, sides[s], threads) if _free(plan, sources, s) else None for s in (0, 1)
+        ]
+        if None in ready and any(r is not None and r.errs for r in ready):
+            axis = None  # the other side's order may not err, and one rule holds for both
+    if axis is None:
+        given = [sides[s].batches() if r is None or r.done != "runs" else (b for b, _ in r.rows)
+                 for s, r in enumerate(ready)]  # fmt: skip
+        kept.batches = given[0], given[1]
+        kept.compared = compared_share(plan, (left, right))
+        return kept
+    spec, own = plan.spec, [(Order(n, descending=axis.descending),) for n in axis.nodes]
+    orders = [own[s] if r is not None else spec.orders[s] for s, r in enumerate(ready)]
+    kept.plan = plan_of(spec.with_orders(orders[0], orders[1], spec.on_late))
+    kept.errors_first = any(r is not None and r.errs for r in ready)
+    kept.said = said_of(axis, ready)
+    kept.copies = any(r is not None and r.done != "kept" for r in ready)
+    kept.ready = ready[0], ready[1]
+    kept.sweep = _sweep(plan, axis, ready)
+    if kept.sweep is None:
+        given = [sides[s].batches() if r is None else (b for b, _ in r.rows) for s, r in enumerate(ready)]
+        kept.batches = given[0], given[1]
+    return kept
+
+
+def _read_first(
+    plan: JoinPlan, sources: tuple[Source, Source], s: int, choices: list[Axis], budget: Budget | None
+) -> bool:
+    """Whether to read a side before an axis is chosen: a sample of its row groups would be most of them anyway."""
+    source = sources[s]
+    if source.ranges is None or budget is not None or not _free(plan, sources, s):
+        return source.ends and source.ranges is None
+    few = len(source.groups()) <= 2 * SEEN_GROUPS and (source.rows or 0) <= _FIRST_ROWS
+    return few and not any(_in_steps(source, s, a) for a in choices)
+
+
+def _in_steps(source: Source, s: int, axis: Axis) -> list[Step] | None:
+    """In which order to read row groups for rows in the order of an axis; None where they do not follow along it."""
+    node = axis.nodes[s]
+    if node.op != "column" or source.ranges is None:
+        return None
+    return steps(source.ranges.of_side(SIDES[s]), source.groups(), node, axis.descending)
+
+
+def _sampled(plan: JoinPlan, s: int, side: Given, choices: list[Axis]) -> pa.RecordBatch | None:
+    """A few rows of a side; of files, of a few row groups, unless these are in the order of the one axis there is."""
+    if side.table is None and (side.source.ranges is None or _only(plan, s, side.source, choices)):
+        return None
+    names = _compared(plan, s)
+    room = None if side.budget is None else room_for(side.budget.limit)
+    return sample(side.table.select(names) if side.table is not None else side.source.some(names, room))
+
+
+def _only(plan: JoinPlan, s: int, source: Source, choices: list[Axis]) -> bool:
+    if len(choices) != 1 or plan.sides[s].orders:
+        return False
+    a, b = choices[0].nodes
+    band = any(t.left is a and t.right is b and t.lo is not None and t.hi is not None for t in plan.kernel_terms)
+    return band and _in_steps(source, s, choices[0]) is not None
+
+
+def in_order(axis: Axis, s: int, side: Given, threads: int) -> Ready:
+    """The rows of a side in the order of an axis, read by row groups where these follow each other along it."""
+    node, source = axis.nodes[s], side.source
+    if side.table is None:
+        found = _in_steps(source, s, axis)
+        if found is not None:
+            ahead = side.budget is None and source.apart
+            return Ready(of_steps(found, source.of_groups, node, axis.descending, ahead), False, "groups")
+    table = side.read()
+    if side.rest is not None and side.budget is not None:
+        room, folder = room_for(side.budget.limit), side.budget.folder
+        side.table = None  # it is not to be in memory for as long as the others are read
+        batches = chain(_given_up([table]), side.rest)
+        del table
+        runs = sorted_outside(batches, source.schema, node, axis.descending, room, folder)
+        return Ready(runs.rows(), runs.errs, "runs", runs.nbytes)
+    sorted_rows = Ordinals.of(table, node, axis.descending, threads)
+    done, size = ("kept", 0) if sorted_rows.index is None else ("sorted", 12 * len(sorted_rows.index))
+    return Ready(of_table(table, sorted_rows), sorted_rows.errs, done, size, table, node, sorted_rows)
+
+
+def _compared(plan: JoinPlan, s: int) -> list[str]:
+    nodes = [n for t in plan.kernel_terms for n in (t.left, t.right)] + [n for n, _, _ in plan.sides[s].orders]
+    return list(dict.fromkeys(c.params[1] for c in columns_of(*nodes) if c.params[0] == SIDES[s]))
+
+
+def _sweep(plan: JoinPlan, axis: Axis, ready: list[Ready | None]) -> Sweep | None:
+    left, right = ready
+    if left is None or right is None:
+        return None
+    terms = [(t.left, t.right) for t in plan.kernel_terms]
+    leader = int(len({b for _, b in terms}) < len({a for a, _ in terms}))
+    shift = axis.offset(plan) * (-1 if axis.descending else 1)
+    return Sweep(leader, (left.rows, right.rows if not shift else _shifted(right.rows, shift)))
+
+
+def _shifted(rows: Ordered, by: int) -> Ordered:
+    """Ordinals moved, no further than int64 goes."""
+    by = max(I64_MIN, min(by, I64_MAX))
+    for batch, values in rows:
+        moved = values + np.int64(by)
+        yield batch, np.where(moved < values, I64_MAX, moved) if by > 0 else np.where(moved > values, I64_MIN, moved)
+
+
+def _given_up(held: list[pa.Table]) -> Iterator[pa.RecordBatch]:
+    """The batches of a table, none of which is held once it was given."""
+    batches = held.pop().to_batches()[::-1]
+    while batches:
+        yield batches.pop()
+
+
+def said_of(axis: Axis, ready: list[Ready | None]) -> str:
+    """What was done, in a line."""
+    own = [(s, r) for s, r in enumerate(ready) if r is not None]
+    names = listed([said(axis.nodes[s]) for s, _ in own])
+    done = {r.done for _, r in own}
+    size = sum(r.size for _, r in own if r.done != "runs") / 1e6
+    files = sum(r.size for _, r in own if r.done == "runs") / 1e6
+    cost = (f", with {size:,.1f} MB" if size else "") + (f", by runs of {files:,.1f} MB in files" if files else "")
+    if len(done) > 1:
+        parts = [f"the {SIDES[s]} side {_DONE[r.done]}, by {said(axis.nodes[s])}" for s, r in own]
+        return listed(parts) + cost
+    who = "both sides" if len(own) == 2 else f"the {SIDES[own[0][0]]} side"
+    if "kept" in done:
+        return f"{who} {'are' if len(own) == 2 else 'is'} in order already, by {names}"
+    if "groups" in done:
+        return f"{who} {'were' if len(own) == 2 else 'was'} read in the order of row groups, by {names}"
+    if len(own) == 2:
+        return f"neither side was ordered: both were sorted, by {names}{cost}"
+    return f"{who} was not ordered: it was sorted by {names}{cost}"
+
+
+_DONE = {
+    "kept": "is in order already", "groups": "was read in the order of its row groups",
+    "sorted": "was not ordered: it was sorted", "runs": "was not ordered: it was sorted outside memory",
+}  # fmt: skip
+
+
+@dataclass
+class Prospect:
+    """What :func:`arrange` is going to do, as far as that is known before anything is read.
+
+    Attributes
+    ----------
+    choices : list of Axis
+        One, where rows could be looked at.
+    orders : (tuple of Order, tuple of Order) or None
+        Of both sides by then; None where nothing is sorted.
+    size : float or None
+        Megabytes that sorting takes, with what has to be read for it.
+    middle : (int or None, int or None)
+        Of the rows that were looked at: the ordinal in the middle.
+    compared : float
+        As of :class:`Arranged`.
+    """
+
+    choices: list[Axis]
+    small: bool = False
+    orders: tuple[tuple[Order, ...], tuple[Order, ...]] | None = None
+    size: float | None = None
+    middle: tuple[int | None, int | None] = (None, None)
+    compared: float = 0.0
+
+    @property
+    def axis(self) -> Axis | None:
+        return self.choices[0] if len(self.choices) == 1 else None
+
+
+def prospect(plan: JoinPlan, sources: tuple[Source | None, Source | None]) -> Prospect:
+    """What would be done with inputs; None stands for one of which there is but a schema."""
+    choices = list(axes(plan))
+    left, right = sources
+    if left is None or right is None or not _sorts(plan, (left, right)):
+        return Prospect(choices, compared=compared_share(plan, (None, None)))
+    known = (left, right)
+    if left.rows is not None and right.rows is not None and left.rows * right.rows <= SMALL:
+        return Prospect(choices, small=True)
+    tables = [s.table() if s.in_memory else None for s in known]
+    middle: list[int | None] = [None, None]
+    samples = [sample(t.select(_compared(plan, s))) for s, t in enumerate(tables) if t is not None]
+    if len(samples) == 2:
+        axis = best_axis(plan, (samples[0], samples[1]))
+        if axis is None:
+            return Prospect(choices, compared=compared_share(plan, (samples[0], samples[1])))
+        choices = [axis]
+        for s, rows in enumerate(samples):
+            found = Ordinals.of(pa.Table.from_batches([rows]), axis.nodes[s], axis.descending)
+            if len(found.values):
+                at = int(found.values[len(found.values) // 2])
+                middle[s] = ~at if axis.descending else at
+    spec, axis = plan.spec, choices[0]
+    free = [_free(plan, known, s) for s in (0, 1)]
+    own = (Order(axis.nodes[0], descending=axis.descending),), (Order(axis.nodes[1], descending=axis.descending),)
+    orders = own[0] if free[0] else spec.orders[0], own[1] if free[1] else spec.orders[1]
+    sizes = [_size(s) for s, f in zip(known, free, strict=True) if f]
+    whole = None if None in sizes else sum(x for x in sizes if x is not None) / 1e6
+    return Prospect(choices, False, orders, whole, (middle[0], middle[1]))
+
+
+def _size(source: Source) -> int | None:
+    if source.rows is None:
+        return None
+    width = 0
+    if not source.in_memory:
+        for t in source.schema.types:
+            try:
+                width += max(1, t.bit_width // 8)
+            except ValueError:
+                width += 16  # text; a guess
+    return source.rows * (12 + width)

@@ -1,0 +1,1 @@
+"""Inputs: what they are, their columns, and their batches as pieces."""

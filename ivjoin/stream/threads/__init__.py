@@ -1,0 +1,1 @@
+"""Join slices of an ordered axis on several threads."""

@@ -1,0 +1,160 @@
+"""A slice of rows that have arrived, and how it is joined: by one compiled call, or by an operator of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.operator.match.whole import Part, Whole, why_pushed
+from ivjoin.operator.operator import SymmetricHashJoin
+from ivjoin.plan.cutting import Cut
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.spec import SIDES
+from ivjoin.plan.sums import sum_of
+from ivjoin.shj.plain import no_rows, rows_at
+from ivjoin.stream.threads.pieces import Piece, rises
+from ivjoin.stream.threads.table_rows import in_one_batch, places
+
+__all__ = ["Joiners", "Pieces", "Slice", "is_whole"]
+
+Pieces = tuple[list[Piece], list[Piece]]
+
+
+def is_whole(plan: JoinPlan, cut: Cut) -> bool:
+    """Whether a slice is joined by one compiled call: the ranges of rows in order rise at both ends."""
+    if why_pushed(plan):
+        return False
+    ends = {node for node, _ in (*cut.lows, *cut.highs)}
+    return len(ends) == 1 or len({found[0] if (found := sum_of(node)) else node for node in ends}) == 1
+
+
+@dataclass(slots=True, eq=False)
+class Slice:
+    """Rows of both sides that are joined at once.
+
+    Attributes
+    ----------
+    pieces : (list of Piece, list of Piece)
+        Left and right.
+    start, end : int
+        The own side's rows from ``end`` on are copies, and the other side's rows below ``start``.
+    """
+
+    cut: Cut
+    pieces: Pieces
+    start: int
+    end: int
+
+    @property
+    def rows(self) -> int:
+        return sum(piece.rows for side in self.pieces for piece in side)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(piece.nbytes for side in self.pieces for piece in side)
+
+    def split(self, end: int) -> tuple[Slice, Slice]:
+        """What is a join of its own below a value, and what is from it on."""
+        cut = self.cut
+        mine: Pieces = ([], [])
+        kept: Pieces = ([], [])
+        reach = end
+        if cut.both:
+            tops = [piece.top(self.start, end) for piece in self.pieces[1 - cut.own]]
+            reach = max([end, *(top + 1 for top in tops)])
+        for p in (0, 1):
+            for piece in self.pieces[p]:
+                now = piece.starting_below(reach if p == cut.own else end)
+                rest = piece.starting_from(end) if p == cut.own else piece.ending_from(end)
+                if now is not None:
+                    mine[p].append(now)
+                if rest is not None:
+                    kept[p].append(rest)
+        return Slice(cut, mine, self.start, end), Slice(cut, kept, end, self.end)
+
+    def part(self, p: int, schema: pa.Schema) -> Part:
+        """One side's rows in the order of the axis; some columns may be plain.
+
+        Raises
+        ------
+        CapacityError
+            If one batch cannot hold the text of these rows.
+        """
+        pieces = self.pieces[p]
+        if not pieces:
+            return Part(no_rows(schema), 0, 0)
+        batch = in_one_batch([piece.batch for piece in pieces])
+        low = np.concatenate([piece.lows() for piece in pieces])
+        high = np.concatenate([piece.highs() for piece in pieces])
+        if len(pieces) > 1 and not (rises(low) and rises(high)):
+            order = np.lexsort((high, low))
+            batch, low = rows_at(batch, order), low[order]
+        owned = places(low, self.end, "left")
+        return Part(batch, 0 if p == self.cut.own else places(low, self.start, "left"), owned)
+
+
+class _WholeJoin:
+    """Joins slices by one compiled call each."""
+
+    def __init__(self, plan: JoinPlan, own: int, pairs: int | None) -> None:
+        self.whole = Whole(plan, own, pairs)
+
+    @property
+    def nbytes(self) -> int:
+        return self.whole.nbytes
+
+    def __call__(self, task: Slice) -> Iterator[pa.RecordBatch]:
+        schemas = [side.schema for side in self.whole.plan.sides]
+        return self.whole.join(task.part(0, schemas[0]), task.part(1, schemas[1]))
+
+
+class _PushJoin:
+    """Joins slices by an operator each, to which the other side's rows are pushed first."""
+
+    def __init__(self, plan: JoinPlan, own: int) -> None:
+        self._plan, self._own = plan, own
+        self.nbytes = 0
+
+    def __call__(self, task: Slice) -> Iterator[pa.RecordBatch]:
+        op = SymmetricHashJoin.from_plan(self._plan)
+        for p in (1 - self._own, self._own):
+            for piece in task.pieces[p]:
+                yield from op.push(SIDES[p], piece.batch)
+                self.nbytes = op.metrics.state_bytes
+            yield from op.finish(SIDES[p])
+        self.nbytes = 0
+
+
+class Joiners:
+    """Makes what joins slices, one for each thread, and knows how much memory they use together.
+
+    Parameters
+    ----------
+    plan : JoinPlan
+        Under which late rows are joined: they are found before.
+    cut : Cut
+    pairs : int, optional
+        As of :class:`Whole`.
+    """
+
+    def __init__(self, plan: JoinPlan, cut: Cut, pairs: int | None) -> None:
+        self._plan, self._own, self._pairs = plan, cut.own, pairs
+        self.whole = is_whole(plan, cut)
+        self._made: list[_WholeJoin | _PushJoin] = []
+
+    def __call__(self) -> _WholeJoin | _PushJoin:
+        made = _WholeJoin(self._plan, self._own, self._pairs) if self.whole else _PushJoin(self._plan, self._own)
+        self._made.append(made)
+        return made
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of scratch memory."""
+        return sum(made.nbytes for made in list(self._made))
+
+    def clear(self) -> None:
+        """Release them."""
+        self._made.clear()

@@ -1,0 +1,350 @@
+"""A join of streams on several threads: slices of an ordered axis, each joined as a whole.
+
+Rows are gathered until a slice of the axis is whole: no later row of either side can belong to it. Then the next free
+thread joins it; the kernels let other threads run while they work. Rows of the other side that can meet rows of two
+slices go to both. That joins along time instead of along keys, so neither keys nor their skew matter (TiLT,
+Jayarajan et al., ASPLOS 2023, names the idea).
+
+If unmatched rows of both sides are emitted (a full join), each row has one home: the slice of its own value, or of the
+least value it can meet. Copies in other slices are not emitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.frontier.late import Report
+from ivjoin.metrics import JoinMetrics
+from ivjoin.operator.intake import Intake
+from ivjoin.operator.match.whole import Whole
+from ivjoin.operator.memory.budget import Budget
+from ivjoin.operator.operator import SymmetricHashJoin
+from ivjoin.plan.cache import plan_of
+from ivjoin.plan.cutting import Cut
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.spec import SIDES
+from ivjoin.stream.threads.memory import Memory
+from ivjoin.stream.threads.pieces import I64_MAX, I64_MIN, Piece, cut_at
+from ivjoin.stream.threads.slice_joins import Joiners, Slice, is_whole
+from ivjoin.stream.threads.sliced_axis import SlicedAxis
+from ivjoin.stream.threads.workers import Workers
+
+__all__ = ["SlicedJoin", "can_slice"]
+
+_SLICE_ROWS = 131_072  # of both sides together, in a slice that is worth a call
+# One in so many rows of a slice may go to the next one, too; if many rows or little memory are left.
+_COPIED, _MORE_COPIED = 8, 2
+_MANY_ROWS = 16  # slices' worth of rows that are many
+_MOST_ROWS = 64  # the same before a band proves too wide to be cut
+
+
+def can_slice(plan: JoinPlan, cut: Cut, budget: Budget | None) -> bool:
+    """Whether threads join slices of streams; else one operator takes all rows."""
+    return is_whole(plan, cut) or not (cut.both or budget is not None)
+
+
+class SlicedJoin:
+    """What :class:`SymmetricHashJoin` does, by several threads; the output follows the order of the slices.
+
+    Parameters
+    ----------
+    plan : JoinPlan
+    cut : Cut
+        Along what; :func:`can_slice` holds.
+    threads : int
+        At least 1.
+    errors_first : bool
+        As for ``SymmetricHashJoin.from_plan``.
+    views : bool
+        Whether batches that are pushed hold no memory of their own.
+    budget : Budget, optional
+        What all of it may hold: rows that wait, and slices at work.
+    """
+
+    def __init__(
+        self, plan: JoinPlan, cut: Cut, threads: int, errors_first: bool = False, views: bool = False,
+        budget: Budget | None = None,
+    ) -> None:
+        self._plan, self._cut, self._views = plan, cut, views
+        self._frontiers = plan.frontiers(of_all=True)  # a row with a NaN has a slice of its own, too
+        self._axis = SlicedAxis(plan, cut, self._frontiers)
+        self._errors_first = errors_first
+        self._intake = Intake(plan, self._frontiers, errors_first=errors_first)
+        self._part = plan_of(plan.spec.with_late("join"))  # rows are screened here, by what the whole side has seen
+        self._checker = SymmetricHashJoin.from_plan(plan)
+        self._memory = None if budget is None else Memory(budget, threads, views)
+        pairs, output = (None, None) if self._memory is None else (self._memory.pairs, self._memory.output)
+        self._joiners = Joiners(self._part, cut, pairs)
+        self._whole = Whole(self._part, cut.own) if self._joiners.whole else None  # looks at rows
+        self._threads = threads if self._memory is None else self._memory.threads
+        self._workers = Workers(self._joiners, self._threads, output)
+        # Rows that wait. All slices before it are given away.
+        self._rest = Slice(cut, ([], []), I64_MIN, I64_MAX + 1)
+        self._alone: SymmetricHashJoin | None = None  # takes the rest of a join that cannot be cut after all
+        self._metrics = JoinMetrics()
+        self._left_out = [0, 0]  # rows that came late and were dropped
+        self._held = self._bytes = 0  # rows that wait, and their bytes
+        self._next = 0  # so many rows have to wait before it is worth to look where the next slice may end
+        self._peak = 0, 0  # rows and bytes
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the output."""
+        return self._plan.schema
+
+    @property
+    def metrics(self) -> JoinMetrics:
+        """Counts of the whole join, a copied row once.
+
+        The state is the rows of slices that are not joined yet, the rows that wait, unless they are views of a caller's
+        table, and the scratch memory of the threads.
+        """
+        m = self._state()
+        m.left_rows_retired = m.left_rows_in - self._left_out[0] - self._waiting(0)
+        m.right_rows_retired = m.right_rows_in - self._left_out[1] - self._waiting(1)
+        return m
+
+    def _state(self) -> JoinMetrics:
+        """The metrics without the rows retired: to count those takes a look at all that wait."""
+        m = replace(self._metrics)
+        self._intake.count_into(m)
+        tasks = self._workers.tasks
+        m.state_rows = sum(task.rows for task in tasks) + (0 if self._views else self._held)
+        m.state_bytes = self._bytes + sum(task.nbytes for task in tasks) + self._joiners.nbytes
+        if self._alone is not None:
+            inside = self._alone.metrics
+            m.state_rows += inside.state_rows
+            m.state_bytes += inside.state_bytes
+            m.spilled_rows, m.spilled_bytes, m.reads = inside.spilled_rows, inside.spilled_bytes, inside.reads
+            m.peak_state_rows, m.peak_state_bytes = inside.peak_state_rows, inside.peak_state_bytes
+        m.peak_state_rows = max(self._peak[0], m.state_rows, m.peak_state_rows)
+        m.peak_state_bytes = max(self._peak[1], m.state_bytes, m.peak_state_bytes)
+        return m
+
+    def push(self, side: str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Feed a batch to a side; what :meth:`SymmetricHashJoin.push` raises, and iterate to take the output.
+
+        Raises
+        ------
+        SchemaError, LateRowError, EvaluationError
+        """
+        p = SIDES.index(side)
+        self._checker.check(side, batch)
+        most = batch.num_rows if self._memory is None else self._memory.most_rows(batch)
+        for start in range(0, max(1, batch.num_rows), max(1, most)):
+            yield from self._screened(p, batch.slice(start, most))
+
+    def _screened(self, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Rows of which the late ones are yet to be found."""
+        came = batch.num_rows
+        batch, late = self._intake.screen(p, batch)
+        m = self._metrics
+        m.late_rows += late
+        self._left_out[p] += came - batch.num_rows
+        if p == 0:
+            m.left_rows_in += came
+        else:
+            m.right_rows_in += came
+        yield from self._taken(p, batch, bool(late) and batch.num_rows == came)
+
+    def _taken(self, p: int, batch: pa.RecordBatch, everywhere: bool) -> Iterator[pa.RecordBatch]:
+        """Rows that may wait for their slice, or are joined at once if none are cut any more.
+
+        ``everywhere``: some of them are late and can meet rows of slices that are given away.
+        """
+        if self._alone is None and batch.num_rows:
+            piece, erred = self._axis.placed(p, batch, self._rest.start)
+            piece.each = self._each(piece)
+            everywhere = everywhere or erred or (self._whole is not None and self._whole.strays(p, [batch]))
+            if self._memory is not None and not everywhere:
+                yield from self._made_room(piece.nbytes)
+            if self._alone is None:
+                self._rest.pieces[p].append(piece)
+                self._held += piece.rows
+                self._bytes += piece.nbytes
+                if everywhere:
+                    yield from self._give_up()
+                else:
+                    yield from self._advanced()
+                return
+        if self._alone is None:
+            yield from self._advanced()
+        else:
+            yield from self._counted(self._alone.push(SIDES[p], batch))
+
+    def report_late(self, report: Report | None) -> None:
+        """Call a function with each batch of late rows."""
+        self._intake.report = report
+
+    def finish(self, side: str | None = None) -> Iterator[pa.RecordBatch]:
+        """End one side, or both; iterate to take what that decides."""
+        sides = (0, 1) if side is None else (SIDES.index(side),)
+        fresh = [p for p in sides if not self._frontiers[p].ended]
+        for p in fresh:
+            self._frontiers[p].ended = True
+        if not fresh:
+            return
+        if self._alone is not None:
+            for p in fresh:
+                yield from self._counted(self._alone.finish(SIDES[p]))
+        else:
+            yield from self._advanced()
+
+    def lagging(self, rows_left: int, rows_right: int) -> int:
+        """Which side (0 left, 1 right) to read next."""
+        return self._axis.lagging(rows_left, rows_right)
+
+    def close(self) -> None:
+        """End all threads and release all rows; nothing more is taken."""
+        self._note()
+        self._workers.stop()
+        self._joiners.clear()
+        self._rest, self._held, self._bytes = Slice(self._cut, ([], []), I64_MIN, I64_MAX + 1), 0, 0
+
+    # -- memory --------------------------------------------------------------------------------------------------
+
+    def _each(self, piece: Piece) -> float:
+        """Bytes of memory that a row of a piece takes: none of what is a view of a caller's table."""
+        arrays = {id(a): a for a in (piece.low, piece.high)}.values()
+        size = sum(a.nbytes for a in arrays if not _lies_in(a, piece.batch))
+        return (size if self._views else size + piece.batch.nbytes) / piece.rows
+
+    def _made_room(self, more: int) -> Iterator[pa.RecordBatch]:
+        """Before more bytes of rows wait: let slices at work end, or cut no more, until there is room for them."""
+        assert self._memory is not None
+        most = len(self._workers)
+        while most and self._bytes + sum(task.nbytes for task in self._workers.tasks) + more > self._memory.gathered:
+            most -= 1
+            yield from self._joined(most)
+        if self._bytes + more > self._memory.gathered:
+            yield from self._give_up()
+
+    def _enough(self) -> int:
+        """Rows of a slice that is worth a call, and leaves memory for those of other threads."""
+        if self._memory is None:
+            return _SLICE_ROWS
+        fit = self._memory.rows
+        if self._bytes:
+            fit = min(fit, self._memory.gathered * self._held // (self._bytes * (self._threads + 3)))
+        return max(1, min(_SLICE_ROWS, fit // 2))
+
+    # -- slices --------------------------------------------------------------------------------------------------
+
+    def _advanced(self) -> Iterator[pa.RecordBatch]:
+        """Give away the slices that are whole by now, if they are worth it; take what others have put out."""
+        ended = all(f.ended for f in self._frontiers)
+        enough = self._enough()
+        if self._held >= enough:
+            settled = self._axis.settled()
+            while self._alone is None and self._held >= enough and (top := self._slice_end(settled)) is not None:
+                yield from self._given(*self._rest.split(top))
+                enough = self._enough()
+            most = _MANY_ROWS if ended else _MOST_ROWS
+            if self._alone is None and self._held >= most * _SLICE_ROWS:
+                yield from self._give_up()
+        if ended and self._alone is None:
+            yield from self._given(self._rest, Slice(self._cut, ([], []), I64_MAX, I64_MAX + 1))
+        if self._alone is None:
+            yield from self._joined(0 if ended else self._threads)
+
+    def _slice_end(self, settled: int) -> int | None:
+        """Where the next slice may end: it is large enough, and few of its rows go to the next one, too."""
+        other = self._rest.pieces[1 - self._cut.own]
+        end = settled
+        if self._cut.both:  # rows of the other side at home here must find all that they can meet
+            end = min([end, *(p.begin(i) for p in other if (i := p.ended(settled)) < p.rows)])
+        if end <= self._rest.start or self._held < self._next:
+            return None
+        pieces = [p for side in self._rest.pieces for p in side]
+        copies = sum(p.below(self._rest.start) for p in other)  # of rows of slices before
+        most = sum(p.below(end) for p in pieces) - copies
+        few = self._memory is not None or self._held >= _MANY_ROWS * _SLICE_ROWS
+        rows = self._enough()
+        while rows <= most:
+            cut = cut_at(pieces, rows + copies, self._rest.start, end)
+            copied = sum(p.below(cut) - p.ended(cut) for p in other)
+            if copied * (_MORE_COPIED if few else _COPIED) <= rows:
+                self._next = 0
+                return cut
+            rows *= 2
+        self._next = self._held + self._held // 8  # rows; a look at all that wait takes time
+        return None
+
+    def _given(self, task: Slice, rest: Slice) -> Iterator[pa.RecordBatch]:
+        """Give a slice to the threads, and keep what later slices need."""
+        if self._memory is not None and task.rows > self._memory.rows:
+            yield from self._give_up()
+            return
+        self._rest = rest
+        self._held, self._bytes = rest.rows, rest.nbytes
+        if task.rows:
+            self._workers.add(task)
+            self._note()
+            yield from self._joined(self._threads)
+
+    def _give_up(self) -> Iterator[pa.RecordBatch]:
+        """Join all that waits, and all that comes, by one operator; its limit grows as rows that wait are pushed."""
+        yield from self._joined(0)
+        self._workers.stop()
+        self._joiners.clear()
+        limit = 0 if self._memory is None else self._memory.budget.limit
+        budget = None if self._memory is None else replace(self._memory.budget, limit=limit - self._bytes)
+        op = self._alone = SymmetricHashJoin.from_plan(self._part, errors_first=self._errors_first, budget=budget)
+        rest, other = self._rest, 1 - self._cut.own
+        self._rest = Slice(self._cut, ([], []), rest.start, I64_MAX + 1)
+        left, right = (side[::-1] for side in rest.pieces)  # in the order of arrival, or rows would be late
+        del rest
+        while left or right:
+            p = 0 if not right or (left and left[-1].begin(0) <= right[-1].begin(0)) else 1
+            piece = (left, right)[p].pop()
+            copies = piece.below(self._rest.start) if p == other and self._cut.both else 0
+            if copies:  # their home is a slice before, which has emitted those that match nothing
+                op.push_matched(SIDES[p], piece.batch.slice(0, copies))
+            yield from self._counted(op.push(SIDES[p], piece.batch.slice(copies)))
+            self._held -= piece.rows
+            self._bytes = max(0, self._bytes - piece.nbytes)
+            del piece
+            if budget is not None:
+                op.account.limit = limit - self._bytes
+        self._held = self._bytes = 0
+        for p in (0, 1):
+            if self._frontiers[p].ended:
+                yield from self._counted(op.finish(SIDES[p]))
+
+    # -- output --------------------------------------------------------------------------------------------------
+
+    def _joined(self, most: int) -> Iterator[pa.RecordBatch]:
+        """Output of slices until no more than ``most`` have some to be taken."""
+        yield from self._counted(batch for _, batch in self._workers.output(most))
+
+    def _counted(self, out: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        size = self._plan.spec.batch_size
+        for batch in out:
+            for start in range(0, batch.num_rows, size):
+                piece = batch.slice(start, size) if batch.num_rows > size else batch
+                self._metrics.rows_out += piece.num_rows
+                yield piece
+        self._note()
+
+    def _note(self) -> None:
+        """Note how much is held now."""
+        now = self._state()
+        self._peak = now.peak_state_rows, now.peak_state_bytes
+
+    def _waiting(self, p: int) -> int:
+        """Rows of side p that no slice owns yet."""
+        pieces = self._rest.pieces[p]
+        if p == self._cut.own:
+            return sum(piece.rows for piece in pieces)
+        return sum(piece.rows - piece.below(self._rest.start) for piece in pieces)
+
+
+def _lies_in(array: np.ndarray, batch: pa.RecordBatch) -> bool:
+    """Whether an array is a view of a batch's memory."""
+    at = array.ctypes.data
+    buffers = (b for column in batch.columns for b in column.buffers() if b is not None)
+    return any(b.address <= at < b.address + b.size for b in buffers)

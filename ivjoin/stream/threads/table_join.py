@@ -1,0 +1,313 @@
+"""A join of two tables, slice by slice, by any number of threads.
+
+Both tables lie, or were sorted, in the order of an axis. A slice is a range of rows of one side, its *own* side, with
+the rows of the other side that can meet them: views of the tables. Where the slices begin follows from the rows and the
+question alone, never from the number of threads, and each slice is one call (``ivjoin.operator.match.whole``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.conditions.evaluate import evaluate
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.ordinal import ordinals
+from ivjoin.metrics import JoinMetrics
+from ivjoin.operator.match.whole import Part, Whole, why_pushed
+from ivjoin.operator.operator import SymmetricHashJoin
+from ivjoin.outer.values import has_value
+from ivjoin.plan.cutting import Cut, cut_of
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.spec import SIDES
+from ivjoin.stream.sort.sorting import Arranged
+from ivjoin.stream.sources.inputs import Source
+from ivjoin.stream.threads.table_rows import Bounds, TableRows, any_late, places
+from ivjoin.stream.threads.workers import joined
+
+__all__ = ["TableJoin", "table_join"]
+
+_OWN_ROWS = 65_536  # of the own side in a slice, if the band is narrow
+_BANDS = 8  # a slice is this many bands wide, so that few rows go to two
+_MOST_OWN_ROWS = 1 << 20  # of a slice however wide its band is
+_MOST_COPIED = 4  # times the rows of a slice that its band may add
+_SEEN = 64  # rows of which the window is looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Rows from ``start`` to ``end`` of the own side, and what of the other side can meet them.
+
+    Attributes
+    ----------
+    start, end : int
+        The own rows.
+    last : int
+        Where the copies of own rows end, which rows at home here can meet; ``end`` if no copy is needed.
+    first_other, end_other : int
+        Rows of the other side.
+    home, end_home : int
+        The rows of the other side whose home is this slice; only where they are emitted unmatched are all of them here.
+    """
+
+    start: int
+    end: int
+    last: int
+    first_other: int
+    end_other: int
+    home: int
+    end_home: int
+
+    @property
+    def rows(self) -> int:
+        return self.last - self.start + self.end_other - self.first_other
+
+
+def slices_of(own: np.ndarray, low: Bounds, high: Bounds, both: bool, rows: int, missing: int = 0) -> list[Slice]:
+    """Cut two sides at values of an axis.
+
+    Parameters
+    ----------
+    own : int64[n]
+        Axis values of the own side; they rise.
+    low, high : Bounds
+        Between which axis values the rows of the other side can meet own rows.
+    both : bool
+        Whether unmatched rows of both sides are emitted: a row of the other side is at home where its least value lies.
+    rows : int
+        Own rows of a slice, at least.
+    missing : int
+        How many of the first own rows have no value, and match nothing.
+    """
+    n, m = len(own), len(low)
+    starts, at = [0], rows
+    while at < n:
+        start = at if at < missing else max(missing, int(np.searchsorted(own, own[at], side="left")))
+        if start <= starts[-1]:  # one value has all the rows
+            start = int(np.searchsorted(own, own[at], side="right"))
+        if start >= n:
+            break
+        starts.append(start)
+        at = start + rows
+    out = []
+    home = 0
+    for start, end in zip(starts, [*starts[1:], n], strict=True):
+        end_home = m if end == n else 0 if end < missing else low.below(int(own[end]))
+        first, end_other, last = home, end_home, end
+        if end > max(start, missing):
+            begins, ends = high.below(int(own[max(start, missing)])), low.up_to(int(own[end - 1]))
+            first, end_other = (min(first, begins), end_home) if both else (min(begins, ends), ends)
+        elif not both:
+            end_other = first
+        if both and end < n and end_home > home:
+            last = max(end, places(own, high.at(end_home - 1), "right"))
+        out.append(Slice(start, end, last, first, end_other, home, end_home))
+        home = end_home
+    return out
+
+
+class TableJoin:
+    """The join of two tables along a cut.
+
+    Parameters
+    ----------
+    plan : JoinPlan
+    cut : Cut
+    sides : (TableRows, TableRows)
+        Left and right.
+    slices : list of Slice
+        In order.
+    threads : int
+    first : Whole
+        The one that has looked at the rows.
+    """
+
+    def __init__(
+        self, plan: JoinPlan, cut: Cut, sides: tuple[TableRows, TableRows], slices: list[Slice], threads: int,
+        first: Whole,
+    ) -> None:
+        self.plan, self._cut, self._sides, self.slices, self._threads = plan, cut, sides, slices, threads
+        self._spare = [first]
+        self._counts = _Counts(cut.own)
+        self._rows_out = self._at = 0
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the output."""
+        return self.plan.schema
+
+    @property
+    def metrics(self) -> JoinMetrics:
+        """Counts so far. The state is the rows of slices at work, copies included, and their scratch memory."""
+        m = JoinMetrics(rows_out=self._rows_out)
+        self._counts.fill(m)
+        return m
+
+    def output(self) -> Iterator[pa.RecordBatch]:
+        """The output, slice by slice, each batch of as many rows as the caller allows."""
+        most = self.plan.spec.batch_size
+        for number, batch in joined(self.slices, self._joiner, self._threads):
+            self._at = number
+            for start in range(0, batch.num_rows, most):
+                piece = batch.slice(start, most) if batch.num_rows > most else batch
+                self._rows_out += piece.num_rows
+                yield piece
+        self._at = len(self.slices)
+
+    def output_bounds(self) -> dict[str, tuple[Any, Any]]:
+        """What later output rows can still hold, as ``SymmetricHashJoin.output_bounds`` says."""
+        op = SymmetricHashJoin.from_plan(self.plan)
+        part = self.slices[self._at] if self._at < len(self.slices) else None
+        for s in (0, 1):
+            first = self._sides[s].rows
+            if part is not None:
+                first = part.start if s == self._cut.own else part.first_other
+            if first < self._sides[s].rows:
+                list(op.reach(SIDES[s], self._edges(s, first)))
+            else:
+                list(op.finish(SIDES[s]))
+        return op.output_bounds()
+
+    def _edges(self, s: int, row: int) -> list[int | None]:
+        """Where the orders of a side are at a row."""
+        batch = self._sides[s].part(row, row + 1)
+        orders = [(n, o.descending) for n, _, o in self.plan.sides[s].orders if not o.follows]
+        edges: list[int | None] = []
+        found = evaluate([n for n, _ in orders], lambda _, name: batch.column(name), 1)
+        for (node, falls), v in zip(orders, found, strict=True):
+            value = int(ordinals(v.values, node.type)[0])
+            present = has_value(v)
+            edges.append(None if present is not None and not present[0] else ~value if falls else value)
+        return edges
+
+    def close(self) -> None:
+        """Release the tables."""
+        self._spare.clear()
+        left, right = (TableRows(side.schema.empty_table()) for side in self.plan.sides)
+        self._sides = left, right
+
+    def _joiner(self) -> partial[Iterator[pa.RecordBatch]]:
+        try:
+            whole = self._spare.pop()
+        except IndexError:
+            whole = Whole(self.plan, self._cut.own)
+        return partial(_join, self._counts, self._sides, whole)
+
+
+class _Counts:
+    """What threads count; they know no more of the join. Each list is only added to, by any thread."""
+
+    def __init__(self, own: int) -> None:
+        self._own = own
+        self._begun: list[Slice] = []
+        self._done: list[Slice] = []
+        self._peaks: list[tuple[int, int]] = []
+
+    def begin(self, part: Slice, nbytes: int) -> None:
+        self._begun.append(part)
+        at_work = self._begun[len(self._done) :]  # about, while others begin and end
+        self._peaks.append((sum(s.rows for s in at_work), nbytes * len(at_work)))
+
+    def end(self, part: Slice) -> None:
+        self._done.append(part)
+
+    def fill(self, m: JoinMetrics) -> None:
+        begun, done = list(self._begun), list(self._done)
+        rows = [sum(s.end - s.start for s in parts) for parts in (begun, done)]
+        others = [sum(s.end_home - s.home for s in parts) for parts in (begun, done)]
+        left, right = (others, rows) if self._own else (rows, others)
+        m.left_rows_in, m.left_rows_retired = left
+        m.right_rows_in, m.right_rows_retired = right
+        m.state_rows = sum(s.rows for s in begun) - sum(s.rows for s in done)
+        m.peak_state_rows = max((rows for rows, _ in self._peaks), default=0)
+        m.peak_state_bytes = max((size for _, size in self._peaks), default=0)
+
+
+def _join(
+    counts: _Counts, sides: tuple[TableRows, TableRows], whole: Whole, part: Slice
+) -> Iterator[pa.RecordBatch]:
+    own = whole.probe
+    counts.begin(part, whole.nbytes)
+    mine = Part(sides[own].part(part.start, part.last), 0, part.end - part.start)
+    theirs = Part(
+        sides[1 - own].part(part.first_other, part.end_other), max(0, part.home - part.first_other),
+        max(0, part.end_home - part.first_other),
+    )
+    yield from whole.join(*((mine, theirs) if own == 0 else (theirs, mine)))
+    counts.end(part)
+
+
+def table_join(arranged: Arranged, sources: tuple[Source, Source], threads: int) -> TableJoin | None:
+    """The join of two inputs in slices, if both are tables in memory and their rows can be cut; else None."""
+    plan = arranged.plan
+    cut = cut_of(plan)
+    if isinstance(cut, str) or why_pushed(plan) or arranged.errors_first:
+        return None
+    found = [_rows_of(arranged, source, s) for s, source in enumerate(sources)]
+    if found[0] is None or found[1] is None:
+        return None
+    sides = found[0], found[1]
+    mine = sides[cut.own].values(cut.node, cut.falling)
+    if mine is None or not mine.rises:
+        return None
+    other = sides[1 - cut.own]
+    lows, highs = (cut.highs, cut.lows) if cut.falling else (cut.lows, cut.highs)
+    low, high = other.moved(lows, cut, ends=False), other.moved(highs, cut, ends=True)
+    if low is None or high is None:
+        return None
+    rows = _own_rows(mine.values, low, high)
+    if rows is None or not all(side.is_cut(2 * rows) for side in sides):
+        return None
+    never_null = any(
+        source.table().column(i).null_count
+        for s, source in enumerate(sources) if source.in_memory
+        for i, f in enumerate(plan.sides[s].schema) if not f.nullable
+    )
+    clean = _clean(plan, arranged, sides)
+    whole = Whole(plan, cut.own)
+    if never_null or any_late(plan, sides, clean):
+        return None
+    if any(whole.strays(s, side.batches(), side.spans()) for s, side in enumerate(sides)):
+        return None
+    slices = slices_of(mine.values, low, high, cut.both, rows, sides[cut.own].missing)
+    return TableJoin(plan, cut, sides, slices, threads, whole)
+
+
+def _rows_of(arranged: Arranged, source: Source, s: int) -> TableRows | None:
+    ready = arranged.ready[s]
+    if ready is not None:
+        if ready.table is None or ready.node is None or ready.ordinals is None:
+            return None
+        return TableRows(ready.table, (ready.node, ready.ordinals))
+    return TableRows(source.table()) if source.in_memory else None
+
+
+def _clean(
+    plan: JoinPlan, arranged: Arranged, sides: tuple[TableRows, TableRows]
+) -> tuple[frozenset[Node], frozenset[Node]]:
+    """For each side, the ordered expressions whose order no row breaks."""
+    left, right = (
+        frozenset(
+            node for node, _, order in plan.sides[s].orders
+            if arranged.ready[s] is not None or side.keeps_order(node, order.descending)
+        )
+        for s, side in enumerate(sides)
+    )
+    return left, right
+
+
+def _own_rows(own: np.ndarray, low: Bounds, high: Bounds) -> int | None:
+    """How many own rows a slice has; None where its band would have it copy too many rows."""
+    n, m = len(own), len(low)
+    if not n or not m:
+        return _OWN_ROWS
+    some = [int(own[i]) for i in range(0, n, max(1, n // _SEEN))]
+    window = sum(low.up_to(x) - high.below(x) for x in some) / len(some)
+    band = int(max(0, window) * n / m)  # own rows that lie in one window, about
+    rows = min(max(_OWN_ROWS, _BANDS * band), _MOST_OWN_ROWS)
+    return None if n > rows and band > _MOST_COPIED * rows else rows

@@ -1,0 +1,183 @@
+"""Two tables whose left rows each get one answer from the right rows, in slices, by any number of threads.
+
+The output is in the order of the left table, whatever the order of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.metrics import JoinMetrics
+from ivjoin.operator.match.output import in_parts
+from ivjoin.operator.match.whole import BatchRows
+from ivjoin.operator.operator import SymmetricHashJoin
+from ivjoin.outer.emit import Emitter
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.layout import row_layouts
+from ivjoin.plan.spec import SIDES
+from ivjoin.shj.arrow import bitmap, fixed_array, fixed_view, taken
+from ivjoin.shj.dictionaries import combined
+from ivjoin.shj.plain import no_rows, plain_rows
+from ivjoin.stream.sources.inputs import Source
+from ivjoin.stream.threads.table_rows import TableRows, any_late
+from ivjoin.stream.threads.workers import joined
+
+__all__ = ["OUT_ROWS", "MatchedTables", "TableLookup", "opened", "parts_of"]
+
+OUT_ROWS = 1 << 16  # of the left side that are emitted at once
+_MOST_RIGHT_ROWS = 2**31 - 2  # places have 32 bits
+
+
+class TableLookup:
+    """A join of two tables under way.
+
+    Parameters
+    ----------
+    plan : JoinPlan
+    left : TableRows
+    right : pa.RecordBatch
+        All right rows.
+    threads : int
+    """
+
+    def __init__(self, plan: JoinPlan, left: TableRows, right: pa.RecordBatch, threads: int) -> None:
+        self.plan, self._left, self._right, self._threads = plan, left, right, threads
+        self._metrics = JoinMetrics(left_rows_in=left.rows, right_rows_in=right.num_rows)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the output."""
+        return self.plan.schema
+
+    @property
+    def metrics(self) -> JoinMetrics:
+        """Counts so far. The state is the rows of both tables until the output is read to its end."""
+        return self._metrics
+
+    def output(self) -> Iterator[pa.RecordBatch]:
+        """The output in the order of the left rows, each batch of as many rows as the caller allows."""
+        m = self._metrics
+        m.state_rows = m.peak_state_rows = m.left_rows_in + m.right_rows_in
+        tasks, work = self._tasks()
+        most = self.plan.spec.batch_size
+        for _, batch in joined(tasks, lambda: work, self._threads):
+            for start in range(0, batch.num_rows, most):
+                piece = batch.slice(start, most) if batch.num_rows > most else batch
+                m.rows_out += piece.num_rows
+                yield piece
+        m.left_rows_retired, m.right_rows_retired = m.left_rows_in, m.right_rows_in
+        m.state_rows = m.state_bytes = 0
+
+    def _tasks(self) -> tuple[Sequence[slice], Callable[[slice], Iterator[pa.RecordBatch]]]:
+        """Return ranges of left rows, and what yields the output of one of them."""
+        raise NotImplementedError
+
+    def output_bounds(self) -> dict[str, tuple[Any, Any]]:
+        """What output rows can hold, as ``SymmetricHashJoin.output_bounds`` says."""
+        op = SymmetricHashJoin.from_plan(self.plan)
+        if not self._metrics.state_rows and self._metrics.left_rows_retired:
+            for side in SIDES:
+                list(op.finish(side))
+        return op.output_bounds()
+
+    def close(self) -> None:
+        """Release the tables."""
+        left, right = (side.schema for side in self.plan.sides)
+        self._left, self._right = TableRows(left.empty_table()), no_rows(right)
+
+
+def parts_of(rows: int, size: int) -> list[slice]:
+    """Cut rows into ranges of so many."""
+    return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
+
+
+def opened(
+    plan: JoinPlan, sources: tuple[Source, Source]
+) -> tuple[tuple[TableRows, TableRows], pa.RecordBatch] | None:
+    """Return the rows of two tables in memory, and all right rows as one batch; None if rows must be pushed."""
+    if not all(source.in_memory for source in sources):
+        return None
+    tables = [source.table() for source in sources]
+    for table, side in zip(tables, plan.sides, strict=True):
+        if any(table.column(i).null_count for i, f in enumerate(side.schema) if not f.nullable):
+            return None  # the operator says which one
+    rows = TableRows(plain_rows(tables[0])), TableRows(combined(plain_rows(tables[1])))
+    right = rows[1].batches() or [no_rows(plan.sides[1].schema)]
+    if not rows[0].is_cut(OUT_ROWS) or len(right) > 1 or rows[1].rows > _MOST_RIGHT_ROWS:
+        return None
+    return None if any_late(plan, rows, (frozenset(), frozenset())) else (rows, right[0])
+
+
+class _EveryRow:
+    """All rows of a batch."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._batch = batch
+
+    def __len__(self) -> int:
+        return self._batch.num_rows
+
+    def column(self, index: int) -> pa.Array:
+        return self._batch.column(index)
+
+
+class _MatchedRows:
+    """Rows of a batch by number : int32[n]; -1 is a row of nulls."""
+
+    def __init__(self, batch: pa.RecordBatch, rows: np.ndarray, widths: Sequence[int | None]) -> None:
+        there = rows >= 0
+        self._batch, self._rows, self._widths = batch, rows, widths
+        self._there = None if there.all() else there
+        self._places: pa.Array | None = None
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def column(self, index: int) -> pa.Array:
+        array, width = self._batch.column(index), self._widths[index]
+        if width is not None and not array.null_count and len(array):
+            values = fixed_view(array, width).take(self._rows, axis=0, mode="clip")
+            return fixed_array(values, self._there, array.type)
+        if self._places is None:
+            valid = None if self._there is None else bitmap(self._there)
+            self._places = pa.Array.from_buffers(pa.int32(), len(self), [valid, pa.py_buffer(self._rows)])
+        return taken(array, self._places)
+
+
+class MatchedTables(TableLookup):
+    """A join of two tables that gives each left row one right row."""
+
+    def __init__(self, plan: JoinPlan, left: TableRows, right: pa.RecordBatch, threads: int) -> None:
+        super().__init__(plan, left, right, threads)
+        self._emitter = Emitter(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
+        self._widths = row_layouts(plan)[1].widths
+
+    def _found(self) -> np.ndarray:
+        """Return the right row of each left row, or -1 : int32[left rows]."""
+        raise NotImplementedError
+
+    def _tasks(self) -> tuple[Sequence[slice], Callable[[slice], Iterator[pa.RecordBatch]]]:
+        found = self._found()
+        self._metrics.state_bytes = self._metrics.peak_state_bytes = found.nbytes
+        return parts_of(len(found), OUT_ROWS), lambda part: self._batches(part, found[part])
+
+    def _batches(self, part: slice, found: np.ndarray) -> Iterator[pa.RecordBatch]:
+        def built(cut: slice) -> pa.RecordBatch | None:
+            return self._batch(part.start + cut.start, part.start + cut.stop, found[cut])
+
+        yield from (b for b in in_parts(built, 0, len(found)) if b is not None)
+
+    def _batch(self, start: int, stop: int, found: np.ndarray) -> pa.RecordBatch | None:
+        batch = self._left.part(start, stop)
+        rows: _EveryRow | BatchRows = _EveryRow(batch)
+        if not self.plan.how.keep[0]:
+            there = np.flatnonzero(found >= 0)
+            if not len(there):
+                return None
+            if len(there) < len(found):
+                rows, found = BatchRows(batch, there, row_layouts(self.plan)[0].widths), found[there]
+        return self._emitter.batch(rows, _MatchedRows(self._right, found, self._widths))

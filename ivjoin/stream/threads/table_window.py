@@ -1,0 +1,231 @@
+"""A join of two tables that gives each left row aggregates of its matches, slice by slice, by any number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ivjoin.conditions.evaluate import Vector
+from ivjoin.expr.nodes import Node
+from ivjoin.frontier.tracking import Frontier
+from ivjoin.operator.intake import Intake
+from ivjoin.operator.lookup.aggregated import Aggregated, Window
+from ivjoin.operator.lookup.sides import KeyIds, Sorted, Term, count_to, key_table
+from ivjoin.operator.windows.measures import measures
+from ivjoin.operator.windows.rows import Arrived, Rows, joined, read
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.layout import row_layouts
+from ivjoin.shj.arrow import byte_width, take, whole_numbers
+from ivjoin.shj.dictionaries import one_array
+from ivjoin.shj.plain import from_plain, no_rows, nulls
+from ivjoin.shj.store.keys import KeyTable
+from ivjoin.stream.sort.ordered import order_of, rises
+from ivjoin.stream.sources.inputs import Source
+from ivjoin.stream.threads.table_lookup import OUT_ROWS, TableLookup, opened, parts_of
+from ivjoin.stream.threads.table_rows import TableRows
+from ivjoin.stream.threads.workers import each
+
+__all__ = ["TableWindow", "table_window"]
+
+_SLICE_ROWS = 1 << 17  # of both sides
+_BANDS = 8  # a slice is this many windows wide, so that few right rows go to two
+_MOST_TEXT = 2**31 - 1  # bytes
+_SEEN = 64  # left rows of which the window is looked at
+I64_MAX = 2**63 - 1
+
+
+class TableWindow(TableLookup):
+    """The join of two tables that aggregates.
+
+    Parameters
+    ----------
+    plan : JoinPlan
+    left : TableRows
+    right : pa.RecordBatch
+        All right rows.
+    aggregated : Aggregated
+    threads : int
+    """
+
+    def __init__(
+        self, plan: JoinPlan, left: TableRows, right: pa.RecordBatch, aggregated: Aggregated, threads: int
+    ) -> None:
+        super().__init__(plan, left, right, threads)
+        self._aggregated: Aggregated | None = aggregated
+
+    def close(self) -> None:
+        super().close()
+        self._aggregated = None
+
+    def _tasks(self) -> tuple[Sequence[slice], Callable[[slice], Iterator[pa.RecordBatch]]]:
+        found = self._aggregated
+        assert found is not None
+        slices = parts_of(len(found.left), _left_rows(found))
+        if found.left.lies_in_order:
+            return slices, lambda part: self._batches(part, *found.of(part))
+        made: list[tuple[np.ndarray, list[pa.Array]]] = [(np.zeros(1, dtype=np.int64), self._nothing())] * (
+            len(slices) + 1
+        )
+
+        def aggregate(number: int) -> None:
+            made[number] = found.of(slices[number])
+
+        each(range(len(slices)), lambda: aggregate, self._threads)
+        sizes = np.concatenate([sizes for sizes, _ in made])
+        arrays = [one_array(list(parts)) for parts in zip(*(arrays for _, arrays in made), strict=True)]
+        # Where the answer of each left row is; those that match nothing have the last one.
+        at = np.full(self._left.rows, len(sizes) - 1, dtype=np.int64)
+        every = np.arange(len(sizes) - 1)
+        at[found.left.rows_at(every)] = every
+
+        def batches(part: slice) -> Iterator[pa.RecordBatch]:
+            some = at[part]
+            return self._batches(part, sizes[some], [take(a, some, byte_width(a.type)) for a in arrays])
+
+        return parts_of(self._left.rows, OUT_ROWS), batches
+
+    def _batches(self, part: slice, sizes: np.ndarray, arrays: list[pa.Array]) -> Iterator[pa.RecordBatch]:
+        columns = [*self._left.part(part.start, part.stop).columns, *arrays]
+        if not self.plan.how.keep[0] and not sizes.all():
+            there = np.flatnonzero(sizes)
+            if not len(there):
+                return
+            columns = [take(a, there, byte_width(a.type)) for a in columns]
+        types = self.plan.schema.types
+        yield pa.RecordBatch.from_arrays(
+            [from_plain(a, t) for a, t in zip(columns, types, strict=True)], schema=self.plan.schema
+        )
+
+    def _nothing(self) -> list[pa.Array]:
+        """The aggregates of one row that matches nothing."""
+        assert self._aggregated is not None
+        return [
+            whole_numbers(np.zeros(1, dtype=np.int64)) if m.aggregate.function == "count" else nulls(1, m.type)
+            for m in self._aggregated.measures
+        ]
+
+
+def _left_rows(found: Aggregated) -> int:
+    """How many left rows a slice has: many windows' worth, or all of them if these are too wide."""
+    left, right = found.left, found.right
+    n, m = len(left), len(right)
+    if not n or not m:
+        return max(1, n)
+    seen = range(0, n, max(1, n // _SEEN))
+    window = sum(max(0, _end(found, i) - _begin(found, i)) for i in seen) / len(seen)
+    rows = max(1, _SLICE_ROWS * n // (n + m), int(_BANDS * window * n / m))
+    return n if 2 * rows > n else rows
+
+
+def _begin(found: Aggregated, row: int) -> int:
+    return max(
+        (count_to(found.right.lines[b], int(found.left.lines[a][row]) + by, False) for a, b, by in found.window.lows),
+        default=0,
+    )
+
+
+def _end(found: Aggregated, row: int) -> int:
+    return min(
+        (count_to(found.right.lines[b], int(found.left.lines[a][row]) + by, True) for a, b, by in found.window.highs),
+        default=len(found.right),
+    )
+
+
+class _Naming:
+    """Gives ids to keys by a compiled table."""
+
+    def __init__(self, plan: JoinPlan, keys: KeyTable) -> None:
+        self._intake = Intake(plan, (Frontier([], {}), Frontier([], {})))
+        self._keys = keys
+
+    def named(self, plan: JoinPlan, s: int, values: dict[Node, Vector], n: int) -> np.ndarray:
+        """Return the key ids of n rows of side s : int64[n]."""
+        del plan
+        return self._intake.key_ids(s, n, values, self._keys, None)
+
+
+def _is_much_text(plan: JoinPlan, n: int, right: pa.RecordBatch) -> bool:
+    """Return whether the aggregates of n left rows may hold more text than one array, so that they come in batches."""
+    for a in plan.spec.aggregates:
+        if a.node is None or a.function == "count" or a.node.type.kind not in ("string", "binary"):
+            continue
+        if a.node.op != "column":
+            return True
+        array = right.column(a.node.params[1])
+        values = array.dictionary if pa.types.is_dictionary(array.type) else array
+        known = pa.types.is_string(values.type) or pa.types.is_binary(values.type)
+        longest = (pc.max(pc.binary_length(values)).as_py() or 0) if known else values.nbytes
+        if longest * n > _MOST_TEXT:
+            return True
+    return False
+
+
+def table_window(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -> TableWindow | None:
+    """The join of two tables that aggregates; None if their rows must be pushed."""
+    lists = any(a.function == "array_agg" for a in plan.spec.aggregates)  # of pairs, some at a time
+    if plan.separation.residual or plan.raises or lists or plan.spec.include_previous:
+        return None
+    plan = plan.own()
+    terms = [(plan.sides[0].axes.index(t.left), plan.sides[1].axes.index(t.right), t.lo, t.hi)
+             for t in plan.kernel_terms]  # fmt: skip
+    lows: list[Term] = [(a, b, -high) for a, b, _, high in terms if high is not None]
+    highs: list[Term] = [(a, b, -low) for a, b, low, _ in terms if low is not None]
+    if any(abs(by) > I64_MAX for _, _, by in (*lows, *highs)):
+        return None
+    tables = opened(plan, sources)
+    if tables is None:
+        return None
+    (rows, _), right = tables
+    if _is_much_text(plan, rows.rows, right):
+        return None
+    keys = key_table(plan)
+    naming = _Naming(plan, keys)
+    found: list[Rows] = []
+    for s, batches in ((1, [right]), (0, rows.batches() or [no_rows(plan.sides[0].schema)])):
+        parts = list(_read(plan, s, batches, naming))
+        if any(part.wild or part.key_erred for part in parts):
+            return None
+        found.append(joined([part.rows for part in parts]))
+    theirs, mine = found
+    ids, (left_kids, right_kids) = KeyIds.of((mine.kids, theirs.kids), (None, None), keys)
+    axis = _most_used([b for _, b, _ in (*lows, *highs)])
+    ordered = _in_order(theirs, right_kids, axis, {b for _, b, _ in (*lows, *highs)}, right.num_rows, threads)
+    if not all(rises(values) for values in ordered.lines.values()):
+        return None
+    lines = {a for a, _, _ in (*lows, *highs)}
+    left = _in_order(mine, left_kids, _most_used([a for a, _, _ in (*lows, *highs)]), lines, rows.rows, threads)
+    by = plan.spec.first_by or ((plan.kernel_terms[0].right, False) if plan.kernel_terms else None)
+    node = None if axis is None else plan.sides[1].axes[axis]
+    in_order = by is None if node is None else by is not None and by[0] is node and not by[1]
+    layout = row_layouts(plan)[1]
+    columns = [right.column(i) for i in plan.sides[1].stored]
+    made = measures(plan.spec.aggregates, plan.sides[1].schema)
+    aggregated = Aggregated(left, ordered, ids, Window(lows, highs), columns, layout, made, by, in_order)
+    return TableWindow(plan, rows, right, aggregated, threads)
+
+
+def _read(plan: JoinPlan, s: int, batches: Sequence[pa.RecordBatch], naming: _Naming) -> Iterator[Arrived]:
+    first = 0
+    for batch in batches:
+        seq = np.arange(first, first + batch.num_rows)
+        first += batch.num_rows
+        yield read(plan, s, [], seq, row_layouts(plan)[s], naming, batch.columns)
+
+
+def _most_used(lines: Sequence[int]) -> int | None:
+    """Return the line that most bounds compare, the first of several; None if there are no bounds."""
+    return max(dict.fromkeys(lines), key=lines.count) if lines else None
+
+
+def _in_order(rows: Rows, kids: np.ndarray, axis: int | None, lines: set[int], of: int, threads: int) -> Sorted:
+    """Return rows of a table with ``of`` rows in the order of an axis; rows alike come as they lie."""
+    order: np.ndarray | None = None
+    found: dict[int, np.ndarray] = {}
+    if axis is not None:
+        order, found[axis] = order_of(rows.axes[axis], None, threads)
+    for line in lines - {axis}:
+        found[line] = rows.axes[line] if order is None else rows.axes[line].take(order)
+    return Sorted(kids, order, found, None if len(rows) == of else rows.seq)
