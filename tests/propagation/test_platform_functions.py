@@ -82,7 +82,8 @@ def worst(truth: Callable[..., Any], cases: list[tuple[float, ...]], values: lis
 
 
 def test_every_function_is_here() -> None:
-    assert {o.name for o in OPERATORS} == {*FUNCTIONS, "sqrt", "pow", "hypot"}  # IEEE 754 rounds the root right
+    # IEEE 754 rounds the root right.
+    assert {o.name for o in OPERATORS} == {*FUNCTIONS, "sqrt", "pow", "hypot", "atan2"}
 
 
 @pytest.mark.one_in(3)
@@ -118,6 +119,14 @@ def test_distances() -> None:
         values = np.hypot(*map(np.array, zip(*cases, strict=True))).tolist()
     for found in (values, [by_library(math.hypot, *x) for x in cases]):
         assert worst(MP.hypot, cases, found)[0] <= LIBRARY_ULPS
+
+
+def test_angles() -> None:
+    ys, xs = arguments("atan2", 60), [*reversed(arguments("atan2 of", 60))]
+    cases = [*zip(ys, xs, strict=True), *((y, random.Random(y).uniform(-1, 1) * y) for y in ys)]
+    cases = [(y, x) for y, x in cases if y and abs(math.atan2(y, x)) > 2.0**-1000]  # mpmath has no -0
+    for found in (np.arctan2(*map(np.array, zip(*cases, strict=True))).tolist(), [math.atan2(*c) for c in cases]):
+        assert worst(MP.atan2, cases, found)[0] <= LIBRARY_ULPS
 
 
 @pytest.mark.parametrize("y", [1.0, -1.0, 2.0**-1022, 1e-320, 0.0, 4.0, math.nextafter(4, 0), 3e200, 1.5])

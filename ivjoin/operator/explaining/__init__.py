@@ -1,1 +1,1 @@
-"""What an operator says of itself: its plan and the bounds of its output."""
+"""The explanation of an operator, and the bounds of its output."""

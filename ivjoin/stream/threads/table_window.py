@@ -66,14 +66,14 @@ class TableWindow(TableLookup):
         slices = parts_of(len(found.left), _left_rows(found))
         if found.left.lies_in_order:
             return slices, lambda part: self._batches(part, *found.of(part))
-        made: list[tuple[np.ndarray, list[pa.Array]]] = [(np.zeros(1, dtype=np.int64), self._nothing())] * (
-            len(slices) + 1
-        )
+        none = np.zeros(1, dtype=np.int64)
+        made: list[tuple[np.ndarray, list[pa.Array]]] = [(none, [])] * len(slices)
 
         def aggregate(number: int) -> None:
             made[number] = found.of(slices[number])
 
         each(range(len(slices)), lambda: aggregate, self._threads)
+        made.append((none, self._nothing([a.type for a in made[0][1]] if made else None)))
         sizes = np.concatenate([sizes for sizes, _ in made])
         arrays = [one_array(list(parts)) for parts in zip(*(arrays for _, arrays in made), strict=True)]
         # Where the answer of each left row is; those that match nothing have the last one.
@@ -99,12 +99,13 @@ class TableWindow(TableLookup):
             [from_plain(a, t) for a, t in zip(columns, types, strict=True)], schema=self.plan.schema
         )
 
-    def _nothing(self) -> list[pa.Array]:
-        """The aggregates of one row that matches nothing."""
+    def _nothing(self, types: list[pa.DataType] | None) -> list[pa.Array]:
+        """The aggregates of one row that matches nothing, of the types of those of other rows."""
         assert self._aggregated is not None
+        measures = self._aggregated.measures
         return [
-            whole_numbers(np.zeros(1, dtype=np.int64)) if m.aggregate.function == "count" else nulls(1, m.type)
-            for m in self._aggregated.measures
+            whole_numbers(np.zeros(1, dtype=np.int64)) if m.aggregate.function == "count" else nulls(1, t)
+            for m, t in zip(measures, types or [m.type for m in measures], strict=True)
         ]
 
 

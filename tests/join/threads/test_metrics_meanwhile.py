@@ -10,7 +10,7 @@ import pytest
 
 from ivjoin import Order, SymmetricHashJoin
 from ivjoin.operator.match import lending
-from ivjoin.shj.store.rows import schedules, side
+from ivjoin.shj.store.rows import schedules, stored_rows
 
 SCHEMA = pa.schema({"k": pa.int64(), "t": pa.int64(), "s": pa.string()})
 
@@ -59,7 +59,7 @@ def test_rows_that_come_meanwhile(at: int, monkeypatch: pytest.MonkeyPatch) -> N
     for o in (op, plain):
         for p, b in batches:
             list(o.push(p, b))
-    size: Any = side.in_memory
+    size: Any = stored_rows.in_memory
     calls: list[int] = []
 
     def grown(array: np.ndarray) -> int:
@@ -72,7 +72,7 @@ def test_rows_that_come_meanwhile(at: int, monkeypatch: pytest.MonkeyPatch) -> N
 
     for store in op._core.stores:
         store._changes += 1
-    monkeypatch.setattr(side, "in_memory", grown)
+    monkeypatch.setattr(stored_rows, "in_memory", grown)
     assert op.metrics.state_bytes > 0
     monkeypatch.undo()
     for p in ("left", "right"):
