@@ -1,4 +1,4 @@
-"""``ivjoin.asof_join``: each left row with the one right row that is nearest in time, by the words that others use."""
+"""``ivjoin.asof_join``: match each left row with one right row by time, with the option names of other libraries."""
 
 from __future__ import annotations
 
@@ -44,36 +44,40 @@ def asof_join(
     indicator: bool | str = False, condition: Expression | None = None, params: Params | None = None,
     interpolate: str | Sequence[str] | None = None, offsets: Sequence[Tolerance] | None = None,
 ) -> JoinStream:
-    """Give each left row the right row that is the last one before it, the first one after it, or the nearest.
+    """Match each left row with the last right row before it, the first one after it, or the nearest one.
 
-    Inputs that have an end need no order. A right side without a declared order is read first, and the output is in the
-    order of the left side, unless both are sorted to keep a ``memory_limit``. Inputs that may have no end must rise by
-    ``on``, up to ``slack``. Then a left row is emitted as soon as no later right row can be better. About one right row
-    of each key is stored, in addition to the rows by which the two sides are apart.
+    Inputs that have an end need no order. ivjoin first reads a right side without a declared order, and the output is
+    in the order of the left side. With a ``memory_limit``, ivjoin may sort both sides instead.
+
+    Inputs that may be endless must rise by ``on``, up to ``slack``. Then a left row is emitted as soon as no later
+    right row can be better. The state is about one right row of each key, and the rows that lie between the positions
+    of the two sides.
 
     Parameters
     ----------
     left, right : table, frame, files or stream
         As for :func:`ivjoin.band_join`.
     on : str or (str, str)
-        The column that is compared, or the left and the right one: numbers, dates, timestamps, decimals of at most 18
+        The column to compare, or the left and the right one: numbers, dates, timestamps, or decimals of at most 18
         digits.
     by : str, list of str, or list of (str, str), optional
-        Key columns, equal in both rows.
+        Key columns, which must be equal in both rows.
     direction : {"backward", "forward", "nearest"}
-        The last right row that is not later, the first one that is not earlier, or the one at the least distance; of
-        two at the same distance the earlier one.
+        Take the last right row that is not later, the first one that is not earlier, or the one at the least distance.
+        Of two right rows at the same distance, ``"nearest"`` takes the earlier one.
     tolerance : number, timedelta or str, optional
-        How far away it may be, at most: ``5``, ``timedelta(minutes=5)`` or ``"5 minutes"``.
+        The greatest distance of a match: ``5``, ``timedelta(minutes=5)`` or ``"5 minutes"``.
     how : {"left", "inner", "right", "full"}
-        Whether left rows without a match, and right rows that no left row takes, are emitted with nulls.
+        Which unmatched rows are emitted, with nulls. ``"left"`` emits left rows without a match, ``"right"`` right rows
+        that no left row takes, ``"full"`` both, and ``"inner"`` neither.
     suffix : str
-        For right columns whose name collides; the right ``on`` column comes, too.
+        Appended to the name of a right column that collides with a left one. The output includes the right ``on``
+        column.
     allow_exact_matches : bool
-        Whether a right row of the same time counts.
+        Whether a right row of the same time matches.
     ties : str, list of str, or "all", optional
         Right columns that decide between right rows of the same time: the greatest is taken with ``"backward"``, the
-        least otherwise. Without them, it is not promised which one is taken. With ``"all"``, all of them are.
+        least otherwise. Without them, any of these rows may be taken. With ``"all"``, all of them are.
     left_order, right_order : str, expression, Order, or a list of these, optional
         Orders of arrival, for inputs that are not ordered by ``on``.
     condition : str, SymPy relation or ivjoin expression, optional
@@ -82,37 +86,48 @@ def asof_join(
         The values of ``:name`` in the condition.
     interpolate : str or list of str, optional
         Right columns that are interpolated between the previous and the next right row, linearly in time. The result
-        is null where one of the two does not exist. Numbers become float64, and times keep their type.
+        is null if one of the two does not exist. Numbers become float64, and times keep their type.
     offsets : list of number, timedelta or str, optional
         Look up each left row at several times: ``["-1s", "0s", "5s"]`` returns the right columns once for each offset,
         named ``bid_-1s``, ``bid_0s`` and ``bid_5s``.
     slack : number, timedelta or str, optional
-        By how much streams may be out of order, such as ``"5s"``.
+        By how much inputs may be out of order, such as ``"5s"``.
     batch_size, on_late, timezone, sort, columns
         As for :func:`ivjoin.band_join`.
     threads : int or "auto", default "auto"
-        The threads that look up slices of two tables in memory at the same time. The output has the same rows in the
-        same order for any number of threads. ``"auto"`` uses one thread for each 262,144 rows of both inputs, and no
-        more than the CPUs of the process. Streams, files and joins within ``memory_limit`` run on one thread.
+        The number of threads that look up slices of two tables in memory at the same time. The output has the same rows
+        in the same order for any number of threads. ``"auto"`` uses one thread for each 262,144 rows of both inputs, up
+        to the CPUs of the process. Streams, files and joins with ``memory_limit`` run on one thread.
     memory_limit : int or str, optional
-        Bytes that the join may hold beside its inputs, or text such as "512MB". A right side without an order that
-        would take more than half of it is sorted by ``on``, outside memory where needed, and so is the left side: the
-        output then comes in no order that is promised.
+        Limit in bytes for the memory of the join, without its inputs, or text such as "512MB". A right side without an
+        order may take half of it. If it needs more, ivjoin sorts it by ``on``, in files if needed, and sorts the left
+        side as well. The order of the output is then unspecified.
     when_full : {"raise", "spill"} or :class:`~ivjoin.Spill`
-        What happens where the rows that wait, and those that may still be taken, do not fit: MemoryLimitError, or their
-        columns go to files (exact), and no more than what they are found by stays in memory.
+        What to do if the waiting rows and the rows that can still be taken do not fit. "raise" raises MemoryLimitError.
+        "spill" writes their columns to files and keeps in memory only what finds them; the result is exact.
     maintain_order, indicator
         As for :func:`ivjoin.band_join`.
 
     Returns
     -------
     JoinStream
-        At most one row for each left row, unless ``ties="all"``; with ``how="right"`` or ``"full"``, also right rows.
+        At most one row for each left row, unless ``ties="all"``. With ``how="right"`` or ``"full"``, unmatched right
+        rows as well.
 
     Raises
     ------
     IvjoinError
-        A subclass that says what came, what was expected, and the nearest fix.
+        If an argument or an input is invalid. Most errors are of a subclass: OptionError, ColumnError, ConditionError,
+        UnsupportedError, OrderError, SchemaError, FileError or ProtocolError. The text states what came, what was
+        expected, and the fix.
+
+    Notes
+    -----
+    Reading the output raises an error about the rows:
+
+    - LateRowError, if a row is late and ``on_late`` is "raise"
+    - EvaluationError, if ``condition`` raises an error for a pair of rows
+    - MemoryLimitError, if the rows in state do not fit into ``memory_limit``, or files of spilled rows onto the disk
 
     Examples
     --------
@@ -160,8 +175,8 @@ def asof_plan(
 ) -> JoinPlan:
     """Return the plan of an as-of join.
 
-    ``column`` is its ``on``, which ``offset`` moves on the left side. ``options`` are as for a band join. An input that
-    has no end, or any input with a ``slack``, is declared to rise by that column if it has no order.
+    ``column`` is the ``on`` of :func:`asof_join`; ``offset`` is added to it on the left side. ``options`` are as for a
+    band join. Inputs without an order are declared to rise by that column if they may be endless or have a ``slack``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""``ivjoin.explain``: how a join of two inputs, or of two schemas, would be planned."""
+"""``ivjoin.explain``: show the plan of a join of inputs or schemas."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def explain(
     ties: str | Sequence[str] | None = None, slack: Slack | None = None,
     frontier: Mapping[str, Mapping[Expression, Value]] | None = None, params: Params | None = None,
 ) -> Explanation:
-    """Show the plan of a join: its conjuncts, the condition as a graph with intervals, and what prunes each side.
+    """Return the plan of a join: its conjuncts, the condition as a graph with intervals, and what prunes each side.
 
-    Pass the arguments of the :func:`ivjoin.band_join`, :func:`ivjoin.asof_join` or :func:`ivjoin.multi_join` that you
-    want to have explained. A schema may stand in place of an input. The explanation of a join of many inputs shows its
-    steps, views, bounds and its grid on some workers.
+    Pass the arguments of the call to :func:`ivjoin.band_join`, :func:`ivjoin.asof_join` or :func:`ivjoin.multi_join`
+    that you want to understand. You can pass a schema instead of an input. For a join of many inputs, the plan shows
+    the steps, views, bounds, and the grid of workers.
 
     Parameters
     ----------
@@ -83,7 +83,8 @@ def explain(
     Raises
     ------
     IvjoinError
-        As the call that is explained.
+        If the explained call would raise it. SchemaError if ``left`` or ``right`` is neither an input nor a schema.
+        OptionError if options of ``asof_join`` and of ``band_join`` come together.
 
     Examples
     --------
@@ -158,7 +159,7 @@ def _of_many(inputs: Any, condition: Any, workers: int, **question: Any) -> Expl
 
 
 def _source(given: Any, side: str) -> Source | None:
-    """An input that is no schema; opened, and not read."""
+    """Open an input without reading it; return None for a schema."""
     if isinstance(given, pa.Schema) or (
         hasattr(given, "__arrow_c_schema__") and not hasattr(given, "__arrow_c_stream__")
         and not hasattr(given, "__arrow_c_array__")

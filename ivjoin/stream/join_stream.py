@@ -1,4 +1,4 @@
-"""The output of a join as an iterator, and as an Arrow stream: it comes once, and to one reader."""
+"""The output of a join as an iterator and as an Arrow stream, which one reader can take once."""
 
 from __future__ import annotations
 
@@ -33,22 +33,28 @@ _READ_ELSEWHERE = (
 
 
 class JoinStream(Outputs):
-    """The output of a join: an iterator of RecordBatches that reads its inputs as it is read.
+    """The output of a join: an iterator of RecordBatches that reads the inputs while you read it.
 
-    The output comes once. A loop that was left goes on where it stopped, and :meth:`read_all` gives what is left;
-    asking again for output that was read to its end, that another reader has begun to take, or that ended with an
-    error, raises :class:`ProtocolError` rather than give nothing.
+    You can read the output once. If you leave a loop early, a second loop continues where the first one stopped, and
+    :meth:`read_all` returns the remaining rows. Reading raises :class:`ProtocolError`, instead of returning no rows, if
 
-    It is a context manager, which closes it, and may be iterated over by ``async for``. ``to_arrow``, ``to_polars``,
-    ``to_pandas``, ``to_duckdb``, ``write_parquet``, ``write_ipc``, ``write_csv`` and ``write_json`` take all of it.
+    - the output was read to its end,
+    - another reader has begun to take it, or
+    - the join ended with an error.
 
-    Also an Arrow stream (``__arrow_c_stream__``), so that polars, duckdb and others take it directly, as a whole: it
-    cannot be handed over once a batch was taken. Whoever asks last has the output; a reader handed out before, and not
-    begun, raises when it is read. One thread at a time may read.
-    ``metrics`` and ``schema`` may be read at any time.
+    ``to_arrow``, ``to_polars``, ``to_pandas``, ``to_duckdb``, ``write_parquet``, ``write_ipc``, ``write_csv`` and
+    ``write_json`` take all of the output. ``async for`` iterates over it. As a context manager, the stream closes
+    itself at the end of the block.
+
+    The output is also an Arrow stream (``__arrow_c_stream__``), so polars, duckdb and other libraries read it directly.
+    They take the whole output, so pass the stream before you take a batch from it; afterwards, pass :meth:`read_all` or
+    :meth:`to_reader`. The last reader that requests the output gets it. An earlier reader that has not begun raises an
+    error when it is read.
+
+    Only one thread may read at a time. You can read ``metrics`` and ``schema`` at any time.
     """
 
-    # Makes the same join with some output columns; None if only this stream can give them.
+    # Starts the same join with some output columns; None if only this stream can give them.
     _again: Callable[[Sequence[str] | None], JoinStream] | None = None
     _repeats = False  # whether its inputs can be read more than once
 
@@ -60,9 +66,9 @@ class JoinStream(Outputs):
 
     def _open(self, run: Run) -> None:
         self._run, self._batches = run, run.batches()
-        self._reading = False  # by a call that is under way; as OneCall._busy
+        self._reading = False  # while a call is running; as OneCall._busy
         self._begun = False
-        self._reader: object | None = None  # the one that was handed out last, where the output is not taken here
+        self._reader: object | None = None  # the last one handed out; None if the output is read from the stream itself
 
     @property
     def _operator(self) -> SymmetricHashJoin | SlicedJoin | TableJoin | TableLookup:
@@ -80,16 +86,16 @@ class JoinStream(Outputs):
 
     @property
     def sorting(self) -> str:
-        """What was done to inputs without an order, in a line; "" before the first row, and where nothing was."""
+        """One line that states what was done to inputs without an order; "" before the first row, or if nothing was."""
         return self._two.sorting
 
     @property
     def row_groups_skipped(self) -> tuple[int, int] | None:
-        """How many row groups of either side cannot matter and are not read; None unless both are Parquet files."""
+        """How many row groups of each side are skipped, since they cannot match; None unless both are Parquet files."""
         return self._join.skipped
 
     def explain(self) -> Explanation:
-        """Show the plan of this join, as :func:`ivjoin.explain` does. Before the first row, a sample is read."""
+        """Return the plan of this join, as :func:`ivjoin.explain` does. Before the first row, this reads a sample."""
         arranged = self._two.arranged
         if arranged is not None:
             return explain_plan(arranged.plan, None, [arranged.said] if arranged.said else [])
@@ -118,12 +124,12 @@ class JoinStream(Outputs):
         return self._next(None)
 
     def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
-        """What later output batches can still hold, as :meth:`SymmetricHashJoin.output_bounds` says.
+        """Return the bounds of the columns of later output batches; see :meth:`SymmetricHashJoin.output_bounds`.
 
         Raises
         ------
         ProtocolError
-            After an error, once closed, or with threads.
+            After an error, once the stream is closed, or if several threads join.
         """
         self._check_bounded()
         if not isinstance(self._operator, SymmetricHashJoin):
@@ -131,24 +137,30 @@ class JoinStream(Outputs):
         return self._operator.output_bounds()
 
     def _check_bounded(self) -> None:
-        """Refuse to tell of the rest of an output that was given up."""
+        """Raise ProtocolError if the stream was closed or ended with an error."""
         if self._run.over not in (None, ENDED):
             raise ProtocolError(self._run.over)
 
     def close(self) -> None:
-        """Read no more of the inputs, and give up the rest of the output."""
+        """Stop reading the inputs, and drop the rest of the output.
+
+        Raises
+        ------
+        ProtocolError
+            If another thread reads the stream at this moment, or the call comes from inside such a read.
+        """
         reading, self._reading = self._reading, True
         if reading:
             raise ProtocolError(_READ_ELSEWHERE)
         try:
             self._batches.close()
             self._run.over = self._run.over or CLOSED
-            self._run.release()  # the generator of one that has not begun released nothing
+            self._run.release()  # a generator that has not begun releases nothing when it is closed
         finally:
             self._reading = False
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The rest of the output as a RecordBatchReader.
+        """Return the rest of the output as a RecordBatchReader.
 
         Raises
         ------
@@ -202,7 +214,7 @@ class JoinStream(Outputs):
         return run
 
     def _claim(self, reader: object | None) -> None:
-        """Make the output that of a reader, None for the stream itself."""
+        """Give the output to a reader; None stands for the stream itself."""
         if self._run.over is not None:
             raise ProtocolError(self._run.over)
         if self._reader is not None and self._begun:
@@ -231,7 +243,7 @@ class JoinStream(Outputs):
         return batch
 
     def _break(self, error: BaseException) -> None:
-        """Give no more: an error came from the inputs or the join, or an interrupt as a batch was on its way out."""
+        """End the output after an error from the inputs or the join, or an interrupt while a batch was returned."""
         if self._run.over is None:
             self._run.over, self._run.broken = stopped_by(error), True
             self._batches.close()

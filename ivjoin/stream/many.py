@@ -1,4 +1,4 @@
-"""``multi_join``: many Arrow streams in, one out, always reading from the input that holds the others back."""
+"""``multi_join``: join many Arrow streams into one, always reading the input that is furthest behind."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ if TYPE_CHECKING:
 
 __all__ = ["MultiJoinStream", "multi_join", "prepared"]
 
-# Rows pushed at once: of a stream, and of a table that is in memory as a whole anyway.
+# Rows of a push: from a stream, and from a table that is in memory as a whole.
 _PUSH_ROWS, _TABLE_ROWS = 4096, 16_384
 _SAMPLE_ROWS = 4096
 
 
 class _Many:
-    """A join that is yet to begin."""
+    """A join that has not begun."""
 
     def __init__(
         self, spec: MultiSpec, sources: dict[str, Source], sort: bool,
@@ -64,7 +64,7 @@ class _Many:
         self.spec, self.shape, self.by = prepared(spec, sources, sort)
 
     def begin(self) -> tuple[dict[str, Pieces], str]:
-        """The inputs, sorted where that prunes, and what was done."""
+        """Return the inputs, sorted where that prunes rows, and a text that states what was sorted."""
         done: dict[str, list[str]] = {}
         pieces = {}
         for alias, source in self.sources.items():
@@ -83,7 +83,7 @@ class _Many:
 def prepared(
     spec: MultiSpec, sources: Mapping[str, Source | None], sort: bool = True
 ) -> tuple[MultiSpec, Shape, dict[str, Node]]:
-    """A question with the orders of what is sorted, its steps, and by which column each input is sorted."""
+    """Return the question with the orders of sorted inputs, its steps, and the column that sorts each of these."""
     spec = _with_present(spec, sources)
     seen = seen_of(spec, sources)
     shape = best_shape(spec, seen)
@@ -95,7 +95,7 @@ def prepared(
 
 
 def _with_present(spec: MultiSpec, sources: Mapping[str, Source | None]) -> MultiSpec:
-    """The question with what tables in memory show: columns without a null, where a null would be passed by."""
+    """Return the question, with the null-free columns of tables in memory if the condition skips nulls."""
     if not passes_nulls(p.node for p in spec.parts):
         return spec
     asked = {c.params[1] for c in columns_of(*(p.node for p in spec.parts))}
@@ -123,7 +123,7 @@ def _in_order(source: Source, node: Node) -> tuple[Iterator[pa.RecordBatch], str
 def sorted_by(
     spec: MultiSpec, shape: Shape, sources: Mapping[str, Source | None], seen: Mapping[str, Seen]
 ) -> dict[str, Node]:
-    """The column by which each input that has an end and no order is sorted, over its own names."""
+    """Return the column that each input with an end and no order is sorted by, under its own name."""
     free = [
         a for a, s in sources.items()
         if s is not None and s.ends and not spec.inputs[a].orders[0] and moves(s.schema)
@@ -136,7 +136,7 @@ def sorted_by(
 
 
 def seen_of(spec: MultiSpec, sources: Mapping[str, Source | None]) -> dict[str, Seen]:
-    """What is known of the inputs' rows: how many, and of tables in memory a sample's distinct values and spans."""
+    """Return the number of rows of each input; for tables in memory, also the distinct values and spans of a sample."""
     asked: dict[str, set[Node]] = {a: set() for a in spec.aliases}
     for c in equal_classes(spec):
         for alias, node in c:
@@ -167,7 +167,7 @@ def seen_of(spec: MultiSpec, sources: Mapping[str, Source | None]) -> dict[str, 
 
 
 def _rows_at(table: pa.Table, index: np.ndarray) -> pa.Table:
-    """Rows of a table, int64[m] that rise, in one chunk."""
+    """Return the rows of a table at ``index`` (int64[m], ascending) in one chunk."""
     taken, start = [], 0
     for batch in table.to_batches():
         here = index[np.searchsorted(index, start) : np.searchsorted(index, start + batch.num_rows)]
@@ -178,9 +178,10 @@ def _rows_at(table: pa.Table, index: np.ndarray) -> pa.Table:
 
 
 def _look(node: Node, rows: pa.RecordBatch, alias: str, whole: int) -> tuple[float, float, float | None] | None:
-    """Distinct values of an expression, the share of the most frequent, and the span of all where they have an order.
+    """Return the number of distinct values, the share of the most frequent one, and the span of ordered values.
 
-    Their number by the guaranteed-error estimator (Charikar et al., PODS 2000); None where there are none to count.
+    The number is the guaranteed-error estimate (Charikar et al., PODS 2000). Return None if the sample has no values
+    that can be counted.
     """
     v = evaluate([node], lambda _, name: rows.column(name.removeprefix(f"{alias}_")), rows.num_rows)[0]
     span: float | None = None
@@ -225,7 +226,7 @@ class _RunOfMany(Run):
         inputs, self.sorting = self._many.begin()
         op = self.joining
         rows = dict.fromkeys(inputs, 0)
-        # what prunes by no order is best there whole, the shortest first
+        # inputs without an order to prune by are read to their ends first, the shortest one first
         held = [a for a, s in self._many.sources.items() if s.ends and not op.inputs[a].frontier.trackers]
         held.sort(key=lambda a: self._many.sources[a].rows or 0)
         while rows:
@@ -262,21 +263,27 @@ class MultiJoinStream(JoinStream):
 
     @property
     def views(self) -> list[tuple[str, ...]]:
-        """The results of some inputs that are kept."""
+        """The views: groups of inputs whose joined rows are stored."""
         return self._many.joining.views
 
     @property
     def sorting(self) -> str:
-        """What was done to inputs without an order, in a line; "" before the first row, and where nothing was."""
+        """One line that states what was done to inputs without an order; "" before the first row, or if nothing was."""
         return self._many.sorting
 
     @property
     def row_groups_skipped(self) -> tuple[int, int] | None:
-        """None: of many inputs, all row groups are read."""
+        """Always None: a join of many inputs reads all row groups."""
         return None
 
     def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
-        """What later output batches can still hold, as :meth:`MultiJoin.output_bounds` says."""
+        """Return the bounds of the columns of later output batches; see :meth:`MultiJoin.output_bounds`.
+
+        Raises
+        ------
+        ProtocolError
+            After an error, or once the stream is closed.
+        """
         self._check_bounded()
         bounds = self._many.joining.output_bounds()
         return {n: bounds[n] for n in self._schema.names if n in bounds}
@@ -298,50 +305,64 @@ def multi_join(
     timezone: str | None = None, allow_cross: bool = False, sort: str = "auto", columns: Sequence[str] | None = None,
     memory_limit: int | str | None = None, when_full: WhenFull = "raise", params: Params | None = None,
 ) -> JoinStream:
-    """Join two to eight tables or streams in one step, holding only the rows that can still match.
+    """Join two to eight tables or streams in one step, and store only the rows that can still match.
+
+    The join is an inner join. For other joins, call :func:`band_join` step by step.
 
     Parameters
     ----------
     inputs : mapping of alias to table, frame, files or stream
-        Anything that :func:`band_join` takes; one table may stand under several aliases.
+        Any input that :func:`band_join` takes. One table may have several aliases.
     condition : str, SymPy relation or ivjoin expression
-        Over columns ``alias.name``. Every conjunct is taken into account for every input: an order of one input bounds
-        another through a third.
+        Columns are ``alias.name``. Every conjunct counts for every input: an order of one input can bound another one
+        through a third.
     orders : mapping of alias to str, expression, Order, or a list of these, optional
-        Promises about the order of arrival. An input that has an end and no order is sorted by what bands tie to the
-        other inputs' orders.
+        Promises about the order of arrival. An input with an end and no order is sorted by the column that bands
+        connect with the orders of the other inputs.
     bounds : mapping of alias to mapping of column to (least, greatest), optional
+        Closed bounds that every row satisfies.
     batch_size : int, default 65536
         Greatest number of rows of an output batch.
     views : "auto", "none", "all" or a list of groups of aliases, default "auto"
-        Which results of some inputs are kept; by estimated sizes, by default.
+        Which intermediate results are stored. ``"auto"`` decides by estimated sizes.
     on_late : {"raise", "drop", "join"} or function
         What to do with a row that breaks its input's order. A function receives the alias and a batch of such rows,
         which are then dropped.
     timezone : str, optional
-        Zone of calendar days and of timestamps without a zone; UTC by default. A timestamp without a zone is compared
-        with one that has a zone only if you give it.
+        Zone of calendar days and of timestamps without a zone; UTC by default. Comparing one of these with a timestamp
+        that has a zone requires this option.
     allow_cross : bool, default False
-        Whether inputs that the condition does not connect may meet, each row with every row.
+        Whether every row of an input may be paired with every row of another if the condition does not connect them.
     sort : {"auto", "never"}
-        Whether to sort inputs that have an end and no order.
+        Whether to sort inputs that have an end and no order. ``"never"`` reads them in the order given.
     columns : list of str, optional
-        The columns of the output, by their names ``alias_name`` and in their order; all by default. What neither they
-        nor the condition, orders and bounds name is not read.
+        Names of the output columns, as ``alias_name``, in the order you want; all by default. ivjoin reads only the
+        columns that these, the condition, the orders and the bounds name.
     memory_limit, when_full
-        As of :class:`MultiJoin`; tables that are read or sorted as a whole are not counted.
+        As for :class:`MultiJoin`. The limit does not count tables that are read or sorted as a whole.
     params : mapping of str to value, optional
         The values of ``:name`` in the condition: ``params={"w": 5}`` for ``l.t <= r.t + :w``.
 
     Returns
     -------
     JoinStream
-        Its columns are the inputs', as ``alias_name``; ``metrics`` are :class:`MultiJoinMetrics`.
+        An iterable of RecordBatches with the columns of all inputs, as ``alias_name``. Its ``metrics`` are
+        :class:`MultiJoinMetrics`.
 
     Raises
     ------
     IvjoinError
-        A subclass that says what came, what was expected, and the nearest fix.
+        If an argument or an input is invalid. Most errors are of a subclass: OptionError, ColumnError, ConditionError,
+        UnsupportedError, OrderError, SchemaError, FileError or ProtocolError. The text states what came, what was
+        expected, and the fix.
+
+    Notes
+    -----
+    Reading the output raises an error about the rows:
+
+    - LateRowError, if a row is late and ``on_late`` is "raise"
+    - EvaluationError, if the condition raises an error for some rows
+    - MemoryLimitError, if the rows in state do not fit into ``memory_limit``, or files of spilled rows onto the disk
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What becomes of a join's output: tables and frames of other libraries, and files."""
+"""Convert the output of a join to tables and frames of other libraries, or write it to files."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _END = object()
 
 
 class Outputs:
-    """The ways to take an output that comes once; whoever has it gives ``schema``, iteration and ``to_reader``."""
+    """Methods that take an output that can be read once. A subclass gives ``schema``, iteration and ``to_reader``."""
 
-    _read_from: Sequence[InputFiles | None] = ()  # the files of each input, where their names are known
+    _read_from: Sequence[InputFiles | None] = ()  # the files of each input, if their names are known
 
     @property
     def schema(self) -> pa.Schema:
@@ -45,11 +45,11 @@ class Outputs:
         raise NotImplementedError
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The rest of the output as a RecordBatchReader."""
+        """Return the rest of the output as a RecordBatchReader."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Give up the rest of the output."""
+        """Drop the rest of the output."""
         raise NotImplementedError
 
     def __enter__(self: _Self) -> _Self:
@@ -59,12 +59,12 @@ class Outputs:
         self.close()
 
     def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
-        """The batches, each made in another thread while the event loop goes on."""
+        """Yield the batches; another thread makes each of them while the event loop runs."""
         iter(self)
         return self
 
     async def __anext__(self) -> pa.RecordBatch:
-        import asyncio  # not with the module: it takes as long as the join of a few rows
+        import asyncio  # imported here, since the import takes as long as a join of a few rows
 
         batch = await asyncio.to_thread(next, self, _END)
         if batch is _END:
@@ -74,17 +74,17 @@ class Outputs:
     # -- in memory -----------------------------------------------------------------------------------------------
 
     def read_all(self) -> pa.Table:
-        """The rest of the output as a table.
+        """Return the rest of the output as a pyarrow Table.
 
         Raises
         ------
         ProtocolError
-            If there is no rest: it was read to its end, or handed to another reader.
+            If the output was read to its end, or handed to another reader.
         """
         return pa.Table.from_batches(list(self), schema=self.schema)
 
     def to_arrow(self) -> pa.Table:
-        """The rest of the output as a pyarrow Table; :meth:`read_all` by the name that other libraries have for it."""
+        """Return the rest of the output as a pyarrow Table; the same as :meth:`read_all`."""
         return self.read_all()
 
     @overload
@@ -99,13 +99,15 @@ class Outputs:
         Parameters
         ----------
         lazy : bool
-            Return a LazyFrame. The join runs when it is collected, and reads only the columns that the query of polars
-            needs. It can be collected again if all inputs are tables or files.
+            Return a LazyFrame. The join runs when you collect it, and reads only the columns that the polars query
+            needs. You can collect it again if all inputs are tables or files.
 
         Raises
         ------
         ProtocolError
             As :meth:`read_all`; with ``lazy``, also if batches were taken already.
+        MissingPackageError
+            If polars is not installed.
         """
         pl = _package("polars")
         return lazy_frame(pl, self.schema, self._lazy()) if lazy else pl.from_arrow(self.read_all())
@@ -114,27 +116,27 @@ class Outputs:
         raise NotImplementedError
 
     def to_pandas(self, **options: Any) -> pd.DataFrame:
-        """The rest of the output as a pandas DataFrame; needs pandas. Options are of ``pyarrow.Table.to_pandas``."""
+        """Return the rest of the output as a pandas DataFrame; needs pandas. Options: ``pyarrow.Table.to_pandas``."""
         _package("pandas")
         return self.read_all().to_pandas(**options)
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """The rest of the output as a relation of a DuckDB connection, or of DuckDB's own; needs duckdb."""
+        """Return the rest of the output as a relation of a DuckDB connection, or of the default one; needs duckdb."""
         package = _package("duckdb")
         return (package if connection is None else connection).from_arrow(self.read_all())
 
     # -- files ---------------------------------------------------------------------------------------------------
 
     def write_parquet(self, path: str | os.PathLike[str], partition_by: Sequence[str] = ()) -> int:
-        """Write the rest of the output to a Parquet file, which appears when it is whole, or to a folder.
+        """Write the rest of the output to a Parquet file, which appears once it is complete, or to a folder.
 
         Parameters
         ----------
         path : str or path
-            Of the file, or of the folder where ``partition_by`` is given: a new one, or an empty one.
+            The file. With ``partition_by``, the folder, which must be new or empty.
         partition_by : list of str
-            Columns whose values become folders, ``name=value``; not all of them, since files without a column have no
-            rows.
+            Columns whose values become folders, ``name=value``. At least one column must remain, since a file without
+            columns has no rows.
 
         Returns
         -------
@@ -143,12 +145,15 @@ class Outputs:
 
         Raises
         ------
+        ColumnError
+            If ``partition_by`` names a column that the output does not have, one column twice, or all columns.
         IvjoinError
-            If the place cannot be written to, or a column cannot be written so.
+            If the path cannot be written to, the folder is not empty, or Parquet cannot store a column.
         FileError
-            If the place is an input of this join, however its name is written, or lies in a folder or pattern that is
-            one. Write to another file, and move it there afterwards. An input that is a ``ParquetFile``, a ``Scanner``
-            or an object of another library does not show its file: that file is replaced once all of it was read.
+            If the path is an input of this join, under any spelling, or lies in an input folder or pattern. Write to
+            another file, and move it there afterwards. ivjoin cannot see the file of an input that is a
+            ``ParquetFile``, a ``Scanner`` or an object of another library. It replaces such a file after reading all of
+            it.
         """
         if not partition_by:
             return self._write(path, "parquet")
@@ -188,7 +193,7 @@ class Outputs:
         return rows
 
     def write_ipc(self, path: str | os.PathLike[str]) -> int:
-        """Write the rest of the output to an Arrow IPC file (a stream where the name ends in ``.arrows``).
+        """Write the rest of the output to an Arrow IPC file, or to an IPC stream if the name ends in ``.arrows``.
 
         Returns
         -------
@@ -226,6 +231,11 @@ class Outputs:
         -------
         int
             Number of rows written.
+
+        Raises
+        ------
+        IvjoinError
+            As :meth:`write_parquet`, and if a column is binary.
         """
         return self._write(path, "json")
 

@@ -1,4 +1,4 @@
-"""A join before its first row: which engine it takes, what of its inputs is read, and in which pieces."""
+"""A join before its first row: which engine it uses, what it reads of its inputs, and in which pieces."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
 
 __all__ = ["PreparedJoin"]
 
-_LEAST_IN_SLICES = 1 << 15  # rows of both sides: to push fewer takes less time than to load the kernel of slices
+_LEAST_IN_SLICES = 1 << 15  # rows of both sides; pushing fewer takes less time than loading the kernel of slices
 
-# Rows pushed at once, whatever the size of the batches that come in: the state holds a pushed batch whole, so this
-# is what keeps it near the window when the input is one large batch.
+# Rows of a push, whatever the size of the input's batches. The state stores a pushed batch as a whole, so this limit
+# keeps the state near the window if the input is one large batch.
 _PUSH_ROWS = 2048
-# The same of tables in memory with more columns than so many, for each of which a push costs something.
+# The same for tables in memory with more columns than this: a push has a cost for each column.
 _WIDE_ROWS, _MANY_COLUMNS = 4096, 16
-# Sides that are all there are in memory anyway, and a piece of the one costs but a search in the other.
+# The same if both sides are in memory as a whole: a piece of one side costs only a search in the other.
 _SWEEP_ROWS = 8192
-# The same where a row looks at all that are held: no key divides them, and nothing has a band of two ends to
-# search between.
+# The same if each row is compared with all rows in state: no key divides them, and no band with two ends gives a range
+# to search.
 _WALKED_ROWS = 2048
-_PARALLEL_ROWS = 65536  # with threads: a good part of a slice
-# Where each left row takes one partner of a side that was read before, a piece is sorted and compared as a whole.
+_PARALLEL_ROWS = 65536  # with threads: half a slice
+# If each left row takes one row of a side that was read before, a piece is sorted and compared as a whole.
 _PICK_ROWS = 1 << 18
-_LEAST_ROWS, _LIMIT_A_ROW = 1024, 4096  # the same within a limit: for each row so many bytes of it
+_LEAST_ROWS, _LIMIT_A_ROW = 1024, 4096  # the same with a limit: least rows, and bytes of the limit a row
 
 
 class PreparedJoin:
-    """A join that is yet to begin: what it reads is looked at, and sorted, with the first row."""
+    """A join that has not begun. It inspects and sorts its inputs when the first row is requested."""
 
     def __init__(
         self, found: Chosen, sources: tuple[Source, Source], sort: bool,
@@ -63,7 +63,7 @@ class PreparedJoin:
         self._sort = sort
         self._looked_up: TableLookup | None = None
         self._threads = 1 if threads == "auto" else threads_within(budget, threads)
-        # Of two tables, which are joined in slices where they can be, whatever the caller has said.
+        # The threads for two tables, which are joined in slices if they can be, whatever the caller requests.
         rows = sum(source.rows or 0 for source in sources)
         self._of_tables = threads_for(rows) if threads == "auto" and budget is None else self._threads
         self._sources: tuple[Source, Source] | None = sources  # until the end
@@ -88,7 +88,7 @@ class PreparedJoin:
         return op
 
     def _cut(self, plan: JoinPlan) -> Cut | None:
-        """Along what threads join slices of rows that are pushed; None for one thread."""
+        """Return the axis along which threads join slices of pushed rows; None for one thread."""
         cut = cut_of(plan) if self._threads > 1 else ""
         return None if isinstance(cut, str) or not can_slice(plan, cut, self.budget) else cut
 
@@ -107,7 +107,7 @@ class PreparedJoin:
         self._sources = self._looked_up = None
 
     def open(self) -> None:
-        """Leave out the row groups that cannot matter, and read what must not wait."""
+        """Skip the row groups that cannot match, and read the inputs that must not wait."""
         assert self._sources is not None
         left, right = self._sources
         if left.ranges is not None and right.ranges is not None:
@@ -137,11 +137,11 @@ class PreparedJoin:
         if not any(side.orders for side in arranged.plan.sides):
             warn_of_pairs(arranged.rows, arranged.compared)
         if self.budget is not None and (self.plan.spec.pick is not None or self.plan.spec.grouped):
-            # A push is refused as a whole, so one is to be a small part of what is allowed.
+            # A push is refused as a whole, so it must be a small part of the limit.
             self.most = min(self.most, max(_LEAST_ROWS, self.budget.limit // _LIMIT_A_ROW))
         most = [self.most, self.most]
         if self.plan.spec.picks_one and arranged.leads == 1 and self.budget is None:
-            most[1] = MOST_ROWS  # held as a whole, and gathered from again and again, which is slow of many pieces
+            most[1] = MOST_ROWS  # stored as a whole: gathering rows from many pieces is slow
         left, right = (
             Pieces(batches, rows, source.in_memory)
             for batches, source, rows in zip(arranged.batches, self._sources, most, strict=True)
@@ -149,7 +149,7 @@ class PreparedJoin:
         return arranged, (left, right)
 
     def _lookup(self) -> TableLookup | None:
-        """The join of two tables whose left rows get one answer each; None if there is none, or rows are pushed."""
+        """Return the join of two tables that gives each left row one answer; None if rows are pushed instead."""
         if self._sources is None or self.budget is not None:
             return None
         if self.plan.spec.picks_one:
@@ -168,7 +168,7 @@ class PreparedJoin:
         return None
 
     def in_slices(self, arranged: Arranged) -> TableJoin | TableLookup | None:
-        """The join of two tables in slices; None if their rows are pushed."""
+        """Return the join of two tables in slices; None if their rows are pushed."""
         if self.plan.spec.picks_one or self.plan.spec.grouped:
             return self._looked_up
         rows = sum(source.rows or 0 for source in self._sources or ())
@@ -179,7 +179,7 @@ class PreparedJoin:
         return table_join(arranged, self._sources, self._of_tables)
 
     def sweep_rows(self, plan: JoinPlan) -> int:
-        """Rows of a piece, where one side is swept along another that is in memory as a whole."""
+        """Return the rows of a piece when a sweep reads one side along another that is in memory as a whole."""
         return max(min(_SWEEP_ROWS, _WALKED_ROWS) if _walks(plan) else _SWEEP_ROWS, self.most)
 
 

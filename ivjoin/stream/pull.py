@@ -1,4 +1,4 @@
-"""The pull API: two Arrow streams in, one out."""
+"""The pull API: read two Arrow streams, return their join as one."""
 
 from __future__ import annotations
 
@@ -50,84 +50,100 @@ def band_join(
     params: Params | None = None, maintain_order: str | None = None, indicator: bool | str = False,
     validate: str | None = None, idle_timeout: str | float | timedelta | None = None, idle: str = "wait",
 ) -> JoinStream:
-    """Join two tables or streams on keys and a band condition, holding only the rows that can still match.
+    """Join two tables or streams on keys and a band condition, and store only the rows that can still match.
 
     Parameters
     ----------
     left, right : table, frame, files or stream
-        Anything with ``__arrow_c_stream__`` (pyarrow, polars, duckdb, pandas, ...), a polars LazyFrame, a path, several
-        paths, a pattern, a folder or a URI of Parquet, CSV, JSON lines or Arrow files, what ``pyarrow.dataset`` makes
-        of files, or an iterable of RecordBatches, tables or frames. A list has an end; an iterator, a generator and a
-        RecordBatchReader are streams, which may have none.
+        Each input is one of these:
+
+        - a table or a frame: any object with ``__arrow_c_stream__`` (pyarrow, polars, duckdb, pandas and others), or a
+          polars LazyFrame
+        - Parquet, CSV, JSON lines or Arrow files: a path, several paths, a pattern, a folder, a URI, or an object of
+          ``pyarrow.dataset``
+        - an iterable of RecordBatches, tables or frames
+
+        A list has an end. ivjoin reads an iterator, a generator or a RecordBatchReader as a stream, which may be
+        endless.
     on : str, list of str, or list of (str, str), optional
-        Key columns.
+        Key columns. A pair names the left and the right column.
     condition : str, SymPy relation or ivjoin expression, optional
         SQL text (Spark's dialect) such as ``"l.ts >= r.ts - INTERVAL 10 SECONDS AND l.ts <= r.ts"``.
     how : str, default "inner"
-        inner, left, right, full, left_semi, left_anti, right_semi, right_anti, or Spark's aliases.
+        inner, left, right, full, left_semi, left_anti, right_semi, right_anti, or one of Spark's aliases.
     left_order, right_order : str, expression, Order, or a list of these, optional
-        Promises about the order of arrival; without one, nothing of the other side can be dropped before the end.
+        Promises about the order of arrival. Without an order on one side, no row of the other side can be evicted
+        before the end.
     left_bounds, right_bounds : mapping of column to (least, greatest), optional
-        Closed bounds that every row keeps.
+        Closed bounds that every row satisfies.
     suffix : str, default "_right"
-        For right columns whose name collides.
+        Appended to the name of a right column that collides with a left one.
     batch_size : int, default 65536
         Greatest number of rows of an output batch.
     on_late : {"raise", "drop", "join"} or function
         What to do with a row that breaks its side's order. A function ``(side, batch) -> None`` receives such rows,
         which are then dropped. ``metrics`` counts them for each side.
     timezone : str, optional
-        Zone of calendar days and of timestamps without a zone; UTC by default. A timestamp without a zone is compared
-        with one that has a zone only if you give it.
+        Zone of calendar days and of timestamps without a zone; UTC by default. Comparing one of these with a timestamp
+        that has a zone requires this option.
     threads : int or "auto", default "auto"
-        The threads that join slices of an ordered axis at the same time. It needs a side with an order, declared or by
-        sorting, and a band on it with two ends; otherwise the join runs on one thread, and :func:`ivjoin.explain` shows
-        the reason. Tables in memory: the output has the same rows in the same order for any number of threads, and the
-        thread that reads the output joins, too. Streams: the output follows the slices, and each thread stores a slice
-        of about 131,072 rows, or more if the band is wide. ``"auto"``: for tables, one thread for each 262,144
-        rows of both inputs, and no more than the CPUs of the process; for streams and within ``memory_limit``, one.
+        The number of threads that join slices of an ordered axis at the same time. Several threads need a side with an
+        order, declared or made by sorting, and a band on it with two ends. Otherwise the join runs on one thread, and
+        :func:`ivjoin.explain` shows the reason.
+
+        - Tables in memory: the output has the same rows in the same order for any number of threads. The thread that
+          reads the output joins slices as well.
+        - Streams: the output follows the slices. Each thread stores a slice of about 131,072 rows, or more if the band
+          is wide.
+        - ``"auto"``: tables use one thread for each 262,144 rows of both inputs, up to the CPUs of the process. Streams
+          and joins with ``memory_limit`` use one thread.
     sort : {"auto", "never"}
-        What to do with an input that has an end (a table, a frame, a list of batches) and no declared order: sort it
-        along the band that lets the join hold the fewest rows, unless it is in order or small, or read it as it is.
+        What to do with an input that has an end (a table, a frame, a list of batches) and no declared order. ``"auto"``
+        sorts it along the band that needs the fewest rows in state, unless it is small or in order already.
+        ``"never"`` reads it in the order given.
     columns : list of str, optional
-        The columns of the output, by their names and in their order; all by default. What neither they nor the
-        question needs is not read.
+        Names of the output columns, in the order you want; all by default. ivjoin reads only the columns that these
+        and the join need.
     aggregate : mapping of str to (column, function), optional
-        ``{"vwap": ("price", "mean"), "n": ("*", "count")}``: one row for each left row, its columns and then aggregates
-        of the right rows that match it, found without making the pairs. A column is one of the right side or an
-        expression over it; functions are count, sum, mean, min, max, first and last, which are as SQL's: null is
-        passed over but by first and last, NaN is the greatest value, and a sum of whole numbers that is too great for
-        int64 is an error. First and last are by the order of the right side that is declared first, else by the band.
-        ``how`` is inner, which drops left rows that nothing matches, or left, which keeps them with count 0 and null.
+        ``{"vwap": ("price", "mean"), "n": ("*", "count")}``: emit each left row once, with aggregates of its matching
+        right rows. The pairs are never made. ``column`` is a right column or an expression over right columns.
+
+        - Functions: count, sum, mean, min, max, first, last, with the meaning of SQL. All but first and last skip
+          nulls. NaN is the greatest value.
+        - A sum of whole numbers that exceeds int64 is an error.
+        - First and last follow the first declared order of the right side, or the band if it has no order.
+        - ``how`` is inner or left. Inner drops unmatched left rows; left emits them with count 0 and nulls.
     memory_limit : int or str, optional
-        Bytes that the join may hold beside its inputs, or text such as "512MB"; see :class:`SymmetricHashJoin`. Threads
-        share it, as far as each has 4 MB of it.
+        Limit in bytes for the memory of the join, without its inputs, or text such as "512MB"; see
+        :class:`SymmetricHashJoin`. Threads share the limit. Each thread needs 4 MiB of it, or fewer threads run.
     when_full : {"raise", "spill", "shed"}, :class:`~ivjoin.Spill` or :class:`~ivjoin.Shed`
-        What happens where the rows that can still match do not fit: MemoryLimitError; files (exact); or rows are
-        dropped (a subset of the result, inner and semi joins alone, on one thread).
+        What to do if the rows that can still match do not fit. "raise" raises MemoryLimitError. "spill" writes rows to
+        files, and the result is exact. "shed" drops rows, and the result is a subset (inner and semi joins only, on one
+        thread).
     pick : Pick, or {"last", "first", "nearest"}, optional
         Which of the right rows that satisfy the whole condition each left row takes; see :class:`Pick`. A word takes
         one row by ``pick_by``.
     pick_by : str, expression, or list of these
-        Right columns by which rows are compared, text too; the later ones break ties.
+        Right columns that order the right rows, text columns included; later ones break ties.
     allow_cross : bool, default False
         Whether a join without ``on`` and ``condition`` may pair every left row with every right row.
     params : mapping of str to value, optional
         The values of ``:name`` in the condition: ``params={"w": 5}`` for ``l.t <= r.t + :w``.
     maintain_order : {"left", "right", "left_right", "right_left"}, optional
-        Emit the rows in the order in which this input was given, by both for ``"left_right"``. Rows without a row of
-        that input are last. The output is stored, and its first row comes when both inputs have ended.
+        Emit the rows in the original order of this input, or of both for ``"left_right"``. Rows without a row of that
+        input are last. The join stores its output and emits the first row when both inputs have ended.
     indicator : bool or str, default False
-        Add a column ``_merge``, or of this name: ``left_only``, ``right_only`` or ``both``.
+        Add a column ``_merge``, or one of this name: ``left_only``, ``right_only`` or ``both``.
     validate : {"1:1", "1:m", "m:1", "m:m"}, optional
         Raise CardinalityError if a row matches more than one: for ``"m:1"`` a left row, for ``"1:m"`` a right row.
     idle_timeout : str, number of seconds or timedelta, optional
-        For streams: each input is read by a thread of its own, and one that gives nothing for so long, such as
-        ``"5s"``, does not hold the other one back. Matches with rows in state are emitted; rows that wait for the
-        silent input stay in state. Without it, the join waits for the input that is behind.
+        For streams: how long the join waits for a silent input, such as ``"5s"``. A thread of its own reads each input,
+        so that a silent one does not stop the other. Matches with rows in state are emitted; rows that wait for the
+        silent input stay in state. Without this option, the join waits for the input that is behind.
     idle : {"wait", "advance"}
-        With ``"advance"``, a silent input counts as being as far as the other one: rows that only wait for it are
-        decided and leave the state. Rows that it gives below that are late, and ``on_late`` decides about them.
+        With ``"advance"``, a silent input counts as having reached the position of the other one. Rows that only wait
+        for it are decided and leave the state. If it later gives rows below that position, they are late, and
+        ``on_late`` decides about them.
 
     Returns
     -------
@@ -137,7 +153,18 @@ def band_join(
     Raises
     ------
     IvjoinError
-        A subclass that says what came, what was expected, and the nearest fix.
+        If an argument or an input is invalid. Most errors are of a subclass: OptionError, ColumnError, ConditionError,
+        UnsupportedError, OrderError, SchemaError, FileError or ProtocolError. The text states what came, what was
+        expected, and the fix.
+
+    Notes
+    -----
+    Reading the output raises an error about the rows:
+
+    - LateRowError, if a row is late and ``on_late`` is "raise"
+    - EvaluationError, if the condition raises an error for a pair of rows
+    - CardinalityError, if ``validate`` does not allow a match
+    - MemoryLimitError, if the rows in state do not fit into ``memory_limit``, or files of spilled rows onto the disk
 
     Examples
     --------
@@ -174,7 +201,7 @@ def band_join(
 
 
 def _present(sources: tuple[Source, Source], plan: JoinPlan) -> tuple[frozenset[str], frozenset[str]]:
-    """Columns of tables in memory that hold no null, where a null would be passed by."""
+    """Return the columns without a null of the tables in memory, if the condition skips nulls."""
     if plan.condition is None or not passes_nulls([plan.condition]):
         return frozenset(), frozenset()
     asked = columns_of(plan.condition)
@@ -186,11 +213,14 @@ def _present(sources: tuple[Source, Source], plan: JoinPlan) -> tuple[frozenset[
 
 
 def refuse_cross(plan: JoinPlan, allow_cross: bool) -> None:
-    """Refuse a join without a key and a condition that pairs all rows, unless the caller allows it.
+    """Refuse a join that pairs all rows, since it has no key and no condition, unless the caller allows it.
 
     Raises
     ------
+    OptionError
+        If ``allow_cross`` is not a bool.
     ConditionError
+        If the join pairs all rows and ``allow_cross`` is False.
     """
     if not isinstance(allow_cross, bool):
         raise OptionError(f"allow_cross is {came(allow_cross)}; expected True or False")
@@ -206,12 +236,12 @@ def refuse_cross(plan: JoinPlan, allow_cross: bool) -> None:
 def check_call(
     plan: JoinPlan, threads: int | Literal["auto"], sort: str, budget: Budget | None
 ) -> int | Literal["auto"]:
-    """Return ``threads`` once all options are checked.
+    """Check the options, and return ``threads``.
 
     Raises
     ------
     IvjoinError
-        A subclass that names the option.
+        If an option is invalid. The text names it. UnsupportedError if ``when_full="shed"`` has several threads.
     """
     if not isinstance(threads, str) or threads != "auto":
         threads = whole_number("threads", threads, 1, _MOST_THREADS, "'auto' or a whole number")
@@ -236,9 +266,14 @@ def stream_of(
 
     The arguments are as for :func:`band_join`; ``choose`` replaces :func:`~ivjoin.stream.sources.columns.chosen`,
     and ``report`` receives late rows.
+
+    Raises
+    ------
+    IvjoinError
+        As :func:`check_call`; ColumnError if ``columns`` names a column that the output does not have.
     """
     threads = check_call(plan, threads, sort, budget)
-    first, second = map(copy, sources)  # before the columns that are read are chosen
+    first, second = map(copy, sources)  # before the columns to read are chosen
 
     def again(names: Sequence[str] | None) -> JoinStream:
         inputs = copy(first), copy(second)

@@ -1,4 +1,4 @@
-"""Reading the next piece of an input by a thread of its own while the one before is being joined."""
+"""Read the next piece of an input on another thread while the previous piece is joined."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Item = TypeVar("Item")
 
 
 class _Reading(Thread, Generic[Item, T]):
-    """One call; what it gave, or raised."""
+    """A thread that makes one call, and stores its result or its error."""
 
     def __init__(self, read: Callable[[Item], T], item: Item) -> None:
         super().__init__(name="ivjoin reading")
@@ -36,9 +36,10 @@ class _Reading(Thread, Generic[Item, T]):
 
 
 def read_ahead(items: Sequence[Item], read: Callable[[Item], T]) -> Iterator[T]:
-    """``read(item)`` for each of the items in turn, no more than one of them before it is asked for.
+    """Yield ``read(item)`` for each item, and read at most one item ahead.
 
-    What it raises comes when its turn has come. Where nobody asks any more, the one under way is read to its end.
+    An error is raised in place of the item that caused it. If the caller stops early, the current read still runs to
+    its end.
     """
     under_way: _Reading[Item, T] | None = None
     for i, item in enumerate(items):

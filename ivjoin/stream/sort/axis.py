@@ -1,8 +1,8 @@
-"""Along which expressions to sort two inputs that have an end, so that a join of them holds the fewest rows.
+"""Choose the axis along which to sort two inputs that have an end, so that their join stores the fewest rows.
 
-Two sorted inputs are read in step, as one sweep along an axis. A row of one side is held from when it is read until a
-row of the other comes that no band lets it match. From a sample of both sides this tells, for each pair of expressions
-of one type, the share of row pairs in which the second to come finds the first one still there. The least share wins.
+A sweep reads two sorted inputs together along an axis. A row stays in the state until the other side reaches a row that
+no band lets it match. This module estimates a share from a sample of both sides, for each pair of expressions of one
+type. It counts the row pairs whose later row arrives while the earlier row is still stored. The least share wins.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from ivjoin.shj.plain import no_rows
 __all__ = ["Axis", "axes", "best_axis", "compared_share", "indices", "kept_pairs", "sample"]
 
 SAMPLE_ROWS = 400  # a side
-_GOLDEN = 0.6180339887498949  # multiples of which spread evenly between whole numbers
-_MOST = 64  # pairs of expressions that are looked at
-_WORTH = 0.45  # the greatest share for which sorting is worth while
-_ALIKE = 4.0  # shares that are no farther apart are alike, and rows that are in order already decide
+_GOLDEN = 0.6180339887498949  # the fractional parts of its multiples are spread evenly
+_MOST = 64  # pairs of expressions that are compared
+_WORTH = 0.45  # the greatest share for which sorting pays
+_ALIKE = 4.0  # shares within this factor are alike; then rows that are in order already decide
 
 Ordinals = Mapping[Node, tuple[np.ndarray, np.ndarray | None]]
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One expression a side, of one type, that rise together, or fall together.
+    """One expression of each side, of the same type, which rise together or fall together.
 
     Attributes
     ----------
     nodes : (Node, Node)
     descending : bool
     share : float
-        Of the row pairs, how many meet in memory.
+        The share of row pairs that are in memory together.
     """
 
     nodes: tuple[Node, Node]
@@ -53,21 +53,21 @@ class Axis:
     share: float = 1.0
 
     def offset(self, plan: JoinPlan) -> int:
-        """By how many ordinals the left expression is ahead of the right one in the middle of their band."""
+        """Return by how many ordinals the left expression is ahead of the right one in the middle of their band."""
         a, b = self.nodes
         ends = [x for t in plan.kernel_terms if t.left is a and t.right is b for x in (t.lo, t.hi) if x is not None]
         return sum(ends) // len(ends) if ends else 0
 
 
 def sample(table: pa.Table, rows: int = SAMPLE_ROWS) -> pa.RecordBatch:
-    """A few rows, spread over the whole, in their order."""
+    """Return at most ``rows`` rows, spread over the whole table, in their order."""
     n = table.num_rows
     if n > rows:
-        # not at even distances, which rows that come in rounds would all meet at the same place
+        # not at even distances: in periodic rows, these would all fall on the same place of the period
         edges = np.linspace(0, n, rows + 1).astype(np.int64)
         at = edges[:-1] + (np.arange(rows) * _GOLDEN % 1.0 * np.diff(edges)).astype(np.int64)
         parts, first = [], 0
-        for batch in table.to_batches():  # a table of many pieces is put together before rows are taken of it
+        for batch in table.to_batches():  # ``take`` on a table of many pieces would first combine them
             here = at[np.searchsorted(at, first) : np.searchsorted(at, first + batch.num_rows)] - first
             parts.append(taken(batch, indices(here)))
             first += batch.num_rows
@@ -77,20 +77,21 @@ def sample(table: pa.Table, rows: int = SAMPLE_ROWS) -> pa.RecordBatch:
 
 
 def indices(rows: np.ndarray) -> pa.Array:
-    """Row numbers for ``take``. ``pa.array`` would do, and import pandas to see whether they are a Series."""
+    """Return row numbers for ``take``. ``pa.array`` would also import pandas, to check for a Series."""
     kind = pa.uint32() if rows.dtype == np.uint32 else pa.int64()
     return pa.Array.from_buffers(kind, len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows))])
 
 
 def best_axis(plan: JoinPlan, samples: tuple[pa.RecordBatch | None, pa.RecordBatch | None]) -> Axis | None:
-    """The axis to sort by, None where none is worth it.
+    """Return the axis to sort by, or None if no sort pays.
 
     Parameters
     ----------
     plan : JoinPlan
-        A side with an order of its own is not sorted: the other one is, to match it.
+        A side with an order of its own is not sorted. The other side is sorted to match it.
     samples : (RecordBatch or None, RecordBatch or None)
-        Rows of each side; None of one whose rows cannot be looked at, and the axis that is tied to its order is taken.
+        Rows of each side. None for a side whose rows cannot be sampled: the first axis that moves both ends of a band
+        is taken.
     """
     pairs = list(axes(plan))[:_MOST]
     if samples[0] is None or samples[1] is None:
@@ -113,13 +114,13 @@ def best_axis(plan: JoinPlan, samples: tuple[pa.RecordBatch | None, pa.RecordBat
 
 
 def compared_share(plan: JoinPlan, samples: tuple[pa.RecordBatch | None, pa.RecordBatch | None]) -> float:
-    """Of all pairs of rows the share for which the residual has to be decided; 0 where keys or bands decide all.
+    """Return the share of all row pairs for which the residual must be evaluated; 0 if keys or bands decide all.
 
     Parameters
     ----------
     plan : JoinPlan
     samples : (RecordBatch or None, RecordBatch or None)
-        Rows of each side; without them nothing is known of bands.
+        Rows of each side. Without them, the share of a join with bands is 0.
     """
     if plan.sides[0].keys or not plan.separation.residual or plan.never:
         return 0.0
@@ -132,7 +133,7 @@ def compared_share(plan: JoinPlan, samples: tuple[pa.RecordBatch | None, pa.Reco
 
 
 def kept_pairs(plan: JoinPlan, samples: tuple[pa.RecordBatch, pa.RecordBatch]) -> np.ndarray:
-    """Return bool[left rows, right rows]: which pairs of sampled rows all bands keep, whatever their keys."""
+    """Return bool[left rows, right rows]: which pairs of sampled rows satisfy all bands, whatever their keys."""
     found = _values_of(plan, [], samples)
     ends = [end for t in plan.kernel_terms for end in _inside(t, found) if end is not None]
     every: np.ndarray = np.logical_and.reduce(ends)
@@ -140,7 +141,7 @@ def kept_pairs(plan: JoinPlan, samples: tuple[pa.RecordBatch, pa.RecordBatch]) -
 
 
 def axes(plan: JoinPlan) -> Iterator[Axis]:
-    """Pairs of expressions by whose order some band prunes, columns before what is computed."""
+    """Yield pairs of expressions whose order lets a band prune; columns come before computed expressions."""
     choices = [_choices(plan, s) for s in (0, 1)]
     found = [(a, b, down) for a, down in choices[0] for b, falls in choices[1] if a.type == b.type and down == falls]
     found.sort(key=lambda p: (p[0].op != "column") + (p[1].op != "column"))
@@ -149,7 +150,7 @@ def axes(plan: JoinPlan) -> Iterator[Axis]:
 
 
 def _choices(plan: JoinPlan, s: int) -> list[tuple[Node, bool]]:
-    """Expressions of a side that may be its order, and whether they fall."""
+    """Return the expressions of a side that may be its order, and whether they fall."""
     side = plan.sides[s]
     if side.orders:
         return [(n, o.descending) for n, _, o in side.orders]
@@ -168,7 +169,7 @@ def _of(t: BandTerm, s: int) -> Node:
 
 
 def _direction(side: SidePlan, by: Node, node: Node) -> int:
-    """How an expression goes while another one of its side rises: 1, -1, or 0 where that is not known."""
+    """Return 1 if an expression rises while another one of its side rises, -1 if it falls, 0 if unknown."""
     if node is by:
         return 1
     why = inferred(replace(side, orders=[(by, "", Order(by))]), node)
@@ -178,7 +179,7 @@ def _direction(side: SidePlan, by: Node, node: Node) -> int:
 def _values_of(
     plan: JoinPlan, pairs: Sequence[Axis], samples: tuple[pa.RecordBatch | None, pa.RecordBatch | None]
 ) -> Ordinals:
-    """Ordinals of all that is compared, with the rows that have a value."""
+    """Return the ordinals of all compared expressions, and which rows have a value."""
     out: dict[Node, tuple[np.ndarray, np.ndarray | None]] = {}
     for s, batch in enumerate(samples):
         assert batch is not None
@@ -189,7 +190,7 @@ def _values_of(
 
 
 def _inside(t: BandTerm, found: Ordinals) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """bool[left rows, right rows]: which pairs keep the lower end of a band, and which the upper; None of no end."""
+    """Return which pairs satisfy the lower and the upper end of a band: bool[left rows, right rows], or None."""
     (a, has_a), (b, has_b) = found[t.left], found[t.right]
     away = a.astype(np.float64)[:, None] - b.astype(np.float64)[None, :]
     ends = []
@@ -205,7 +206,7 @@ def _inside(t: BandTerm, found: Ordinals) -> tuple[np.ndarray | None, np.ndarray
 def _share(
     plan: JoinPlan, axis: Axis, found: Ordinals, inside: Sequence[tuple[np.ndarray | None, np.ndarray | None]]
 ) -> float:
-    """The share of row pairs of which the later row finds the earlier one in memory."""
+    """Return the share of row pairs whose later row arrives while the earlier one is in memory."""
     a, b = axis.nodes
     (left, _), (right, _) = found[a], found[b]
     away = left.astype(np.float64)[:, None] - (right.astype(np.float64)[None, :] + float(axis.offset(plan)))
@@ -213,7 +214,7 @@ def _share(
     stay_left, stay_right = np.ones(away.shape, dtype=bool), np.ones(away.shape, dtype=bool)
     for t, (low, high) in zip(plan.kernel_terms, inside, strict=True):
         for s, stay in ((0, stay_left), (1, stay_right)):
-            # left rows are dropped as the right side's expression moves, and the other way round
+            # left rows are evicted as the expression of the right side moves, and vice versa
             goes = _goes(plan, 1 - s, axis, _of(t, 1 - s))
             end = None if not goes else (low, high)[(goes < 0) != bool(s)]
             if end is not None:
@@ -231,7 +232,7 @@ def _goes(plan: JoinPlan, s: int, axis: Axis, node: Node) -> int:
 
 
 def _ties(plan: JoinPlan, axis: Axis, t: BandTerm) -> bool:
-    """Whether both ends of a band move with the axis."""
+    """Return whether both ends of a band move with the axis."""
     return bool(_goes(plan, 0, axis, t.left) and _goes(plan, 1, axis, t.right))
 
 

@@ -1,6 +1,6 @@
-"""Rows in the order of an expression: of a table, sorted by indices, or of row groups one after the other.
+"""Read rows in the order of an expression: a table through sorted indices, or row groups one after another.
 
-What has no value, since it is null or errs, comes first. Ordinals are turned over where the order falls, and so rise.
+Rows without a value (null, or an error) come first. A descending order inverts the ordinals, so that they rise.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _GATHERED = 65_536  # rows gathered at once
 _WORTH_THREADS = 100_000  # rows
 _MOST_AT_ONCE = 1 << 21  # values that are sorted together
-_SAMPLE = 4_096  # rows that say where to divide those to be sorted
+_SAMPLE = 4_096  # rows that give the quantiles at which threads divide the rows to sort
 
 
 @dataclass
 class Ordinals:
-    """Ordinals of an expression over a table, in the order in which its rows come; what has no value looks least."""
+    """Ordinals of an expression over a table, in the order of its rows. Rows without a value have the least one."""
 
     values: np.ndarray
     errs: bool
-    index: np.ndarray | None  # that sorts the rows; None where they are in order
-    missing: int = 0  # rows without a value, where they were sorted
+    index: np.ndarray | None  # sorts the rows; None if they are in order
+    missing: int = 0  # rows without a value, if the rows were sorted
 
     @classmethod
     def of(cls, table: pa.Table, node: Node, descending: bool, threads: int = 1) -> Ordinals:
-        """Evaluate an expression and find the order of the rows by it, by so many threads."""
+        """Evaluate an expression, and sort the rows by it on this number of threads."""
         values, valid, errs = evaluated(node, table.to_batches(), descending)
         if valid is None:
             if rises(values):
@@ -65,7 +65,7 @@ class Ordinals:
 
 
 def _sorted(values: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarray]:
-    """The order, and the values in it; each thread sorts what lies between two quantiles of a sample."""
+    """Return the order and the sorted values. Each thread sorts the values between two quantiles of a sample."""
     parts = max(threads if len(values) >= _WORTH_THREADS else 1, len(values) // _MOST_AT_ONCE + 1)
     if parts == 1:
         return in_order(values)
@@ -91,7 +91,7 @@ def _sorted(values: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def order_of(values: np.ndarray, usable: np.ndarray | None, threads: int) -> tuple[np.ndarray | None, np.ndarray]:
-    """Return the order of usable rows by their values, None for all rows as they lie, and the values in it."""
+    """Return the order of usable rows by value (None if all rows are in order), and the sorted values."""
     if usable is None:
         return (None, values) if rises(values) else _sorted(values, threads)
     rows = np.flatnonzero(usable)
@@ -103,7 +103,7 @@ def order_of(values: np.ndarray, usable: np.ndarray | None, threads: int) -> tup
 
 
 def rises(values: np.ndarray) -> bool:
-    """Whether values never fall; a piece that is looked at fits into a cache."""
+    """Return whether values never fall. Each compared piece fits into a cache."""
     for start in range(0, len(values), _GATHERED):
         piece = values[start : start + _GATHERED + 1]
         if not (piece[1:] >= piece[:-1]).all():
@@ -138,7 +138,7 @@ def _value(node: Node, batch: pa.RecordBatch) -> Vector:
 
 
 def of_table(table: pa.Table, rows: Ordinals) -> Ordered:
-    """The rows of a table in their order, some at a time."""
+    """Yield the rows of a table in order, in batches, with their ordinals."""
     batches = iter(table.to_batches()) if rows.index is None else gathered(table, rows.index)
     at = 0
     for batch in batches:
@@ -147,22 +147,22 @@ def of_table(table: pa.Table, rows: Ordinals) -> Ordered:
 
 
 def gathered(table: pa.Table, index: np.ndarray, most: int | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of a table at these places, no more than ``most`` at a time."""
+    """Yield the rows of a table at these positions, at most ``most`` in a batch."""
     schema, most = table.schema, most or _GATHERED
-    whole = combined(plain_rows(table))  # no rows are taken of views
+    whole = combined(plain_rows(table))  # ``take`` does not support views
     batches = whole.to_batches()
     for start in range(0, len(index), most):
         at = indices(index[start : start + most])
         if len(batches) == 1:
             some = [taken(batches[0], at)]
-        else:  # more text than one array can hold
+        else:  # more text than fits into one array
             some = combined(taken(whole, at)).to_batches()
         for batch in some:
             yield from from_plain_rows(batch, schema)
 
 
 def moves(schema: pa.Schema) -> bool:
-    """Whether rows can be taken of every column."""
+    """Return whether ``take`` supports every column of a schema."""
     at = pa.nulls(0, pa.uint32())
     try:
         for t in schema.types:
@@ -177,16 +177,16 @@ def moves(schema: pa.Schema) -> bool:
 
 @dataclass(frozen=True)
 class Step:
-    """Row groups that are read together, and up to which ordinal no later one has rows; None at the end."""
+    """Row groups to read together, and the ordinal below which no later group has rows; None at the end."""
 
     groups: list[int]
     whole_to: int | None
 
 
 def steps(ranges: Ranges, groups: Sequence[int], node: Node, descending: bool) -> list[Step] | None:
-    """In which order to read row groups for the rows of a column to come in order, by what footers say of it.
+    """Return the order in which to read row groups, so that a column comes in order, from the statistics in footers.
 
-    None where they say too little, or most of the row groups would be held at once.
+    Return None if a row group lacks statistics, or if at least half of the row groups would be in memory at once.
     """
     spans = []
     for group in groups:
@@ -200,7 +200,7 @@ def steps(ranges: Ranges, groups: Sequence[int], node: Node, descending: bool) -
         spans.append((~high, ~low, group) if descending else (low, high, group))
     spans.sort()
     lows = np.array([low for low, _, _ in spans], dtype=np.int64)
-    # How many row groups still wait for a later one when it begins: as many are read at a time as may wait.
+    # How many row groups still wait for a later one when that one begins. This many are read at a time.
     highs = np.sort(np.array([high for _, high, _ in spans], dtype=np.int64))
     waiting = np.arange(len(lows)) - np.searchsorted(highs, lows, side="right")
     width = max(1, int(waiting.max(initial=0)))
@@ -215,9 +215,9 @@ def steps(ranges: Ranges, groups: Sequence[int], node: Node, descending: bool) -
 def of_steps(
     found: Sequence[Step], read: Callable[[Sequence[int]], pa.Table], node: Node, descending: bool, ahead: bool = False
 ) -> Ordered:
-    """The rows of row groups in order; rows beyond the beginning of a later row group wait for it.
+    """Yield the rows of row groups in order. Rows beyond the start of a later row group wait for it.
 
-    ``ahead``: the next ones are read by another thread while those before are joined.
+    With ``ahead``, another thread reads the next row groups while the previous ones are joined.
     """
     top = I64_MIN
     waiting: pa.Table | None = None
@@ -239,7 +239,7 @@ def of_steps(
 
 
 def _keys(table: pa.Table, node: Node, descending: bool) -> np.ndarray:
-    """Ordinals of a column; what is null or NaN, and so in no order, looks least."""
+    """Return the ordinals of a column. Null and NaN have no order and get the least ordinal."""
     out = [np.empty(0, dtype=np.int64)]
     for batch in table.to_batches():
         v = _value(node, batch)

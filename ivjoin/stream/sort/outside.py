@@ -1,8 +1,8 @@
-"""Rows put in order outside memory: sorted runs in a file without a name, and their merge.
+"""Sort rows outside memory: write sorted runs to a file without a name, and merge them.
 
-What is read is gathered until there is no more room for it, sorted, and written in pieces; then the pieces of all runs
-are read side by side, in order. The file is removed as soon as it is made, so a process that ends, in whatever way,
-leaves nothing behind. Source: D. E. Knuth, The Art of Computer Programming 3, 5.4, external sorting.
+Rows are gathered until they fill the reserved memory, then sorted and written in pieces. The merge reads the pieces of
+all runs in parallel, in order. The file is unlinked when it is created, so it disappears with the process, however that
+ends. Source: D. E. Knuth, The Art of Computer Programming 3, 5.4, external sorting.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ivjoin.stream.sort.sweep import Ordered
 __all__ = ["Outside", "room_for", "sorted_outside"]
 
 _LEAST_ROOM = 8 << 20  # bytes of a run, however low the limit
-_SHARE = 4  # of a limit that one run may take
+_SHARE = 4  # one run may take 1 / _SHARE of a limit
 _PIECE = 64 << 10  # bytes of a piece
 _MERGED = 2 << 20  # bytes of rows that are merged at once
 _LEAST_ROWS = 64  # of a piece, and of a run, however wide they are
@@ -31,12 +31,12 @@ _PER_ROW = 48  # bytes for sorting a row by indices
 
 
 def room_for(limit: int) -> int:
-    """Bytes of rows that are in memory together while they are sorted."""
+    """Return the bytes of rows that may be in memory together while they are sorted."""
     return max(_LEAST_ROOM, limit // _SHARE)
 
 
 def fits(table: pa.Table, in_memory: bool, room: int) -> bool:
-    """Whether a table may be sorted in memory: one that is there anyway takes no more than its indices."""
+    """Return whether a table may be sorted in memory. A table that is in memory anyway needs only its indices."""
     return _PER_ROW * table.num_rows + (0 if in_memory else int(table.nbytes)) <= room
 
 
@@ -45,7 +45,7 @@ Held = tuple[list[pa.RecordBatch], np.ndarray]  # rows of a run, and their ordin
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Where some rows of a run lie: their ordinals, then a stream of ``size`` bytes."""
+    """The position of some rows of a run in the file: their ordinals, then an IPC stream of ``size`` bytes."""
 
     at: int
     size: int
@@ -54,16 +54,16 @@ class _Piece:
 
 @dataclass
 class Outside:
-    """Sorted runs.
+    """Sorted runs in a file.
 
     Attributes
     ----------
     room : int
-        Bytes of rows that are in memory together.
+        Bytes of rows that may be in memory together.
     errs : bool
-        Whether the expression errs for some row.
+        Whether the expression raises an error for some row.
     nbytes : int
-        Of the file.
+        Size of the file.
     """
 
     folder: str
@@ -81,7 +81,13 @@ class Outside:
             raise self._no_room(0, e) from e
 
     def add(self, table: pa.Table, node: Node, descending: bool) -> None:
-        """Sort rows, and write them as one run."""
+        """Sort rows by an expression, and write them as one run.
+
+        Raises
+        ------
+        MemoryLimitError
+            If the file cannot be written.
+        """
         rows = Ordinals.of(table, node, descending)
         self.errs |= rows.errs
         each = max(1, int(table.nbytes) // max(1, table.num_rows)) + 8
@@ -111,7 +117,7 @@ class Outside:
         return piece
 
     def _more(self, held: Held, run: list[_Piece], rows: int) -> Held:
-        """With the next pieces of a run, until there are so many rows; ``run`` has those not read, reversed."""
+        """Add the next pieces of a run, up to this number of rows; ``run`` has the unread pieces in reverse."""
         batches, values = list(held[0]), [held[1]]
         rows -= len(held[1])
         while run and rows > 0:
@@ -135,7 +141,7 @@ class Outside:
             return reader.read_next_batch(), values
 
     def rows(self) -> Ordered:
-        """All rows in order; of equal ones in no order."""
+        """Yield all rows in order. The order of equal rows is unspecified."""
         waiting = [list(reversed(run)) for run in self._runs if run]
         total = sum(piece.rows for run in waiting for piece in run)
         most = min(self.room // 2, _MERGED) * total // max(1, self.nbytes)
@@ -143,7 +149,7 @@ class Outside:
         held: list[Held] = [([], np.empty(0, dtype=np.int64)) for _ in waiting]
         while waiting:
             held = [self._more(h, run, rows) if len(h[1]) < rows else h for h, run in zip(held, waiting, strict=True)]
-            # up to here every run is in memory, or at its end
+            # up to this value, each run is in memory or at its end
             ends = [int(values[-1]) for (_, values), run in zip(held, waiting, strict=True) if run]
             end = min(ends, default=None)
             parts: list[Held] = []
@@ -165,7 +171,7 @@ class Outside:
 
 
 def _cut(batches: list[pa.RecordBatch], n: int) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
-    """The first n rows, and the others."""
+    """Return the first n rows, and the others."""
     first: list[pa.RecordBatch] = []
     for i, batch in enumerate(batches):
         if n < batch.num_rows:
@@ -187,12 +193,12 @@ def _merged(parts: list[Held]) -> Ordered:
 def sorted_outside(
     batches: Iterator[pa.RecordBatch], schema: pa.Schema, node: Node, descending: bool, room: int, folder: str
 ) -> Outside:
-    """Sort rows by an expression, with no more than ``room`` bytes of them in memory.
+    """Sort rows by an expression, with at most ``room`` bytes of them in memory.
 
     Raises
     ------
     MemoryLimitError
-        If there is no room for the runs where they are written.
+        If the folder cannot store the runs.
     """
     out = Outside(folder, room)
     held: list[pa.RecordBatch] = []
@@ -205,7 +211,7 @@ def sorted_outside(
             if held and size + each * piece.num_rows > room:
                 out.add(pa.Table.from_batches(held, schema), node, descending)
                 held, size = [], 0
-                give_back()  # what Arrow keeps of it would count beside the limit for as long as it keeps it
+                give_back()  # memory that Arrow retains would be used in addition to the limit
             held.append(piece)
             size += each * piece.num_rows
     if held:

@@ -1,9 +1,12 @@
-"""In which order the inputs of a join are read where each left row takes one partner.
+"""Choose the order in which to read the inputs of a join that gives each left row one right row.
 
-A right side that has an end and no order is read first: then each left row is decided as it comes, and the output is in
-the left side's order. Parquet files whose row groups follow each other are read in step instead, and held in memory as
-far as they overlap; so is a left side that has an end, beside a right one that comes in order. Within a limit of memory
-a right side of which the rows would take much of it is put in order, outside memory where needed, with the left side.
+- A right side with an end and no order is read first. Each left row is then decided when it arrives, and the output is
+  in the order of the left side.
+- Parquet files whose row groups follow each other are read together with the left side. Only row groups that overlap
+  are in memory.
+- A left side with an end is sorted and read together with a right side that has an order.
+- With a memory limit, a right side that needs more than half of it is sorted, in files if needed. The left side is
+  sorted as well, unless it is in order.
 """
 
 from __future__ import annotations
@@ -26,13 +29,13 @@ from ivjoin.stream.sources.inputs import Source
 
 __all__ = ["arrange_picked", "picked_arrival"]
 
-_A_ROW = 48  # bytes of what a held row is found by
+_A_ROW = 48  # bytes that find a stored row
 
 
 def arrange_picked(
     plan: JoinPlan, sources: tuple[Source, Source], sort: bool, budget: Budget | None = None
 ) -> Arranged:
-    """Both inputs in the order in which they are read."""
+    """Return both inputs in the order in which they are read."""
     left, right = sources
     axis = _axis(plan)
     given = Given(left, budget=budget), Given(right, budget=budget)
@@ -43,7 +46,7 @@ def arrange_picked(
         if any(in_step):
             return _sorted(plan, given, axis, in_step)
     kept = as_they_are(plan, sources)
-    if given[1].table is not None:  # some of it was read, to see how much there is
+    if given[1].table is not None:  # a part was read, to find out its size
         kept.batches = kept.batches[0], given[1].batches()
     if right.ends and not plan.sides[1].orders:
         kept.leads = 1
@@ -56,7 +59,7 @@ def arrange_picked(
 
 
 def _by_row_groups(source: Source, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows of Parquet files a row group at a time, which are compared the faster the more there are."""
+    """Return the rows of Parquet files in whole row groups: rows compare faster in large pieces."""
     if source.ranges is None:
         return batches
     groups = [[group] for group in source.groups()]
@@ -65,7 +68,7 @@ def _by_row_groups(source: Source, batches: Iterator[pa.RecordBatch]) -> Iterato
 
 
 def picked_arrival(plan: JoinPlan, left: Source | None, right: Source | None) -> list[str]:
-    """What there is to say of how inputs come, of which None stands for a schema."""
+    """Return the lines that describe the order of reading; None stands for an input with only a schema."""
     del left
     if plan.sides[1].orders:
         return []
@@ -77,7 +80,7 @@ def picked_arrival(plan: JoinPlan, left: Source | None, right: Source | None) ->
 
 
 def _in_step(plan: JoinPlan, sources: tuple[Source, Source], axis: Axis) -> list[bool]:
-    """Which sides to put in the order of the axis, so that both are read in step."""
+    """Return which sides to put in the order of the axis, so that both are read together."""
     free = [s.ends and not side.orders and moves(s.schema) for s, side in zip(sources, plan.sides, strict=True)]
     ordered = [any(n is axis.nodes[s] for n, _, _ in side.orders) for s, side in enumerate(plan.sides)]
     groups = [free[s] and _by_groups(sources[s], s, axis) for s in (0, 1)]
@@ -93,7 +96,7 @@ def _in_step(plan: JoinPlan, sources: tuple[Source, Source], axis: Axis) -> list
 def _beyond(
     plan: JoinPlan, given: tuple[Given, Given], axis: Axis, budget: Budget
 ) -> tuple[list[bool], Axis]:
-    """The same, of a right side too large to be read first, and along which axis."""
+    """Return the same for a right side that is too large to read first, and the axis."""
     free = [s.source.ends and not side.orders and moves(s.source.schema)
             for s, side in zip(given, plan.sides, strict=True)]  # fmt: skip
     ordered = any(n is axis.nodes[0] for n, _, _ in plan.sides[0].orders)
@@ -104,14 +107,14 @@ def _beyond(
         return [False, False], axis
     if not free[0]:
         return [False, True], axis
-    # From its end on, the first of the rows that are not earlier is the one that has come last, as a last one is. Of
-    # floats a NaN may still come there, by which nothing is decided.
+    # In descending order, the first right row that is not earlier is the one that arrived last. Floats are not sorted
+    # so: a NaN may still arrive, and it decides nothing.
     falls = picking_of(plan).which == "first" and all(n.type.kind != "float" for n in axis.nodes)
     return [True, True], Axis(axis.nodes, falls)
 
 
 def _by_groups(source: Source, s: int, axis: Axis) -> bool:
-    """Whether row groups of Parquet files follow each other along the axis."""
+    """Return whether row groups of Parquet files follow each other along the axis."""
     node = axis.nodes[s]
     if source.ranges is None or node.op != "column":
         return False
@@ -119,7 +122,7 @@ def _by_groups(source: Source, s: int, axis: Axis) -> bool:
 
 
 def _axis(plan: JoinPlan) -> Axis | None:
-    """What right rows are picked by, and the left expression that it is compared with."""
+    """Return the axis: the expression that picks right rows, and the left expression that it is compared with."""
     picking = picking_of(plan)
     near = beside(picking)
     if near is None:

@@ -1,10 +1,13 @@
-"""Inputs that have an end and no order, sorted along the axis that lets a join of them hold the fewest rows.
+"""Sort inputs that have an end and no order, along the axis that lets their join store the fewest rows.
 
-What is done is decided here; how, is in ``ordered.py``. A table is sorted by indices: beside it there are eight bytes
-a row for the values and four for their order, and rows are gathered as they are read. One that is in order already is
-only looked at. Parquet files whose row groups follow each other along the axis, by the statistics in their footers, are
-read in that order, and no more of them is sorted at a time than overlaps. Within a limit of memory, what does not fit
-is sorted outside it (``outside.py``).
+This module decides what to do; ``ordered.py`` does it.
+
+- A table is sorted by indices. In addition to the table, this takes eight bytes a row for the values and four for their
+  order. Rows are gathered when they are read.
+- A table that is in order already is only checked.
+- Parquet files whose row groups follow each other along the axis, by the statistics in their footers, are read in that
+  order. Only row groups that overlap are sorted together.
+- With a memory limit, rows that do not fit are sorted in files (``outside.py``).
 """
 
 from __future__ import annotations
@@ -31,9 +34,9 @@ from ivjoin.stream.sources.inputs import SEEN_GROUPS, Source
 
 __all__ = ["Arranged", "Prospect", "Ready", "arrange", "as_they_are", "in_order", "prospect", "said_of"]
 
-# Where there are no more pairs of rows than this, looking at all of them costs less than choosing an axis.
+# Up to this number of row pairs, comparing all of them costs less than choosing an axis.
 SMALL = 1 << 20
-_FIRST_ROWS = 1 << 22  # of a file that is read whole before it is known whether it has to be
+_FIRST_ROWS = 1 << 22  # of a file that is read as a whole before it is known whether this is needed
 
 
 @dataclass
@@ -43,25 +46,26 @@ class Arranged:
     Attributes
     ----------
     plan : JoinPlan
-        With the order of what was sorted.
+        The plan, with the orders of sorted inputs.
     batches : (Iterator of RecordBatch, Iterator of RecordBatch)
     errors_first : bool
-        Rows for which the order's expression errs come before the others.
+        Whether rows for which the expression of the order raises an error come before the others.
     ends : (bool, bool)
-        Which input is all there.
+        Whether each input has an end.
     rows : (int or None, int or None)
+        The number of rows of each input, if known.
     sweep : Sweep or None
-        How far to read one side before the other, where both were sorted or found in order.
+        How far to read one side before the other, if both were sorted or found in order.
     said : str
-        What was done, in a line; "" where nothing was.
+        One line that states what was done; "" if nothing was.
     copies : bool
-        Whether rows were moved: batches of a table in memory then hold memory of their own.
+        Whether rows were copied, so that batches of a table in memory own their memory.
     leads : int or None
-        The side that is read to its end first, whatever the orders.
+        The side to read to its end first, whatever the orders.
     compared : float
-        Where no order prunes: the share of all pairs of rows for which the residual is decided.
+        If no order prunes, the share of all row pairs for which the residual is evaluated.
     ready : (Ready or None, Ready or None)
-        What was given an order.
+        The sides that were given an order.
     """
 
     plan: JoinPlan
@@ -78,7 +82,7 @@ class Arranged:
 
     @property
     def first(self) -> int | None:
-        """The side to read to its end first: nothing prunes, and of two sides that end the shorter one is stored."""
+        """The side to read to its end first if nothing prunes. If both sides end, it is the shorter one."""
         if self.leads is not None:
             return self.leads
         if any(side.orders for side in self.plan.sides) or not any(self.ends):
@@ -92,19 +96,19 @@ class Arranged:
 def as_they_are(
     plan: JoinPlan, sources: tuple[Source, Source], threads: int = 1, budget: Budget | None = None
 ) -> Arranged:
-    """Both inputs as they come, whatever the threads."""
+    """Return both inputs in the order given; ``threads`` and ``budget`` are unused."""
     ends, rows = (sources[0].ends, sources[1].ends), (sources[0].rows, sources[1].rows)
     compared = compared_share(plan, (None, None))
     return Arranged(plan, (sources[0].batches(), sources[1].batches()), False, ends, rows, compared=compared)
 
 
 def _free(plan: JoinPlan, sources: tuple[Source, Source], s: int) -> bool:
-    """Whether a side may be put in another order."""
+    """Return whether a side may be sorted."""
     return sources[s].ends and not plan.sides[s].orders and moves(sources[s].schema)
 
 
 def _sorts(plan: JoinPlan, sources: tuple[Source, Source]) -> bool:
-    """Whether an input without an order of its own could be given one that prunes."""
+    """Return whether an input without an order can be given one that prunes."""
     free = [_free(plan, sources, s) for s in (0, 1)]
     ordered = all(free[s] or bool(plan.sides[s].orders) for s in (0, 1))
     return any(free) and ordered and next(axes(plan), None) is not None
@@ -112,28 +116,28 @@ def _sorts(plan: JoinPlan, sources: tuple[Source, Source]) -> bool:
 
 @dataclass
 class Ready:
-    """A side that was given an order: its rows, whether some err, and what was done."""
+    """A side that was given an order: its rows, whether some raise an error, and what was done."""
 
     rows: Ordered
     errs: bool
     done: str  # "sorted", "runs", "kept" or "groups"
     size: int = 0
-    table: pa.Table | None = None  # all rows, where they are in memory, and by which expression they lie in order
+    table: pa.Table | None = None  # all rows if they are in memory, and the expression that orders them
     node: Node | None = None
     ordinals: Ordinals | None = None
 
 
 @dataclass
 class Given:
-    """A side that was read as far as there is room for it.
+    """A side that was read as far as the reserved memory allows.
 
     Attributes
     ----------
     source : Source
     table : pa.Table or None
-        Its first rows; None where row groups are read as they are asked for.
+        Its first rows; None if row groups are read on request.
     rest : Iterator of RecordBatch or None
-        The other rows; None where there are none.
+        The other rows; None if ``table`` has all rows.
     budget : Budget or None
     """
 
@@ -150,7 +154,7 @@ class Given:
         return given
 
     def read(self) -> pa.Table:
-        """The first rows, which are all where memory has no limit."""
+        """Return the first rows; without a memory limit, these are all rows."""
         if self.table is None:
             room = None if self.budget is None else room_for(self.budget.limit)
             self.table, self.rest = (self.source.table(), None) if room is None else self.source.head(room)
@@ -160,11 +164,11 @@ class Given:
 
     @property
     def rows(self) -> int | None:
-        """How many there are, where that is known."""
+        """The number of rows, if it is known."""
         return self.source.rows if self.table is None or self.rest is not None else self.table.num_rows
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All rows, as they come."""
+        """Return an iterator of all rows, in the order given."""
         if self.table is None:
             return self.source.batches()
         first = iter(self.table.to_batches())
@@ -174,7 +178,7 @@ class Given:
 def arrange(
     plan: JoinPlan, sources: tuple[Source, Source], threads: int = 1, budget: Budget | None = None
 ) -> Arranged:
-    """Both inputs, sorted by so many threads where that is worth it; reads what has to be sorted."""
+    """Return both inputs, sorted on this number of threads if that pays; reads the inputs that it sorts."""
     known = [s.rows for s in sources if s.rows is not None]
     if not _sorts(plan, sources) or (len(known) == 2 and known[0] * known[1] <= SMALL):
         return as_they_are(plan, sources)
@@ -190,7 +194,7 @@ def arrange(
             in_order(axis, s, sides[s], threads) if _free(plan, sources, s) else None for s in (0, 1)
         ]
         if None in ready and any(r is not None and r.errs for r in ready):
-            axis = None  # the other side's order may not err, and one rule holds for both
+            axis = None  # the other side's order must not raise an error, and one rule applies to both
     if axis is None:
         given = [sides[s].batches() if r is None or r.done != "runs" else (b for b, _ in r.rows)
                  for s, r in enumerate(ready)]  # fmt: skip
@@ -214,7 +218,7 @@ def arrange(
 def _read_first(
     plan: JoinPlan, sources: tuple[Source, Source], s: int, choices: list[Axis], budget: Budget | None
 ) -> bool:
-    """Whether to read a side before an axis is chosen: a sample of its row groups would be most of them anyway."""
+    """Return whether to read a side before an axis is chosen: a sample would read most of its row groups anyway."""
     source = sources[s]
     if source.ranges is None or budget is not None or not _free(plan, sources, s):
         return source.ends and source.ranges is None
@@ -223,7 +227,7 @@ def _read_first(
 
 
 def _in_steps(source: Source, s: int, axis: Axis) -> list[Step] | None:
-    """In which order to read row groups for rows in the order of an axis; None where they do not follow along it."""
+    """Return the order in which row groups follow each other along an axis; None if they do not."""
     node = axis.nodes[s]
     if node.op != "column" or source.ranges is None:
         return None
@@ -231,7 +235,7 @@ def _in_steps(source: Source, s: int, axis: Axis) -> list[Step] | None:
 
 
 def _sampled(plan: JoinPlan, s: int, side: Given, choices: list[Axis]) -> pa.RecordBatch | None:
-    """A few rows of a side; of files, of a few row groups, unless these are in the order of the one axis there is."""
+    """Return a sample of a side; None for a stream, or for row groups that follow the only axis."""
     if side.table is None and (side.source.ranges is None or _only(plan, s, side.source, choices)):
         return None
     names = _compared(plan, s)
@@ -248,7 +252,7 @@ def _only(plan: JoinPlan, s: int, source: Source, choices: list[Axis]) -> bool:
 
 
 def in_order(axis: Axis, s: int, side: Given, threads: int) -> Ready:
-    """The rows of a side in the order of an axis, read by row groups where these follow each other along it."""
+    """Return the rows of a side in the order of an axis, read by row groups if these follow each other along it."""
     node, source = axis.nodes[s], side.source
     if side.table is None:
         found = _in_steps(source, s, axis)
@@ -258,7 +262,7 @@ def in_order(axis: Axis, s: int, side: Given, threads: int) -> Ready:
     table = side.read()
     if side.rest is not None and side.budget is not None:
         room, folder = room_for(side.budget.limit), side.budget.folder
-        side.table = None  # it is not to be in memory for as long as the others are read
+        side.table = None  # frees it while the other rows are read
         batches = chain(_given_up([table]), side.rest)
         del table
         runs = sorted_outside(batches, source.schema, node, axis.descending, room, folder)
@@ -284,7 +288,7 @@ def _sweep(plan: JoinPlan, axis: Axis, ready: list[Ready | None]) -> Sweep | Non
 
 
 def _shifted(rows: Ordered, by: int) -> Ordered:
-    """Ordinals moved, no further than int64 goes."""
+    """Yield the batches with their ordinals moved, within the range of int64."""
     by = max(I64_MIN, min(by, I64_MAX))
     for batch, values in rows:
         moved = values + np.int64(by)
@@ -292,14 +296,14 @@ def _shifted(rows: Ordered, by: int) -> Ordered:
 
 
 def _given_up(held: list[pa.Table]) -> Iterator[pa.RecordBatch]:
-    """The batches of a table, none of which is held once it was given."""
+    """Yield the batches of a table, and release each one when it was yielded."""
     batches = held.pop().to_batches()[::-1]
     while batches:
         yield batches.pop()
 
 
 def said_of(axis: Axis, ready: list[Ready | None]) -> str:
-    """What was done, in a line."""
+    """Return one line that states what was done."""
     own = [(s, r) for s, r in enumerate(ready) if r is not None]
     names = listed([said(axis.nodes[s]) for s, _ in own])
     done = {r.done for _, r in own}
@@ -327,20 +331,20 @@ _DONE = {
 
 @dataclass
 class Prospect:
-    """What :func:`arrange` is going to do, as far as that is known before anything is read.
+    """What :func:`arrange` will do, as far as that is known before it reads an input.
 
     Attributes
     ----------
     choices : list of Axis
-        One, where rows could be looked at.
+        The axes that may be chosen; a single one if both sides could be sampled.
     orders : (tuple of Order, tuple of Order) or None
-        Of both sides by then; None where nothing is sorted.
+        The orders of both sides after sorting; None if nothing is sorted.
     size : float or None
-        Megabytes that sorting takes, with what has to be read for it.
+        Megabytes that sorting takes, with the data that it must read.
     middle : (int or None, int or None)
-        Of the rows that were looked at: the ordinal in the middle.
+        The median ordinal of each sample.
     compared : float
-        As of :class:`Arranged`.
+        As for :class:`Arranged`.
     """
 
     choices: list[Axis]
@@ -356,7 +360,7 @@ class Prospect:
 
 
 def prospect(plan: JoinPlan, sources: tuple[Source | None, Source | None]) -> Prospect:
-    """What would be done with inputs; None stands for one of which there is but a schema."""
+    """Return what would be done with inputs; None stands for an input with only a schema."""
     choices = list(axes(plan))
     left, right = sources
     if left is None or right is None or not _sorts(plan, (left, right)):

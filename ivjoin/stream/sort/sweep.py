@@ -1,4 +1,4 @@
-"""Two sides in order, read in step along their axis."""
+"""Read two sorted sides together along their axis."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import pyarrow as pa
 
 __all__ = ["Ordered", "Sweep"]
 
-# Batches with the ordinals of the axis, which never fall, from one batch to the next neither.
+# Batches with the ordinals of the axis. These never fall, within a batch or from one batch to the next.
 Ordered = Iterator[tuple[pa.RecordBatch, np.ndarray]]
 
 
 @dataclass
 class Sweep:
-    """A piece of the side that leads, then what of the other is not beyond it, and a row.
+    """Read a piece of the leading side, then the rows of the other side that are not beyond it, and one more row.
 
-    By that row it is known how far the other side has come, lest rows of the leader wait in front of a gap. Rows of the
-    side that follows are dropped as they come, but for the window, so that only the leader's are searched through: it
-    is the side of which the band compares the fewest expressions.
+    The extra row shows how far the other side has come, so that rows of the leader do not wait in front of a gap. Rows
+    of the following side are evicted as they arrive, except for the window, so that only rows of the leader are
+    searched. The leader is the side with fewer expressions in the bands.
     """
 
     leader: int
     sides: tuple[Ordered, Ordered]
 
     def turns(self, most: int) -> Iterator[tuple[int, pa.RecordBatch | None]]:
-        """(side, rows of it, none more than ``most``); (side, None) once at its end."""
+        """Yield (side, at most ``most`` of its rows), and (side, None) once at its end."""
         lead, follow = _Side(self.sides[self.leader]), _Side(self.sides[1 - self.leader])
         other = 1 - self.leader
         while (piece := lead.piece(most)) is not None:
@@ -45,17 +45,17 @@ class Sweep:
 
 
 class _Side:
-    """What was read of a side, and not given yet."""
+    """Rows of a side that were read and not given yet."""
 
     def __init__(self, batches: Ordered) -> None:
         self._batches = batches
         self._held: tuple[pa.RecordBatch, np.ndarray] | None = None
         self._at = 0
         self.ended = False
-        self.reached = -(2**63)  # of the last row that was given
+        self.reached = -(2**63)  # the ordinal of the last row given
 
     def piece(self, most: int, limit: int | None = None) -> pa.RecordBatch | None:
-        """The next rows: up to the first one beyond a limit, that one too. None at the end."""
+        """Return the next rows, up to and including the first one beyond ``limit``; None at the end."""
         while self._held is None or self._at >= self._held[0].num_rows:
             self._held, self._at = next(self._batches, None), 0
             if self._held is None:

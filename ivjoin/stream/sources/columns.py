@@ -1,4 +1,4 @@
-"""Which columns a join reads, and which of them come out."""
+"""Which columns a join reads, and which of them it emits."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["Chosen", "chosen", "places_of"]
 
 
 class Chosen:
-    """A join over the columns that it needs, and how its output is picked from theirs.
+    """A join over the columns that it needs, and the selection of its output columns.
 
     Attributes
     ----------
     plan : JoinPlan
     names : (list of str, list of str)
-        Columns that are read of each side.
+        Columns that are read from each side.
     schema : pa.Schema
-        Of the output.
+        Schema of the output.
     """
 
     def __init__(self, plan: JoinPlan, names: tuple[list[str], list[str]], schema: pa.Schema, picks: list[int]) -> None:
@@ -34,7 +34,7 @@ class Chosen:
         self._picks = None if picks == list(range(len(plan.schema))) and schema.equals(plan.schema) else picks
 
     def pick(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The output columns of a batch."""
+        """Return the output columns of a batch."""
         if self._picks is None:
             return batch
         return pa.RecordBatch.from_arrays([batch.column(i) for i in self._picks], schema=self.schema)
@@ -44,10 +44,10 @@ def chosen(
     plan: JoinPlan, columns: Any, whole: tuple[bool, bool] = (False, False),
     present: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset()),
 ) -> Chosen:
-    """The join with the output columns of these names alone, in this order; None is all.
+    """Return the join with only the output columns of these names, in this order; None stands for all.
 
-    ``whole`` names sides that are read as they are where all of the output is wanted, ``present`` columns of either
-    side that are known to hold no null.
+    Without ``columns``, ivjoin reads all columns of the sides that ``whole`` marks. ``present`` names columns of each
+    side that are known to have no null.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def chosen(
         for s, kept, there in zip(spec.schemas, names, present, strict=True)
     )
     if spec.aggregates:
-        # one of them stays, or the join would be one of pairs
+        # one aggregate must stay, or the join would emit pairs
         wanted = tuple(a for a in spec.aggregates if a.name in schema.names) or spec.aggregates[:1]
         narrow = plan_of(replace(spec, schemas=(left, right), aggregates=wanted))
         return Chosen(narrow, names, schema, [narrow.schema.get_field_index(n) for n in schema.names])
@@ -87,12 +87,12 @@ def _places(plan: JoinPlan, columns: Any) -> list[int]:
 
 
 def places_of(known: list[str], columns: Any) -> list[int]:
-    """Where the output columns of these names are.
+    """Return the positions of the output columns of these names.
 
     Raises
     ------
     ColumnError
-        If one is not there, is there twice, or none is asked for.
+        If ``columns`` is not a list of names, is empty, repeats a name, or has an unknown one.
     """
     if isinstance(columns, str) or not isinstance(columns, Iterable):
         raise ColumnError(f"columns is {came(columns)}; expected a list of names of output columns")
@@ -108,7 +108,7 @@ def places_of(known: list[str], columns: Any) -> list[int]:
 
 
 def _origins(plan: JoinPlan) -> list[tuple[str | None, str | None]]:
-    """The left and the right column that each output column comes from; None and None for an aggregate."""
+    """Return the left and the right column that each output column comes from; None and None for an aggregate."""
     left, right = (s.schema.names for s in plan.sides)
     found = [
         (None if f.left is None else left[f.left], None if f.right is None else right[f.right]) for f in plan.fields
@@ -117,7 +117,7 @@ def _origins(plan: JoinPlan) -> list[tuple[str | None, str | None]]:
 
 
 def _read(plan: JoinPlan, s: int, places: list[int]) -> list[str]:
-    """The columns of a side that the output and the question need, in their order; at least one."""
+    """Return the columns of a side that the output and the join need, in their order; at least one."""
     side = plan.sides[s]
     nodes = [*([] if plan.condition is None else [plan.condition]), *(n for n, _, _ in side.orders), *side.bounds]
     if plan.spec.pick is not None:

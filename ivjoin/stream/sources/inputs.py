@@ -1,4 +1,4 @@
-"""What a caller gives as an input: one schema and record batches, whatever it came as, and whether it has an end."""
+"""Open what a caller gives as an input: find its schema, its record batches, and whether it has an end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["ArrowStream", "SEEN_GROUPS", "Source", "SupportsArrowStream", "first
 
 
 class SupportsArrowStream(Protocol):
-    """What gives record batches by the Arrow PyCapsule interface."""
+    """An object that gives record batches through the Arrow PyCapsule interface."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
@@ -34,28 +34,29 @@ ArrowStream: TypeAlias = (
     "Sequence[str | os.PathLike[str]] | Dataset | Scanner | ParquetFile"
 )
 
-SEEN_GROUPS = 8  # row groups of which rows are looked at
-_SEEN_ROWS = 1 << 20  # of all of these, where two hold no more
+SEEN_GROUPS = 8  # row groups whose rows are sampled
+_SEEN_ROWS = 1 << 20  # rows of all of these, unless two row groups have more
 Read = Callable[[Sequence[str] | None], Iterator[pa.RecordBatch] | pa.Table]
 
 
 class Source:
-    """An input that was opened: read once, as batches or, where it has an end, as a table.
+    """An opened input. It is read once, as batches or, if it has an end, as a table.
 
     Parameters
     ----------
     schema : pa.Schema
-        Of all columns.
+        Schema of all columns.
     read : function
-        Takes the names of the columns to read, None for all, and gives a table or an iterator of batches.
+        Takes the names of the columns to read, or None for all, and returns a table or an iterator of batches.
     ends : bool
-        Whether all of it may be asked for before the first row is joined.
+        Whether the join may read all of it before it joins the first row.
     rows : int, optional
-        How many rows it has, where that is known before it is read.
+        The number of rows, if it is known before reading.
     files : Files, optional
-        Where it is read from.
+        The files to read.
     early : bool
-        Read it when the join is made, and not with the first row of output: whoever takes that may be in its way.
+        Read the input when the join is created, not with the first row of output. The reader of the output may use the
+        same connection as the input.
     """
 
     def __init__(
@@ -69,48 +70,48 @@ class Source:
 
     @property
     def ranges(self) -> Ranges | None:
-        """What is known of its row groups, of Parquet files."""
+        """The statistics of the row groups, if the input is Parquet files."""
         return None if self._files is None else self._files.ranges
 
     @property
     def local(self) -> InputFiles | None:
-        """The files on this machine that it is read from, where their names are known."""
+        """The local files that the input is read from, if their names are known."""
         return None if self._files is None else self._files.local
 
     @property
     def apart(self) -> bool:
-        """Whether row groups may be read by another thread: each reading opens the file anew."""
+        """Whether another thread may read row groups, since each read opens the file again."""
         return self._files is not None and self._files.apart
 
     def keep(self, names: Sequence[str]) -> None:
-        """Read these columns alone, in this order."""
+        """Read only these columns, in this order."""
         if list(names) != self.schema.names:
             self._names = list(names)
             self.schema = pa.schema([self.schema.field(n) for n in names], metadata=self.schema.metadata)
 
     def read(self, names: Sequence[str]) -> Iterator[pa.RecordBatch] | pa.Table:
-        """Return some columns of all rows, as a table or as batches, and read row groups in their order."""
+        """Return these columns of all rows, as a table or as batches; row groups are read in their order."""
         if self._files is not None:
             return self._files.table(names) if self.ends else self._files.batches(names)
         return self._read(names)
 
     def keep_groups(self, groups: list[int]) -> None:
-        """Read these row groups alone."""
+        """Read only these row groups."""
         assert self._files is not None
         self._files.keep_groups(groups)
 
     def groups(self) -> list[int]:
-        """The row groups that are read."""
+        """Return the row groups that are read."""
         assert self._files is not None
         return self._files.groups()
 
     def of_groups(self, groups: Sequence[int], names: Sequence[str] | None = None) -> pa.Table:
-        """The rows of some row groups, in the order of these."""
+        """Return the rows of these row groups, in the order given."""
         assert self._files is not None
         return self._files.table(self._names if names is None else names, groups)
 
     def some(self, names: Sequence[str], room: int | None = None) -> pa.Table:
-        """Columns of a few row groups, spread over all of them; within so many bytes, of one at least."""
+        """Return columns of 1 to 8 row groups, spread over all; beyond the first, within ``room`` bytes if given."""
         groups = self.groups()
         seen = SEEN_GROUPS
         if self.rows and groups:
@@ -121,7 +122,7 @@ class Source:
         return self.of_groups(groups[step // 2 :: step], names)
 
     def ready(self) -> None:
-        """All that is to be read of it is said."""
+        """Start reading: all columns and row groups to read are known. Only an ``early`` input is read now."""
         if self._early:
             got = self._read(self._names)
             assert isinstance(got, pa.Table)
@@ -129,19 +130,19 @@ class Source:
             self._read = lambda names: got
 
     def without_nulls(self, names: Iterable[str]) -> frozenset[str]:
-        """Of some columns those of which it is known that no row has a null; only of what is in memory."""
+        """Return the names of columns that have no null; the set is empty unless the input is in memory."""
         if not self.in_memory:
             return frozenset()
         table = self.table()
         return frozenset(n for n in names if not table.column(n).null_count)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All rows, as they are asked for."""
+        """Return an iterator of all rows, read on request."""
         got = self._read(self._names)
         return iter(got.to_batches()) if isinstance(got, pa.Table) else got
 
     def head(self, room: int) -> tuple[pa.Table, Iterator[pa.RecordBatch] | None]:
-        """The first rows, until there are no more or they take so many bytes, and the others; None of no others."""
+        """Return the first rows, until they take more than ``room`` bytes, and the other rows, or None at the end."""
         got = self._read(self._names) if self._files is None else self._files.batches(self._names, alone=True)
         if isinstance(got, pa.Table):
             return got, None
@@ -154,7 +155,7 @@ class Source:
         return pa.Table.from_batches(held, self.schema), None
 
     def table(self) -> pa.Table:
-        """All rows at once."""
+        """Return all rows as one table."""
         if self._files is not None:
             return self._files.table(self._names)
         got = self._read(self._names)
@@ -162,14 +163,16 @@ class Source:
 
 
 def open_inputs(left: Any, right: Any) -> tuple[Source, Source]:
-    """Both inputs of a join.
+    """Open both inputs of a join.
 
     Raises
     ------
     SchemaError
-        If one of them holds no batches.
+        If an input does not give record batches.
+    FileError
+        If a file cannot be opened.
     ProtocolError
-        If both are one thing that can be read but once, or one is in use.
+        If both inputs are the same iterator or reader, or if one is in use.
     """
     if left is right and (isinstance(left, Iterator) or hasattr(left, "read_next_batch")):
         raise ProtocolError(
@@ -180,13 +183,13 @@ def open_inputs(left: Any, right: Any) -> tuple[Source, Source]:
 
 
 def open_input(source: Any, side: str) -> Source:
-    """One input of a join, as :func:`open_inputs` opens both; an opened one as it is."""
+    """Open one input of a join, as :func:`open_inputs` does for both. An opened input is returned unchanged."""
     if isinstance(source, Source):
         return source
     if isinstance(source, pa.RecordBatch):
         return _of_table(pa.Table.from_batches([source]))
     if isinstance(source, pa.RecordBatchReader):
-        # As it is: through the C stream its own errors would come out as Arrow's.
+        # Not through the C stream, which would replace its errors with errors of Arrow.
         try:
             _ = source.schema.names
         except UnicodeDecodeError as e:
@@ -201,7 +204,7 @@ def open_input(source: Any, side: str) -> Source:
         try:
             files = open_files(source)
         except FileError as e:
-            # a name without an ending: on the command line there is an option for it
+            # a name without an ending: only the command line has the option --format
             said = str(e).replace("or --format", "or pyarrow.dataset.dataset(path, format=...)")
             raise e.saying(f"the {side} input: {said}") from e
         return Source(files.schema, files.batches, files.ends, files.rows, files)
@@ -233,7 +236,7 @@ def _of_table(table: pa.Table) -> Source:
 
 
 def _is_of_bytes(reader: pa.RecordBatchReader) -> bool:
-    """Whether a reader decodes a file, a pipe or a socket, whose bytes may be damaged."""
+    """Return whether a reader decodes a file, a pipe or a socket, whose bytes may be damaged."""
     return isinstance(reader, pa.ipc.RecordBatchStreamReader)
 
 
@@ -251,7 +254,7 @@ def _of_batches(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Source:
 
 
 def _selected(batches: Iterable[pa.RecordBatch], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The columns of these names; a batch that has not all of them as it is, for the operator to refuse."""
+    """Yield these columns. A batch that lacks one is yielded unchanged, and the operator refuses it."""
     for batch in batches:
         yield batch.select(names) if set(names) <= set(batch.schema.names) else batch
 
@@ -270,7 +273,7 @@ def _of_iterable(source: Iterable[Any], side: str) -> Source:
     rows = sum(b.num_rows for b in whole)
     if all(b.schema.equals(first.schema) for b in whole):
         return _of_table(pa.Table.from_batches(whole, first.schema))
-    # the operator says which of them differs, and how
+    # the error of the operator states which batch differs, and how
     return Source(first.schema, lambda names: iter(whole) if names is None else _selected(whole, names), False, rows)
 
 
@@ -280,7 +283,7 @@ def _with(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.
 
 
 def _chain(items: Iterator[Any], side: str) -> Iterator[pa.RecordBatch]:
-    """The batches of an iterator of batches, tables or frames."""
+    """Yield the batches of an iterator of batches, tables or frames."""
     for item in items:
         if isinstance(item, pa.RecordBatch):
             yield item
@@ -295,7 +298,7 @@ def _chain(items: Iterator[Any], side: str) -> Iterator[pa.RecordBatch]:
 
 
 def _whole(source: Any, side: str) -> pa.Table | None:
-    """What is known to have an end, as a table; None of anything else."""
+    """Return a source that is known to have an end as a table; None for other sources."""
     kind = type(source)
     package, name = kind.__module__.partition(".")[0], kind.__name__
     if package == "pandas" and name in ("DataFrame", "Series"):
@@ -311,10 +314,10 @@ def _whole(source: Any, side: str) -> pa.Table | None:
 
 
 def _lazy(source: Any, side: str) -> Source | None:
-    """What is a question yet, and need not compute columns that are not asked for."""
+    """Open a query that has not run, so that it computes only the columns that are read; None for other sources."""
     kind = type(source)
     if kind.__name__ == "DuckDBPyRelation":
-        # A table: a connection has one open result, and two relations may be of one connection.
+        # Read as a table: a connection has one open result, and two relations may share a connection.
         schema = _guarded(source.limit(0), side, _duckdb_table).schema
 
         def read(names: Sequence[str] | None) -> pa.Table:
@@ -338,7 +341,7 @@ def _duckdb_table(relation: Any) -> pa.Table:
 
 
 def _guarded(source: Any, side: str, take: Callable[[Any], Any]) -> Any:
-    """What ``take`` makes of a source; its complaint that it is none, or is in use, as an error of ours."""
+    """Return ``take(source)``; raise SchemaError if it is not an Arrow source, or ProtocolError if it is in use."""
     try:
         return take(source)
     except IvjoinError:
@@ -358,5 +361,5 @@ def _guarded(source: Any, side: str, take: Callable[[Any], Any]) -> Any:
 
 
 def first_line(e: BaseException) -> str:
-    """The first line of what an error says, or its name."""
+    """Return the first line of an error's text, or its class name if the text is empty."""
     return (str(e).strip().splitlines() or [type(e).__name__])[0]

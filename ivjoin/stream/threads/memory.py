@@ -1,4 +1,4 @@
-"""A limit of memory for a join in slices: how it is divided among rows that wait, slices at work, and their output."""
+"""Divide the memory limit of a join in slices among rows that wait, running slices, and their output."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from ivjoin.operator.memory.budget import Budget
 __all__ = ["Memory", "threads_within", "to_the_end"]
 
 _LEAST = 4 << 20  # bytes of a limit for each thread
-_LEAST_ROWS = 16_384  # of both sides in a slice, or fewer threads are at work
-_OUTPUT, _MOST_OUTPUT = 8, 16 << 20  # of the limit, one in so many bytes is for output that waits, and no more
-_VIEWED, _HELD = 8, 2  # one in so many is for rows that wait: as views of a caller's table, and in memory
-_PIECES, _ARRAYS = 16, 16  # of what may wait, one in so many bytes is taken at once; bytes of a row's range
+_LEAST_ROWS = 16_384  # of both sides in a slice, or fewer threads run
+_OUTPUT, _MOST_OUTPUT = 8, 16 << 20  # output that waits gets 1 / _OUTPUT of the limit, at most _MOST_OUTPUT
+_VIEWED, _HELD = 8, 2  # the part for rows that wait is 1 / this: as views of a caller's table, or in memory
+_PIECES, _ARRAYS = 16, 16  # a push takes 1 / _PIECES of the bytes that may wait; bytes of a row's range
 _SCRATCH = 192  # bytes that a row of a slice takes while it is joined, its candidates included
 _PAIR = 16  # bytes of a candidate pair
-_AHEAD = 2  # slices whose output waits or that are joined, for each thread
+_AHEAD = 2  # slices for each thread that are joined or whose output waits
 
 
 def threads_within(budget: Budget | None, threads: int) -> int:
-    """How many threads share a limit, so that each has enough to work with."""
+    """Return how many threads can share a limit, so that each has at least 4 MiB."""
     return threads if budget is None else max(1, min(threads, budget.limit // _LEAST))
 
 
 def to_the_end(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The output of operators that nobody else pushes to: what they refuse ends the join.
+    """Yield the output of operators that only this join pushes to. A push that they refuse ends the join.
 
     Raises
     ------
     MemoryLimitError
+        If an operator raises it. The text adds that the join has stopped.
     """
     try:
         yield from batches
@@ -40,28 +41,28 @@ def to_the_end(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class Memory:
-    """How a limit is divided.
+    """The parts of a divided limit.
 
     Parameters
     ----------
     budget : Budget
     threads : int
-        That are allowed.
+        The greatest number of threads.
     views : bool
-        Whether rows that wait are views of what a caller has in memory.
+        Whether rows that wait are views of a table that the caller has in memory.
 
     Attributes
     ----------
     threads : int
-        So many that the slices of each have at least 16,384 rows, if that can be.
+        The number of threads to use. Slices then have at least 16,384 rows, if there are two threads or more.
     gathered : int
-        Bytes that rows may take that wait for their slice, or in slices for their turn.
+        Bytes of rows that wait for their slice, or in slices for a thread.
     output : int
-        Bytes of output of each slice that may wait to be taken.
+        Bytes of output of each slice that may wait for the reader.
     rows : int
-        Rows of both sides that a slice may have.
+        Greatest number of rows of both sides in a slice.
     pairs : int
-        Candidate pairs that a slice looks at at once.
+        Candidate pairs that a slice evaluates at once.
     """
 
     def __init__(self, budget: Budget, threads: int, views: bool) -> None:
@@ -77,6 +78,6 @@ class Memory:
         self.pairs = max(1 << 10, min(1 << 18, self.output // 64, scratch // threads // (4 * _PAIR)))
 
     def most_rows(self, batch: pa.RecordBatch) -> int:
-        """Rows of a batch that are taken at once, so that they are a small part of what may wait."""
+        """Return how many rows of a batch to take at once: a small part of the memory for rows that wait."""
         n = batch.num_rows
         return n and max(1, self.gathered * n // (_PIECES * (batch.nbytes + _ARRAYS * n)))

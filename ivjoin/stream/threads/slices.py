@@ -1,12 +1,12 @@
-"""A join of streams on several threads: slices of an ordered axis, each joined as a whole.
+"""Join streams on several threads: cut an ordered axis into slices, and join each slice as a whole.
 
-Rows are gathered until a slice of the axis is whole: no later row of either side can belong to it. Then the next free
-thread joins it; the kernels let other threads run while they work. Rows of the other side that can meet rows of two
-slices go to both. That joins along time instead of along keys, so neither keys nor their skew matter (TiLT,
-Jayarajan et al., ASPLOS 2023, names the idea).
+Rows are gathered until a slice of the axis is complete: no later row of either side can belong to it. Then the next
+free thread joins it; the kernels let other threads run at the same time. Rows of the other side that can match rows of
+two slices go to both. This divides the join along time instead of along keys, so neither the keys nor their skew matter
+(TiLT, Jayarajan et al., ASPLOS 2023, names the idea).
 
 If unmatched rows of both sides are emitted (a full join), each row has one home: the slice of its own value, or of the
-least value it can meet. Copies in other slices are not emitted.
+least value it can match. Copies in other slices are not emitted.
 """
 
 from __future__ import annotations
@@ -35,34 +35,34 @@ from ivjoin.stream.threads.workers import Workers
 
 __all__ = ["SlicedJoin", "can_slice"]
 
-_SLICE_ROWS = 131_072  # of both sides together, in a slice that is worth a call
-# One in so many rows of a slice may go to the next one, too; if many rows or little memory are left.
+_SLICE_ROWS = 131_072  # of both sides together, in a slice that pays for a call
+# At most 1 / this of the rows of a slice may be copied to the next one; the second applies to many rows or a limit.
 _COPIED, _MORE_COPIED = 8, 2
-_MANY_ROWS = 16  # slices' worth of rows that are many
-_MOST_ROWS = 64  # the same before a band proves too wide to be cut
+_MANY_ROWS = 16  # slices' worth of rows that count as many
+_MOST_ROWS = 64  # slices' worth of waiting rows that show that a band is too wide to be cut
 
 
 def can_slice(plan: JoinPlan, cut: Cut, budget: Budget | None) -> bool:
-    """Whether threads join slices of streams; else one operator takes all rows."""
+    """Return whether threads can join slices of streams. If not, one operator takes all rows."""
     return is_whole(plan, cut) or not (cut.both or budget is not None)
 
 
 class SlicedJoin:
-    """What :class:`SymmetricHashJoin` does, by several threads; the output follows the order of the slices.
+    """Join like :class:`SymmetricHashJoin`, on several threads. The output follows the order of the slices.
 
     Parameters
     ----------
     plan : JoinPlan
     cut : Cut
-        Along what; :func:`can_slice` holds.
+        The axis of the slices, for which :func:`can_slice` is true.
     threads : int
         At least 1.
     errors_first : bool
         As for ``SymmetricHashJoin.from_plan``.
     views : bool
-        Whether batches that are pushed hold no memory of their own.
+        Whether pushed batches are views of memory that the caller owns.
     budget : Budget, optional
-        What all of it may hold: rows that wait, and slices at work.
+        The memory limit for rows that wait and running slices together.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class SlicedJoin:
         self._axis = SlicedAxis(plan, cut, self._frontiers)
         self._errors_first = errors_first
         self._intake = Intake(plan, self._frontiers, errors_first=errors_first)
-        self._part = plan_of(plan.spec.with_late("join"))  # rows are screened here, by what the whole side has seen
+        self._part = plan_of(plan.spec.with_late("join"))  # late rows are screened here, by the whole side's frontier
         self._checker = SymmetricHashJoin.from_plan(plan)
         self._memory = None if budget is None else Memory(budget, threads, views)
         pairs, output = (None, None) if self._memory is None else (self._memory.pairs, self._memory.output)
@@ -82,13 +82,13 @@ class SlicedJoin:
         self._whole = Whole(self._part, cut.own) if self._joiners.whole else None  # looks at rows
         self._threads = threads if self._memory is None else self._memory.threads
         self._workers = Workers(self._joiners, self._threads, output)
-        # Rows that wait. All slices before it are given away.
+        # Rows that wait. All slices before it were given to threads.
         self._rest = Slice(cut, ([], []), I64_MIN, I64_MAX + 1)
-        self._alone: SymmetricHashJoin | None = None  # takes the rest of a join that cannot be cut after all
+        self._alone: SymmetricHashJoin | None = None  # joins the rest if the join cannot be cut
         self._metrics = JoinMetrics()
         self._left_out = [0, 0]  # rows that came late and were dropped
         self._held = self._bytes = 0  # rows that wait, and their bytes
-        self._next = 0  # so many rows have to wait before it is worth to look where the next slice may end
+        self._next = 0  # rows that must wait before the next search for the end of a slice
         self._peak = 0, 0  # rows and bytes
 
     @property
@@ -98,10 +98,10 @@ class SlicedJoin:
 
     @property
     def metrics(self) -> JoinMetrics:
-        """Counts of the whole join, a copied row once.
+        """Counts of the whole join. A row that is copied to two slices counts once.
 
-        The state is the rows of slices that are not joined yet, the rows that wait, unless they are views of a caller's
-        table, and the scratch memory of the threads.
+        The state consists of the rows of slices that are not joined yet, the rows that wait, and the scratch memory of
+        the threads. Rows that wait do not count if they are views of a caller's table.
         """
         m = self._state()
         m.left_rows_retired = m.left_rows_in - self._left_out[0] - self._waiting(0)
@@ -109,7 +109,7 @@ class SlicedJoin:
         return m
 
     def _state(self) -> JoinMetrics:
-        """The metrics without the rows retired: to count those takes a look at all that wait."""
+        """Return the metrics without the retired rows, since counting these scans all rows that wait."""
         m = replace(self._metrics)
         self._intake.count_into(m)
         tasks = self._workers.tasks
@@ -126,11 +126,12 @@ class SlicedJoin:
         return m
 
     def push(self, side: str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Feed a batch to a side; what :meth:`SymmetricHashJoin.push` raises, and iterate to take the output.
+        """Push a batch to a side, and yield the output. The push takes effect as you iterate.
 
         Raises
         ------
         SchemaError, LateRowError, EvaluationError
+            As :meth:`SymmetricHashJoin.push`.
         """
         p = SIDES.index(side)
         self._checker.check(side, batch)
@@ -139,7 +140,7 @@ class SlicedJoin:
             yield from self._screened(p, batch.slice(start, most))
 
     def _screened(self, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Rows of which the late ones are yet to be found."""
+        """Push rows after screening the late ones."""
         came = batch.num_rows
         batch, late = self._intake.screen(p, batch)
         m = self._metrics
@@ -152,9 +153,9 @@ class SlicedJoin:
         yield from self._taken(p, batch, bool(late) and batch.num_rows == came)
 
     def _taken(self, p: int, batch: pa.RecordBatch, everywhere: bool) -> Iterator[pa.RecordBatch]:
-        """Rows that may wait for their slice, or are joined at once if none are cut any more.
+        """Let rows wait for their slice, or join them at once if the join is no longer cut.
 
-        ``everywhere``: some of them are late and can meet rows of slices that are given away.
+        ``everywhere``: some of the rows are late and can match rows of slices that were given to threads.
         """
         if self._alone is None and batch.num_rows:
             piece, erred = self._axis.placed(p, batch, self._rest.start)
@@ -181,7 +182,7 @@ class SlicedJoin:
         self._intake.report = report
 
     def finish(self, side: str | None = None) -> Iterator[pa.RecordBatch]:
-        """End one side, or both; iterate to take what that decides."""
+        """End one side, or both, and yield the output that this decides."""
         sides = (0, 1) if side is None else (SIDES.index(side),)
         fresh = [p for p in sides if not self._frontiers[p].ended]
         for p in fresh:
@@ -195,11 +196,11 @@ class SlicedJoin:
             yield from self._advanced()
 
     def lagging(self, rows_left: int, rows_right: int) -> int:
-        """Which side (0 left, 1 right) to read next."""
+        """Return which side (0 left, 1 right) to read next."""
         return self._axis.lagging(rows_left, rows_right)
 
     def close(self) -> None:
-        """End all threads and release all rows; nothing more is taken."""
+        """End all threads and release all rows. Do not push afterwards."""
         self._note()
         self._workers.stop()
         self._joiners.clear()
@@ -208,13 +209,13 @@ class SlicedJoin:
     # -- memory --------------------------------------------------------------------------------------------------
 
     def _each(self, piece: Piece) -> float:
-        """Bytes of memory that a row of a piece takes: none of what is a view of a caller's table."""
+        """Return the bytes that a row of a piece takes, without views of a caller's table."""
         arrays = {id(a): a for a in (piece.low, piece.high)}.values()
         size = sum(a.nbytes for a in arrays if not _lies_in(a, piece.batch))
         return (size if self._views else size + piece.batch.nbytes) / piece.rows
 
     def _made_room(self, more: int) -> Iterator[pa.RecordBatch]:
-        """Before more bytes of rows wait: let slices at work end, or cut no more, until there is room for them."""
+        """Free memory for ``more`` bytes of waiting rows: wait for running slices, and stop cutting if need be."""
         assert self._memory is not None
         most = len(self._workers)
         while most and self._bytes + sum(task.nbytes for task in self._workers.tasks) + more > self._memory.gathered:
@@ -224,7 +225,7 @@ class SlicedJoin:
             yield from self._give_up()
 
     def _enough(self) -> int:
-        """Rows of a slice that is worth a call, and leaves memory for those of other threads."""
+        """Return the rows of a slice that pays for a call and leaves memory for the slices of other threads."""
         if self._memory is None:
             return _SLICE_ROWS
         fit = self._memory.rows
@@ -235,7 +236,7 @@ class SlicedJoin:
     # -- slices --------------------------------------------------------------------------------------------------
 
     def _advanced(self) -> Iterator[pa.RecordBatch]:
-        """Give away the slices that are whole by now, if they are worth it; take what others have put out."""
+        """Give complete slices of sufficient size to the threads, and yield the output of finished ones."""
         ended = all(f.ended for f in self._frontiers)
         enough = self._enough()
         if self._held >= enough:
@@ -252,15 +253,15 @@ class SlicedJoin:
             yield from self._joined(0 if ended else self._threads)
 
     def _slice_end(self, settled: int) -> int | None:
-        """Where the next slice may end: it is large enough, and few of its rows go to the next one, too."""
+        """Return where the next slice may end, so that it is large enough and copies few rows to the next one."""
         other = self._rest.pieces[1 - self._cut.own]
         end = settled
-        if self._cut.both:  # rows of the other side at home here must find all that they can meet
+        if self._cut.both:  # rows of the other side at home here must find all rows that they can match
             end = min([end, *(p.begin(i) for p in other if (i := p.ended(settled)) < p.rows)])
         if end <= self._rest.start or self._held < self._next:
             return None
         pieces = [p for side in self._rest.pieces for p in side]
-        copies = sum(p.below(self._rest.start) for p in other)  # of rows of slices before
+        copies = sum(p.below(self._rest.start) for p in other)  # of rows of earlier slices
         most = sum(p.below(end) for p in pieces) - copies
         few = self._memory is not None or self._held >= _MANY_ROWS * _SLICE_ROWS
         rows = self._enough()
@@ -271,11 +272,11 @@ class SlicedJoin:
                 self._next = 0
                 return cut
             rows *= 2
-        self._next = self._held + self._held // 8  # rows; a look at all that wait takes time
+        self._next = self._held + self._held // 8  # rows; scanning all that wait takes time
         return None
 
     def _given(self, task: Slice, rest: Slice) -> Iterator[pa.RecordBatch]:
-        """Give a slice to the threads, and keep what later slices need."""
+        """Give a slice to the threads, and store the rows that later slices need."""
         if self._memory is not None and task.rows > self._memory.rows:
             yield from self._give_up()
             return
@@ -287,7 +288,7 @@ class SlicedJoin:
             yield from self._joined(self._threads)
 
     def _give_up(self) -> Iterator[pa.RecordBatch]:
-        """Join all that waits, and all that comes, by one operator; its limit grows as rows that wait are pushed."""
+        """Join the waiting and all later rows with one operator. Its limit grows as waiting rows are pushed."""
         yield from self._joined(0)
         self._workers.stop()
         self._joiners.clear()
@@ -302,7 +303,7 @@ class SlicedJoin:
             p = 0 if not right or (left and left[-1].begin(0) <= right[-1].begin(0)) else 1
             piece = (left, right)[p].pop()
             copies = piece.below(self._rest.start) if p == other and self._cut.both else 0
-            if copies:  # their home is a slice before, which has emitted those that match nothing
+            if copies:  # their home is an earlier slice, which has emitted the unmatched ones
                 op.push_matched(SIDES[p], piece.batch.slice(0, copies))
             yield from self._counted(op.push(SIDES[p], piece.batch.slice(copies)))
             self._held -= piece.rows
@@ -318,7 +319,7 @@ class SlicedJoin:
     # -- output --------------------------------------------------------------------------------------------------
 
     def _joined(self, most: int) -> Iterator[pa.RecordBatch]:
-        """Output of slices until no more than ``most`` have some to be taken."""
+        """Yield the output of slices until at most ``most`` of them have output left."""
         yield from self._counted(batch for _, batch in self._workers.output(most))
 
     def _counted(self, out: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -331,12 +332,12 @@ class SlicedJoin:
         self._note()
 
     def _note(self) -> None:
-        """Note how much is held now."""
+        """Record the current size of the state."""
         now = self._state()
         self._peak = now.peak_state_rows, now.peak_state_bytes
 
     def _waiting(self, p: int) -> int:
-        """Rows of side p that no slice owns yet."""
+        """Return the number of rows of side p that no slice owns yet."""
         pieces = self._rest.pieces[p]
         if p == self._cut.own:
             return sum(piece.rows for piece in pieces)
@@ -344,7 +345,7 @@ class SlicedJoin:
 
 
 def _lies_in(array: np.ndarray, batch: pa.RecordBatch) -> bool:
-    """Whether an array is a view of a batch's memory."""
+    """Return whether an array is a view of a batch's memory."""
     at = array.ctypes.data
     buffers = (b for column in batch.columns for b in column.buffers() if b is not None)
     return any(b.address <= at < b.address + b.size for b in buffers)
