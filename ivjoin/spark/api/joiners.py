@@ -1,4 +1,4 @@
-"""What the tasks of a join of static frames run, and how its rows and counts come out."""
+"""Run a function in the tasks of a join of static frames, and return its rows and counts."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from ivjoin.spark.rows.results import GROWING, RESULT_SCHEMA, opener, packed_row
 
 __all__ = ["Joiner", "joined_by"]
 
-#: The function of a task: its input, joined rows out, and what the operator counted at the end.
+#: The function of a task. It reads the input, yields joined rows, and returns the counts of the operator.
 Joiner = Callable[[Iterator[pa.RecordBatch]], Generator[pa.RecordBatch, None, JoinMetrics]]
 
-# What one task counts, in the order of its text.
+# The counts of one task, in the order of its text.
 _COUNTS = (*GROWING, "peak_state_rows", "peak_state_bytes")
 
 
 def joined_by(joiner: Joiner, frame: Any, schema: pa.Schema, out: StructType, observation: Any) -> Any:
-    """The rows that a function makes of a frame, whose schema is ``schema`` and of Spark ``out``.
+    """Return a frame of the rows that a function makes of a frame. Their schema is ``schema``, in Spark ``out``.
 
-    With an observation they come packed, with a row of counts a task, and are opened behind it.
+    With an observation, the function packs its rows and each task adds a row of counts. A last stage opens the rows.
     """
     if observation is None:
         return frame.mapInArrow(joiner, out)
@@ -34,7 +34,7 @@ def joined_by(joiner: Joiner, frame: Any, schema: pa.Schema, out: StructType, ob
 
 
 def _counted(join: Joiner) -> MapStage:
-    """The same with its rows packed, and a last row with the counts."""
+    """Return a function that packs the rows of ``join`` and adds a last row with its counts."""
 
     def joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         steps = join(batches)

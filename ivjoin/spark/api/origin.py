@@ -1,7 +1,7 @@
-"""Which joined stream a DataFrame comes from, so that a sink can have its rows before Spark opens them.
+"""Find the joined stream that a DataFrame comes from, so that a sink can take its rows before Spark opens them.
 
-``select`` of columns, ``drop``, renames and ``alias`` behind a join only say which of its columns travel, in which
-order and under which names. Anything else (a filter, a computed column, another join) is Spark's work, on rows.
+``select`` of columns, ``drop``, renames and ``alias`` after a join only choose its columns, their order and their
+names. Spark must run everything else on rows: a filter, a computed column, another join.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ class Joined:
     Attributes
     ----------
     frame : DataFrame
-        With plain rows.
+        The joined stream with plain rows.
     notes : tuple of Warning
-        What the caller was told of it.
+        The warnings that the caller received for this join.
     spread : StreamSpread
     packed : callable of Results
-        The same, built anew with another way out of the stateful function: a frame of packed rows.
+        Builds the same join again, with these results as the output of the stateful function. It returns a frame of
+        packed rows.
     """
 
     frame: Any
@@ -44,16 +45,16 @@ class Joined:
 
 @dataclass(frozen=True)
 class Origin:
-    """What a DataFrame takes from a joined stream.
+    """The relation of a DataFrame to a joined stream.
 
     Attributes
     ----------
     columns : tuple of (int or None)
-        For each column of the DataFrame, which one of the join's it is; None for a computed one.
+        For each column of the DataFrame, the position of that column in the join; None for a computed column.
     detour : str, optional
-        What stands behind the join that needs Spark's rows; without one, no column is computed.
+        The operation after the join that needs Spark's rows. Without one, no column is computed.
     in_order : bool
-        Whether the rows still come in the join's order.
+        Whether the rows still have the join's order.
     """
 
     joined: Joined
@@ -62,23 +63,23 @@ class Origin:
     in_order: bool = True
 
 
-# The streams joined last, oldest first: a DataFrame does not know from which other one it was made.
+# The most recent joined streams, oldest first. A DataFrame has no reference to the DataFrame that it was made from.
 _joined: OrderedDict[int, Joined] = OrderedDict()
 _output_ids: dict[int, tuple[int, ...]] = {}
 _MOST = 128
-# What a joined stream's plan ends with: the opening of packed rows.
+# The last operator in the plan of a joined stream; it opens packed rows.
 _LAST = "MapInArrow"
 
 
 def remember(joined: Joined) -> None:
-    """Let :func:`origin_of` find a joined stream again."""
+    """Record a joined stream, so that :func:`origin_of` can find it."""
     _joined[id(joined.frame)] = joined
     while len(_joined) > _MOST:
         _output_ids.pop(_joined.popitem(last=False)[0], None)
 
 
 def origin_of(frame: Any) -> Origin | None:
-    """The joined stream behind a DataFrame; None if there is none, or it was not made by this process."""
+    """Return the joined stream that a DataFrame comes from; None if this process joined no such stream."""
     known = _joined.get(id(frame))
     if known is not None:
         return Origin(known, tuple(range(len(frame.columns))))
@@ -92,7 +93,7 @@ def origin_of(frame: Any) -> Origin | None:
     detour, in_order = None, True
     while True:
         kind = plan.getClass().getSimpleName()
-        # A filter, too, hands on the very attributes of what it filters.
+        # A filter has the same attributes as its input, so compare the kind, too.
         found = ends.get(_ids(plan.output())) if kind == _LAST else None
         if found is not None:
             names = {expression: i for i, expression in enumerate(_ids(plan.output()))}
@@ -121,7 +122,7 @@ def _same(frame: Any, joined: Joined) -> bool:
 
 
 def _through(project: Any, wanted: tuple[int | None, ...]) -> tuple[int | None, ...]:
-    """The input attributes that are these outputs of a projection, None for those that are computed."""
+    """Return the input attributes for these outputs of a projection; None for a computed output."""
     source: dict[int, int] = {}
     for e in _each(project.projectList()):
         node = e.child() if e.getClass().getSimpleName() == "Alias" else e

@@ -1,4 +1,4 @@
-"""The ways to spread rows that ``band_join`` can be asked for."""
+"""List the values of ``routing`` in ``band_join``: the schemes that divide rows over tasks."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
-"""A join of two static DataFrames: both sides of a key in one task, sorted, and streamed through the operator.
+"""Join two static DataFrames: a task receives both sides of a key, sorted, and streams them through the operator.
 
 ::
 
     left  -- side 0, keys, order --+
                                    +-- union -- repartition(keys) -- sortWithinPartitions(order) -- mapInArrow(operator)
-    right -- side 1, keys, order --+       (keys and order travel in the columns that hold them, where they are columns)
+    right -- side 1, keys, order --+       (keys and order that are plain columns need no extra columns)
 
-Where keys alone do not divide the rows well, each row is routed to cells before that (``spreading``), and the cells'
-tasks take the keys' place. Small frames are not shuffled: one task reads and joins them.
+If keys alone do not divide the rows well, each row is first routed to cells (``spreading``), and Spark shuffles by the
+task of the cell instead of the keys. Small frames are not shuffled: one task reads and joins them.
 
-Sorted along a band, rows leave the operator as soon as the band has passed them: a task holds the window, and Spark's
-sort, which can spill, holds the rest. Rows for which the band's expression errs come first, with the nulls, since the
-condition need not err for them.
+The rows are sorted along a band, and the operator evicts a row as soon as the band has passed it. So a task only stores
+the rows in the window. Spark's sort stores the others, and can spill them. Rows for which the band's expression raises
+an error are sorted first, with the nulls, because the condition as a whole need not raise an error for them.
 """
 
 from __future__ import annotations
@@ -47,8 +47,10 @@ def static_join(
     left: Any, right: Any, spec: JoinSpec, out: StructType, spread: Spread, observation: Any = None,
     budget: Budget | None = None,
 ) -> Any:
-    """The joined frame. ``spread`` says how rows are divided, ``observation`` takes the counts, of ``budget`` each task
-    has one.
+    """Return the joined frame.
+
+    ``spread`` decides how the rows are divided, and ``observation`` receives the counts. Each task has its own
+    ``budget``.
     """
     plan = plan_of(spec)
     key = sort_key(plan)
@@ -114,10 +116,10 @@ def static_join(
 
 
 def _apart(frames: Sequence[Any]) -> Any:
-    """All rows of frames of the same columns, those of each in a partition of its own.
+    """Return the union of frames with the same columns, with the rows of each frame in a separate partition.
 
-    Spark lays frames of one partition into one, since 4.1. It does not where it knows nothing of how the first is
-    divided, as after a column was turned into rows.
+    Since 4.1, Spark merges frames of one partition each into a single partition. It does not if the partitioning of the
+    first frame is unknown, such as after an unpivot.
     """
     first, *others = (frame.coalesce(1) for frame in frames)
     if others:
@@ -127,7 +129,7 @@ def _apart(frames: Sequence[Any]) -> Any:
 
 
 def _column_of(sql: str) -> int | None:
-    """The column that an expression over :func:`place` names is, if it is one and no more."""
+    """Return the position of the column, if an expression over :func:`place` names is just a column."""
     found = re.fullmatch(r"`c(\d+)`", sql)
     return int(found[1]) if found else None
 
@@ -140,9 +142,9 @@ def _with_image(rows: Any, spec: JoinSpec, side: int, node: Any) -> Any:
 def _joiner(
     spec: JoinSpec, places: list[list[int]], budget: Budget | None = None, owned: pa.Schema | None = None
 ) -> Joiner:
-    """The function of a task: tagged rows in, in order; joined rows out, and what the operator counted at the end.
+    """Return the function of a task. It reads tagged rows in order, yields joined rows, and returns the counts.
 
-    With a schema, of the joined rows those that are owned come out, of that schema.
+    With the schema ``owned``, it only yields the joined rows that the task owns, in that schema.
     """
 
     def join(batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, JoinMetrics]:
@@ -174,7 +176,7 @@ def _joiner(
 def _of_side(
     batch: pa.RecordBatch, tags: np.ndarray, side: int, places: list[int], schema: pa.Schema
 ) -> pa.RecordBatch | None:
-    """The rows of one side, under the names of the plan; None if the batch has none."""
+    """Return the rows of one side in a batch, with the names of the plan; None without such rows."""
     index = np.flatnonzero(tags == side)
     if len(index) == 0:
         return None

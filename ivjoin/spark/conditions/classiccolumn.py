@@ -1,7 +1,7 @@
-"""Columns of classic PySpark as SQL text: a walk over the tree that Spark keeps before it analyses a Column.
+"""Write Columns of classic PySpark as SQL text, from the tree that Spark stores before it analyses a Column.
 
-A reference such as ``left.ts`` is bound to one attribute of one DataFrame by its expression id, so two columns called
-``ts`` cannot be taken for each other, which the Column's own SQL text would do.
+An expression id binds a reference such as ``left.ts`` to one attribute of one DataFrame. So two columns called ``ts``
+cannot be confused. The Column's own SQL text does not distinguish them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _outputs(frame: Any) -> list[Any]:
 
 
 def aliases(frame: Any) -> list[str]:
-    """The names by which all of a frame's columns can be qualified."""
+    """Return the names that can qualify every column of a frame."""
     qualifiers = [tuple(_each(a.qualifier())) for a in _outputs(frame)]
     if not qualifiers or len(set(qualifiers)) != 1 or not qualifiers[0]:
         return []
@@ -31,14 +31,14 @@ def aliases(frame: Any) -> list[str]:
 
 
 def sql_text(column: Any, left: Any, right: Any) -> str:
-    """A Column over the columns of two frames as SQL text with ``l.`` and ``r.``.
+    """Return a Column over the columns of two frames as SQL text with ``l.`` and ``r.``.
 
     Raises
     ------
     ColumnError
-        If it reads an attribute of neither frame, or of both.
+        If it reads an attribute that belongs to neither frame, or to both.
     UnsupportedError
-        If it holds what SQL text cannot say, by name.
+        If it contains something that SQL text cannot express; the error names it.
     """
     owners: dict[int, list[tuple[str, str]]] = {}
     for side, frame in (("left", left), ("right", right)):
@@ -57,7 +57,7 @@ def _text(node: Any, owners: dict[int, list[tuple[str, str]]]) -> str:
         return ".".join(quoted_name(p) for p in _each(node.productElement(0)))
     if kind == "SqlExpression":
         text = str(node.productElement(0)).strip()
-        # Spark's reader, and ivjoin's, want an interval bare.
+        # The SQL parsers of Spark and ivjoin accept an interval only without parentheses.
         return text if text.upper().startswith("INTERVAL") else f"({text})"
     if kind == "Literal":
         return _literal(node)

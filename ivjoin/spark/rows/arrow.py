@@ -1,4 +1,4 @@
-"""Expressions of one side as Spark SQL, for what Spark does itself: hashing keys to buckets and sorting."""
+"""Write expressions of one side as Spark SQL, so that Spark itself can hash keys to buckets and sort."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _KINDS = {"bool": "BOOLEAN", "string": "STRING", "binary": "BINARY", "date": "DA
 
 
 def place(index: int) -> str:
-    """The name under which a side's column travels: names of users may hold anything, and collide."""
+    """Return the internal name of a side's column. Names of users may contain any character, and may collide."""
     return f"c{index}"
 
 
 def as_spark_sql(node: Node, names: Sequence[str]) -> str | None:
-    """A column, or a column cast to a wider type, as Spark SQL over :func:`place` names; None for anything else.
+    """Return a column, or a column cast to a wider type, as Spark SQL over :func:`place` names; None for anything else.
 
-    These are the forms that Spark and ivjoin evaluate alike without a doubt, which is all that a shuffle may rest on.
+    Spark and ivjoin certainly evaluate these forms alike. A shuffle may use no others.
     """
     if node.op == "column":
         return f"`{place(list(names).index(node.params[1]))}`"
@@ -41,9 +41,9 @@ _COMPARED = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="
 
 
 def condition_sql(node: Node, names: Sequence[str]) -> str | None:
-    """A condition on columns of one input and literals as Spark SQL over :func:`place` names.
+    """Return a condition on columns of one input and literals as Spark SQL over :func:`place` names.
 
-    As :func:`as_spark_sql`, None for anything of which it is not certain that Spark has the same answer; none errs.
+    Like :func:`as_spark_sql`, return None unless Spark certainly gives the same answer. The SQL raises no errors.
     """
     if node.op in _COMPARED or node.op == "in":
         ends = [_operand(n, names) for n in node.args]
@@ -66,12 +66,12 @@ def condition_sql(node: Node, names: Sequence[str]) -> str | None:
 
 
 def _operand(node: Node, names: Sequence[str]) -> str | None:
-    """A column or a literal."""
+    """Return Spark SQL for a column or a literal; None for anything else."""
     return literal_sql(node.params[0], node.type) if node.op == "literal" else as_spark_sql(node, names)
 
 
 def literal_sql(value: Any, t: Type) -> str | None:
-    """A value of a type, as nodes hold it, that Spark reads alike whatever its settings are; None where none is."""
+    """Return SQL for a node's value that Spark reads alike under all settings; None if no such SQL exists."""
     name = type_name(t)
     if value is None or name is None:
         return None
@@ -93,7 +93,7 @@ def literal_sql(value: Any, t: Type) -> str | None:
 
 
 def widens(a: Type, b: Type) -> bool:
-    """Whether every value of the first type has a value of the second that it is cast to, in any session."""
+    """Return whether a cast of every value from the first type to the second succeeds, in any session."""
     if a.kind == b.kind == "int":
         return a.bits <= b.bits
     if a.kind == b.kind == "float":
@@ -103,13 +103,13 @@ def widens(a: Type, b: Type) -> bool:
     if (a.kind, b.kind) == ("int", "decimal"):
         return b.precision - b.scale >= {8: 3, 16: 5, 32: 10, 64: 20}[a.bits]
     if b.kind == "timestamp" and a.kind in ("date", "timestamp"):
-        # which instant a local time is hangs on a zone, and Spark takes the session's, whatever the join's is
+        # the instant of a local time depends on a zone; Spark uses the session's zone, even if the join has another
         return bool(a.tz) == bool(b.tz)
     return (a.kind, b.kind) in {("int", "float"), ("decimal", "float")}
 
 
 def type_name(t: Type) -> str | None:
-    """A type in Spark SQL; None where there is none that says it."""
+    """Return the Spark SQL name of a type; None if Spark SQL has no such type."""
     if t.kind == "int" and t.signed:
         return _INTS[t.bits]
     if t.kind == "float":
@@ -122,9 +122,9 @@ def type_name(t: Type) -> str | None:
 
 
 def key_sql(plan: JoinPlan) -> list[tuple[str, str]]:
-    """The join keys that both sides can hash in Spark, as (left, right) SQL; empty when there is none.
+    """Return the join keys that Spark can hash on both sides, as (left, right) SQL; empty if the join has no such key.
 
-    Hashes depend on the type, so both sides are brought to their common type first (the nodes already are).
+    Hashes depend on the type, so both sides must have their common type. The nodes already have it.
     """
     names = [side.schema.names for side in plan.sides]
     out = []
@@ -136,7 +136,7 @@ def key_sql(plan: JoinPlan) -> list[tuple[str, str]]:
 
 
 def bucket_sql(keys: Sequence[tuple[str, str]], side: int, buckets: int) -> str:
-    """The bucket number of a row of a side; 0 for all rows of a join without keys."""
+    """Return SQL for the bucket number of a row of a side; 0 for all rows of a join without keys."""
     if not keys or buckets == 1:
         return "0"
     return f"pmod(hash({', '.join(pair[side] for pair in keys)}), {buckets})"

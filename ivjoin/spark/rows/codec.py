@@ -1,10 +1,13 @@
-"""The state of a bucket as Spark keeps it: a format version, what the state belongs to, and the operator's snapshot,
-or the log of what came since (``journal``).
+"""Encode the state of a bucket for Spark's state store.
 
-Both are compressed. Spark carries a group's state from the JVM to Python and back in each micro-batch, at some
-45 ms a megabyte. Most of a snapshot are columns of eight-byte numbers, whose leading bytes are alike from row to row:
-sorted by their place in the word, the bytes compress in half the time, and to three quarters of the size, of what zstd
-makes of them as they stand. Text loses by that, so a sample of each block decides::
+The state has a format version, the identity of its join, and a payload. The payload is the operator's snapshot, or the
+log of the turns since the snapshot (``journal``).
+
+Both payloads are compressed. In each micro-batch, Spark moves a group's state from the JVM to Python and back, which
+takes about 45 ms a megabyte. A snapshot consists mostly of columns of eight-byte numbers, whose leading bytes are alike
+from row to row. Therefore the bytes are grouped by their position in the word before zstd compresses them. This takes
+half the time and three quarters of the size of plain zstd. Text compresses worse in this form, so a sample of each
+block decides::
 
     size uint64 | transposed? one bit a block | zstd of all blocks
 """
@@ -31,7 +34,7 @@ __all__ = [
 FORMAT = 3
 _SIZE_BYTES = 8
 _WORD = 8
-_NOTED = '"routing": "plans'  # how the meta text of buckets with a note tells of it
+_NOTED = '"routing": "plans'  # the part of the meta text that marks a state with a note
 _BLOCK, _SAMPLE = 1 << 19, 1 << 14
 STATE_SCHEMA = StructType([
     StructField("format", IntegerType()), StructField("meta", StringType()), StructField("token", StringType()),
@@ -41,12 +44,12 @@ STATE_SCHEMA = StructType([
 
 @dataclass(frozen=True, slots=True)
 class BucketState:
-    """A bucket's state.
+    """The state of a bucket.
 
     Attributes
     ----------
     token : str
-        Given by the turn that wrote it: an operator in memory is this state if and only if it has this token.
+        A name from the turn that wrote the state. An operator in memory equals this state exactly if it has this token.
     payload : bytes
         ``SymmetricHashJoin.snapshot()`` or a packed ``Log``, compressed.
     """
@@ -61,7 +64,7 @@ def _codec() -> pa.Codec:
 
 
 def compressed(snapshot: bytes) -> bytes:
-    """Bytes as they are stored; the form is drawn above."""
+    """Return bytes in their stored form, which the module's docstring shows."""
     given = np.frombuffer(snapshot, np.uint8)
     out = np.empty_like(given)
     bits = np.zeros(-(-len(given) // _BLOCK), np.uint8)
@@ -76,7 +79,7 @@ def compressed(snapshot: bytes) -> bytes:
 
 
 def expanded(payload: bytes) -> bytes:
-    """The bytes that :func:`compressed` stored."""
+    """Return the bytes that :func:`compressed` stored."""
     size = int.from_bytes(payload[:_SIZE_BYTES], "little")
     count = -(-size // _BLOCK)
     end = _SIZE_BYTES + -(-count // 8)
@@ -92,12 +95,12 @@ def expanded(payload: bytes) -> bytes:
 
 
 def _blocks(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Both arrays, of one length, block by block."""
+    """Yield both arrays, which have the same length, block by block."""
     return ((a[begin : begin + _BLOCK], b[begin : begin + _BLOCK]) for begin in range(0, len(a), _BLOCK))
 
 
 def _gains(block: np.ndarray) -> bool:
-    """Whether the middle of a block is smaller for being transposed."""
+    """Return whether the middle of a block compresses better when it is transposed."""
     begin = max(0, (len(block) - _SAMPLE) // 2)
     sample = np.ascontiguousarray(block[begin : begin + _SAMPLE])
     transposed = np.empty_like(sample)
@@ -106,7 +109,7 @@ def _gains(block: np.ndarray) -> bool:
 
 
 def _transpose(block: np.ndarray, out: np.ndarray) -> None:
-    """First bytes of all words, then all second bytes, and so on; what is left over at the end stays there."""
+    """Write the first bytes of all words, then all second bytes, and so on. Bytes after the last word stay there."""
     whole = len(block) // _WORD * _WORD
     out[:whole].reshape(_WORD, -1)[:] = block[:whole].reshape(-1, _WORD).T
     out[whole:] = block[whole:]
@@ -119,22 +122,22 @@ def _transpose_back(block: np.ndarray, out: np.ndarray) -> None:
 
 
 def meta_text(identity: dict[str, str], buckets: int) -> str:
-    """What a state belongs to, as the text that is stored beside it."""
+    """Return the identity of a state's join as text, which is stored with the state."""
     return json.dumps({**identity, "buckets": str(buckets)}, sort_keys=True)
 
 
 def new_token() -> str:
-    """A name for the state that a turn leaves, which no other turn gives, nor the same one when it is done again."""
+    """Return a unique name for the state that a turn leaves. The same turn gets another name if it runs again."""
     return secrets.token_hex(16)
 
 
 def read_state(stored: tuple[int, str, str, bytes], meta: str) -> BucketState:
-    """The state that a checkpoint holds, if it belongs to this join.
+    """Return the state from a checkpoint, if it belongs to this join.
 
     Raises
     ------
     SnapshotError
-        If the format is another one, or the join differs from the one that wrote the checkpoint; says in what.
+        If the format differs, or another join wrote the checkpoint. The message names the differences.
     """
     version, was, token, payload = stored
     if version != FORMAT:
@@ -148,13 +151,13 @@ def read_state(stored: tuple[int, str, str, bytes], meta: str) -> BucketState:
 
 
 def with_note(note: str, payload: bytes) -> bytes:
-    """A payload with a note before it, as buckets keep it whose rows are sent by plans that change."""
+    """Return a payload with a note before it. Buckets of a join with changing routing plans store it in this form."""
     head = note.encode()
     return len(head).to_bytes(_SIZE_BYTES, "little") + head + payload
 
 
 def note_and_state(stored: tuple[int, str, str, bytes]) -> tuple[str, tuple[int, str, str, bytes]]:
-    """The note that stands before a stored payload, and the state without it; of another format nothing is taken."""
+    """Split a stored state into its note and the state without it. A state of another format is returned unchanged."""
     version, was, token, payload = stored
     if version != FORMAT or _NOTED not in was:
         return "", (version, was, token, payload)
@@ -163,7 +166,7 @@ def note_and_state(stored: tuple[int, str, str, bytes]) -> tuple[str, tuple[int,
 
 
 def changes(was: str, now: str) -> str:
-    """Which arguments differ between a checkpoint and the query that was started on it."""
+    """Describe which arguments differ between a checkpoint and the query that was started on it."""
     old, new = json.loads(was), json.loads(now)
     lines = [
         f"{name} was {old.get(name)!r} and is now {new.get(name)!r}"

@@ -1,13 +1,15 @@
-"""Rows dealt to the cells of a routing plan by Spark SQL, so that no Python sees them before the shuffle.
+"""Send rows to the cells of a routing plan with Spark SQL, so that they do not pass through Python before the shuffle.
 
 ::
 
-    c0 c1 ... --> p0 p1 (what cuts are compared with), kh (the keys' hash) --> the slices of each row --> a row a copy
+    c0 c1 ... --> p0 p1 (compared with cuts), kh (hash of the keys) --> the slices of each row --> one row for each copy
 
-A cut is an ordinal of the axis. It is turned into a value of the expression that it is compared with, offset included:
-``ordinal(x) + offset >= cut`` where ``x >= value(cut - offset)``, which is a literal, or always, or never. A slice is
-found by a tree of such comparisons. Cells are those that :meth:`RoutingPlan.cells` gives, but for rows that match
-nothing, of which each has one cell, by its hash, or those of its range where only its filters or an empty range say so.
+A cut is an ordinal of the axis. It is converted to a value of the expression that it is compared with, with the offset
+included: ``ordinal(x) + offset >= cut`` holds where ``x >= value(cut - offset)``. The value is a literal, or the
+comparison holds always or never. A tree of such comparisons finds a slice.
+
+The cells are the same as from :meth:`RoutingPlan.cells`, except for rows that cannot match. Such a row has one cell,
+chosen by its hash. If only its filters or an empty range show that it cannot match, it has the cells of its range.
 """
 
 from __future__ import annotations
@@ -32,14 +34,14 @@ if TYPE_CHECKING:
 
 __all__ = ["dealt", "why_in_python"]
 
-_MOST_CUTS = 64  # comparisons of a tree, which Java compiles as one method
-_MOST_KEYS = 256  # that a row's key is compared with
+_MOST_CUTS = 64  # comparisons in a tree; Java compiles a tree as one method
+_MOST_KEYS = 256  # keys that a row's key is compared with
 _EPOCH = datetime(1970, 1, 1)
 
 
 @dataclass(frozen=True)
 class _Line:
-    """A side's expression as Spark compares it: its SQL, its least and greatest ordinal, and a literal of each."""
+    """An expression of a side as Spark compares it: SQL, least and greatest ordinal, and a literal for an ordinal."""
 
     sql: str
     least: int
@@ -48,7 +50,7 @@ class _Line:
 
 
 def why_in_python(spec: JoinSpec, plan: RoutingPlan) -> str:
-    """Why a plan is not for :func:`dealt`; empty where it is."""
+    """Return why :func:`dealt` cannot follow a plan; empty if it can."""
     layout = plan.layout
     if any(layout.needs_row_hash(s) for s in (0, 1)) or any(e.twofold for e in layout.entries):
         return "grids deal rows out by hashes of ivjoin's own"
@@ -68,22 +70,23 @@ def why_in_python(spec: JoinSpec, plan: RoutingPlan) -> str:
     return ""
 
 
-#: Of a worker's cells, or of all for None: a frame with a row for each copy, its cell in the column ``cell`` (int); and
-#: SQL of whether it is owned.
+#: For the cells of a worker (None: of all workers), return a frame with one row for each copy, and SQL of whether the
+#: copy is owned. The column ``cell`` (int) of the frame is the copy's cell.
 Dealt = Callable[[int | None], tuple[Any, str]]
 
 
 def dealt(
     rows: Any, spec: JoinSpec, plan: RoutingPlan, side: int, key_hash: str | None, row_hash: str
 ) -> Dealt:
-    """The rows of a side for one worker after the other, or for all.
+    """Return a function from a worker, or None for all workers, to the rows of a side for it.
 
     Parameters
     ----------
     rows : DataFrame
-        Of side ``side``, with its columns under their :func:`place` names and others beside them.
+        The rows of ``side``. Its columns have their :func:`place` names; the frame may have other columns, too.
     key_hash, row_hash : str
-        SQL that tells keys, and rows, apart; ``key_hash`` as the plan was made with, None where there is no key.
+        SQL for a hash of the keys and a hash of the row. ``key_hash`` is the one that the plan was made with; None if
+        the join has no key.
     """
     layout, names = plan.layout, spec.schemas[side].names
     lows, highs, home, nodes = _ends_of(plan, side)
@@ -96,7 +99,7 @@ def dealt(
         rows = rows.selectExpr("*", *[f"{sql} AS {name}" for name, sql in found.items()])
 
     def index(pick: str, terms: Sequence[tuple[Node, int]]) -> str:
-        """The slice of the end of a range, within the row's entry."""
+        """Return SQL for the slice of an end of the range, within the row's entry."""
         trees = []
         for node, offset in dict.fromkeys(terms):
             line = lines[node]
@@ -145,13 +148,15 @@ def _cells_of(plan: RoutingPlan, worker: int | None) -> list[int] | None:
 
 
 def _of_cells(rows: Any, cells: Sequence[int] | None) -> Any:
-    """Those of the rows whose cell is one of these; all for None."""
+    """Return the rows whose cell is one of ``cells``; all rows for None."""
     return rows if cells is None else rows.where(f"cell IN ({', '.join(map(str, cells))})" if cells else "false")
 
 
 def _one_of(plan: RoutingPlan, cells: Sequence[int], begin: str, end: str) -> str | None:
-    """Which of these cells a row has, whose cells are all from ``begin`` to ``end``, null for none; None where that
-    may be more than one: of light cells a row has one, of an entry's any number in a row.
+    """Return SQL for the one of these cells that a row has; the SQL is NULL for a row without one.
+
+    The cells of a row are all from ``begin`` to ``end``. Return None if a row may have more than one of these cells. A
+    row has only one light cell, but it may have any number of consecutive cells of an entry.
     """
     layout = plan.layout
     ends = list(accumulate((e.cells for e in layout.entries), initial=layout.n_light))
@@ -169,8 +174,10 @@ _Terms = list[tuple[Node, int]]
 
 
 def _ends_of(plan: RoutingPlan, side: int) -> tuple[_Terms, _Terms, _Terms, list[Node]]:
-    """Terms of which the greatest is the low end of what a row is sent to; of which the least is the high end; of its
-    home, if it is not the low end; and their expressions.
+    """Return the terms for the low end of a row's range, for its high end and for its home, and their expressions.
+
+    The low end is the greatest of its terms, and the high end is the least of its terms. The list for the home is empty
+    if the home is the low end.
     """
     axis, both = plan.axis, plan.layout.both
     if axis is None:
@@ -188,13 +195,13 @@ def _offsets(plan: RoutingPlan, side: int, node: Node) -> list[int]:
 
 
 def _has_literals(line: _Line, plan: RoutingPlan, offsets: Sequence[int]) -> bool:
-    """Whether there is a literal for each cut."""
+    """Return whether every cut has a literal."""
     values = (_value(line, cut, offset) for e in plan.layout.entries for cut in e.cuts for offset in offsets)
     return all(isinstance(v, bool) or line.at(v) is not None for v in values)
 
 
 def _value(line: _Line, cut: int, offset: int) -> int | bool:
-    """From which ordinal on a row's expression and the offset, held within int64, reach a cut; or always, or never."""
+    """Return the least ordinal that reaches a cut after the offset, within int64; True for always, False for never."""
     at = cut - offset
     if at <= line.least or cut == I64_MIN:
         return True
@@ -202,7 +209,7 @@ def _value(line: _Line, cut: int, offset: int) -> int | bool:
 
 
 def _tree(name: str, line: _Line, cuts: Sequence[int], offset: int) -> str:
-    """How many cuts a value is not below."""
+    """Return SQL for the number of cuts that are at or below a value."""
     values = [_value(line, cut, offset) for cut in cuts]
     passed = sum(v is True for v in values)
     texts = [line.at(v) for v in values if not isinstance(v, bool)]
@@ -222,12 +229,12 @@ def _by_entry(trees: Sequence[str]) -> str:
 
 
 def _part(hashed: str, parts: int) -> str:
-    """A number below ``parts`` by the high half of a hash."""
+    """Return SQL for a number below ``parts``, from the high half of a hash."""
     return f"CAST(shiftright(shiftrightunsigned({hashed}, 32) * {parts}L, 32) AS INT)"
 
 
 def _nulls(plan: RoutingPlan, side: int, names: Sequence[str], compared: Sequence[str]) -> list[str]:
-    """What is true of rows that match nothing, since something of theirs is null."""
+    """Return SQL conditions; a row for which one is true cannot match, because it has a null."""
     reach = plan.reader.reach
     keys = [key for key, safe in zip(reach.keys[side], reach.null_safe, strict=True) if not safe]
     columns = [as_spark_sql(node, names) for node in dict.fromkeys([*keys, *reach.lone[side]])]
@@ -239,7 +246,7 @@ def _signed(key: int) -> int:
 
 
 def _line(node: Node, names: Sequence[str]) -> _Line | None:
-    """An expression, as Spark orders it like its ordinals; None for one that it may not."""
+    """Return an expression in a form that Spark orders like its ordinals; None if Spark may order it differently."""
     sql, t = as_spark_sql(node, names), node.type
     if sql is None:
         return None

@@ -1,4 +1,4 @@
-"""First stage of a streaming join: every map task packs its rows into one row per bucket, and says how far it has seen.
+"""Run the first stage of a streaming join: each map task packs its rows into one row per bucket and sends ticks.
 
 ::
 
@@ -8,9 +8,9 @@
       0    | ...                                 0   |  0   |  <rows of 0>     | null
       3    | ...                                 0   |  0   |  null            | <a tick>       one such row per bucket
 
-Rows cross to Python once, as Arrow, so every type survives; what is shuffled and grouped are few, fat rows. A row of
-``seen`` (a tick) goes to every bucket, so that those without rows of their own still learn how far each side has come,
-and when.
+Rows enter Python once, as Arrow, so all types are preserved. Spark then shuffles and groups a small number of large
+rows. A tick is a row with a value in ``seen``: the greatest values of the orders in the rows of the task, and when the
+rows arrived. Each task with rows sends a tick to every bucket, because a bucket without rows needs these values, too.
 """
 
 from __future__ import annotations
@@ -39,26 +39,29 @@ __all__ = [
 
 _Packed = tuple[int, int, bytes | None, bytes | None]
 MapStage = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-# Rows and their buckets; the rows with what else they carry, a row for each copy, and the copies' buckets.
+# From rows and their buckets to one row for each copy, with its added columns, and the buckets of the copies.
 Way = Callable[[pa.RecordBatch, np.ndarray], tuple[pa.RecordBatch, np.ndarray]]
-# The way of a side's rows, made anew in each task; what its attribute ``heard`` says, if any, goes to the first bucket.
+# Makes the ``Way`` of a side, once in each task. If it has an attribute ``heard``, its value goes to the first bucket.
 Route = Callable[[int], Way]
 
-PACKED_SCHEMA = StructType([  # as text, Spark would parse it for each stage
+PACKED_SCHEMA = StructType([  # not as text, which Spark would parse for each stage
     StructField("label", IntegerType()), StructField("side", ByteType()), StructField("rows", BinaryType()),
     StructField("seen", BinaryType()),
 ])  # fmt: skip
 _ARROW = pa.schema([("label", pa.int32()), ("side", pa.int8()), ("rows", pa.binary()), ("seen", pa.binary())])
-# Where buckets have two groups: null in rows and ticks, which go to the first; what names the second in its own rows.
+# For buckets with two groups. ``part`` is null in rows and ticks, which go to the first group. The second group has its
+# own rows, where ``part`` is its name.
 PACKED_IN_TWO = StructType([*PACKED_SCHEMA.fields, StructField("part", IntegerType())])
-# Arrow bytes gathered before a task hands them on: few fat rows are cheap downstream, and a task must not grow.
+# Arrow bytes that a task gathers before it packs them. Large packed rows are cheap for the next stages, but a task must
+# not grow.
 _FLUSH_BYTES = 32 << 20
-# What a join of many inputs is pushed at once: 10,000 rows, as Spark hands them on, cost it 1.8 times as much.
+# Rows and bytes that are pushed at once into a join of many inputs. Pushes of 10,000 rows, Spark's batches, cost 1.8
+# times as much.
 _PUSHED_ROWS, _PUSHED_BYTES = 65_536, 8 << 20
 
 
 class Seen:
-    """The greatest value of each order of one side among the rows shown to it, as turned ordinals."""
+    """Track the greatest value of each order of one side, as ordinals; a descending order has inverted ordinals."""
 
     def __init__(self, plan: JoinPlan, side: int) -> None:
         self._index = {name: i for i, name in enumerate(plan.sides[side].schema.names)}
@@ -68,7 +71,7 @@ class Seen:
 
     @property
     def declared(self) -> list[int | None]:
-        """Of the declared orders, those that an operator is told of."""
+        """Return the values of the declared orders, which an operator receives."""
         return self.edges[: self._declared]
 
     def show(self, batch: pa.RecordBatch) -> None:
@@ -90,18 +93,18 @@ class Seen:
                 self.edges[i] = top if before is None else max(before, top)
 
     def merge(self, edges: Sequence[int | None]) -> None:
-        """Take in what another task has seen."""
+        """Merge the values that another task has seen."""
         for i, other in enumerate(edges):
             mine = self.edges[i]
             self.edges[i] = other if mine is None else mine if other is None else max(mine, other)
 
     def text(self, arrived: Arrived, heard: dict[str, Any] | None = None) -> bytes:
-        """As a tick carries it: ``[edges, when rows came]``, and what the planner is told, if anything."""
+        """Return the content of a tick: ``[edges, when rows arrived]``, and the report to the planner, if any."""
         return json.dumps([self.edges, arrived.as_json, *([] if heard is None else [heard])]).encode()
 
 
 def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch's columns by position, under the names and types of the plan."""
+    """Return the batch with the names and types of the plan; columns match by position."""
     columns = [
         c if c.type == f.type else c.cast(f.type) for c, f in zip(batch.columns, schema, strict=True)
     ]
@@ -111,10 +114,10 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def packer(
     spec: JoinSpec, side: int, labels: Sequence[int], tag: int | None = None, route: Route | None = None
 ) -> MapStage:
-    """The function of a map task; its input is the bucket number and then the side's columns.
+    """Return the function of a map task. Its input has the bucket number first, and then the side's columns.
 
-    ``tag``: what stands for the side in the packed rows, if not its number. With a ``route``, rows have a copy for each
-    of their cells.
+    ``tag`` replaces the number of the side in the packed rows. With a ``route``, each row has a copy for each of its
+    cells.
     """
     mark = side if tag is None else tag
 
@@ -149,7 +152,7 @@ def packer(
 def _packed(
     pieces: list[pa.RecordBatch], schema: pa.Schema, side: int, labels: Sequence[int], way: Way | None
 ) -> Iterator[pa.RecordBatch]:
-    """One row per bucket that has any."""
+    """Yield one packed row per bucket that has rows."""
     rows = whole(pieces)
     buckets = np.asarray(rows.column(0))
     batch = fitted(rows.select(rows.schema.names[1:]), schema)
@@ -178,9 +181,9 @@ def _rows(rows: list[_Packed]) -> pa.RecordBatch:
 
 
 def in_two(pack: MapStage, seconds: Mapping[int, int]) -> MapStage:
-    """``pack`` for buckets of two groups (``PACKED_IN_TWO``): each task with rows also has all second groups called.
+    """Adapt ``pack`` to buckets with two groups (``PACKED_IN_TWO``): each task with rows also calls all second groups.
 
-    ``seconds`` are what names them, by label.
+    ``seconds`` maps each label to the name of the second group.
     """
     schema = _ARROW.append(pa.field("part", pa.int32()))
     called = pa.RecordBatch.from_arrays(
@@ -202,7 +205,7 @@ def in_two(pack: MapStage, seconds: Mapping[int, int]) -> MapStage:
 
 
 def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in fewer batches, none of which is empty."""
+    """Gather the same rows into fewer batches, without empty ones."""
     pieces: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -218,12 +221,12 @@ def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def whole(pieces: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """One batch of one or more.
+    """Concatenate one or more batches into one.
 
     Raises
     ------
     IvjoinError
-        If a column of text would be longer than Arrow can say.
+        If a text or binary column would exceed the 2 GB that one Arrow array can store.
     """
     if len(pieces) == 1:
         return pieces[0]
@@ -237,5 +240,5 @@ def whole(pieces: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def unpacked(rows: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch that :func:`packer` packed."""
+    """Return the batch that :func:`packer` packed."""
     return pa.ipc.read_record_batch(pa.py_buffer(rows), schema)

@@ -1,15 +1,16 @@
-"""Joined rows on their way out of a stateful function: packed there, counted by Spark, opened in a last map stage.
+"""Return joined rows from a stateful function: it packs them, Spark adds up the counts, a last map stage opens them.
 
 ::
 
-    rows (Arrow IPC) | counts               Spark adds the counts up and drops those rows;
-    -----------------+---------             the others are opened:      k | ts | ts_right | ...
-      <65,536 rows>  | null       -->                                   --+----+----------+----
+    rows (Arrow IPC) | counts               Spark adds up the counts and drops their rows;
+    -----------------+---------             the last stage opens the others:  k | ts | ts_right | ...
+      <65,536 rows>  | null       -->                                         --+----+----------+----
       <12 rows>      | null
       null           | "5,3,..."
 
-PySpark puts two more columns of Python ints and four of state beside *each* row that a stateful function returns. That
-costs more than the join where many rows come out; on a packed row it costs nothing, and the types survive exactly.
+PySpark adds two columns of Python ints and four columns of state to *each* row that a stateful function returns. If
+many rows are emitted, that costs more than the join. On a packed row the cost is negligible, and all types are
+preserved.
 """
 
 from __future__ import annotations
@@ -35,29 +36,30 @@ __all__ = [
 
 ROWS_COLUMN, COUNTS_COLUMN = "rows", "counts"
 RESULT_SCHEMA = StructType([StructField(ROWS_COLUMN, BinaryType()), StructField(COUNTS_COLUMN, StringType())])
-# What one turn counts, in the order of its text; times in microseconds.
+# The counts of one turn, in the order of its text; times in microseconds.
 COUNTS = (
     "left_rows_in", "right_rows_in", "rows_out", "left_rows_retired", "right_rows_retired", "late_rows", "state_rows",
     "state_bytes", "bytes_written", "restored", "caught_up", *DELAYS, "read_us", "join_us", "write_us",
 )
 GROWING = COUNTS[:6]
-# Packed rows gathered before PySpark is made to pass them on: one Arrow column holds less than 2 GB.
+# Bytes of packed rows after which PySpark is forced to pass them on. One Arrow column stores less than 2 GB.
 _FLUSH_BYTES = 64 << 20
 _MOST_FLUSH_BYTES = 1 << 30
 
 
 class Results:
-    """Frames of ``RESULT_SCHEMA``, of the buckets that one worker plays.
+    """Make frames of ``RESULT_SCHEMA`` for the buckets that one worker runs.
 
     PySpark passes results on when it has gathered more rows than ``spark.sql.execution.arrow.maxRecordsPerBatch``, over
-    all groups of a task. Packed rows are too few for that, so rows of nulls come after ``flush_bytes`` bytes of them.
+    all groups of a task. Packed rows seldom reach that number. So after ``flush_bytes`` bytes of packed rows, this
+    class adds enough rows of nulls to flush them.
 
     Parameters
     ----------
     most_rows : int
-        That setting; zero or less for no limit, and then nothing is flushed.
+        The value of that setting. Zero or less means no limit, and then nothing is flushed.
     flush_bytes : int, optional
-        By default 64 MiB, more where the setting makes flushing dear.
+        By default 64 MiB, and up to 1 GiB if a large ``most_rows`` makes each flush expensive.
     """
 
     def __init__(self, most_rows: int, flush_bytes: int | None = None) -> None:
@@ -65,16 +67,16 @@ class Results:
         self._flush = flush_bytes or min(max(_FLUSH_BYTES, most_rows << 10), _MOST_FLUSH_BYTES)
         self._held = 0
 
-    # Nanoseconds of the last turn that went into writing its rows, not into joining them.
+    # Nanoseconds that the last turn spent on writing its rows, not on joining them.
     sink_ns = 0
 
     def frames(self, batches: Iterator[pa.RecordBatch], label: int) -> Iterator[pd.DataFrame]:
-        """The joined rows of a bucket's turn, as the stateful function hands them on."""
+        """Yield the joined rows of a bucket's turn, in the form that the stateful function returns."""
         del label
         return (self.output(batch) for batch in batches)
 
     def output(self, batch: pa.RecordBatch) -> pd.DataFrame:
-        """Joined rows."""
+        """Return a frame of joined rows, packed, with rows of nulls if a flush is due."""
         rows: list[bytes | None] = [batch.serialize().to_pybytes()]
         self._held += batch.nbytes
         if self._held >= self._flush and self._most_rows > 0:
@@ -83,11 +85,11 @@ class Results:
         return _frame(rows, [None] * len(rows))
 
     def packed(self, rows: bytes) -> pd.DataFrame:
-        """One packed row."""
+        """Return a frame of one packed row."""
         return _frame([rows], [None])
 
     def counts(self, text: str) -> pd.DataFrame:
-        """The counts of one turn."""
+        """Return a frame of the counts of one turn."""
         return _frame([None], [text])
 
 
@@ -98,16 +100,16 @@ def _frame(rows: list[bytes | None], counts: list[str | None]) -> pd.DataFrame:
 
 
 def packed_row(batch: pa.RecordBatch | None, counts: str | None) -> pa.RecordBatch:
-    """One row of ``RESULT_SCHEMA``, for a map stage."""
+    """Return one row of ``RESULT_SCHEMA``, for a map stage."""
     rows = None if batch is None else batch.serialize().to_pybytes()
     columns = [pa.array([rows], pa.binary()), pa.array([counts], pa.string())]
     return pa.RecordBatch.from_arrays(columns, names=[ROWS_COLUMN, COUNTS_COLUMN])
 
 
 def opener(schema: pa.Schema) -> MapStage:
-    """A map stage from packed rows to the rows themselves, whose Arrow schema is given.
+    """Return a map stage from packed rows to the rows themselves, which have this Arrow schema.
 
-    It needs pyarrow alone: a worker that only opens rows starts without loading the join.
+    It only needs pyarrow, so a worker that only opens rows does not load the join.
     """
 
     def open_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

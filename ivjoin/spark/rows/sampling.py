@@ -1,4 +1,4 @@
-"""Samples of static frames: the columns that a join compares, of rows drawn evenly."""
+"""Draw samples of static frames: uniformly random rows, with only the columns that a join compares."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ __all__ = [
     "KeyHash", "Sampled", "hash_of_row", "key_hash_name", "looked_at", "looked_schema", "samples",
 ]
 
-SAMPLE_ROWS = 8_192  # a side
-_FEWEST = 4_096  # of a share of the rows, for the share to tell how many there are
-# Of a share, from one of Spark's partitions: files may hold far more rows than their bytes say.
+SAMPLE_ROWS = 8_192  # of each side
+_FEWEST = 4_096  # rows in a sample from a share of the rows, so that it gives a good estimate of their number
+# Rows of a share from one of Spark's partitions. Files may contain far more rows than their size suggests.
 _MOST = 16 * SAMPLE_ROWS
 _SEED = 20_190_326
 _ROW_HASH, _KEY_HASH = "ivjoin row hash", "ivjoin key hash"
-#: A few rows, and how many there are.
+#: The rows of a sample, and the number of rows in the frame.
 Sampled = tuple[pa.RecordBatch, int]
-#: SQL of each side that tells its keys apart; None where Spark hashes no keys.
+#: SQL for a hash of the keys of each side; None if Spark hashes no keys.
 KeyHash = tuple[str, str] | None
 
 
 def samples(
     frames: Sequence[Any], spec: JoinSpec, sizes: Sequence[float | None], key_hash: KeyHash = None
 ) -> list[Sampled]:
-    """Of both frames, of :func:`looked_schema`.
+    """Return samples of both frames, with the schemas of :func:`looked_schema`.
 
-    ``sizes`` are sound estimates of their bytes, with which both are read by one job. Without them a pass counts the
-    rows of a frame and sorts them by chance; the second frame is not read where the first has no rows, and has no
-    sample then.
+    ``sizes`` are sound estimates of the frames' bytes; with both, one job reads both frames. Otherwise one pass for
+    each frame counts its rows and sorts them at random. If the first frame has no rows, the second is not read and has
+    no sample.
     """
     columns = [looked_at(spec, s) for s in (0, 1)]
     if None not in sizes:
@@ -57,7 +57,7 @@ def samples(
 
 
 def looked_at(spec: JoinSpec, side: int) -> list[int]:
-    """The places of the columns of a side that decide what its rows meet."""
+    """Return the positions of a side's columns that the keys or the condition use."""
     names = {pair[side] for pair in spec.on}
     if spec.condition is not None:
         names |= {c.params[1] for c in columns_of(spec.condition) if c.params[0] == SIDES[side]}
@@ -65,14 +65,14 @@ def looked_at(spec: JoinSpec, side: int) -> list[int]:
 
 
 def looked_schema(spec: JoinSpec, side: int, keyed: bool) -> pa.Schema:
-    """The columns of :func:`looked_at`, a row's hash and, with ``keyed``, that of its keys."""
+    """Return the sample's schema: columns of :func:`looked_at`, the row's hash and, with ``keyed``, its keys' hash."""
     schema = spec.schemas[side]
     hashes = [_free(_ROW_HASH, schema.names), *([key_hash_name(spec)] if keyed else [])]
     return pa.schema([*(schema.field(i) for i in looked_at(spec, side)), *(pa.field(h, pa.int64()) for h in hashes)])
 
 
 def key_hash_name(spec: JoinSpec) -> str:
-    """The column of either side that holds the hash of its keys."""
+    """Return the name of the column with the hash of the keys, on either side."""
     return _free(_KEY_HASH, [name for schema in spec.schemas for name in schema.names])
 
 
@@ -83,7 +83,7 @@ def _free(name: str, names: Sequence[str]) -> str:
 
 
 def hash_of_row(frame: Any) -> str:
-    """What tells rows apart, by all of a frame's columns that Spark hashes, as SQL over :func:`place` names."""
+    """Return SQL over :func:`place` names for a hash of a row, from all columns of a frame that Spark can hash."""
     hashed = [place(i) for i, field in enumerate(frame.schema) if _is_hashed(field.dataType)]
     return f"xxhash64({', '.join(hashed)})" if hashed else "CAST(0 AS BIGINT)"
 
@@ -95,7 +95,7 @@ def _is_hashed(kind: Any) -> bool:
 
 
 def _counted(frame: Any, schema: pa.Schema, columns: Sequence[int], key_hash: str | None) -> Sampled:
-    """Rows drawn evenly from a frame, in one pass that counts them, too."""
+    """Draw rows uniformly from a frame, in one pass that also counts its rows."""
     rows = frame.toDF(*[place(i) for i in range(len(frame.columns))])
     seen = Observation()
     hashes = {"h": hash_of_row(rows)} | ({} if key_hash is None else {"kh": key_hash})
@@ -109,7 +109,7 @@ def _counted(frame: Any, schema: pa.Schema, columns: Sequence[int], key_hash: st
 def _in_one_pass(
     frames: Sequence[Any], spec: JoinSpec, columns: Sequence[list[int]], sizes: Sequence[float], key_hash: KeyHash
 ) -> list[Sampled] | None:
-    """A share of the rows of each frame, by one job; None if it was far too small or too large."""
+    """Draw a share of the rows of each frame in one job. Return None if a share has far too few or too many rows."""
     types = [[frame.schema[i].dataType for i in own] for frame, own in zip(frames, columns, strict=True)]
     slots, *places = share_slots(types[0], types[1])
     shares, tagged = [], []

@@ -1,4 +1,4 @@
-"""Schemas laid over each other: columns of one type share a slot, so that a union of the inputs stays narrow."""
+"""Let columns of the same type from several inputs share a slot, so that a union of the inputs has few columns."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["columns_packed", "laid_together", "null_of", "selected", "share_slot
 
 
 def null_of(kind: Any) -> Any:
-    """A null of a Spark type: as SQL text where the type has one, else as a Column."""
+    """Return a null of a Spark type: SQL text if the type can be written as SQL, else a Column."""
     return f"CAST(NULL AS {kind.simpleString()})" if isinstance(kind, AtomicType) else F.lit(None).cast(kind)
 
 
 def selected(frame: Any, **columns: Any) -> Any:
-    """These columns of a frame, SQL text or Columns, by their names.
+    """Select these columns of a frame, given by name as SQL text or as Columns.
 
-    Text alone costs one call to the JVM each; a Column takes half a dozen.
+    SQL text takes one call to the JVM for each column. A Column takes about six.
     """
     if all(isinstance(c, str) for c in columns.values()):
         return frame.selectExpr(*[f"{c} AS {name}" for name, c in columns.items()])
@@ -27,11 +27,12 @@ def selected(frame: Any, **columns: Any) -> Any:
 
 
 def columns_packed(columns: Mapping[str, Any], order: str) -> dict[str, Any]:
-    """Columns in the order in which they take the fewest bytes once they are compressed: what is sorted by last.
+    """Order the columns so that they compress to the fewest bytes: the sort column is last.
 
-    Spark writes a row as its length, its nulls and eight bytes a column, the lowest first, and finds bytes that come
-    again. The order's values differ from row to row in their lower half alone; where its upper half is followed by the
-    next row's length and nulls, both are found at once: in ``bench/spark_multiway.py``, 13.2 MB instead of 13.8.
+    Spark writes a row as its length, its nulls and eight bytes for each column, in little-endian order. The compression
+    looks for repeated bytes. In the sort column, only the lower half of the values differs from row to row. If the
+    column is last, the length and nulls of the next row follow its upper half. Both are then one repeated sequence: in
+    ``bench/spark_multiway.py``, 13.2 MB instead of 13.8.
     """
     last = {name: c for name, c in columns.items() if name == order}
     return {name: c for name, c in columns.items() if name != order} | last
@@ -40,19 +41,19 @@ def columns_packed(columns: Mapping[str, Any], order: str) -> dict[str, Any]:
 def laid_together(
     types: Sequence[list[Any]], together: Sequence[Sequence[int | None]]
 ) -> tuple[list[Any], list[list[int]], list[int | None]]:
-    """As :func:`share_slots`, with columns that go together in one slot where their types allow it.
+    """Share slots like :func:`share_slots`, and give groups of columns a common slot if their types allow it.
 
     Parameters
     ----------
     types : list of list
-        Of each input's columns.
+        The types of each input's columns.
     together : list of list of int or None
-        Columns, one of each input; None for an input that has none.
+        Groups of columns, with one column of each input; None for an input without such a column.
 
     Returns
     -------
     slots, places, found
-        ``found`` are the slots of what goes together; None where there is no such slot.
+        ``found`` has the common slot of each group; None if its columns have no common slot.
 
     Examples
     --------
@@ -77,7 +78,7 @@ def laid_together(
 
 
 def share_slots(first: list[Any], *others: list[Any]) -> tuple[list[Any], *tuple[list[int], ...]]:
-    """Types of the slots, and the slots of each input's columns.
+    """Return the types of the slots, and the slots of each input's columns.
 
     Examples
     --------

@@ -1,13 +1,14 @@
-"""The process that Spark's Python workers are forked from, with what a join needs already loaded.
+"""Fork Spark's Python workers from a process that has already loaded the modules of a join.
 
-Spark starts ``python -m pyspark.daemon``, and each worker that this forks imports pyarrow, pandas and the join by
-itself: nearly a second of a processor for each, at the beginning of a query. With
+By default Spark starts ``python -m pyspark.daemon``, and each forked worker imports pyarrow, pandas and the join. That
+takes nearly a second of CPU time for each worker at the beginning of a query. :func:`ivjoin.spark.session` sets
 
     spark.python.daemon.module    ivjoin.spark.runtime.daemon
 
-which :func:`ivjoin.spark.session` sets, that is done once, and the workers share the memory. The rest is PySpark's own
-daemon. What is loaded here starts no thread that would have to live on in a worker: those of OpenBLAS and of Arrow's
-allocator are stopped and started by these libraries around a fork, and Arrow makes its pools when it first needs them.
+The daemon then imports these modules once, and the workers share the memory. Otherwise it is PySpark's own daemon.
+
+The modules start no thread that a forked worker would miss. OpenBLAS and Arrow's allocator stop their threads before a
+fork and start them again after it. Arrow creates its thread pools at their first use.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from importlib import import_module
 
 __all__ = ["MODULES", "main"]
 
-# What the workers of both stages import: PySpark's side of a worker, what Arrow and pandas load at their first batch,
-# and the join with its writer.
+# Modules that the workers of both stages import: PySpark's worker, the modules that Arrow and pandas load at their
+# first batch, and the join with its writer.
 MODULES = (
     "pyspark.worker", "pyarrow.pandas_compat", "pandas", "ivjoin.spark.state.stateful", "ivjoin.spark.sink.parts",
     "ivjoin.spark.rows.metrics", "ivjoin.multi.operator",
@@ -26,12 +27,13 @@ MODULES = (
 
 
 def main() -> None:
-    """Load, then serve as PySpark's daemon until Spark ends it."""
+    """Load the modules, then run as PySpark's daemon until Spark ends it."""
     gc.disable()
     for name in MODULES:
         import_module(name)
-    # What lives now lives on; a worker's collector would touch, and so copy, every page of it. Of what was loaded next
-    # to nothing is garbage: to look for that takes an eighth of the time, and the first query waits.
+    # These objects live as long as the process. A garbage collection in a worker would touch, and so copy, all of their
+    # pages. Do not collect here first: almost nothing is garbage, and it adds an eighth to the load time, for which the
+    # first query waits.
     gc.freeze()
     gc.enable()
     from pyspark.daemon import manager

@@ -1,4 +1,4 @@
-"""A user's ``withWatermark`` read as a declared order: event time, and its delay as slack."""
+"""Read a user's ``withWatermark`` as a declared order on event time, with the delay as slack."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from ivjoin.frontier.order import Order
 
 __all__ = ["delays", "with_watermarks", "without_watermark"]
 
-# Spark keeps the delay in the column's metadata, and there it survives renames and projections.
+# Spark stores the delay in the column's metadata, which renames and projections preserve.
 _KEY = "spark.watermarkDelayMs"
 
 
 def delays(schema: Any) -> dict[str, timedelta]:
-    """Delay of each event-time column of a ``StructType``, by name."""
+    """Return the delay of each event-time column of a ``StructType``, by name."""
     return {f.name: timedelta(milliseconds=f.metadata[_KEY]) for f in schema if _KEY in (f.metadata or {})}
 
 
 def without_watermark(metadata: dict[str, Any] | None) -> dict[str, Any]:
-    """Column metadata as it may stand on the output: a delay there would announce a watermark that nobody computes."""
+    """Return column metadata for the output, without the delay: it would announce a watermark that does not exist."""
     return {k: v for k, v in (metadata or {}).items() if k != _KEY}
 
 
 def with_watermarks(
     orders: Iterable[Order], delay: Mapping[Any, timedelta], no_order: Collection[Any] = ()
 ) -> list[Order]:
-    """Declared orders joined with the watermarks: an order on an event-time column takes the delay as its slack.
+    """Combine declared orders with watermarks: an order on an event-time column takes the delay as its slack.
 
-    A slack that was given explicitly stands. A watermark without a declared order becomes one, but for ``no_order``.
-    ``delay`` has columns in the form in which the orders have their expressions.
+    An explicit slack takes precedence. A watermark without a declared order becomes an order, except for columns in
+    ``no_order``. The columns in ``delay`` have the same form as the expressions of the orders.
     """
     left = dict(delay)
     out = []

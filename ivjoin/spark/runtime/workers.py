@@ -1,13 +1,14 @@
-"""Spark's Python workers: which of them serve the stateful stage, and what is begun before the query needs them.
+"""Give the stateful stage its own Python workers, and start workers and compile kernels before the query needs them.
 
-Spark hands a task whichever worker has been idle longest, of those that were started with the same environment. Where
-joined rows go through Python once more to be opened, twice as many workers are at work, and a bucket would find its
-operator in memory one time in five; there the stateful function asks for a variable more, and so for workers of its
-own. A sink that takes packed rows needs none: no more workers map than join.
+Spark gives a task the worker that has been idle longest, among the workers with the same environment. If a last Python
+stage opens the joined rows, twice as many workers run, and a bucket would find its operator in memory one time in five.
+In this case the stateful function has an additional environment variable, so that Spark starts separate workers for it.
+A sink that takes packed rows does not need this, because its map stage uses no more workers than the join.
 
-Kernels that this installation has never called are compiled at their first call: in a worker, that is some ten seconds
-of the first micro-batch. The driver knows the plan, so a process beside it compiles them while the query is planned.
-Workers of its machine find them on disk, or wait for the one under way; those of other machines compile for themselves.
+A kernel is compiled at its first call on an installation. In a worker, this would take about ten seconds of the first
+micro-batch. Therefore the driver starts a separate process that compiles the kernels while the query is planned. The
+workers on its machine read the kernels from disk, or wait until they are compiled. Workers on other machines compile
+them for themselves.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ if TYPE_CHECKING:
 __all__ = ["kernels_early", "own_workers", "start_early"]
 
 _VARIABLE = "IVJOIN_WORKERS"
-# Spark ends workers that were idle for a minute.
+# Spark ends workers that have been idle for a minute.
 _AGAIN = 60.0
 _MOST_STARTED = 64
-# When the workers of an application were last started, by its id.
+# The time when the workers of an application were last started, by application id.
 _started: dict[str, float] = {}
 
 
 @contextmanager
 def own_workers(frame: Any) -> Iterator[None]:
-    """Functions given to Spark meanwhile run in workers apart from all others; over Connect this is not to be had."""
+    """Run functions that are passed to Spark in this context in separate workers. Over Connect, this has no effect."""
     environment = None if is_connect(frame) else frame.sparkSession.sparkContext.environment
     if environment is None or _VARIABLE in environment:
         yield
@@ -52,9 +53,9 @@ def own_workers(frame: Any) -> Iterator[None]:
 
 
 def kernels_early(frame: Any) -> None:
-    """Have kernels compiled that workers will call, if they are not on disk; nobody waits for it.
+    """Compile the kernels that workers will call, if they are not on disk. Return at once, without waiting.
 
-    Not over Connect, whose workers are elsewhere. What fails is left to the workers.
+    Over Connect, do nothing, because the workers are on other machines. If this fails, the workers compile the kernels.
     """
     if not is_connect(frame):
         with suppress(OSError):
@@ -62,10 +63,10 @@ def kernels_early(frame: Any) -> None:
 
 
 def start_early(frame: Any) -> threading.Thread | None:
-    """Have workers started, and the join loaded in them, while the driver still plans the query.
+    """Start workers and load the join in them, while the driver still plans the query.
 
-    A small job of Spark's, in a thread of its own; what it meets with is left to the query to report. Returns the
-    thread; None over Connect, and where the application's workers were started in the last minute.
+    A separate thread runs a small Spark job. It ignores errors, because the query will report them. Return the thread;
+    None over Connect, or if the application's workers were started in the last minute.
     """
     if is_connect(frame):
         return None
@@ -81,7 +82,7 @@ def start_early(frame: Any) -> threading.Thread | None:
     tasks = max(1, min(context.defaultParallelism, _MOST_STARTED))
 
     def start() -> None:
-        # the last three: a session that is stopped meanwhile has no Java side left
+        # the last three errors: the session was stopped in the meantime, so its Java process is no longer there
         with suppress(PySparkException, Py4JError, OSError, EOFError, AttributeError):
             context.setJobDescription("ivjoin: Python workers load the join")
             spark.range(0, tasks, 1, tasks).mapInArrow(_load, "id long").toArrow()
@@ -92,7 +93,7 @@ def start_early(frame: Any) -> threading.Thread | None:
 
 
 def _load(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In a worker: load what both stages need."""
+    """Load the modules of both stages; runs in a worker."""
     from importlib import import_module
 
     from ivjoin.spark.runtime.daemon import MODULES
@@ -100,6 +101,6 @@ def _load(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     begin = time.monotonic()
     for name in MODULES:
         import_module(name)
-    # A task that ended at once would leave its worker to the next one.
+    # If this task ended at once, the next task would reuse its worker.
     time.sleep(max(0.0, 0.05 - (time.monotonic() - begin)))
     yield from batches

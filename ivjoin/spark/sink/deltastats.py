@@ -1,4 +1,4 @@
-"""What Delta's log says of a file's values, from the footer of the file: counts, and least and greatest values."""
+"""Compute a file's statistics for Delta's log from its footer: counts, least values and greatest values."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 __all__ = ["delta_stats"]
 
-# Beyond this the log would say more of a text than it saves.
+# Bounds of longer texts would cost more space in the log than they save.
 _LONGEST_TEXT = 64
 
 
 def delta_stats(footer: Any) -> str:
-    """``numRecords``, ``nullCount``, ``minValues`` and ``maxValues`` of a file as JSON.
+    """Return ``numRecords``, ``nullCount``, ``minValues`` and ``maxValues`` of a file as JSON.
 
     Parameters
     ----------
@@ -21,8 +21,9 @@ def delta_stats(footer: Any) -> str:
 
     Notes
     -----
-    Columns whose values are wholly known get bounds: integers, dates, times and short text. Floats get none: a footer's
-    bounds leave NaN out, which Spark takes for the greatest of all, so a query would pass over files that hold it.
+    Integers, dates, times and short text get bounds, if the footer has statistics for all of their values. Floats get
+    no bounds, because the bounds in a footer leave out NaN. Spark treats NaN as the greatest value, so a query would
+    skip files that contain it.
     """
     nulls: dict[str, int] = {}
     least: dict[str, Any] = {}
@@ -47,7 +48,7 @@ def delta_stats(footer: Any) -> str:
 
 
 def _said(value: Any) -> int | str | None:
-    """A value as Delta's log says it, in an order that is that of the values; None where it has no such form."""
+    """Return a value in the form of Delta's log that sorts like the value; None if it has no such form."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):

@@ -1,7 +1,7 @@
-"""How the sink's files are written: format, columns, partitions, and what a user may set of them.
+"""Write the sink's files: their format, columns and partitions, and the settings that a user has for them.
 
-A :class:`Layout` travels to the workers with the join's function, so this module imports little but Arrow until rows
-are written.
+Spark sends a :class:`Layout` to the workers with the join's function. Therefore this module imports only Arrow and
+light modules until it writes rows.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ __all__ = [
 FORMATS = ("parquet", "delta", "ipc")
 SUFFIXES = {"parquet": ".parquet", "delta": ".parquet", "ipc": ".arrow"}
 ROW_GROUP_ROWS = 131_072
-# What Hive, and all that reads its folders, takes for a null.
+# Hive, and every reader of its folders, reads this name as a null.
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-# Files that one write holds open at a time, each with a row group in the making.
+# Files that one write has open at a time, each with an unfinished row group.
 _OPEN_FILES = 64
-# Bytes that a folder's name may have on the file systems of Linux and macOS.
+# The most bytes that the name of a folder may have on the file systems of Linux and macOS.
 _LONGEST_NAME = 255
 
 
@@ -43,9 +43,9 @@ class WrittenFile:
     Attributes
     ----------
     path : str
-        Below the folder that it was written into.
+        Relative to the folder that it was written into.
     rows, size : int
-        Rows, and bytes.
+        The number of rows, and the size in bytes.
     stats : str
         Delta's statistics as JSON, empty for other formats.
     """
@@ -58,18 +58,19 @@ class WrittenFile:
 
 @dataclass(frozen=True)
 class Layout:
-    """What every file of a sink is like.
+    """The form that all files of a sink share.
 
     Attributes
     ----------
     folder, staging : str
-        The folder that readers read, and the one into which workers write.
+        The folder that readers read, and the folder that workers write into.
     schema : pyarrow.Schema
-        Of the rows as they are written, with what else a file's footer shall say.
+        The schema of the written rows, with the metadata for the footers of the files.
     columns : tuple of int, optional
-        Which of a joined batch's columns are written, in this order; all by default.
+        The columns of a joined batch that are written, in this order; all by default.
     inline_bytes : int
-        A turn with no more bytes than this hands its rows to the driver, which writes those of all turns into one file.
+        A turn with at most this many bytes sends its rows to the driver. The driver writes the rows of all such turns
+        into one file.
     """
 
     folder: str
@@ -86,7 +87,7 @@ class Layout:
 
     @property
     def logged(self) -> bool:
-        """Whether a micro-batch may be several files, which a log then makes one."""
+        """Return whether a micro-batch may be several files, which a log then publishes together."""
         return self.format != "delta" and bool(self.partition_by or self.file_rows)
 
     @property
@@ -94,7 +95,7 @@ class Layout:
         return SUFFIXES[self.format]
 
     def fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A joined batch as it is written."""
+        """Return a joined batch in the form that is written."""
         columns = batch.columns if self.columns is None else [batch.column(i) for i in self.columns]
         fit = [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, self.schema, strict=True)]
         for name in self.partition_by:
@@ -104,12 +105,13 @@ class Layout:
         return pa.RecordBatch.from_arrays(fit, schema=self.schema)
 
     def write(self, batches: Iterable[pa.RecordBatch], folder: str, stem: str) -> list[WrittenFile]:
-        """Write fitted batches into files below a folder; no file where there are no rows.
+        """Write fitted batches into files below a folder. Without rows, write no file.
 
         Parameters
         ----------
         stem : str
-            How the names begin; the suffix of names in a staging folder hides them from readers of every kind.
+            The template of the file names. In a staging folder, a name without the usual suffix hides the file from
+            all readers.
         """
         import pyarrow.dataset as ds
 
@@ -171,12 +173,12 @@ def _filled(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _folder_text(column: pa.Array, name: str) -> pa.Array:
-    """Text that becomes folders' names, empty text as null: a name cannot say it, and Spark writes it so.
+    """Return text for the names of folders, with empty text as null: a name cannot be empty. Spark does the same.
 
     Raises
     ------
     UnsupportedError
-        If a value holds NUL, which Arrow would cut it off at, or makes a longer name than file systems allow.
+        If a value contains NUL, where Arrow would cut it off, or makes a longer name than file systems allow.
     """
     import pyarrow.compute as pc
 
@@ -194,7 +196,7 @@ def _folder_text(column: pa.Array, name: str) -> pa.Array:
 
 
 def partition_of(path: str) -> dict[str, str | None]:
-    """The values that a path's folders name.
+    """Return the partition values in the names of a path's folders.
 
     Examples
     --------
@@ -209,9 +211,9 @@ def partition_of(path: str) -> dict[str, str | None]:
 
 
 def hive_folders(path: str) -> str:
-    """A path's folders as Hive and Spark spell them: of a value, few characters stand as ``%XX``, and none of UTF-8's.
+    """Return a path's folders in the spelling of Hive and Spark. They escape only a few ASCII characters as ``%XX``.
 
-    Arrow writes the bytes of all others so, too; Spark would read each byte as a character.
+    Arrow also escapes each byte of other characters. Spark would read each of these bytes as a character.
 
     Examples
     --------
@@ -231,5 +233,5 @@ def _escaped(text: str) -> str:
 
 
 def unique(stem: str) -> str:
-    """A name that no other attempt at the same work takes."""
+    """Return a name that no other attempt at the same work uses."""
     return f"{stem}-{secrets.token_hex(6)}"

@@ -1,4 +1,4 @@
-"""Looks for the packages that ``ivjoin.spark`` needs, before an import fails in the middle of another."""
+"""Check that the packages for ``ivjoin.spark`` are installed, before an import fails inside another import."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ __all__ = ["MissingPackageError", "installed_first", "require_packages"]
 
 
 def require_packages() -> None:
-    """
+    """Check that pyspark and pandas are installed.
+
     Raises
     ------
     MissingPackageError
@@ -27,9 +28,10 @@ def require_packages() -> None:
 
 
 def installed_first() -> None:
-    """Import the installed PySpark, where Spark has put the archive that lies inside it on the path.
+    """Make Python import PySpark from its folder, if Spark has put the archive inside that folder on the path.
 
-    Nothing that comes from an archive is kept compiled: PySpark takes 0.1 s to load from its folder, 0.6 s from there.
+    Python stores no bytecode for modules in an archive. PySpark loads from its folder in 0.1 s, and from the archive in
+    0.6 s.
     """
     if "pyspark" in sys.modules:
         return

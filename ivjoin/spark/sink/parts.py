@@ -1,4 +1,4 @@
-"""What a micro-batch's turns hand to the sink: files that they wrote, or, where it is little, the rows themselves.
+"""Pass the output of a micro-batch's turns to the sink: files that they wrote, or the rows themselves if they are few.
 
 ::
 
@@ -6,8 +6,8 @@
     bucket 1   operator --> _staging/<query>/6-9f3a...  (Parquet)
                         --> JSON: that file, its rows and bytes                many: the worker has written them
 
-Rows go from the operator to the writer within one process, as Arrow; what Spark carries is a line a turn, or some
-bytes.
+Rows go from the operator to the writer within one process, as Arrow. Spark only moves one line for each turn, or at
+most ``inline_bytes`` bytes of rows.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ __all__ = ["Part", "WrittenResults", "row_writer", "written"]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one turn brings to a micro-batch.
+    """The output of one turn in a micro-batch.
 
     Attributes
     ----------
     files : tuple of WrittenFile
     rows : bytes
-        An Arrow stream, empty where the turn wrote files.
+        An Arrow stream; empty if the turn wrote files.
     """
 
     files: tuple[WrittenFile, ...]
@@ -56,7 +56,7 @@ class Part:
 
 
 def written(layout: Layout, batches: Iterator[pa.RecordBatch], stem: str) -> Part | None:
-    """All rows of a turn, written or, where they are few, packed; None where there are none."""
+    """Write all rows of a turn into files, or pack them if they are few. Return None if the turn has no rows."""
     held: list[pa.RecordBatch] = []
     size = 0
     for rows in batches:
@@ -69,7 +69,7 @@ def written(layout: Layout, batches: Iterator[pa.RecordBatch], stem: str) -> Par
         return None
     if size <= layout.inline_bytes:
         return Part((), _stream(layout.schema, held))
-    # Without the suffix that readers look for.
+    # Leave out the suffix that readers look for.
     name = unique(stem) + "-{i}" + (layout.suffix if layout.format == "delta" else "")
     files = layout.write(chain(held, (layout.fitted(b) for b in batches if b.num_rows)), layout.staging, name)
     return Part(tuple(files), b"")
@@ -84,7 +84,7 @@ def _stream(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> bytes:
 
 
 class WrittenResults(Results):
-    """Results that a stateful function writes itself; what it hands on are :class:`Part`, packed, instead of rows."""
+    """Results that a stateful function writes itself. It returns packed :class:`Part` instead of rows."""
 
     def __init__(self, layout: Layout) -> None:
         super().__init__(most_rows=0)
@@ -101,7 +101,7 @@ class WrittenResults(Results):
 
 
 class _Clock:
-    """Time spent inside an iterator, apart from that of its consumer."""
+    """Measure the time spent inside an iterator, without the time of its consumer."""
 
     def __init__(self) -> None:
         self.inside = 0
@@ -117,7 +117,7 @@ class _Clock:
 
 
 def row_writer(layout: Layout) -> MapStage:
-    """A map stage from plain rows to packed :class:`Part`: for frames whose rows Spark has had in its hands."""
+    """Return a map stage from plain rows to packed :class:`Part`, for frames whose rows Spark has already processed."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         part = written(layout, batches, "rows")

@@ -1,15 +1,15 @@
-"""How a micro-batch becomes visible in a folder of Parquet or Arrow files: all at once, and once.
+"""Publish a micro-batch in a folder of Parquet or Arrow files: all of its rows become visible at once, and only once.
 
 ::
 
     out/part-00000012-<query>.parquet            a micro-batch is a file; renaming it publishes it
-    out/_staging/<checkpoint>/...                what workers wrote, which no reader looks at
+    out/_staging/<checkpoint>/...                files that workers wrote; readers ignore this folder
 
     out/day=2024-01-01/part-00000012-<query>-0.parquet      with partition_by or file_rows it is several files:
     out/day=2024-01-02/part-00000012-<query>-1.parquet      renamed one after the other, and made one by the log
     out/_spark_metadata/12                                  that Spark's own file sink writes, and its readers follow
 
-A name says query and micro-batch, so one that is done again finds what it has published before.
+A name contains the query and the micro-batch. A micro-batch that runs again finds its published files by these names.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ __all__ = ["Folder", "inline_rows"]
 
 
 def inline_rows(parts: Sequence[Part]) -> list[pa.RecordBatch]:
-    """The rows that came with the parts themselves."""
+    """Return the rows that the parts themselves contain."""
     return [batch for p in parts if p.rows for batch in pa.ipc.open_stream(p.rows)]
 
 
 class Folder:
-    """The driver's end of a sink of Parquet or Arrow files.
+    """Publish the files of a Parquet or Arrow sink, on the driver.
 
     Parameters
     ----------
     layout : Layout
     compact_interval : int
-        Every how many micro-batches the log is written anew as a whole.
+        The number of micro-batches after which the whole log is written again.
     """
 
     def __init__(self, layout: Layout, compact_interval: int = 10) -> None:
@@ -51,11 +51,12 @@ class Folder:
         self._first = True
 
     def check(self) -> None:
-        """
+        """Create the folder if necessary, and check that it fits this sink.
+
         Raises
         ------
         IvjoinError
-            If the folder holds what readers would not see beside the new files, or the other way round.
+            If ``path`` is a file. Also if readers of the folder would see only its existing files or only the new ones.
         """
         folder = Path(self._layout.folder)
         if folder.exists() and not folder.is_dir():
@@ -74,15 +75,15 @@ class Folder:
             )
 
     def publish(self, query: str, batch: int, parts: Sequence[Part]) -> None:
-        """Make the rows of a query's micro-batch visible, unless they are already."""
+        """Make the rows of a query's micro-batch visible, unless they are visible already."""
         if self._log is None:
             self._publish_one(query, batch, parts)
         elif not self._log.holds(batch, query):
             self._publish_logged(query, batch, parts)
         self._first = False
-        # What other attempts at this micro-batch have left, or an earlier run.
+        # Delete the files that other attempts at this micro-batch, or an earlier run, have left.
         shutil.rmtree(self._layout.staging, ignore_errors=True)
-        with suppress(OSError):  # another query's is there
+        with suppress(OSError):  # another query's staging folder is there
             os.rmdir(os.path.dirname(self._layout.staging))
 
     # -- a micro-batch is one file -----------------------------------------------------------------------------------
@@ -99,7 +100,7 @@ class Folder:
         os.rename(whole, target)
 
     def _joined(self, staged: list[str]) -> str:
-        """Write one file that has the rows of all staged files, in their order."""
+        """Write one file with the rows of all staged files, in the order of the files."""
         folder = os.path.dirname(staged[0])
         rows = self._layout.read(staged)
         (file,) = self._layout.write(rows, folder, unique("whole") + "-{i}")
@@ -110,7 +111,7 @@ class Folder:
     def _publish_logged(self, query: str, batch: int, parts: Sequence[Part]) -> None:
         assert self._log is not None
         if self._first:
-            # What an earlier try renamed before it could write the log.
+            # Delete files that an earlier attempt renamed before it could write the log.
             for unlogged in Path(self._layout.folder).rglob(_name(query, batch) + "-*" + self._layout.suffix):
                 unlogged.unlink()
         published = []
@@ -126,7 +127,7 @@ class Folder:
     # -- both --------------------------------------------------------------------------------------------------------
 
     def _staged(self, parts: Sequence[Part]) -> list[str]:
-        """Paths of all files of a micro-batch; rows that came with the parts are written into some now."""
+        """Return the paths of all files of a micro-batch. Write the rows that the parts contain into files first."""
         folder = self._layout.staging
         files = [f for p in parts for f in p.files]
         rows = inline_rows(parts)
@@ -140,6 +141,6 @@ def _name(query: str, batch: int) -> str:
 
 
 def _flush(path: str) -> None:
-    """The file's bytes to the disk, before its name says that they are there."""
+    """Flush the file's bytes to the disk, before a rename publishes them."""
     with open(path, "rb") as file:
         os.fsync(file.fileno())

@@ -1,4 +1,4 @@
-"""A join of many static frames: each row sent to the cells of a hypercube where it may meet others, a join in each.
+"""Join many static frames: send each row to the cells of a hypercube where it may have matches, and join in each cell.
 
 ::
 
@@ -6,14 +6,14 @@
     t -- cells, order, side 1 --+-- union -- repartition(cell) -- sortWithinPartitions(order) -- mapInArrow(join)
     n -- cells, order, side 2 --+
 
-A row has a coordinate in each dim that its input is a member of, and is copied along the others. Rows that make a
-result agree in every dim, so they meet in one cell, and each result comes out once. Coordinates are hashes, of an
-attribute or of the whole row: a task that is run again sends the same rows to the same cells.
+A row has a coordinate in each dim that its input is a member of, and is copied along the others. Rows that match agree
+in every dim, so they meet in one cell, and each result is emitted once. Coordinates are hashes of an attribute or of
+the whole row. A task that runs again therefore sends the same rows to the same cells.
 
-Where all inputs have the attributes of all dims, no row is copied, and Spark shuffles by the attributes themselves.
-What is shuffled by and sorted by travels in the columns that hold it, where these are columns of all inputs; the cell
-and the side are one number. Rows with a null where a key or a band compares, and those that a conjunct of their input
-alone leaves out, stay behind, as in Spark's own joins.
+If all inputs have the attributes of all dims, no row is copied, and Spark shuffles by the attributes themselves. If the
+shuffle keys or the sort key are columns of all inputs, they need no extra columns. The cell and the side are one
+number. As in Spark's own joins, two kinds of rows are dropped before the shuffle. They have a null in a key or in an
+expression of a band, or they fail a conjunct on their input alone.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ __all__ = ["hashable", "in_cells", "joined_in_cells"]
 def in_cells(
     frame: Any, spec: MultiSpec, plan: HypercubePlan, alias: str, columns: list[int], stride: int = 1
 ) -> tuple[Any, str]:
-    """A row for each cell of each row of an input, and which cell that is, times a stride, as Spark SQL (int).
+    """Copy each row of an input to its cells. Return the frame, and Spark SQL (int) for the cell times a stride.
 
-    Both over :func:`place` names; ``columns`` are those that can be hashed. A row that is not copied costs no more than
+    Both use :func:`place` names. ``columns`` are the columns that Spark can hash. A row that is not copied costs only
     its hashes.
     """
     named = attributes(spec)
@@ -57,11 +57,11 @@ def in_cells(
     terms, copies = [], [0]
     for seed, (dim, size) in enumerate(plan.dims.items()):
         if dim in plan.members[alias]:
-            # A random dim has its input's name, which may be that of an attribute of others.
+            # A random dim has the name of its input. An attribute of other inputs may have the same name.
             if alias in named.get(dim, ()):
                 by = as_spark_sql(named[dim][alias], names)
                 assert by is not None
-            else:  # a random dim of the input's own: by all that its rows hold
+            else:  # a random dim of this input: hash all columns of a row
                 by = ", ".join([f"{seed}", *(f"`{place(i)}`" for i in columns)])
             terms.append(f"CAST(pmod(xxhash64({by}), {size}) AS INT) * {stride}")
         else:
@@ -74,7 +74,7 @@ def in_cells(
 
 
 def hashable(schema: StructType) -> list[int]:
-    """Columns that Spark can hash."""
+    """Return the positions of the columns that Spark can hash."""
     return [i for i, f in enumerate(schema) if "map<" not in f.dataType.simpleString()
             and "variant" not in f.dataType.simpleString()]  # fmt: skip
 
@@ -83,11 +83,11 @@ def joined_in_cells(
     frames: Mapping[str, Any], spec: MultiSpec, plan: HypercubePlan, out: StructType, rows: Mapping[str, float],
     tasks: int | None = None,
 ) -> Any:
-    """The joined frame; with ``tasks`` in so many tasks, where keys alone say to which a row goes."""
+    """Return the joined frame. If keys alone decide to which task a row goes, ``tasks`` sets the number of tasks."""
     shape = best_shape(spec, {a: Seen(n) for a, n in rows.items()})
     steps = laid_out(spec, shape).steps
     along = _sorted(spec, sorted_along(spec, steps, spec.aliases))
-    # The order is of what Spark sorts by: of numbers that a cast makes equal, it lets any come first.
+    # Declare the order of the expression that Spark sorts by. Numbers that a cast makes equal may come in any order.
     run = spec.with_orders({a: (Order(along[a][1]),) if a in along else () for a in spec.aliases})
     keys = [] if plan.workers == 1 else _keys(spec, plan)
     together = [{a: node for a, (_, node) in along.items()}, *([] if keys is None else keys)]
@@ -129,7 +129,7 @@ def joined_in_cells(
         spread = all_of.repartition(plan.workers, F.element_at(F.lit(list(bucket_labels(plan.workers))), cell))
     else:
         spread = all_of.repartition(*([] if tasks is None else [tasks]), *hashed)
-    # Not by the cell first, though a task may have several: Spark sorts by one number ten times as fast as by two.
+    # Do not sort by cell first, though a task may have several. Spark sorts by one number ten times as fast as by two.
     if along:
         spread = spread.sortWithinPartitions(order)
     payload = [name for name in columns if name == "tag" or name.startswith("s")]
@@ -140,9 +140,9 @@ def joined_in_cells(
 
 
 def _needed(spec: MultiSpec, steps: Sequence[Step]) -> dict[str, list[str]]:
-    """By input, as Spark SQL, what is TRUE of each row that can be in a result.
+    """Return, for each input, Spark SQL conditions that are TRUE for each row that can be in a result.
 
-    The conjuncts of that input alone, and that what keys and bands compare is not null.
+    These are the conjuncts on that input alone, and that the expressions of keys and bands are not null.
     """
     out: dict[str, dict[str, None]] = {a: {} for a in spec.aliases}
     owner = {f.name: a for a in spec.aliases for f in spec.wide(a)}
@@ -166,12 +166,12 @@ def _needed(spec: MultiSpec, steps: Sequence[Step]) -> dict[str, list[str]]:
 
 
 def _sorted(spec: MultiSpec, along: Mapping[str, tuple[Node, Node]]) -> dict[str, tuple[Node, Node]]:
-    """Those of the inputs that Spark can sort."""
+    """Return the inputs that Spark can sort."""
     return {a: ends for a, ends in along.items() if as_spark_sql(ends[1], spec.wide(a).names) is not None}
 
 
 def _keys(spec: MultiSpec, plan: HypercubePlan) -> list[dict[str, Node]] | None:
-    """The attributes that cells are of, by input; None unless all inputs have them all, so that no row is copied."""
+    """Return the attributes of the cells, by input; None unless every input has them all, so that no row is copied."""
     named = attributes(spec)
     if not plan.dims or not all(dim in named and set(named[dim]) == set(spec.aliases) for dim in plan.dims):
         return None
@@ -183,14 +183,14 @@ def _column(spec: MultiSpec, alias: str, node: Node | None) -> int | None:
 
 
 def _none_like(node: Node) -> str:
-    """A null of an expression's type, as Spark SQL."""
+    """Return Spark SQL for a null of an expression's type."""
     return f"CAST(NULL AS {type_name(node.type)})"
 
 
 def _joiner(spec: MultiSpec, shape: Any, places: list[list[int]], tag: int, celled: bool) -> MapStage:
-    """The function of a task: rows in order, of which the column ``tag`` says of which input each is, and which cell.
+    """Return the function of a task. It reads rows in order; their column ``tag`` gives the input and the cell.
 
-    ``places`` are where each input has its columns.
+    ``places`` are the positions of the columns of each input.
     """
 
     def join(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,10 +1,10 @@
-"""The routing plans of a stream as files: ``plan-<n>.json``, each written once, by micro-batch n, and never changed.
+"""Store the routing plans of a stream as files. Micro-batch n writes ``plan-<n>.json`` once, and it never changes.
 
-A file holds the whole list of plans that later micro-batches follow, until a higher number stands beside it. Tasks of
-micro-batch m look at numbers below m alone, so all of them, and those that do it again, see the same.
+A file contains the whole list of plans that later micro-batches follow, until a file with a higher number exists. Tasks
+of micro-batch m only read numbers below m. So all tasks, and all attempts of a task, see the same plans.
 
-A file appears with all of its bytes, and of two attempts at a micro-batch one writes it (``files.once``); both would
-write the same bytes, since a plan follows from the rows alone.
+A file appears with all of its bytes. If a micro-batch runs twice, only one attempt writes the file (``files.once``).
+Both would write the same bytes, because a plan depends on the rows alone.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _NAME = re.compile(r"plan-(0|[1-9][0-9]*)\.json")
 
 @dataclass(frozen=True)
 class PlanFile:
-    """What one file holds.
+    """The content of one file.
 
     Attributes
     ----------
     number : int
-        Of the micro-batch that wrote it.
+        The number of the micro-batch that wrote it.
     query : str
-        The query's id, which its checkpoint keeps.
+        The query's id, which its checkpoint stores.
     join : str
-        Which join of that query, by a digest of its arguments.
+        A digest of the join's arguments, which identifies the join in the query.
     plans : mapping
-        The list of plans, as its JSON.
+        The list of plans in its JSON form.
     """
 
     number: int
@@ -66,6 +66,7 @@ class PlanFiles:
     folder : str
         A path that all workers share, or a URI.
     join : str
+        The digest that identifies the join, as in :class:`PlanFile`.
     """
 
     def __init__(self, folder: str, join: str) -> None:
@@ -73,7 +74,7 @@ class PlanFiles:
         self._files = once_folder("routing_dir", folder)
 
     def numbers(self) -> list[int]:
-        """Of the files that are there, in order.
+        """Return the numbers of the existing files, in order.
 
         Raises
         ------
@@ -90,11 +91,14 @@ class PlanFiles:
         return sorted(int(m[1]) for name in found if (m := _NAME.fullmatch(name)))
 
     def read(self, number: int, query: str | None) -> PlanFile:
-        """
+        """Read a file and check that it belongs to this join and query. With ``query`` None, do not check the query.
+
         Raises
         ------
         SnapshotError
-            If the file is damaged, of another version, or of another query; ``query`` None is not compared.
+            If the file is damaged, or belongs to another version, join or query.
+        FileError
+            If the file cannot be read.
         """
         name = self._name(number)
         try:
@@ -122,12 +126,12 @@ class PlanFiles:
         return PlanFile(number, d["query"], d["join"], d["plans"])
 
     def newest(self, batch: int, query: str) -> PlanFile | None:
-        """The plans that micro-batch ``batch`` follows; None before any was written.
+        """Return the plans that micro-batch ``batch`` follows; None if no file exists yet.
 
         Raises
         ------
         IvjoinError
-            As :meth:`read`; or if there are files of later micro-batches.
+            As :meth:`read`; or if files of later micro-batches exist.
         """
         numbers = self.numbers()
         if numbers and numbers[-1] > batch:
@@ -139,12 +143,12 @@ class PlanFiles:
         return self.read(before[-1], query) if before else None
 
     def create(self, file: PlanFile) -> None:
-        """Write a file unless its number is taken; then that one must be the query's.
+        """Write a file, unless a file with its number exists. An existing file must belong to the query.
 
         Raises
         ------
         IvjoinError
-            If it cannot be written, or another query has.
+            If the file cannot be written, or another query wrote it.
         """
         try:
             self._files.create(_file_name(file.number), file.text())
@@ -168,12 +172,13 @@ def _digest(body: Mapping[str, Any]) -> str:
 
 
 def checked_folder(given: object) -> str:
-    """The folder that ``routing_dir`` means, made where it is not there yet, and seen to be fit (``files.once``).
+    """Return the folder of ``routing_dir``. Create it if necessary, and check that files can be written once there.
 
     Raises
     ------
     IvjoinError
-        If it is no path, or a file cannot be written there, or not once.
+        If it is not a path, if files cannot be written there, or if the folder cannot ensure that one attempt alone
+        writes a file (``files.once``).
     """
     text = os.fspath(given) if isinstance(given, (str, os.PathLike)) else None
     if not isinstance(text, str) or not text or "\0" in text:

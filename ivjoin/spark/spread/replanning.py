@@ -1,13 +1,13 @@
-"""Routing plans that follow a stream: map tasks send rows by them, and one bucket, the planner, writes the next ones.
+"""Adapt routing plans to a stream: map tasks send rows by the plans, and one bucket, the planner, writes new plans.
 
 ::
 
-    map task of micro-batch m    reads the newest plan-<n>.json with n < m, sends each row by it, and tells the planner
-                                 how many rows its frequent keys have and how far its rows reach
-    planner, in micro-batch m    has heard all of them; where another plan is better, writes plan-<m>.json before the
-                                 micro-batch commits
+    map task of micro-batch m    reads the newest plan-<n>.json with n < m and sends each row by it. It reports to the
+                                 planner the row counts of its frequent keys and the range of its rows.
+    planner, in micro-batch m    receives all reports. If another plan is better, it writes plan-<m>.json before the
+                                 micro-batch commits.
 
-Nothing else decides, so all tasks of a micro-batch agree, and one that is done again sees what it saw. No state moves.
+Only these files decide, so all tasks of a micro-batch agree, and a repeated task sees the same plans. No state moves.
 """
 
 from __future__ import annotations
@@ -36,16 +36,18 @@ __all__ = ["Planner", "Replanning", "TaskWay", "live_plans"]
 
 @dataclass(frozen=True)
 class Replanning:
-    """All that tasks have to know; it travels to them.
+    """The settings that Spark sends to the tasks.
 
     Attributes
     ----------
     spec : JoinSpec
-        The join, as its caller put it.
+        The join of the caller.
     folder : str
+        The folder of the plan files.
     buckets : int
+        The number of buckets.
     pinned : tuple of int
-        Hashes of the keys that are heavy from the beginning, whatever comes.
+        Hashes of the keys that are heavy from the beginning, whatever rows arrive.
     """
 
     spec: JoinSpec
@@ -59,46 +61,46 @@ class Replanning:
 
     @property
     def join(self) -> str:
-        """A digest of what must stay the same."""
+        """Return a digest of the arguments that must not change."""
         said = meta_text({**identity(self.spec), "heavy": str(sorted(self.pinned))}, self.buckets)
         return hashlib.sha256(said.encode()).hexdigest()[:32]
 
     @property
     def first(self) -> PlanList:
-        """The plans before any file was written."""
+        """Return the plans before the first file."""
         return _first(self.spec, self.pinned)
 
     def plans(self, file: PlanFile | None) -> PlanList:
-        """The plans of a file.
+        """Return the plans in a file; the first plans for None.
 
         Raises
         ------
         SnapshotError
-            If its contents are no plans.
+            If its contents are not plans.
         """
         return self.first if file is None else _plans_of(file, self.first)
 
     def way(self, side: int) -> TaskWay:
-        """How a map task sends rows of a side; made in the task."""
+        """Return the object that sends rows of a side in a map task. Call this in the task."""
         query, batch = _query_and_batch()
         file = self.files.newest(batch, query)
         return TaskWay(self.plans(file), side, self.buckets, -1 if file is None else file.number)
 
     def planner(self) -> Planner:
-        """What the planner's bucket does in a micro-batch; made in the task."""
+        """Return the planner of a micro-batch. Call this in the task of the planner's bucket."""
         query, batch = _query_and_batch()
         return Planner(self, query, batch)
 
 
 class TaskWay:
-    """Sends the rows of one map task, and counts them."""
+    """Send the rows of one map task, and count them."""
 
     def __init__(self, plans: PlanList, side: int, buckets: int, number: int) -> None:
         self._plans, self._side, self._buckets, self._number = plans, side, buckets, number
         self._counts = Counts()
 
     def __call__(self, batch: pa.RecordBatch, buckets: np.ndarray) -> tuple[pa.RecordBatch, np.ndarray]:
-        """A row for each copy, its cell and whether it is owned; and the copies' buckets."""
+        """Return one row for each copy, with its cell and whether it is owned, and the buckets of the copies."""
         del buckets
         sent = self._plans.sent(SIDES[self._side], batch)
         f = sent.features
@@ -112,12 +114,12 @@ class TaskWay:
 
     @property
     def heard(self) -> dict[str, Any]:
-        """What the planner is told."""
+        """Return the report to the planner."""
         return {**self._counts.as_json, "plan": self._number}
 
 
 class Planner:
-    """One micro-batch of the bucket that plans."""
+    """Plan in one micro-batch, in the planner's bucket."""
 
     def __init__(self, replanning: Replanning, query: str, batch: int) -> None:
         self._all, self._query, self._batch = replanning, query, batch
@@ -128,21 +130,21 @@ class Planner:
         Parameters
         ----------
         said : str
-            What the planner noted in the micro-batch before; empty in the first.
+            The planner's note from the previous micro-batch; empty in the first micro-batch.
         heard : list of dict
             ``TaskWay.heard`` of all map tasks.
         seen : (list of int or None, list of int or None)
-            How far the orders of both sides have come in this micro-batch.
+            The greatest values of the orders of both sides in this micro-batch.
 
         Returns
         -------
         str
-            What to note.
+            The note to store for the next micro-batch.
 
         Raises
         ------
         IvjoinError
-            If a plan file is missing, damaged or foreign, or cannot be written.
+            If a plan file is missing, damaged or another query's, or cannot be written.
         """
         files = self._all.files
         note = Note.of(said) if said else Note()
@@ -161,19 +163,19 @@ class Planner:
         note = note.after(plans, counts, seen, self._all.buckets)
         more = next_plans(plans, note, self._all.buckets, self._all.pinned)
         if more is not None or not said:
-            # the first micro-batch writes its plans in any case, so that the folder is known to be this query's
+            # the first micro-batch always writes its plans, which marks the folder as this query's
             files.create(PlanFile(self._batch, self._query, self._all.join, _as_json(more or plans)))
             note = note.numbered(self._batch)
         return note.text()
 
 
 def live_plans(replanning: Replanning) -> PlanList:
-    """The plans of the newest file, or those that a stream begins with.
+    """Return the plans of the newest file, or the first plans of a stream if no file exists.
 
     Raises
     ------
     IvjoinError
-        If the file is damaged, or another query's.
+        If the file is damaged, or belongs to another query.
     """
     files = replanning.files
     numbers = files.numbers()
@@ -181,7 +183,7 @@ def live_plans(replanning: Replanning) -> PlanList:
 
 
 def _query_and_batch() -> tuple[str, int]:
-    """The query that a task belongs to, and its micro-batch."""
+    """Return the id of a task's query, and the number of its micro-batch."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

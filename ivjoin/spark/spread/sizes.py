@@ -1,4 +1,4 @@
-"""What Spark's optimizer says of the size of a frame, and whether that can be relied on."""
+"""Estimate the size of a frame with Spark's optimizer, and decide whether the estimate is reliable."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from ivjoin.spark.runtime.environment import is_connect
 
 __all__ = ["SMALL", "are_small", "estimated_bytes", "is_read_alike", "sound_bytes"]
 
-# Bytes an input, on average, that one task reads and joins in less time than it takes to shuffle them.
+# Average bytes of an input that one task can read and join in less time than a shuffle of them takes.
 SMALL = 2 << 20
 
-# What is no larger than these say of what is below: filters count as all of their rows. Functions in Python may be
-# dear, what generates rows or joins may give any number of them.
+# Operators whose output is at most as large as Spark estimates from their inputs; a filter counts as all of its rows.
+# Others are left out: Python functions may be expensive, and generators and joins may return any number of rows.
 _KNOWN = frozenset({
     "Aggregate", "Distinct", "Filter", "GlobalLimit", "InMemoryRelation", "LocalLimit", "LocalRelation",
     "LogicalRelation", "OneRowRelation", "Project", "Range", "Sort", "SubqueryAlias", "Union",
 })  # fmt: skip
-# What gives the same rows whenever it is read: files that were listed once, rows of the driver, and what is made of a
-# row by itself.
+# Operators that return the same rows in each read: files that were listed once, rows of the driver, and operators that
+# compute each row from one row alone.
 _READ_ALIKE = frozenset({
     "Filter", "LocalRelation", "LogicalRelation", "OneRowRelation", "Project", "Range", "SubqueryAlias", "Union",
     "View",
 })  # fmt: skip
-_FILES = 64  # that one task may read, one after the other
+_FILES = 64  # the most files that one task may read, one after the other
 
 
 def estimated_bytes(frame: Any) -> float | None:
@@ -36,9 +36,9 @@ def estimated_bytes(frame: Any) -> float | None:
 
 
 def sound_bytes(frame: Any) -> float | None:
-    """An estimate that files or local rows stand behind, and nothing that could give many more; None if there is none.
+    """Return an estimate that is based on files or local rows; None if an operator could return many more rows.
 
-    Bytes of files are those on disk.
+    The size of a file is its size on disk.
     """
     plan = _optimized(frame)
     if plan is None or not all(n in _KNOWN for n in _operators(plan)):
@@ -47,9 +47,9 @@ def sound_bytes(frame: Any) -> float | None:
 
 
 def are_small(frames: Sequence[Any], sizes: Sequence[float | None], most: float = SMALL) -> bool:
-    """Whether one task reads frames of so many bytes, on average, and joins them, as fast as many tasks do.
+    """Return whether one task reads and joins the frames as fast as many tasks do.
 
-    ``sizes`` are their :func:`sound_bytes`.
+    ``sizes`` are the :func:`sound_bytes` of the frames, and ``most`` is the limit of their average.
     """
     if None in sizes or sum(size or 0 for size in sizes) > most * len(sizes):
         return False
@@ -57,18 +57,19 @@ def are_small(frames: Sequence[Any], sizes: Sequence[float | None], most: float 
 
 
 def is_read_alike(frame: Any) -> bool:
-    """Whether a frame may be read more than once by one query: it has the same rows each time, and no Python and no
-    database makes them.
+    """Return whether one query may read a frame more than once.
+
+    Each read must return the same rows, and neither Python nor a database may produce them.
     """
     if is_connect(frame):
         return False
-    seen = frame.alias("seen")  # a new plan knows what was cached meanwhile
+    seen = frame.alias("seen")  # a new plan includes frames that were cached since then
     plan = _optimized(seen)
     if plan is None:
         return False
-    # The plan as it was given, too, since the optimizer evaluates a part of it, random numbers included.
+    # Check the plan before optimization, too: the optimizer evaluates parts of it, even random numbers.
     given = seen._jdf.queryExecution().analyzed()
-    # Spark runs a subquery once for all readings only where a setting of the session lets it
+    # Spark runs a subquery once for all reads only if a setting of the session allows it
     once = bool(given.deterministic()) and bool(plan.subqueriesAll().isEmpty())
     return once and _is_alike(given) and _is_alike(plan)
 

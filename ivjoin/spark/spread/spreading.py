@@ -1,11 +1,12 @@
-"""How the rows of a join of static frames are spread over its tasks, from a sample of both sides.
+"""Decide from a sample of both sides how the rows of a join of static frames are spread over its tasks.
 
-Light keys are hashed, by Spark itself where no key is heavy. Heavy keys, and joins without a key or with computed ones,
-follow a routing plan (``ivjoin.routing``): slices of the band's axis, or grids. Each row is sent to its cells, by Spark
-SQL where that can say it (``dealing``), else by a map stage in Python, and of the copies is said which are owned::
+Light keys are hashed; if no key is heavy, Spark itself hashes them. A routing plan (``ivjoin.routing``) divides heavy
+keys, joins without a key and joins with computed keys. It consists of slices of the band's axis, or of grids. Spark
+SQL sends each row to its cells if SQL can express the plan (``dealing``). Otherwise a map stage in Python does so. Each
+copy of a row has a flag that shows whether it is owned::
 
-    label | cell | owned | c0 c1 ...          a task joins the cells of its label, the cell being one more key;
-    ------+------+-------+----------          of what comes out, what is not owned is dropped
+    label | cell | owned | c0 c1 ...          a task joins the cells of its label, with the cell as one more key;
+    ------+------+-------+----------          it drops the joined rows that it does not own
 """
 
 from __future__ import annotations
@@ -44,40 +45,40 @@ if TYPE_CHECKING:
 
 __all__ = ["Spread", "plan_in_task", "routed", "spread_of", "why_undivided"]
 
-# Bytes a frame, on average, that are less work than a sample of them, and that one task joins where a sample finds
-# no key to divide, and less than this load.
+# Average bytes of a frame. Frames up to ``_TINY`` are joined without a sample, because a sample takes longer. Frames up
+# to ``_MIDDLING`` are joined by one task if a sample finds no key to divide, and a load below ``_ALONE``.
 _TINY = 64 << 10
 _MIDDLING = 8 << 20
-_ALONE = 1_000_000  # rows in, and rows out as the planner counts them
-_TASK_ROWS = 50_000  # of both frames, at least, for each task
-_WORTH = 1.25  # how much less the fullest task must have, for rows to be routed
-# So many tasks read all of a file in less time than its rows take through a shuffle: to read a row of three numbers
-# and drop it costs a tenth.
+_ALONE = 1_000_000  # rows in, plus rows out with the weight of the planner
+_TASK_ROWS = 50_000  # the least rows of both frames for each task
+_WORTH = 1.25  # rows are routed if hashing gives the fullest task this many times the load
+# Up to this number of tasks, it takes less time if each task reads all of a file than to shuffle its rows. To read and
+# drop a row of three numbers costs a tenth of a shuffle.
 _READERS = 4
-_CORES = 8  # where they cannot be asked for
+_CORES = 8  # if their number is not available
 _ADDED = "label int, cell bigint, owned boolean"
 
 
 @dataclass(frozen=True)
 class Spread:
-    """What was decided.
+    """The decision about the tasks of a join.
 
     Attributes
     ----------
     tasks : int or None
-        How many there are; None leaves it to Spark.
+        The number of tasks; None leaves it to Spark.
     plan : RoutingPlan or None
-        None hashes the keys in Spark, or joins all in one task where there is no key to hash.
+        The plan that routes the rows. With None, Spark hashes the keys; without a key, one task joins all rows.
     why : str
-        In words, where there is no plan.
+        The reason in words, if the join has no plan.
     alone : bool
         Whether one task reads both frames and joins them, without a shuffle.
     key_hash : (str, str) or None
-        SQL of each side by which the plan tells keys apart.
+        SQL for a hash of the keys of each side, with which the plan identifies keys.
     in_python : str
-        Why rows are routed in Python; empty where Spark SQL does it.
+        Why rows are routed in Python; empty if Spark SQL routes them.
     read_by_all : bool
-        Whether each task reads both frames and keeps what is for its cells, without a shuffle.
+        Whether each task reads both frames and selects the rows for its cells, without a shuffle.
     """
 
     tasks: int | None
@@ -90,7 +91,7 @@ class Spread:
 
     @property
     def readers(self) -> list[int | None]:
-        """The workers that read both frames for themselves; None alone stands for all of them together."""
+        """Return the workers that each read both frames; a single None stands for all workers together."""
         if self.plan is None or not self.read_by_all:
             return [None]
         return sorted(set(self.plan.worker_of.tolist()))
@@ -99,9 +100,9 @@ class Spread:
 def spread_of(
     left: Any, right: Any, spec: JoinSpec, settings: Settings, buckets: int | None, routing: str
 ) -> Spread:
-    """Decide by a sample of each frame, which are read for it: the columns that the join compares.
+    """Decide from a sample of each frame. This reads the columns of both frames that the join compares.
 
-    Tiny frames with keys are not read: one task joins them.
+    Tiny frames with keys are not read, because one task joins them.
     """
     tasks = checked_count(buckets, settings.partitions)
     plan = plan_of(spec)
@@ -147,7 +148,7 @@ def spread_of(
 
 
 def _tasks(frame: Any, drawn: Sequence[Sampled], tasks: int, buckets: int | None) -> int:
-    """How many there are at most, for so many rows."""
+    """Return the number of tasks. Without ``buckets``, the number of rows limits it."""
     rows = sum(rows for _, rows in drawn)
     return tasks if buckets is not None else min(tasks, max(_cores(frame), rows // _TASK_ROWS))
 
@@ -168,7 +169,7 @@ def _is_divided(plan: RoutingPlan) -> bool:
 
 
 def _is_little(plan: RoutingPlan) -> bool:
-    """Whether no key is worth dividing, and all of it is little work."""
+    """Return whether no key is worth dividing, and the whole join is a small load."""
     report = plan.report
     return not _is_divided(plan) and float(report.rows_in.sum() + report.beta * report.rows_out.sum()) < _ALONE
 
@@ -178,7 +179,7 @@ def _in_one_task(drawn: Sequence[Sampled]) -> Spread:
 
 
 def _key_hash(plan: JoinPlan) -> KeyHash:
-    """None where there is no key that rows are spread by, or Spark is not given one of them."""
+    """Return SQL for a hash of the keys of each side; None without keys, or if Spark cannot compute one of them."""
     from ivjoin.routing.rows.reach import reach_of
 
     keys = key_sql(plan)
@@ -189,7 +190,7 @@ def _key_hash(plan: JoinPlan) -> KeyHash:
 
 
 def why_undivided(plan: JoinPlan) -> str:
-    """Why Spark has nothing to hash rows by."""
+    """Return why Spark cannot hash the rows of a join."""
     computed = [f"{key.left} = {key.right}" for key in plan.separation.keys]
     if not computed:
         return "there is no key that both sides share"
@@ -203,20 +204,20 @@ def _cores(frame: Any) -> int:
     return _CORES if is_connect(frame) else int(frame.sparkSession.sparkContext.defaultParallelism)
 
 
-#: A frame with a row for each copy; and SQL of its ``label``, its ``cell`` and whether it is ``owned``. With a worker,
-#: only the copies for its cells, and no label.
+#: Returns a frame with one row for each copy, and SQL of its ``label``, its ``cell`` and whether it is ``owned``. For a
+#: worker, the frame only has the copies for its cells, and there is no label.
 Routed = Callable[[int | None], tuple[Any, dict[str, str]]]
 
 
 def routed(rows: Any, frame: Any, spec: JoinSpec, side: int, spread: Spread) -> Routed:
-    """A side's rows on their ways, of one worker after the other or, for None, of all.
+    """Return a function from a worker, or None for all workers, to the routed rows of a side.
 
     Parameters
     ----------
     rows : DataFrame
-        The columns of a side under their :func:`place` names, last; what travels with them before.
+        Added columns first, then the columns of the side under their :func:`place` names.
     frame : DataFrame
-        The side as it was given.
+        The side as the caller passed it.
     """
     assert spread.plan is not None
     assert spread.tasks is not None
@@ -244,7 +245,7 @@ def routed(rows: Any, frame: Any, spec: JoinSpec, side: int, spread: Spread) -> 
 
 
 def _router(spec: JoinSpec, side: int, spread: Spread) -> MapStage:
-    """The function of a map task: hashes, then what is to travel, the side's columns last; a row a copy out."""
+    """Return the function of a map task. It reads hashes, added columns and the side's columns, and yields copies."""
     assert spread.plan is not None
     assert spread.tasks is not None
     from ivjoin.routing.encoding import plan_to_json
@@ -276,7 +277,7 @@ def _router(spec: JoinSpec, side: int, spread: Spread) -> MapStage:
 
 @lru_cache(maxsize=8)
 def plan_in_task(text: str, spec: JoinSpec, left: pa.Schema, right: pa.Schema) -> RoutingPlan:
-    """The plan that a text is, for rows of these schemas."""
+    """Parse the text of a plan, for rows of these schemas."""
     from ivjoin.routing.encoding import plan_from_json
 
     return plan_from_json(

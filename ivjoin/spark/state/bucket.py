@@ -1,8 +1,8 @@
-"""One bucket's turn in a micro-batch, whatever keeps its state: open what came, run the operator, count.
+"""Run one bucket's turn in a micro-batch: unpack its input, run the operator, count. Any backend may store the state.
 
-All rows are probed and inserted first, then both frontiers move to what the ticks say, and what that decides comes out.
-Rows are measured for lateness against the frontier that earlier micro-batches left, so neither the order of rows nor
-that of tasks within a micro-batch changes anything.
+A turn first probes and inserts all rows. Then both frontiers advance to the values in the ticks, and the rows that this
+decides are emitted. A row is late if it is below the frontier that earlier micro-batches left. So the result depends
+neither on the order of rows nor on the order of tasks within a micro-batch.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ Keep = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 @dataclass(slots=True)
 class Arrivals:
-    """What a micro-batch brought for a bucket.
+    """The input of a bucket in one micro-batch.
 
     Attributes
     ----------
     packed : (list of bytes, list of bytes)
         Rows of the left and right side, as ``pack`` packed them.
     seen : (Seen, Seen)
-        How far each side has come, over all tasks.
+        The greatest values of the orders of each side, over all tasks.
     heard : list of dict
-        What each map task tells the planner, in the planner's bucket.
+        The reports of the map tasks to the planner; only the planner's bucket has them.
     arrived : Arrived
-        When the micro-batch's rows came, in all buckets.
+        When the micro-batch's rows arrived, in all buckets.
     """
 
     packed: tuple[list[bytes], list[bytes]]
@@ -63,12 +63,12 @@ class Arrivals:
 
 
 def arrivals(spec: JoinSpec, frames: Iterator[pd.DataFrame]) -> Arrivals:
-    """A group's packed rows and ticks, sorted out."""
+    """Separate a group's packed rows from its ticks, by side."""
     plan = plan_of(spec)
     out = Arrivals(([], []), (Seen(plan, 0), Seen(plan, 1)))
     for frame in frames:
         for side, rows, tick in zip(frame["side"], frame["rows"], frame["seen"], strict=True):
-            # An absent value is None or, where pandas saw none but absent ones, NaN.
+            # An absent value is None. If all values of a column are absent, pandas stores NaN.
             if isinstance(rows, (bytes, bytearray)):
                 out.packed[int(side)].append(bytes(rows))
             if isinstance(tick, (bytes, bytearray)):
@@ -90,11 +90,12 @@ def new_operator(spec: JoinSpec, budget: Budget | None = None) -> SymmetricHashJ
 
 
 def restored(snapshot: bytes, budget: Budget | None = None) -> SymmetricHashJoin:
-    """The operator that wrote a snapshot, within a limit.
+    """Return the operator that wrote a snapshot, with the memory limit of the budget.
 
     Raises
     ------
     MemoryLimitError
+        If the state in the snapshot is larger than the limit.
     """
     with _said_of_a_bucket():
         return SymmetricHashJoin.restore(snapshot, memory_limit=None if budget is None else budget.limit)
@@ -103,9 +104,9 @@ def restored(snapshot: bytes, budget: Budget | None = None) -> SymmetricHashJoin
 def play(
     op: SymmetricHashJoin, spec: JoinSpec, came: Arrivals, keep: Keep | None = None, *, again: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """All rows of a micro-batch, then both frontiers; yields the output, of each batch what ``keep`` leaves.
+    """Push all rows of a micro-batch, then advance both frontiers. Yield the output, filtered by ``keep``.
 
-    ``again``: whether an earlier call has accepted these rows, so that late ones were dropped.
+    Set ``again`` if an earlier call has accepted these rows. Late rows are then dropped and raise no error.
 
     Raises
     ------
@@ -144,7 +145,7 @@ def _played(op: SymmetricHashJoin, spec: JoinSpec, came: Arrivals, refuses: bool
 
 
 def _pushed(op: SymmetricHashJoin, side: int, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Push the rows of a side: at once, or within a limit in pieces where none can be late for another's sake."""
+    """Push the rows of a side at once. Under a memory limit, push pieces if no piece can make rows of the next late."""
     most = op.rows_at_once(SIDES[side], rows)
     plan = op.plan.sides[side]
     if rows.num_rows <= most or not all(n in plan.axes[:1] and _rises(o) for n, _, o in plan.orders):
@@ -159,7 +160,7 @@ def _rises(order: Order) -> bool:
 
 
 def _in_order(plan: JoinPlan, side: int, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch, ascending in the primary axis: the index of a side is kept in that order, and Spark promises none."""
+    """Sort the batch along the primary axis, ascending. The index of a side has this order; Spark promises no order."""
     axes = plan.sides[side].axes
     if not axes:
         return batch
@@ -173,28 +174,28 @@ def _in_order(plan: JoinPlan, side: int, batch: pa.RecordBatch) -> pa.RecordBatc
 
 @dataclass(slots=True)
 class Turn:
-    """Counts and clock of one turn."""
+    """The counts and times of one turn."""
 
     before: dict[str, int]
     restored: bool = False
-    caught_up: int = 0  # turns of other workers that were played again
+    caught_up: int = 0  # turns of other workers that this worker replayed
     marks: list[int] = field(default_factory=lambda: [time.perf_counter_ns()])
     delay: Delay = field(default_factory=Delay)
 
     def mark(self, of_the_next: int = 0) -> None:
-        """End of a stage: reading, joining, writing; some nanoseconds of it may count for the next one."""
+        """Mark the end of a stage (read, join, write). Count ``of_the_next`` nanoseconds of it for the next stage."""
         self.marks.append(time.perf_counter_ns() - of_the_next)
 
     def rows_in(self, op: SymmetricHashJoin) -> int:
-        """Rows of both sides that came in this turn."""
+        """Return the number of rows of both sides that arrived in this turn."""
         return sum(getattr(op.metrics, name) - self.before[name] for name in GROWING[:2])
 
     def counts(self, op: SymmetricHashJoin, bytes_written: int, bucket: int) -> str:
-        """What the turn counted, as text that Spark takes apart again; last the number of the bucket."""
+        """Return the counts of the turn as text, which Spark parses. The last value is the number of the bucket."""
         self.mark()
         after = op.metrics.as_dict()
         counts = {name: after[name] - self.before[name] for name in GROWING}
-        counts["rows_out"] = self.delay.rows_out  # what the operator puts out need not all be owned
+        counts["rows_out"] = self.delay.rows_out  # the operator may emit rows that this bucket does not own
         counts |= {name: after[name] for name in ("state_rows", "state_bytes")}
         counts |= zip(DELAYS, self.delay.counts, strict=True)
         counts |= {"bytes_written": bytes_written, "restored": int(self.restored), "caught_up": int(self.caught_up > 0)}
@@ -203,22 +204,22 @@ class Turn:
         return ",".join(str(n) for n in (*(counts[name] for name in COUNTS), bucket))
 
 
-# -- operators kept in memory --------------------------------------------------------------------------------------
+# -- operators cached in memory ------------------------------------------------------------------------------------
 
-# Operators left by the last turn of each bucket in this worker, oldest first. Taken out while in use; good only while
-# the state that Spark hands in carries the token that the operator's turn wrote.
+# Operators that the last turn of each bucket left in this worker, oldest first. A turn removes its operator while it
+# uses it. An operator is valid only if the state from Spark has the token that the operator's turn wrote.
 _kept: OrderedDict[tuple[str, int], tuple[str, SymmetricHashJoin]] = OrderedDict()
 _MOST_KEPT = 256
 _MOST_KEPT_BYTES = 512 << 20
 
 
 def taken(key: tuple[str, int]) -> tuple[str, SymmetricHashJoin] | None:
-    """The operator in memory and the token of the state that it is; it is taken out."""
+    """Remove the cached operator of a bucket and return it with the token of its state."""
     return _kept.pop(key, None)
 
 
 def keep(key: tuple[str, int], token: str, op: SymmetricHashJoin) -> None:
-    """Hold an operator for the bucket's next turn, should this worker get it; together within the limit of one."""
+    """Cache an operator in case this worker runs the bucket's next turn. The limit of one operator applies to all."""
     _kept[key] = (token, op)
     held = sum(o.metrics.state_bytes for _, o in _kept.values())
     most = _MOST_KEPT_BYTES if op.account.limit is None else min(_MOST_KEPT_BYTES, op.account.limit)

@@ -1,8 +1,8 @@
-"""A bucket's state as a base and a log: the operator's snapshot, and the turns that it has played since.
+"""Store a bucket's state as a base and a log: the operator's snapshot, and the turns that it has run since.
 
-A turn depends on nothing but the state and what came, so an operator is made again from its base by playing the log to
-it. A micro-batch then writes what it brought. The log becomes a new base where more has been written to it since the
-last one than a base takes, so that over time no more is written for it than for the bases.
+A turn depends only on the state and its input. So the operator can be built again from its base by replaying the log,
+and a micro-batch only has to write its input. When the bytes written to the log since the last base exceed the size of
+a base, a new base replaces the log. Over time, the log therefore takes no more writes than the bases.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ __all__ = ["Log", "opened", "segment_of"]
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """The turns since a base, as the state of a group holds them.
+    """The turns since a base, in the form that the state of a group stores.
 
     Attributes
     ----------
     base : str
-        The token of the state that the base is; empty where there is none.
+        The token of the state in the base; empty if there is no base yet.
     base_size : int
-        Bytes of the base, or of the one before it where nobody has told yet.
+        Bytes of the base, or of the base before it while the size of the new one is not yet known here.
     written : int
-        Bytes that were written to the log since the base.
+        Bytes written to the log since the base.
     segments : tuple of bytes
         The turns, oldest first, compressed.
     """
@@ -58,9 +58,10 @@ class Log:
 
 
 def segment_of(came: Arrivals, room: int) -> bytes | None:
-    """What came, as a log takes it; None where it has more than so many bytes, and a new base is due.
+    """Return the input of a turn as a segment of the log; None if it exceeds ``room`` bytes and needs a new base.
 
-    What is larger before it is compressed is not compressed to see: a log of one turn or two would save little.
+    An input that exceeds ``room`` before compression is not compressed. The log could take only one or two such turns,
+    which would not save much.
     """
     if sum(len(rows) for side in came.packed for rows in side) > room:
         return None
@@ -72,7 +73,7 @@ def opened(
     spec: JoinSpec, name: tuple[str, int], token: str, base: Callable[[], bytes | None],
     segments: Callable[[], Iterable[bytes]], turn: Turn, budget: Budget | None,
 ) -> SymmetricHashJoin:
-    """The operator of the state with this token: from memory, or made of its base and its log; new without a token."""
+    """Return the operator of the state with this token, from memory or from base and log; a new one without a token."""
     if not token:
         taken(name)
         return new_operator(spec, budget)

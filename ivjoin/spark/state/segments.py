@@ -1,12 +1,12 @@
-"""The same bucket on ``transformWithState``: a snapshot now and then, and a log of what came since.
+"""Run a bucket on ``transformWithState``. Its state is an occasional snapshot, and a log of the turns since then.
 
 ::
 
     head      format, meta, token                              one row, rewritten each micro-batch
-    base      the operator's snapshot                          rewritten when the log has outgrown it
-    log       one segment per micro-batch: its rows and ticks  appended to, cleared when the base is rewritten
+    base      the operator's snapshot                          rewritten when the log outgrows it
+    log       one segment per micro-batch: rows and ticks      appended to, cleared with each new base
 
-Base and log are compressed; of both, ``journal`` tells. A worker that still holds the operator reads the head alone.
+Base and log are compressed; ``journal`` describes both. A worker with the operator in memory only reads the head.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ivjoin.spark.state.turns import leave_turn
 
 __all__ = ["SegmentedBucket", "segmented_join"]
 
-# A log shorter than this is not worth a new base: playing it is quick, and it is never written again.
+# A log shorter than this is not worth a new base: it is quick to replay, and its segments are written only once.
 _SHORT_LOG = 1 << 20
 _HEAD = "format int, meta string, token string, base_size long, log_size long"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -44,7 +44,7 @@ def segmented_join(
     packed: Any, spec: JoinSpec, buckets: int, name: str, results: Results | None = None,
     spread: StreamSpread = UNSPREAD, budget: Budget | None = None,
 ) -> Any:
-    """As ``streaming_join``, with the state in segments; several such joins may stand in one query.
+    """Join like ``streaming_join``, with the state in segments. One query may have several such joins.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def _check_setup(spark: Any) -> None:
 
 
 class SegmentedBucket(StatefulProcessor):
-    """The operator of a bucket, its state as head, base and log."""
+    """Run the operator of a bucket, and store its state as head, base and log."""
 
     def __init__(
         self, spec: JoinSpec, buckets: int, results: Results | None = None, spread: StreamSpread = UNSPREAD,
@@ -92,7 +92,7 @@ class SegmentedBucket(StatefulProcessor):
         self._owned = spread.owner(spec)
         self._meta = meta_text(identity(spec) | spread.identity, buckets)
         self._plans, self._labels = spread.plans, bucket_labels(buckets)
-        # Here PySpark passes every frame on by itself.
+        # On this backend PySpark passes every frame on at once.
         self._results = results or Results(most_rows=0)
 
     def init(self, handle: StatefulProcessorHandle) -> None:

@@ -1,14 +1,15 @@
-"""Second stage of a streaming join: a bucket's operator as the function of ``applyInPandasWithState``.
+"""Run the second stage of a streaming join: a bucket's operator as the function of ``applyInPandasWithState``.
 
-A group has one state there, which is written whole or not at all, and a call sees that of its own group alone. A bucket
-therefore has two groups, of one state partition, that Spark calls one after the other in one task::
+On this backend a group has one state, which is written whole or not at all. A call only sees the state of its own
+group. A bucket therefore has two groups in the same state partition. Spark calls them one after the other in one task::
 
-    label, null     log     rows and ticks come here; written in each micro-batch: what came since the base
-    label, second   base    joins what the log's call has left in memory; written where the log has outgrown it
+    label, null     log     receives rows and ticks; stores the turns since the base; written in each micro-batch
+    label, second   base    joins what the log's call left in memory; written when the log outgrows it
 
-Spark leaves a null out of a hash, ``second_key`` is an int that changes none, and nulls are sorted first. Both states
-belong to one commit of one partition. Of very many buckets, each is small, and a second call costs more than it saves:
-there the bucket is one group, its state the snapshot.
+Spark ignores a null in a hash, and ``second_key`` is an int that does not change the hash, so both groups have the same
+partition. Nulls are sorted first, so the log's group is called first. One commit of the partition contains both states.
+If a join uses very many buckets, each is small, and a second call costs more than it saves. A bucket is then one group,
+and its state is the snapshot.
 """
 
 from __future__ import annotations
@@ -36,19 +37,19 @@ __all__ = ["BucketFunction", "bucket_function", "in_two_groups"]
 
 StateFunction = Callable[[tuple[Any, ...], Iterator[pd.DataFrame], Any], Iterator[pd.DataFrame]]
 
-_MOST_IN_TWO = 16  # buckets; part of the form of their states, as FORMAT is
-# Token and size of the last base that this process wrote of a bucket, oldest first. The log's call decides before a
-# base is made, and the base's call cannot write to the log; other workers go by what the log says of an earlier one.
+_MOST_IN_TWO = 16  # buckets; a part of the state format, like FORMAT
+# Token and size of the last base of each bucket that this process wrote, oldest first. The log's call decides before a
+# base is written, and the base's call cannot write to the log. Other workers use an earlier base's size from the log.
 _sizes: OrderedDict[tuple[str, int], tuple[str, int]] = OrderedDict()
 _MOST_SIZES = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """What the log's call leaves to that of the base.
+    """The data that the log's call leaves for the base's call.
 
-    ``before`` and ``after`` are tokens of the state, ``log`` is the log as it was. ``rebased`` says that it ends here,
-    ``written`` how many bytes of state were handed to Spark.
+    ``before`` and ``after`` are tokens of the state, and ``log`` is the log before this turn. ``rebased`` is True if a
+    new base replaces the log. ``written`` is the number of bytes of state passed to Spark.
     """
 
     turn: Turn
@@ -61,19 +62,19 @@ class _Begun:
 
 
 def in_two_groups(spec: JoinSpec, buckets: int, spread: StreamSpread = UNSPREAD) -> bool:
-    """Whether each bucket has a group for its log and another one for its base: where no more than some are used."""
+    """Return whether each bucket has separate groups for log and base: if at most ``_MOST_IN_TWO`` are used."""
     return spread.used(spec, buckets) <= _MOST_IN_TWO
 
 
 def bucket_function(
     spec: JoinSpec, buckets: int, results: Results, spread: StreamSpread = UNSPREAD, budget: Budget | None = None
 ) -> StateFunction:
-    """The function that Spark calls for each group and micro-batch; by its label and, of a bucket's second, a key."""
+    """Return the function that Spark calls for each group. The key is a label and, for a second group, a number."""
     return BucketFunction(spec, buckets, results, spread, budget)
 
 
 class BucketFunction:
-    """As :func:`bucket_function` gives it."""
+    """The function that :func:`bucket_function` returns."""
 
     def __init__(
         self, spec: JoinSpec, buckets: int, results: Results, spread: StreamSpread, budget: Budget | None
@@ -83,13 +84,13 @@ class BucketFunction:
         self._plans, self._labels = spread.plans, bucket_labels(buckets)
         self._results, self._budget = results, budget
         self._in_two = in_two_groups(spec, buckets, spread)
-        self._begun: dict[int, _Begun] = {}  # between the two calls of a bucket
+        self._begun: dict[int, _Begun] = {}  # data between the two calls of a bucket
 
     def __call__(self, key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
         label = int(key[0])
         if not self._in_two:
             yield from self._whole(label, frames, state)
-        elif pd.isna(key[1]):  # None, or NaN or NA as the session has pandas hold it
+        elif pd.isna(key[1]):  # None, NaN or NA; the session decides how pandas stores it
             self._log(label, frames, state)
         else:
             for _ in frames:
@@ -97,7 +98,7 @@ class BucketFunction:
             yield from self._base(label, state)
 
     def _log(self, label: int, frames: Iterator[pd.DataFrame], state: Any) -> None:
-        """Take what came, and write the log."""
+        """Read the input of the micro-batch, and write the log."""
         turn = Turn({})
         said, before, payload = self._read(state)
         log = Log.unpacked(payload) if before else Log()
@@ -105,7 +106,7 @@ class BucketFunction:
         if before and base == log.base:
             log = replace(log, base_size=size)
         came = arrivals(self._spec, frames)
-        again = sum(map(len, log.segments))  # the state is written whole
+        again = sum(map(len, log.segments))  # Spark writes the whole state, with the old segments
         segment = segment_of(came, log.base_size - log.written - again)
         after = new_token()
         if segment is None:
@@ -117,7 +118,7 @@ class BucketFunction:
         self._begun[label] = _Begun(turn, came, before, after, log, segment is None, len(written))
 
     def _base(self, label: int, state: Any) -> Iterator[pd.DataFrame]:
-        """Join what came, and write the operator where it has no log."""
+        """Join the input of the micro-batch, and write the operator's snapshot if the log ends."""
         begun = self._begun.pop(label, None)
         base, payload = self._read(state)[1:]
         if begun is None or base != begun.log.base:
@@ -129,7 +130,7 @@ class BucketFunction:
         yield from self._joined(label, begun, payload, state)
 
     def _whole(self, label: int, frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
-        """A bucket of one group, whose state is its base."""
+        """Run a bucket that is one group, whose state is its base."""
         turn = Turn({})
         said, before, payload = self._read(state)
         came = arrivals(self._spec, frames)
@@ -139,7 +140,7 @@ class BucketFunction:
     def _joined(
         self, label: int, begun: _Begun, base: bytes, state: Any, said: str = ""
     ) -> Iterator[pd.DataFrame]:
-        """``said`` is the note that goes with the base."""
+        """Join the input, yield the results and write the state. ``said`` is the note that is stored with the base."""
         name, turn = (self._meta, label), begun.turn
         op = opened(self._spec, name, begun.before, lambda: base, lambda: begun.log.segments, turn, self._budget)
         turn.before = op.metrics.as_dict()
@@ -158,7 +159,7 @@ class BucketFunction:
         yield self._results.counts(turn.counts(op, written, self._labels.index(label)))
 
     def _read(self, state: Any) -> tuple[str, str, bytes]:
-        """Note, token and payload of a state; empty where there is none."""
+        """Return the note, token and payload of a state; empty if the group has no state."""
         if not state.exists:
             return "", "", b""
         said, stored = ("", state.get) if self._plans is None else note_and_state(state.get)
@@ -166,7 +167,7 @@ class BucketFunction:
         return said, held.token, held.payload
 
     def _told(self, said: str, came: Arrivals, label: int) -> str:
-        """What the planner keeps, which has its place in the first bucket."""
+        """Run the planner in the first bucket and return its new note. In other buckets, return the note unchanged."""
         if self._plans is None or label != self._labels[0]:
             return said
         return self._plans.planner().turn(said, came.heard, [s.edges for s in came.seen])

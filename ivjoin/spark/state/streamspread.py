@@ -1,9 +1,10 @@
-"""How the rows of a join of streams are spread over its buckets beyond the hash of their keys: by a plan that stays,
-or by plans that follow the stream (``replanning``).
+"""Spread the rows of a join of streams over its buckets by more than a hash of their keys.
 
-Joins without a key, and the keys that a caller names as hot, are cut along the band into slices of one width
-(``ivjoin.routing.periodic``); slice n is joined by bucket n modulo their number. The slice is one more key of the join
-inside, and rows of all other keys have one slice of their own.
+The plan is fixed, or plans adapt to the stream (``replanning``).
+
+A fixed plan cuts joins without a key, and the keys that a caller declares as hot, into slices along the band. All
+slices have the same width (``ivjoin.routing.periodic``). Bucket n modulo the number of buckets joins slice n. Inside a
+bucket, the slice is one more key of the join. The rows of all other keys share a separate slice.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from ivjoin.spark.state.bucket import Keep
 
 __all__ = ["UNSPREAD", "StreamSpread", "stream_spread"]
 
-_IN_SLICES = -1  # the bucket of rows that go by slices
+_IN_SLICES = -1  # marks rows that are divided by slices
 _NO_SLICE = -(2**63)
 
 HotKey = tuple[object, ...]
@@ -39,18 +40,18 @@ HotKey = tuple[object, ...]
 
 @dataclass(frozen=True)
 class StreamSpread:
-    """What was decided.
+    """The decision about the buckets of a join.
 
     Attributes
     ----------
     slices : PeriodicSlices or None
-        None where keys are hashed, and no more.
+        The slices of a fixed plan; None if the keys are only hashed, or with ``plans``.
     hot : tuple of tuple
-        The keys that go by slices; all rows do where there is no key.
+        The keys that are divided by slices. In a join without a key, all rows are.
     why : str
-        In words, where there are no slices.
+        The reason in words, if the join has no slices.
     plans : Replanning or None
-        Plans that change; there are no ``slices`` then.
+        Plans that change with the stream; ``slices`` is then None.
     """
 
     slices: PeriodicSlices | None = None
@@ -60,16 +61,16 @@ class StreamSpread:
 
     @property
     def spreads(self) -> bool:
-        """Whether rows go by more than the hash of their keys."""
+        """Return whether rows are divided by more than a hash of their keys."""
         return self.slices is not None or self.plans is not None
 
     def used(self, spec: JoinSpec, buckets: int) -> int:
-        """How many of so many buckets rows go to: one where nothing divides them."""
+        """Return how many of the buckets receive rows: one, if nothing divides the rows."""
         return buckets if self.spreads or key_sql(plan_of(spec)) else 1
 
     @property
     def identity(self) -> dict[str, str]:
-        """What must stay the same for a checkpoint to go on, in words."""
+        """Return, in words, the settings that must not change if the query continues from its checkpoint."""
         hot = ", ".join(sorted(map(repr, self.hot)))
         if self.plans is not None:
             return {"routing": "plans of routing_dir" + (f", hot from the beginning {hot}" if hot else "")}
@@ -78,15 +79,15 @@ class StreamSpread:
         return {"routing": str(self.slices) + (f", of the keys {hot}" if hot else "")}
 
     def run(self, spec: JoinSpec) -> JoinSpec:
-        """The join inside a bucket."""
+        """Return the join inside a bucket."""
         return cell_spec(spec) if self.spreads else spec
 
     def owner(self, spec: JoinSpec) -> Keep | None:
-        """What leaves only owned rows of what a bucket puts out; None where all are."""
+        """Return a function that drops the joined rows that a bucket does not own; None if it owns all rows."""
         return partial(only_owned, schema=plan_of(spec).schema) if self.spreads else None
 
     def in_slices(self, keys: Sequence[tuple[str, str]], side: int, bucket: Any) -> Any:
-        """The column of bucket numbers, -1 for rows that go by slices."""
+        """Return the column of bucket numbers, with -1 for rows that are divided by slices."""
         from pyspark.sql import functions as F
 
         if not self.hot:
@@ -115,7 +116,7 @@ def _way(slices: PeriodicSlices, count: int, side: int) -> Way:
 def _routed(
     slices: PeriodicSlices, count: int, side: int, batch: pa.RecordBatch, buckets: np.ndarray
 ) -> tuple[pa.RecordBatch, np.ndarray]:
-    """A row for each copy, its slice and whether it is owned; and the copies' buckets."""
+    """Return one row for each copy, with its slice and whether it is owned, and the buckets of the copies."""
     hot = np.flatnonzero(buckets == _IN_SLICES)
     light = np.flatnonzero(buckets != _IN_SLICES)
     part = batch if len(light) == 0 else batch.take(pa.array(hot))
@@ -132,12 +133,13 @@ def _routed(
 def stream_spread(
     spec: JoinSpec, buckets: int, routing: str, hot_keys: Sequence[object] | None, routing_dir: object = None
 ) -> StreamSpread:
-    """Decide by the question alone: what a stream will bring is not known.
+    """Decide from the plan of the join alone, because the rows of a stream are not known in advance.
 
     Raises
     ------
     IvjoinError
-        If a hot key is none that the join could have, or there is no key to be hot.
+        If ``hot_keys`` is not a list of keys that fit ``on``. Also if the join has no key, or a key that is not in
+        ``on`` or that Spark cannot hash. Also if ``routing_dir`` cannot be used.
     """
     plan = plan_of(spec)
     keys = key_sql(plan)
@@ -163,12 +165,12 @@ def _replanned(spec: JoinSpec, buckets: int, hot: tuple[HotKey, ...], folder: st
         return StreamSpread(None, hot, begin)
     pinned = tuple(sorted(set(_hashes(begin.reader, hot))))
     plans = Replanning(spec, folder, buckets, pinned)
-    live_plans(plans)  # what is there already has to be this join's
+    live_plans(plans)  # raises an error if the existing files belong to another join
     return StreamSpread(None, hot, "", plans)
 
 
 def _hashes(reader: Reader, hot: tuple[HotKey, ...]) -> list[int]:
-    """Hashes of keys, as routing has them."""
+    """Return the hashes of keys that routing uses."""
     if not hot:
         return []
     on = {a: i for i, (a, _) in enumerate(reader.plan.spec.on)}
