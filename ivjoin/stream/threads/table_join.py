@@ -188,7 +188,7 @@ class TableJoin:
     def close(self) -> None:
         """Release the tables."""
         self._spare.clear()
-        left, right = (TableRows(side.schema.empty_table()) for side in self.plan.sides)
+        left, right = (TableRows(pa.Table.from_batches([], side.schema)) for side in self.plan.sides)
         self._sides = left, right
 
     def _joiner(self) -> partial[Iterator[pa.RecordBatch]]:

@@ -87,7 +87,7 @@ class TableLookup:
     def close(self) -> None:
         """Release the tables."""
         left, right = (side.schema for side in self.plan.sides)
-        self._left, self._right = TableRows(left.empty_table()), no_rows(right)
+        self._left, self._right = TableRows(pa.Table.from_batches([], left)), no_rows(right)
 
 
 def parts_of(rows: int, size: int) -> list[slice]:
