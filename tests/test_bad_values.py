@@ -27,6 +27,7 @@ ACCEPTED: list[tuple[str, set[str]]] = [
     ("* condition", _SOME),
     ("band_join *_order", _SOME | {"empty list", "constant"}),
     ("band_join *_bounds", _SOME | {"empty dict"}),
+    ("band_join on_late", {"function", "type"}),  # what can be called
     ("band_join suffix", _TEXTS - {"empty text"}),
     ("band_join batch_size", _INTS - {"-1"}),
     ("band_join threads", _INTS - {"-1"}),

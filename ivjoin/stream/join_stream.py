@@ -153,6 +153,7 @@ class JoinStream(Outputs):
         if reading:
             raise ProtocolError(_READ_ELSEWHERE)
         try:
+            self._again = None
             self._batches.close()
             self._run.over = self._run.over or CLOSED
             self._run.release()  # a generator that has not begun releases nothing when it is closed
@@ -189,15 +190,15 @@ class JoinStream(Outputs):
         """
         if self._begun:
             raise ProtocolError("batches of this stream were taken already; call to_polars(lazy=True) before")
-        reader = object()
+        reader, again = object(), self._again
         self._claim(reader)
         scans = 0
 
         def run(names: Sequence[str] | None) -> JoinStream:
             nonlocal scans
             scans += 1
-            if self._repeats and self._again is not None:
-                return self._again(names)
+            if self._repeats and again is not None:
+                return again(names)
             if scans > 1:
                 raise ProtocolError(
                     "this lazy frame reads inputs that come once, and was collected already; collect it once, and keep "
@@ -205,11 +206,11 @@ class JoinStream(Outputs):
                 )
             if self._reader is not reader or self._run.over is not None:
                 raise ProtocolError("the output of this stream was handed to another reader, and comes once")
-            if self._again is None:
+            if again is None:
                 self._reader = None
                 return self
             self._begun = True
-            return self._again(names)
+            return again(names)
 
         return run
 
@@ -231,6 +232,7 @@ class JoinStream(Outputs):
             if self._run.broken:
                 raise ProtocolError(self._run.over)
             self._begun = True
+            self._again = None  # it refers to the inputs
             try:
                 batch = next(self._batches, None)
             except BaseException as e:

@@ -89,7 +89,7 @@ class Matching:
         given = sources
 
         def again(wanted: Sequence[str] | None) -> JoinStream:
-            names = list(wanted or stream.schema.names)
+            names = list(wanted or schema.names)
             plain = [n for n in names if n != self.indicator]
             # A scan that wants only the indicator still needs a column of the join.
             return self.join((copy(given[0]), copy(given[1])), plan_for, join, plain or known[:1])
