@@ -250,8 +250,8 @@ def check_call(
         budget.check(plan)
         if budget.when_full == "shed" and threads not in ("auto", 1):
             raise UnsupportedError(
-                f"when_full='shed' with threads={threads}: which rows go is chosen among all that are held, by one "
-                "operator; leave threads out, or use when_full='spill', which is exact"
+                f"when_full='shed' with threads={threads}: the rows to drop are chosen among all rows in state, by "
+                "one operator; leave threads out, or use when_full='spill', which is exact"
             )
     return threads
 

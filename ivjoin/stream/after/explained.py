@@ -29,7 +29,7 @@ def explain_inputs(
     plan: JoinPlan, sources: tuple[Source | None, Source | None], sort: bool,
     frontier: Mapping[str, Mapping[Expression, Value]] | None = None,
 ) -> Explanation:
-    """Return what a plan does with inputs, of which None stands for a schema."""
+    """Return what a plan does with inputs; None stands for a schema."""
     if plan.spec.picks_one:
         return explain_plan(plan, frontier, picked_arrival(plan, *sources))
     if not sort:
@@ -44,7 +44,7 @@ def explain_inputs(
 
 
 def _frontier(found: Prospect) -> dict[str, dict[Any, Any]]:
-    """The middle of the rows that were looked at, as values of the expressions by which they will be in order."""
+    """The middle of the rows that were looked at, as values of the expressions that will order them."""
     out: dict[str, dict[Any, Any]] = {}
     for s, ordinal in enumerate(found.middle):
         if ordinal is not None and found.axis is not None:

@@ -2,8 +2,7 @@
 
 Rows are gathered until a slice of the axis is complete: no later row of either side can belong to it. Then the next
 free thread joins it; the kernels let other threads run at the same time. Rows of the other side that can match rows of
-two slices go to both. This divides the join along time instead of along keys, so neither the keys nor their skew matter
-(TiLT, Jayarajan et al., ASPLOS 2023, names the idea).
+two slices go to both. The join is divided along time, so keys and their skew do not matter (TiLT, ASPLOS 2023).
 
 If unmatched rows of both sides are emitted (a full join), each row has one home: the slice of its own value, or of the
 least value it can match. Copies in other slices are not emitted.

@@ -100,7 +100,7 @@ class TableWindow(TableLookup):
         )
 
     def _nothing(self, types: list[pa.DataType] | None) -> list[pa.Array]:
-        """The aggregates of one row that matches nothing, of the types of those of other rows."""
+        """Return the aggregates of one row that matches nothing, in the types of other rows' aggregates."""
         assert self._aggregated is not None
         measures = self._aggregated.measures
         return [
