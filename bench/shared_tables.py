@@ -1,4 +1,4 @@
-"""The tables of conditions that the tests are made of (tests/join), to run them through other systems too."""
+"""The tables of conditions that the tests are made of (tests/support/join), to run them through other systems too."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 __all__ = ["datafusion_sql", "traps", "weak"]
 
-TESTS = Path(__file__).parent.parent / "tests"
+TESTS = Path(__file__).parent.parent / "tests" / "support"
 
 
 def _import(name: str) -> Any:
