@@ -29,6 +29,11 @@ __all__ = ["Core"]
 class Core(KernelState):
     """The state of an operator. ``steps`` moves rows through it."""
 
+    def _keep_counts(self) -> None:
+        """Add the counts of the registers to the metrics, before the registers begin anew."""
+        self.metrics = self.counts()
+        self.intake.late = [0, 0]
+
     def counts(self) -> JoinMetrics:
         """Return the counts at this moment, read from the registers."""
         m, state = replace(self.metrics), self.state
@@ -57,7 +62,7 @@ class Core(KernelState):
         return build.column(SIDES[s], field.name, from_arrow(field.type))
 
     def let_go(self) -> None:
-        self.metrics = self.counts()
+        self._keep_counts()
         release_struct(self.state.in_struct)
         release_struct(self.state.out_struct)
         self.batch = self.frozen = None
@@ -66,7 +71,7 @@ class Core(KernelState):
 
     def rebuild(self) -> None:
         """Build the state again with the stored rows, for a plan whose keys or axes have changed."""
-        self.metrics = self.counts()
+        self._keep_counts()
         old = self.stores
         full_predicate = self.state.get("full_predicate")
         self.plan.kept = {}

@@ -158,7 +158,7 @@ class _Calls:
         }
         stream = asof_join(
             left, right, on=on, by=by or None, direction=direction, how=step.how, suffix=suffix,
-            allow_exact_matches=exact, columns=_needed(out, later), **orders, **self.options,
+            allow_exact_matches=exact, columns=_needed(out, later), threads=self.threads, **orders, **self.options,
         )
         return stream, out
 

@@ -37,9 +37,10 @@ def take(core: AnyCore, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Itera
         return core.take(p, batch)
     if core.plan.spec.on_late == "raise":
         return _taken(core, p, batch)
-    before, late = [t.save() for t in core.frontiers[p].trackers], core.state.get("late_rows")
+    before = [t.save() for t in core.frontiers[p].trackers]
+    late = core.metrics.late_rows + core.state.get("late_rows")  # other keys begin other registers
     out = _taken(core, p, batch)
-    if core.state.get("late_rows") > late:
+    if core.metrics.late_rows + core.state.get("late_rows") > late:
         core.intake.count_late(p, batch, before)
     return out
 
