@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from queue import Empty, Queue
+from queue import Queue
 from time import monotonic
 from typing import Any
 
@@ -71,9 +71,9 @@ def idle_of(idle_timeout: str | float | timedelta | None, idle: str) -> Idle | N
 class _Reader(threading.Thread):
     """Reads the pieces of an input until it ends or :meth:`stop` is called."""
 
-    def __init__(self, p: int, pieces: Pieces, arrived: Queue[int]) -> None:
+    def __init__(self, p: int, pieces: Pieces, arrived: threading.Event) -> None:
         super().__init__(name=f"ivjoin reading {SIDES[p]}", daemon=True)
-        self._p, self._pieces, self._arrived = p, pieces, arrived
+        self._pieces, self._arrived = pieces, arrived
         self._found: Queue[pa.RecordBatch | BaseException | None] = Queue(_AHEAD)
         self.stopped = False
         self.start()
@@ -86,7 +86,7 @@ class _Reader(threading.Thread):
             except BaseException as e:
                 found = e
             self._found.put(found)
-            self._arrived.put(self._p)
+            self._arrived.set()
             if not isinstance(found, pa.RecordBatch):
                 return
 
@@ -113,7 +113,7 @@ def joined_idly(op: SymmetricHashJoin, inputs: tuple[Pieces, Pieces], idle: Idle
 
     Pieces are taken from the lagging input, as without a timeout, as long as it is not silent.
     """
-    arrived: Queue[int] = Queue()
+    arrived = threading.Event()  # of a piece of either input
     readers = [_Reader(p, pieces, arrived) for p, pieces in enumerate(inputs)]
     rows, open_ = [0, 0], [True, True]
     silent: int | None = None
@@ -126,7 +126,8 @@ def joined_idly(op: SymmetricHashJoin, inputs: tuple[Pieces, Pieces], idle: Idle
             if not readers[p].waits and open_[1 - p]:
                 # Silent: take what the other side has, or whichever piece arrives first.
                 while not any(r.waits and open_[s] for s, r in enumerate(readers)):
-                    arrived.get()
+                    arrived.wait()
+                    arrived.clear()
                 p = p if readers[p].waits else 1 - p
             batch = readers[p].take()
             if silent == p:
@@ -150,17 +151,13 @@ def _next(op: SymmetricHashJoin, rows: list[int], open_: list[bool]) -> int:
     return op.lagging(rows[0], rows[1])
 
 
-def _wait(arrived: Queue[int], reader: _Reader, seconds: float) -> bool:
+def _wait(arrived: threading.Event, reader: _Reader, seconds: float) -> bool:
     """Wait until a reader has a piece; return False if nothing came within so many seconds."""
     end = monotonic() + seconds
-    while not reader.waits:
-        try:
-            arrived.get(timeout=max(end - monotonic(), 1e-3))
-        except Empty:
-            return reader.waits
-        if monotonic() >= end:
-            return reader.waits
-    return True
+    while not reader.waits and (left := end - monotonic()) > 0:
+        arrived.wait(left)
+        arrived.clear()
+    return reader.waits
 
 
 def _advanced(op: SymmetricHashJoin, silent: int) -> Iterator[pa.RecordBatch]:
