@@ -30,7 +30,7 @@ class Core(KernelState):
     """The state of an operator. ``steps`` moves rows through it."""
 
     def _keep_counts(self) -> None:
-        """Add the counts of the registers to the metrics, before the registers begin anew."""
+        """Add the counts of the registers to the metrics before the registers are reset."""
         self.metrics = self.counts()
         self.intake.late = [0, 0]
 

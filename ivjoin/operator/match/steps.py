@@ -38,7 +38,7 @@ def take(core: AnyCore, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Itera
     if core.plan.spec.on_late == "raise":
         return _taken(core, p, batch)
     before = [t.save() for t in core.frontiers[p].trackers]
-    late = core.metrics.late_rows + core.state.get("late_rows")  # other keys begin other registers
+    late = core.metrics.late_rows + core.state.get("late_rows")  # a change of keys resets the registers
     out = _taken(core, p, batch)
     if core.metrics.late_rows + core.state.get("late_rows") > late:
         core.intake.count_late(p, batch, before)
