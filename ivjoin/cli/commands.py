@@ -19,7 +19,7 @@ import ivjoin
 from ivjoin import MultiJoinMetrics
 from ivjoin.cli.asof import ASOF_EXAMPLE, add_asof, asof_question, names
 from ivjoin.cli.dialects import add_csv, as_options, check_types, dialect_of
-from ivjoin.cli.many import add_options, aliased, question_of_many
+from ivjoin.cli.many import add_options, aliased, question_of_many, steps_of_many
 from ivjoin.cli.options import (
     add_limit,
     limit_of,
@@ -27,8 +27,8 @@ from ivjoin.cli.options import (
     parse_bounds,
     parse_keys,
     parse_order,
-    parse_pick,
     parse_zone,
+    pick_of,
 )
 from ivjoin.cli.progress import Progress
 from ivjoin.cli.sql import SQL_EXAMPLE, Tables, add_param, add_sql, params_of, sql_question
@@ -233,7 +233,8 @@ def _add_question(command: argparse.ArgumentParser) -> None:
     add("more", metavar="INPUT", nargs="*", help="more inputs; then each is ALIAS=FILE")
     add("--on", action="append", default=[], metavar="KEYS", help="key columns: name, a,b or left=right; repeatable")
     add("--where", metavar="CONDITION", help="what must hold besides, as SQL; l. and r. name the sides")
-    add("--how", default="inner", help="inner (default), left, right, full, or left_ or right_ with semi or anti")
+    kinds = "inner (default), left, right, full, or left_ or right_ with semi or anti; a=left,b=full for many inputs"
+    add("--how", default="inner", help=kinds)
     _add_orders(command)
     for side in ("left", "right"):
         add(
@@ -299,8 +300,8 @@ def _join(options: argparse.Namespace) -> int:
         check_types(options, [f.schema for f in files.values()])
         asked = question_of_many(options, {alias: f.schema for alias, f in files.items()})
         stream = ivjoin.multi_join(
-            files, **asked, batch_size=options.batch_size, on_late=options.on_late, sort=options.sort,
-            columns=names(options.columns), **limit_of(options),
+            files, **asked, **steps_of_many(options), batch_size=options.batch_size, on_late=options.on_late,
+            sort=options.sort, columns=names(options.columns), **limit_of(options),
         )
         inputs = list(files.values())
     return _written(options, inputs, stream)
@@ -382,14 +383,9 @@ def _join_of_two(options: argparse.Namespace) -> tuple[Any, list[Files]]:
     stream = ivjoin.band_join(
         left, right, **question, batch_size=options.batch_size, sort=options.sort,
         threads=options.threads, **limit_of(options),
-        columns=names(options.columns), pick=_pick(options.pick), pick_by=names(options.pick_by),
+        columns=names(options.columns), pick=pick_of(options.pick), pick_by=names(options.pick_by),
     )  # fmt: skip
     return stream, [left, right]
-
-
-def _pick(text: str | None) -> Any:
-    """Return the pick of ``first 3 by abs(l.x - r.x)``."""
-    return parse_pick(text) if text is not None and " by " in text.lower() else text
 
 
 def _check_places(options: argparse.Namespace) -> None:
@@ -430,6 +426,8 @@ def _explain(options: argparse.Namespace) -> int:
     if paths is not None:
         files = {alias: _opened(path, options) for alias, path in paths.items()}
         check_types(options, [f.schema for f in files.values()])
+        if options.how != "inner":
+            raise IvjoinError("explain shows inner joins of many inputs; leave --how out")
         asked = question_of_many(options, {alias: f.schema for alias, f in files.items()})
         print(ivjoin.explain(files, **asked, workers=options.workers))
         return 0

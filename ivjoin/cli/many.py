@@ -11,16 +11,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from ivjoin.cli.options import parse_bounds, parse_order, parse_zone
+from ivjoin.cli.options import parse_bounds, parse_order, parse_zone, pick_of
 from ivjoin.cli.sql import params_of
 from ivjoin.errors import IvjoinError, came
 
-__all__ = ["add_options", "aliased", "question_of_many"]
+__all__ = ["add_options", "aliased", "question_of_many", "steps_of_many"]
 
 _ALIASED = re.compile(r"(?P<alias>[A-Za-z_]\w*)=(?P<path>.+)", re.DOTALL)
 # Options without a meaning for more than two inputs: the name, and what to write instead.
 _OF_TWO = {
-    "on": "write the equalities into --where, as in a.k = b.k", "how": "a join of many inputs is inner",
+    "on": "write the equalities into --where, as in a.k = b.k", "pick_by": "write --pick 'a=first by a.ts'",
     "left_order": "write --order a=ts", "right_order": "write --order a=ts",
     "left_bounds": "write --bounds a.w=0..60", "right_bounds": "write --bounds a.w=0..60",
     "aggregate": "aggregate the result", "suffix": "columns are named alias_name", "threads": "it runs on one thread",
@@ -110,3 +110,27 @@ def question_of_many(options: argparse.Namespace, schemas: Mapping[str, pa.Schem
         "allow_cross": options.allow_cross, "timezone": parse_zone(options.timezone),
         "params": params_of(options),
     }
+
+
+def steps_of_many(options: argparse.Namespace) -> dict[str, Any]:
+    """Return ``hows`` and ``pick`` of :func:`ivjoin.multi_join`.
+
+    Raises
+    ------
+    IvjoinError
+    """
+    hows = None if options.how == "inner" else _by_alias("how", options.how, ",")
+    picks = None if options.pick is None else _by_alias("pick", options.pick, ";")
+    return {"hows": hows, "pick": None if picks is None else {a: pick_of(text) for a, text in picks.items()}}
+
+
+def _by_alias(name: str, text: str, between: str) -> dict[str, str]:
+    """Return the values of ``a=left,b=left``."""
+    out = {}
+    for part in text.split(between):
+        alias, equals, value = (p.strip() for p in part.partition("="))
+        if not equals or not value or not alias.isidentifier():
+            such = "cart=left,buy=left" if name == "how" else "cart=first by cart.ts; buy=last by buy.ts"
+            raise IvjoinError(f"--{name} is {came(text)}; for inputs by alias write --{name} '{such}'")
+        out[alias] = value
+    return out

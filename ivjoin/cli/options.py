@@ -17,7 +17,7 @@ from ivjoin.errors import ColumnError, OptionError, OrderError, came
 
 __all__ = [
     "add_limit", "limit_of", "parse_aggregates", "parse_bounds", "parse_keys", "parse_order", "parse_pick",
-    "parse_zone",
+    "parse_zone", "pick_of",
 ]  # fmt: skip
 
 _ORDER = re.compile(
@@ -96,6 +96,11 @@ def parse_aggregates(texts: Sequence[str]) -> dict[str, tuple[str, str]] | None:
             raise ColumnError(f"two aggregates are named {came(found['name'])}; choose another name")
         made[found["name"]] = found["of"].strip(), found["function"].lower()
     return made or None
+
+
+def pick_of(text: str | None) -> Any:
+    """Return the pick of ``first 3 by abs(l.x - r.x)``, or a text without ``by`` as it is."""
+    return parse_pick(text) if text is not None and " by " in text.lower() else text
 
 
 def parse_pick(text: str) -> Any:

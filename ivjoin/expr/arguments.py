@@ -31,7 +31,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("join_type", "kind"), ("how", "write how='left'")),
     "spill_dir": ("when_full", "write when_full=ivjoin.Spill(dir=...)"),
     **dict.fromkeys(("shed", "shed_shared"), ("when_full", "write when_full=ivjoin.Shed(policy=..., shared=...)")),
-    "how": ("inputs", "a join of many inputs is an inner join; for other joins call band_join step by step"),
+    "how": ("hows", "write hows={'alias': 'left'} for the inputs that do not join as inner"),
 }  # fmt: skip
 
 P = ParamSpec("P")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,17 +13,22 @@ import pyarrow as pa
 from ivjoin.errors import IvjoinError, UnsupportedError
 from ivjoin.expr import build
 from ivjoin.expr.nodes import Node, columns_of, make, rewrite
+from ivjoin.frontier.late import late_rule
 from ivjoin.multi.question import MOST_INPUTS
+from ivjoin.operator.memory.budget import budget_of
+from ivjoin.plan.picking.choice import Pick
 from ivjoin.query.projected import Projection
 from ivjoin.query.resolved import Resolved, Step, sides
 from ivjoin.stream.after.inputs import renamed
 from ivjoin.stream.after.wrapped import WrappedStream
 from ivjoin.stream.asof import asof_join
-from ivjoin.stream.many import multi_join
-from ivjoin.stream.pull import band_join
+from ivjoin.stream.many import join_many
+from ivjoin.stream.pull import band_join, stream_of
 from ivjoin.stream.sources.inputs import Source
+from ivjoin.stream.window.join import Finished, window_plan
 
 if TYPE_CHECKING:
+    from ivjoin.expr.literals import Params
     from ivjoin.stream.join_stream import JoinStream
 
 __all__ = ["joined"]
@@ -33,7 +39,7 @@ _FLIPPED = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt", "eq": "eq"}
 
 def joined(
     query: Resolved, sources: Mapping[str, Source], orders: Mapping[str, Any], bounds: Mapping[str, Any],
-    options: Mapping[str, Any], threads: Any,
+    options: Mapping[str, Any], threads: Any, params: Params | None = None,
 ) -> JoinStream:
     """Return the output of a query.
 
@@ -46,15 +52,17 @@ def joined(
         Options that every join takes.
     threads : int or "auto"
         Of joins of two inputs.
+    params : mapping of str to value, optional
+        The values of ``:name`` in aggregates.
     """
     given = {alias: copy(source) for alias, source in sources.items()}
 
     def again(wanted: Sequence[str] | None) -> JoinStream:
         output = tuple((n, node) for n, node in query.output if wanted is None or n in wanted) or query.output[:1]
         inputs = {alias: copy(source) for alias, source in given.items()}
-        return joined(replace(query, output=output), inputs, orders, bounds, options, threads)
+        return joined(replace(query, output=output), inputs, orders, bounds, options, threads, params)
 
-    calls = _Calls(sources, orders, bounds, options, threads)
+    calls = _Calls(sources, orders, bounds, options, threads, params)
     steps = list(query.steps)
     wanted = [*query.after, *(node for _, node in query.output)]
     many = _of_many(steps)
@@ -70,10 +78,13 @@ def joined(
         else:
             if stream is not None:
                 left = _as_source(stream, ends)
+            first = query.first if i == 0 else None
             if step.asof:
                 stream, names = calls.asof(left, names, step, later, alone=i == 0)
+            elif step.aggregate is not None:
+                stream, names = calls.window(left, names, step, later, first)
             else:
-                stream, names = calls.two(left, names, step, later, query.first if i == 0 else None)
+                stream, names = calls.two(left, names, step, later, first)
         ends = ends and sources[step.alias].ends
     assert stream is not None
     projection = Projection(stream.schema, names, query.after, query.output)
@@ -85,9 +96,13 @@ def joined(
 def _of_many(steps: Sequence[Step]) -> int:
     """Return how many of the first joins are one join of many inputs; 0 if it would join two."""
     count = 0
-    while count < len(steps) and steps[count].how == "inner" and not steps[count].asof and count + 1 < MOST_INPUTS:
+    while count < len(steps) and count + 1 < MOST_INPUTS and _is_plain(steps[count]):
         count += 1
     return count if count > 1 else 0
+
+
+def _is_plain(step: Step) -> bool:
+    return step.how == "inner" and not step.asof and step.pick is None and step.aggregate is None
 
 
 def _as_source(stream: JoinStream, ends: bool) -> Source:
@@ -110,16 +125,24 @@ class _Calls:
 
     def __init__(
         self, sources: Mapping[str, Source], orders: Mapping[str, Any], bounds: Mapping[str, Any],
-        options: Mapping[str, Any], threads: Any,
+        options: Mapping[str, Any], threads: Any, params: Params | None,
     ) -> None:
         self.sources, self.orders, self.bounds = sources, orders, bounds
-        self.options, self.threads = options, threads
+        self.options, self.threads, self.params = options, threads, params
+
+    def _options_of(self, alias: str, first: str | None) -> dict[str, Any]:
+        """Return the options of a join of two: a function for late rows receives the alias of their input."""
+        on_late = self.options["on_late"]
+        if not callable(on_late):
+            return {**self.options}
+        named = {"left": first, "right": alias}
+        return {**self.options, "on_late": lambda side, rows: on_late(named[side], rows)}
 
     def many(self, first: str, steps: Sequence[Step], later: Iterable[Node]) -> tuple[JoinStream, _Names]:
         """Inner joins of many inputs."""
         aliases = [first, *(s.alias for s in steps)]
         names = {(a, n): f"{a}_{n}" for a in aliases for n in self.sources[a].schema.names}
-        stream = multi_join(
+        stream = join_many(
             {a: self.sources[a] for a in aliases}, _all([c for s in steps for c in s.conjuncts]),
             orders=_of(self.orders, aliases), bounds=_of(self.bounds, aliases),
             columns=_needed(names, later), allow_cross=any(s.crossed for s in steps), **self.options,
@@ -132,11 +155,39 @@ class _Calls:
         """A join on any condition. ``first``: the alias of ``left``, unless it is a result."""
         right = self.sources[step.alias]
         out, suffix = _joined_names(names, left, right, step)
+        pick = step.pick
+        if isinstance(pick, Pick):
+            pick = replace(pick, by=[_localized(n, names, step.alias) for n in pick.items if isinstance(n, Node)])
         stream = band_join(
             left, right, condition=_all([_localized(c, names, step.alias) for c in step.conjuncts]), how=step.how,
             left_order=self.orders.get(first or ""), right_order=self.orders.get(step.alias),
             left_bounds=self.bounds.get(first or ""), right_bounds=self.bounds.get(step.alias), suffix=suffix,
-            columns=_needed(out, later), allow_cross=step.crossed, threads=self.threads, **self.options,
+            columns=_needed(out, later), allow_cross=step.crossed, threads=self.threads, pick=pick,
+            **self._options_of(step.alias, first),
+        )
+        return stream, out
+
+    def window(
+        self, left: Source, names: _Names, step: Step, later: Iterable[Node], first: str | None
+    ) -> tuple[JoinStream, _Names]:
+        """Aggregates of the matches of each joined row; their columns have no alias."""
+        assert step.aggregate is not None
+        right, options = self.sources[step.alias], self.options
+        # A name that the joined rows have already is that of another column.
+        own = {n: n + "_" * (n in left.schema.names) for n in step.aggregate}
+        rule, report = late_rule(self._options_of(step.alias, first)["on_late"])
+        plan, asked = window_plan(
+            left.schema, right.schema, aggregate={own[n]: text for n, text in step.aggregate.items()}, how=step.how,
+            include_previous=False, condition=_all([_localized(c, names, step.alias) for c in step.conjuncts]),
+            left_order=self.orders.get(first or ""), right_order=self.orders.get(step.alias),
+            left_bounds=self.bounds.get(first or ""), right_bounds=self.bounds.get(step.alias),
+            batch_size=options["batch_size"], on_late=rule, timezone=options["timezone"],
+            alias=step.alias, params=self.params,
+        )
+        out = names | {("", n): given for n, given in own.items()}
+        stream = stream_of(
+            (left, right), plan, self.threads, options["sort"], _needed(out, later),
+            budget_of(options["memory_limit"], options["when_full"]), partial(Finished, asked), report,
         )
         return stream, out
 
@@ -158,7 +209,8 @@ class _Calls:
         }
         stream = asof_join(
             left, right, on=on, by=by or None, direction=direction, how=step.how, suffix=suffix,
-            allow_exact_matches=exact, columns=_needed(out, later), threads=self.threads, **orders, **self.options,
+            allow_exact_matches=exact, columns=_needed(out, later), threads=self.threads, **orders,
+            **self._options_of(step.alias, next(iter(names))[0] if alone else None),
         )
         return stream, out
 

@@ -18,8 +18,10 @@ from ivjoin.separation.normal import conjuncts_of
 
 if TYPE_CHECKING:
     from ivjoin.expr.literals import Params
+    from ivjoin.plan.picking.choice import Pick
+    from ivjoin.stream.window.join import WindowAggregates
 
-__all__ = ["Resolved", "Step", "resolved", "sides"]
+__all__ = ["Resolved", "Step", "pushed", "resolved", "sides"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,10 @@ class Step:
         Their AND is the condition.
     crossed : bool
         Whether all pairs are wanted.
+    pick : Pick, str or None
+        Which of its matches a joined row takes; the expressions are nodes over ``alias.column``.
+    aggregate : mapping or None
+        What is computed of the matches in their place, as for ``window_join``.
     """
 
     alias: str
@@ -43,6 +49,8 @@ class Step:
     asof: bool
     conjuncts: tuple[Node, ...]
     crossed: bool = False
+    pick: Pick | str | None = None
+    aggregate: WindowAggregates | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +97,7 @@ def resolved(select: Select, schemas: Mapping[str, pa.Schema], zone: str, params
     if where is not None and where.type.kind not in ("bool", "null"):
         raise ConditionError(f"WHERE is of type {where.type}; expected a condition that is true or false")
     for c in conjuncts_of(where):
-        if not _pushed(c, steps, len(steps)):
+        if not pushed(c, steps, len(steps)):
             after.append(c)
     for step in steps:
         if not step.conjuncts and not step.crossed:
@@ -160,7 +168,7 @@ def _step(select: Select, clause: JoinClause, alias: str, visible: _Visible, zon
     return Step(alias, clause.how, clause.asof, tuple(conjuncts), clause.crossed)
 
 
-def _pushed(c: Node, steps: list[Step], count: int) -> bool:
+def pushed(c: Node, steps: list[Step], count: int) -> bool:
     """Let one of the first joins decide a conjunct of WHERE; whether no row that it excludes is left afterwards.
 
     A join that emits unmatched rows may use it, too, to match fewer rows; it is then decided again after the join.
@@ -171,11 +179,11 @@ def _pushed(c: Node, steps: list[Step], count: int) -> bool:
     read = sides(c)
     of_left = step.alias not in read
     if step.how == "inner" and not step.asof:
-        if not (of_left and _pushed(c, steps, at)):
+        if not (of_left and pushed(c, steps, at)):
             steps[at] = replace(step, conjuncts=(*step.conjuncts, c))
         return True
     if step.how in ("left", "left_semi", "left_anti", "inner") and of_left and read:
-        if _pushed(c, steps, at):
+        if pushed(c, steps, at):
             return True
         if not step.asof:
             steps[at] = replace(step, conjuncts=(*step.conjuncts, c))

@@ -1,4 +1,4 @@
-"""``multi_join``: join many Arrow streams into one, always reading the input that is furthest behind."""
+"""Join many Arrow streams into one, always reading the input that is furthest behind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.errors import ProtocolError
-from ivjoin.expr.arguments import known_options, one_of
+from ivjoin.expr.arguments import one_of
 from ivjoin.expr.nodes import LEFT, Node, columns_of, make
 from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.frontier.late import OnLate, late_rule
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ivjoin.multi.question import AliasBounds, AliasOrders, Views
     from ivjoin.operator.memory.budget import Budget
 
-__all__ = ["MultiJoinStream", "multi_join", "prepared"]
+__all__ = ["MultiJoinStream", "join_many", "opened", "prepared"]
 
 # Rows of a push: from a stream, and from a table that is in memory as a whole.
 _PUSH_ROWS, _TABLE_ROWS = 4096, 16_384
@@ -298,83 +298,14 @@ class MultiJoinStream(JoinStream):
         return f"join of {inputs}" + ("" if spec.condition is None else f" on {spec.condition}")
 
 
-@known_options("multi_join")
-def multi_join(
-    inputs: Mapping[str, ArrowStream], condition: Expression | None = None, *, orders: AliasOrders | None = None,
-    bounds: AliasBounds | None = None, batch_size: int = 65536, views: Views = "auto", on_late: OnLate = "raise",
-    timezone: str | None = None, allow_cross: bool = False, sort: str = "auto", columns: Sequence[str] | None = None,
-    memory_limit: int | str | None = None, when_full: WhenFull = "raise", params: Params | None = None,
-) -> JoinStream:
-    """Join two to eight tables or streams in one step, and store only the rows that can still match.
-
-    The join is an inner join. For other joins, call :func:`band_join` step by step.
-
-    Parameters
-    ----------
-    inputs : mapping of alias to table, frame, files or stream
-        Any input that :func:`band_join` takes. One table may have several aliases.
-    condition : str, SymPy relation or ivjoin expression
-        Columns are ``alias.name``. Every conjunct counts for every input: an order of one input can bound another one
-        through a third.
-    orders : mapping of alias to str, expression, Order, or a list of these, optional
-        Promises about the order of arrival. An input with an end and no order is sorted by the column that bands
-        connect with the orders of the other inputs.
-    bounds : mapping of alias to mapping of column to (least, greatest), optional
-        Closed bounds that every row satisfies.
-    batch_size : int, default 65536
-        Greatest number of rows of an output batch.
-    views : "auto", "none", "all" or a list of groups of aliases, default "auto"
-        Which intermediate results are stored. ``"auto"`` decides by estimated sizes.
-    on_late : {"raise", "drop", "join"} or function
-        What to do with a row that breaks its input's order. A function receives the alias and a batch of such rows,
-        which are then dropped.
-    timezone : str, optional
-        Zone of calendar days and of timestamps without a zone; UTC by default. Comparing one of these with a timestamp
-        that has a zone requires this option.
-    allow_cross : bool, default False
-        Whether every row of an input may be paired with every row of another if the condition does not connect them.
-    sort : {"auto", "never"}
-        Whether to sort inputs that have an end and no order. ``"never"`` reads them in the order given.
-    columns : list of str, optional
-        Names of the output columns, as ``alias_name``, in the order you want; all by default. ivjoin reads only the
-        columns that these, the condition, the orders and the bounds name.
-    memory_limit, when_full
-        As for :class:`MultiJoin`. The limit does not count tables that are read or sorted as a whole.
-    params : mapping of str to value, optional
-        The values of ``:name`` in the condition: ``params={"w": 5}`` for ``l.t <= r.t + :w``.
-
-    Returns
-    -------
-    JoinStream
-        An iterable of RecordBatches with the columns of all inputs, as ``alias_name``. Its ``metrics`` are
-        :class:`MultiJoinMetrics`.
+def opened(inputs: Mapping[str, ArrowStream]) -> dict[str, Source]:
+    """Return the inputs by alias.
 
     Raises
     ------
-    IvjoinError
-        If an argument or an input is invalid. Most errors are of a subclass: OptionError, ColumnError, ConditionError,
-        UnsupportedError, OrderError, SchemaError, FileError or ProtocolError. The text states what came, what was
-        expected, and the fix.
-
-    Notes
-    -----
-    Reading the output raises an error about the rows:
-
-    - LateRowError, if a row is late and ``on_late`` is "raise"
-    - EvaluationError, if the condition raises an error for some rows
-    - MemoryLimitError, if the rows in state do not fit into ``memory_limit``, or files of spilled rows onto the disk
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> q = pa.table({"sym": ["a", "b"], "ts": [1, 5]})
-    >>> t = pa.table({"sym": ["a", "b"], "ts": [4, 50]})
-    >>> s = multi_join({"q": q, "t": t, "u": t}, "q.sym = t.sym AND t.ts BETWEEN q.ts AND q.ts + 10 AND u.ts = t.ts")
-    >>> s.read_all().to_pylist()
-    [{'q_sym': 'a', 'q_ts': 1, 't_sym': 'a', 't_ts': 4, 'u_sym': 'a', 'u_ts': 4}]
+    ProtocolError
+        If two of them are the same stream.
     """
-    one_of("sort", sort, ("auto", "never"))
-    rule, report = late_rule(on_late)
     given = named_inputs(inputs)
     seen: dict[int, str] = {}
     for alias, x in given.items():
@@ -385,7 +316,19 @@ def multi_join(
                     "a table, or one stream for each input"
                 )
             seen[id(x)] = alias
-    sources = {alias: open_input(x, repr(alias)) for alias, x in given.items()}
+    return {alias: open_input(x, repr(alias)) for alias, x in given.items()}
+
+
+def join_many(
+    inputs: Mapping[str, ArrowStream], condition: Expression | None = None, *, orders: AliasOrders | None = None,
+    bounds: AliasBounds | None = None, batch_size: int = 65536, views: Views = "auto", on_late: OnLate = "raise",
+    timezone: str | None = None, allow_cross: bool = False, sort: str = "auto", columns: Sequence[str] | None = None,
+    memory_limit: int | str | None = None, when_full: WhenFull = "raise", params: Params | None = None,
+) -> JoinStream:
+    """Return the inner join of many inputs; see :func:`ivjoin.multi_join`."""
+    one_of("sort", sort, ("auto", "never"))
+    rule, report = late_rule(on_late)
+    sources = opened(inputs)
     budget = allowed(memory_limit, when_full)
     with index_hints(inputs if isinstance(inputs, Mapping) else {}):
         spec = multi_spec(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import pyarrow as pa
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ivjoin.expr.literals import Params
     from ivjoin.plan.question import DeclaredBounds, Keys, Orders
 
-__all__ = ["WindowAggregates", "window_join", "window_plan"]
+__all__ = ["Finished", "WindowAggregates", "window_join", "window_plan"]
 
 WindowAggregates: TypeAlias = "Mapping[str, str | tuple[Expression, str] | tuple[Expression, str, float]]"
 
@@ -116,17 +117,14 @@ def window_join(
             right_bounds=right_bounds, batch_size=batch_size, on_late=rule, timezone=timezone,
             params=params,
         )
-    return stream_of(
-        sources, plan, threads, sort, columns, budget, lambda plan, names, *rest: Finished(plan, asked, names, *rest),
-        report,
-    )
+    return stream_of(sources, plan, threads, sort, columns, budget, partial(Finished, asked), report)
 
 
 def window_plan(
     left: pa.Schema, right: pa.Schema, *, aggregate: WindowAggregates | None, how: str, include_previous: bool,
-    timezone: str | None, params: Params | None = None, **question: object,
+    timezone: str | None, params: Params | None = None, alias: str | None = None, **question: object,
 ) -> tuple[JoinPlan, Asked]:
-    """Return the plan of the engine's aggregates, and what is made of them.
+    """Return the plan of the engine's aggregates, and what is made of them; ``alias`` also names the right side.
 
     Raises
     ------
@@ -141,7 +139,7 @@ def window_plan(
         )
     left = schema_of(left, "the left schema", "the left input")
     right = schema_of(right, "the right schema", "the right input")
-    asked = asked_of(aggregate, left, right, str(zone_of_call(timezone)), params)
+    asked = asked_of(aggregate, left, right, str(zone_of_call(timezone)), params, alias)
     plan = planned(
         left, right, how=how, timezone=timezone, params=params, aggregate=tuple(asked.engine.values()), **question
     )
@@ -154,7 +152,7 @@ class Finished(Chosen):
     """The columns that a window join reads, and its output columns, which it makes of the engine's."""
 
     def __init__(
-        self, plan: JoinPlan, asked: Asked, columns: Sequence[str] | None, whole: tuple[bool, bool],
+        self, asked: Asked, plan: JoinPlan, columns: Sequence[str] | None, whole: tuple[bool, bool],
         present: tuple[frozenset[str], frozenset[str]],
     ) -> None:
         left = plan.spec.schemas[0]

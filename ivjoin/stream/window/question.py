@@ -62,10 +62,14 @@ class Asked:
     outputs : list of Output
     """
 
-    def __init__(self, left: pa.Schema, right: pa.Schema, zone: str, params: Params | None) -> None:
+    def __init__(
+        self, left: pa.Schema, right: pa.Schema, zone: str, params: Params | None, alias: str | None
+    ) -> None:
         self._left, self._right, self._zone = left, right, zone
         empty = pa.schema([])
-        self._outer, self._inner = expr.Scope(left, empty, params=params), expr.Scope(empty, right, params=params)
+        names = {} if alias is None else {alias: "right"}
+        self._outer = expr.Scope(left, empty, aliases=names, params=params)
+        self._inner = expr.Scope(empty, right, aliases=names, params=params)
         self._names: dict[Any, str] = {}
         self.engine: dict[str, Aggregate] = {}
         self.reductions: dict[str, Reduction] = {}
@@ -227,8 +231,10 @@ class Asked:
         return output.node.op == "column" and output.node.params[1] in self.types
 
 
-def asked_of(given: Any, left: pa.Schema, right: pa.Schema, zone: str, params: Params | None = None) -> Asked:
-    """Return the checked aggregates of ``{name: text}``.
+def asked_of(
+    given: Any, left: pa.Schema, right: pa.Schema, zone: str, params: Params | None = None, alias: str | None = None
+) -> Asked:
+    """Return the checked aggregates of ``{name: text}``; ``alias`` also names the right side.
 
     Raises
     ------
@@ -237,7 +243,7 @@ def asked_of(given: Any, left: pa.Schema, right: pa.Schema, zone: str, params: P
     """
     if not isinstance(given, Mapping) or not given:
         raise OptionError(f"aggregate is {came(given)}; expected {_SHAPE}")
-    asked = Asked(left, right, zone, params)
+    asked = Asked(left, right, zone, params, alias)
     for name, wanted in given.items():
         text("the name of an aggregate", name, "mean_price")
         if name in left.names:

@@ -43,7 +43,7 @@ def test_options_of_other_tools(call: Any, options: dict[str, Any], says: str) -
 
 
 def test_how_of_many() -> None:
-    with pytest.raises(OptionError, match="for other joins call band_join step by step"):
+    with pytest.raises(OptionError, match="write hows={'alias': 'left'}"):
         multi_join({"a": T, "b": T}, "a.k = b.k", how="left")  # type: ignore[call-arg]
 
 

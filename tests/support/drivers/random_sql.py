@@ -40,11 +40,16 @@ def conjunct(r: random.Random, names: list[str]) -> str:
     return r.choice(one if a == b else one + two)
 
 
-def on(r: random.Random, before: list[str], alias: str) -> str:
+def link(r: random.Random, before: list[str], alias: str) -> str:
+    """A condition that connects an input with one before it."""
     a = r.choice(before)
-    parts = [r.choice((f"{a}.k = {alias}.k", f"{alias}.k = {a}.k AND {a}.j = {alias}.j",
-                       f"{a}.t BETWEEN {alias}.t - 2 AND {alias}.t + 1",
-                       f"{a}.k = {alias}.k AND {a}.t >= {alias}.t AND {a}.t < {alias}.t + 4"))]  # fmt: skip
+    return r.choice((f"{a}.k = {alias}.k", f"{alias}.k = {a}.k AND {a}.j = {alias}.j",
+                     f"{a}.t BETWEEN {alias}.t - 2 AND {alias}.t + 1",
+                     f"{a}.k = {alias}.k AND {a}.t >= {alias}.t AND {a}.t < {alias}.t + 4"))  # fmt: skip
+
+
+def on(r: random.Random, before: list[str], alias: str) -> str:
+    parts = [link(r, before, alias)]
     if r.random() < 0.3:
         parts.append(conjunct(r, [*before, alias]))
     return " AND ".join(parts)
