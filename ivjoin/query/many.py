@@ -70,7 +70,7 @@ def multi_join(
         Which of its matches each joined row takes of an input: see :class:`Pick`, with columns as ``alias.name``.
     aggregate : mapping of str to str, optional
         Replaces the columns of the last input by aggregates of its rows: see :func:`window_join`. Their columns
-        may be written as ``alias.name``. Rows without a match are kept, unless ``hows`` says "inner".
+        may be written as ``alias.name``. Rows without a match are emitted as well, unless ``hows`` says "inner".
     orders : mapping of alias to str, expression, Order, or a list of these, optional
         Promises about the order of arrival. An input with an end and no order is sorted by the column that bands
         connect with the orders of the other inputs.
