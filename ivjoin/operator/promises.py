@@ -9,13 +9,15 @@ import numpy as np
 
 from ivjoin.errors import IvjoinError, ProtocolError, came
 from ivjoin.expr.nodes import Node
-from ivjoin.frontier.order import physical_ordinal
+from ivjoin.frontier.order import ordinal_range, physical_ordinal, shown
 from ivjoin.operator.cores import AnyCore
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.question import side_expression
 from ivjoin.plan.spec import SIDES
 
-__all__ = ["check_edges", "promises_of"]
+__all__ = ["check_edges", "promises_of", "requirements"]
+
+_I64_MIN = -(2**63)
 
 _MOST_WORDS = 64  # most texts of watermarks that an operator caches
 
@@ -65,3 +67,19 @@ def check_edges(plan: JoinPlan, p: int, edges: Sequence[int | None]) -> None:
 def _is_edge(edge: Any) -> bool:
     whole = isinstance(edge, (int, np.integer)) and not isinstance(edge, bool)
     return edge is None or (whole and -(2**63) <= int(edge) < 2**63)
+
+
+def requirements(core: AnyCore, p: int) -> list[str]:
+    """Return what the orders and bounds of side p require of its next rows, as text such as ``ts >= 12``."""
+    frontier = core.frontiers[p]
+    out = []
+    for t in frontier.trackers:
+        if t.limit > _I64_MIN:
+            sign, limit = ("<=", ~t.limit) if t.descending else (">=", t.limit)
+            out.append(f"{t.name} {sign} {shown(limit, t.node.type)}")
+    for node in {**frontier.bounds, **frontier.promised}:
+        low, high, _ = frontier.limits_of(node)
+        least, most = ordinal_range(node.type)
+        out += [f"{node} >= {shown(low, node.type)}"] if low > least else []
+        out += [f"{node} <= {shown(high, node.type)}"] if high < most else []
+    return out

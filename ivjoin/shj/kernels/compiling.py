@@ -115,9 +115,8 @@ def _digest(room: Path) -> str:
     """
     digest = hashlib.sha256()
     digest.update(repr((llvmlite.__version__, np.__version__)).encode())
-    for path in sorted(room.rglob("*.py")):
-        content = path.read_bytes()
-        digest.update(f"{path.relative_to(room).as_posix()} {len(content)}\n".encode())
+    for name, content in sorted(objects.sources(room).items()):
+        digest.update(f"{name} {len(content)}\n".encode())
         digest.update(content)
     return digest.hexdigest()
 

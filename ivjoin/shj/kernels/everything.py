@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from threading import Thread
 
-from ivjoin.shj.kernels import apart, compiling
+from ivjoin.shj.kernels import apart, compiling, objects
 
 __all__ = ["begin", "missing"]
 
@@ -15,8 +15,8 @@ _GREATEST = f"{__package__}.push.push_kernels"  # it takes as long as all others
 
 def modules() -> list[str]:
     """Return the modules with kernels, the one that takes longest first."""
-    room = Path(__file__).parent
-    names = (".".join((__package__, *path.relative_to(room).with_suffix("").parts)) for path in room.rglob("*.py"))
+    files = objects.sources(Path(__file__).parent)
+    names = (f"{__package__}.{file.removesuffix('.py').replace('/', '.')}" for file in files)
     return sorted((name for name in names if compiling.kernels_of(name)), key=lambda name: (name != _GREATEST, name))
 
 

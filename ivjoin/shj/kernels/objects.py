@@ -11,10 +11,12 @@ import ctypes
 import hashlib
 import importlib.util
 import os
+import stat
 import struct
 import sys
 import tempfile
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -23,7 +25,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-__all__ = ["ENTRY", "POSSIBLE", "Loaded", "alone", "find", "is_there", "keep", "key", "target"]
+__all__ = ["ENTRY", "POSSIBLE", "Loaded", "alone", "find", "is_there", "keep", "key", "sources", "target"]
 
 POSSIBLE = sys.implementation.name == "cpython" and struct.calcsize("P") == 8
 
@@ -98,18 +100,46 @@ def _compiler() -> str:
     return str(numba.__version__)
 
 
+def sources(room: Path) -> dict[str, bytes]:
+    """Return the content of each module in a package, by its path. The package may lie in an archive."""
+    if room.is_dir():
+        return {path.relative_to(room).as_posix(): path.read_bytes() for path in room.rglob("*.py")}
+    archive = next((path for path in room.parents if path.is_file()), None)
+    if archive is None:
+        return {}
+    inside = f"{room.relative_to(archive).as_posix()}/"
+    with zipfile.ZipFile(archive) as opened:
+        names = [name for name in opened.namelist() if name.startswith(inside) and name.endswith(".py")]
+        return {name.removeprefix(inside): opened.read(name) for name in names}
+
+
 def _folders() -> list[Path]:
     """Return the folders where object files may lie, in numba's order; the first writable one gets new files."""
     here = Path(__file__).parent
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     if (numba := sys.modules.get("numba")) is not None:
         chosen = numba.config.CACHE_DIR
-    # Named by the path of this package, because other installations may share the folder.
-    mine = f"ivjoin_{hashlib.sha256(str(here).encode()).hexdigest()[:16]}"
+    # Other installations may share the folder, so the path of this package names its part. An archive, which each
+    # application of Spark copies to another path, has no part of its own: the names of its files have their key.
+    mine = f"ivjoin_{hashlib.sha256(str(here).encode()).hexdigest()[:16]}" if here.is_dir() else "ivjoin"
     if chosen:
         return [Path(chosen) / mine]
-    user = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
-    return [here / "__pycache__", user / mine]
+    user = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # unchanged if there is no home
+    folders = [here / "__pycache__", Path(user) / mine] if os.path.isabs(user) else [here / "__pycache__"]
+    return [*folders, *_temporary(mine)]
+
+
+def _temporary(mine: str) -> list[Path]:
+    """Return a folder for temporary files that only this user can write to; none if another user has made it."""
+    if not hasattr(os, "getuid"):
+        return []
+    private = Path(tempfile.gettempdir()) / f"ivjoin-{os.getuid()}"
+    with suppress(OSError):
+        private.mkdir(mode=0o700, exist_ok=True)
+        owner = private.lstat()
+        if stat.S_ISDIR(owner.st_mode) and owner.st_uid == os.getuid() and not owner.st_mode & 0o022:
+            return [private / mine]
+    return []
 
 
 def _file(folder: Path, name: str, key: str) -> Path:

@@ -11,7 +11,8 @@ from ivjoin.errors import OrderError
 from ivjoin.expr.arguments import known_options
 from ivjoin.plan.picking.asof import AsOf, as_of
 from ivjoin.plan.question import named_pairs
-from ivjoin.spark.api.join import joined_frames, resolved
+from ivjoin.spark.api.join import joined_frames
+from ivjoin.spark.api.resolving import resolved
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation

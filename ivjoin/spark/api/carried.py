@@ -22,6 +22,7 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.api.origin import origin_of
+from ivjoin.spark.rows.late import KEEP
 from ivjoin.spark.rows.sqlwriter import quoted_name
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def output_slacks(spec: JoinSpec) -> dict[int, Slack]:
     """Return, by column index, how far a column of a streaming join falls below its greatest value so far."""
     plan = plan_of(spec)
     # A late row may be emitted however late it is; picked rows and aggregates are emitted once they are decided.
-    if spec.on_late == "join" or spec.pick is not None or spec.aggregates:
+    if spec.on_late in ("join", KEEP) or spec.pick is not None or spec.aggregates:
         return {}
     ordered = [_ordered(plan, s) for s in (0, 1)]
     out: dict[int, Slack] = {}

@@ -11,8 +11,9 @@ from ivjoin.operator.explaining.explain import explain_plan
 from ivjoin.operator.memory.budget import WhenFull
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import JoinSpec
-from ivjoin.spark.api.join import refuse_unbuilt, resolved, worker_budget
+from ivjoin.spark.api.join import refuse_unbuilt, worker_budget
 from ivjoin.spark.api.origin import origin_of
+from ivjoin.spark.api.resolving import resolved
 from ivjoin.spark.rows.arrow import key_sql
 from ivjoin.spark.rows.sorting import sort_key
 from ivjoin.spark.spread.buckets import stream_count
@@ -23,6 +24,7 @@ from ivjoin.spark.state.streamspread import StreamSpread, stream_spread
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
 
+    from ivjoin.expr.literals import Params
     from ivjoin.plan.picking.choice import Pick
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders
 
@@ -38,7 +40,7 @@ def explain(
     backend: str = "applyInPandasWithState", name: str | Observation | None = None, routing: str = "auto",
     hot_keys: Sequence[object] | None = None, routing_dir: str | None = None, aggregate: Aggregates | None = None,
     pick: Pick | str | None = None, pick_by: str | Sequence[str] | None = None, memory_limit: int | str | None = None,
-    when_full: WhenFull = "raise", allow_unbounded: bool = False,
+    when_full: WhenFull = "raise", allow_unbounded: bool = False, params: Params | None = None,
 ) -> str:
     """Return the plan of ``left.band_join(right, ...)`` as text; takes the same arguments, and joins nothing.
 
@@ -48,7 +50,7 @@ def explain(
     ----------
     left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size, \
     on_late, timezone, buckets, backend, name, routing, hot_keys, routing_dir, aggregate, pick, pick_by, memory_limit, \
-    when_full, allow_unbounded
+    when_full, allow_unbounded, params
         As for :func:`ivjoin.spark.band_join`; ``backend``, ``name`` and ``allow_unbounded`` change nothing. If ``left``
         is a joined stream and the only argument, the text also says how :func:`ivjoin.spark.write_stream` would write
         it.
@@ -73,7 +75,7 @@ def explain(
     refuse_unbuilt(routing, hot_keys, routing_dir, left.isStreaming)
     call = resolved(
         left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size,
-        on_late, timezone, aggregate, pick, pick_by,
+        on_late, timezone, aggregate, pick, pick_by, params,
     )
     worker_budget(call.spec, memory_limit, when_full, left.isStreaming)  # for its errors
     if left.isStreaming:

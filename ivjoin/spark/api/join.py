@@ -2,69 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
-from ivjoin import expr
-from ivjoin.errors import ConditionError, IvjoinError, OrderError, UnsupportedError
+from ivjoin.errors import IvjoinError, UnsupportedError
 from ivjoin.expr.arguments import known_options, warn_caller
-from ivjoin.expr.literals import zone_named
-from ivjoin.expr.nodes import Node
-from ivjoin.expr.ordinal import has_ordinal
-from ivjoin.frontier.order import Order
-from ivjoin.frontier.tracking import OrderTracker
 from ivjoin.operator.memory.budget import Budget, Shed, Spill, WhenFull, budget_of
 from ivjoin.plan.cache import plan_of
-from ivjoin.plan.question import join_spec, named_pairs
-from ivjoin.plan.spec import SIDES, JoinSpec
-from ivjoin.spark.api.carried import carried_slacks
+from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.api.origin import Joined, remember
-from ivjoin.spark.api.schema import arrow_schema, output_type, refuse_collated, spelled_alike
+from ivjoin.spark.api.resolving import Resolved, resolved
+from ivjoin.spark.api.schema import output_type
 from ivjoin.spark.api.schemes import SCHEMES
 from ivjoin.spark.api.undecided import refuse_undecided
-from ivjoin.spark.conditions.columns import aliases_of, condition_of, is_column
-from ivjoin.spark.conditions.dialect import AnsiWarning, ansi_note, backquoted
 from ivjoin.spark.conditions.leftover import rows_where
-from ivjoin.spark.conditions.padding import char_widths, padded, refuse_pairs
+from ivjoin.spark.rows.late import KEEP, REASON
 from ivjoin.spark.rows.metrics import observed_name
-from ivjoin.spark.runtime.environment import Settings, settings_of
-from ivjoin.spark.runtime.eventtime import (
-    WatermarkWarning,
-    in_order,
-    watermark_note,
-    window_note,
-    windows_without_order,
-)
-from ivjoin.spark.runtime.watermark import delays, with_watermarks
 from ivjoin.spark.runtime.workers import kernels_early, start_early
 from ivjoin.spark.spread.buckets import stream_count
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
 
-    from ivjoin.plan.picking.asof import AsOf
+    from ivjoin.expr.literals import Params
     from ivjoin.plan.picking.choice import Pick
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders
     from ivjoin.spark.rows.results import Results
     from ivjoin.spark.state.streamspread import StreamSpread
 
-__all__ = ["band_join", "joined_frames", "refuse_unbuilt", "resolved", "worker_budget"]
+__all__ = ["band_join", "joined_frames", "refuse_unbuilt", "worker_budget"]
 
 BACKENDS = ("applyInPandasWithState", "transformWithState")
-
-
-@dataclass(frozen=True)
-class Resolved:
-    """A call of ``band_join`` with every name resolved, and the notes for the caller."""
-
-    spec: JoinSpec
-    settings: Settings
-    types: tuple[Any, Any]
-    aliases: dict[str, str]
-    notes: tuple[Warning, ...] = ()
 
 
 @known_options("band_join")
@@ -76,7 +47,7 @@ def band_join(
     backend: str = "applyInPandasWithState", name: str | Observation | None = None, routing: str = "auto",
     hot_keys: Sequence[object] | None = None, routing_dir: str | None = None, aggregate: Aggregates | None = None,
     pick: Pick | str | None = None, pick_by: str | Sequence[str] | None = None, memory_limit: int | str | None = None,
-    when_full: WhenFull = "raise", allow_unbounded: bool = False,
+    when_full: WhenFull = "raise", allow_unbounded: bool = False, params: Params | None = None,
 ) -> DataFrame:
     """Join two DataFrames on keys and a band condition; store only the rows that can still match.
 
@@ -103,9 +74,10 @@ def band_join(
         Suffix of right columns whose name collides.
     batch_size : int, default 65536
         Greatest number of rows that the operator emits at once.
-    on_late : {"raise", "drop", "join"}
+    on_late : {"raise", "drop", "join", "keep"}
         What to do with a late row of a stream: end the query with LateRowError, drop and count it, or join it with the
-        rows that are still stored. A query that "raise" has ended continues from its checkpoint with "drop".
+        rows that are still stored. "keep" emits it without a partner, and adds the column ``late_reason``, which is
+        NULL in joined rows. A query that "raise" has ended continues from its checkpoint with "drop" or "keep".
     timezone : str, optional
         The session's by default.
     buckets : int, optional
@@ -149,6 +121,8 @@ def band_join(
     allow_unbounded : bool, default False
         For streams, whether an outer or anti join is allowed if nothing decides that a row has no partner. Such rows
         stay in the state and are never emitted.
+    params : mapping of str to value, optional
+        The values of ``:name`` in the condition.
 
     Returns
     -------
@@ -177,7 +151,7 @@ def band_join(
         )
     call = resolved(
         left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size,
-        on_late, timezone, aggregate, pick, pick_by,
+        on_late, timezone, aggregate, pick, pick_by, params,
     )
     if streaming and not allow_unbounded:
         refuse_undecided(call.spec)
@@ -213,7 +187,12 @@ def joined_frames(
         observation = None if isinstance(name, str) else name
         kernels_early(left)
         spread = spread_of(left, right, call.spec, call.settings, buckets, routing)
-        joined = static_join(left, right, call.spec, out, spread, observation, budget)
+        keeps = call.spec.on_late == KEEP
+        joined = static_join(
+            left, right, call.spec, StructType(out.fields[:-1]) if keeps else out, spread, observation, budget
+        )
+        if keeps:  # no row of a table is late
+            joined = joined.withColumn(REASON, F.lit(None).cast("string"))
     else:
         from ivjoin.spark.state.streamspread import stream_spread
 
@@ -321,156 +300,3 @@ def _streaming(left: Any, right: Any) -> bool:
             "the static frame with Spark's own join inside foreachBatch"
         )
     return bool(a)
-
-
-def resolved(
-    left: Any, right: Any, on: Any = None, condition: Any = None, how: str = "inner", left_order: Any = None,
-    right_order: Any = None, left_bounds: Any = None, right_bounds: Any = None, suffix: str = "_right",
-    batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None, aggregate: Any = None,
-    pick: Any = None, pick_by: Any = None,
-    as_of: Callable[[list[pa.Schema], Callable[[Any, int], Any]], AsOf] | None = None,
-) -> Resolved:
-    """Resolve every name and plan once, so that all errors are raised here.
-
-    ``as_of`` replaces a condition and a pick. It receives both schemas, and a function that spells a name of a side.
-    """
-    settings = settings_of(left.sparkSession)
-    zone = timezone or settings.timezone
-    zone_named(zone)  # before Spark says it of each time
-    types = (left.schema, right.schema)
-    schemas = [arrow_schema(t, zone) for t in types]
-    if not settings.case_sensitive:
-        spelt = spelled_alike(schemas[0].names, schemas[1].names)
-        schemas[1] = pa.schema([f.with_name(n) for f, n in zip(schemas[1], spelt, strict=True)])
-    pairs = _pairs(on, schemas, settings.case_sensitive)
-    aliases = aliases_of(left, right)
-    scope = expr.Scope(schemas[0], schemas[1], on=pairs, case_sensitive=settings.case_sensitive, aliases=aliases)
-    near = None
-    if as_of is not None:
-        asked = as_of(schemas, lambda n, s: _spelt(n, schemas[s].names, settings.case_sensitive))
-        condition, pick, pick_by, near = asked.condition, asked.pick, asked.pick_by, asked.near
-    elif pick_by is not None:
-        items = list(pick_by) if isinstance(pick_by, (list, tuple)) else [pick_by]
-        right_scope = expr.Scope(pa.schema([]), schemas[1], case_sensitive=settings.case_sensitive)
-        pick_by = [_side_node(item, 1, right_scope, settings, zone) for item in items]
-    # rows that Spark would filter afterwards are aggregated, or picked, by then
-    kind = "left" if pick is not None or (aggregate is not None and how == "inner") else how
-    given, left_over = condition_of(condition, left, right, scope, zone, kind, settings.quoted_names)
-    widths = char_widths(types, schemas)
-    refuse_pairs(pairs, widths)
-    given = None if given is None else padded(given, widths)
-    notes: list[Warning] = []
-    orders = [
-        _orders(o, s, f, schemas, settings, zone, notes)
-        for s, (o, f) in enumerate(((left_order, left), (right_order, right)))
-    ]
-    for s, frame in enumerate((left, right)):
-        windows = windows_without_order(pairs, s, frame, orders[s])
-        notes += [WatermarkWarning(window_note(SIDES[s], name)) for name in windows]
-    bounds = [_bounds(b, s.names, settings) for b, s in zip((left_bounds, right_bounds), schemas, strict=True)]
-    spec = join_spec(
-        schemas[0], schemas[1], on=pairs, condition=given, how=how, left_order=orders[0], right_order=orders[1],
-        left_bounds=bounds[0], right_bounds=bounds[1], suffix=suffix, on_late=on_late, timezone=zone,
-        batch_size=batch_size, aggregate=_aggregates(aggregate, schemas[1].names, settings), pick=pick,
-        pick_by=pick_by, pick_near=near,
-    )
-    spec = replace(spec, left_over=left_over)
-    if as_of is not None and spec.pick is not None:
-        spec = replace(spec, pick=replace(spec.pick, unbounded=True))
-    plan = plan_of(spec)
-    compared = [a.node for a in spec.aggregates if a.function in ("min", "max")]
-    refuse_collated([n for n in (plan.condition, *compared) if n is not None], types)
-    for side in plan.sides:
-        for node, name, o in side.orders:
-            OrderTracker(node, name, o.descending, o.slack, o.nulls)  # the operator's own refusals, before a query runs
-    note = None if settings.ansi else ansi_note(plan.condition)
-    if note is not None:
-        notes.append(AnsiWarning(note))
-    return Resolved(spec, settings, types, aliases, tuple(notes))
-
-
-def _pairs(on: Any, schemas: list[pa.Schema], case_sensitive: bool) -> list[tuple[str, str]]:
-    """Return the key pairs, with names as the schemas spell them; the planner reports unknown names."""
-    if on is None:
-        return []
-    for i in [on] if is_column(on) else on if isinstance(on, Iterable) and not isinstance(on, str) else ():
-        if is_column(i):
-            raise ConditionError(
-                f"on holds the Column {i}; expected names of key columns, such as on='id' or on=[('a', 'b')]. "
-                "A Column belongs in condition=..., where equalities are found to be keys too"
-            )
-    pairs = named_pairs(on)
-    return [
-        (_spelt(a, schemas[0].names, case_sensitive), _spelt(b, schemas[1].names, case_sensitive)) for a, b in pairs
-    ]
-
-
-def _text(given: Any, names: list[str], settings: Settings) -> Any:
-    """Return a column's name as its schema spells it, or SQL text with its names quoted as in the session."""
-    name = _spelt(given, names, settings.case_sensitive)
-    return backquoted(name) if settings.quoted_names and isinstance(name, str) and name not in names else name
-
-
-def _bounds(given: Any, names: list[str], settings: Settings) -> Any:
-    return {_text(k, names, settings): v for k, v in given.items()} if isinstance(given, Mapping) else given
-
-
-def _aggregates(given: Any, names: list[str], settings: Settings) -> Any:
-    if not isinstance(given, Mapping):
-        return given
-    pairs = {n: p for n, p in given.items() if isinstance(p, (tuple, list)) and len(p) == 2 and p[0] != "*"}
-    return {**given, **{n: (_text(p[0], names, settings), p[1]) for n, p in pairs.items()}}
-
-
-def _spelt(name: Any, names: list[str], case_sensitive: bool) -> Any:
-    if case_sensitive or not isinstance(name, str) or name in names:
-        return name
-    alike = [n for n in names if n.lower() == name.lower()]
-    return alike[0] if len(alike) == 1 else name
-
-
-def _orders(
-    given: Any, side: int, frame: Any, schemas: list[pa.Schema], settings: Settings, zone: str, notes: list[Warning]
-) -> tuple[Order, ...]:
-    """Return the declared orders and watermarks of a side, their expressions as nodes."""
-    items = [] if given is None else list(given) if isinstance(given, (list, tuple)) else [given]
-    empty = pa.schema([])
-    both = (schemas[0], empty) if side == 0 else (empty, schemas[1])
-    scope = expr.Scope(*both, case_sensitive=settings.case_sensitive)
-    declared = [o if isinstance(o, Order) else Order(o) for o in items]
-    declared = [replace(o, expr=_side_node(o.expr, side, scope, settings, zone)) for o in declared]
-    delay, no_order = {}, []
-    for i, f in enumerate(frame.schema):
-        for wait in delays([f]).values():
-            column = scope.resolve(SIDES[side], schemas[side].names[i])
-            # Spark marks the windows over an event time too, which are structs.
-            if not has_ordinal(column.type):
-                continue
-            delay[column] = wait
-            if frame.isStreaming and all(o.expr is not column for o in declared) and not in_order(frame, i):
-                no_order.append(column)
-                notes.append(WatermarkWarning(watermark_note(SIDES[side], f.name)))
-    for i, slack in carried_slacks(frame).items():
-        column = scope.resolve(SIDES[side], schemas[side].names[i])
-        if all(o.expr is not column for o in declared) and column not in delay:
-            declared.append(Order(column, slack=slack))
-    return tuple(with_watermarks(declared, delay, no_order))
-
-
-def _side_node(given: Any, side: int, scope: expr.Scope, settings: Settings, zone: str) -> Node:
-    if isinstance(given, Node):
-        return given
-    given = _text(given, (scope.left if side == 0 else scope.right).names, settings)
-    if isinstance(given, str) and given in (scope.left if side == 0 else scope.right).names:
-        return scope.resolve(SIDES[side], given)
-    if isinstance(given, str) and given.upper().split()[-1:] in (["ASC"], ["DESC"]):
-        plain, word = given.rsplit(None, 1)
-        raise OrderError(
-            f"{SIDES[side]}_order is {given!r}; write "
-            + (f"Order({plain!r}, descending=True)" if word.upper() == "DESC" else f"{plain!r}, which ascends")
-        )
-    if is_column(given):
-        raise OrderError(
-            f"{SIDES[side]}_order is the Column {given}; expected a column's name, SQL text, or an Order of either"
-        )
-    return expr.scalar(given, scope, timezone=zone)

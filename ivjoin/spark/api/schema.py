@@ -6,12 +6,13 @@ from inspect import signature
 
 import pyarrow as pa
 from pyspark.errors import PySparkTypeError
-from pyspark.sql.types import DataType, StructField, StructType
+from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from ivjoin.errors import UnsupportedError
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
+from ivjoin.spark.rows.late import KEEP, REASON
 from ivjoin.spark.runtime.watermark import without_watermark
 
 __all__ = ["arrow_schema", "output_type", "refuse_collated", "spark_type", "spelled_alike"]
@@ -93,6 +94,8 @@ def output_type(plan: JoinPlan, types: tuple[StructType, StructType]) -> StructT
         if a.node is not None and a.node.op == "column" and a.function in ("min", "max", "first", "last"):
             t = types[1][plan.sides[1].schema.get_field_index(a.node.params[1])].dataType
         out.append(StructField(a.name, t, True))
+    if plan.spec.on_late == KEEP:
+        out.append(StructField(REASON, StringType(), True))
     return StructType(out)
 
 

@@ -18,6 +18,7 @@ from ivjoin.stream.window.question import asked_of
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
 
+    from ivjoin.expr.literals import Params
     from ivjoin.plan.question import DeclaredBounds, Keys, Orders
     from ivjoin.stream.window.join import WindowAggregates
 
@@ -31,7 +32,7 @@ def window_join(
     left_order: Orders | None = None, right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
     right_bounds: DeclaredBounds | None = None, batch_size: int = 65536, on_late: str = "raise",
     timezone: str | None = None, buckets: int | None = None, backend: str = "applyInPandasWithState",
-    name: str | Observation | None = None,
+    name: str | Observation | None = None, params: Params | None = None,
 ) -> DataFrame:
     """Give each left row aggregates of the right rows that match it.
 
@@ -46,7 +47,8 @@ def window_join(
         bool_and and bool_or.
     how : {"left", "inner"}
         What happens to left rows with an empty window: count 0 and null for other functions, or no output row.
-    left_order, right_order, left_bounds, right_bounds, batch_size, on_late, timezone, buckets, backend, name
+    left_order, right_order, left_bounds, right_bounds, batch_size, on_late, timezone, buckets, backend, name, \
+    params
         As for :func:`ivjoin.spark.band_join`.
 
     Returns
@@ -79,7 +81,7 @@ def window_join(
     joined = band_join(
         left, right, on, condition, how, left_order=left_order, right_order=right_order, left_bounds=left_bounds,
         right_bounds=right_bounds, batch_size=batch_size, on_late=on_late, timezone=timezone, buckets=buckets,
-        backend=backend, name=name, aggregate=tuple(asked.engine.values()),  # type: ignore[arg-type]
+        backend=backend, name=name, params=params, aggregate=tuple(asked.engine.values()),  # type: ignore[arg-type]
     )
     check_supported(*(o.node for o in asked.outputs))
     fields = [*schemas[0], *(o.field for o in asked.outputs)]

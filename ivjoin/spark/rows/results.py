@@ -27,6 +27,7 @@ from ivjoin.spark.rows.delays import DELAYS
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ivjoin.spark.rows.late import LateRows
     from ivjoin.spark.rows.pack import MapStage
 
 __all__ = [
@@ -60,9 +61,12 @@ class Results:
         The value of that setting. Zero or less means no limit, and then nothing is flushed.
     flush_bytes : int, optional
         By default 64 MiB, and up to 1 GiB if a large ``most_rows`` makes each flush expensive.
+    late : LateRows, optional
+        The late rows, if they are output.
     """
 
-    def __init__(self, most_rows: int, flush_bytes: int | None = None) -> None:
+    def __init__(self, most_rows: int, flush_bytes: int | None = None, late: LateRows | None = None) -> None:
+        self.late = late
         self._most_rows = most_rows
         self._flush = flush_bytes or min(max(_FLUSH_BYTES, most_rows << 10), _MOST_FLUSH_BYTES)
         self._held = 0
@@ -73,7 +77,11 @@ class Results:
     def frames(self, batches: Iterator[pa.RecordBatch], label: int) -> Iterator[pd.DataFrame]:
         """Yield the joined rows of a bucket's turn, in the form that the stateful function returns."""
         del label
-        return (self.output(batch) for batch in batches)
+        return (self.output(batch) for batch in self.with_late(batches))
+
+    def with_late(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Return joined rows, and the late rows if the same frame has them."""
+        return batches if self.late is None or not self.late.joined else self.late.after(batches)
 
     def output(self, batch: pa.RecordBatch) -> pd.DataFrame:
         """Return a frame of joined rows, packed, with rows of nulls if a flush is due."""

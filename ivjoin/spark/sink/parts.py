@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from ivjoin.spark.sink.layout import Layout, WrittenFile, unique
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ivjoin.spark.rows.late import LateRows
     from ivjoin.spark.rows.pack import MapStage
 
 __all__ = ["Part", "WrittenResults", "row_writer", "written"]
@@ -41,18 +42,23 @@ class Part:
     files : tuple of WrittenFile
     rows : bytes
         An Arrow stream; empty if the turn wrote files.
+    late : bool
+        Whether these are late rows.
     """
 
     files: tuple[WrittenFile, ...]
     rows: bytes
+    late: bool = False
 
     def packed(self) -> bytes:
-        return json.dumps([asdict(f) for f in self.files], separators=(",", ":")).encode() + b"\n" + self.rows
+        head = json.dumps([self.late, [asdict(f) for f in self.files]], separators=(",", ":"))
+        return head.encode() + b"\n" + self.rows
 
     @classmethod
     def unpacked(cls, data: bytes) -> Part:
         head, _, rows = data.partition(b"\n")
-        return cls(tuple(WrittenFile(**f) for f in json.loads(head)), rows)
+        late, files = json.loads(head)
+        return cls(tuple(WrittenFile(**f) for f in files), rows, late)
 
 
 def written(layout: Layout, batches: Iterator[pa.RecordBatch], stem: str) -> Part | None:
@@ -84,20 +90,27 @@ def _stream(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> bytes:
 
 
 class WrittenResults(Results):
-    """Results that a stateful function writes itself. It returns packed :class:`Part` instead of rows."""
+    """Results that a stateful function writes itself. It returns packed :class:`Part` instead of rows.
 
-    def __init__(self, layout: Layout) -> None:
-        super().__init__(most_rows=0)
-        self._layout = layout
+    ``late_layout`` is the form of the files for late rows, if they have files of their own.
+    """
+
+    def __init__(self, layout: Layout, late: LateRows | None = None, late_layout: Layout | None = None) -> None:
+        super().__init__(most_rows=0, late=late)
+        self._layout, self._late_layout = layout, late_layout
         self.sink_ns = 0
 
     def frames(self, batches: Iterator[pa.RecordBatch], label: int) -> Iterator[pd.DataFrame]:
         clock = _Clock()
         begin = time.perf_counter_ns()
-        part = written(self._layout, clock.over(batches), str(label))
+        parts = [written(self._layout, clock.over(self.with_late(batches)), str(label))]
+        if self.late is not None and self._late_layout is not None:
+            late = written(self._late_layout, iter(self.late.taken()), str(label))
+            parts.append(None if late is None else replace(late, late=True))
         self.sink_ns = time.perf_counter_ns() - begin - clock.inside
-        if part is not None:
-            yield self.packed(part.packed())
+        for part in parts:
+            if part is not None:
+                yield self.packed(part.packed())
 
 
 class _Clock:

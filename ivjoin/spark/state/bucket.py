@@ -29,6 +29,7 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.rows.delays import DELAYS, Arrived, Delay
+from ivjoin.spark.rows.late import KEEP, LateRows
 from ivjoin.spark.rows.pack import Seen, unpacked, whole
 from ivjoin.spark.rows.results import COUNTS, GROWING, late_rows
 
@@ -85,7 +86,7 @@ def new_operator(spec: JoinSpec, budget: Budget | None = None) -> SymmetricHashJ
     Under ``on_late="raise"`` it drops late rows, too, and :func:`play` raises the error. The stored state is then the
     same for both, and a query that stopped at a late row can continue from its checkpoint with ``on_late="drop"``.
     """
-    run = spec.with_late("drop") if spec.on_late == "raise" else spec
+    run = spec.with_late("drop") if spec.on_late in ("raise", KEEP) else spec
     return SymmetricHashJoin.from_plan(plan_of(run), late_within=False, budget=budget)
 
 
@@ -102,18 +103,20 @@ def restored(snapshot: bytes, budget: Budget | None = None) -> SymmetricHashJoin
 
 
 def play(
-    op: SymmetricHashJoin, spec: JoinSpec, came: Arrivals, keep: Keep | None = None, *, again: bool = False
+    op: SymmetricHashJoin, spec: JoinSpec, came: Arrivals, keep: Keep | None = None, *, again: bool = False,
+    late: LateRows | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Push all rows of a micro-batch, then advance both frontiers. Yield the output, filtered by ``keep``.
 
-    Set ``again`` if an earlier call has accepted these rows. Late rows are then dropped and raise no error.
+    Set ``again`` if an earlier call has accepted these rows. Late rows are then dropped and raise no error. ``late``
+    collects late rows, which then raise no error either.
 
     Raises
     ------
     LateRowError
         If a row is late under ``on_late="raise"``.
     """
-    out = _played(op, spec, came, refuses=spec.on_late == "raise" and not again)
+    out = _played(op, spec, came, spec.on_late == "raise" and not again and late is None, late)
     with _said_of_a_bucket():
         yield from out if keep is None else (kept for batch in out if (kept := keep(batch)).num_rows)
 
@@ -131,15 +134,20 @@ def _said_of_a_bucket() -> Iterator[None]:
         ) from e
 
 
-def _played(op: SymmetricHashJoin, spec: JoinSpec, came: Arrivals, refuses: bool) -> Iterator[pa.RecordBatch]:
+def _played(
+    op: SymmetricHashJoin, spec: JoinSpec, came: Arrivals, refuses: bool, late: LateRows | None
+) -> Iterator[pa.RecordBatch]:
     for s in (0, 1):
         if came.packed[s]:
             pieces = [unpacked(rows, spec.schemas[s]) for rows in came.packed[s]]
             before = op.metrics.late_rows
+            if late is not None:
+                late.watch(op, s)
             yield from _pushed(op, s, _in_order(op.plan, s, whole(pieces)))
             if refuses and op.metrics.late_rows > before:
                 promised = [*(o.expr for o in spec.orders[s]), *(node for node, *_ in spec.bounds[s])]
                 raise late_rows(op.metrics.late_rows - before, SIDES[s], promised)
+    op.report_late(None)
     for s in (0, 1):
         yield from op.reach(SIDES[s], came.seen[s].declared)
 

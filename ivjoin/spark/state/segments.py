@@ -22,6 +22,7 @@ from ivjoin.errors import IvjoinError
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.rows.codec import FORMAT, compressed, meta_text, new_token, read_state
+from ivjoin.spark.rows.late import kept_late
 from ivjoin.spark.rows.metrics import MOST_GATHERED, observed
 from ivjoin.spark.rows.results import RESULT_SCHEMA, Results
 from ivjoin.spark.runtime.workers import own_workers
@@ -93,7 +94,7 @@ class SegmentedBucket(StatefulProcessor):
         self._meta = meta_text(identity(spec) | spread.identity, buckets)
         self._plans, self._labels = spread.plans, bucket_labels(buckets)
         # On this backend PySpark passes every frame on at once.
-        self._results = results or Results(most_rows=0)
+        self._results = results or Results(most_rows=0, late=kept_late(spec))
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._head = handle.getValueState("head", _HEAD)
@@ -115,7 +116,7 @@ class SegmentedBucket(StatefulProcessor):
         came = arrivals(self._spec, rows)
         segment = segment_of(came, max(base_size, _SHORT_LOG) - log_size)
         turn.mark()
-        out = turn.delay.counted(play(op, self._spec, came, self._owned), came.arrived)
+        out = turn.delay.counted(play(op, self._spec, came, self._owned, late=self._results.late), came.arrived)
         yield from self._results.frames(out, name[1])
         turn.mark(self._results.sink_ns)
         if self._plans is not None and self._note is not None and name[1] == self._labels[0]:

@@ -145,7 +145,8 @@ class BucketFunction:
         op = opened(self._spec, name, begun.before, lambda: base, lambda: begun.log.segments, turn, self._budget)
         turn.before = op.metrics.as_dict()
         turn.mark()
-        out = turn.delay.counted(play(op, self._spec, begun.came, self._owned), begun.came.arrived)
+        joined = play(op, self._spec, begun.came, self._owned, late=self._results.late)
+        out = turn.delay.counted(joined, begun.came.arrived)
         yield from self._results.frames(out, label)
         turn.mark(self._results.sink_ns)
         written = begun.written

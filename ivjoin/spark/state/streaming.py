@@ -22,6 +22,7 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.rows.arrow import bucket_sql, key_sql, place
 from ivjoin.spark.rows.codec import STATE_SCHEMA
+from ivjoin.spark.rows.late import joined_schema, kept_late
 from ivjoin.spark.rows.metrics import MOST_GATHERED, observed
 from ivjoin.spark.rows.pack import PACKED_IN_TWO, PACKED_SCHEMA, in_two, packer
 from ivjoin.spark.rows.results import RESULT_SCHEMA, Results, opener
@@ -64,7 +65,7 @@ def streaming_join(
     """The stream that joins what :func:`packed_sides` gave, as packed rows, its counts observed under ``name``."""
     # Rows that are opened behind the join take workers, too.
     with own_workers(packed) if results is None else nullcontext():
-        results = results or Results(arrow_batch_rows(packed.sparkSession))
+        results = results or Results(arrow_batch_rows(packed.sparkSession), late=kept_late(spec))
         # The keys are the same in any case, so that another number of buckets is told to the user as that.
         parted = packed if in_two_groups(spec, buckets, spread) else packed.withColumn("part", F.lit(None).cast("int"))
         played = parted.groupBy("label", "part").applyInPandasWithState(
@@ -75,4 +76,4 @@ def streaming_join(
 
 def opened(packed: Any, spec: JoinSpec, out: StructType) -> Any:
     """The joined rows, of a frame whose only column holds them packed."""
-    return packed.mapInArrow(opener(plan_of(spec).schema), out)
+    return packed.mapInArrow(opener(joined_schema(spec)), out)

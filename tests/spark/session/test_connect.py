@@ -53,7 +53,7 @@ else:
     raise AssertionError("a left join took a conjunct that it cannot evaluate")
 print(ivjoin.spark.explain(left, right, on="k", condition=band).splitlines()[0])
 
-from ivjoin.spark.api.join import resolved
+from ivjoin.spark.api.resolving import resolved
 rate = spark.readStream.format("rate").load().withWatermark("timestamp", "5 seconds")
 static = spark.range(3).withColumnRenamed("id", "value")
 for frame, n in ((rate, 1), (rate.where("value > 1").alias("x"), 1), (rate.join(static, "value"), 1),

@@ -384,7 +384,7 @@ def test_a_delta_table_that_cannot_be_made_is_not_laid_to_its_columns(tmp_path: 
     ("file:///out/a%20b", "/out/a b"),
 ])  # fmt: skip
 def test_a_folder_s_name_is_taken_whole(given: str, want: str) -> None:
-    from ivjoin.spark.sink.sink import _local
+    from ivjoin.spark.sink.arguments import _local
 
     assert _local(given) == want
 
@@ -392,13 +392,13 @@ def test_a_folder_s_name_is_taken_whole(given: str, want: str) -> None:
 @pytest.mark.parametrize("given", ["", None, 3, b"out", Path])
 def test_what_is_no_path_is_refused(given: Any) -> None:
     """Empty text would be the folder in which the process happens to be."""
-    from ivjoin.spark.sink.sink import _checkpoint, _local
+    from ivjoin.spark.sink.arguments import _local, checkpoint_of
 
     with pytest.raises(IvjoinError, match="path is .*; expected a folder's path"):
         _local(given)
     if given is not None:
         with pytest.raises(IvjoinError, match="checkpoint_location is .*; expected a folder's path"):
-            _checkpoint(None, given, None)
+            checkpoint_of(None, given, None)
 
 
 def test_metrics_of_what_counts_nothing() -> None:

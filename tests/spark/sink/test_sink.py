@@ -60,10 +60,10 @@ def test_every_join_type_and_format(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, given: dict[str, Any]
 ) -> None:
     from ivjoin.spark import metrics, write_stream
-    from ivjoin.spark.sink import sink
+    from ivjoin.spark.sink import arguments
 
     if HOWS.index(how) % 2:
-        monkeypatch.setattr(sink, "_INLINE_BYTES", 0)  # the workers write, however little it is
+        monkeypatch.setattr(arguments, "_INLINE_BYTES", 0)  # the workers write, however little it is
     backend = BACKENDS[HOWS.index(how) in (1, 4)]
     marked = ROWS.append(pa.field("g", pa.string()))
     columns = "coalesce(l.k, r.k) AS k, l.t, l.v, l.g, r.t AS t_right, r.v AS v_right, r.g AS g_right"
@@ -117,10 +117,10 @@ def test_a_reader_sees_whole_micro_batches_and_each_once_though_one_is_done_agai
 ) -> None:
     """The query fails after it has published, before Spark notes that; meanwhile a plain reader reads what there is."""
     from ivjoin.spark import write_stream
-    from ivjoin.spark.sink import sink
+    from ivjoin.spark.sink import arguments
     from ivjoin.spark.sink.publishing import Folder
 
-    monkeypatch.setattr(sink, "_INLINE_BYTES", 0)
+    monkeypatch.setattr(arguments, "_INLINE_BYTES", 0)
     script, sums, everything = numbered(spark, tmp_path, 5)
     out = tmp_path / "out"
     seen, done = [], threading.Event()
@@ -167,10 +167,10 @@ import sys
 from pathlib import Path
 sys.path[:0] = {paths!r}
 from ivjoin.spark import session, write_stream
-from ivjoin.spark.sink import sink
+from ivjoin.spark.sink import arguments
 from spark.script import Script
 from spark.recovery import NUMBERED, band
-sink._INLINE_BYTES = 0
+arguments._INLINE_BYTES = 0
 s = session("local[2]", "to be killed", spark__ui__enabled="false", spark__sql__shuffle__partitions=2,
             spark__sql__session__timeZone="UTC", spark__driver__memory="1g")
 script = Script.__new__(Script)

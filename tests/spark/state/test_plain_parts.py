@@ -26,7 +26,7 @@ from ivjoin.plan import layout as row_layout
 from ivjoin.plan.cache import forget_plans, plan_of
 from ivjoin.plan.question import join_spec
 from ivjoin.plan.spec import JoinSpec
-from ivjoin.spark.api.join import _orders
+from ivjoin.spark.api.resolving import _orders
 from ivjoin.spark.api.static import _joiner
 from ivjoin.spark.rows.arrow import key_sql
 from ivjoin.spark.rows.codec import FORMAT, compressed, expanded, meta_text, new_token, read_state

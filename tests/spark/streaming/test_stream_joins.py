@@ -19,7 +19,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from ivjoin import Order
 from ivjoin.errors import IvjoinError, OrderError
-from ivjoin.spark.api.join import resolved
+from ivjoin.spark.api.resolving import resolved
 
 pytestmark = pytest.mark.spark
 
