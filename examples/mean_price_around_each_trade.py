@@ -27,11 +27,11 @@ def side(n: int, column: str) -> pa.Table:
 
 trades, prices = side(TRADES, "paid"), side(3 * TRADES, "price")
 start = perf_counter()
-stream = ivjoin.band_join(
-    trades, prices, on="sym", how="left",
+stream = ivjoin.window_join(
+    trades, prices, on="sym",
     condition="r.ts BETWEEN l.ts - INTERVAL 1 SECOND AND l.ts + INTERVAL 1 SECOND",
-    aggregate={"mean": ("price", "mean"), "top": ("price", "max"), "last": ("price", "last"), "n": ("*", "count")},
-)  # fmt: skip
+    aggregate={"mean": "mean(r.price)", "top": "max(r.price)", "last": "last(r.price)", "n": "count(*)"},
+)
 out = stream.to_arrow()
 print(out.slice(0, 3).to_pandas().to_string(index=False))
 pairs = sum(out["n"].to_pylist())
