@@ -202,7 +202,9 @@ class Run:
         ``trim`` may narrow the ranges of left rows if nothing else decides.
         """
         found = self.find(left, terms)
-        ranges, first = found.ranges, found.rest[0] if found.rest else None
+        ranges = found.ranges
+        found.rest.sort(key=lambda t: t.low is not None)  # first a term without a greatest value, for a sweep
+        first = found.rest[0] if found.rest else None
         if first is None:
             if trim is not None:
                 ranges = trim(self, left, ranges)
@@ -214,7 +216,10 @@ class Run:
         if first.right not in self._blocks:
             values, absent = self.rows.axes[first.right], self.rows.absent.get(first.right)
             self._blocks[first.right] = ValueBlocks.of(values, absent)
-        here, there, done = self._blocks[first.right].pairs(ranges.lo, ranges.hi, *reach(left, first), most)
+        low, high = reach(left, first)
+        blocks = self._blocks[first.right]
+        bounds = ranges.lo, ranges.hi, low, high
+        here, there, done = blocks.swept(*bounds, most) or blocks.pairs(*bounds, most)
         for t in found.rest[1:]:
             low, high = reach(left, t)
             values = self.rows.axes[t.right][there]

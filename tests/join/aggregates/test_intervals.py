@@ -71,17 +71,20 @@ def test_picks_are_those_of_duckdb(condition: str, pick: str) -> None:
     assert [tuple(r.values()) for r in got.sort_by("p").to_pylist()] == want
 
 
-def test_an_aggregate_looks_at_its_pairs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("swept", [True, False])
+def test_an_aggregate_looks_at_its_pairs_alone(swept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     left, right = tables(3000)
     made: list[int] = []
-    pairs = ValueBlocks.pairs
+    find = ValueBlocks.swept if swept else ValueBlocks.pairs
 
     def counted(self: ValueBlocks, *args: Any) -> Any:
-        out = pairs(self, *args)
+        out = find(self, *args)
+        assert out is not None
         made.append(len(out[0]))
         return out
 
-    monkeypatch.setattr(ValueBlocks, "pairs", counted)
+    monkeypatch.setattr(ValueBlocks, "swept", counted if swept else lambda *_: None)
+    monkeypatch.setattr(ValueBlocks, "pairs", pytest.fail if swept else counted)
     out = ivjoin.band_join(left, right, condition=CONTAINS, aggregate={"n": ("*", "count")}).to_arrow()
     matches = sum(out["n"].to_pylist())
     assert matches > 3000

@@ -12,7 +12,7 @@ import numpy as np
 
 from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IO1, compiled, inner
 
-__all__ = ["BITS", "last_within", "next_within", "pairs_within"]
+__all__ = ["BITS", "last_within", "next_within", "pairs_swept", "pairs_within"]
 
 BITS = 2  # a block has 2^2 places, or blocks of the level below
 _MASK = (1 << BITS) - 1
@@ -96,4 +96,65 @@ def pairs_within(first, last, low, high, least, most, upper, starts, state, out_
         at = np.int64(-1)
     state[0] = i
     state[1] = at
+    return count
+
+
+@compiled(I8(IN1, IN1, IN1, IN1, IO1, IO1, IO1, IO1))
+def pairs_swept(first, last, low, most, active, state, out_row, out_at):  # type: ignore[no-untyped-def]
+    """Find for each row i the places k with ``first[i] <= k < last[i]`` and a value of at least ``low[i]``.
+
+    Rows with the same ``first`` follow each other, and their ``low`` never falls. So a value that is lower once is not
+    looked at again.
+
+    Source: P. Bouros, N. Mamoulis, A forward scan based plane sweep algorithm for parallel interval joins, PVLDB 2017.
+
+    Parameters
+    ----------
+    first, last, low : int64[n]
+    most : int64[m]
+        The values.
+    active : int64[m]
+        Scratch.
+    state : int64[1]
+        Afterwards the number of rows whose pairs were all found before the outputs were full.
+    out_row, out_at : int64[p]
+        The output, in the order of rows and places. One more entry is scratch.
+
+    Returns
+    -------
+    int
+        The number of pairs.
+    """
+    count = 0
+    alive = 0
+    begun = np.int64(-1)
+    entered = np.int64(0)
+    room = out_row.shape[0] - 1
+    for i in range(first.shape[0]):
+        if first[i] != begun:
+            begun = first[i]
+            entered = begun
+            alive = 0
+        bound = low[i]
+        end = last[i]
+        while entered < end:
+            active[alive] = entered
+            if most[entered] >= bound:
+                alive += 1
+            entered += 1
+        if count + alive > room:
+            state[0] = i
+            return count
+        kept = 0
+        for j in range(alive):
+            k = active[j]
+            active[kept] = k
+            out_row[count] = i
+            out_at[count] = k
+            if most[k] >= bound:
+                kept += 1
+                if k < end:
+                    count += 1
+        alive = kept
+    state[0] = first.shape[0]
     return count

@@ -11,6 +11,7 @@ from ivjoin.shj.kernels.lookup import range_kernels
 __all__ = ["ValueBlocks"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_SEARCH = 256  # values that a sweep may look at in vain for each row: as long as a search in the blocks takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +77,33 @@ class ValueBlocks:
         if done < len(first):
             count = int(np.searchsorted(rows[:count], done))
         return rows[:count], at[:count], done
+
+    def swept(
+        self, first: np.ndarray, last: np.ndarray, low: np.ndarray, high: np.ndarray, most: int
+    ) -> tuple[np.ndarray, np.ndarray, int] | None:
+        """As :meth:`pairs`, by one pass through the values of each range as ``low`` rises.
+
+        Return None if ``low`` falls, if ``high`` excludes a value, or if the pass would look at many values in vain.
+        """
+        filled = np.flatnonzero(last > first)
+        if not len(filled) or bool((high != I64_MAX).any()):
+            return None
+        n, every = len(first), len(filled) == len(first)
+        bounds = [np.ascontiguousarray(a if every else a.take(filled)) for a in (first, last, low)]
+        first, last, low = bounds
+        same = first[1:] == first[:-1]
+        if bool((same & (low[1:] < low[:-1])).any()):
+            return None
+        begins = np.flatnonzero(np.concatenate(([True], ~same)))
+        looks = (np.maximum.reduceat(last, begins) - first[begins]).sum() + (np.maximum.accumulate(last) - last).sum()
+        if looks > _SEARCH * len(filled):
+            return None
+        active, state = np.empty(len(self.most), dtype=np.int64), np.zeros(1, dtype=np.int64)
+        while True:
+            rows, at = np.empty(most + 1, dtype=np.int64), np.empty(most + 1, dtype=np.int64)
+            count = range_kernels.pairs_swept(*bounds, self.most, active, state, rows, at)
+            done = int(state[0])
+            if done:
+                rows = rows[:count] if every else filled.take(rows[:count])
+                return rows, at[:count], n if done == len(filled) else int(filled[done])
+            most *= 2
