@@ -5,7 +5,7 @@ The right rows of a slice are grouped by key. The matches of a left row are then
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,8 +70,8 @@ class Aggregated:
     order: tuple[Node, bool] | None
     in_order: bool
 
-    def of(self, part: slice) -> tuple[np.ndarray, list[pa.Array]]:
-        """Return how many right rows match each left row of a slice, and its aggregates.
+    def pieces(self, part: slice) -> Iterator[tuple[np.ndarray, list[pa.Array]]]:
+        """Yield how many right rows match each left row of a slice, and its aggregates, at once.
 
         Raises
         ------
@@ -94,7 +94,7 @@ class Aggregated:
         rows, ranges = self._ranges(part, begin, end, first, last, rises)
         at = self.right.rows_at(rows[:m].astype(np.int64) + begin)
         source = Source(Rows(self.columns, at, at, [], {}, at), self.layout, {}, self.order, self.in_order)
-        return ranges.sizes, [m.finish(m.over(source, ranges)) for m in self.measures]
+        yield ranges.sizes, [m.finish(m.over(source, ranges)) for m in self.measures]
 
     def _reach(self, part: slice) -> tuple[int, int]:
         """Return which places the rows of a slice can match."""

@@ -11,7 +11,6 @@ import pyarrow as pa
 from ivjoin.expr.nodes import Node
 from ivjoin.operator.match.output import in_parts
 from ivjoin.operator.match.residual import holds
-from ivjoin.operator.windows.held import RightRows
 from ivjoin.operator.windows.measures import Part, measures
 from ivjoin.operator.windows.previous import previous_rows
 from ivjoin.operator.windows.reduce import Ranges
@@ -32,14 +31,13 @@ _FIRST_ROWS = 1 << 13  # left rows of the first piece whose pairs are decided
 
 
 class Stored(Protocol):
-    """The plan of an operator and its stored right rows, as its answers use them."""
+    """A plan and how its left rows find their matches, as answers use them."""
 
     plan: JoinPlan
     how: JoinType
     layouts: tuple[RowLayout, RowLayout]
     terms: list[Term]
     order: tuple[Node, bool] | None
-    right: RightRows
 
     @property
     def axis(self) -> int | None:
@@ -74,13 +72,12 @@ class Answers:
             columns = [from_plain(a, t) for a, t in zip(piece.columns, self._schema.types, strict=False)]
             yield pa.RecordBatch.from_arrays([*columns, *self._nothing(n)], schema=self._schema)
 
-    def of(self, rows: Rows) -> Iterator[pa.RecordBatch]:
+    def of(self, rows: Rows, runs: list[Run]) -> Iterator[pa.RecordBatch]:
         """Yield output for left rows with the aggregates of their matches."""
         size = min(self._core.plan.spec.batch_size, _MOST_ROWS)
-        runs = self._core.right.sorted()
         for start in range(0, len(rows), size):
             some = rows if len(rows) <= size else rows.slice(start, min(start + size, len(rows)))
-            for block, pairs in self._blocks(some, runs):
+            for block, pairs in self.blocks(some, runs):
                 for batch in self._answers(block, runs, pairs):
                     if batch.num_rows:
                         yield batch
@@ -90,7 +87,7 @@ class Answers:
         by = next((t.left for t in self._core.terms if t.right == self._core.axis), None)
         return order_of(rows.kids, None if by is None else rows.axes[by])
 
-    def _blocks(self, rows: Rows, runs: list[Run]) -> Iterator[tuple[Rows, list[Pairs] | None]]:
+    def blocks(self, rows: Rows, runs: list[Run]) -> Iterator[tuple[Rows, list[Pairs] | None]]:
         """Yield rows in pieces whose pairs can be decided at once, with their pairs in each run."""
         if not self._asks(runs):
             yield rows, None
@@ -123,7 +120,18 @@ class Answers:
         yield from in_parts(built, 0, len(rows))
 
     def _answer(self, rows: Rows, runs: list[Run], pairs: list[Pairs] | None) -> pa.RecordBatch:
-        n, given = len(rows), rows
+        partners, made = self.reduced(rows, runs, pairs)
+        if not self._all and not partners.all():
+            keep = np.flatnonzero(partners)
+            rows, made = rows.take(keep), [take(a, keep, byte_width(a.type)) for a in made]
+        arrays = [from_plain(a, m.type) for a, m in zip(made, self._measures, strict=True)]
+        return pa.RecordBatch.from_arrays([*self._left(rows), *arrays], schema=self._schema)
+
+    def reduced(
+        self, rows: Rows, runs: list[Run], pairs: list[Pairs] | None
+    ) -> tuple[np.ndarray, list[pa.Array]]:
+        """Return how many right rows each left row matches : int64[n], and its aggregates, some as plain arrays."""
+        n = len(rows)
         partners = np.zeros(n, dtype=np.int64)
         parts: list[Part] | None = None
         nodes = self._core.decides()
@@ -148,22 +156,14 @@ class Answers:
                     parts = more
                 else:
                     parts = [m.joined(a, b) for m, a, b in zip(self._measures, parts, more, strict=True)]
-        back = None  # the place of each given row in the output
-        if order is not None:
-            back = np.empty(n, dtype=np.int64)
-            back[order] = np.arange(n)
-            partners = partners[back]
-        keep = None if self._all or partners.all() else np.flatnonzero(partners)
-        left = self._left(given if keep is None else given.take(keep))
         if parts is None:
-            made = self._nothing(n if keep is None else 0)
-        else:
-            made = [m.finish(p) for m, p in zip(self._measures, parts, strict=True)]
-            at = keep if back is None else back if keep is None else back[keep]
-            if at is not None:
-                made = [take(a, at, byte_width(a.type)) for a in made]
-            made = [from_plain(a, m.type) for a, m in zip(made, self._measures, strict=True)]
-        return pa.RecordBatch.from_arrays([*left, *made], schema=self._schema)
+            return partners, self._nothing(n)
+        made = [m.finish(p) for m, p in zip(self._measures, parts, strict=True)]
+        if order is None:
+            return partners, made
+        back = np.empty(n, dtype=np.int64)  # the place of each given row
+        back[order] = np.arange(n)
+        return partners[back], [take(a, back, byte_width(a.type)) for a in made]
 
     def _decided(
         self, rows: Rows, source: Source, here: np.ndarray, there: np.ndarray, nodes: Sequence[Node]

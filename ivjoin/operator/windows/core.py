@@ -14,18 +14,15 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.errors import EvaluationError
-from ivjoin.expr.nodes import Node, sides_of
-from ivjoin.expr.ordinal import has_ordinal
+from ivjoin.expr.nodes import Node
 from ivjoin.operator.lookup.waiting_core import WaitingCore
 from ivjoin.operator.windows.answer import Answers
 from ivjoin.operator.windows.best import BestAnswers
 from ivjoin.operator.windows.held import Bounds, LeftRows, RightRows
 from ivjoin.operator.windows.previous import previous_bounds
 from ivjoin.operator.windows.rows import Arrived, Keys, Rows, joined, read
-from ivjoin.operator.windows.run import Term
-from ivjoin.operator.windows.trim import distance_of
+from ivjoin.operator.windows.search import search_of
 from ivjoin.plan.join_plan import JoinPlan
-from ivjoin.plan.spec import SIDES, Pick
 from ivjoin.separation.separate import conjuncts_of
 from ivjoin.shj.plain import rows_at
 
@@ -38,50 +35,19 @@ class WindowCore(WaitingCore):
     def __init__(self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> None:
         super().__init__(plan, late_within, errors_first)
         plan = self.plan
-        if plan.spec.pick is not None and not plan.kernel_terms:
-            self._add_axes(plan.spec.pick)
         self.keys = Keys()
         self.seq = [0, 0]
-        self.terms = [
-            Term(plan.sides[0].axes.index(t.left), plan.sides[1].axes.index(t.right), t.lo, t.hi)
-            for t in plan.kernel_terms
-        ]
-        self.order = plan.spec.first_by or ((plan.kernel_terms[0].right, False) if plan.kernel_terms else None)
-        self._axis = self._sorted_by()
+        self.terms, self.order, self._axis = search_of(plan)
+        for s in (0, 1):
+            self.bounder.refit(s)
         self.left, self.right = LeftRows(), RightRows(self._axis)
         self._answers = Answers(self) if plan.spec.aggregates else BestAnswers(self)
         self._untaken()
         self._previous = plan.spec.include_previous
 
-    def _add_axes(self, pick: Pick) -> None:
-        """Sort right rows by what they are picked by if the condition has no band."""
-        pair = distance_of(pick.by[0])
-        for node in (pick.by[0],) if pair is None else pair:
-            sides = sides_of(node)
-            if len(sides) == 1 and has_ordinal(node.type):
-                axes = self.plan.sides[SIDES.index(min(sides))].axes
-                if node not in axes:
-                    axes.append(node)
-        self.plan.kept = {}
-        for s in (0, 1):
-            self.bounder.refit(s)
-
     def _untaken(self) -> None:
         """Collect evicted right rows if they are emitted where no left row has taken them."""
         self.right.evicted = [] if self.how.keep[1] else None
-
-    def _sorted_by(self) -> int | None:
-        """Return the right axis with the most band ends; on a tie, the axis of the order."""
-        ends: dict[int, int] = {}
-        for t in self.terms:
-            ends[t.right] = ends.get(t.right, 0) + 2 * ((t.low is not None) + (t.high is not None))
-        for axis in ends:
-            if self.order is not None and self.plan.sides[1].axes[axis] is self.order[0]:
-                ends[axis] += 1
-        if not ends and self.plan.spec.pick is not None:
-            by = distance_of(self.plan.spec.pick.by[0]) or (self.plan.spec.pick.by[0],)
-            return next((a for a, n in enumerate(self.plan.sides[1].axes) if n in by), None)
-        return max(ends, key=lambda a: ends[a]) if ends else None
 
     @property
     def _best(self) -> BestAnswers:
@@ -147,7 +113,7 @@ class WindowCore(WaitingCore):
             bounds = None if self.ended[1] else previous_bounds(bounds, self.terms, len(self.plan.sides[0].axes))
         for rows in self.left.decided(bounds):
             self.went(0, len(rows))
-            yield from self._answers.of(rows)
+            yield from self._answers.of(rows, self.right.sorted())
         bounds = self.bounder.bounds(1)
         if not self._previous:
             self.went(1, self.right.prune(bounds, self.left, self.terms, force))

@@ -124,8 +124,8 @@ class Picked(Source):
         def made() -> Vector:
             v = self._whole.vector(node)
             at = self._at
-            values = v.values[at] if isinstance(v.values, np.ndarray) else take(v.values, at, byte_width(v.values.type))
-            return Vector(values, None if v.valid is None else v.valid[at], None if v.error is None else v.error[at])
+            values = v.values.take(at) if isinstance(v.values, np.ndarray) else take(v.values, at, byte_width(v.values.type))
+            return Vector(values, *(None if marks is None else marks.take(at) for marks in (v.valid, v.error)))
 
         found: Vector = self.once(("vector", node), made)
         return found

@@ -15,7 +15,9 @@ from ivjoin.operator.intake import Intake
 from ivjoin.operator.lookup.aggregated import Aggregated, Window
 from ivjoin.operator.lookup.sides import KeyIds, Sorted, Term, count_to, key_table
 from ivjoin.operator.windows.measures import measures
+from ivjoin.operator.windows.one_run import OneRun
 from ivjoin.operator.windows.rows import Arrived, Rows, joined, read
+from ivjoin.operator.windows.search import search_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.shj.arrow import byte_width, take, whole_numbers
@@ -33,6 +35,7 @@ __all__ = ["TableWindow", "table_window"]
 _SLICE_ROWS = 1 << 17  # of both sides
 _BANDS = 8  # a slice is this many windows wide, so that few right rows go to two
 _MOST_TEXT = 2**31 - 1  # bytes
+_RUN_ROWS, _MOST_SLICES = 1 << 15, 64  # left rows of a slice that looks up one run, and slices: each begins with a pass
 _SEEN = 64  # left rows of which the window is looked at
 I64_MAX = 2**63 - 1
 
@@ -46,36 +49,45 @@ class TableWindow(TableLookup):
     left : TableRows
     right : pa.RecordBatch
         All right rows.
-    aggregated : Aggregated
+    found : Aggregated or OneRun
     threads : int
     """
 
     def __init__(
-        self, plan: JoinPlan, left: TableRows, right: pa.RecordBatch, aggregated: Aggregated, threads: int
+        self, plan: JoinPlan, left: TableRows, right: pa.RecordBatch, found: Aggregated | OneRun, threads: int
     ) -> None:
         super().__init__(plan, left, right, threads)
-        self._aggregated: Aggregated | None = aggregated
+        self._found: Aggregated | OneRun | None = found
+        self._measures = measures(plan.spec.aggregates, plan.sides[1].schema)
 
     def close(self) -> None:
         super().close()
-        self._aggregated = None
+        self._found = None
 
     def _tasks(self) -> tuple[Sequence[slice], Callable[[slice], Iterator[pa.RecordBatch]]]:
-        found = self._aggregated
+        found = self._found
         assert found is not None
         slices = parts_of(len(found.left), _left_rows(found))
         if found.left.lies_in_order:
-            return slices, lambda part: self._batches(part, *found.of(part))
+
+            def in_turn(part: slice) -> Iterator[pa.RecordBatch]:
+                start = part.start
+                for sizes, arrays in found.pieces(part):
+                    yield from self._batches(slice(start, start + len(sizes)), sizes, arrays)
+                    start += len(sizes)
+
+            return slices, in_turn
         none = np.zeros(1, dtype=np.int64)
-        made: list[tuple[np.ndarray, list[pa.Array]]] = [(none, [])] * len(slices)
+        made: list[list[tuple[np.ndarray, list[pa.Array]]]] = [[]] * len(slices)
 
         def aggregate(number: int) -> None:
-            made[number] = found.of(slices[number])
+            made[number] = list(found.pieces(slices[number]))
 
         each(range(len(slices)), lambda: aggregate, self._threads)
-        made.append((none, self._nothing([a.type for a in made[0][1]] if made else None)))
-        sizes = np.concatenate([sizes for sizes, _ in made])
-        arrays = [one_array(list(parts)) for parts in zip(*(arrays for _, arrays in made), strict=True)]
+        pieces = [piece for part in made for piece in part]
+        pieces.append((none, self._nothing([a.type for a in pieces[0][1]] if pieces else None)))
+        sizes = np.concatenate([sizes for sizes, _ in pieces])
+        arrays = [one_array(list(parts)) for parts in zip(*(arrays for _, arrays in pieces), strict=True)]
         # Where the answer of each left row is; those that match nothing have the last one.
         at = np.full(self._left.rows, len(sizes) - 1, dtype=np.int64)
         every = np.arange(len(sizes) - 1)
@@ -101,16 +113,16 @@ class TableWindow(TableLookup):
 
     def _nothing(self, types: list[pa.DataType] | None) -> list[pa.Array]:
         """Return the aggregates of one row that matches nothing, in the types of other rows' aggregates."""
-        assert self._aggregated is not None
-        measures = self._aggregated.measures
         return [
             whole_numbers(np.zeros(1, dtype=np.int64)) if m.aggregate.function == "count" else nulls(1, t)
-            for m, t in zip(measures, types or [m.type for m in measures], strict=True)
+            for m, t in zip(self._measures, types or [m.type for m in self._measures], strict=True)
         ]
 
 
-def _left_rows(found: Aggregated) -> int:
+def _left_rows(found: Aggregated | OneRun) -> int:
     """How many left rows a slice has: many windows' worth, or all of them if these are too wide."""
+    if isinstance(found, OneRun):
+        return max(_RUN_ROWS, len(found.left) // _MOST_SLICES)
     left, right = found.left, found.right
     n, m = len(left), len(right)
     if not n or not m:
@@ -167,45 +179,70 @@ def _is_much_text(plan: JoinPlan, n: int, right: pa.RecordBatch) -> bool:
 def table_window(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -> TableWindow | None:
     """The join of two tables that aggregates; None if their rows must be pushed."""
     lists = any(a.function == "array_agg" for a in plan.spec.aggregates)  # of pairs, some at a time
-    if plan.separation.residual or plan.raises or lists or plan.spec.include_previous:
+    if plan.raises or lists or plan.spec.include_previous:
         return None
     plan = plan.own()
-    terms = [(plan.sides[0].axes.index(t.left), plan.sides[1].axes.index(t.right), t.lo, t.hi)
-             for t in plan.kernel_terms]  # fmt: skip
-    lows: list[Term] = [(a, b, -high) for a, b, _, high in terms if high is not None]
-    highs: list[Term] = [(a, b, -low) for a, b, low, _ in terms if low is not None]
-    if any(abs(by) > I64_MAX for _, _, by in (*lows, *highs)):
-        return None
     tables = opened(plan, sources)
     if tables is None:
         return None
     (rows, _), right = tables
     if _is_much_text(plan, rows.rows, right):
         return None
-    keys = key_table(plan)
-    naming = _Naming(plan, keys)
-    found: list[Rows] = []
-    for s, batches in ((1, [right]), (0, rows.batches() or [no_rows(plan.sides[0].schema)])):
-        parts = list(_read(plan, s, batches, naming))
-        if any(part.wild or part.key_erred for part in parts):
-            return None
-        found.append(joined([part.rows for part in parts]))
-    theirs, mine = found
+    batches = list(rows.batches()) or [no_rows(plan.sides[0].schema)], [right]
+    read_, keys = evaluated_sides(plan, batches)
+    if read_ is None:
+        return None
+    found = None if plan.separation.residual else _by_ranges(plan, read_, (rows.rows, right), keys, threads)
+    if not isinstance(found, Aggregated):
+        found = OneRun(plan, read_, batches, keys, found)
+    return TableWindow(plan, rows, right, found, threads)
+
+
+def _by_ranges(
+    plan: JoinPlan, rows: tuple[Rows, Rows], tables: tuple[int, pa.RecordBatch], keys: KeyTable, threads: int
+) -> Aggregated | Sorted | None:
+    """Return the answers by ranges of right rows in the order of all bands.
+
+    Without such an order, pairs must be decided: return the right rows in the order of one axis, if it was found.
+    """
+    terms = [(plan.sides[0].axes.index(t.left), plan.sides[1].axes.index(t.right), t.lo, t.hi)
+             for t in plan.kernel_terms]  # fmt: skip
+    lows: list[Term] = [(a, b, -high) for a, b, _, high in terms if high is not None]
+    highs: list[Term] = [(a, b, -low) for a, b, low, _ in terms if low is not None]
+    if any(abs(by) > I64_MAX for _, _, by in (*lows, *highs)):
+        return None
+    (mine, theirs), (of, right) = rows, tables
     ids, (left_kids, right_kids) = KeyIds.of((mine.kids, theirs.kids), (None, None), keys)
-    axis = _most_used([b for _, b, _ in (*lows, *highs)])
+    axis = search_of(plan)[2]
     ordered = _in_order(theirs, right_kids, axis, {b for _, b, _ in (*lows, *highs)}, right.num_rows, threads)
     if not all(rises(values) for values in ordered.lines.values()):
-        return None
+        return ordered
     lines = {a for a, _, _ in (*lows, *highs)}
-    left = _in_order(mine, left_kids, _most_used([a for a, _, _ in (*lows, *highs)]), lines, rows.rows, threads)
+    left = _in_order(mine, left_kids, _most_used([a for a, _, _ in (*lows, *highs)]), lines, of, threads)
     by = plan.spec.first_by or ((plan.kernel_terms[0].right, False) if plan.kernel_terms else None)
     node = None if axis is None else plan.sides[1].axes[axis]
     in_order = by is None if node is None else by is not None and by[0] is node and not by[1]
-    layout = row_layouts(plan)[1]
     columns = [right.column(i) for i in plan.sides[1].stored]
     made = measures(plan.spec.aggregates, plan.sides[1].schema)
-    aggregated = Aggregated(left, ordered, ids, Window(lows, highs), columns, layout, made, by, in_order)
-    return TableWindow(plan, rows, right, aggregated, threads)
+    return Aggregated(left, ordered, ids, Window(lows, highs), columns, row_layouts(plan)[1], made, by, in_order)
+
+
+def evaluated_sides(
+    plan: JoinPlan, batches: Sequence[Sequence[pa.RecordBatch]]
+) -> tuple[tuple[Rows, Rows] | None, KeyTable]:
+    """Return the rows of two tables that can match, without columns, and their keys.
+
+    The rows are None if the whole condition decides the pairs of some row.
+    """
+    keys = key_table(plan)
+    naming = _Naming(plan, keys)
+    found: list[Rows] = []
+    for s in (1, 0):
+        parts = list(_read(plan, s, batches[s], naming))
+        if any(part.wild or part.key_erred for part in parts):
+            return None, keys
+        found.append(joined([part.rows for part in parts]))
+    return (found[1], found[0]), keys
 
 
 def _read(plan: JoinPlan, s: int, batches: Sequence[pa.RecordBatch], naming: _Naming) -> Iterator[Arrived]:

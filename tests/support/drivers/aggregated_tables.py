@@ -23,8 +23,19 @@ CONDITIONS: dict[str | None, Callable[[Any, Any], bool]] = {
     "r.t > l.t AND r.t <= l.t + 100": lambda a, b: a["t"] < b["t"] <= a["t"] + 100,
     "r.t >= l.t AND r.t <= l.u": lambda a, b: a["t"] <= b["t"] <= a["u"],
     "l.t = r.t AND r.u > 7": lambda a, b: a["t"] == b["t"] and b["u"] > 7,
+    "r.t <= l.t AND l.u < r.u": lambda a, b: b["t"] <= a["t"] and a["u"] < b["u"],
+    "r.u <= l.u AND l.u < r.w": lambda a, b: b["w"] is not None and b["u"] <= a["u"] < b["w"],
+    "l.u < r.w AND r.u <= l.u + 3 AND r.t >= l.t": lambda a, b: (
+        b["w"] is not None and b["t"] >= a["t"] and a["u"] < b["w"] and b["u"] <= a["u"] + 3
+    ),
+    "r.t >= l.t AND l.u <> r.u": lambda a, b: a["t"] <= b["t"] and a["u"] != b["u"],
+    "l.id % 3 <> r.x % 3": lambda a, b: a["id"] % 3 != b["x"] % 3,
     None: lambda a, b: True,
 }
+FIRST_BY = dict.fromkeys(CONDITIONS, "t") | {  # what the right side of the first band is
+    "r.u <= l.u AND l.u < r.w": "u", "l.u < r.w AND r.u <= l.u + 3 AND r.t >= l.t": "w", "l.id % 3 <> r.x % 3": "x",
+    None: "x",
+}  # fmt: skip
 AGGREGATES = {
     "n": ("*", "count"), "nv": ("v", "count"), "sv": ("v", "sum"), "mv": ("v", "mean"), "lo": ("x", "min"),
     "hi": ("v", "max"), "first": ("x", "first"), "last": ("s", "last"), "top": ("s", "max"), "mx": ("x", "mean"),
@@ -40,11 +51,11 @@ def in_small_slices(rows: int, out: int) -> Iterator[None]:
         yield
 
 
-def expected(matches: list[dict[str, Any]], by_time: bool) -> dict[str, Any]:
+def expected(matches: list[dict[str, Any]], by: str) -> dict[str, Any]:
     """The aggregates of rows; quarters are exact as doubles."""
     v = [b["v"] for b in matches if b["v"] is not None]
     x, s = [b["x"] for b in matches], [b["s"] for b in matches]
-    order = sorted(matches, key=lambda b: (b["t"], b["x"]) if by_time else b["x"])
+    order = sorted(matches, key=lambda b: (b[by], b["x"]))
     return {
         "n": len(matches), "nv": len(v), "sv": math.fsum(v) if v else None,
         "mv": math.fsum(v) / len(v) if v else None, "lo": min(x, default=None), "hi": max(v, default=None),
@@ -67,6 +78,7 @@ def check(seed: int) -> str:
         made = {"k": keys(rng, draw, n, names), "t": t, number: np.arange(n), "u": rng.integers(-20, 20, n)}
         if number == "x":
             made["v"] = pa.array(rng.integers(-9, 9, n) / 4 * draw.choice([1, 2.0**40]), mask=rng.random(n) < 0.1)
+            made["w"] = pa.array(made["u"] + rng.integers(-2, 30, n), mask=rng.random(n) < 0.1)
             made["s"] = pa.array([f"s{i % 7}" for i in range(n)])
         tables.append(split(draw, pa.table(made)))
     left, right = tables
@@ -81,10 +93,10 @@ def check(seed: int) -> str:
         found = [
             b for b in rows
             if (not keyed or (a["k"] is not None and a["k"] == b["k"]))
-            and (condition is None or (a["t"] is not None and b["t"] is not None and holds(a, b)))
+            and (condition is None or ((".t" not in condition or None not in (a["t"], b["t"])) and holds(a, b)))
         ]
         if found or options["how"] == "left":
-            want[a["id"]] = expected(found, condition is not None)
+            want[a["id"]] = expected(found, FIRST_BY[condition])
     first: list[dict[str, Any]] | None = None
     engine = ""
     with in_small_slices(draw.choice([1, 7, 40, 1 << 17]), draw.choice([1, 9, 1 << 16])):

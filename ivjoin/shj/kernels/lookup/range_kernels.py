@@ -16,6 +16,7 @@ __all__ = ["BITS", "last_within", "next_within", "pairs_swept", "pairs_within"]
 
 BITS = 2  # a block has 2^2 places, or blocks of the level below
 _MASK = (1 << BITS) - 1
+I64_MAX = np.int64(2**63 - 1)
 
 
 @inner
@@ -99,8 +100,8 @@ def pairs_within(first, last, low, high, least, most, upper, starts, state, out_
     return count
 
 
-@compiled(I8(IN1, IN1, IN1, IN1, IO1, IO1, IO1, IO1))
-def pairs_swept(first, last, low, most, active, state, out_row, out_at):  # type: ignore[no-untyped-def]
+@compiled(I8(IN1, IN1, IN1, IN1, IN1, IN2, IN1, IO1, IO1, IO1, IO1))
+def pairs_swept(first, last, low, least, most, upper, starts, active, state, out_row, out_at):  # type: ignore[no-untyped-def]
     """Find for each row i the places k with ``first[i] <= k < last[i]`` and a value of at least ``low[i]``.
 
     Rows with the same ``first`` follow each other, and their ``low`` never falls. So a value that is lower once is not
@@ -111,8 +112,7 @@ def pairs_swept(first, last, low, most, active, state, out_row, out_at):  # type
     Parameters
     ----------
     first, last, low : int64[n]
-    most : int64[m]
-        The values.
+        No range is empty.
     active : int64[m]
         Scratch.
     state : int64[1]
@@ -131,12 +131,18 @@ def pairs_swept(first, last, low, most, active, state, out_row, out_at):  # type
     entered = np.int64(0)
     room = out_row.shape[0] - 1
     for i in range(first.shape[0]):
-        if first[i] != begun:
+        bound = low[i]
+        end = last[i]
+        if first[i] != begun:  # of the values before, look only at those that are not lower
             begun = first[i]
             entered = begun
             alive = 0
-        bound = low[i]
-        end = last[i]
+            while entered < end:
+                entered = next_within(least, most, upper, starts, entered, end, bound, I64_MAX)
+                if entered < end:
+                    active[alive] = entered
+                    alive += 1
+                    entered += 1
         while entered < end:
             active[alive] = entered
             if most[entered] >= bound:

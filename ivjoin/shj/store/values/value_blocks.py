@@ -95,13 +95,15 @@ class ValueBlocks:
         if bool((same & (low[1:] < low[:-1])).any()):
             return None
         begins = np.flatnonzero(np.concatenate(([True], ~same)))
-        looks = (np.maximum.reduceat(last, begins) - first[begins]).sum() + (np.maximum.accumulate(last) - last).sum()
+        looks = (np.maximum.reduceat(last, begins) - last[begins]).sum() + (np.maximum.accumulate(last) - last).sum()
         if looks > _SEARCH * len(filled):
             return None
         active, state = np.empty(len(self.most), dtype=np.int64), np.zeros(1, dtype=np.int64)
         while True:
             rows, at = np.empty(most + 1, dtype=np.int64), np.empty(most + 1, dtype=np.int64)
-            count = range_kernels.pairs_swept(*bounds, self.most, active, state, rows, at)
+            count = range_kernels.pairs_swept(
+                *bounds, self.least, self.most, self.upper, self.starts, active, state, rows, at
+            )
             done = int(state[0])
             if done:
                 rows = rows[:count] if every else filled.take(rows[:count])

@@ -1,0 +1,140 @@
+"""All rows of two tables, for the answers of left rows: the right rows are one run, and no row is still to come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.expr.nodes import Node, columns_of
+from ivjoin.operator.lookup.sides import KeyIds, Sorted
+from ivjoin.operator.windows.answer import Answers
+from ivjoin.operator.windows.best import BestAnswers
+from ivjoin.operator.windows.rows import Rows
+from ivjoin.operator.windows.run import Pairs, Run, Term
+from ivjoin.operator.windows.search import search_of
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.layout import row_layouts
+from ivjoin.shj.dictionaries import one_array
+from ivjoin.shj.sorting import in_order, order_by_key
+from ivjoin.shj.store.keys import KeyTable
+
+__all__ = ["OneRun"]
+
+
+class OneRun:
+    """Left rows in the order of their keys and of a band, and right rows as one run.
+
+    Parameters
+    ----------
+    plan : JoinPlan
+        One that no other operator uses.
+    rows : (Rows, Rows)
+        Evaluated rows without columns, numbered by ``seq`` as they lie in their tables.
+    batches : (list of RecordBatch, list of RecordBatch)
+        The tables.
+    keys : KeyTable
+        The keys of both sides.
+    right : Sorted, optional
+        The right rows in the order of the axis that sorts a run, if that is known.
+
+    Attributes
+    ----------
+    left : Sorted
+        Which left rows lie where.
+    answers : Answers
+    """
+
+    def __init__(
+        self, plan: JoinPlan, rows: tuple[Rows, Rows], batches: Sequence[Sequence[pa.RecordBatch]], keys: KeyTable,
+        right: Sorted | None = None,
+    ) -> None:
+        self.plan, self.how, self.layouts = plan, plan.how, row_layouts(plan)
+        self.terms, self.order, self.axis = search_of(plan)
+        mine, theirs = rows
+        ids, (left_kids, right_kids) = KeyIds.of((mine.kids, theirs.kids), (None, None), keys)
+        n_ids = ids.n_ids
+        known = None
+        if right is not None and n_ids == 1 and right.order is not None and self.axis is not None:
+            known = right.order, right.lines[self.axis]
+        run = self._sorted(1, theirs, right_kids - ids.least, n_ids, self.axis, batches[1], known)
+        self.runs = [Run(run, self.axis)] if len(run) else []
+        self._rows = self._sorted(0, mine, left_kids - ids.least, n_ids, _line(self.terms, self.axis), batches[0])
+        lies = len(self._rows) == sum(b.num_rows for b in batches[0]) and self._rows.seq is mine.seq
+        self.left = Sorted(mine.kids, None, {}, None if lies else self._rows.seq)
+        self.answers = Answers(self) if plan.spec.aggregates else BestAnswers(self)
+
+    def _sorted(
+        self, s: int, rows: Rows, kids: np.ndarray, n_ids: int, axis: int | None, batches: Sequence[pa.RecordBatch],
+        known: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> Rows:
+        """Return rows by key and axis, with their columns."""
+        values = None if axis is None else rows.axes[axis]
+        order, ordered = known or (None, None)
+        if order is None and not _rises(kids, values):
+            if n_ids > 1:
+                some = np.zeros(len(kids), dtype=np.int64) if values is None else values
+                _, ordered, order = order_by_key(kids, some, n_ids)
+            elif values is not None:
+                order, ordered = in_order(values)
+        columns = self._columns(s, batches)
+        if order is None:
+            return Rows(columns, rows.seq, kids, rows.axes, rows.absent, rows.seq)
+        seq = rows.seq.take(order)
+        return Rows(
+            columns, seq, kids.take(order) if n_ids > 1 else kids,
+            [ordered if i == axis else a.take(order) for i, a in enumerate(rows.axes)],  # type: ignore[misc]
+            {k: a.take(order) for k, a in rows.absent.items()}, seq,
+        )
+
+    def _columns(self, s: int, batches: Sequence[pa.RecordBatch]) -> list[pa.Array]:
+        """Return the stored columns of a side. A left column that no pair is decided by has no rows."""
+        columns = []
+        read = self._decisive() if s == 0 else None
+        for i in self.plan.sides[s].stored:
+            name = self.plan.sides[s].schema.names[i]
+            if read is not None and name not in read:
+                columns.append(pa.nulls(0, batches[0].column(i).type))
+            else:
+                columns.append(one_array([b.column(i) for b in batches]))
+        return columns
+
+    def _decisive(self) -> set[str]:
+        """Return the left columns that decide pairs."""
+        pick = self.plan.spec.pick
+        nodes = [*self.decides(), *(() if pick is None else pick.by)]
+        return {c.params[1] for c in columns_of(*nodes) if c.params[0] == "left"}
+
+    def decides(self) -> list[Node]:
+        """Return the conjuncts to evaluate for each pair."""
+        return list(self.plan.separation.residual)
+
+    def blocks(self, part: slice) -> Iterator[tuple[Rows, list[Pairs] | None]]:
+        """Yield left rows of a part in pieces, with their pairs in the run; None if ranges answer them."""
+        yield from self.answers.blocks(self._rows.slice(part.start, part.stop), self.runs)
+
+    def pieces(self, part: slice) -> Iterator[tuple[np.ndarray, list[pa.Array]]]:
+        """Yield how many right rows match each left row of a part, and its aggregates, in pieces.
+
+        Raises
+        ------
+        EvaluationError
+            If the condition or an aggregate has an error.
+        """
+        for rows, pairs in self.blocks(part):
+            yield self.answers.reduced(rows, self.runs, pairs)
+
+
+def _line(terms: Sequence[Term], axis: int | None) -> int | None:
+    """Return the left axis that sorts left rows: of a lower end of another right axis, which a sweep needs to rise."""
+    other = (t.left for t in terms if t.right != axis and t.low is None)
+    return next(other, next((t.left for t in terms if t.right == axis), None))
+
+
+def _rises(kids: np.ndarray, values: np.ndarray | None) -> bool:
+    """Return whether rows lie in the order of their keys and values."""
+    step = kids[1:] >= kids[:-1]
+    if values is not None:
+        step &= (kids[1:] > kids[:-1]) | (values[1:] >= values[:-1])
+    return bool(step.all())

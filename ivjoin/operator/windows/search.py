@@ -1,0 +1,57 @@
+"""How left rows find their matches: the bands, the order of first and last, and the axis that sorts right rows."""
+
+from __future__ import annotations
+
+from ivjoin.expr.nodes import Node, sides_of
+from ivjoin.expr.ordinal import has_ordinal
+from ivjoin.operator.windows.run import Term
+from ivjoin.operator.windows.trim import distance_of
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.spec import SIDES, Pick
+
+__all__ = ["search_of"]
+
+
+def search_of(plan: JoinPlan) -> tuple[list[Term], tuple[Node, bool] | None, int | None]:
+    """Return the bands, the order of first and last, and the right axis that sorts the rows of a key.
+
+    A plan without bands gets the axes of its pick.
+    """
+    pick = plan.spec.pick
+    if pick is not None and not plan.kernel_terms:
+        _add_axes(plan, pick)
+    terms = [
+        Term(plan.sides[0].axes.index(t.left), plan.sides[1].axes.index(t.right), t.lo, t.hi)
+        for t in plan.kernel_terms
+    ]
+    order = plan.spec.first_by or ((plan.kernel_terms[0].right, False) if plan.kernel_terms else None)
+    return terms, order, _sorted_by(plan, terms, order)
+
+
+def _add_axes(plan: JoinPlan, pick: Pick) -> None:
+    """Sort right rows by what they are picked by."""
+    pair = distance_of(pick.by[0])
+    for node in (pick.by[0],) if pair is None else pair:
+        sides = sides_of(node)
+        if len(sides) == 1 and has_ordinal(node.type):
+            axes = plan.sides[SIDES.index(min(sides))].axes
+            if node not in axes:
+                axes.append(node)
+    plan.kept = {}
+
+
+def _sorted_by(plan: JoinPlan, terms: list[Term], order: tuple[Node, bool] | None) -> int | None:
+    """Return the right axis with the most band ends; on a tie one with an upper end, then the axis of the order.
+
+    Rows below an upper end come first, so a sweep finds those that also satisfy a lower end of another axis.
+    """
+    ends: dict[int, int] = {}
+    for t in terms:
+        ends[t.right] = ends.get(t.right, 0) + 4 * (t.high is not None) + 6 * (t.low is not None)
+    for axis in ends:
+        if order is not None and plan.sides[1].axes[axis] is order[0]:
+            ends[axis] += 1
+    if not ends and plan.spec.pick is not None:
+        by = distance_of(plan.spec.pick.by[0]) or (plan.spec.pick.by[0],)
+        return next((a for a, n in enumerate(plan.sides[1].axes) if n in by), None)
+    return max(ends, key=lambda a: ends[a]) if ends else None
