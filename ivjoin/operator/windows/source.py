@@ -122,9 +122,8 @@ class Picked(Source):
 
     def vector(self, node: Node) -> Vector:
         def made() -> Vector:
-            v = self._whole.vector(node)
-            at = self._at
-            values = v.values.take(at) if isinstance(v.values, np.ndarray) else take(v.values, at, byte_width(v.values.type))
+            v, at = self._whole.vector(node), self._at
+            values = v.values.take(at) if isinstance(v.values, np.ndarray) else _taken(v.values, at)
             return Vector(values, *(None if marks is None else marks.take(at) for marks in (v.valid, v.error)))
 
         found: Vector = self.once(("vector", node), made)

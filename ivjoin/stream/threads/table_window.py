@@ -193,9 +193,8 @@ def table_window(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -
     if read_ is None:
         return None
     found = None if plan.separation.residual else _by_ranges(plan, read_, (rows.rows, right), keys, threads)
-    if not isinstance(found, Aggregated):
-        found = OneRun(plan, read_, batches, keys, found)
-    return TableWindow(plan, rows, right, found, threads)
+    answers = found if isinstance(found, Aggregated) else OneRun(plan, read_, batches, keys, found)
+    return TableWindow(plan, rows, right, answers, threads)
 
 
 def _by_ranges(
@@ -232,7 +231,7 @@ def evaluated_sides(
 ) -> tuple[tuple[Rows, Rows] | None, KeyTable]:
     """Return the rows of two tables that can match, without columns, and their keys.
 
-    The rows are None if the whole condition decides the pairs of some row.
+    Return no rows if the whole condition decides the pairs of some row.
     """
     keys = key_table(plan)
     naming = _Naming(plan, keys)
