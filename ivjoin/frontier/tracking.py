@@ -209,6 +209,15 @@ class Frontier:
         self._found: tuple[int, int, bool] | None = None
         self.refresh()
 
+    def mark(self) -> list[bytes]:
+        """Return how far the orders have advanced, for :meth:`reset`."""
+        return [t._words[_SEEN].tobytes() for t in self.trackers]
+
+    def reset(self, mark: list[bytes]) -> None:
+        """Move the orders back to where they were at :meth:`mark`."""
+        for t, words in zip(self.trackers, mark, strict=True):
+            t._registers[_SEEN] = np.frombuffer(words, dtype=np.int64)
+
     def refresh(self) -> bool:
         """Recompute the intervals. Return True if one of them changed."""
         if len(self.trackers) == 1 and not self.bounds and not self.promised:

@@ -106,10 +106,9 @@ class Intake:
         """
         if self._plan.spec.on_late != "raise":
             return
-        before = [t.save() for t in self._frontiers[p].trackers]
+        before = self._frontiers[p].mark()
         self._late_rows(p, batch, self._ordered(p, batch), {})
-        for t, saved in zip(self._frontiers[p].trackers, before, strict=True):
-            t.load(saved)
+        self._frontiers[p].reset(before)
 
     def late_by_python(self, p: int, batch: pa.RecordBatch, values: dict[Node, Vector]) -> np.ndarray | None:
         """Return bool[n] of the rows that break orders which Python follows, not the kernels; None if none does.
@@ -149,15 +148,12 @@ class Intake:
         m.right_late_rows += self.late[1]
         m.left_lateness, m.right_lateness = self.lateness
 
-    def count_late(self, p: int, batch: pa.RecordBatch, before: list[dict[str, Any]]) -> None:
-        """Count and report the late rows of a batch that kernels have taken, whose orders were ``before``."""
-        trackers = self._frontiers[p].trackers
-        after = [t.save() for t in trackers]
-        for t, saved in zip(trackers, before, strict=True):
-            t.load(saved)
+    def count_late(self, p: int, batch: pa.RecordBatch, before: list[bytes]) -> None:
+        """Count and report the late rows of a batch that kernels have taken, whose orders were at ``before``."""
+        after = self._frontiers[p].mark()
+        self._frontiers[p].reset(before)
         self.screen(p, batch)
-        for t, saved in zip(trackers, after, strict=True):
-            t.load(saved)
+        self._frontiers[p].reset(after)
 
     def ordinals(self, node: Node, values: dict[Node, Vector], known: dict[Node, np.ndarray]) -> np.ndarray:
         found = known.get(node)
@@ -172,7 +168,7 @@ class Intake:
         frontier = self._frontiers[p]
         if not frontier.trackers and not frontier.bounds and not frontier.promised:
             return None
-        before = [t.save() for t in frontier.trackers]
+        before = frontier.mark()
         try:
             late = self._broken(p, frontier.trackers, batch, values, known)
             for node in {**frontier.bounds, **frontier.promised}:
@@ -186,8 +182,7 @@ class Intake:
                     self._complain(p, str(node), node, bad, values, known, limit, fix, python_value(edge, node.type))
                     late = bad if late is None else late | bad
         except (LateRowError, EvaluationError):
-            for t, state in zip(frontier.trackers, before, strict=True):
-                t.load(state)
+            frontier.reset(before)
             raise
         return late
 

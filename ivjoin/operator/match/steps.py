@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 from weakref import ref
 
 import pyarrow as pa
@@ -37,10 +36,9 @@ def take(core: AnyCore, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Itera
         return core.take(p, batch)
     if core.plan.spec.on_late == "raise":
         return _taken(core, p, batch)
-    before = [t.save() for t in core.frontiers[p].trackers]
-    late = core.metrics.late_rows + core.state.get("late_rows")  # a change of keys resets the registers
+    before = core.frontiers[p].mark()
     out = _taken(core, p, batch)
-    if core.metrics.late_rows + core.state.get("late_rows") > late:
+    if core.state.get("n_late"):
         core.intake.count_late(p, batch, before)
     return out
 
@@ -51,7 +49,7 @@ def _taken(core: Core, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterat
     core.batch = ref(batch)
     before = None
     if core.prepares[p]:
-        before = [t.save() for t in core.frontiers[p].trackers]
+        before = core.frontiers[p].mark()
     try:
         if n > state.room:
             state.borrow(n)
@@ -120,10 +118,10 @@ def _among_frozen(core: Core, p: int, batch: pa.RecordBatch) -> Iterator[pa.Reco
     core.count_state()
 
 
-def put_back(core: Core, p: int, before: list[dict[str, Any]] | None) -> None:
+def put_back(core: Core, p: int, before: list[bytes] | None) -> None:
     """Restore the state before a batch that is refused."""
-    for t, saved in zip(core.frontiers[p].trackers, before or (), strict=before is not None):
-        t.load(saved)
+    if before is not None:
+        core.frontiers[p].reset(before)
     core.state.set(prepared=0, probe_end=0)
     core.state.rest()
 

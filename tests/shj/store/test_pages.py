@@ -72,8 +72,8 @@ def test_a_ring_is_carried_over_piece_by_piece(lo: int, hi: int, cap: int) -> No
     assert (grown[ids % cap] == ids).all()
 
 
-def test_without_such_calls_arrays_are_numpys_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "_system", lambda: None)
+def test_on_other_systems_arrays_are_numpys_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "_MAPS", False)
     array = pages.paged((1 << 20,), np.int64)
     assert array.base is None
     assert pages.lengthened(array, 1 << 21) is None

@@ -7,11 +7,10 @@ a copy. The memory that an operator counts is therefore the memory that it uses.
 
 from __future__ import annotations
 
-import ctypes
+import math
 import mmap
 import sys
-from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,34 +18,7 @@ __all__ = ["LEAST", "Pages", "lengthened", "let_go", "paged"]
 
 LEAST = 1 << 20  # bytes of an array
 _HUGE = 4 << 20  # bytes from which on huge pages are requested, as NumPy does
-_MAY_MOVE = 1  # MREMAP_MAYMOVE of <sys/mman.h>
-_NOWHERE = ctypes.c_void_p(-1).value
-
-
-class _System(NamedTuple):
-    """mmap(2), mremap(2), madvise(2) and munmap(2)."""
-
-    map: Any
-    remap: Any
-    advise: Any
-    unmap: Any
-
-
-@cache
-def _system() -> _System | None:
-    """Return the system calls, or None where mremap is missing or differs from Linux's."""
-    if sys.platform != "linux":
-        return None
-    size, address, number, offset = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int, ctypes.c_long
-    try:
-        c = ctypes.CDLL(None, use_errno=True)
-        calls = _System(c.mmap, c.mremap, c.madvise, c.munmap)
-    except (AttributeError, OSError, TypeError):
-        return None
-    calls.map.argtypes, calls.map.restype = [address, size, number, number, number, offset], address
-    calls.remap.argtypes, calls.remap.restype = [address, size, size, number], address
-    calls.advise.argtypes, calls.unmap.argtypes = [address, size, number], [address, size]
-    return calls
+_MAPS = sys.platform == "linux"  # other systems cannot enlarge a mapping
 
 
 class Pages:
@@ -54,41 +26,43 @@ class Pages:
 
     Parameters
     ----------
-    calls : _System
-    at, size : int
-        Its address and its bytes. It is unmapped when this object is deleted.
+    size : int
+        Its bytes. It is unmapped when this object is deleted.
     """
 
-    def __init__(self, calls: _System, at: int, size: int) -> None:
-        self._calls, self._at, self._size, self._used = calls, at, size, 0
-        self._advise()
+    def __init__(self, size: int) -> None:
+        self._map, self._used = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), 0
+        self._moved()
 
-    def _advise(self) -> None:
-        if self._size >= _HUGE and (huge := getattr(mmap, "MADV_HUGEPAGE", None)) is not None:
-            self._calls.advise(self._at, self._size, huge)
-
-    def __del__(self) -> None:
-        self._calls.unmap(self._at, self._size)
+    def _moved(self) -> None:
+        # The address is noted, because a mapping whose buffer is exported cannot be enlarged.
+        self._at = np.frombuffer(self._map, dtype=np.uint8).ctypes.data
+        if len(self._map) >= _HUGE and (huge := getattr(mmap, "MADV_HUGEPAGE", None)) is not None:
+            self._map.madvise(huge)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
         return {"version": 3, "typestr": "|u1", "shape": (self._used,), "data": (self._at, False)}
 
-    def resize(self, size: int) -> bool:
-        """Change the size, which may move the memory. Return whether the system did so."""
-        at = self._calls.remap(self._at, self._size, size, _MAY_MOVE)
-        if at is None or at == _NOWHERE:
-            return False
-        self._at, self._size = at, size
-        self._advise()
-        return True
+    def resize(self, size: int) -> None:
+        """Change the size, which may move the memory.
+
+        Raises
+        ------
+        MemoryError
+        """
+        try:
+            self._map.resize(size)
+        except OSError as e:
+            raise MemoryError(f"cannot enlarge an array to {size:,} bytes: {e}") from e
+        self._moved()
 
     def let_go(self, start: int, stop: int) -> None:
         """Release the whole pages within a range of bytes. They read as zeros and use no memory until they are written.
         """
         start, stop = _whole(start), stop // mmap.PAGESIZE * mmap.PAGESIZE
         if start < stop:
-            self._calls.advise(self._at + start, stop - start, mmap.MADV_DONTNEED)
+            self._map.madvise(mmap.MADV_DONTNEED, start, stop - start)
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """Return its beginning as an array."""
@@ -97,17 +71,15 @@ class Pages:
 
 
 def paged(shape: tuple[int, ...], dtype: np.dtype | type) -> np.ndarray:
-    """Return an array of zeros in pages of its own, or one of ``np.empty`` if it is small or the system lacks mremap.
-    """
+    """Return an array of zeros in pages of its own, or one of ``np.empty`` if it is small or this is not Linux."""
     dtype = np.dtype(dtype)
-    size, calls = _bytes(shape, dtype), None
-    if size >= LEAST and (calls := _system()) is not None:
-        size = _whole(size)
-        readable = mmap.PROT_READ | mmap.PROT_WRITE
-        at = calls.map(None, size, readable, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
-        if at is not None and at != _NOWHERE:
-            return Pages(calls, at, size).array(shape, dtype)
-    return np.empty(shape, dtype)  # raises MemoryError if there is none
+    size = _bytes(shape, dtype)
+    if size < LEAST or not _MAPS:
+        return np.empty(shape, dtype)
+    try:
+        return Pages(_whole(size)).array(shape, dtype)
+    except OSError as e:
+        raise MemoryError(f"cannot allocate {size:,} bytes: {e}") from e
 
 
 def lengthened(array: np.ndarray, n: int) -> np.ndarray | None:
@@ -118,8 +90,9 @@ def lengthened(array: np.ndarray, n: int) -> np.ndarray | None:
     pages = _pages_of(array)
     shape = (n, *array.shape[1:])
     size = _bytes(shape, array.dtype)
-    if pages is None or size < LEAST or not pages.resize(_whole(size)):
+    if pages is None or size < LEAST:
         return None
+    pages.resize(_whole(size))
     return pages.array(shape, array.dtype)
 
 
@@ -138,7 +111,7 @@ def _pages_of(array: np.ndarray) -> Pages | None:
 
 
 def _bytes(shape: tuple[int, ...], dtype: np.dtype) -> int:
-    return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    return math.prod(shape) * dtype.itemsize
 
 
 def _whole(size: int) -> int:
