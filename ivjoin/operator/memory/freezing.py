@@ -90,11 +90,6 @@ class Frozen:
         """The bytes of the sorted key hashes that lie in memory."""
         return sum(rows.runs_in_memory() for rows in self.sides)
 
-    @property
-    def runs_in_files(self) -> int:
-        """The bytes of the sorted key hashes that lie in mapped files."""
-        return sum(rows.runs_in_files() for rows in self.sides)
-
     def move_runs(self, moved: Callable[[np.ndarray], np.ndarray]) -> None:
         """Replace the arrays of sorted key hashes by what ``moved`` returns for them."""
         for rows in self.sides:

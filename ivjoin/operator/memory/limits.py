@@ -110,7 +110,7 @@ class Limits:
             self.stepped()  # the consumer does this after each output batch, but a piece may emit none
 
     def make_ready(self, p: int, n: int) -> None:
-        """Prepare for n rows of side p: reuse keys that no row has, and map few file pages.
+        """Prepare for n rows of side p: reuse keys that no row has, and spill what the last step took too much.
 
         Raises
         ------
@@ -127,7 +127,7 @@ class Limits:
                 for store in core.stores:
                     store.point()
         if self.spilling is not None:
-            self.spilling.make_ready(p, n)
+            self.spilling.coming(p, n)
         self.stay_within()
 
     def stay_within(self) -> None:

@@ -1,14 +1,14 @@
-"""Spill what does not fit: payload first, then the arrays of the index, unchanged, to mapped files.
+"""Spill what does not fit: payload first, then the oldest rows of a join with keys, index included.
 
-An array in a mapped file has an address like any other, so the kernels run as before, and the result is the same for
-every join type. The page cache of the system is the buffer manager. Payload of evicted rows is never read.
+A join without keys, or with nested columns, cannot find such rows again. The arrays of its index move unchanged to
+mapped files. An array in a mapped file has an address like any other, so the kernels run as before, and the result is
+the same for every join type. The page cache of the system is the buffer manager. Payload of evicted rows is never read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import combinations
 from typing import NamedTuple
 from weakref import ref
 
@@ -21,10 +21,8 @@ from ivjoin.operator.memory.freezing import Frozen
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj import registers as at
 from ivjoin.shj.store.disk.backing import Files, give_back, in_memory, own_memory, slide
-from ivjoin.shj.store.disk.pages import paged
 from ivjoin.shj.store.keys import ByteKeys, WordKeys
 from ivjoin.shj.store.rows.column_spill import can_spill, spill_columns
-from ivjoin.shj.store.rows.ring_room import next_cap
 from ivjoin.shj.store.rows.side import SideStore
 from ivjoin.shj.store.rows.spilled import TextInFile
 from ivjoin.shj.store.values.varying import SegmentColumn
@@ -32,12 +30,8 @@ from ivjoin.shj.store.values.varying import SegmentColumn
 __all__ = ["MORE_PAGES", "Spilling"]
 
 _INDEX, _LAST = 2, 3  # the order in which arrays of the index are spilled
-_MANY, _SMALL = 64 << 10, 1024  # arrays of at least so many bytes are spilled first
 MORE_PAGES = 24 << 20  # bytes of file pages that may stay in memory in addition to the limit
 _MORE_READ = 8 << 20  # bytes of pages of mapped files and of logs that may stay in memory after a read
-_ANY = 1 << 62
-
-_TRIED = 9  # for so many of the largest arrays, every subset to keep in memory is tried
 
 Item = tuple[int, int, Callable[[], None]]  # order, bytes, function that spills
 
@@ -51,7 +45,7 @@ class Part(NamedTuple):
 
 
 class Spilling:
-    """Moves arrays of an operator to files, and back.
+    """Moves arrays and rows of an operator to files.
 
     Parameters
     ----------
@@ -65,7 +59,6 @@ class Spilling:
         self._core = ref(core)
         self._budget = budget
         self.files = Files(budget.folder)
-        self._more = MORE_PAGES
         self._coming = 0, 0  # side and rows of the next push
         self._can_freeze = Frozen.can(core)
         self._start = start
@@ -83,31 +76,15 @@ class Spilling:
         before = core.bytes_held()
         try:
             moved = self._move(core, needed, range(_INDEX))
-            if core.bytes_held() + needed <= self._limit or self._divide(core, needed):
+            if core.bytes_held() + needed <= self._limit or self._freeze(core, needed):
                 return True
             return self._move(core, needed, range(_INDEX, _LAST + 1)) or core.bytes_held() < before or moved
         finally:
             self._moved_all(core)
 
-    def make_ready(self, p: int, n: int) -> None:
-        """Before n rows are pushed on side p: keep the mapped arrays of the index small enough for the page cache."""
-        core = self._core()
+    def coming(self, p: int, n: int) -> None:
+        """Note that n rows are about to be pushed on side p."""
         self._coming = p, n
-        if core is None or not self._pages(core) or not self._freezes(core):
-            return
-        moved = False
-        try:
-            while (much := self._pages(core) + (more := _more_pages(core, p, n)) - self._more) > 0:
-                moved |= more > 0
-                if self._return(core, much):
-                    moved = True
-                elif not more or not (self._keep(core, p, n) or self._less(core, much)):
-                    break
-            if moved and core.bytes_held() > self._limit:
-                self.make_room(0, 0)
-        finally:
-            if moved:
-                self._moved_all(core)
 
     def _moved_all(self, core: Core) -> None:
         core.account.files = self.files
@@ -117,51 +94,25 @@ class Spilling:
         give_back()
         self.settle()
 
-    def _move(self, core: Core, needed: int, when: range, pages: int | None = None) -> bool:
-        """Spill arrays, in the orders ``when``, until ``needed`` bytes fit; return whether any was spilled.
-
-        ``pages``: the most bytes of the index that may lie in mapped files.
-        """
+    def _move(self, core: Core, needed: int, when: range) -> bool:
+        """Spill arrays, in the orders ``when``, until ``needed`` bytes fit; return whether any was spilled."""
         free, moved = self._limit - core.bytes_held(), False
-        left = _ANY if pages is None else pages - self._pages(core)
-        for smallest in (_MANY, _SMALL, 1):
-            for at_, size, move in sorted(self._candidates(core), key=lambda item: (item[0], -item[1])):
-                if smallest <= size <= left and at_ in when and free < needed:
-                    move()
-                    free, left, moved = free + size, left - size, True
+        for order, size, move in sorted(self._candidates(core), key=lambda item: (item[0], -item[1])):
+            if order in when and free < needed:
+                move()
+                free, moved = free + size, True
         return moved
 
-    def _freezes(self, core: Core) -> bool:
-        """Return whether rows can be spilled with their index now."""
-        return core.state.get("phase") == at.BEGIN and (core.frozen is not None or self._can_freeze)
-
-    def _divide(self, core: Core, needed: int) -> bool:
-        """Divide the index among memory, mapped files and rows in files; return whether that freed enough to try again.
-
-        Mapped files get as many bytes as the page cache may use in addition to the limit, because they are then as fast
-        as memory. Beyond that, the oldest rows are spilled with their index.
-        """
-        if not self._freezes(core):
+    def _freeze(self, core: Core, needed: int) -> bool:
+        """Spill the oldest rows with their index; return whether that freed enough to try again."""
+        if core.state.get("phase") != at.BEGIN or not (core.frozen is not None or self._can_freeze):
             return False
-        pages, index = self._more - self._more // 8, range(_INDEX, _LAST + 1)
         found = True
         while found:
-            self._move(core, needed, index, pages)
-            if core.bytes_held() + needed <= self._limit:
-                return True
-            if self._sweep(core) or self._pack(core, pages):
-                continue
-            found = self._less(core, core.bytes_held() + needed + self._limit // 32 - self._limit)
+            found = self._sweep(core) or self._less(core, core.bytes_held() + needed + self._limit // 32 - self._limit)
             if found and core.bytes_held() <= self._limit:
                 return True
         return False
-
-    def _keep(self, core: Core, p: int, n: int) -> bool:
-        """Spill rows of a side whose ring would have to grow; return whether any were."""
-        store = core.stores[p]
-        if store.hi - store.lo + n <= store.cap or core.frozen is None or not core.frozen.live:
-            return False
-        return core.frozen.freeze(p, n)
 
     def _sweep(self, core: Core) -> bool:
         """Reuse the ids of keys that no row has, if these are many; return whether they were."""
@@ -174,44 +125,9 @@ class Spilling:
     def _less(self, core: Core, excess: int) -> bool:
         """Spill rows with their index, or free the capacity that they left; return whether anything was freed."""
         frozen = core.frozen = core.frozen or Frozen(core, self.files, self._limit)
-        size = frozen.runs_in_memory
-        if size > self._limit // 4 and (size > self._limit // 2 or self._pages(core) + size <= self._more):
+        if frozen.runs_in_memory > self._limit // 2:
             frozen.move_runs(self._moved)
         return frozen.less(*self._coming, max(excess, self._limit // 32))
-
-    def _pack(self, core: Core, pages: int) -> bool:
-        """Exchange arrays in memory and in mapped files if many more bytes are mapped then; return whether it did."""
-        parts = sorted(self._parts(core), key=lambda part: -part.array.nbytes)[:_TRIED]
-        sizes = [part.array.nbytes for part in parts]
-        mapped = {i for i, part in enumerate(parts) if not in_memory(part.array)}
-        now = sum(sizes[i] for i in mapped)
-        left = pages - self._pages(core) + now
-        best, there = now + pages // 4, mapped
-        for n in range(1, len(parts) + 1):
-            for some in combinations(range(len(parts)), n):
-                if best < (size := sum(sizes[i] for i in some)) <= left:
-                    best, there = size, set(some)
-        if there == mapped:
-            return False
-        for i in there - mapped:
-            parts[i].place(self._moved(parts[i].array))
-        for i in mapped - there:
-            parts[i].place(_back(parts[i].array))
-        return True
-
-    def _return(self, core: Core, much: int) -> bool:
-        """Move an array of at least ``much`` bytes back to memory, if one fits; return whether one did."""
-        room = self._limit - self._limit // 16 - core.bytes_held()
-        parts = [p for p in self._parts(core) if much <= p.array.nbytes <= room and not in_memory(p.array)]
-        if parts:
-            part = min(parts, key=lambda part: part.array.nbytes)
-            part.place(_back(part.array))
-        return bool(parts)
-
-    def _pages(self, core: Core) -> int:
-        """Return the bytes of mapped arrays of the index, including mapped key hashes up to half of the allowance."""
-        found = 0 if core.frozen is None else min(core.frozen.runs_in_files, self._more // 2)
-        return found + sum(part.array.nbytes - in_memory(part.array) for part in self._parts(core))
 
     def settle(self) -> int:
         """Release the pages of files in memory that exceed the allowance; return their bytes."""
@@ -262,11 +178,11 @@ class Spilling:
                     if size := c.nbytes:
                         yield when, size, lambda c=c: c.spill(self.files)  # type: ignore[misc]
                 elif isinstance(c, TextInFile):
-                    yield from self._item(_attribute(2, c, "_starts"))
+                    yield from self._item(_attribute(_INDEX, c, "_starts"))
                 elif can_spill(c):
                     groups[when].append(store.columns.index(c))
                 elif c.valid is not None and c.valid.ring is not None:
-                    yield from self._item(_attribute(when, c.valid, "ring"))
+                    yield from self._item(_attribute(_INDEX, c.valid, "ring"))
             for when, group in enumerate(groups):
                 if size := sum(store.columns[i].nbytes for i in group):
                     yield when, size, lambda store=store, group=group: self._spill(core, store, group)  # type: ignore[misc]
@@ -305,20 +221,3 @@ class Spilling:
 
 def _attribute(when: int, owner: object, name: str) -> Part:
     return Part(when, getattr(owner, name), partial(setattr, owner, name))
-
-
-def _back(array: np.ndarray) -> np.ndarray:
-    """Return a copy in memory of an array that lies in a file."""
-    there = paged(array.shape, array.dtype)
-    there[...] = array
-    return there
-
-
-def _more_pages(core: Core, p: int, n: int) -> int:
-    """Return how many bytes mapped arrays of the index grow by for n rows on side p, with copies made meanwhile."""
-    store, keys = core.stores[p], core.keys
-    cap = next_cap(store, n)
-    more = 0
-    if cap > store.cap and not in_memory(store.rows) and 2 * store.live >= store.hi - store.lo:
-        more += (cap if store.hi > store.cap else cap - store.cap) * store.rows.strides[0]
-    return more + keys.more_pages(n)

@@ -195,15 +195,6 @@ class KeyTable:
         entries = self._many() + 2 * n if ahead else self.n_ids - self._n_free + n
         return max(need, entries) if ahead else need, entries
 
-    def more_pages(self, n: int) -> int:
-        """Return how many bytes, at most, mapped arrays grow with n new keys, table copies included."""
-        used, new, more = self.n_ids - self._n_free, max(0, n - self._n_free), 0
-        if self.n_ids + new > len(self.slots) and self._is_filed():
-            more = (new + self._slack()) * self._id_bytes
-        if 2 * (used + n) > len(self._table) and not in_memory(self._table):
-            more += 4 * _table_size(used + n + self._slack())
-        return more
-
     def _is_filed(self) -> bool:
         """Return whether some array that is indexed by id lies in a file."""
         return not all(map(in_memory, (self.slots, *self._beside())))

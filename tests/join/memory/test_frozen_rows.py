@@ -13,7 +13,6 @@ import pytest
 from oracle import HOWS
 
 from ivjoin import Order, Spill, SymmetricHashJoin
-from ivjoin.operator.memory import spilling
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.kernels.output import byte_kernels
 from ivjoin.shj.store.disk.backing import Files
@@ -43,12 +42,6 @@ QUESTIONS: dict[str, dict[str, Any]] = {
         "right_order": Order("n", descending=True),
     },
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def pages(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mapped files of the index are as small, beside a limit, as they are beside one of megabytes."""
-    monkeypatch.setattr(spilling, "MORE_PAGES", len(request.node.name) % 3 * 1024)
 
 
 def schema_of(key: pa.DataType) -> pa.Schema:
@@ -153,23 +146,7 @@ def pushed_alike(
 
 
 @pytest.mark.slow
-def test_the_index_of_a_small_window_lies_in_mapped_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spilling, "MORE_PAGES", 1 << 20)
-    rng = np.random.default_rng(5)
-    schema = schema_of(pa.int64())
-    free = SymmetricHashJoin(schema, schema, **QUESTIONS["band"])
-    op = SymmetricHashJoin(schema, schema, **QUESTIONS["band"], memory_limit=LIMIT, when_full="spill")
-    for _ in pushed_alike(op, free, rng, schema, 12, 160, 60):
-        assert frozen(op) == 0
-        assert op.metrics.state_bytes <= LIMIT
-    files: Any = op._core.account.files
-    assert files.mapped > 0
-    assert rows_of(op.finish()) == rows_of(free.finish())
-
-
-@pytest.mark.slow
-def test_rows_of_one_side_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spilling, "MORE_PAGES", 0)
+def test_rows_of_one_side_go_first() -> None:
     rng = np.random.default_rng(6)
     schema = schema_of(pa.int64())
     question = {**QUESTIONS["band"], "condition": "abs(l.t - r.t) <= 2000"}

@@ -123,7 +123,7 @@ class FrozenRows:
         self._unlogged = np.empty((n_axes, block), dtype=np.int64)  # axes of the last block, which is not full
         self._runs: list[_Run] = []
         self._new: list[np.ndarray] = []  # in no run yet
-        self._run_bytes = 0, 0, 0  # of runs in memory, of their tables and new entries, and of runs in mapped files
+        self._run_bytes = 0, 0  # of runs in memory; of their tables and new entries
         self.live = self.low = self.top = 0
         self._base = 0  # row number of the first flag
         self._flags = np.empty(0, dtype=np.uint8)
@@ -146,15 +146,11 @@ class FrozenRows:
     def runs_in_memory(self) -> int:
         return self._run_bytes[0]
 
-    def runs_in_files(self) -> int:
-        return self._run_bytes[2]
-
     def _count_runs(self) -> None:
         """Update the byte counts after runs have changed."""
-        size = sum(run.entries.nbytes for run in self._runs)
         there = sum(in_memory(run.entries) for run in self._runs)
         beside = sum(run.table.nbytes for run in self._runs) + sum(new.nbytes for new in self._new)
-        self._run_bytes = there, beside, size - there
+        self._run_bytes = there, beside
 
     def move_runs(self, moved: Callable[[np.ndarray], np.ndarray]) -> None:
         """Move the runs that lie in memory elsewhere."""
