@@ -58,7 +58,7 @@ def second_opinion(given: dict[str, pa.Table], condition: str) -> Counter[tuple[
     pytest.param(WIDE, 0.0, pa.int32(), "k", id="wide bands and short keys"),
     pytest.param(WIDE, 0.0, pa.decimal128(12, 2), "k", id="wide bands and decimal keys"),
     pytest.param(WIDE, 0.0, pa.string(), "t", id="keys that have no order"),
-    pytest.param(WIDE, 0.3, None, "t", id="wide bands and a hot key"),
+    pytest.param(WIDE, 0.3, None, "t", id="wide bands and a hot key", marks=pytest.mark.soak),
     pytest.param(OPEN, 0.0, None, "k", id="bands with one end"),
 ])  # fmt: skip
 def test_what_holds_fewer_rows_is_taken(

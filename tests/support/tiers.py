@@ -1,8 +1,8 @@
 """Marks that follow from others.
 
-``@pytest.mark.one_in(7)``: the first tier runs one of seven parameter sets of a test; the others are ``slow``. The
-number should be prime, so that every value of every parameter takes part. A test that uses the fixture ``spark`` has
-that mark.
+``@pytest.mark.one_in(7)``: the first tier runs one of seven parameter sets of a test. Of the others, a third are
+``slow``, and the rest are also ``soak``. The number should be prime, so that every value of every parameter takes part
+in each tier. A test that uses the fixture ``spark`` has that mark.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if mark is None:
             continue
         test = item.nodeid.partition("[")[0]
-        if seen[test] % mark.args[0]:
+        place = seen[test] % mark.args[0]
+        if place:
             item.add_marker(pytest.mark.slow)
+        if place and place % 3 != 1:
+            item.add_marker(pytest.mark.soak)
         seen[test] += 1

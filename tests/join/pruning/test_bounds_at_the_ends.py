@@ -21,9 +21,8 @@ BANDS: list[tuple[str, Callable[[int, int], bool]]] = [
 ]
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.nojit
-@pytest.mark.parametrize("bits", [8, 32, 64])
+@pytest.mark.parametrize("bits", [pytest.param(8, marks=pytest.mark.slow), pytest.param(32, marks=pytest.mark.slow), 64])
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("least", [False, True])
 def test_no_row_is_lost_to_a_bound_that_wraps(bits: int, descending: bool, least: bool) -> None:

@@ -22,10 +22,10 @@ def test_threads_give_what_one_gives(part: int) -> None:
 @pytest.mark.slow
 def test_many_streams() -> None:
     went: Counter[str] = Counter()
-    for seed in range(100, 180):
+    for seed in range(100, 130):
         check(seed, went)
-    assert went["several"] > 40
-    assert went["limited"] > 3
+    assert went["several"] > 15
+    assert went["limited"] > 0
     assert went["up"] > 0
 
 
