@@ -52,10 +52,25 @@ def known_options(name: str, also: Iterable[str] = ()) -> Callable[[Callable[P, 
     def checking(function: Callable[P, R]) -> Callable[P, R]:
         named = [n for n, p in inspect.signature(function).parameters.items() if p.kind is not p.VAR_KEYWORD]
         known = {*named, *also} - {"self"}
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        parameters = inspect.signature(function).parameters.values()
+        placed = [p.name for p in parameters if p.kind in kinds]
+        listed = ", ".join(n for n in placed if n != "self")
+        most = sys.maxsize if any(p.kind is p.VAR_POSITIONAL for p in parameters) else len(placed)
 
         @functools.wraps(function)
         def checked(*args: P.args, **options: P.kwargs) -> R:
+            if len(args) > most:
+                raise OptionError(
+                    f"{name}() got {came(args[most])} without a name; only {listed} can be given like this: write "
+                    "the others as name=value"
+                )
             for option in options:
+                if option in placed[: len(args)]:
+                    raise OptionError(
+                        f"{name}() got {option!r} twice: by its name, and as {came(args[placed.index(option)])} "
+                        f"without a name; the arguments without a name are {listed}"
+                    )
                 if option not in known:
                     if (known_by := _ELSEWHERE.get(option)) is not None and known_by[0] in known:
                         raise OptionError(f"{name}() has no option {came(option)}; {known_by[1]}")
@@ -94,21 +109,21 @@ def text(name: str, value: Any, example: str) -> str:
 
     Raises
     ------
-    IvjoinError
+    OptionError
     """
     if not isinstance(value, str):
-        raise IvjoinError(f"{name} is {came(value)}; expected text such as {example!r}")
+        raise OptionError(f"{name} is {came(value)}; expected text such as {example!r}")
     if not _is_unicode(value):
-        raise IvjoinError(f"{name} is {came(value)}, which holds half a character; expected text such as {example!r}")
+        raise OptionError(f"{name} is {came(value)}, which holds half a character; expected text such as {example!r}")
     return value
 
 
-def one_of(name: str, value: Any, known: tuple[str, ...], error: type[IvjoinError] = IvjoinError) -> str:
+def one_of(name: str, value: Any, known: tuple[str, ...], error: type[IvjoinError] = OptionError) -> str:
     """Return the value if it is one of a few words.
 
     Raises
     ------
-    IvjoinError
+    OptionError
         Of the class ``error``.
     """
     if not isinstance(value, str) or value not in known:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from ivjoin import expr
 from ivjoin.conditions.evaluate import check_supported
 from ivjoin.conditions.saved import check_expressions, damaged, flag
-from ivjoin.errors import ConditionError, IvjoinError, OrderError, ProtocolError, SchemaError, came
+from ivjoin.errors import ConditionError, IvjoinError, OptionError, OrderError, ProtocolError, SchemaError, came
 from ivjoin.expr.arguments import MOST_ROWS, one_of, whole_number
 from ivjoin.expr.codec import decode, encode
 from ivjoin.expr.nodes import COMPARISONS, LEFT, Node, columns_of, make, rewrite
@@ -288,7 +288,7 @@ def _resolved(
     batch_size = whole_number("batch_size", batch_size, 1, MOST_ROWS, "a whole number of rows")
     zone = zone_of_call(timezone)
     if not isinstance(allow_cross, bool):
-        raise IvjoinError(f"allow_cross is {came(allow_cross)}; expected True or False")
+        raise OptionError(f"allow_cross is {came(allow_cross)}; expected True or False")
     _wide_names(schemas)
     scope = expr.Scope.of_inputs(schemas, case_sensitive, params)
     given = expr.condition(condition, scope, timezone=zone)
@@ -311,6 +311,13 @@ def _resolved(
     spec = MultiSpec(schemas, given, specs, _views(views, list(schemas)), allow_cross)
     _connected(spec)
     return spec
+
+
+def condition_of(
+    condition: Expression | None, schemas: Mapping[str, pa.Schema], timezone: str | None, params: Params | None
+) -> Node | None:
+    """Return the node of a condition over many inputs, as :func:`multi_spec` reads it."""
+    return expr.condition(condition, expr.Scope.of_inputs(schemas, True, params), timezone=zone_of_call(timezone))
 
 
 def _wide_names(schemas: Mapping[str, pa.Schema]) -> None:
@@ -352,24 +359,24 @@ def _views(views: Any, aliases: list[str]) -> str | tuple[frozenset[str], ...]:
     if isinstance(views, str):
         return one_of("views", views, ("auto", "none", "all"))
     if not isinstance(views, Iterable):
-        raise IvjoinError(f"views are {came(views)}; expected 'auto', 'none', 'all' or groups such as [('q', 't')]")
+        raise OptionError(f"views are {came(views)}; expected 'auto', 'none', 'all' or groups such as [('q', 't')]")
     out = []
     for group in views:
         if isinstance(group, str) or not isinstance(group, Iterable):
-            raise IvjoinError(f"views hold {came(group)}; expected a group of aliases such as ('q', 't')")
+            raise OptionError(f"views hold {came(group)}; expected a group of aliases such as ('q', 't')")
         names = list(group)
         for name in names:
             if name not in aliases:
-                raise IvjoinError(f"a view names {came(name)}, which is no input; the inputs are {', '.join(aliases)}")
+                raise OptionError(f"a view names {came(name)}, which is no input; the inputs are {', '.join(aliases)}")
         if len(set(names)) != len(names) or not 2 <= len(names) < len(aliases):
-            raise IvjoinError(
+            raise OptionError(
                 f"the view {came(tuple(names))} is invalid; expected two or more aliases, each once, not all of them"
             )
         out.append(frozenset(names))
     for a in out:
         for b in out:
             if a & b and not a <= b and not b <= a:
-                raise IvjoinError(
+                raise OptionError(
                     f"the views {_said(a, aliases)} and {_said(b, aliases)} overlap; one has to lie within the other, "
                     "or they have no input in common"
                 )

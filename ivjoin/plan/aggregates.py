@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ivjoin.errors import ColumnError, IvjoinError, SchemaError, UnsupportedError, came
+from ivjoin.errors import ColumnError, OptionError, SchemaError, UnsupportedError, came
 from ivjoin.expr.arguments import text
 from ivjoin.expr.build.coerce import cast
 from ivjoin.expr.codec import decode, encode
@@ -58,28 +58,28 @@ def aggregates_of(given: Any, resolve: Callable[[Any], Node], left: pa.Schema, r
 
     Raises
     ------
-    IvjoinError
+    OptionError
         If the mapping, a name, a column or a function is invalid.
     """
     if given is None:
         return ()
     if not isinstance(given, Mapping):
-        raise IvjoinError(f"aggregate is {came(given)}; expected {_SHAPE}")
+        raise OptionError(f"aggregate is {came(given)}; expected {_SHAPE}")
     if not given:
-        raise IvjoinError(f"aggregate is empty; expected {_SHAPE}")
+        raise OptionError(f"aggregate is empty; expected {_SHAPE}")
     out = []
     for name, pair in given.items():
         text("the name of an aggregate", name, "mean_price")
         if name in left.names:
             raise SchemaError(f"the aggregate {name!r} has the name of a left column; choose another")
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise IvjoinError(f"the aggregate {name!r} is {came(pair)}; expected a pair such as ('price', 'mean')")
+            raise OptionError(f"the aggregate {name!r} is {came(pair)}; expected a pair such as ('price', 'mean')")
         column, function = pair
         if function == "avg":
             function = "mean"
         if not isinstance(function, str) or function not in FUNCTIONS:
             hint = "; the column comes first" if isinstance(column, str) and column in FUNCTIONS else ""
-            raise IvjoinError(f"the function of {name!r} is {came(function)}; expected {_listed()}{hint}")
+            raise OptionError(f"the function of {name!r} is {came(function)}; expected {_listed()}{hint}")
         if isinstance(column, str) and column == "*":
             if function != "count":
                 raise ColumnError(f"{name!r} is ('*', {function!r}); expected a column: count alone takes *")

@@ -29,7 +29,7 @@ from ivjoin.plan.planner import make_plan
 from ivjoin.plan.question import join_spec
 from ivjoin.plan.spec import JoinSpec
 
-__all__ = ["MOST_PLANS", "forget_plans", "plan_of", "planned", "shared"]
+__all__ = ["MOST_PLANS", "forget_plans", "is_known", "plan_of", "planned", "shared"]
 
 T = TypeVar("T")
 
@@ -80,15 +80,27 @@ def planned(left_schema: Any, right_schema: Any, **arguments: Any) -> JoinPlan:
     )))  # fmt: skip
 
 
+def is_known(schemas: Iterable[Any], arguments: Mapping[str, Any]) -> bool:
+    """Return whether the cache has what :func:`shared` returns."""
+    try:
+        return _key(schemas, arguments) in _plans
+    except _Untold:
+        return False
+
+
 def shared(schemas: Iterable[Any], arguments: Mapping[str, Any], make: Callable[[], T]) -> T:
     """Return what ``make`` returns for these schemas and arguments, new or from the cache; it is not to be changed."""
     try:
-        names = sorted(arguments)
-        values = _exact([arguments[n] for n in names], _Parts())
-        key = (*map(_schema, schemas), tuple(names), values)
+        key = _key(schemas, arguments)
     except _Untold:
         return make()
     return _kept(key, make)
+
+
+def _key(schemas: Iterable[Any], arguments: Mapping[str, Any]) -> Hashable:
+    names = sorted(arguments)
+    values = _exact([arguments[n] for n in names], _Parts())
+    return (*map(_schema, schemas), tuple(names), values)
 
 
 def plan_of(spec: JoinSpec, check: Callable[[JoinSpec], None] | None = None) -> JoinPlan:

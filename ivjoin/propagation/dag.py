@@ -26,6 +26,8 @@ from ivjoin.propagation.rules import rule_of
 
 __all__ = ["Outcome", "Propagator"]
 
+# Alternatives that are tried, times the nodes that each may visit. A condition of 5,000 conjuncts would take minutes.
+_MOST_WORK = 1 << 17
 
 class Outcome(enum.Enum):
     """The result of a contraction: nothing new, a smaller box, or no point that satisfies the condition."""
@@ -100,6 +102,7 @@ class Propagator:
         self._forward: list[Forward | None] = [r.forward for r in self.rules]
         self._backward: list[Backward | None] = [r.backward for r in self.rules]
         self._cases: list[tuple[int, Cases]] = [(i, r.cases) for i, r in enumerate(self.rules) if r.cases is not None]
+        self._cases = self._cases[: _MOST_WORK // max(1, len(nodes))]  # fewer narrow less, which is wider but correct
         finer = [(i, r.finer) for i, r in enumerate(self.rules) if r.finer is not None]
         ways = _ways(at, self.roots) if finer else []
         self._finer = [(i, offer) for i, offer in finer if _read_again(i, at, ways, nodes)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pyarrow as pa
@@ -29,11 +31,31 @@ if TYPE_CHECKING:
     from ivjoin.plan.picking.pick import PickBy
     from ivjoin.plan.question import Aggregates, DeclaredBounds, Expression, Keys, Orders, SupportsArrowSchema, Value
 
+_CONDITION = re.compile(r"[<>]|\s(=|between|is|in|like)\s", re.IGNORECASE)  # what no path of a file has
+
 Inputs: TypeAlias = "Mapping[str, SupportsArrowSchema | ArrowStream]"
 
 __all__ = ["explain"]
 
 
+def _text_first(function: Callable[..., Explanation]) -> Callable[..., Explanation]:
+    """Let a call give the condition before the two inputs, too: ``explain(text, left, right)``."""
+
+    @functools.wraps(function)
+    def turned(*args: Any, **options: Any) -> Explanation:
+        inputs = args[1:]
+        if len(inputs) == 2 and isinstance(args[0], str) and all(map(_is_arrow, inputs)):
+            return function(*inputs, **{"condition": args[0], **options})
+        return function(*args, **options)
+
+    return turned
+
+
+def _is_arrow(given: Any) -> bool:
+    return hasattr(given, "__arrow_c_schema__") or hasattr(given, "__arrow_c_stream__")
+
+
+@_text_first
 @known_options("explain")
 def explain(
     left: SupportsArrowSchema | ArrowStream | Inputs,
@@ -53,8 +75,8 @@ def explain(
     """Return the plan of a join: its conjuncts, the condition as a graph with intervals, and what prunes each side.
 
     Pass the arguments of the call to :func:`ivjoin.band_join`, :func:`ivjoin.asof_join` or :func:`ivjoin.multi_join`
-    that you want to understand. You can pass a schema instead of an input. For a join of many inputs, the plan shows
-    the steps, views, bounds, and the grid of workers.
+    that you want to understand, or ``explain(condition, left, right)``. You can pass a schema instead of an input. For
+    a join of many inputs, the plan shows the steps, views, bounds, and the grid of workers.
 
     Parameters
     ----------
@@ -103,7 +125,7 @@ def explain(
             batch_size=batch_size, on_late=rule, timezone=timezone, allow_cross=allow_cross,
             params=params,
         )
-    if isinstance(left, str) and right is not None and not isinstance(right, str):
+    if isinstance(left, str) and _CONDITION.search(left):
         raise SchemaError(f"the left input is the text {came(left)}; expected explain(left, right, condition=...)")
     if right is None or hasattr(on, "__arrow_c_schema__") or hasattr(on, "__arrow_c_stream__"):
         raise SchemaError("explain got one input; expected explain(left, right, ...), or explain({alias: input}, text)")

@@ -3,39 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from copy import copy
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
-from ivjoin.conditions.evaluate import evaluate
-from ivjoin.errors import ProtocolError
+from ivjoin.errors import IvjoinError, ProtocolError
 from ivjoin.expr.arguments import one_of
 from ivjoin.expr.nodes import LEFT, Node, columns_of, make
-from ivjoin.expr.ordinal import has_ordinal, ordinals
+from ivjoin.expr.timezones import zone_of_call
 from ivjoin.frontier.late import OnLate, late_rule
 from ivjoin.frontier.order import Order
 from ivjoin.metrics import MultiJoinMetrics
 from ivjoin.multi.operator import MultiJoin
 from ivjoin.multi.pace import sorted_along
-from ivjoin.multi.question import MultiSpec, multi_spec, named_inputs
+from ivjoin.multi.question import MultiSpec, condition_of, multi_spec, named_inputs
 from ivjoin.multi.state.memory import allowed
-from ivjoin.multi.steps import Shape, equal_classes, laid_out
+from ivjoin.multi.steps import Shape, laid_out
 from ivjoin.multi.trees import Seen, best_shape
 from ivjoin.operator.explaining.picture import Explanation
 from ivjoin.operator.explaining.wording import listed
 from ivjoin.operator.memory.budget import WhenFull
-from ivjoin.outer.values import has_value
 from ivjoin.plan.derived.certain import passes_nulls
-from ivjoin.shj.dictionaries import combined
-from ivjoin.shj.plain import rows_at
 from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.running import Run
+from ivjoin.stream.sharing import Question, SharedStream, separated
 from ivjoin.stream.sort.ordered import Ordinals, moves, of_steps, of_table, steps
 from ivjoin.stream.sources.columns import places_of
 from ivjoin.stream.sources.gathering import Pieces
 from ivjoin.stream.sources.hints import index_hints
 from ivjoin.stream.sources.inputs import ArrowStream, Source, open_input
+from ivjoin.stream.sources.sampled import seen_of
 from ivjoin.stream.threads.memory import to_the_end
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ __all__ = ["MultiJoinStream", "join_many", "opened", "prepared"]
 
 # Rows of a push: from a stream, and from a table that is in memory as a whole.
 _PUSH_ROWS, _TABLE_ROWS = 4096, 16_384
-_SAMPLE_ROWS = 4096
 
 
 class _Many:
@@ -133,74 +132,6 @@ def sorted_by(
         a: make("column", (), (LEFT, column.params[1].removeprefix(f"{a}_")), column.type)
         for a, (column, _) in found.items()
     }
-
-
-def seen_of(spec: MultiSpec, sources: Mapping[str, Source | None]) -> dict[str, Seen]:
-    """Return the number of rows of each input; for tables in memory, also the distinct values and spans of a sample."""
-    asked: dict[str, set[Node]] = {a: set() for a in spec.aliases}
-    for c in equal_classes(spec):
-        for alias, node in c:
-            asked[alias].add(node)
-    names = {f"{a}_{n}": (a, n) for a in spec.aliases for n in spec.schemas[a].names}
-    for column in columns_of(*(p.node for p in spec.parts)):
-        asked[names[column.params[1]][0]].add(column)
-    out = {}
-    for alias, source in sources.items():
-        if source is None or source.rows is None:
-            continue
-        distinct: dict[Node, float] = {}
-        span: dict[Node, float] = {}
-        top: dict[Node, float] = {}
-        if source.in_memory and source.rows:
-            table = source.table()
-            at = np.unique(np.random.default_rng(0).integers(0, source.rows, _SAMPLE_ROWS))
-            wanted = list(dict.fromkeys(names[c.params[1]][1] for n in asked[alias] for c in columns_of(n)))
-            rows = _rows_at(table.select(wanted), at).to_batches()
-            for node in asked[alias] if rows else ():
-                found = _look(node, rows[0], alias, source.rows)
-                if found is not None:
-                    distinct[node], top[node], reach = found
-                    if reach is not None:
-                        span[node] = reach
-        out[alias] = Seen(float(source.rows), distinct, span, top)
-    return out
-
-
-def _rows_at(table: pa.Table, index: np.ndarray) -> pa.Table:
-    """Return the rows of a table at ``index`` (int64[m], ascending) in one chunk."""
-    taken, start = [], 0
-    for batch in table.to_batches():
-        here = index[np.searchsorted(index, start) : np.searchsorted(index, start + batch.num_rows)]
-        if len(here):
-            taken.append(rows_at(batch, here - start))
-        start += batch.num_rows
-    return combined(pa.Table.from_batches(taken, table.schema))
-
-
-def _look(node: Node, rows: pa.RecordBatch, alias: str, whole: int) -> tuple[float, float, float | None] | None:
-    """Return the number of distinct values, the share of the most frequent one, and the span of ordered values.
-
-    The number is the guaranteed-error estimate (Charikar et al., PODS 2000). Return None if the sample has no values
-    that can be counted.
-    """
-    v = evaluate([node], lambda _, name: rows.column(name.removeprefix(f"{alias}_")), rows.num_rows)[0]
-    span: float | None = None
-    if not has_ordinal(node.type):
-        values = v.values if isinstance(v.values, (pa.Array, pa.ChunkedArray)) else None
-        if values is None or pa.types.is_nested(values.type):
-            return None
-        counts = np.asarray(values.value_counts().field("counts"))
-    else:
-        image = ordinals(v.values, node.type)
-        present = has_value(v)
-        image = image if present is None else image[present]
-        if not len(image):
-            return None
-        counts = np.unique(image, return_counts=True)[1]
-        span = float(image.max()) - float(image.min())
-    once = int((counts == 1).sum())
-    distinct = float(np.sqrt(whole / rows.num_rows) * once + len(counts) - once)
-    return distinct, float(counts.max() / counts.sum()), span
 
 
 class _RunOfMany(Run):
@@ -330,20 +261,39 @@ def join_many(
     rule, report = late_rule(on_late)
     sources = opened(inputs)
     budget = allowed(memory_limit, when_full)
-    with index_hints(inputs if isinstance(inputs, Mapping) else {}):
-        spec = multi_spec(
-            {a: s.schema for a, s in sources.items()}, condition, orders=orders, bounds=bounds, views=views,
-            batch_size=batch_size, on_late=rule, timezone=timezone, allow_cross=allow_cross, params=params,
-        )
-    if columns is not None:
-        columns = [spec.schema.names[i] for i in places_of(spec.schema.names, columns)]
-        spec = spec.of_columns(columns)
-        for alias, source in sources.items():
-            source.keep(spec.schemas[alias].names)
-    for source in sources.values():
-        source.ready()
-    stream = MultiJoinStream(_Many(spec, sources, sort == "auto", columns, budget))
-    for own in stream._many.joining.inputs.values():
-        own.report_late(report)
-    return stream
 
+    asked: dict[str, Any] = {
+        "condition": condition, "orders": orders, "bounds": bounds, "views": views, "batch_size": batch_size,
+        "on_late": rule, "timezone": timezone, "allow_cross": allow_cross, "params": params,
+    }  # fmt: skip
+
+    def written(names: Sequence[str] | None, question: Question | None = None) -> JoinStream:
+        opened = {a: copy(s) for a, s in (sources if question is None else question.inputs).items()}
+        others = {} if question is None else {"condition": question.condition, "params": question.params}
+        with index_hints(inputs if isinstance(inputs, Mapping) else {}):
+            spec = multi_spec({a: s.schema for a, s in opened.items()}, **(asked | others))
+        if names is None and question is not None:  # without the columns of constants
+            names = [n for a, s in sources.items() for n in (f"{a}_{n}" for n in s.schema.names)]
+        if names is not None:
+            wanted = [spec.schema.names[i] for i in places_of(spec.schema.names, names)]
+            names, spec = wanted, spec.derived(("columns", *wanted), partial(spec.of_columns, wanted))
+            for alias, source in opened.items():
+                source.keep(spec.schemas[alias].names)
+        for source in opened.values():
+            source.ready()
+        stream = MultiJoinStream(_Many(spec, opened, sort == "auto", names, budget))
+        for own in stream._many.joining.inputs.values():
+            own.report_late(report)
+        return stream
+
+    if orders is None and bounds is None and budget is None:
+        planned = {"aliases": list(sources), "case_sensitive": True, **asked}
+        question = separated(
+            sources, condition, params, {"timezone": timezone}, planned,
+            lambda given, schemas: condition_of(given, schemas, timezone, params),
+            zone_of_call(timezone),
+        )
+        if question is not None:
+            with suppress(IvjoinError):  # the join as it was written raises the error
+                return SharedStream(written(columns, question), lambda names: written(names or columns))
+    return written(columns)

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import copy
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from ivjoin.errors import ConditionError, OptionError, UnsupportedError, came
+from ivjoin.errors import ConditionError, IvjoinError, OptionError, UnsupportedError, came
 from ivjoin.expr.arguments import known_options, one_of, whole_number
 from ivjoin.expr.nodes import columns_of
+from ivjoin.expr.timezones import zone_of_call
 from ivjoin.frontier.late import OnLate, Report, late_rule
 from ivjoin.operator.memory.budget import Budget, WhenFull, budget_of
 from ivjoin.plan.cache import planned
 from ivjoin.plan.derived.certain import passes_nulls
 from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.question import condition_of
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.after.matched import matching_of
 from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.prepared import PreparedJoin
-from ivjoin.stream.sources.columns import Chosen, chosen
+from ivjoin.stream.sharing import SharedStream, separated
+from ivjoin.stream.sources.columns import Chosen, chosen, places_of
 from ivjoin.stream.sources.hints import index_hints
 from ivjoin.stream.sources.idle import Idle, idle_of
 from ivjoin.stream.sources.inputs import ArrowStream, Source, SupportsArrowStream, open_inputs
@@ -181,17 +185,37 @@ def band_join(
     patience = idle_of(idle_timeout, idle)
     sources = open_inputs(left, right)
 
-    def plan_for(inputs: tuple[Source, Source]) -> JoinPlan:
-        return planned(
-            inputs[0].schema, inputs[1].schema, on=on, condition=condition, how=how, left_order=left_order,
-            right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
-            batch_size=batch_size, on_late=rule, timezone=timezone, aggregate=aggregate, pick=pick, pick_by=pick_by,
-            params=params,
-        )
+    asked: dict[str, Any] = {
+        "on": on, "condition": condition, "how": how, "left_order": left_order, "right_order": right_order,
+        "left_bounds": left_bounds, "right_bounds": right_bounds, "suffix": suffix, "batch_size": batch_size,
+        "on_late": rule, "timezone": timezone, "aggregate": aggregate, "pick": pick, "pick_by": pick_by,
+        "params": params,
+    }  # fmt: skip
+
+    def plan_for(inputs: tuple[Source, Source], **others: Any) -> JoinPlan:
+        return planned(inputs[0].schema, inputs[1].schema, **(asked | others))
 
     def join(inputs: tuple[Source, Source], plan: JoinPlan, names: Sequence[str] | None) -> JoinStream:
         return stream_of(inputs, plan, threads, sort, names, budget, report=report, idle=patience)
 
+    def written(names: Sequence[str] | None) -> JoinStream:
+        inputs = copy(sources[0]), copy(sources[1])
+        return join(inputs, plan_for(inputs), names or columns)
+
+    plain = (left_order, right_order, left_bounds, right_bounds, aggregate, pick, budget, patience, matching)
+    if all(x is None for x in plain):
+        question = separated(
+            dict(zip(SIDES, sources, strict=True)), condition, params, {"on": on, "timezone": timezone}, asked,
+            lambda given, schemas: condition_of(given, (schemas[SIDES[0]], schemas[SIDES[1]]), on, timezone, params),
+            zone_of_call(timezone),
+        )
+        if question is not None:
+            inputs = question.inputs[SIDES[0]], question.inputs[SIDES[1]]
+            with suppress(IvjoinError):  # the join as it was written raises the error
+                plan = plan_for(inputs, condition=question.condition, params=question.params)
+                known = [n for n in plan.schema.names if n not in question.slots]
+                names = known if columns is None else [known[i] for i in places_of(known, columns)]
+                return SharedStream(join(inputs, plan, names), written)
     with index_hints({"left": left, "right": right}):
         plan = plan_for(sources)
     refuse_cross(plan, allow_cross)

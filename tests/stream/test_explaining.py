@@ -223,9 +223,20 @@ def test_arguments_of_two_functions_at_once() -> None:
         ivjoin.explain(SCHEMA, SCHEMA, by="k")
 
 
-def test_a_text_in_place_of_the_left_input() -> None:
+def test_the_condition_before_the_inputs() -> None:
+    own = ivjoin.explain(SCHEMA, SCHEMA, on="k", condition="l.w = r.w")
+    assert ivjoin.explain("l.w = r.w", SCHEMA, SCHEMA, on="k") == own
     with pytest.raises(ivjoin.SchemaError, match=r"the text 'l.k = r.k'; expected explain\(left, right, condition="):
-        ivjoin.explain("l.k = r.k", SCHEMA, SCHEMA)
+        ivjoin.explain("l.k = r.k", SCHEMA)
+    with pytest.raises(ivjoin.FileError, match="there is no such file"):
+        ivjoin.explain("day=1/x.parquet", SCHEMA, on="k")
+
+
+def test_an_argument_given_twice_or_without_its_name() -> None:
+    with pytest.raises(ivjoin.errors.OptionError, match=r"explain\(\) got 'on' twice: by its name, and as 'k' without"):
+        ivjoin.explain(SCHEMA, SCHEMA, "k", on="k")
+    with pytest.raises(ivjoin.errors.OptionError, match=r"band_join\(\) got 5 without a name; only left, right, on,"):
+        ivjoin.band_join(SCHEMA, SCHEMA, "k", None, "inner", 5)
 
 
 def test_an_operator_explains_itself() -> None:

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from ivjoin.errors import IvjoinError, MemoryLimitError, UnsupportedError, came
+from ivjoin.errors import MemoryLimitError, OptionError, UnsupportedError, came
 from ivjoin.expr.arguments import one_of, warn_caller
 from ivjoin.plan.join_plan import JoinPlan
 
@@ -38,7 +38,7 @@ class Spill:
     ----------
     dir : path, optional
         Folder of the files; by default the system's folder for temporary files. The files have no names, and the system
-        deletes them when the process ends. The call that takes it raises IvjoinError if no file can be written there.
+        deletes them when the process ends. The call that takes it raises OptionError if no file can be written there.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class Shed:
 
     Raises
     ------
-    IvjoinError
+    OptionError
         If an argument has another value.
 
     Examples
@@ -78,7 +78,7 @@ class Shed:
     def __post_init__(self) -> None:
         one_of("policy", self.policy, ("random", "prob", "life"))
         if not isinstance(self.shared, (bool, np.bool_)):
-            raise IvjoinError(f"shared is {came(self.shared)}; expected True or False")
+            raise OptionError(f"shared is {came(self.shared)}; expected True or False")
 
 
 WhenFull: TypeAlias = Literal["raise", "spill", "shed"] | Spill | Shed
@@ -154,7 +154,7 @@ def budget_of(memory_limit: int | str | None, when_full: WhenFull = "raise") -> 
 
     Raises
     ------
-    IvjoinError
+    OptionError
         If an option has a wrong value, or ``when_full`` is given without ``memory_limit``.
     """
     if isinstance(when_full, Spill):
@@ -164,14 +164,14 @@ def budget_of(memory_limit: int | str | None, when_full: WhenFull = "raise") -> 
     elif isinstance(when_full, str) and when_full in ("raise", "spill", "shed"):
         way, spill, shed = when_full, Spill(), Shed()
     else:
-        raise IvjoinError(
+        raise OptionError(
             f"when_full is {came(when_full)}; expected 'raise', 'spill', 'shed', ivjoin.Spill(dir=...) or "
             "ivjoin.Shed(policy=...)"
         )
     folder = _folder(spill.dir) if way == "spill" else ""
     if memory_limit is None:
         if way != "raise":
-            raise IvjoinError(f"when_full is {way!r} without a limit; add memory_limit, such as '512MB'")
+            raise OptionError(f"when_full is {way!r} without a limit; add memory_limit, such as '512MB'")
         return None
     return Budget(bytes_of(memory_limit), way, folder, shed.policy, bool(shed.shared))
 
@@ -183,22 +183,22 @@ def bytes_of(value: int | str) -> int:
 
     Raises
     ------
-    IvjoinError
+    OptionError
         If the value is neither, is 0 or less, or exceeds 2**62.
     """
     expected = "expected bytes above zero, or text such as '512MB', '1.5GB' or '64KiB'"
     if isinstance(value, str):
         found = _SIZE.fullmatch(value)
         if found is None or (found["two"] and not found["unit"]):
-            raise IvjoinError(f"memory_limit is {came(value)}; {expected}")
+            raise OptionError(f"memory_limit is {came(value)}; {expected}")
         unit = (1024 if found["two"] else 1000) ** _POWERS[found["unit"].lower()]
         number = int(Decimal(found["number"]) * unit)
     elif isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        raise IvjoinError(f"memory_limit is {came(value)}; {expected}")
+        raise OptionError(f"memory_limit is {came(value)}; {expected}")
     else:
         number = int(value)
     if not 0 < number <= _MOST:
-        raise IvjoinError(f"memory_limit is {came(value)}; {expected}")
+        raise OptionError(f"memory_limit is {came(value)}; {expected}")
     there = _memory()
     if there is not None and number > there:
         warn_caller(UserWarning(
@@ -222,17 +222,17 @@ def _folder(given: str | os.PathLike[str] | None) -> str:
     try:
         folder = os.fspath(given)
     except TypeError as e:
-        raise IvjoinError(f"the folder of Spill is {came(given)}; expected the path of a folder") from e
+        raise OptionError(f"the folder of Spill is {came(given)}; expected the path of a folder") from e
     if not isinstance(folder, str):
         folder = os.fsdecode(folder)
     if not os.path.isdir(folder):
         what = "is no folder" if os.path.exists(folder) else "does not exist"
-        raise IvjoinError(f"the folder of Spill is {came(folder)}, which {what}; make it, or name another")
+        raise OptionError(f"the folder of Spill is {came(folder)}, which {what}; make it, or name another")
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"\0")
     except OSError as e:
-        raise IvjoinError(
+        raise OptionError(
             f"the folder of Spill is {came(folder)}, where no file can be written ({e.strerror}); name another folder"
         ) from e
     return folder

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.errors import ColumnError, ConditionError, IvjoinError, came
+from ivjoin.errors import ColumnError, ConditionError, OptionError, came
 from ivjoin.expr import build
 from ivjoin.expr.arguments import one_of
 from ivjoin.expr.nodes import Node, columns_of, is_met
@@ -49,7 +49,7 @@ def pick_of(
     """
     if pick is None:
         if pick_by is not None:
-            raise IvjoinError(f"pick_by is {came(pick_by)} without pick; add pick='last', 'first' or 'nearest'")
+            raise OptionError(f"pick_by is {came(pick_by)} without pick; add pick='last', 'first' or 'nearest'")
         return None
     one_of("pick", pick, WHICH)
     items = list(pick_by) if isinstance(pick_by, (list, tuple)) else [] if pick_by is None else [pick_by]

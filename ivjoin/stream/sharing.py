@@ -1,0 +1,278 @@
+"""Share one plan among joins of small tables whose conditions differ in constants only.
+
+To plan such a join takes longer than to run it. Here each constant becomes a column that has the same value in every
+row. So the plan depends on the shape of the condition and the types of its constants, and a new value only needs new
+columns. An expression over a column has the same meaning as over a literal of the same type, so the output has the same
+rows. A shape whose expressions differ in anything else is not shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from ivjoin.conditions.read.constants import names_left, shape_of, slot
+from ivjoin.errors import IvjoinError
+from ivjoin.expr import build
+from ivjoin.expr.nodes import Node, walk
+from ivjoin.expr.types import Type, from_arrow, to_arrow
+from ivjoin.operator.explaining.picture import Explanation
+from ivjoin.plan.cache import is_known, shared
+from ivjoin.stream.after.wrapped import WrappedStream
+from ivjoin.stream.join_stream import JoinStream
+from ivjoin.stream.sources.inputs import Source
+
+__all__ = ["Question", "SharedStream", "separated"]
+
+_MOST_ROWS = 2048  # of all inputs: a wider search along the band then costs less than a plan
+_TRIES = 3  # to plan a shape: a constant such as 0 may vanish from the condition
+_KINDS = ("int", "float", "decimal", "string", "binary", "bool", "date", "timestamp", "time", "duration")
+
+Read = Callable[[Any, Mapping[str, pa.Schema]], "Node | None"]
+
+
+class _Shape:
+    """What is known of a shape: whether it came before, and the columns for its constants.
+
+    Attributes
+    ----------
+    columns : list of (str, Type, pa.Field), or None
+        For each constant: the input that gets the column, the type that the constant is cast to, and the column.
+    schemas : dict of str to pa.Schema
+        The schemas of the inputs with these columns.
+    """
+
+    __slots__ = ("columns", "met", "schemas", "tries")
+
+    def __init__(self) -> None:
+        self.met, self.tries = False, _TRIES
+        self.schemas: dict[str, pa.Schema] = {}
+        self.columns: list[tuple[str, Type, pa.Field]] | None = None
+
+
+class Question:
+    """A join whose constants are columns.
+
+    Attributes
+    ----------
+    condition : str or Expr
+    params : dict of str to value
+        The values of names that it still reads.
+    inputs : dict of str to Source
+        The inputs, with a column for each constant.
+    slots : frozenset of str
+        The names of these columns, by :func:`~ivjoin.conditions.read.constants.slot`.
+    """
+
+    __slots__ = ("condition", "inputs", "params", "slots")
+
+    def __init__(
+        self, condition: Any, params: dict[str, Any], inputs: dict[str, Source], slots: frozenset[str]
+    ) -> None:
+        self.condition, self.params, self.inputs, self.slots = condition, params, inputs, slots
+
+
+def separated(
+    inputs: Mapping[str, Source], condition: Any, params: Mapping[str, Any] | None, also: Mapping[str, Any],
+    asked: Mapping[str, Any], read: Read, zone: str,
+) -> Question | None:
+    """Return the join with its constants as columns, from the second condition of a shape on.
+
+    Parameters
+    ----------
+    inputs : mapping of str to Source
+        By side or alias.
+    condition, params
+        As for :func:`ivjoin.band_join`.
+    also : mapping
+        The other arguments that the meaning of the condition depends on.
+    asked : mapping
+        All arguments of the plan of the join as it was written.
+    read : function
+        Reads a condition over the schemas of the inputs.
+    zone : str
+        The zone of local times.
+
+    Returns
+    -------
+    Question or None
+        None if the join is to be planned as it was written.
+    """
+    if condition is None or sum(s.rows or 0 for s in inputs.values()) > _MOST_ROWS:
+        return None
+    schemas = {name: s.schema for name, s in inputs.items()}
+    if not all(s.in_memory for s in inputs.values()) or is_known(schemas.values(), asked):
+        return None
+    found = shape_of(condition, params)
+    if found is None:
+        return None
+    shape, constants = found
+    types = [c.type for c in constants]
+    left = {n: v for n, v in (params or {}).items() if n in names_left(shape)}
+    known = shared(
+        schemas.values(), {**also, "names": list(schemas), "shape": shape, "types": types, "params": left},
+        _Shape,
+    )
+    if not known.met or not known.tries:
+        known.met = True  # most joins are made once, and a shape takes longer to plan
+        return None
+    if known.columns is None:
+        known.tries -= 1
+        known.columns = _columns(shape, condition, constants, schemas, read, zone)
+        if known.columns is None:
+            return None
+        for name, schema in schemas.items():
+            fields = [field for of, _, field in known.columns if of == name]
+            known.schemas[name] = pa.schema([*schema, *fields], metadata=schema.metadata)
+    added: dict[str, list[pa.Scalar]] = {name: [] for name in inputs}
+    try:
+        for c, (name, to, field) in zip(constants, known.columns, strict=True):
+            node = c if c.type == to else build.cast(c, to, zone)
+            if node.op != "literal" or node.params[0] is None:
+                return None  # it does not fit
+            value = node.params[0]
+            if to.kind == "decimal":
+                value = Decimal(value).scaleb(-to.scale)
+            added[name].append(pa.scalar(value, field.type))
+    except IvjoinError:
+        return None
+    widened = {name: _with(s, known.schemas[name], added[name]) for name, s in inputs.items()}
+    return Question(shape, left, widened, frozenset(field.name for _, _, field in known.columns))
+
+
+def _columns(
+    shape: Any, condition: Any, constants: list[Node], schemas: Mapping[str, pa.Schema], read: Read, zone: str
+) -> list[tuple[str, Type, pa.Field]] | None:
+    """Return the column for each constant; None if the plan of the shape would differ from the condition's."""
+    given = {slot(i): c for i, c in enumerate(constants)}
+    first = next(iter(schemas))
+    if any(n in given for s in schemas.values() for n in s.names):
+        return None
+
+    def moved(types: Iterable[Type]) -> Node | None:
+        fields = [pa.field(n, to_arrow(t), nullable=False) for n, t in zip(given, types, strict=True)]
+        return read(shape, {**schemas, first: pa.schema([*schemas[first], *fields])})
+
+    if not all(_is_plain(c.type) for c in constants):
+        return None
+    try:
+        written, found = read(condition, schemas), moved(c.type for c in constants)
+        literals: dict[str, Node] = {}
+        if written is None or found is None or not _agree(found, written, literals) or len(literals) < len(given):
+            return None
+        types = [literals[n].type for n in given]
+        if not all(_is_plain(t) for t in types):
+            return None
+        if any(build.cast(c, t, zone) is not literals[n] for (n, c), t in zip(given.items(), types, strict=True)):
+            return None
+        found = moved(types)
+        if found is None or not _agree(found, written, literals, False):
+            return None
+    except IvjoinError:
+        return None
+    inputs = _inputs(found, given)
+    return [
+        (inputs[n], t, pa.field(n, to_arrow(t), nullable=False)) for n, t in zip(given, types, strict=True)
+    ] if len(inputs) == len(given) else None
+
+
+def _is_plain(t: Type) -> bool:
+    return t.kind in _KINDS and from_arrow(to_arrow(t)) == t
+
+
+def _agree(moved: Node, written: Node, literals: dict[str, Node], casts: bool = True) -> bool:
+    """Return whether an expression over columns of constants is the one over literals; collect these.
+
+    ``casts``: the expression may cast a column of a constant.
+    """
+    if moved is written:
+        return True
+    if written.op == "literal":
+        while casts and moved.op == "cast":
+            moved = moved.args[0]
+        return moved.op == "column" and literals.setdefault(moved.params[1], written) is written
+    return (
+        (moved.op, moved.params, moved.type) == (written.op, written.params, written.type)
+        and len(moved.args) == len(written.args)
+        and all(_agree(a, b, literals, casts) for a, b in zip(moved.args, written.args, strict=True))
+    )
+
+
+def _inputs(root: Node, slots: Iterable[str]) -> dict[str, str]:
+    """Return for each column of a constant an input that the expression around it reads."""
+    inputs: dict[str, str] = {}
+    reads: dict[Node, str | None] = {}
+    waits: dict[Node, frozenset[str]] = {}
+    for n in walk(root):
+        own = n.op == "column"
+        if own and n.params[1] in slots:
+            reads[n], waits[n] = None, frozenset((n.params[1],))
+            continue
+        reads[n] = n.params[0] if own else next((x for a in n.args if (x := reads[a]) is not None), None)
+        waits[n] = frozenset().union(*(waits[a] for a in n.args))
+        of = reads[n]
+        if of is not None:
+            inputs = dict.fromkeys(waits[n], of) | inputs
+            waits[n] = frozenset()
+    return inputs
+
+
+def _with(source: Source, schema: pa.Schema, added: Sequence[pa.Scalar]) -> Source:
+    """Return a table in memory with columns that have one value each."""
+    if not added:
+        return source
+    table = source.table()
+    columns = [pa.repeat(value, table.num_rows) for value in added]
+    table = pa.Table.from_arrays([*table.columns, *columns], schema=schema)
+    out = Source(schema, lambda names: table if names is None else table.select(names), True, table.num_rows)
+    out.in_memory = True
+    return out
+
+
+class SharedStream(WrappedStream):
+    """The output of a join whose constants are columns; see :class:`JoinStream`.
+
+    Parameters
+    ----------
+    inner : JoinStream
+        The join with columns for constants, without these columns in its output.
+    written : function
+        Makes the join as it was written, for some output columns. It explains the join, and raises its errors.
+    """
+
+    def __init__(self, inner: JoinStream, written: Callable[[Sequence[str] | None], JoinStream]) -> None:
+        def batches(found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            begun = False
+            try:
+                for batch in found:
+                    begun = True
+                    yield batch
+            except IvjoinError:
+                for batch in written(None):  # raises the error in the words of the condition
+                    if not begun:
+                        yield batch
+                if begun:
+                    raise
+
+        super().__init__(inner, inner.schema, batches)
+        self._written, self._again, self._repeats = written, written, True
+
+    @property
+    def views(self) -> list[tuple[str, ...]]:
+        """As :attr:`ivjoin.stream.many.MultiJoinStream.views`."""
+        return self._inner.views  # type: ignore[attr-defined]
+
+    def explain(self) -> Explanation:
+        """As :meth:`JoinStream.explain`."""
+        return self._written(None).explain()
+
+    def _question(self) -> str:
+        return self._written(None)._question()
+
+    def output_bounds(self) -> dict[str, Any]:
+        """As :meth:`JoinStream.output_bounds`."""
+        bounds = self._inner.output_bounds()
+        return {n: bounds[n] for n in self.schema.names if n in bounds}
