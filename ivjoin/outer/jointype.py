@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 
-from ivjoin.errors import OptionError, came
+from ivjoin.errors import ConditionError, came
 
 __all__ = ["JoinType", "join_type"]
 
@@ -63,7 +63,7 @@ def join_type(how: str) -> JoinType:
 
     Raises
     ------
-    OptionError
+    ConditionError
         If the name is unknown. The message contains the nearest name.
     """
     name = how.strip().lower() if isinstance(how, str) else ""
@@ -72,5 +72,5 @@ def join_type(how: str) -> JoinType:
     if found is None:
         near = difflib.get_close_matches(name[:80], _TYPES, n=1, cutoff=0.4)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise OptionError(f"how is {came(how)}; expected one of {', '.join(_TYPES)}{hint}")
+        raise ConditionError(f"how is {came(how)}; expected one of {', '.join(_TYPES)}{hint}")
     return found

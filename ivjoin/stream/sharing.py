@@ -101,6 +101,8 @@ def separated(
     Question or None
         None if the join is to be planned as it was written.
     """
+    if params is not None and not (isinstance(params, Mapping) and all(map(_is_name, params))):
+        return None
     if condition is None or sum(s.rows or 0 for s in inputs.values()) > _MOST_ROWS:
         return None
     schemas = {name: s.schema for name, s in inputs.items()}
@@ -177,6 +179,10 @@ def _columns(
     return [
         (inputs[n], t, pa.field(n, to_arrow(t), nullable=False)) for n, t in zip(given, types, strict=True)
     ] if len(inputs) == len(given) else None
+
+
+def _is_name(given: Any) -> bool:
+    return isinstance(given, str) and given.isidentifier()
 
 
 def _is_plain(t: Type) -> bool:

@@ -143,6 +143,15 @@ def test_an_error_names_the_constant() -> None:
         ivjoin.band_join(t, t, condition="l.a <= r.a + 7").to_arrow()
 
 
+@pytest.mark.parametrize("params", [[5], 5, {"w": [1]}, {"w": 5, "a b": 1}, {3: 4, "w": 5}, {"v": 5}])
+def test_wrong_parameters_are_refused_for_a_known_shape(params: Any) -> None:
+    t = _table(4)
+    for w in (3, 4, 5):
+        ivjoin.band_join(t, t, condition="l.a <= r.a + :w", params={"w": w})
+    with pytest.raises(ivjoin.IvjoinError):
+        ivjoin.band_join(t, t, condition="l.a <= r.a + :w", params=params)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_rows_by_the_oracle(seed: int) -> None:
     left, right = _table(10 + seed), _table(20 + seed)
