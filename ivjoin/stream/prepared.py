@@ -155,12 +155,11 @@ class PreparedJoin:
         if self.plan.spec.picks_one:
             from ivjoin.stream.threads.table_pick import table_pick
 
-            found = table_pick(self.plan, self._sources, self._of_tables)
-            if found is not None:
-                return found
-            from ivjoin.stream.threads.paired_pick import paired_pick
+            return table_pick(self.plan, self._sources, self._of_tables)
+        if self.plan.spec.pick is not None:
+            from ivjoin.stream.threads.paired_pick import best_of_tables
 
-            return paired_pick(self.plan, self._sources, self._of_tables)
+            return best_of_tables(self.plan, self._sources, self._of_tables)
         if self.plan.spec.aggregates:
             from ivjoin.stream.threads.table_window import table_window
 

@@ -24,8 +24,11 @@ from ivjoin.outer.values import has_value
 from ivjoin.plan.layout import RowLayout
 from ivjoin.shj.arrow import byte_width, take
 from ivjoin.shj.dictionaries import one_array
+from ivjoin.shj.sorting import order_by_key
 
-__all__ = ["BestAnswers"]
+__all__ = ["BestAnswers", "Matches"]
+
+_FEW = 256  # pairs that are sorted at once
 
 
 class BestAnswers(Answers):
@@ -69,8 +72,8 @@ class BestAnswers(Answers):
             yield self._emitter.batch(rows if s == 0 else None, rows if s == 1 else None)
 
     def _answers(self, rows: Rows, runs: list[Run], pairs: list[Pairs] | None) -> Iterator[pa.RecordBatch]:
-        found = _Candidates(self._core, rows, runs, pairs or [])
-        chosen = self._chosen(found)
+        found = Matches(self._core, rows, runs, pairs or [])
+        chosen = self.chosen(found)
         here = found.here[chosen]
         if self.taken is not None:
             self.taken.add(found.seq[chosen])
@@ -86,7 +89,7 @@ class BestAnswers(Answers):
             for piece in self._emitter.slices(len(alone)):
                 yield self._emitter.batch(_Taken(rows, alone[piece], self._core.layouts[0]), None)
 
-    def _chosen(self, found: _Candidates) -> np.ndarray:
+    def chosen(self, found: Matches) -> np.ndarray:
         """Return the pairs that are taken, by left row and then by rank : int64[p]."""
         n = len(found.here)
         keys: list[np.ndarray] = []
@@ -117,15 +120,19 @@ class BestAnswers(Answers):
 
 def _order(here: np.ndarray, keys: list[np.ndarray], seq: np.ndarray) -> np.ndarray:
     """Return the order of pairs by left row, by the keys, and by arrival : int64[p]."""
-    if len(keys) == 1 and len(here) and bool((here[1:] >= here[:-1]).all()):
-        least, most = int(keys[0].min()), int(keys[0].max())
-        width = most - least + 1
-        if width * (int(here[-1]) + 1) < 2**63:  # one number holds both; rows of one run are in order of arrival
-            return np.argsort(here * width + (keys[0] - least), kind="stable")
-    return np.lexsort((seq, *keys[::-1], here))
+    if len(here) < _FEW or not bool((here[1:] >= here[:-1]).all()):
+        return np.lexsort((seq, *keys[::-1], here))
+    order: np.ndarray | None = None  # the pairs of one run come by left row: sort those of each row
+    same = here[1:] == here[:-1]
+    for key in (seq, *keys[::-1]):
+        values = key if order is None else key.take(order)
+        if bool((same & (values[1:] < values[:-1])).any()):
+            at = order_by_key(here, values.astype(np.int64, copy=False), int(here[-1]) + 1)[2]
+            order = at if order is None else order.take(at)
+    return np.arange(len(here)) if order is None else order
 
 
-class _Candidates:
+class Matches:
     """The pairs of left rows and right rows of all runs for which the whole condition is TRUE."""
 
     def __init__(self, core: Stored, rows: Rows, runs: list[Run], pairs: list[Pairs]) -> None:
@@ -207,7 +214,7 @@ class _Taken:
 class _Right:
     """The right rows of pairs, as an Emitter reads them."""
 
-    def __init__(self, found: _Candidates, at: np.ndarray, layout: RowLayout) -> None:
+    def __init__(self, found: Matches, at: np.ndarray, layout: RowLayout) -> None:
         self._found, self._at = found, at
         self._names = {i: name for name, i in layout.index.items()}
 

@@ -1,41 +1,74 @@
-"""A join of two tables that picks one right row for each left row from the pairs of the join without the pick.
+"""Joins of two tables that take right rows from all matches of each left row, by any number of threads.
 
-If no bound compares the value that picks, a search in its order may look at every right row for each left row. If few
-pairs match, as a sample shows, it costs less to make them.
+A search in the order of the value that picks may look at every right row for each left row if no bound compares that
+value. If few rows match, as a sample shows, it costs less to find all matches. A pick of several rows, or by both
+sides, compares all matches in any case.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.operator.lookup.sides import SideReader, key_table
-from ivjoin.operator.operator import SymmetricHashJoin
-from ivjoin.plan.cache import plan_of
+from ivjoin.conditions.evaluate import evaluate
+from ivjoin.operator.lookup.best import is_far, nearer
+from ivjoin.operator.lookup.sides import LookupSide, SideReader, Sorted, key_table
+from ivjoin.operator.match.output import in_parts
+from ivjoin.operator.windows.best import BestAnswers, Matches
+from ivjoin.operator.windows.one_run import OneRun
+from ivjoin.operator.windows.search import search_of
+from ivjoin.outer.emit import BatchRows
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
-from ivjoin.plan.picking.pick import picking_of
-from ivjoin.plan.spec import SIDES
-from ivjoin.shj.arrow import counted, whole_numbers
+from ivjoin.plan.picking.pick import Picking, picking_of
+from ivjoin.shj.kernels.lookup import pick_kernels
+from ivjoin.shj.plain import no_rows
+from ivjoin.shj.sorting import in_order
 from ivjoin.stream.sort.axis import kept_pairs, sample
-from ivjoin.stream.sort.sorting import Arranged, arrange
-from ivjoin.stream.sources.columns import chosen
-from ivjoin.stream.sources.inputs import Source, open_inputs
-from ivjoin.stream.threads.table_join import table_join
-from ivjoin.stream.threads.table_lookup import MatchedTables, opened
+from ivjoin.stream.sources.inputs import Source
+from ivjoin.stream.threads.table_lookup import OUT_ROWS, MatchedRows, MatchedTables, opened, parts_of
 from ivjoin.stream.threads.table_rows import TableRows
+from ivjoin.stream.threads.table_window import evaluated_sides
+from ivjoin.stream.threads.workers import each
 
-__all__ = ["PairedPick", "paired_pick"]
+__all__ = ["BestOfTables", "PairedPick", "best_of_tables", "paired_pick"]
 
-_PUSH_ROWS = 8192
-_SEEN = 100, 4096  # left and right rows of which pairs are looked at
+_SEEN = 64, 2048  # left and right rows of which pairs are looked at
+_FEW = 64  # matches of a left row that are all found in the time of a search
+_SLICE_ROWS, _MOST_SLICES = 1 << 15, 64  # left rows of a slice, and slices
+_NONE = np.empty(0, dtype=np.int64)
+_ABOVE = np.int64(2**63 - 1)
 
 
-class PairedPick(MatchedTables):
-    """The join of two tables that reduces pairs.
+class _Matched(MatchedTables):
+    """The join of two tables that compares all matches of a left row."""
+
+    def __init__(self, plan: JoinPlan, left: TableRows, right: pa.RecordBatch, run: OneRun, threads: int) -> None:
+        super().__init__(plan, left, right, threads)
+        self._run: OneRun | None = run
+
+    def close(self) -> None:
+        super().close()
+        self._run = None
+
+    def _each(self, take: Callable[[np.ndarray, Matches], None]) -> None:
+        """Call a function with the numbers of left rows, and their matches, for all left rows with a match."""
+        run = self._run
+        assert run is not None
+
+        def look(part: slice) -> None:
+            for rows, pairs in run.blocks(part):
+                take(rows.seq, Matches(run, rows, run.runs, pairs or []))
+
+        n = len(run.left)
+        each(parts_of(n, max(_SLICE_ROWS, n // _MOST_SLICES)), lambda: look, self._threads)
+
+
+class PairedPick(_Matched):
+    """The join of two tables that takes one of the matches of a left row.
 
     Parameters
     ----------
@@ -43,102 +76,209 @@ class PairedPick(MatchedTables):
     left : TableRows
     right : pa.RecordBatch
         All right rows.
-    pairs : iterator of RecordBatch
-        The numbers of both rows of each pair.
+    run : OneRun
     order : int64[m]
-        The right rows that can be taken, the better ones last.
+        The right rows that can be taken, as they are compared: from the first to the last.
+    near : (int64[n], int64[m]), optional
+        For each left row, the value to be near to. For each right row in order, its value.
+    usable : bool[n], optional
+        The left rows with a value to be near to; None for all.
     threads : int
     """
 
     def __init__(
-        self, plan: JoinPlan, left: TableRows, right: pa.RecordBatch, pairs: Iterator[pa.RecordBatch],
-        order: np.ndarray, threads: int,
+        self, plan: JoinPlan, left: TableRows, right: pa.RecordBatch, run: OneRun, order: np.ndarray,
+        near: tuple[np.ndarray, np.ndarray] | None, usable: np.ndarray | None, threads: int,
     ) -> None:
-        super().__init__(plan, left, right, threads)
-        self._pairs, self._order = pairs, order
-
-    def close(self) -> None:
-        super().close()
-        self._pairs = iter(())
+        super().__init__(plan, left, right, run, threads)
+        self._order, self._near, self._usable = order, near, usable
 
     def _found(self) -> np.ndarray:
+        order, out = self._order, np.full(self._left.rows, -1, dtype=np.int32)
         ranks = np.full(self._right.num_rows, -1, dtype=np.int64)
-        ranks[self._order] = np.arange(len(self._order))
-        best = np.full(self._left.rows, -1, dtype=np.int64)
-        for batch in self._pairs:
-            left, right = map(counted, batch.columns)
-            np.maximum.at(best, left, ranks.take(right))
-        out = np.full(len(best), -1, dtype=np.int32)
-        there = np.flatnonzero(best >= 0)
-        out[there] = self._order[best[there]]
+        ranks[order] = np.arange(len(order))
+        picking = picking_of(self.plan)
+
+        def take(left: np.ndarray, matches: Matches) -> None:
+            places = ranks.take(matches.seq)
+            there = places >= 0
+            if self._usable is not None:
+                there &= self._usable.take(left.take(matches.here))
+            here = matches.here if there.all() else matches.here[there]
+            if not len(here):
+                return
+            places = places if there.all() else places[there]
+            starts = np.flatnonzero(np.concatenate(([True], here[1:] != here[:-1])))
+            rows = left.take(here[starts])
+            if self._near is not None:
+                best = self._nearest(picking, rows, places, starts)
+            else:
+                best = (np.maximum if picking.which == "last" else np.minimum).reduceat(places, starts)
+            out[rows] = order.take(best)
+
+        self._each(take)
         return out
 
+    def _nearest(
+        self, picking: Picking, rows: np.ndarray, places: np.ndarray, starts: np.ndarray
+    ) -> np.ndarray:
+        """Return the nearest place for each left row; of places with equal values the first one."""
+        assert self._near is not None
+        x, values = self._near[0].take(rows), self._near[1]
+        sizes = np.diff(np.append(starts, len(places)))
+        found = values.take(places)
+        below = found <= np.repeat(x, sizes)
+        before = np.maximum.reduceat(np.where(below, places, -1), starts)
+        same = below & (found == np.repeat(values.take(np.maximum(before, 0)), sizes))
+        before = np.where(before < 0, -1, np.minimum.reduceat(np.where(same, places, _ABOVE), starts))
+        after = np.minimum.reduceat(np.where(below, _ABOVE, places), starts)
+        after = np.where(after == _ABOVE, -1, after)
+        return nearer(x, values, before, after, picking.lines[1][0].type)
 
-def paired_pick(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -> PairedPick | None:
-    """The join of two tables that picks from pairs; None if a search costs less, or rows must be pushed."""
+
+def paired_pick(
+    plan: JoinPlan, sources: tuple[Source, Source], threads: int, order: np.ndarray | None = None
+) -> PairedPick | None:
+    """The join of two tables that takes one match; None if a search costs less, or rows must be pushed.
+
+    ``order`` : int64[m], if known, has the right rows that can be taken, as they are compared.
+    """
     picking, pick = picking_of(plan), plan.spec.pick
     assert pick is not None
-    if picking.which == "nearest" or picking.n_search or pick.unbounded or not plan.kernel_terms:
+    if pick.unbounded or picking.step or not plan.kernel_terms or plan.raises or any(plan.overflows):
         return None
-    if plan.separation.residual or plan.raises or not all(source.in_memory for source in sources):
+    if not all(source.in_memory for source in sources):
         return None
     plan = plan.own()
-    given = sources[0].table(), sources[1].table()
-    if not _pays(plan, given):
+    if not _pays(plan, (sources[0].table(), sources[1].table())):
         return None
     tables = opened(plan, sources)
     if tables is None:
         return None
     (rows, _), right = tables
-    read = SideReader(plan, picking).read(1, right, row_layouts(plan)[1].index, key_table(plan))
-    if (read.wild is not None and read.wild.any()) or (read.odd is not None and read.odd.any()):
+    batches = list(rows.batches()) or [no_rows(plan.sides[0].schema)], [right]
+    reader, table = SideReader(plan, picking), key_table(plan)
+    index = [layout.index for layout in row_layouts(plan)]
+    offered = LookupSide.of([reader.read(1, right, index[1], table)])
+    if offered is None:
         return None
-    usable = np.flatnonzero(read.usable)
-    order = usable.take(np.lexsort(read.vals[picking.n_sort - 1 :: -1].take(usable, axis=1)))
-    order = order if picking.which == "last" else order[::-1]
-    return PairedPick(plan, rows, right, _pairs(plan, given, threads), order, threads)
+    if order is None:
+        some = np.arange(len(offered)) if offered.usable is None else np.flatnonzero(offered.usable)
+        lines = offered.vals[: picking.n_sort].take(some, axis=1)
+        order = some.take(in_order(lines[0])[0] if len(lines) == 1 else np.lexsort(lines[::-1]))
+    near = usable = None
+    if picking.near >= 0:
+        mine = LookupSide.of([reader.read(0, batch, index[0], table) for batch in batches[0]])
+        if mine is None or is_far(mine.vals[picking.near], picking.lines[1][0].type.kind):
+            return None
+        near = mine.vals[picking.near], offered.vals[0].take(order)
+        usable = mine.usable
+    sides, keys = evaluated_sides(plan, batches)
+    if sides is None:
+        return None
+    axis, ready = search_of(plan)[2], None
+    same = axis is not None and picking.n_sort == 1 and picking.axes[1][axis] == 0  # the run has the same order
+    if axis is not None and same and len(sides[1]) == len(order) == right.num_rows:
+        ready = Sorted(offered.kids, order, {axis: offered.vals[0].take(order)})
+    return PairedPick(plan, rows, right, OneRun(plan, sides, batches, keys, ready), order, near, usable, threads)
 
 
 def _pays(plan: JoinPlan, tables: tuple[pa.Table, pa.Table]) -> bool:
-    """Return whether a left row has fewer matches than right rows that a search looks at, which cost about as much."""
-    kept = kept_pairs(plan, (sample(tables[0], _SEEN[0]), sample(tables[1], _SEEN[1])))
+    """Return whether a left row has few matches, or fewer than right rows that a search in no order looks at."""
+    some = sample(tables[0], _SEEN[0]), sample(tables[1], _SEEN[1])
+    kept = kept_pairs(plan, some)
     if not kept.size:
         return False
     shares, rows = kept.mean(axis=1), tables[1].num_rows
+    matches = float(shares.mean()) * rows
+    if plan.sides[1].keys:
+        matches /= _distinct(plan, some[1])
+    if matches <= _FEW:
+        return True
     looks = np.where(shares > 0, 1 / np.maximum(shares, 1 / rows), rows)
-    return bool(shares.mean() * rows < looks.mean())
+    return not picking_of(plan).n_search and bool(shares.mean() * rows < looks.mean())
 
 
-def _pairs(plan: JoinPlan, tables: tuple[pa.Table, pa.Table], threads: int) -> Iterator[pa.RecordBatch]:
-    """Yield the numbers of both rows of each pair."""
-    names = ["row", "row_of_right"]
-    while any(name in table.column_names for name in names for table in tables):
-        names = [f"{name}_" for name in names]
-    left, right = (
-        table.append_column(name, pa.chunked_array([whole_numbers(np.arange(table.num_rows))]))
-        for table, name in zip(tables, names, strict=True)
-    )
-    spec = replace(plan.spec, schemas=(left.schema, right.schema), pick=None, how="inner", batch_size=1 << 18)
-    output = chosen(plan_of(spec), names)
-    sources = open_inputs(left, right)
-    for source, kept in zip(sources, output.names, strict=True):
-        source.keep(kept)
-    arranged = arrange(output.plan, sources, threads)
-    pairs = table_join(arranged, sources, threads)
-    yield from map(output.pick, _pushed(arranged) if pairs is None else pairs.output())
+def _distinct(plan: JoinPlan, some: pa.RecordBatch) -> int:
+    """Return the number of distinct values of the key column that has most of them, in a sample."""
+    nodes = [node for node in plan.sides[1].keys if node.op == "column"]
+    found = [1]
+    for node, v in zip(nodes, evaluate(nodes, lambda _, name: some.column(name), some.num_rows), strict=True):
+        del node
+        values = v.values
+        found.append(len(np.unique(values)) if isinstance(values, np.ndarray) else len(values.unique()))
+    return max(found)
 
 
-def _pushed(arranged: Arranged) -> Iterator[pa.RecordBatch]:
-    """Yield the pairs of rows that one operator finds."""
-    op = SymmetricHashJoin.from_plan(arranged.plan, errors_first=arranged.errors_first)
-    for p, piece in _turns(arranged) if arranged.sweep is None else arranged.sweep.turns(_PUSH_ROWS):
-        yield from op.finish(SIDES[p]) if piece is None else op.push(SIDES[p], piece)
+class BestOfTables(_Matched):
+    """The join of two tables that takes the best of all matches, one or several, for each left row."""
+
+    def _tasks(self) -> tuple[Sequence[Any], Callable[[Any], Iterator[pa.RecordBatch]]]:
+        run = self._run
+        assert run is not None
+        answers = run.answers
+        assert isinstance(answers, BestAnswers)
+        found: list[tuple[np.ndarray, np.ndarray]] = [(_NONE, _NONE)]
+
+        def take(left: np.ndarray, matches: Matches) -> None:
+            chosen = answers.chosen(matches)
+            found.append((left.take(matches.here.take(chosen)), matches.seq.take(chosen)))
+
+        self._each(take)
+        left, right = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        starts, order = np.zeros(self._left.rows + 1, dtype=np.int64), np.empty(len(left), dtype=np.int64)
+        pick_kernels.group_rows(left, _NONE, starts, order)
+        right = right.take(order).astype(np.int32)
+        self._metrics.state_bytes = self._metrics.peak_state_bytes = starts.nbytes + right.nbytes
+        keep = self.plan.how.keep
+
+        def batches(task: tuple[int, slice]) -> Iterator[pa.RecordBatch]:
+            s, part = task
+            if s == 1:
+                yield self._emitter.batch(None, BatchRows(self._right, untaken[part], self._widths))
+                return
+            counts = np.diff(starts[part.start : part.stop + 1])
+            index = np.repeat(np.arange(len(counts)), np.maximum(counts, 1) if keep[0] else counts)
+            rows = right[starts[part.start] : starts[part.stop]]
+            if len(index) > len(rows):
+                there = counts.take(index) > 0
+                padded = np.full(len(index), -1, dtype=np.int32)
+                padded[there] = rows
+                rows = padded
+            yield from self._several(part, index, rows)
+
+        taken = np.ones(self._right.num_rows, dtype=bool)
+        if keep[1]:
+            taken[:] = False
+            taken[right] = True
+        untaken = np.flatnonzero(~taken)
+        tasks = [(0, part) for part in parts_of(self._left.rows, OUT_ROWS)]
+        return [*tasks, *((1, part) for part in parts_of(len(untaken), OUT_ROWS))], batches
+
+    def _several(self, part: slice, index: np.ndarray, found: np.ndarray) -> Iterator[pa.RecordBatch]:
+        """Yield left rows of a part, at ``index``, with right rows."""
+        batch, widths = self._left.part(part.start, part.stop), row_layouts(self.plan)[0].widths
+
+        def built(cut: slice) -> pa.RecordBatch:
+            rows = BatchRows(batch, index[cut], widths)
+            return self._emitter.batch(rows, MatchedRows(self._right, found[cut], self._widths))
+
+        for cut in parts_of(len(index), OUT_ROWS):
+            yield from in_parts(built, cut.start, cut.stop)
 
 
-def _turns(arranged: Arranged) -> Iterator[tuple[int, pa.RecordBatch | None]]:
-    """Yield (side, rows of it), first all right rows; (side, None) at its end."""
-    for p in (1, 0):
-        for batch in arranged.batches[p]:
-            for start in range(0, batch.num_rows, _PUSH_ROWS):
-                yield p, batch.slice(start, _PUSH_ROWS)
-        yield p, None
+def best_of_tables(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -> BestOfTables | None:
+    """The join of two tables that compares all matches of a left row; None if rows must be pushed."""
+    plan = plan.own()
+    if plan.raises:
+        return None
+    tables = opened(plan, sources)
+    if tables is None:
+        return None
+    (rows, _), right = tables
+    batches = list(rows.batches()) or [no_rows(plan.sides[0].schema)], [right]
+    search_of(plan)  # adds axes
+    sides, keys = evaluated_sides(plan, batches)
+    if sides is None:
+        return None
+    return BestOfTables(plan, rows, right, OneRun(plan, sides, batches, keys), threads)

@@ -26,7 +26,7 @@ from ivjoin.stream.sources.inputs import Source
 from ivjoin.stream.threads.table_rows import TableRows, any_late
 from ivjoin.stream.threads.workers import joined
 
-__all__ = ["OUT_ROWS", "MatchedTables", "TableLookup", "opened", "parts_of"]
+__all__ = ["OUT_ROWS", "MatchedRows", "MatchedTables", "TableLookup", "opened", "parts_of"]
 
 OUT_ROWS = 1 << 16  # of the left side that are emitted at once
 _MOST_RIGHT_ROWS = 2**31 - 2  # places have 32 bits
@@ -72,8 +72,8 @@ class TableLookup:
         m.left_rows_retired, m.right_rows_retired = m.left_rows_in, m.right_rows_in
         m.state_rows = m.state_bytes = 0
 
-    def _tasks(self) -> tuple[Sequence[slice], Callable[[slice], Iterator[pa.RecordBatch]]]:
-        """Return ranges of left rows, and what yields the output of one of them."""
+    def _tasks(self) -> tuple[Sequence[Any], Callable[[Any], Iterator[pa.RecordBatch]]]:
+        """Return parts of the output, and what yields the batches of one of them."""
         raise NotImplementedError
 
     def output_bounds(self) -> dict[str, tuple[Any, Any]]:
@@ -125,7 +125,7 @@ class _EveryRow:
         return self._batch.column(index)
 
 
-class _MatchedRows:
+class MatchedRows:
     """Rows of a batch by number : int32[n]; -1 is a row of nulls."""
 
     def __init__(self, batch: pa.RecordBatch, rows: np.ndarray, widths: Sequence[int | None]) -> None:
@@ -180,4 +180,4 @@ class MatchedTables(TableLookup):
                 return None
             if len(there) < len(found):
                 rows, found = BatchRows(batch, there, row_layouts(self.plan)[0].widths), found[there]
-        return self._emitter.batch(rows, _MatchedRows(self._right, found, self._widths))
+        return self._emitter.batch(rows, MatchedRows(self._right, found, self._widths))

@@ -19,6 +19,7 @@ from ivjoin.plan.picking.pick import picking_of
 from ivjoin.shj.plain import no_rows
 from ivjoin.stream.sort.ordered import order_of, rises
 from ivjoin.stream.sources.inputs import Source
+from ivjoin.stream.threads.paired_pick import PairedPick, paired_pick
 from ivjoin.stream.threads.table_lookup import OUT_ROWS, MatchedTables, opened, parts_of
 from ivjoin.stream.threads.table_rows import TableRows
 from ivjoin.stream.threads.workers import each
@@ -97,12 +98,12 @@ class TablePick(MatchedTables):
         return found.places
 
 
-def table_pick(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -> TablePick | None:
+def table_pick(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -> TablePick | PairedPick | None:
     """The join of two tables that picks one right row for each left row; None if their rows must be pushed."""
     picking = picking_of(plan)
     passes = passes_of(picking)
     if passes is None or plan.separation.residual:
-        return None
+        return paired_pick(plan, sources, threads)
     plan = plan.own()
     tables = opened(plan, sources)
     if tables is None:
@@ -123,7 +124,8 @@ def table_pick(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -> 
     lines = {line for p in passes for _, line, _ in (*p.lows, *p.highs)}
     ordered = _in_order(offered, picking.n_sort, lines, threads)
     if not all(rises(values) for values in ordered.lines.values()):
-        return None
+        every = np.arange(len(offered)) if ordered.order is None else ordered.order
+        return paired_pick(plan, sources, threads, every)
     return TablePick(plan, rows, right, (left, ordered), ids, passes, threads)
 
 

@@ -13,17 +13,21 @@ from ivjoin.stream.sort import sorting
 from ivjoin.stream.threads import paired_pick
 
 
-def best(left: pa.Table, right: pa.Table, which: str, keyed: bool) -> list[int | None]:
-    """The right row of each left row by its number; values that rank rows are distinct, but for nulls."""
+def best(left: pa.Table, right: pa.Table, which: str, by: str, keyed: bool, other: bool) -> list[int | None]:
+    """The right row of each left row by its number; of equal ones the first, or for "last" the last."""
     out: list[int | None] = []
-    rows = [b for b in right.to_pylist() if b["v"] is not None and b["a"] is not None and b["b"] is not None]
+    rows = [b for b in right.to_pylist() if b[by] is not None and b["a"] is not None and b["b"] is not None]
     for x in left.to_pylist():
         found = [
-            (b["v"], b["x"]) for b in rows
-            if x["t"] is not None and b["a"] <= x["t"] < b["b"]
+            b for b in rows
+            if x["t"] is not None and b["a"] <= x["t"] < b["b"] and (not other or x["id"] % 3 != b["x"] % 3)
             and (not keyed or (x["k"] is not None and x["k"] == b["k"]))
         ]  # fmt: skip
-        out.append((max(found) if which == "last" else min(found))[1] if found else None)
+        ranks = {
+            "last": lambda b: (-b[by], -b["x"]), "first": lambda b: (b[by], b["x"]),
+            "nearest": lambda b: (abs(x["t"] - b["a"]), b["a"], b["x"]),  # noqa: B023
+        }
+        out.append(min(found, key=ranks[which])["x"] if found else None)
     return out
 
 
@@ -45,17 +49,20 @@ def test_random_intervals(seed: int, small: int, monkeypatch: pytest.MonkeyPatch
         "k": holes(rng.integers(0, 3, m)), "a": holes(start), "b": holes(end), "v": holes(rng.permutation(m) / 2),
         "x": np.arange(m),
     })  # fmt: skip
-    keyed = bool(rng.random() < 0.5)
-    for which in ("last", "first"):
+    keyed, other = bool(rng.random() < 0.5), bool(rng.random() < 0.5)
+    condition = "r.a <= l.t AND l.t < r.b" + (" AND l.id % 3 <> r.x % 3" if other else "")
+    monkeypatch.setattr(paired_pick, "_SLICE_ROWS", int(rng.choice([1, 7, 1 << 15])))
+    monkeypatch.setattr(paired_pick, "_MOST_SLICES", 1000)
+    for which, by in (("last", "v"), ("first", "v"), ("last", "a"), ("first", "a"), ("nearest", "a")):
         for how in ("left", "inner"):
             for threads in (1, 2):
                 stream = ivjoin.band_join(
-                    left, right, on="k" if keyed else None, condition="r.a <= l.t AND l.t < r.b", how=how, pick=which,
-                    pick_by="v", threads=threads,
+                    left, right, on="k" if keyed else None, condition=condition, how=how, pick=which, pick_by=by,
+                    threads=threads,
                 )
                 got = stream.read_all()
-                want = best(left, right, which, keyed)
-                assert type(stream._operator).__name__ == "PairedPick" or m <= 1
+                want = best(left, right, which, by, keyed, other)
+                assert type(stream._operator).__name__ in ("PairedPick", "TablePick")
                 kept = [i for i in range(n) if how == "left" or want[i] is not None]
                 assert got["id"].to_pylist() == kept
                 assert got["x"].to_pylist() == [want[i] for i in kept]
