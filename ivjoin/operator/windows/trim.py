@@ -32,11 +32,11 @@ def trim_of(plan: JoinPlan, axis: int | None) -> Trim | None:
     The narrowed range holds the best ``k`` rows and, where they matter, all rows that tie with the last of them.
     """
     pick = plan.spec.pick
-    if pick is None or axis is None:
+    if pick is None or axis is None or pick.which == "nearest":
         return None
     right, ties = plan.sides[1].axes[axis], pick.ties or len(pick.by) > 1
     if pick.by[0] is right:
-        first = pick.which == "least"
+        first = pick.which in ("least", "first")
         return lambda run, rows, r: _at_end(run, r, pick.k, first, ties)
     pair = distance_of(pick.by[0])
     exact = right.type.kind in ("int", "timestamp", "date")  # distances of floats are rounded, so that far ones may tie

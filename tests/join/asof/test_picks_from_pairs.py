@@ -13,15 +13,18 @@ from ivjoin.stream.sort import sorting
 from ivjoin.stream.threads import paired_pick
 
 
-def best(left: pa.Table, right: pa.Table, which: str, by: str, keyed: bool, other: bool) -> list[int | None]:
+def best(
+    left: pa.Table, right: pa.Table, which: str, by: str, keyed: bool, other: bool, ends: bool
+) -> list[int | None]:
     """The right row of each left row by its number; of equal ones the first, or for "last" the last."""
     out: list[int | None] = []
-    rows = [b for b in right.to_pylist() if b[by] is not None and b["a"] is not None and b["b"] is not None]
+    needed = {by, "a", *(["b"] if ends else [])}
+    rows = [b for b in right.to_pylist() if all(b[name] is not None for name in needed)]
     for x in left.to_pylist():
         found = [
             b for b in rows
-            if x["t"] is not None and b["a"] <= x["t"] < b["b"] and (not other or x["id"] % 3 != b["x"] % 3)
-            and (not keyed or (x["k"] is not None and x["k"] == b["k"]))
+            if x["t"] is not None and b["a"] <= x["t"] and (not ends or x["t"] < b["b"])
+            and (not other or x["id"] % 3 != b["x"] % 3) and (not keyed or (x["k"] is not None and x["k"] == b["k"]))
         ]  # fmt: skip
         ranks = {
             "last": lambda b: (-b[by], -b["x"]), "first": lambda b: (b[by], b["x"]),
@@ -53,15 +56,18 @@ def test_random_intervals(seed: int, small: int, monkeypatch: pytest.MonkeyPatch
     condition = "r.a <= l.t AND l.t < r.b" + (" AND l.id % 3 <> r.x % 3" if other else "")
     monkeypatch.setattr(paired_pick, "_SLICE_ROWS", int(rng.choice([1, 7, 1 << 15])))
     monkeypatch.setattr(paired_pick, "_MOST_SLICES", 1000)
+    ends = bool(rng.random() < 0.7)
+    condition = condition if ends else condition.replace("AND l.t < r.b", "")
     for which, by in (("last", "v"), ("first", "v"), ("last", "a"), ("first", "a"), ("nearest", "a")):
         for how in ("left", "inner"):
             for threads in (1, 2):
                 stream = ivjoin.band_join(
-                    left, right, on="k" if keyed else None, condition=condition, how=how, pick=which, pick_by=by,
+                    left, right, on="k" if keyed else None, condition=condition, how=how, pick=which,
+                    pick_by=[by, "x"] if which == "nearest" else by,
                     threads=threads,
                 )
                 got = stream.read_all()
-                want = best(left, right, which, by, keyed, other)
+                want = best(left, right, which, by, keyed, other, ends)
                 assert type(stream._operator).__name__ in ("PairedPick", "TablePick")
                 kept = [i for i in range(n) if how == "left" or want[i] is not None]
                 assert got["id"].to_pylist() == kept
