@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ivjoin.operator.explaining.picture import Explanation
     from ivjoin.plan.picking.choice import Pick
     from ivjoin.plan.picking.pick import PickBy
-    from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders, SupportsArrowSchema
+    from ivjoin.plan.question import Aggregates, DeclaredBounds, JoinHow, Keys, Orders, SupportsArrowSchema
 
 __all__ = ["SymmetricHashJoin"]
 
@@ -114,7 +114,7 @@ class SymmetricHashJoin(OneCall):
     @known_options("SymmetricHashJoin")
     def __init__(
         self, left_schema: SupportsArrowSchema, right_schema: SupportsArrowSchema, *, on: Keys | None = None,
-        condition: Expression | None = None, how: str = "inner", left_order: Orders | None = None,
+        condition: Expression | None = None, how: JoinHow = "inner", left_order: Orders | None = None,
         right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
         right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536,
         on_late: OnLate = "raise", timezone: str | None = None, aggregate: Aggregates | None = None,

@@ -33,12 +33,17 @@ if TYPE_CHECKING:
     from ivjoin.expr.literals import Params, Value
 
 __all__ = [
-    "Aggregates", "DeclaredBounds", "How", "Keys", "Orders", "SupportsArrowSchema",
-    "condition_of", "join_spec", "named_pairs", "on_pairs", "schema_of", "side_expression",
+    "Aggregates", "DeclaredBounds", "How", "JoinHow", "KeepOrder", "Keys", "Orders", "Sort", "SupportsArrowSchema",
+    "Validate", "condition_of", "join_spec", "named_pairs", "on_pairs", "schema_of", "side_expression",
     "warn_of_utc",
 ]  # fmt: skip
 
 How = Literal["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
+# What an editor offers; the other names of a join type, such as Spark's, are taken as well.
+JoinHow: TypeAlias = "How | str"
+Sort = Literal["auto", "never"]
+KeepOrder = Literal["left", "right", "none"]
+Validate = Literal["1:1", "1:m", "m:1", "m:m"]
 Keys: TypeAlias = "str | tuple[str, str] | Iterable[str | tuple[str, str]]"
 Orders: TypeAlias = "Expression | Order | Sequence[Expression | Order]"
 DeclaredBounds: TypeAlias = "Mapping[Expression, tuple[Value | None, Value | None]]"

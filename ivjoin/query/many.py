@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ivjoin.conditions.written import Expression
     from ivjoin.expr.literals import Params
     from ivjoin.multi.question import AliasBounds, AliasOrders, Views
+    from ivjoin.plan.question import Sort
     from ivjoin.stream.window.join import WindowAggregates
 
 __all__ = ["multi_join"]
@@ -47,7 +48,7 @@ def multi_join(
     hows: Mapping[str, str] | None = None, pick: Mapping[str, Pick | str] | None = None,
     aggregate: WindowAggregates | None = None, orders: AliasOrders | None = None,
     bounds: AliasBounds | None = None, batch_size: int = 65536, views: Views = "auto", on_late: OnLate = "raise",
-    timezone: str | None = None, allow_cross: bool = False, sort: str = "auto", columns: Sequence[str] | None = None,
+    timezone: str | None = None, allow_cross: bool = False, sort: Sort = "auto", columns: Sequence[str] | None = None,
     memory_limit: int | str | None = None, when_full: WhenFull = "raise", params: Params | None = None,
 ) -> JoinStream:
     """Join two to eight tables or streams in one step, and store only the rows that can still match.

@@ -21,6 +21,7 @@ from ivjoin.stream.sources.inputs import ArrowStream, Source, open_input
 if TYPE_CHECKING:
     from ivjoin.expr.literals import Params
     from ivjoin.multi.question import AliasBounds, AliasOrders
+    from ivjoin.plan.question import Sort
     from ivjoin.stream.join_stream import JoinStream
 
 __all__ = ["sql"]
@@ -29,8 +30,8 @@ __all__ = ["sql"]
 def sql(
     query: str, /, *, params: Params | None = None, inputs: Mapping[str, ArrowStream] | None = None,
     orders: AliasOrders | None = None, bounds: AliasBounds | None = None, batch_size: int = 65536,
-    on_late: OnLate = "raise", timezone: str | None = None, threads: int | Literal["auto"] = "auto", sort: str = "auto",
-    memory_limit: int | str | None = None, when_full: WhenFull = "raise", **tables: ArrowStream,
+    on_late: OnLate = "raise", timezone: str | None = None, threads: int | Literal["auto"] = "auto",
+    sort: Sort = "auto", memory_limit: int | str | None = None, when_full: WhenFull = "raise", **tables: ArrowStream,
 ) -> JoinStream:
     """Join tables, files or streams as a SQL query says, in Spark's dialect.
 

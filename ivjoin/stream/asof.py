@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ivjoin.expr.literals import Params
     from ivjoin.plan.join_plan import JoinPlan
     from ivjoin.plan.picking.asof import Tolerance
-    from ivjoin.plan.question import Keys, Orders
+    from ivjoin.plan.question import JoinHow, KeepOrder, Keys, Orders, Sort
 
 __all__ = ["asof_join", "asof_plan"]
 
@@ -36,11 +36,11 @@ __all__ = ["asof_join", "asof_plan"]
 def asof_join(
     left: ArrowStream, right: ArrowStream, on: str | tuple[str, str], by: Keys | None = None, *,
     direction: Literal["backward", "forward", "nearest"] = "backward", tolerance: Tolerance | None = None,
-    how: str = "left", suffix: str = "_right", allow_exact_matches: bool = True,
+    how: JoinHow = "left", suffix: str = "_right", allow_exact_matches: bool = True,
     ties: str | Sequence[str] | None = None, left_order: Orders | None = None, right_order: Orders | None = None,
     slack: Slack | None = None, batch_size: int = 65536, on_late: OnLate = "raise", timezone: str | None = None,
-    threads: int | Literal["auto"] = "auto", sort: str = "auto", columns: Sequence[str] | None = None,
-    memory_limit: int | str | None = None, when_full: WhenFull = "raise", maintain_order: str | None = None,
+    threads: int | Literal["auto"] = "auto", sort: Sort = "auto", columns: Sequence[str] | None = None,
+    memory_limit: int | str | None = None, when_full: WhenFull = "raise", maintain_order: KeepOrder | None = None,
     indicator: bool | str = False, condition: Expression | None = None, params: Params | None = None,
     interpolate: str | Sequence[str] | None = None, offsets: Sequence[Tolerance] | None = None,
 ) -> JoinStream:

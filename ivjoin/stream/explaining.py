@@ -29,7 +29,16 @@ if TYPE_CHECKING:
     from ivjoin.plan.picking.asof import Tolerance
     from ivjoin.plan.picking.choice import Pick
     from ivjoin.plan.picking.pick import PickBy
-    from ivjoin.plan.question import Aggregates, DeclaredBounds, Expression, Keys, Orders, SupportsArrowSchema, Value
+    from ivjoin.plan.question import (
+        Aggregates,
+        DeclaredBounds,
+        Expression,
+        Keys,
+        Orders,
+        Sort,
+        SupportsArrowSchema,
+        Value,
+    )
 
 _CONDITION = re.compile(r"[<>]|\s(=|between|is|in|like)\s", re.IGNORECASE)  # what no path of a file has
 
@@ -63,9 +72,10 @@ def explain(
     condition: Expression | None = None, how: str | None = None, *, left_order: Orders | None = None,
     right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
     right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536,
-    on_late: OnLate = "raise", timezone: str | None = None, threads: int | Literal["auto"] = "auto", sort: str = "auto",
-    columns: Sequence[str] | None = None, aggregate: Aggregates | None = None, memory_limit: int | str | None = None,
-    when_full: WhenFull = "raise", pick: Pick | str | None = None, pick_by: PickBy | None = None,
+    on_late: OnLate = "raise", timezone: str | None = None, threads: int | Literal["auto"] = "auto",
+    sort: Sort = "auto", columns: Sequence[str] | None = None, aggregate: Aggregates | None = None,
+    memory_limit: int | str | None = None, when_full: WhenFull = "raise", pick: Pick | str | None = None,
+    pick_by: PickBy | None = None,
     allow_cross: bool = False, orders: AliasOrders | None = None, bounds: AliasBounds | None = None,
     views: Views = "auto", workers: int = 8, by: Keys | None = None, direction: str | None = None,
     tolerance: Tolerance | None = None, allow_exact_matches: bool | None = None,

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ivjoin.expr.literals import Params, Value
     from ivjoin.multi.question import AliasBounds, AliasOrders, Views
     from ivjoin.operator.memory.budget import Budget
+    from ivjoin.plan.question import Sort
 
 __all__ = ["MultiJoinStream", "join_many", "opened", "prepared"]
 
@@ -253,7 +254,7 @@ def opened(inputs: Mapping[str, ArrowStream]) -> dict[str, Source]:
 def join_many(
     inputs: Mapping[str, ArrowStream], condition: Expression | None = None, *, orders: AliasOrders | None = None,
     bounds: AliasBounds | None = None, batch_size: int = 65536, views: Views = "auto", on_late: OnLate = "raise",
-    timezone: str | None = None, allow_cross: bool = False, sort: str = "auto", columns: Sequence[str] | None = None,
+    timezone: str | None = None, allow_cross: bool = False, sort: Sort = "auto", columns: Sequence[str] | None = None,
     memory_limit: int | str | None = None, when_full: WhenFull = "raise", params: Params | None = None,
 ) -> JoinStream:
     """Return the inner join of many inputs; see :func:`ivjoin.multi_join`."""

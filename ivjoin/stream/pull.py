@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ivjoin.expr.literals import Params
     from ivjoin.plan.picking.choice import Pick
     from ivjoin.plan.picking.pick import PickBy
-    from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders
+    from ivjoin.plan.question import Aggregates, DeclaredBounds, JoinHow, KeepOrder, Keys, Orders, Sort, Validate
 
 __all__ = [
     "ArrowStream", "JoinStream", "SupportsArrowStream", "band_join", "check_call", "refuse_cross", "stream_of",
@@ -45,14 +45,15 @@ _MOST_THREADS = 1024
 @known_options("band_join")
 def band_join(
     left: ArrowStream, right: ArrowStream, on: Keys | None = None, condition: Expression | None = None,
-    how: str = "inner", *, left_order: Orders | None = None, right_order: Orders | None = None,
+    how: JoinHow = "inner", *, left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
     batch_size: int = 65536, on_late: OnLate = "raise", timezone: str | None = None,
-    threads: int | Literal["auto"] = "auto", sort: str = "auto", columns: Sequence[str] | None = None,
+    threads: int | Literal["auto"] = "auto", sort: Sort = "auto", columns: Sequence[str] | None = None,
     aggregate: Aggregates | None = None, memory_limit: int | str | None = None, when_full: WhenFull = "raise",
     pick: Pick | str | None = None, pick_by: PickBy | None = None, allow_cross: bool = False,
-    params: Params | None = None, maintain_order: str | None = None, indicator: bool | str = False,
-    validate: str | None = None, idle_timeout: str | float | timedelta | None = None, idle: str = "wait",
+    params: Params | None = None, maintain_order: KeepOrder | None = None, indicator: bool | str = False,
+    validate: Validate | None = None, idle_timeout: str | float | timedelta | None = None,
+    idle: Literal["wait", "advance"] = "wait",
 ) -> JoinStream:
     """Join two tables or streams on keys and a band condition, and store only the rows that can still match.
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ivjoin.expr.literals import Params
     from ivjoin.plan.picking.choice import Pick
-    from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders
+    from ivjoin.plan.question import Aggregates, DeclaredBounds, JoinHow, Keys, Orders
     from ivjoin.spark.rows.results import Results
     from ivjoin.spark.state.streamspread import StreamSpread
 
@@ -41,7 +41,7 @@ BACKENDS = ("applyInPandasWithState", "transformWithState")
 @known_options("band_join")
 def band_join(
     left: DataFrame, right: DataFrame, on: Keys | None = None, condition: str | Column | None = None,
-    how: str = "inner", *, left_order: Orders | None = None, right_order: Orders | None = None,
+    how: JoinHow = "inner", *, left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
     batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None, buckets: int | None = None,
     backend: str = "applyInPandasWithState", name: str | Observation | None = None, routing: str = "auto",

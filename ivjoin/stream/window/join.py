@@ -27,7 +27,7 @@ from ivjoin.stream.window.question import Asked, asked_of
 if TYPE_CHECKING:
     from ivjoin.conditions.written import Expression
     from ivjoin.expr.literals import Params
-    from ivjoin.plan.question import DeclaredBounds, Keys, Orders
+    from ivjoin.plan.question import DeclaredBounds, Keys, Orders, Sort
 
 __all__ = ["Finished", "WindowAggregates", "window_join", "window_plan"]
 
@@ -40,9 +40,9 @@ def window_join(
     aggregate: WindowAggregates | None = None, how: Literal["left", "inner"] = "left", *,
     include_previous: bool = False, left_order: Orders | None = None, right_order: Orders | None = None,
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, batch_size: int = 65536,
-    on_late: OnLate = "raise", timezone: str | None = None, threads: int | Literal["auto"] = "auto", sort: str = "auto",
-    columns: Sequence[str] | None = None, memory_limit: int | str | None = None, when_full: WhenFull = "raise",
-    params: Params | None = None,
+    on_late: OnLate = "raise", timezone: str | None = None, threads: int | Literal["auto"] = "auto",
+    sort: Sort = "auto", columns: Sequence[str] | None = None, memory_limit: int | str | None = None,
+    when_full: WhenFull = "raise", params: Params | None = None,
 ) -> JoinStream:
     """Give each left row aggregates of the right rows that match it.
 

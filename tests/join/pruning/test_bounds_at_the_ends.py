@@ -22,7 +22,7 @@ BANDS: list[tuple[str, Callable[[int, int], bool]]] = [
 
 
 @pytest.mark.nojit
-@pytest.mark.parametrize("bits", [pytest.param(8, marks=pytest.mark.slow), pytest.param(32, marks=pytest.mark.slow), 64])
+@pytest.mark.parametrize("bits", [*(pytest.param(n, marks=pytest.mark.slow) for n in (8, 32)), 64])
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("least", [False, True])
 def test_no_row_is_lost_to_a_bound_that_wraps(bits: int, descending: bool, least: bool) -> None:
