@@ -70,17 +70,19 @@ def _since_epoch(name: str, ticks: int) -> Operator:
     make = getattr(chrono, name)
     return Operator(
         name, {"time": Meaning(ops_time.since_epoch(ticks), rules_time.since_epoch(ticks))}, (f"{name}(l.t)",),
-        called(name), direction.rises, linear.SINCE_EPOCH, calls=(_zoned(name, make),), sympy=_NO_TIME,
+        called(name), direction.rises, linear.SINCE_EPOCH,
+        calls=(_zoned(name, lambda x, zone: make(x, _zone_of(x, zone))),), sympy=_NO_TIME,
     )
 
 
-def _unix_timestamp(x: Node, zone: str) -> Node:
-    """Return whole seconds, rounded toward zero as in Spark; unix_seconds rounds down.
+def _zone_of(x: Node, zone: str) -> str:
+    """Return the zone in which a count since the epoch reads a time: UTC for one without a zone, as in Spark 4.3."""
+    return "UTC" if x.type.kind == "timestamp" and x.type.tz is None else zone
 
-    A timestamp without a zone counts in UTC, also in Spark. unix_seconds casts it to an instant of the zone first.
-    """
-    if x.type.kind == "timestamp" and x.type.tz is None:
-        zone = "UTC"
+
+def _unix_timestamp(x: Node, zone: str) -> Node:
+    """Return whole seconds, rounded toward zero as in Spark; unix_seconds rounds down."""
+    zone = _zone_of(x, zone)
     if x.type.kind == "date" or x.type.unit == "s":
         return chrono.unix_seconds(x, zone)
     return build.intdiv(chrono.unix_micros(x, zone), literal(1_000_000))

@@ -30,11 +30,12 @@ __all__ = ["ENTRY", "POSSIBLE", "Loaded", "alone", "find", "is_there", "keep", "
 POSSIBLE = sys.implementation.name == "cpython" and struct.calcsize("P") == 8
 
 ENTRY = "ivjoin_kernel"  # the one function that an object file exports
+_OURS = "ivjoin"  # a folder within one that other packages use too
 _INSTALLED = Path(__file__).parent / "compiled"  # of an installed package, written when it was built
 _DIGEST = hashlib.sha256().digest_size
 # Files stored per kernel: its latest versions, settings and processors. A use updates a file's time if the last update
 # is a day old, so that the files used last stay.
-_MOST_FILES = 4
+_MOST_FILES = 8
 _DAY = 86_400.0
 _LONGEST_WAIT, _LOOK_EVERY = 600.0, 0.02  # seconds
 
@@ -119,17 +120,15 @@ def _folders() -> list[Path]:
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     if (numba := sys.modules.get("numba")) is not None:
         chosen = numba.config.CACHE_DIR
-    # Other installations may share the folder, so the path of this package names its part. An archive, which each
-    # application of Spark copies to another path, has no part of its own: the names of its files have their key.
-    mine = f"ivjoin_{hashlib.sha256(str(here).encode()).hexdigest()[:16]}" if here.is_dir() else "ivjoin"
+    # All installations share it, because each application of Spark copies an archive to another path.
     if chosen:
-        return [Path(chosen) / mine]
+        return [Path(chosen) / _OURS]
     user = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # unchanged if there is no home
-    folders = [here / "__pycache__", Path(user) / mine] if os.path.isabs(user) else [here / "__pycache__"]
-    return [*folders, *_temporary(mine)]
+    folders = [here / "__pycache__", Path(user) / _OURS] if os.path.isabs(user) else [here / "__pycache__"]
+    return [*folders, *_temporary()]
 
 
-def _temporary(mine: str) -> list[Path]:
+def _temporary() -> list[Path]:
     """Return a folder for temporary files that only this user can write to; none if another user has made it."""
     if not hasattr(os, "getuid"):
         return []
@@ -138,7 +137,7 @@ def _temporary(mine: str) -> list[Path]:
         private.mkdir(mode=0o700, exist_ok=True)
         owner = private.lstat()
         if stat.S_ISDIR(owner.st_mode) and owner.st_uid == os.getuid() and not owner.st_mode & 0o022:
-            return [private / mine]
+            return [private / _OURS]
     return []
 
 

@@ -40,7 +40,7 @@ def asof_join(
     Parameters
     ----------
     left, right : DataFrame
-        Both streaming or both static; classic or Connect.
+        Streaming or static; classic or Connect. A static left frame needs a static right one.
     on : str or (str, str)
         The column that is compared, or the left and the right one.
     by : str, list of str, or list of (str, str), optional
@@ -76,7 +76,7 @@ def asof_join(
         left, right, by, None, how, left_order, right_order, None, None, suffix, batch_size, on_late, timezone,
         as_of=asked,
     )
-    if left.isStreaming and not call.spec.orders[1]:
+    if left.isStreaming and right.isStreaming and not call.spec.orders[1]:
         raise OrderError(
             "the right stream of asof_join has no watermark and no order, so a left row could never be emitted; "
             "use right.withWatermark(column, delay), or right_order="

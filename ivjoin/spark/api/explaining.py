@@ -72,13 +72,18 @@ def explain(
     del backend, name, allow_unbounded
     if right is None:
         return _of_a_joined_stream(left)
-    refuse_unbuilt(routing, hot_keys, routing_dir, left.isStreaming)
+    refuse_unbuilt(routing, hot_keys, routing_dir, left.isStreaming and right.isStreaming)
     call = resolved(
         left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size,
         on_late, timezone, aggregate, pick, pick_by, params,
     )
-    worker_budget(call.spec, memory_limit, when_full, left.isStreaming)  # for its errors
-    if left.isStreaming:
+    streaming = left.isStreaming and right.isStreaming
+    worker_budget(call.spec, memory_limit, when_full, streaming)  # for its errors
+    if left.isStreaming != right.isStreaming:
+        count = stream_count(buckets, call.settings.partitions) if key_sql(plan_of(call.spec)) else 1
+        how = f"a stream with a table: each micro-batch meets all rows of the table, in {count} buckets, without state"
+        return "\n".join([how, *_pruning(call.spec.with_orders((), (), "raise"), call.notes)])
+    if streaming:
         count = stream_count(buckets, call.settings.partitions)
         spread_out = stream_spread(call.spec, count, routing, hot_keys, routing_dir)
         return "\n".join(_streaming(call.spec, call.notes, count, spread_out))

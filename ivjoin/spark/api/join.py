@@ -12,12 +12,12 @@ from ivjoin.errors import IvjoinError, UnsupportedError
 from ivjoin.expr.arguments import known_options, warn_caller
 from ivjoin.operator.memory.budget import Budget, Shed, Spill, WhenFull, budget_of
 from ivjoin.plan.cache import plan_of
-from ivjoin.plan.spec import JoinSpec
+from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.api.origin import Joined, remember
 from ivjoin.spark.api.resolving import Resolved, resolved
 from ivjoin.spark.api.schema import output_type
 from ivjoin.spark.api.schemes import SCHEMES
-from ivjoin.spark.api.undecided import refuse_undecided
+from ivjoin.spark.api.undecided import refuse_second_state, refuse_undecided
 from ivjoin.spark.conditions.leftover import rows_where
 from ivjoin.spark.rows.late import KEEP, REASON
 from ivjoin.spark.rows.metrics import observed_name
@@ -54,7 +54,8 @@ def band_join(
     Parameters
     ----------
     left, right : DataFrame
-        Both streaming or both static; classic or Connect.
+        Streaming or static; classic or Connect. A stream is joined with a static frame in each micro-batch, without
+        state. ``how`` must not emit rows of the static frame alone.
     on : str, list of str, or list of (str, str), optional
         Key columns. Without a key, rows are spread along the band.
     condition : str or Column, optional
@@ -172,7 +173,7 @@ def joined_frames(
     """Return the joined frame of a resolved call, executed by the given backend."""
     if backend not in BACKENDS:
         raise IvjoinError(f"backend is {backend!r}; expected {' or '.join(map(repr, BACKENDS))}")
-    streaming = _streaming(left, right)
+    streaming, with_table = _streaming(left, right), left.isStreaming != right.isStreaming
     for note in call.notes:
         warn_caller(note)
     out = output_type(plan_of(call.spec), call.types)
@@ -180,7 +181,16 @@ def joined_frames(
         raise IvjoinError(f"name is a {type(name).__name__}; expected text (an Observation is for static frames)")
     if not (name is None or isinstance(name, str) or hasattr(type(name), "get")):
         raise IvjoinError(f"name is a {type(name).__name__}; expected a pyspark.sql.Observation, or text")
-    if not streaming:
+    if with_table:
+        from ivjoin.spark.api.lookup import table_join
+
+        keeps = call.spec.on_late == KEEP
+        count = stream_count(buckets, call.settings.partitions)
+        plain = StructType(out.fields[:-1]) if keeps else out
+        joined = table_join(left, right, call.spec, plain, count, budget)
+        kernels_early(left)
+        joined = joined.withColumn(REASON, F.lit(None).cast("string")) if keeps else joined
+    elif not streaming:
         from ivjoin.spark.api.static import static_join
         from ivjoin.spark.spread.spreading import spread_of
 
@@ -196,6 +206,9 @@ def joined_frames(
     else:
         from ivjoin.spark.state.streamspread import stream_spread
 
+        if backend == BACKENDS[0]:
+            for frame, side in zip((left, right), SIDES, strict=True):
+                refuse_second_state(frame, side)
         count = stream_count(buckets, call.settings.partitions)
         spread_out = stream_spread(call.spec, count, routing, hot_keys, routing_dir)
         kernels_early(left)
@@ -286,17 +299,9 @@ def _streaming(left: Any, right: Any) -> bool:
     Raises
     ------
     IvjoinError
-        If only one side is a stream, or one is not a DataFrame.
+        If one is not a DataFrame.
     """
     for frame, side in ((left, "left"), (right, "right")):
         if not hasattr(frame, "isStreaming") or not hasattr(frame, "mapInArrow"):
             raise IvjoinError(f"the {side} input is a {type(frame).__name__}; expected a PySpark DataFrame")
-    a, b = left.isStreaming, right.isStreaming
-    if a != b:
-        static = "right" if a else "left"
-        raise UnsupportedError(
-            f"one side is a stream and the {static} side is static: the static rows would have to be read again in "
-            "every micro-batch. Read both as streams (spark.readStream on the same files), or join each micro-batch to "
-            "the static frame with Spark's own join inside foreachBatch"
-        )
-    return bool(a)
+    return bool(left.isStreaming and right.isStreaming)

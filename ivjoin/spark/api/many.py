@@ -34,6 +34,7 @@ from ivjoin.stream.sources.columns import places_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from ivjoin.expr.literals import Params
     from ivjoin.multi.question import AliasBounds, AliasOrders
 
 __all__ = ["multi_join"]
@@ -45,6 +46,7 @@ def multi_join(
     scheme: str = "auto", skewed: Iterable[str | tuple[str, str]] | None = None,
     bounds: AliasBounds | None = None, batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None,
     allow_cross: bool = False, workers: int | None = None, columns: Sequence[str] | None = None,
+    params: Params | None = None,
 ) -> DataFrame:
     """Join two to eight DataFrames with at most one shuffle, which sends each row to the cells where it can match.
 
@@ -76,6 +78,8 @@ def multi_join(
         Greatest number of cells; by default ``spark.sql.shuffle.partitions``, for streams at most 16. If static inputs
         are small and ``scheme`` is "auto", the default is one cell, in a task that reads all inputs. A checkpoint
         retains the grid with which it began.
+    params : mapping of str to value, optional
+        The values of ``:name`` in the condition.
     columns : list of str, optional
         Output columns, by their names ``alias_name`` and in this order; all by default. Columns are shuffled only if
         they are listed here, or if the condition, orders or bounds use them. A checkpoint retains the columns with
@@ -113,7 +117,7 @@ def multi_join(
     spec = multi_spec(
         schemas, condition, orders=orders, bounds=bounds, batch_size=batch_size, timezone=zone,
         on_late=on_late if streaming else "raise",  # of its bounds: static inputs are sorted here
-        allow_cross=allow_cross, case_sensitive=settings.case_sensitive,
+        allow_cross=allow_cross, case_sensitive=settings.case_sensitive, params=params,
     )
     _refuse_collated(spec, frames)
     if columns is not None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from ivjoin import expr
 from ivjoin.errors import ConditionError, OrderError
+from ivjoin.expr import build
 from ivjoin.expr.arguments import one_of
 from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import Node
@@ -20,11 +22,12 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.question import join_spec, named_pairs
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.api.carried import carried_slacks
-from ivjoin.spark.api.schema import arrow_schema, refuse_collated, spelled_alike
+from ivjoin.spark.api.schema import arrow_schema, refuse_uncompared, spelled_alike
 from ivjoin.spark.conditions.columns import aliases_of, condition_of, is_column
 from ivjoin.spark.conditions.dialect import AnsiWarning, ansi_note, backquoted
 from ivjoin.spark.conditions.padding import char_widths, padded, refuse_pairs
 from ivjoin.spark.rows.late import KEEP, check_keeps
+from ivjoin.spark.rows.sqlwriter import quoted_name
 from ivjoin.spark.runtime.environment import Settings, settings_of
 from ivjoin.spark.runtime.eventtime import (
     WatermarkWarning,
@@ -34,6 +37,7 @@ from ivjoin.spark.runtime.eventtime import (
     windows_without_order,
 )
 from ivjoin.spark.runtime.watermark import delays, with_watermarks
+from ivjoin.spark.runtime.windows import slack_of_window
 
 if TYPE_CHECKING:
     from ivjoin.expr.literals import Params
@@ -97,9 +101,8 @@ def resolved(
         _orders(o, s, f, schemas, settings, zone, notes)
         for s, (o, f) in enumerate(((left_order, left), (right_order, right)))
     ]
-    for s, frame in enumerate((left, right)):
-        windows = windows_without_order(pairs, s, frame, orders[s])
-        notes += [WatermarkWarning(window_note(SIDES[s], name)) for name in windows]
+    for pair in pairs:
+        given = _windows(pair, (left, right), scope, zone, given, orders, notes)
     bounds = [_bounds(b, s.names, settings) for b, s in zip((left_bounds, right_bounds), schemas, strict=True)]
     spec = join_spec(
         schemas[0], schemas[1], on=pairs, condition=given, how=how, left_order=orders[0], right_order=orders[1],
@@ -116,7 +119,7 @@ def resolved(
         spec = replace(spec, pick=replace(spec.pick, unbounded=True))
     plan = plan_of(spec)
     compared = [a.node for a in spec.aggregates if a.function in ("min", "max")]
-    refuse_collated([n for n in (plan.condition, *compared) if n is not None], types)
+    refuse_uncompared([n for n in (plan.condition, *compared) if n is not None], types)
     for side in plan.sides:
         for node, name, o in side.orders:
             OrderTracker(node, name, o.descending, o.slack, o.nulls)  # the operator's own refusals, before a query runs
@@ -124,6 +127,30 @@ def resolved(
     if note is not None:
         notes.append(AnsiWarning(note))
     return Resolved(spec, settings, types, aliases, tuple(notes))
+
+
+def _windows(
+    pair: tuple[str, str], frames: tuple[Any, Any], scope: expr.Scope, zone: str, condition: Node | None,
+    orders: list[tuple[Order, ...]], notes: list[Warning],
+) -> Node | None:
+    """Declare the order of the ends of a key that is a window of an event time on both sides.
+
+    Equal windows have equal ends: return the condition with this conjunct, which evicts rows.
+    """
+    found = [windows_without_order([pair], s, frame, orders[s]) for s, frame in enumerate(frames)]
+    slacks: list[timedelta | None] = [None, None]
+    for s, frame in enumerate(frames):
+        if found[s]:
+            at = frame.columns.index(found[s][0])
+            slacks[s] = slack_of_window(frame, at, next(iter(delays([frame.schema[at]]).values())))
+    ends = [f"{side}.{quoted_name(name)}.end" for side, name in zip("lr", pair, strict=True)]
+    if all(found) and None not in slacks:
+        for s, slack in enumerate(slacks):
+            orders[s] = (*orders[s], Order(expr.scalar(ends[s], scope, timezone=zone), slack=slack))
+        same = expr.condition(" = ".join(ends), scope, timezone=zone)
+        return same if condition is None or same is None else build.and_(condition, same)
+    notes += [WatermarkWarning(window_note(SIDES[s], name)) for s in (0, 1) for name in found[s]]
+    return condition
 
 
 def _pairs(on: Any, schemas: list[pa.Schema], case_sensitive: bool) -> list[tuple[str, str]]:

@@ -15,7 +15,7 @@ from ivjoin.plan.spec import SIDES
 from ivjoin.spark.rows.late import KEEP, REASON
 from ivjoin.spark.runtime.watermark import without_watermark
 
-__all__ = ["arrow_schema", "output_type", "refuse_collated", "spark_type", "spelled_alike"]
+__all__ = ["arrow_schema", "output_type", "refuse_uncompared", "spark_type", "spelled_alike"]
 
 
 def arrow_schema(schema: StructType, timezone: str) -> pa.Schema:
@@ -28,6 +28,11 @@ def arrow_schema(schema: StructType, timezone: str) -> pa.Schema:
     """
     fields = []
     for f in schema:
+        if _has(f.dataType, "geometry", "geography"):
+            raise UnsupportedError(
+                f"column {f.name!r} is {f.dataType.simpleString()}, which band_join cannot carry; convert it to binary "
+                "before the join, with st_asbinary"
+            )
         try:
             t = _arrow_type(f.dataType, timezone)
         except PySparkTypeError as e:
@@ -99,16 +104,29 @@ def output_type(plan: JoinPlan, types: tuple[StructType, StructType]) -> StructT
     return StructType(out)
 
 
-def refuse_collated(nodes: list[Node], types: tuple[StructType, StructType]) -> None:
+def _has(kind: DataType, *names: str) -> bool:
+    """Return whether a type, or a type inside it, has one of these names."""
+    inside = [f.dataType for f in getattr(kind, "fields", ())]
+    inside += [v for n in ("elementType", "keyType", "valueType") if (v := getattr(kind, n, None)) is not None]
+    return kind.typeName() in names or any(_has(it, *names) for it in inside)
+
+
+def refuse_uncompared(nodes: list[Node], types: tuple[StructType, StructType]) -> None:
     """
     Raises
     ------
     UnsupportedError
-        If an expression reads a string column with a collation: strings are compared by their bytes.
+        If an expression reads a VARIANT, which Spark does not compare either, or a string column with a collation:
+        strings are compared by their bytes.
     """
     for column in columns_of(*nodes):
         side, name = column.params
         for f in types[SIDES.index(side)]:
+            if f.name == name and _has(f.dataType, "variant"):
+                raise UnsupportedError(
+                    f"the condition reads column {name!r} of {side}, which is {f.dataType.simpleString()}; Spark does "
+                    "not compare a VARIANT. Use variant_get(...) to make a column of another type before the join"
+                )
             collation = getattr(f.dataType, "collation", "UTF8_BINARY")
             if f.name == name and collation != "UTF8_BINARY":
                 raise UnsupportedError(

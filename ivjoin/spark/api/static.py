@@ -33,6 +33,7 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.api.joiners import Joiner, joined_by
 from ivjoin.spark.rows.arrow import key_sql, place
+from ivjoin.spark.rows.results import limit_explained
 from ivjoin.spark.rows.slots import columns_packed, laid_together, null_of, selected
 from ivjoin.spark.rows.sorting import image_adder, sort_key
 from ivjoin.spark.spread.ownership import cell_spec, only_owned
@@ -41,6 +42,10 @@ from ivjoin.spark.spread.spreading import Spread, routed
 __all__ = ["static_join"]
 
 _NAME = "ivjoin name"
+_OF_A_TASK = (
+    "Of static frames, memory_limit bounds one task. Fixes: a greater memory_limit; when_full='spill'; more tasks "
+    "(buckets=); a narrower band; a lower spark.sql.execution.arrow.maxRecordsPerBatch, by which rows are read ahead"
+)
 
 
 def static_join(
@@ -159,13 +164,14 @@ def _joiner(
                 if mine.num_rows:
                     yield mine
 
-        for batch in batches:
-            tags = np.asarray(batch.column(0))
-            for side in (0, 1):
-                rows = _of_side(batch, tags, side, places[side], spec.schemas[side])
-                if rows is not None:
-                    yield from kept(op.push(SIDES[side], rows))
-        yield from kept(op.finish())
+        with limit_explained(_OF_A_TASK):
+            for batch in batches:
+                tags = np.asarray(batch.column(0))
+                for side in (0, 1):
+                    rows = _of_side(batch, tags, side, places[side], spec.schemas[side])
+                    if rows is not None:
+                        yield from kept(op.push(SIDES[side], rows))
+            yield from kept(op.finish())
         counts = op.metrics
         counts.rows_out -= unowned
         return counts

@@ -1,13 +1,42 @@
-"""Outer and anti joins of streams whose unmatched rows would never be emitted."""
+"""Joins of streams that are refused: unmatched rows that would never be emitted, two states that Spark cannot run."""
 
 from __future__ import annotations
 
-from ivjoin.errors import OrderError
+from typing import Any
+
+from ivjoin.errors import OrderError, UnsupportedError
 from ivjoin.operator.explaining.explain import why_never_decided
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES, JoinSpec
+from ivjoin.spark.runtime.environment import is_connect
 
-__all__ = ["refuse_undecided"]
+__all__ = ["refuse_second_state", "refuse_undecided"]
+
+_STATES = {"FlatMapGroupsInPandasWithState": "another band_join", "Aggregate": "an aggregation"}
+
+
+def refuse_second_state(frame: Any, side: str) -> None:
+    """
+    Raises
+    ------
+    UnsupportedError
+        If the default backend cannot join this stream, since a stateful operator of Spark stands before the join. Over
+        Connect, Spark reports this when the query starts.
+    """
+    if is_connect(frame):
+        return
+    plans = [frame._jdf.queryExecution().analyzed()]
+    while plans:
+        plan = plans.pop()
+        what = _STATES.get(plan.getClass().getSimpleName())
+        if what is not None:
+            raise UnsupportedError(
+                f"the {side} input has {what} before this join, which Spark does not run in one query with "
+                'applyInPandasWithState; use backend="transformWithState", for all joins of the query. It needs the '
+                "package protobuf and the RocksDB state store"
+            )
+        children = plan.children()
+        plans += [it for i in range(children.size()) if (it := children.apply(i)).isStreaming()]
 
 
 def refuse_undecided(spec: JoinSpec) -> None:

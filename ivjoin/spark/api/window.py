@@ -39,7 +39,7 @@ def window_join(
     Parameters
     ----------
     left, right : DataFrame
-        Both streaming or both static; classic or Connect.
+        Streaming or static; classic or Connect. A static left frame needs a static right one.
     on, condition
         As for :func:`ivjoin.spark.band_join`.
     aggregate : mapping of str to str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from operator import itemgetter
+from functools import reduce
+from operator import add, itemgetter
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -25,6 +26,12 @@ _BUCKETS = "buckets"
 _TURNS = "turns"  # the observed field of counts that are not added up
 _BY_BUCKET = ("left_rows_in", "right_rows_in", "rows_out", "state_rows")
 _PEAK = "peak_"  # prefix of the counts whose greatest value is reported
+# Numbers under names of their own, which listeners and Spark's reporters read, as sums of counts.
+_NAMED = {
+    "rows_in": ("left_rows_in", "right_rows_in"), "rows_out": ("rows_out",), "late_rows": ("late_rows",),
+    "evicted_rows": ("left_rows_retired", "right_rows_retired"), "state_rows": ("state_rows",),
+    "state_bytes": ("state_bytes",),
+}  # fmt: skip
 MOST_GATHERED = 1024  # greatest number of buckets whose counts are reported one by one
 _unnamed = itertools.count(1)
 
@@ -41,16 +48,18 @@ def observed(played: Any, name: Any, counts: Sequence[str] = COUNTS, by_bucket: 
     """Return the packed rows, and observe the sums of their counts, or the greatest values of peaks.
 
     ``name`` is the name of the observed metrics, or a ``pyspark.sql.Observation``. With ``by_bucket``, the texts with
-    ``COUNTS`` and the bucket's number are collected, and :func:`metrics` adds them up. Sums by Spark cost more: each
-    task generates the code of fifteen aggregates again in each micro-batch.
+    ``COUNTS`` and the bucket's number are collected, and :func:`metrics` adds them up. Spark itself only sums what
+    ``_NAMED`` names: each task generates the code of these aggregates again in each micro-batch.
     """
     field, rows = F.col(COUNTS_COLUMN), F.col(ROWS_COLUMN)
-    totals = []
+    values = {
+        count: F.split_part(field, F.lit(","), F.lit(i + 1)).cast("long") for i, count in enumerate(counts)
+    }
     if by_bucket:
-        totals.append(F.collect_list(field).alias(_TURNS))
-    for i, count in enumerate(counts if not by_bucket else ()):
-        value = F.split_part(field, F.lit(","), F.lit(i + 1)).cast("long")
-        totals.append((F.max(value) if count.startswith(_PEAK) else F.sum(value)).alias(count))
+        totals = [F.collect_list(field).alias(_TURNS)]
+        totals += [F.sum(reduce(add, [values[p] for p in parts])).alias(n) for n, parts in _NAMED.items()]
+    else:
+        totals = [(F.max(v) if n.startswith(_PEAK) else F.sum(v)).alias(n) for n, v in values.items()]
     return played.observe(name, *totals).where(rows.isNotNull()).select(rows)
 
 

@@ -16,12 +16,13 @@ preserved.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from ivjoin.errors import LateRowError
+from ivjoin.errors import LateRowError, MemoryLimitError
 from ivjoin.spark.rows.delays import DELAYS
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from ivjoin.spark.rows.pack import MapStage
 
 __all__ = [
-    "COUNTS", "COUNTS_COLUMN", "GROWING", "RESULT_SCHEMA", "ROWS_COLUMN", "Results", "late_rows", "opener",
-    "packed_row",
+    "COUNTS", "COUNTS_COLUMN", "GROWING", "RESULT_SCHEMA", "ROWS_COLUMN", "Results", "late_rows", "limit_explained",
+    "opener", "packed_row",
 ]
 
 ROWS_COLUMN, COUNTS_COLUMN = "rows", "counts"
@@ -126,6 +127,15 @@ def opener(schema: pa.Schema) -> MapStage:
                 yield pa.ipc.read_record_batch(packed.as_buffer(), schema)
 
     return open_rows
+
+
+@contextmanager
+def limit_explained(how: str) -> Iterator[None]:
+    """Replace the fixes in a MemoryLimitError by those that a user of Spark has."""
+    try:
+        yield
+    except MemoryLimitError as e:
+        raise MemoryLimitError(f"{str(e).partition(' Fixes:')[0]} {how}") from e
 
 
 def late_rows(count: int, side: str | None = None, promised: Sequence[object] = ()) -> LateRowError:

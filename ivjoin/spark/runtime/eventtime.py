@@ -20,7 +20,7 @@ from ivjoin.frontier.order import Order
 from ivjoin.spark.runtime.environment import is_connect
 from ivjoin.spark.runtime.watermark import delays
 
-__all__ = ["WatermarkWarning", "in_order", "watermark_note", "window_note", "windows_without_order"]
+__all__ = ["WatermarkWarning", "arrives_in_order", "in_order", "watermark_note", "window_note", "windows_without_order"]
 
 _WATERMARKS = frozenset({"EventTimeWatermark", "UpdateEventTimeWatermarkColumn"})
 _MIXING = frozenset({"Join", "SetOperation"})
@@ -66,10 +66,11 @@ def in_order(frame: Any, index: int) -> bool:
     if is_connect(frame):
         return _in_order_on_connect(frame)
     plan = frame._jdf.queryExecution().analyzed()
-    return _in_order(plan, plan.output().apply(index).exprId().id())
+    return arrives_in_order(plan, plan.output().apply(index).exprId().id())
 
 
-def _in_order(plan: Any, expression: int) -> bool:
+def arrives_in_order(plan: Any, expression: int) -> bool:
+    """Return whether an attribute in the output of a plan keeps the promise of its watermark."""
     source: int | None = expression
     while True:
         kind = plan.getClass().getSimpleName()

@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -109,6 +110,11 @@ class DeltaFolder:
         if wrong:
             raise IvjoinError(f"Delta cannot hold these columns: {wrong}; cast or drop them before write_stream")
         os.makedirs(layout.folder, exist_ok=True)
+        if not DeltaTable.is_deltatable(layout.folder) and next(Path(layout.folder).rglob("part-*"), None):
+            raise IvjoinError(
+                f"the folder {layout.folder!r} has files that no Delta table names; write to another folder, or in the "
+                "format of those files"
+            )
         try:
             if not DeltaTable.is_deltatable(layout.folder):
                 DeltaTable.create(layout.folder, layout.schema, mode="ignore", partition_by=list(layout.partition_by))

@@ -23,7 +23,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from ivjoin.errors import IvjoinError
-from ivjoin.spark.sink.layout import Layout, hive_folders, unique
+from ivjoin.spark.sink.layout import SUFFIXES, Layout, hive_folders, unique
 from ivjoin.spark.sink.parts import Part
 from ivjoin.spark.sink.sinklog import SinkLog
 
@@ -62,6 +62,12 @@ class Folder:
         if folder.exists() and not folder.is_dir():
             raise IvjoinError(f"path is {str(folder)!r}, which is a file; expected a folder, or a new one's name")
         folder.mkdir(parents=True, exist_ok=True)
+        others = {suffix for suffix in SUFFIXES.values() if suffix != self._layout.suffix}
+        if (folder / "_delta_log").is_dir() or any(next(folder.rglob(f"part-*{it}"), None) for it in others):
+            raise IvjoinError(
+                f"the folder {str(folder)!r} has files of another format than {self._layout.format!r}; write to "
+                "another folder, or in the format of those files"
+            )
         if self._log is None:
             if SinkLog.stands_in(folder):
                 raise IvjoinError(

@@ -22,7 +22,6 @@ def identity(spec: JoinSpec) -> dict[str, str]:
         "on": ", ".join(a if a == b else f"{a} = {b}" for a, b in spec.on) or "none",
         "condition": "none" if spec.condition is None else str(spec.condition),
         "timezone": spec.timezone,
-        "suffix": spec.suffix,
         "on_late": "join" if spec.on_late == "join" else "drop or raise",  # the state is the same for these two
     }
     if spec.condition is not None:

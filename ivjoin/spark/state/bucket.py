@@ -11,7 +11,6 @@ import json
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +19,6 @@ import pandas as pd
 import pyarrow as pa
 
 from ivjoin.conditions.evaluate import evaluate
-from ivjoin.errors import MemoryLimitError
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.frontier.order import Order
 from ivjoin.operator.memory.budget import Budget
@@ -31,10 +29,10 @@ from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.rows.delays import DELAYS, Arrived, Delay
 from ivjoin.spark.rows.late import KEEP, LateRows
 from ivjoin.spark.rows.pack import Seen, unpacked, whole
-from ivjoin.spark.rows.results import COUNTS, GROWING, late_rows
+from ivjoin.spark.rows.results import COUNTS, GROWING, late_rows, limit_explained
 
 __all__ = [
-    "COUNTS", "GROWING", "Arrivals", "Keep", "Turn", "arrivals", "keep", "new_operator", "play",
+    "COUNTS", "GROWING", "Arrivals", "Keep", "Turn", "arrivals", "in_order", "keep", "new_operator", "play",
     "restored", "taken",
 ]
 
@@ -98,7 +96,7 @@ def restored(snapshot: bytes, budget: Budget | None = None) -> SymmetricHashJoin
     MemoryLimitError
         If the state in the snapshot is larger than the limit.
     """
-    with _said_of_a_bucket():
+    with limit_explained(_OF_A_BUCKET):
         return SymmetricHashJoin.restore(snapshot, memory_limit=None if budget is None else budget.limit)
 
 
@@ -117,21 +115,15 @@ def play(
         If a row is late under ``on_late="raise"``.
     """
     out = _played(op, spec, came, spec.on_late == "raise" and not again and late is None, late)
-    with _said_of_a_bucket():
+    with limit_explained(_OF_A_BUCKET):
         yield from out if keep is None else (kept for batch in out if (kept := keep(batch)).num_rows)
 
 
-@contextmanager
-def _said_of_a_bucket() -> Iterator[None]:
-    try:
-        yield
-    except MemoryLimitError as e:
-        what = str(e).partition(" Fixes:")[0]
-        raise MemoryLimitError(
-            f"{what} Of a stream, memory_limit bounds the state of each bucket. Fixes: a greater memory_limit, and "
-            "the query continues from its checkpoint; fewer rows in a micro-batch (maxFilesPerTrigger, "
-            "maxOffsetsPerTrigger); a narrower window, or orders that evict rows; more buckets, with a new checkpoint"
-        ) from e
+_OF_A_BUCKET = (
+    "Of a stream, memory_limit bounds the state of each bucket. Fixes: a greater memory_limit, and the query continues "
+    "from its checkpoint; fewer rows in a micro-batch (maxFilesPerTrigger, maxOffsetsPerTrigger); a narrower window, "
+    "or orders that evict rows; more buckets, with a new checkpoint"
+)
 
 
 def _played(
@@ -143,7 +135,7 @@ def _played(
             before = op.metrics.late_rows
             if late is not None:
                 late.watch(op, s)
-            yield from _pushed(op, s, _in_order(op.plan, s, whole(pieces)))
+            yield from _pushed(op, s, in_order(op.plan, s, whole(pieces)))
             if refuses and op.metrics.late_rows > before:
                 promised = [*(o.expr for o in spec.orders[s]), *(node for node, *_ in spec.bounds[s])]
                 raise late_rows(op.metrics.late_rows - before, SIDES[s], promised)
@@ -167,7 +159,7 @@ def _rises(order: Order) -> bool:
     return not order.descending and order.nulls is None
 
 
-def _in_order(plan: JoinPlan, side: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+def in_order(plan: JoinPlan, side: int, batch: pa.RecordBatch) -> pa.RecordBatch:
     """Sort the batch along the primary axis, ascending. The index of a side has this order; Spark promises no order."""
     axes = plan.sides[side].axes
     if not axes:

@@ -42,15 +42,14 @@ def test_the_stamp_of_an_archive_is_that_of_its_files(tmp_path: Path) -> None:
     assert objects.sources(tmp_path / "none") == {}
 
 
-def test_archives_share_a_folder_whatever_path_they_were_copied_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("path", ["/spark-1/ivjoin.zip/ivjoin/shj/kernels/objects.py", __file__])
+def test_installations_share_a_folder_whatever_their_path_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     monkeypatch.delitem(objects.sys.modules, "numba", raising=False)
-    monkeypatch.setattr(objects, "__file__", "/spark-1/ivjoin.zip/ivjoin/shj/kernels/objects.py")
+    monkeypatch.setattr(objects, "__file__", path)
     assert objects._folders() == [tmp_path / "ivjoin"]
-    monkeypatch.setattr(objects, "__file__", __file__)
-    assert objects._folders() != [tmp_path / "ivjoin"]
 
 
 def test_without_a_home_object_files_go_to_a_private_temporary_folder(nowhere: Path) -> None:

@@ -39,8 +39,14 @@ def join(a: Any, b: Any, **given: Any) -> Any:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_late_rows_are_written_to_files_of_their_own(spark: Any, tmp_path: Path, backend: str) -> None:
+def test_late_rows_are_written_to_files_of_their_own(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
     from ivjoin.spark import write_stream
+    from ivjoin.spark.sink import arguments
+
+    if backend == BACKENDS[1]:
+        monkeypatch.setattr(arguments, "_INLINE_BYTES", 0)  # the workers write
 
     out, late = tmp_path / "pairs", tmp_path / "late"
     script = Script(spark, tmp_path, lambda a, b: join(a, b, backend=backend), SCHEMA, SCHEMA)

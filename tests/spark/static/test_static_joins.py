@@ -175,12 +175,6 @@ def test_collated_strings_are_payload_only(spark: Any) -> None:
         left.band_join(left, on="c")
 
 
-def test_a_stream_and_a_static_frame_are_refused(spark: Any, frames: tuple[Any, Any]) -> None:
-    stream = spark.readStream.format("rate").load()
-    with pytest.raises(UnsupportedError, match="the right side is static"):
-        stream.band_join(frames[0], condition="l.value = r.v")
-
-
 def test_explain_says_how_rows_are_divided_and_what_prunes(spark: Any, frames: tuple[Any, Any]) -> None:
     from ivjoin.spark import explain
 
