@@ -183,8 +183,9 @@ def session(
     if local:
         # Driver and workers are one machine, whatever its name means to a network that may not be there.
         ours |= dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), "127.0.0.1")
-    daemon = {"spark.python.daemon.module": "ivjoin.spark.runtime.daemon"}
-    unless_said: dict[str, object] = daemon | dict([_BATCH_BYTES])
+    unless_said: dict[str, object] = dict([_BATCH_BYTES])
+    if Path(__file__).is_file():  # the daemon starts before Spark puts archives on the path
+        unless_said["spark.python.daemon.module"] = "ivjoin.spark.runtime.daemon"
     for name, value in _UNCHECKED.items():
         os.environ.setdefault(name, value)  # Java inherits it, and takes a property of its own before it
         unless_said[f"spark.executorEnv.{name}"] = os.environ[name]

@@ -51,10 +51,10 @@ class Query:
         self.apart = apart  # whether late rows leave by another way than joined ones
         self.late: list[Any] = []
 
-    def run(self, on_late: str, left: list[int], right: list[int]) -> Counter[Any]:
+    def run(self, on_late: str, left: list[int], right: list[int], suffix: str = "_right") -> Counter[Any]:
         spec = join_spec(
             SCHEMA, SCHEMA, on="k", condition="l.t BETWEEN r.t - 50 AND r.t + 50", on_late="drop",
-            left_order=Order("t", slack=10), right_order=Order("t", slack=10),
+            left_order=Order("t", slack=10), right_order=Order("t", slack=10), suffix=suffix,
         ).with_late(on_late)  # fmt: skip
         late = LateRows(spec, False) if self.apart else kept_late(spec)
         function = bucket_function(spec, 1, Results(10_000, late=late))
@@ -127,6 +127,10 @@ def test_late_rows_are_kept_with_the_reason_once(cached: bool) -> None:
     }  # fmt: skip
     assert run("keep", [500], [500]) == {(1, 500, 500, None): 1}
     assert run("drop", [289], [500]) == {(1, 500, 500): 1}
+    bucket._kept.clear()
+    assert query.run("keep", [501], [1], suffix="_of_right") == {
+        (1, 501, 500, None): 2, (1, None, 1, "right row after others that promise r.t >= 490"): 1,
+    }, "names of the output are no part of the state"  # fmt: skip
 
 
 def test_late_rows_leave_by_another_way_whatever_on_late_says() -> None:
