@@ -80,6 +80,7 @@ CASES: dict[str, Case] = {
     "as-of, pushed": Case("as-of, pushed", "text"),
     "push; raise": Case("push", "text", full="raise"),
     "push; shed": Case("push", "text", full="shed"),
+    "push; shed, list": Case("push", "list", full="shed"),
 }
 
 

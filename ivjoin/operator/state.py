@@ -13,14 +13,14 @@ from ivjoin.operator.memory.scratch import Scratch, scratch_bytes
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.memory import ARROW_ARRAY, RELEASE
 from ivjoin.shj.kernels.memory import address_of as address
-from ivjoin.shj.kernels.output.spare_blocks import pool, release_block
+from ivjoin.shj.kernels.output.released_blocks import release_block
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.disk.backing import in_memory
 
 __all__ = ["State"]
 
 _FIRST_PAIRS, _MOST_PAIRS = 256, 1 << 17
-_KEPT_PAIRS = 1024  # longer ones are given back between two pushes
+_KEPT_PAIRS = 1024  # longer ones are freed between two pushes
 _FIRST_ROWS = 32  # rows of a batch
 
 
@@ -68,7 +68,7 @@ class State:
         self.out_struct = self.in_struct + ARROW_ARRAY
         self.set(
             sides=address(self._side_words), in_struct=self.in_struct, out_struct=self.out_struct,
-            releaser=release_block(), spares=pool(), batch_size=batch_size,
+            releaser=release_block(), batch_size=batch_size,
             in_values=self.hold("in", np.zeros(columns + 1, dtype=np.int64)),
             in_valid=self.hold("valid", np.zeros(2 * columns + 2, dtype=np.int64)),
             state_at=self.hold("state", np.zeros(4, dtype=np.int64)),
@@ -136,10 +136,10 @@ class State:
         self._words[_CLEARED] = 0
 
     def limit_output(self, rows: int) -> None:
-        """Lower the rows of an output batch and the pairs of a step, and reuse no output memory."""
+        """Lower the rows of an output batch and the pairs of a step."""
         self._most_pairs = min(_MOST_PAIRS, rows)
         self.pairs = min(self.pairs, self._most_pairs)
-        self.set(batch_size=rows, spares=0, room_pairs=min(self.get("room_pairs"), self.pairs))
+        self.set(batch_size=rows, room_pairs=min(self.get("room_pairs"), self.pairs))
 
     # -- scratch -------------------------------------------------------------------------------------------------
 
@@ -207,12 +207,11 @@ class State:
         self.set(largest=0)
 
     def rest(self) -> None:
-        """Give back the scratch of rows and large scratch of pairs until the next push: many operators may wait."""
+        """Give back the scratch of rows, and free large scratch of pairs, until the next push: many operators may wait.
+        """
         self.give_rows()
         if self.pairs > _KEPT_PAIRS and not self.resting:
             self.resting = True
-            if self.lends:
-                scratch.give_pairs(self["pair_rows"], self["pair_places"])
             self.set(
                 room_pairs=0, pair_rows=self.hold("pair_rows", _NOTHING), pair_places=self.hold("pair_places", _NOTHING)
             )
@@ -234,9 +233,9 @@ class State:
 
     def _pair_room(self, n: int) -> None:
         self.pairs, self.resting = n, False
-        few = n <= _KEPT_PAIRS or not self.lends
-        rows, places = (np.empty(n, np.int64), np.empty(n, np.int64)) if few else scratch.pair_room(n)
-        self.set(room_pairs=n, pair_rows=self.hold("pair_rows", rows), pair_places=self.hold("pair_places", places))
+        for name in ("pair_rows", "pair_places"):
+            self.set(**{name: self.hold(name, np.empty(n, np.int64))})
+        self.set(room_pairs=n)
 
     def more_pairs(self) -> None:
         """Enlarge the scratch of pairs, if the account allows it; the pairs in it stay."""

@@ -41,7 +41,7 @@ OPERATOR = _record(
     "state_at",  # address
     "batch_size within raises drops never full_predicate rekeyed prepared masked blocks n_fields out_which emitted",
     "loosens by_ring",  # whether rows may be in no list; whether matches are searched in the ring, not in lists
-    "sides in_struct out_struct releaser spares in_values in_valid fields",  # address
+    "sides in_struct out_struct releaser in_values in_valid fields",  # address
 )
 SIDE = _record(
     "lo hi live cap n_axes ordered nothing in_kernel ended sorted",

@@ -57,7 +57,7 @@ def _taken(core: Core, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterat
             values.prepare(core, p, batch)
             state = core.state
         if core.account.limit is not None:
-            state.set(grows=0, spares=0)
+            state.set(grows=0)
             room.make_batch_room(core, p, batch)
             core.put_out(p)
         if state.resting:

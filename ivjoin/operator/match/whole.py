@@ -41,7 +41,7 @@ from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys
 
 __all__ = ["BatchRows", "Part", "Whole", "why_pushed"]
 
-_MOST_PAIRS, _LEAST_PAIRS = 1 << 18, 1 << 10  # candidates at once
+_MOST_PAIRS, _LEAST_PAIRS = 1 << 16, 1 << 10  # candidates at once
 _BEHIND = 8  # entries that the kernels may read past the last one
 _OPERATOR = at.words_of(at.OPERATOR)
 _KEY_WORDS = np.array([
@@ -251,7 +251,7 @@ class Whole:
     # -- a slice -----------------------------------------------------------------------------------------------------
 
     def join(self, left: Part, right: Part) -> Iterator[pa.RecordBatch]:
-        """Yield the output of a slice, in batches of up to 2**18 rows.
+        """Yield the output of a slice, in batches of up to 65,536 rows.
 
         Raises
         ------

@@ -117,27 +117,30 @@ class Dropping:
     def _drop(self, core: Core, excess: int) -> None:
         """Drop the least valuable rows, ``excess`` bytes in all."""
         sizes = [float(store.nbytes) / max(store.live, 1) for store in core.stores]
-        values = [self._worth(core, s) for s in (0, 1)]
         go: list[np.ndarray] = []
         if self._budget.shared:
-            pooled = np.concatenate([v for _, v in values])
-            weights = np.concatenate([np.full(len(v), sizes[s]) for s, (_, v) in enumerate(values)])
+            values = [self._worth(core, s) for s in (0, 1)]
+            pooled = np.concatenate(values)
+            weights = np.concatenate([np.full(len(v), size) for v, size in zip(values, sizes, strict=True)])
             order = np.argsort(pooled, kind="stable")
             count = int(np.searchsorted(np.cumsum(weights[order]), excess)) + 1
             gone = np.zeros(len(pooled), dtype=bool)
             gone[order[:count]] = True
-            n = len(values[0][0])
-            go = [gone[:n], gone[n:]]
+            go = [gone[: len(values[0])], gone[len(values[0]) :]]
+            del values, pooled, weights, order
         else:
             shares = _shares([store.nbytes if store.live else 0 for store in core.stores], excess)
-            for (_, v), share, size in zip(values, shares, sizes, strict=True):
+            for s, (share, size) in enumerate(zip(shares, sizes, strict=True)):
+                v = self._worth(core, s)
                 count = min(len(v), -(-int(share) // max(int(size), 1)))
                 gone = np.zeros(len(v), dtype=bool)
                 if count:
                     gone[np.argpartition(v, count - 1)[:count]] = True
                 go.append(gone)
-        for s, ((ids, _), gone) in enumerate(zip(values, go, strict=True)):
+                del v  # these arrays exist in addition to the limit
+        for s, gone in enumerate(go):
             if gone.any():
+                ids = core.stores[s].live_ids()
                 self.recall.dropped(s, ids[gone])
                 drop(core.stores[s], ids, gone)
                 name = ("shed_left", "shed_right")[s]
@@ -148,19 +151,19 @@ class Dropping:
         for store in core.stores:
             store.moved()
 
-    def _worth(self, core: Core, s: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the ids of the stored rows of a side, and the worth of each : int64[n], float64[n]."""
+    def _worth(self, core: Core, s: int) -> np.ndarray:
+        """Return the worth of each stored row of a side, in the order of its ids : float64[n]."""
         store = core.stores[s]
         ids = store.live_ids()
         tickets = self._rng.random(len(ids))
         policy = self._budget.policy
         if policy == "random" or not len(ids):
-            return ids, tickets
+            return tickets
         self._half_life[1 - s] = max(self._half_life[1 - s], 8.0 * store.live)
         for start in range(0, len(ids), _ROWS):  # overwrites the random numbers
             some = slice(start, start + _ROWS)
             tickets[some] = self._worth_of(core, s, ids[some], tickets[some])
-        return ids, tickets
+        return tickets
 
     def _worth_of(self, core: Core, s: int, ids: np.ndarray, tickets: np.ndarray) -> np.ndarray:
         store, policy = core.stores[s], self._budget.policy

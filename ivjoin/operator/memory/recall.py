@@ -29,7 +29,6 @@ from ivjoin.expr.ordinal import ordinals
 from ivjoin.operator.core import Core
 from ivjoin.operator.match import steps
 from ivjoin.operator.memory.budget import Budget
-from ivjoin.operator.memory.small_parts import put
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.join_plan import JoinPlan, SidePlan
 from ivjoin.plan.spec import SIDES
@@ -40,7 +39,7 @@ __all__ = ["Recall"]
 _NUMBER = "#ivjoin number"
 _MOST_ROWS = 1024  # of a sample of one side
 _GATHERED = 16_384  # rows that arrive before the sample is probed with them
-_TOGETHER = 1024  # batches of fewer rows are merged
+_MOST_PARTS = 64  # batches that wait before they are merged
 _MOST_FACTOR = 50.0
 _SURE = 2.6  # standard deviations; more than 1.96, because few rows show the spread badly
 
@@ -116,7 +115,10 @@ class Recall:
         piece = pa.RecordBatch.from_arrays([*columns, numbers], names=[*self._names[p], _NUMBER])
         if self._waiting + batch.num_rows > _GATHERED or self._waiting_bytes + piece.nbytes > self.most_bytes // 2:
             self.look()
-        put(self._gathered[p], piece, _TOGETHER, _in_one, len)
+        parts = self._gathered[p]
+        parts.append(piece)
+        if len(parts) % _MOST_PARTS == 0:
+            parts[:] = in_few_batches(parts)
         self._waiting += batch.num_rows
         self._waiting_bytes += piece.nbytes
 
@@ -301,11 +303,6 @@ def _numbers(saved: Any) -> np.ndarray:
     if found.ndim != 1 or not np.isfinite(found).all() or (found < 0).any():
         raise damaged(f"counts of dropped rows are {came(saved)}; expected numbers from zero")
     return found
-
-
-def _in_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch | None:
-    one, *apart = in_few_batches(batches)
-    return None if apart else one  # their dictionaries together exceed their index type
 
 
 def _bounds_of(core: Core) -> list[np.ndarray]:

@@ -1,4 +1,4 @@
-"""Scratch memory for the batch of one push and its pairs, which passes from push to push, of any operator.
+"""Scratch memory for the batch of one push, which passes from push to push, of any operator.
 
 Nothing reads it between two pushes, so an idle operator needs no scratch. A program may have many idle operators.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.registers import OPERATOR, words_of
 
-__all__ = ["Scratch", "borrowed", "give", "give_pairs", "idle", "pair_room", "scratch_bytes"]
+__all__ = ["Scratch", "borrowed", "give", "idle", "scratch_bytes"]
 
 _MOST = 4  # most arrays that wait
 # Scratch of fewer bytes stays with its operator; scratch of more bytes is freed.
@@ -80,28 +80,6 @@ class Scratch:
     def point(self, operator: np.ndarray) -> None:
         """Write the addresses of the arrays to the registers of an operator."""
         operator[_PLACES] = self.words
-
-
-Pairs = tuple[np.ndarray, np.ndarray]  # rows and places, int64[n] each
-idle_pairs: list[Pairs] = []
-
-
-def pair_room(n: int) -> Pairs:
-    """Return scratch for n pairs, exclusively until :func:`give_pairs`."""
-    with suppress(IndexError):
-        for _ in range(_MOST):
-            found = idle_pairs.pop()
-            if len(found[0]) == n:
-                return found
-            if len(idle_pairs) < _MOST - 1:  # otherwise it is freed
-                idle_pairs.insert(0, found)
-    return np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-
-
-def give_pairs(rows: np.ndarray, places: np.ndarray) -> None:
-    """Give scratch of pairs back for the next push."""
-    if len(idle_pairs) < _MOST:
-        idle_pairs.append((rows, places))
 
 
 idle: list[Scratch] = []  # a thread owns what it pops

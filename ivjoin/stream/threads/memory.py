@@ -75,7 +75,7 @@ class Memory:
         self.threads = threads
         self.output = output // (_AHEAD * threads)
         self.rows = max(1, scratch // threads // _SCRATCH)
-        self.pairs = max(1 << 10, min(1 << 18, self.output // 64, scratch // threads // (4 * _PAIR)))
+        self.pairs = max(1 << 10, min(1 << 16, self.output // 64, scratch // threads // (4 * _PAIR)))
 
     def most_rows(self, batch: pa.RecordBatch) -> int:
         """Return how many rows of a batch to take at once: a small part of the memory for rows that wait."""

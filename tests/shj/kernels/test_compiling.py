@@ -20,7 +20,7 @@ import pytest
 
 from ivjoin.shj.kernels import building, compiling, everything, objects
 from ivjoin.shj.kernels.compiling import I8, IN2, IO1, VOID, inner
-from ivjoin.shj.kernels.output import spare_blocks
+from ivjoin.shj.kernels.output import released_blocks
 
 ROOM = Path(compiling.__file__).parent.parent
 
@@ -135,11 +135,11 @@ def test_of_a_kernel_only_the_files_used_last_are_kept(folder: Path) -> None:
 
 def test_the_callback_of_output_blocks_is_in_such_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = []
-    build = spare_blocks.callback
-    monkeypatch.setattr(spare_blocks, "callback", lambda *about: given.append(build(*about)) or given[-1])
-    assert spare_blocks.release_block.__wrapped__() == given[0].address
+    build = released_blocks.callback
+    monkeypatch.setattr(released_blocks, "callback", lambda *about: given.append(build(*about)) or given[-1])
+    assert released_blocks.release_block.__wrapped__() == given[0].address
     found = [file.name.rpartition(".")[0].rpartition(".")[0] for file in folder.rglob("*.o")]
-    assert "spare_blocks._release" in found
+    assert "released_blocks._release" in found
 
 
 @pytest.mark.usefixtures("folder")
@@ -208,8 +208,8 @@ def test_so_is_everything_where_object_files_cannot_be_made(monkeypatch: pytest.
     monkeypatch.setattr(building, "object_of", fails)
     monkeypatch.setenv("IVJOIN_COMPILES_HERE", "1")
     assert compiling._build(quarter, I8(I8))(-9) == -3
-    assert compiling.callback(VOID(I8), spare_blocks._release).address
-    assert {compiling.refused.pop(f) for f in ("test_compiling.quarter", "spare_blocks._release")} == {
+    assert compiling.callback(VOID(I8), released_blocks._release).address
+    assert {compiling.refused.pop(f) for f in ("test_compiling.quarter", "released_blocks._release")} == {
         "AttributeError: another numba"
     }
 

@@ -7,9 +7,9 @@ from faults.mutant import Mutant
 KERNELS = [
     Mutant(
         "an output block is never freed",
-        "ivjoin/shj/kernels/output/spare_blocks.py",
-        "mem.add(block + _COUNT, -1) == 1",
-        "mem.add(block + _COUNT, -1) == -1",
+        "ivjoin/shj/kernels/output/released_blocks.py",
+        "mem.add(block, -1) == 1",
+        "mem.add(block, -1) == -1",
         "tests/join/memory/test_output_explosion.py tests/shj/store/test_output_blocks.py "
         "tests/join/memory/test_output_memory.py",
     ),

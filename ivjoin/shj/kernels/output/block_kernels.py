@@ -7,7 +7,6 @@ import numpy as np
 from ivjoin.shj.kernels import memory as mem
 from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.output.batch_memory import array_struct, copy_doubles, copy_keys, copy_rows
-from ivjoin.shj.kernels.output.spare_blocks import new_block
 from ivjoin.shj.kernels.push.index_kernels import FIRST_AXIS
 from ivjoin.shj.kernels.records import field_at, ring_at
 
@@ -83,18 +82,18 @@ def put_words(op, p, other, side, column, width, n, rows, places, validity, data
 
 
 @inner
-def begin_block(spares, n_fields, buffers, size):  # type: ignore[no-untyped-def]
+def begin_block(n_fields, buffers, size):  # type: ignore[no-untyped-def]
     """Allocate a batch whose values take ``size`` bytes, with ``buffers`` pointers per column, and set its count.
 
     Returns the addresses of the block (0 if there is no memory), the children, their structs, the pointers and the
     values.
     """
     head = (8 + 8 * n_fields + (mem.ARROW_ARRAY + 8 * buffers) * n_fields + 63) & ~63
-    block = new_block(spares, head + 88 + size)
+    block = mem.malloc(head + 72 + size)
     if block == 0:
         return block, block, block, block, block
     mem.save(block, 1 + n_fields)
-    base = (block + 24 + 63) & ~63
+    base = (block + 8 + 63) & ~63
     mem.save(base, 0)  # the validity of the rows themselves
     children = base + 8
     structs = children + 8 * n_fields
@@ -120,7 +119,7 @@ def build_block(op, p, other, which, n, rows, places):  # type: ignore[no-untype
     size = np.int64(0)
     for f in range(n_fields):
         size += ((n * field_at(op.fields, f).width + 63) & ~63) + bitmap
-    block, children, structs, pairs, top = begin_block(op.spares, n_fields, 2, size)
+    block, children, structs, pairs, top = begin_block(n_fields, 2, size)
     if block == 0:
         return False
     for f in range(n_fields):

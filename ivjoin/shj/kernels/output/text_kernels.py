@@ -397,7 +397,7 @@ def _build(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def
                 return at.ROOM
             size += ((n + 1) * field.width + 63) & ~63
             size += (much + 8 + 63) & ~63
-    block, children, structs, pointers, top = begin_block(op.spares, n_fields, 3, size)
+    block, children, structs, pointers, top = begin_block(n_fields, 3, size)
     if block == 0:
         return at.FULL
     for f in range(n_fields):

@@ -126,7 +126,7 @@ def build_rows(s, which, n, at, to):  # type: ignore[no-untyped-def]
             widest = max(widest, field.width)
     if mixes and which == PAIRS:
         size += bitmap + ((n * widest + 63) & ~63)
-    block, children, structs, pairs, top = begin_block(first.spares, n_fields, 2, size)
+    block, children, structs, pairs, top = begin_block(n_fields, 2, size)
     if block == 0:
         return False
     # Of each side: the places, these without -1, and the bitmap that columns without nulls of their own share.

@@ -23,7 +23,6 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.errors import MemoryLimitError, SpillError
-from ivjoin.shj.kernels.output import spare_blocks
 from ivjoin.shj.store.disk.pages import lengthened, paged
 
 __all__ = [
@@ -396,8 +395,7 @@ def own_memory() -> int:
 
 
 def give_back() -> None:
-    """Return freed memory that this package, malloc and Arrow still cache to the system, where they support it."""
-    spare_blocks.empty()
+    """Return freed memory that malloc and Arrow still cache to the system, where they support it."""
     pa.default_memory_pool().release_unused()
     trim = _trim()
     if trim is not None:

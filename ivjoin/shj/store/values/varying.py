@@ -17,7 +17,7 @@ from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.kernels.output import byte_kernels
 from ivjoin.shj.nested import has_unions
 from ivjoin.shj.registers import BYTES, TEXT, Register, blank
-from ivjoin.shj.store.disk.backing import Files, extended, fresh, in_memory, kept_pool, slide
+from ivjoin.shj.store.disk.backing import Files, extended, fresh, give_back, in_memory, kept_pool, slide
 from ivjoin.shj.store.disk.filed import AT_ONCE, filed
 from ivjoin.shj.store.values.rings import Validity, put, regrown
 
@@ -358,7 +358,7 @@ class SegmentColumn:
                     self._drop_parts(int(ids[i]))
                 yield compacted(self.gather(ids[i : i + rows], places))
                 if n > rows:
-                    pa.default_memory_pool().release_unused()
+                    give_back()
 
         if n and self._spilled and self._files is not None:  # write them to a new file, piece by piece
             kept = _filed(pieces, self._files)
