@@ -17,6 +17,7 @@ from ivjoin.expr.types import from_arrow
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.match.kernel_state import KernelState
 from ivjoin.outer.values import has_value
+from ivjoin.plan.derivations import Derived
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj import registers as at
 from ivjoin.shj.dictionaries import one_array
@@ -74,7 +75,7 @@ class Core(KernelState):
         self._keep_counts()
         old = self.stores
         full_predicate = self.state.get("full_predicate")
-        self.plan.kept = {}
+        self.plan.derived = Derived()
         limit, self.account.limit = self.account.limit, None  # not enforced: a state half built cannot be used
         try:
             self.build()

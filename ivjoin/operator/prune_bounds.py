@@ -53,13 +53,10 @@ class Bounder:
         self._unlooked = [0, 0]
         self._seen = [-1, -1]  # versions of the frontiers for which the bounds were computed
         self._prefixes: dict[tuple[int, Node, bool], int] = {}
-        kept = plan.kept
-        if "terms" not in kept:
-            kept["residual"], kept["comparable"] = frozenset(walk(*plan.separation.residual)), self._comparable()
-            kept["terms"] = self._terms_of(0), self._terms_of(1)
-        self._terms = list(kept["terms"])
-        self._in_residual: frozenset[Node] = kept["residual"]
-        self._compare: list[tuple[Node, Node, int, bool]] = kept["comparable"]
+        once = plan.derived.once
+        self._terms = list(once(Bounder._terms_of, lambda: (self._terms_of(0), self._terms_of(1))))
+        self._in_residual = once((Bounder, walk), lambda: frozenset(walk(*plan.separation.residual)))
+        self._compare = once(Bounder._comparable, self._comparable)
         self._rounds = any(n.type.kind == "float" for n in self._in_residual)
         self._every = _CONTRACT_EVERY * (1 + len(self._in_residual) // _NODES_PER_TURN)
         self._reaches: dict[Node, tuple[int, int]] = {}
@@ -69,16 +66,17 @@ class Bounder:
         self._deps: dict[Node, list[Node]] = {}
         self._unclipped: dict[Node, Unclipped] = {}
         self._told: list[dict[Node, tuple[int, int, bool]]] = [{}, {}]  # the intervals used by the last contraction
-        if "implied" not in kept:
-            ends = [_ends(t[:4] for t in self._terms[1 - p]) for p in (0, 1)]
-            self._implied: list[Implied] = [Implied(plan, p, ends[p], self._in_residual) for p in (0, 1)]
-            kept["filtered"] = self._filtered()
-            kept["implied"] = self._implied  # last: another thread may read the plan's cache meanwhile
-        self._implied = [i.own() for i in kept["implied"]]
-        self._by_filters: tuple[bool, bool] = kept["filtered"]
+        self._implied: list[Implied] = []
+        implied, self._by_filters = once(Bounder._filtered, self._first_implied)
+        self._implied = [i.own() for i in implied]
         self._said: dict[tuple[int, frozenset[Node]], bool] = {}
         for s in (0, 1):
             self._recompute(s, True)
+
+    def _first_implied(self) -> tuple[list[Implied], tuple[bool, bool]]:
+        ends = [_ends(t[:4] for t in self._terms[1 - p]) for p in (0, 1)]
+        self._implied = [Implied(self._plan, p, ends[p], self._in_residual) for p in (0, 1)]
+        return self._implied, self._filtered()
 
     def _filtered(self) -> tuple[bool, bool]:
         """Return for each side whether the sides' own conjuncts change its bounds from the residual.
@@ -156,14 +154,13 @@ class Bounder:
 
     def _says_something(self, s: int, axes: list[Node]) -> bool:
         """Return whether the residual alone bounds an axis, whatever rows come."""
-        key = "residual alone", s, *axes
-        found: bool | None = self._plan.kept.get(key)
-        if found is None:
+
+        def found() -> bool:
             spans = self._propagate(s, Frontier([], {}, self._frontiers[1 - s].never_null), axes)
             ends = [(spans[n], self._reach(n)) for n in axes if n in spans] if spans is not None else []
-            found = spans is None or any(v[0] > least or v[1] < most for v, (least, most) in ends)
-            self._plan.kept[key] = found
-        return found
+            return spans is None or any(v[0] > least or v[1] < most for v, (least, most) in ends)
+
+        return self._plan.derived.once((Bounder._says_something, s, *axes), found)
 
     def _bands_say_all(self, s: int) -> bool:
         if self._by_filters[s]:

@@ -88,10 +88,7 @@ def ordinal_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
     Keys of the map are places among the stored columns. An axis can also restore doubles, as long as
     ``OrdinalColumn.tells`` is True.
     """
-    found: list[dict[int, int | None]] | None = plan.kept.get("ordinals")
-    if found is None:
-        found = plan.kept["ordinals"] = [_ordinal_columns(plan, s) for s in (0, 1)]
-    return found[s]
+    return plan.derived.once((_ordinal_columns, s), lambda: _ordinal_columns(plan, s))
 
 
 def _ordinal_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
@@ -116,10 +113,7 @@ def key_columns(plan: JoinPlan, s: int) -> dict[int, int]:
 
     Keys of the map are places among the stored columns.
     """
-    found: list[dict[int, int]] | None = plan.kept.get("in key")
-    if found is None:
-        found = plan.kept["in key"] = [_key_columns(plan, s) for s in (0, 1)]
-    return found[s]
+    return plan.derived.once((_key_columns, s), lambda: _key_columns(plan, s))
 
 
 def _key_columns(plan: JoinPlan, s: int) -> dict[int, int]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -68,10 +67,7 @@ class SideTables:
 
 def output_table(plan: JoinPlan) -> OutputTable:
     """Return the table of a plan's output columns, which is made once for each plan."""
-    found: OutputTable | None = plan.kept.get("output")
-    if found is None:
-        found = plan.kept["output"] = _output_table(plan)
-    return found
+    return plan.derived.once(_output_table, lambda: _output_table(plan))
 
 
 def _output_table(plan: JoinPlan) -> OutputTable:
@@ -102,10 +98,7 @@ def join_fields(plan: JoinPlan, s: int) -> tuple[np.ndarray, np.ndarray]:
 
     The fields point to tables of the plan. The caller that writes them must keep a reference to the plan.
     """
-    found: list[tuple[np.ndarray, np.ndarray]] | None = plan.kept.get("join")
-    if found is None:
-        found = plan.kept["join"] = [_join_fields(plan, 0), _join_fields(plan, 1)]
-    return found[s]
+    return plan.derived.once((_join_fields, s), lambda: _join_fields(plan, s))
 
 
 def _join_fields(plan: JoinPlan, s: int) -> tuple[np.ndarray, np.ndarray]:
@@ -134,16 +127,14 @@ def side_tables(
     plan: JoinPlan, frontiers: tuple[Frontier, Frontier], bounder: Bounder, payload: Sequence[frozenset[int]]
 ) -> tuple[SideTables, SideTables]:
     """Return the tables of both sides. ``payload``: further columns of each side whose addresses the kernels need."""
-    made: dict[Any, tuple[SideTables, SideTables]] = plan.kept.setdefault("tables", {})
-    known = made.get((*payload,))
     promised = any(f.promised for f in frontiers)  # by an `advance` of this operator alone
-    if known is None or promised:
+
+    def made() -> tuple[SideTables, SideTables]:
         sources = [side_sources(plan, s, frontiers[s], set(payload[s])) for s in (0, 1)]
         left, right = (_side_tables(plan, s, frontiers, bounder, sources[s], not promised) for s in (0, 1))
-        known = left, right
-        if not promised:
-            made[(*payload,)] = known
-    return known
+        return left, right
+
+    return made() if promised else plan.derived.once((_side_tables, *payload), made)
 
 
 def _side_tables(

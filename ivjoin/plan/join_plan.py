@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ from ivjoin.frontier.order import Order
 from ivjoin.frontier.tracking import Frontier, OrderTracker
 from ivjoin.outer.emit import OutputField
 from ivjoin.outer.jointype import JoinType
+from ivjoin.plan.derivations import Derived
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.separation.separate import BandTerm, Separation
 from ivjoin.shj.kernels.push.index_kernels import I64_MAX, I64_MIN
@@ -99,12 +100,12 @@ class JoinPlan:
     never: bool  # a constant conjunct is not TRUE
     raises: bool  # a constant conjunct raises an error, for every pair that reaches it
     # Derived values that operators of this plan share; immutable.
-    kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    derived: Derived = field(default_factory=Derived, init=False, repr=False, compare=False)
 
     def own(self) -> JoinPlan:
         """Return a copy for one operator, whose keys and axes may change after a key error or a watermark.
 
-        The copy shares ``kept`` until it changes, and then starts a new one.
+        The copy shares ``derived`` until it changes, and then starts a new one.
         """
         copy, left, right = _alike(self), _alike(self.sides[0]), _alike(self.sides[1])
         for side in (left, right):

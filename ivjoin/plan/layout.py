@@ -49,10 +49,7 @@ class RowLayout:
 
 def row_layouts(plan: JoinPlan) -> tuple[RowLayout, RowLayout]:
     """Return the layouts of a plan's sides, computed once for all its operators."""
-    known: tuple[RowLayout, RowLayout] | None = plan.kept.get("rows")
-    if known is None:
-        known = plan.kept["rows"] = _layout(plan, 0), _layout(plan, 1)
-    return known
+    return plan.derived.once(_layout, lambda: (_layout(plan, 0), _layout(plan, 1)))
 
 
 def _layout(plan: JoinPlan, s: int) -> RowLayout:

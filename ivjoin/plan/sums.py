@@ -68,10 +68,7 @@ def probes(plan: JoinPlan, p: int) -> tuple[BandTable, list[Line]]:
     The value of line k follows the values of the side's axes. It is the least ordinal of a double that, plus the line's
     number, is at least the axis plus the line's offset.
     """
-    found: list[tuple[BandTable, list[Line]]] | None = plan.kept.get("probes")
-    if found is None:
-        found = plan.kept["probes"] = [_probes(plan, 0), _probes(plan, 1)]
-    return found[p]
+    return plan.derived.once((_probes, p), lambda: _probes(plan, p))
 
 
 def _probes(plan: JoinPlan, p: int) -> tuple[BandTable, list[Line]]:

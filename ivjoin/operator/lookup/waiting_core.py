@@ -10,6 +10,7 @@ from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.intake import Intake
 from ivjoin.operator.memory.memory_parts import OutputLimit
 from ivjoin.operator.prune_bounds import Bounder
+from ivjoin.plan.derivations import Derived
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.shj.store.account import Account
@@ -133,7 +134,7 @@ class WaitingCore:
             if node not in self.plan.sides[s].axes:
                 self.plan.sides[s].axes.append(node)
         if missing:
-            self.plan.kept = {}
+            self.plan.derived = Derived()
             for s in (0, 1):
                 self.bounder.refit(s)
             self.read_again()

@@ -102,7 +102,7 @@ class KernelState:
         if not all(map(can_be_cleared, self.stores)) or self.alive() is None:
             return None
         return lending.Left(
-            self.plan.kept, wanted(), self.state, self.keys, self.stores, self.keeps_text, self.mixes, tables,
+            self.plan.derived, wanted(), self.state, self.keys, self.stores, self.keeps_text, self.mixes, tables,
             self.packs, self.prepares,
         )
 
@@ -226,21 +226,19 @@ class KernelState:
         """Return the columns of each side whose addresses the kernels need, to store or to emit their values."""
         plan = self.plan
         blocks = any(self._compiled)
-        name = f"payload {self.keeps_text} {blocks}"
-        found: list[frozenset[int]] | None = plan.kept.get(name)
-        if found is None:
-            found = []
-            for s, store in enumerate(self.stores):
-                columns = {
-                    column for column, c in zip(plan.sides[s].stored, store.columns, strict=True)
-                    if isinstance(c, (WordColumn, OrdinalColumn, FixedInFile))  # memory or file: tables are shared
-                    or (self.keeps_text and (c in store.texts or isinstance(c, TextInFile)))
-                }
-                if blocks:
-                    columns |= {i for f in plan.fields if (i := f.left if s == 0 else f.right) is not None}
-                found.append(frozenset(columns))
-            plan.kept[name] = found
-        return found
+
+        def found(s: int, store: SideStore) -> frozenset[int]:
+            columns = {
+                column for column, c in zip(plan.sides[s].stored, store.columns, strict=True)
+                if isinstance(c, (WordColumn, OrdinalColumn, FixedInFile))  # memory or file: tables are shared
+                or (self.keeps_text and (c in store.texts or isinstance(c, TextInFile)))
+            }
+            if blocks:
+                columns |= {i for f in plan.fields if (i := f.left if s == 0 else f.right) is not None}
+            return frozenset(columns)
+
+        name = KernelState.payload, self.keeps_text, blocks
+        return plan.derived.once(name, lambda: [found(s, store) for s, store in enumerate(self.stores)])
 
     def bound(self, p: int) -> None:
         """Move the bounds by side p's frontier, for the part that only Python computes."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ivjoin.operator.match.blocks import wanted
+from ivjoin.plan.derivations import Derived
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.rows.ring_room import clear
@@ -34,13 +35,13 @@ class Left:
 
     Attributes
     ----------
-    kept : dict
-        The cache of the plan, which identifies it.
+    derived : Derived
+        What is computed from the plan; it identifies the plan.
     blocks : bool
         Whether compiled blocks were wanted.
     """
 
-    kept: dict[Any, Any]
+    derived: Derived
     blocks: bool
     state: State
     keys: KeyTable
@@ -74,7 +75,7 @@ def take(plan: JoinPlan, account: Account) -> Left | None:
         return None
     try:
         for i, left in enumerate(_waiting):
-            if left.kept is plan.kept and left.blocks == wanted():
+            if left.derived is plan.derived and left.blocks == wanted():
                 del _waiting[i]
                 break
         else:

@@ -22,6 +22,7 @@ from ivjoin.operator.windows.held import Bounds, LeftRows, RightRows
 from ivjoin.operator.windows.previous import previous_bounds
 from ivjoin.operator.windows.rows import Arrived, Keys, Rows, joined, read
 from ivjoin.operator.windows.search import search_of
+from ivjoin.plan.derivations import Derived
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.separation.separate import conjuncts_of
 from ivjoin.shj.plain import rows_at
@@ -174,7 +175,7 @@ class WindowCore(WaitingCore):
         plan.null_safe = list(compress(plan.null_safe, plain))
         for side in plan.sides:
             side.keys = list(compress(side.keys, plain))
-        plan.kept = {}
+        plan.derived = Derived()
         self.read_again()
 
     def read_again(self) -> None:

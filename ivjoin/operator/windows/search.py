@@ -6,6 +6,7 @@ from ivjoin.expr.nodes import Node, sides_of
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.operator.windows.run import Term
 from ivjoin.operator.windows.trim import distance_of
+from ivjoin.plan.derivations import Derived
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES, Pick
 
@@ -37,7 +38,7 @@ def _add_axes(plan: JoinPlan, pick: Pick) -> None:
             axes = plan.sides[SIDES.index(min(sides))].axes
             if node not in axes:
                 axes.append(node)
-    plan.kept = {}
+    plan.derived = Derived()
 
 
 def _sorted_by(plan: JoinPlan, terms: list[Term], order: tuple[Node, bool] | None) -> int | None:

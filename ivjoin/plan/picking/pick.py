@@ -186,10 +186,7 @@ class Picking:
 
 def picking_of(plan: JoinPlan) -> Picking:
     """Return the picking of a plan that has a pick."""
-    known: Picking | None = plan.kept.get("picking")
-    if known is None:
-        known = plan.kept["picking"] = _picking(plan)
-    return known
+    return plan.derived.once(_picking, lambda: _picking(plan))
 
 
 def _picking(plan: JoinPlan) -> Picking:

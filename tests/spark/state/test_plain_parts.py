@@ -279,7 +279,7 @@ def test_operators_of_one_worker_share_what_was_worked_out_of_their_plan(monkeyp
     ops = [new_operator(spec) for _ in range(3)]
     ops.append(new_operator(pickle.loads(pickle.dumps(spec))))  # each task has a copy of its own
     assert made == [0, 1]
-    assert all(op.plan.kept is plan_of(spec).kept for op in ops)
+    assert all(op.plan.derived is plan_of(spec).derived for op in ops)
     for op in ops:  # what is shared is not what they join with
         list(op.push("left", pa.record_batch({"k": [1], "t": [5]})))
     for i, op in enumerate(ops):
