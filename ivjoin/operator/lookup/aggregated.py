@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.expr.nodes import Node
-from ivjoin.operator.lookup.sides import KeyIds, Sorted, Term, count_to
+from ivjoin.operator.lookup.key_ids import KeyIds
+from ivjoin.operator.lookup.sides import Sorted, Term, count_to
 from ivjoin.operator.windows.measures import Measure
 from ivjoin.operator.windows.reduce import Ranges
 from ivjoin.operator.windows.rows import Rows

@@ -16,13 +16,11 @@ from ivjoin.operator.picks.ranks import Moved
 from ivjoin.operator.picks.reading import Reader, Rows
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import Picking
-from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
+from ivjoin.shj.store.keys import IntKeys, KeyTable
 
-__all__ = ["KeyIds", "LookupSide", "SideReader", "Sorted", "Term", "count_to", "key_table"]
+__all__ = ["LookupSide", "SideReader", "Sorted", "Term", "count_to"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
-_NARROW = 4  # times as many ids as rows are worth less than naming keys by a table
-_SOME = 1024  # ids that are worth so in any case
 
 Term = tuple[int, int, int]  # left line, right line, offset: a bound of the right value
 
@@ -34,7 +32,7 @@ class LookupSide:
     Attributes
     ----------
     kids : int64[n]
-        Keys; see :class:`KeyIds`.
+        Keys; see :class:`~ivjoin.operator.lookup.key_ids.KeyIds`.
     vals : int64[lines, n]
     usable : bool[n] or None
         Rows that can match at all; None for all.
@@ -68,7 +66,7 @@ class Sorted:
     Attributes
     ----------
     keys : int64[n]
-        Keys of all rows of the side; see :class:`KeyIds`.
+        Keys of all rows of the side; see :class:`~ivjoin.operator.lookup.key_ids.KeyIds`.
     order : int64[m] or None
         The rows in order; None for all rows as they lie.
     lines : dict of int to int64[m]
@@ -128,42 +126,6 @@ def _moved(_: int) -> Moved:
         raise AssertionError("labels change, though all values came at once")
 
     return nothing
-
-
-def key_table(plan: JoinPlan) -> KeyTable:
-    """Return an empty key table of the plan's kind."""
-    keys = (IntKeys if plan.int_keys else ByteKeys if plan.null_safe else NoKeys)()
-    keys.live = 2**31  # ids are never freed
-    return keys
-
-
-@dataclass(frozen=True, slots=True)
-class KeyIds:
-    """Ids of both sides' keys: ``kid - least`` of rows that can match.
-
-    Attributes
-    ----------
-    least, n_ids : int
-    """
-
-    least: int
-    n_ids: int
-
-    @classmethod
-    def of(
-        cls, kids: tuple[np.ndarray, np.ndarray], usable: tuple[np.ndarray | None, np.ndarray | None], keys: KeyTable
-    ) -> tuple[KeyIds, tuple[np.ndarray, np.ndarray]]:
-        """Return ids of both sides' keys, and the keys. Whole numbers close to each other are their own ids."""
-        if not isinstance(keys, IntKeys):
-            return cls(0, max(1, keys.n_ids)), kids
-        there = [k if u is None else k[u] for k, u in zip(kids, usable, strict=True)]
-        least = min(int(k.min(initial=I64_MAX)) for k in there)
-        most = max(int(k.max(initial=least)) for k in there)
-        if most - least < _NARROW * sum(map(len, kids)) + _SOME:
-            return cls(least, most - least + 1), kids
-        right = keys.ids(kids[1], usable[1])
-        left = keys.ids(kids[0], usable[0])
-        return cls(0, max(1, keys.n_ids)), (left, right)
 
 
 def count_to(values: np.ndarray, bound: int, closed: bool) -> int:

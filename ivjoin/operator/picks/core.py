@@ -20,6 +20,7 @@ import pyarrow as pa
 from ivjoin.expr import build
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import from_arrow
+from ivjoin.operator.lookup.key_ids import key_table, sweep_keys
 from ivjoin.operator.lookup.waiting_core import WaitingCore
 from ivjoin.operator.match.output import in_parts
 from ivjoin.operator.memory.memory_parts import OutputLimit
@@ -30,7 +31,7 @@ from ivjoin.operator.picks.output import LeftRows, RightRows
 from ivjoin.operator.picks.payload import Chunks, alone, empty_rows
 from ivjoin.operator.picks.ranks import Moved
 from ivjoin.operator.picks.reading import Reader, Rows
-from ivjoin.operator.picks.thinning import left_ends, reach, rules, sweep_keys
+from ivjoin.operator.picks.thinning import left_ends, reach, rules
 from ivjoin.operator.picks.waiting import Better, Waiting
 from ivjoin.outer.emit import Emitter
 from ivjoin.outer.emit import Rows as OutputRows
@@ -41,7 +42,6 @@ from ivjoin.separation.separate import conjuncts_of
 from ivjoin.shj.arrow import taken, whole_numbers
 from ivjoin.shj.dictionaries import one_array
 from ivjoin.shj.store.disk.backing import Files
-from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
 
 __all__ = ["PickCore"]
 
@@ -69,9 +69,7 @@ class PickCore(WaitingCore):
         plan = self.plan
         picking = self.picking = picking_of(plan)
         self._reader = Reader(plan, picking, self.intake, self._relabelled)
-        kind = IntKeys if plan.int_keys else ByteKeys if plan.null_safe else NoKeys
-        self.keys: KeyTable = kind()
-        self.keys.live = 2**31  # only `sweep_keys` frees ids, because only it knows which are in use
+        self.keys = key_table(plan)
         near = picking.lines[0][picking.near].type if picking.near >= 0 else None
         self._better = Better(picking.which, picking.n_sort, picking.near, near, picking.step)
         self._stored = [
@@ -373,7 +371,7 @@ class PickCore(WaitingCore):
             return
         self._moved, self._since = False, 0
         if not self.offered.rows:
-            sweep_keys(self.keys, self.waiting, self.offered)
+            self._sweep_keys()
             return
         picking, bounds = self.picking, self.bounder.bounds(1)
         ends = left_ends(self.waiting)
@@ -398,7 +396,13 @@ class PickCore(WaitingCore):
             for w in self.waiting:
                 known = w.best >= 0
                 w.best[known] = moved[w.best[known]]
-        sweep_keys(self.keys, self.waiting, self.offered)
+        self._sweep_keys()
+
+    def _sweep_keys(self) -> None:
+        def used() -> list[np.ndarray]:
+            return [*self.offered.used(), *(w.kids for w in self.waiting)]
+
+        sweep_keys(self.keys, sum(self.rows_held()), used)
 
     def _labels(self, line: int) -> list[np.ndarray]:
         """Return all arrays with labels of a right line that compares rows."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.expr.nodes import Node
-from ivjoin.operator.picks.offered import Offered
 from ivjoin.operator.picks.waiting import Waiting
 from ivjoin.plan.picking.pick import Picking
-from ivjoin.shj.store.keys import KeyTable, NoKeys
 
-__all__ = ["left_ends", "reach", "rules", "sweep_keys"]
+__all__ = ["left_ends", "reach", "rules"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 
@@ -123,22 +121,6 @@ def rules(
             for table in (above,) if rises else (above, below):
                 table[0, line] = max(int(table[0, line]), _within(limit))
     return (lower, upper), below, above
-
-
-def sweep_keys(keys: KeyTable, waiting: list[Waiting], offered: Offered) -> None:
-    """Free the ids of keys without rows, if they are many."""
-    if isinstance(keys, NoKeys) or keys.n_ids < 4096:
-        return
-    rows = sum(len(w) for w in waiting) + offered.rows
-    if keys.n_ids - keys._n_free < 2 * rows + 2048:
-        return
-    used = np.zeros(keys.n_ids, dtype=bool)
-    for kids in (*offered.used(), *(w.kids for w in waiting)):
-        used[kids[kids >= 0]] = True
-    keys.slots[: keys.n_ids, 0] = np.where(used, 0, -1)
-    keys.live = int(np.count_nonzero(used))
-    keys.sweep()
-    keys.live = 2**31
 
 
 def _within(v: int) -> int:

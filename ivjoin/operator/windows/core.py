@@ -15,12 +15,13 @@ import pyarrow as pa
 
 from ivjoin.errors import EvaluationError
 from ivjoin.expr.nodes import Node
+from ivjoin.operator.lookup.key_ids import key_table, sweep_keys
 from ivjoin.operator.lookup.waiting_core import WaitingCore
 from ivjoin.operator.windows.answer import Answers
 from ivjoin.operator.windows.best import BestAnswers
 from ivjoin.operator.windows.held import Bounds, LeftRows, RightRows
 from ivjoin.operator.windows.previous import previous_bounds
-from ivjoin.operator.windows.rows import Arrived, Keys, Rows, joined, read
+from ivjoin.operator.windows.rows import Arrived, Rows, joined, read
 from ivjoin.operator.windows.search import search_of
 from ivjoin.plan.derivations import Derived
 from ivjoin.plan.join_plan import JoinPlan
@@ -36,7 +37,7 @@ class WindowCore(WaitingCore):
     def __init__(self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> None:
         super().__init__(plan, late_within, errors_first)
         plan = self.plan
-        self.keys = Keys()
+        self.keys = key_table(plan)
         self.seq = [0, 0]
         self.terms, self.order, self._axis = search_of(plan)
         for s in (0, 1):
@@ -67,7 +68,8 @@ class WindowCore(WaitingCore):
         n = batch.num_rows
         words = len(self.plan.sides[p].axes) + (3 if p == 0 else 6 + 3 * len(self.plan.spec.aggregates))
         if self.account.limit is not None:
-            self.account.want(batch.nbytes + 8 * words * n + self.keys.each * self._most_keys(p, batch))
+            keys = 0 if self.plan.int_keys else self.keys.more(self._most_keys(p, batch), batch.nbytes)
+            self.account.want(batch.nbytes + 8 * words * n + keys)
         kept, late = self.intake.screen(p, batch)
         arrived = self._read(p, kept)
         self.came(p, n, late)
@@ -93,10 +95,10 @@ class WindowCore(WaitingCore):
     def _read(self, p: int, batch: pa.RecordBatch) -> Arrived:
         seq = np.arange(self.seq[p], self.seq[p] + batch.num_rows, dtype=np.int64)
         stored = [batch.column(i) for i in self.plan.sides[p].stored]
-        arrived = read(self.plan, p, stored, seq, self.layouts[p], self.keys, batch.columns)
+        arrived = read(self.plan, p, stored, seq, self.layouts[p], self.intake, self.keys, batch.columns)
         if arrived.key_erred:
             self.rekey()
-            arrived = read(self.plan, p, stored, seq, self.layouts[p], self.keys, batch.columns)
+            arrived = read(self.plan, p, stored, seq, self.layouts[p], self.intake, self.keys, batch.columns)
         self.full_predicate = self.full_predicate or arrived.wild
         return arrived
 
@@ -127,8 +129,7 @@ class WindowCore(WaitingCore):
             taken = self._best.taken
             assert taken is not None
             taken.forget(min((int(r.seq.min()) for r in self.right.each()), default=self.seq[1]))
-        if len(self.keys) > 1024 and len(self.keys) > 2 * (len(self.left) + len(self.right)):
-            self.keys.sweep([rows.kids for rows in (*self.left.chunks, *self.right.each())])
+        sweep_keys(self.keys, sum(self.rows_held()), lambda: [r.kids for r in (*self.left.chunks, *self.right.each())])
 
     def settle(self, p: int) -> Iterator[pa.RecordBatch]:
         """Emit and evict rows after side p's frontier has moved by a promise or by rows of another operator."""
@@ -156,7 +157,7 @@ class WindowCore(WaitingCore):
     def let_go(self) -> None:
         """Release all rows."""
         self.metrics = self.counts()
-        self.left, self.right, self.keys = LeftRows(), RightRows(self._axis), Keys()
+        self.left, self.right, self.keys = LeftRows(), RightRows(self._axis), key_table(self.plan)
         self._untaken()
         self.count_state()
 
@@ -180,14 +181,14 @@ class WindowCore(WaitingCore):
 
     def read_again(self) -> None:
         """Evaluate the stored rows again for other keys or axes."""
-        self.keys = Keys()
+        self.keys = key_table(self.plan)
         chunks, self.left = self.left.chunks, LeftRows()
         for rows in chunks:
             self.left.add(self._reread(0, rows))
         self.right.replace(lambda rows: self._reread(1, rows))
 
     def _reread(self, s: int, rows: Rows) -> Rows:
-        return read(self.plan, s, rows.columns, rows.seq, self.layouts[s], self.keys).rows
+        return read(self.plan, s, rows.columns, rows.seq, self.layouts[s], self.intake, self.keys).rows
 
     def saved_rows(self, s: int) -> tuple[list[pa.Array], np.ndarray]:
         """Return the stored rows of a side in order of arrival: the columns, and which are taken : bool[n]."""
@@ -205,7 +206,7 @@ class WindowCore(WaitingCore):
         n = len(marked)
         if n:
             seq = np.arange(self.seq[s], self.seq[s] + n, dtype=np.int64)
-            rows = read(self.plan, s, arrays, seq, self.layouts[s], self.keys).rows
+            rows = read(self.plan, s, arrays, seq, self.layouts[s], self.intake, self.keys).rows
             (self.left if s == 0 else self.right).add(rows)
             if s == 1 and self.how.keep[1] and (taken := self._best.taken) is not None:
                 taken.add(seq[np.asarray(marked, dtype=bool)])

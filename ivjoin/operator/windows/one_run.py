@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.expr.nodes import Node, columns_of
-from ivjoin.operator.lookup.sides import KeyIds, Sorted
+from ivjoin.operator.lookup.key_ids import KeyIds
+from ivjoin.operator.lookup.sides import Sorted
 from ivjoin.operator.windows.answer import Answers
 from ivjoin.operator.windows.best import BestAnswers
 from ivjoin.operator.windows.rows import Rows

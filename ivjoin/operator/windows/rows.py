@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -12,15 +11,16 @@ import pyarrow as pa
 from ivjoin.conditions.evaluate import Vector, evaluate
 from ivjoin.errors import CapacityError
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ordinal import has_ordinal, ordinals
-from ivjoin.operator.intake import outside
+from ivjoin.expr.ordinal import ordinals
+from ivjoin.operator.intake import Intake, outside
 from ivjoin.outer.values import has_value
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import RowLayout
-from ivjoin.shj.arrow import byte_width, counted, encoded, take, whole_numbers
+from ivjoin.shj.arrow import byte_width, take
 from ivjoin.shj.dictionaries import one_array
+from ivjoin.shj.store.keys import KeyTable
 
-__all__ = ["Keys", "Naming", "Rows", "joined", "read"]
+__all__ = ["Arrived", "Rows", "joined", "read"]
 
 
 @dataclass(slots=True)
@@ -161,69 +161,6 @@ def _chunks(array: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
     return [array] if isinstance(array, pa.Array) else array.chunks
 
 
-class Naming(Protocol):
-    """Gives ids to the keys of rows."""
-
-    def named(self, plan: JoinPlan, s: int, values: dict[Node, Vector], n: int) -> np.ndarray:
-        """Return the key ids of n rows of side s : int64[n]."""
-
-
-class Keys:
-    """A number for each key of either side."""
-
-    each = 150  # approximate bytes of a key
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[object, ...], int] = {}
-        self._next = 0
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    @property
-    def nbytes(self) -> int:
-        """The approximate bytes of the keys."""
-        return self.each * len(self._known)
-
-    def ids(self, parts: Sequence[tuple[pa.Array, np.ndarray | None]]) -> np.ndarray:
-        """Return key ids : int64[n]. ``parts``: each key column with bool[n] of the rows that are not null, or None."""
-        words = []
-        for array, valid in parts:
-            coded = encoded(array)
-            codes = counted(coded.indices)
-            values = coded.dictionary.to_pylist()
-            if valid is not None:
-                codes = np.where(valid, codes, len(values))
-                values.append(None)
-            words.append((codes, values))
-        if len(words) == 1:
-            (local, values), = words
-            return np.array([self._id((v,)) for v in values], dtype=np.int64)[local]
-        local = words[0][0]
-        for codes, values in words[1:]:  # ids of the combinations so far, which stay small
-            _, local = np.unique(local * max(len(values), 1) + codes, return_inverse=True)
-        _, first, back = np.unique(local, return_index=True, return_inverse=True)
-        keys = (tuple(values[codes[row]] for codes, values in words) for row in first.tolist())
-        return np.array([self._id(key) for key in keys], dtype=np.int64)[back]
-
-    def named(self, plan: JoinPlan, s: int, values: dict[Node, Vector], n: int) -> np.ndarray:
-        """Return the key ids of n rows : int64[n]."""
-        del n
-        return _named(self, plan, s, values)
-
-    def _id(self, key: tuple[object, ...]) -> int:
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = self._next
-            self._next += 1
-        return known
-
-    def sweep(self, live: Sequence[np.ndarray]) -> None:
-        """Remove keys that no row has. ``live``: arrays of the ids in use."""
-        used = set(np.unique(np.concatenate(live)).tolist()) if live else set()
-        self._known = {k: v for k, v in self._known.items() if v in used}
-
-
 @dataclass(slots=True)
 class Arrived:
     """The evaluated rows of a batch.
@@ -247,8 +184,8 @@ class Arrived:
 
 
 def read(
-    plan: JoinPlan, s: int, columns: Sequence[pa.Array], seq: np.ndarray, layout: RowLayout, keys: Naming,
-    every: Sequence[pa.Array] | None = None,
+    plan: JoinPlan, s: int, columns: Sequence[pa.Array], seq: np.ndarray, layout: RowLayout, intake: Intake,
+    keys: KeyTable, every: Sequence[pa.Array] | None = None,
 ) -> Arrived:
     """Evaluate rows of side s: keys, axes, filters and guards.
 
@@ -256,7 +193,7 @@ def read(
     ----------
     columns : list of pa.Array
         The stored columns.
-    keys : Naming
+    keys : KeyTable
         Gives ids to keys that are not one whole number.
     every : list of pa.Array, optional
         All columns of the side, to evaluate filters. Stored rows have passed them.
@@ -304,35 +241,21 @@ def read(
         there = has_value(v)
         if there is not None and not there.all():
             absent[a] = ~there
-    kids = _kids(plan, s, values, n, keys) if not key_erred else np.zeros(n, dtype=np.int64)
+    kids = _kids(plan, s, values, n, intake, keys) if not key_erred else np.zeros(n, dtype=np.int64)
     rows = Rows(list(columns), seq, kids, axes, absent)
     if usable.all():
         return Arrived(rows, None, wild, key_erred)
     return Arrived(rows.take(np.flatnonzero(usable)), usable, wild, key_erred)
 
 
-def _kids(plan: JoinPlan, s: int, values: dict[Node, Vector], n: int, keys: Naming) -> np.ndarray:
+def _kids(
+    plan: JoinPlan, s: int, values: dict[Node, Vector], n: int, intake: Intake, keys: KeyTable
+) -> np.ndarray:
+    """Return the key ids of n rows : int64[n]. A key of one whole number is its own id."""
     side = plan.sides[s]
-    if not side.keys:
-        return np.zeros(n, dtype=np.int64)
     if plan.int_keys:
-        node = side.keys[0]
-        return np.ascontiguousarray(ordinals(values[node].values, node.type))
-    return keys.named(plan, s, values, n)
-
-
-def _named(keys: Keys, plan: JoinPlan, s: int, values: dict[Node, Vector]) -> np.ndarray:
-    parts, side = [], plan.sides[s]
-    for node, safe in zip(side.keys, plan.null_safe, strict=True):
-        v = values[node]
-        if isinstance(v.values, (pa.Array, pa.ChunkedArray)):
-            array = v.values.combine_chunks() if isinstance(v.values, pa.ChunkedArray) else v.values
-        elif has_ordinal(node.type):
-            array = whole_numbers(np.ascontiguousarray(ordinals(v.values, node.type)))
-        else:  # numbers of more digits than an int64 has
-            array = pa.array([str(x) for x in v.values], pa.string())
-        parts.append((array, v.valid if safe or v.valid is not None else None))
-    return keys.ids(parts)
+        return np.ascontiguousarray(ordinals(values[side.keys[0]].values, side.keys[0].type))
+    return intake.key_ids(s, n, values, keys, None)
 
 
 def _erred(v: Vector) -> np.ndarray | None:

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.operator.lookup.best import is_far, nearer
-from ivjoin.operator.lookup.sides import LookupSide, SideReader, Sorted, key_table
+from ivjoin.operator.lookup.key_ids import key_table
+from ivjoin.operator.lookup.sides import LookupSide, SideReader, Sorted
 from ivjoin.operator.match.output import in_parts
 from ivjoin.operator.windows.best import BestAnswers, Matches
 from ivjoin.operator.windows.one_run import OneRun

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.operator.lookup.best import Found, LookupSlice, Pass, is_far, nearer, passes_of, slices_of
-from ivjoin.operator.lookup.sides import KeyIds, LookupSide, SideReader, Sorted, key_table
+from ivjoin.operator.lookup.key_ids import KeyIds, key_table
+from ivjoin.operator.lookup.sides import LookupSide, SideReader, Sorted
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.picking.pick import picking_of

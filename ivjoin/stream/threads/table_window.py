@@ -8,12 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ivjoin.conditions.evaluate import Vector
-from ivjoin.expr.nodes import Node
 from ivjoin.frontier.tracking import Frontier
 from ivjoin.operator.intake import Intake
 from ivjoin.operator.lookup.aggregated import Aggregated, Window
-from ivjoin.operator.lookup.sides import KeyIds, Sorted, Term, count_to, key_table
+from ivjoin.operator.lookup.key_ids import KeyIds, key_table
+from ivjoin.operator.lookup.sides import Sorted, Term, count_to
 from ivjoin.operator.windows.measures import measures
 from ivjoin.operator.windows.one_run import OneRun
 from ivjoin.operator.windows.rows import Arrived, Rows, joined, read
@@ -147,19 +146,6 @@ def _end(found: Aggregated, row: int) -> int:
     )
 
 
-class _Naming:
-    """Gives ids to keys by a compiled table."""
-
-    def __init__(self, plan: JoinPlan, keys: KeyTable) -> None:
-        self._intake = Intake(plan, (Frontier([], {}), Frontier([], {})))
-        self._keys = keys
-
-    def named(self, plan: JoinPlan, s: int, values: dict[Node, Vector], n: int) -> np.ndarray:
-        """Return the key ids of n rows of side s : int64[n]."""
-        del plan
-        return self._intake.key_ids(s, n, values, self._keys, None)
-
-
 def _is_much_text(plan: JoinPlan, n: int, right: pa.RecordBatch) -> bool:
     """Return whether the aggregates of n left rows may hold more text than one array, so that they come in batches."""
     for a in plan.spec.aggregates:
@@ -234,22 +220,24 @@ def evaluated_sides(
     Return no rows if the whole condition decides the pairs of some row.
     """
     keys = key_table(plan)
-    naming = _Naming(plan, keys)
+    intake = Intake(plan, (Frontier([], {}), Frontier([], {})))
     found: list[Rows] = []
     for s in (1, 0):
-        parts = list(_read(plan, s, batches[s], naming))
+        parts = list(_read(plan, s, batches[s], intake, keys))
         if any(part.wild or part.key_erred for part in parts):
             return None, keys
         found.append(joined([part.rows for part in parts]))
     return (found[1], found[0]), keys
 
 
-def _read(plan: JoinPlan, s: int, batches: Sequence[pa.RecordBatch], naming: _Naming) -> Iterator[Arrived]:
+def _read(
+    plan: JoinPlan, s: int, batches: Sequence[pa.RecordBatch], intake: Intake, keys: KeyTable
+) -> Iterator[Arrived]:
     first = 0
     for batch in batches:
         seq = np.arange(first, first + batch.num_rows)
         first += batch.num_rows
-        yield read(plan, s, [], seq, row_layouts(plan)[s], naming, batch.columns)
+        yield read(plan, s, [], seq, row_layouts(plan)[s], intake, keys, batch.columns)
 
 
 def _most_used(lines: Sequence[int]) -> int | None:

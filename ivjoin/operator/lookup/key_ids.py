@@ -1,0 +1,71 @@
+"""The ids of keys while left rows wait, or while whole tables are looked up, and when ids are freed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
+
+__all__ = ["KeyIds", "key_table", "sweep_keys"]
+
+I64_MAX = 2**63 - 1
+_NARROW = 4  # times as many ids as rows are worth less than naming keys by a table
+_SOME = 1024  # ids that are worth so in any case
+_MANY_IDS = 4096  # ids from which on some may be freed
+_NEVER = 2**31  # keys in use: a table with so many frees none by itself
+
+
+def key_table(plan: JoinPlan) -> KeyTable:
+    """Return an empty key table of the plan's kind."""
+    keys = (IntKeys if plan.int_keys else ByteKeys if plan.null_safe else NoKeys)()
+    keys.live = _NEVER  # only `sweep_keys` frees ids, because only the caller knows which are in use
+    return keys
+
+
+def sweep_keys(keys: KeyTable, rows: int, used: Callable[[], Iterable[np.ndarray]]) -> None:
+    """Free the ids of keys without rows, if they are many.
+
+    ``rows``: number of stored rows; ``used`` returns arrays of their ids, -1 for no key.
+    """
+    if isinstance(keys, NoKeys) or keys.n_ids < _MANY_IDS or keys.used < 2 * rows + _MANY_IDS // 2:
+        return
+    there = np.zeros(keys.n_ids, dtype=bool)
+    for kids in used():
+        there[kids[kids >= 0]] = True
+    keys.slots[: keys.n_ids, 0] = np.where(there, 0, -1)
+    keys.live = int(np.count_nonzero(there))
+    keys.sweep()
+    keys.live = _NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class KeyIds:
+    """Ids of both sides' keys: ``kid - least`` of rows that can match.
+
+    Attributes
+    ----------
+    least, n_ids : int
+    """
+
+    least: int
+    n_ids: int
+
+    @classmethod
+    def of(
+        cls, kids: tuple[np.ndarray, np.ndarray], usable: tuple[np.ndarray | None, np.ndarray | None], keys: KeyTable
+    ) -> tuple[KeyIds, tuple[np.ndarray, np.ndarray]]:
+        """Return ids of both sides' keys, and the keys. Whole numbers close to each other are their own ids."""
+        if not isinstance(keys, IntKeys):
+            return cls(0, max(1, keys.n_ids)), kids
+        there = [k if u is None else k[u] for k, u in zip(kids, usable, strict=True)]
+        least = min(int(k.min(initial=I64_MAX)) for k in there)
+        most = max(int(k.max(initial=least)) for k in there)
+        if most - least < _NARROW * sum(map(len, kids)) + _SOME:
+            return cls(least, most - least + 1), kids
+        right = keys.ids(kids[1], usable[1])
+        left = keys.ids(kids[0], usable[0])
+        return cls(0, max(1, keys.n_ids)), (left, right)
