@@ -370,7 +370,13 @@ class SymmetricHashJoin(OneCall):
         yield from steps.end(self._core, fresh)
 
     def snapshot(self) -> bytes:
-        """Return the whole state as bytes for :meth:`restore`, with spilled rows, without the memory limit."""
+        """Return the whole state as bytes for :meth:`restore`, with spilled rows, without the memory limit.
+
+        Raises
+        ------
+        CapacityError
+            If the stored rows of a side have more text, bytes or list items in a column than its type can hold.
+        """
         self._enter()
         try:
             return snapshot.write(self._core)

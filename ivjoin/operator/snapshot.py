@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.conditions.saved import check_expressions, damaged, flag, whole, wholes
-from ivjoin.errors import EvaluationError, IvjoinError, MemoryLimitError, SnapshotError, came
+from ivjoin.errors import CapacityError, EvaluationError, IvjoinError, MemoryLimitError, SnapshotError, came
 from ivjoin.expr.codec import decode, encode
 from ivjoin.expr.nodes import Node
 from ivjoin.frontier.order import ordinal_range
@@ -205,7 +205,15 @@ def opened(blob: Any, magic: bytes, newest: int) -> tuple[dict[str, Any], list[b
 
 
 def _rows(core: AnyCore, s: int) -> bytes:
-    arrays, marked = core.saved_rows(s)
+    try:
+        arrays, marked = core.saved_rows(s)
+    except MemoryLimitError:
+        raise
+    except (CapacityError, pa.ArrowInvalid) as e:
+        raise CapacityError(
+            f"the snapshot cannot have all stored rows of the {SIDES[s]} input: a column of text, bytes or lists holds at "
+            "most 2,147,483,647 bytes or items; cast it to a large_ type, such as large_string, in the input"
+        ) from e
     arrays.append(pa.array(marked))
     fields = [pa.field(str(i), a.type) for i, a in enumerate(arrays)]
     batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))

@@ -17,7 +17,7 @@ import pyarrow as pa
 from ivjoin.conditions.read.constants import names_left, shape_of, slot
 from ivjoin.errors import IvjoinError
 from ivjoin.expr import build
-from ivjoin.expr.nodes import Node, walk
+from ivjoin.expr.nodes import COMPARISONS, Node, walk
 from ivjoin.expr.types import Type, from_arrow, to_arrow
 from ivjoin.operator.explaining.picture import Explanation
 from ivjoin.plan.cache import is_known, shared
@@ -30,6 +30,8 @@ __all__ = ["Question", "SharedStream", "separated"]
 _MOST_ROWS = 2048  # of all inputs: a wider search along the band then costs less than a plan
 _TRIES = 3  # to plan a shape: a constant such as 0 may vanish from the condition
 _KINDS = ("int", "float", "decimal", "string", "binary", "bool", "date", "timestamp", "time", "duration")
+
+_PLAIN = COMPARISONS | {"column", "literal", "cast", "add", "sub", "neg", "and", "or", "not", "is_null"}
 
 Read = Callable[[Any, Mapping[str, pa.Schema]], "Node | None"]
 
@@ -113,9 +115,10 @@ def separated(
         return None
     shape, constants = found
     types = [c.type for c in constants]
+    below = [_is_below(c) for c in constants]
     left = {n: v for n, v in (params or {}).items() if n in names_left(shape)}
     known = shared(
-        schemas.values(), {**also, "names": list(schemas), "shape": shape, "types": types, "params": left},
+        schemas.values(), {**also, "names": list(schemas), "shape": shape, "types": types, "below": below, "params": left},
         _Shape,
     )
     if not known.met or not known.tries:
@@ -173,12 +176,18 @@ def _columns(
         found = moved(types)
         if found is None or not _agree(found, written, literals, False):
             return None
+        if any(map(_is_below, constants)) and any(n.op not in _PLAIN for n in walk(found)):
+            return None  # such as abs(x) <= -1, which is never true: a column would exclude rows that err
     except IvjoinError:
         return None
     inputs = _inputs(found, given)
     return [
         (inputs[n], t, pa.field(n, to_arrow(t), nullable=False)) for n, t in zip(given, types, strict=True)
     ] if len(inputs) == len(given) else None
+
+
+def _is_below(constant: Node) -> bool:
+    return isinstance(constant.params[0], (int, float)) and constant.params[0] < 0
 
 
 def _is_name(given: Any) -> bool:

@@ -206,3 +206,11 @@ def test_rows_of_a_plan_of_their_own(seeds: range, monkeypatch: pytest.MonkeyPat
             assert found == _result(left, right, condition, **options)[0], condition
             is_shared += shared
     assert is_shared > len(seeds)
+
+
+def test_a_constant_that_no_row_reaches_hides_no_error() -> None:
+    none = pa.array([None], pa.int64())
+    left, right = pa.table({"a": pa.array([100], pa.int8()), "c": none}), pa.table({"a": [_LEAST]})
+    for w in (-7, -8, -9, 7, 8, 9):
+        with pytest.raises(ivjoin.EvaluationError, match="integer overflow in CAST"):
+            ivjoin.band_join(left, right, condition=f"abs(l.a - r.a) <= {w} AND l.c IS NULL OR l.c > 20").read_all()

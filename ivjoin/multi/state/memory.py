@@ -125,6 +125,6 @@ def refused(error: MemoryLimitError, rows: int) -> MemoryLimitError:
 def stopped(error: MemoryLimitError) -> MemoryLimitError:
     """Return the error of a batch that was refused after it had results."""
     return MemoryLimitError(error.reason, (
-        ". Part of the batch had been joined, so this operator has stopped: restore a snapshot of it with a greater "
+        ". Part of the batch had been joined, so this operator has stopped: restore an earlier snapshot with a greater "
         "memory_limit"
     ))

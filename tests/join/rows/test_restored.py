@@ -1,0 +1,41 @@
+"""A join that is saved and restored at random points has the rows of one that runs through."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+from drivers import restored
+
+import ivjoin
+from ivjoin.operator.picks import core as picks
+
+
+@pytest.mark.parametrize("block", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 6))])
+def test_joins_restored_at_random_points(block: int) -> None:
+    did: Counter[str] = Counter()
+    size = 2 if block == 0 else 10
+    for seed in range(10 * block, 10 * block + size):
+        restored.check(seed, did)
+    assert did["restored"] >= size
+    assert did["within a limit"] >= size // 3
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_more_text_than_a_column_holds(side: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = pa.schema({"t": pa.int64(), "s": pa.string()})
+    op = ivjoin.SymmetricHashJoin(
+        schema, schema, condition="l.t >= r.t", left_order="t", right_order="t", how="left", pick="last", pick_by="t"
+    )
+    for t in (1, 2):
+        list(op.push(side, pa.record_batch([[t], ["x"]], schema=schema)))
+
+    def full(arrays: object) -> pa.Array:
+        raise pa.ArrowInvalid("offset overflow while concatenating arrays")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(picks, "one_array", full)
+        with pytest.raises(ivjoin.errors.CapacityError, match=f"stored rows of the {side} input.*large_string"):
+            op.snapshot()
+    assert ivjoin.SymmetricHashJoin.restore(op.snapshot()).metrics.state_rows == 2
