@@ -211,8 +211,8 @@ def _rows(core: AnyCore, s: int) -> bytes:
         raise
     except (CapacityError, pa.ArrowInvalid) as e:
         raise CapacityError(
-            f"the snapshot cannot have all stored rows of the {SIDES[s]} input: a column of text, bytes or lists holds at "
-            "most 2,147,483,647 bytes or items; cast it to a large_ type, such as large_string, in the input"
+            f"the snapshot cannot have all stored rows of the {SIDES[s]} input: a column of its type has at most "
+            "2,147,483,647 bytes of text or items of lists. Cast it to a large_ type in the input, such as large_string"
         ) from e
     arrays.append(pa.array(marked))
     fields = [pa.field(str(i), a.type) for i, a in enumerate(arrays)]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Aggregates", "DeclaredBounds", "How", "JoinHow", "KeepOrder", "Keys", "Orders", "Sort", "SupportsArrowSchema",
-    "Validate", "condition_of", "join_spec", "named_pairs", "on_pairs", "schema_of", "side_expression",
+    "Validate", "join_spec", "named_pairs", "on_pairs", "schema_of", "side_expression",
     "warn_of_utc",
 ]  # fmt: skip
 
@@ -129,15 +129,6 @@ def join_spec(
         schemas, tuple(pairs), given, jt.name, _with_columns(orders, given, pairs, schemas), (bounds[0], bounds[1]),
         suffix, batch_size, on_late, str(zone), aggregates=aggregates, first_by=first_by, pick=picked,
     )
-
-
-def condition_of(
-    condition: Expression | None, schemas: tuple[pa.Schema, pa.Schema], on: Keys | None, timezone: str | None,
-    params: Params | None,
-) -> Node | None:
-    """Return the node of a condition over two inputs, as :func:`join_spec` reads it."""
-    scope = expr.Scope(*schemas, on=on_pairs(on, schemas), params=params)
-    return expr.condition(condition, scope, timezone=zone_of_call(timezone))
 
 
 def warn_of_utc(nodes: list[Node]) -> None:

@@ -17,12 +17,11 @@ from ivjoin.operator.memory.budget import Budget, WhenFull, budget_of
 from ivjoin.plan.cache import planned
 from ivjoin.plan.derived.certain import passes_nulls
 from ivjoin.plan.join_plan import JoinPlan
-from ivjoin.plan.question import condition_of
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.after.matched import matching_of
 from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.prepared import PreparedJoin
-from ivjoin.stream.sharing import SharedStream, separated
+from ivjoin.stream.sharing import SharedStream, condition_of, separated
 from ivjoin.stream.sources.columns import Chosen, chosen, places_of
 from ivjoin.stream.sources.hints import index_hints
 from ivjoin.stream.sources.idle import Idle, idle_of

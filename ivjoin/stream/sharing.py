@@ -10,22 +10,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ivjoin import expr
 from ivjoin.conditions.read.constants import names_left, shape_of, slot
 from ivjoin.errors import IvjoinError
 from ivjoin.expr import build
 from ivjoin.expr.nodes import COMPARISONS, Node, walk
+from ivjoin.expr.timezones import zone_of_call
 from ivjoin.expr.types import Type, from_arrow, to_arrow
 from ivjoin.operator.explaining.picture import Explanation
 from ivjoin.plan.cache import is_known, shared
+from ivjoin.plan.question import on_pairs
 from ivjoin.stream.after.wrapped import WrappedStream
 from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.sources.inputs import Source
 
-__all__ = ["Question", "SharedStream", "separated"]
+if TYPE_CHECKING:
+    from ivjoin.expr.literals import Params
+    from ivjoin.plan.question import Keys
+
+__all__ = ["Question", "SharedStream", "condition_of", "separated"]
 
 _MOST_ROWS = 2048  # of all inputs: a wider search along the band then costs less than a plan
 _TRIES = 3  # to plan a shape: a constant such as 0 may vanish from the condition
@@ -77,6 +84,14 @@ class Question:
         self.condition, self.params, self.inputs, self.slots = condition, params, inputs, slots
 
 
+def condition_of(
+    condition: Any, schemas: tuple[pa.Schema, pa.Schema], on: Keys | None, timezone: str | None, params: Params | None
+) -> Node | None:
+    """Return the node of a condition over two inputs."""
+    scope = expr.Scope(*schemas, on=on_pairs(on, schemas), params=params)
+    return expr.condition(condition, scope, timezone=zone_of_call(timezone))
+
+
 def separated(
     inputs: Mapping[str, Source], condition: Any, params: Mapping[str, Any] | None, also: Mapping[str, Any],
     asked: Mapping[str, Any], read: Read, zone: str,
@@ -117,10 +132,8 @@ def separated(
     types = [c.type for c in constants]
     below = [_is_below(c) for c in constants]
     left = {n: v for n, v in (params or {}).items() if n in names_left(shape)}
-    known = shared(
-        schemas.values(), {**also, "names": list(schemas), "shape": shape, "types": types, "below": below, "params": left},
-        _Shape,
-    )
+    asked = {**also, "names": list(schemas), "shape": shape, "types": types, "below": below, "params": left}
+    known = shared(schemas.values(), asked, _Shape)
     if not known.met or not known.tries:
         known.met = True  # most joins are made once, and a shape takes longer to plan
         return None

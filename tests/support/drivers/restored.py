@@ -62,7 +62,8 @@ def rows(draw: random.Random, n: int) -> list[dict[str, Any]]:
         t += draw.choice((0, 0, 1, 1, 2, 7))
         out.append({
             "id": i, "k": draw.choice((None, 0, 1, 2)), "t": t if draw.random() < 0.95 else None,
-            "v": draw.choice((None, float("nan"), -0.0, 0.5, 2.5)), "s": draw.choice((None, "", "x" * draw.randrange(99))),
+            "v": draw.choice((None, float("nan"), -0.0, 0.5, 2.5)),
+            "s": draw.choice((None, "", "x" * draw.randrange(99))),
         })  # fmt: skip
     return out
 
@@ -75,7 +76,8 @@ def asked(draw: random.Random) -> dict[str, Any]:
     options: dict[str, Any] = {"condition": band + more, "on": draw.choice((None, "k")), "how": how}
     kind = draw.choice(("", "", "word", "pick", "aggregate"))
     if kind == "word":
-        options |= {"how": draw.choice(("inner", "left")), "pick": draw.choice(("last", "first")), "pick_by": ["t", "id"]}
+        options["how"] = draw.choice(("inner", "left"))
+        options |= {"pick": draw.choice(("last", "first")), "pick_by": ["t", "id"]}
     elif kind == "pick":
         by = draw.choice(("abs(l.t - r.t)", "r.v", "r.s"))
         options["how"] = draw.choice(("inner", "left"))
@@ -160,7 +162,7 @@ def check(seed: int, did: Counter[str] | None = None) -> None:
             arguments["orders"] = {n: "t" for n in names if draw.random() < 0.8}
 
         def make(**options: Any) -> Op:
-            return MultiJoin({n: SCHEMA for n in names}, **arguments, **options)
+            return MultiJoin(dict.fromkeys(names, SCHEMA), **arguments, **options)
     else:
         arguments = asked(draw)
 
