@@ -45,7 +45,8 @@ def refuse_mixed(a: Node, b: Node, zone: str) -> None:
     if not mixed or not isinstance(zone, UnstatedZone):
         return
     sides = [
-        [c for c in columns_of(n) if c.type.kind == "timestamp" and bool(c.type.tz) == bool(n.type.tz)] for n in (a, b)
+        [c for c in walk(n) if c.op in ("column", "field") and c.type.kind == "timestamp"
+         and bool(c.type.tz) == bool(n.type.tz)] for n in (a, b)
     ]
     if not all(sides):
         return

@@ -102,7 +102,7 @@ def sql(
         sources[alias] = open_input(x, repr(alias))
     for what in ("orders", "bounds"):
         options[what] = _by_alias(what, options[what], aliases)
-    zone = str(zone_of_call(options["timezone"]))
+    zone = zone_of_call(options["timezone"])
     question = resolved(select, {a: s.schema for a, s in sources.items()}, zone, options["params"])
     return joined(
         question, sources, options["orders"], options["bounds"],

@@ -189,6 +189,7 @@ def _same_unit(a: Node, b: Node, zone: str) -> tuple[Node, Node]:
 
 def days_apart(a: Node, b: Node, zone: str = "UTC") -> Node:
     """Return ``datediff(a, b)``: days from b to a, int32; timestamps count by their date in ``zone``."""
+    refuse_mixed(a, b, zone)
     return make("date_diff", (_as_date(a, zone), _as_date(b, zone)), (), INT32)
 
 

@@ -18,6 +18,7 @@ from ivjoin.expr.kernels.times import as_dates, civil, split
 from ivjoin.expr.kernels.zones import zone_of
 from ivjoin.expr.literals import is_literal, literal
 from ivjoin.expr.nodes import Node, make
+from ivjoin.expr.timezones import refuse_mixed
 from ivjoin.expr.types import DATE, FLOAT64, INT64, TICKS_PER_SECOND, finer_unit, timestamp
 from ivjoin.functions.records import direction, linear
 from ivjoin.functions.records.direction import Direction
@@ -52,6 +53,7 @@ def units_between(unit: str, start: Node, end: Node, zone: str = "UTC") -> Node:
     u = unit_named(unit)
     if u not in _SECONDS and u not in _FINER and u not in _WHOLE_MONTHS:
         raise ConditionError(f"timestampdiff does not know the unit {unit!r}")
+    refuse_mixed(start, end, zone)
     # Like Spark, compare local times.
     local = [cast(s, timestamp(s.type.unit), zone) for s in (_stamp(x, "timestampdiff", zone) for x in (start, end))]
     if u in _WHOLE_MONTHS:
@@ -232,6 +234,7 @@ def _months_between(node: Node, _: Consts) -> Kernel:
 
 
 def _between(a: list[Node], zone: str) -> Node:
+    refuse_mixed(a[0], a[1], zone)
     x, y = (_stamp(n, "months_between", zone) for n in a[:2])
     t = timestamp(finer_unit(x.type.unit, y.type.unit), x.type.tz or y.type.tz)
     rounds = True

@@ -139,7 +139,7 @@ def window_plan(
         )
     left = schema_of(left, "the left schema", "the left input")
     right = schema_of(right, "the right schema", "the right input")
-    asked = asked_of(aggregate, left, right, str(zone_of_call(timezone)), params, alias)
+    asked = asked_of(aggregate, left, right, zone_of_call(timezone), params, alias)
     plan = planned(
         left, right, how=how, timezone=timezone, params=params, aggregate=tuple(asked.engine.values()), **question
     )

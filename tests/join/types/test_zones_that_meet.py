@@ -29,12 +29,32 @@ PAIR = {"a": LOCAL, "b": BERLIN}
     "l.ts IN (r.at, TIMESTAMP '2024-01-01')",
     "coalesce(l.ts, r.at) = r.at", "r.at - l.ts < INTERVAL 1 HOUR", "greatest(l.ts, r.at) = r.at",
     "CASE WHEN l.k = 1 THEN l.ts ELSE r.at END = r.at", "l.ts + INTERVAL 1 HOUR <= r.at", "nullif(l.ts, r.at) IS NULL",
-    "l.k = r.k AND NOT (l.ts < r.at)", column("ts") == column("at"),
+    "l.k = r.k AND NOT (l.ts < r.at)", column("ts") == column("at"), "datediff(l.ts, r.at) = 0",
+    "timestampdiff(SECOND, l.ts, r.at) <= 5", "timestampdiff(MONTH, r.at, l.ts) = 0", "months_between(l.ts, r.at) < 1",
 ])  # fmt: skip
 def test_conditions(condition: Any) -> None:
     with pytest.raises(ConditionError, match=BOTH):
         band_join(LOCAL, BERLIN, condition=condition)
     band_join(LOCAL, BERLIN, condition=condition, timezone="Europe/Berlin").read_all()
+
+
+def test_fields_of_structs() -> None:
+    nested = pa.table({"s": pa.array([{"ts": AT}])})
+    with pytest.raises(ConditionError, match=r"(?s)l\.s\.ts .*without a time zone, and r\.at"):
+        band_join(nested, BERLIN, condition="l.s.ts = r.at")
+    assert band_join(nested, BERLIN, condition="l.s.ts = r.at", timezone="Europe/Berlin").read_all().num_rows == 1
+
+
+@pytest.mark.parametrize("query", [
+    "SELECT * FROM a JOIN b ON a.ts = b.at", "SELECT * FROM a LEFT JOIN b ON a.ts <= b.at + INTERVAL 1 HOUR",
+    "SELECT * FROM a ASOF JOIN b ON a.ts >= b.at", "SELECT a.k FROM a JOIN b ON a.k = b.k WHERE a.ts < b.at",
+    "SELECT a.ts = b.at AS same FROM a JOIN b ON a.k = b.k",
+])  # fmt: skip
+def test_queries(query: str) -> None:
+    with pytest.raises(ConditionError, match=r"(?s)a\.ts .*without a time zone, and b\.at"):
+        ivjoin.sql(query, **PAIR).read_all()
+    if "ASOF" not in query:  # which compares columns alone
+        ivjoin.sql(query, **PAIR, timezone="Europe/Berlin").read_all()
 
 
 def test_every_entry_point() -> None:
