@@ -16,7 +16,6 @@ from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.api.origin import Joined, remember
 from ivjoin.spark.api.resolving import Resolved, resolved
 from ivjoin.spark.api.schema import output_type
-from ivjoin.spark.api.schemes import SCHEMES
 from ivjoin.spark.api.undecided import refuse_second_state, refuse_undecided
 from ivjoin.spark.conditions.leftover import rows_where
 from ivjoin.spark.rows.late import KEEP, REASON
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["band_join", "joined_frames", "refuse_unbuilt", "worker_budget"]
 
+SCHEMES = ("auto", "hash", "slices", "grid")
 BACKENDS = ("applyInPandasWithState", "transformWithState")
 
 

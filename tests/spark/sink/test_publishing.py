@@ -207,6 +207,12 @@ def test_folders_whose_readers_would_miss_files_are_refused(tmp_path: Path) -> N
     Folder(two).publish(QUERY, 0, parts(two, 0))
     with pytest.raises(IvjoinError, match="log of a file sink"):
         Folder(layout(tmp_path / "two")).check()
+    for other in (layout(tmp_path / "one", format="ipc"), layout(tmp_path / "two", format="ipc", partition_by=("k",))):
+        with pytest.raises(IvjoinError, match="has files of another format than 'ipc'"):
+            Folder(other).check()
+    (tmp_path / "table" / "_delta_log").mkdir(parents=True)
+    with pytest.raises(IvjoinError, match="has files of another format than 'parquet'"):
+        Folder(layout(tmp_path / "table")).check()
     (tmp_path / "file").write_text("")
     with pytest.raises(IvjoinError, match="which is a file"):
         Folder(layout(tmp_path / "file")).check()

@@ -126,8 +126,9 @@ def test_static_frames_within_a_limit(spark: Any, tmp_path: Path) -> None:
     spilt = a.band_join(b, **call, memory_limit="1MB", when_full=Spill(str(tmp_path)))
     assert rows_of(spilt.toArrow()) == free
     assert not list(tmp_path.iterdir())
-    with pytest.raises(Exception, match=r"memory_limit of 1,000,000 bytes"):
+    with pytest.raises(Exception, match=r"memory_limit of 1,000,000 bytes.*Fixes: .*when_full='spill'") as error:
         a.band_join(b, **call, memory_limit="1MB").toArrow()
+    assert "shed" not in str(error.value).partition("MemoryLimitError: ")[2].partition("\n")[0]
 
 
 @pytest.mark.spark
