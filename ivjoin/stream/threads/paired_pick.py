@@ -25,6 +25,8 @@ from ivjoin.outer.emit import BatchRows
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.picking.pick import Picking, picking_of
+from ivjoin.shj.arrow import counted
+from ivjoin.shj.dictionaries import one_array
 from ivjoin.shj.kernels.lookup import pick_kernels
 from ivjoin.shj.plain import no_rows
 from ivjoin.shj.sorting import in_order
@@ -190,25 +192,32 @@ def _pays(plan: JoinPlan, tables: tuple[pa.Table, pa.Table]) -> bool:
     kept = kept_pairs(plan, some)
     if not kept.size:
         return False
-    shares, rows = kept.mean(axis=1), tables[1].num_rows
-    matches = float(shares.mean()) * rows
-    if plan.sides[1].keys:
-        matches /= _distinct(plan, some[1])
+    rows = tables[1].num_rows
+    matches = float((kept & _agree(plan, some)).mean()) * rows
     if matches <= _FEW:
         return True
+    shares = kept.mean(axis=1)
     looks = np.where(shares > 0, 1 / np.maximum(shares, 1 / rows), rows)
-    return not picking_of(plan).n_search and bool(shares.mean() * rows < looks.mean())
+    return not picking_of(plan).n_search and matches < float(looks.mean())
 
 
-def _distinct(plan: JoinPlan, some: pa.RecordBatch) -> int:
-    """Return the number of distinct values of the key column that has most of them, in a sample."""
-    nodes = [node for node in plan.sides[1].keys if node.op == "column"]
-    found = [1]
-    for node, v in zip(nodes, evaluate(nodes, lambda _, name: some.column(name), some.num_rows), strict=True):
-        del node
-        values = v.values
-        found.append(len(np.unique(values)) if isinstance(values, np.ndarray) else len(values.unique()))
-    return max(found)
+def _agree(plan: JoinPlan, some: tuple[pa.RecordBatch, pa.RecordBatch]) -> np.ndarray:
+    """Return which pairs of sampled rows have equal keys : bool[left rows, right rows]."""
+    agree = np.ones((some[0].num_rows, some[1].num_rows), dtype=bool)
+    for nodes in zip(*(side.keys for side in plan.sides), strict=True):
+        left, right = (
+            evaluate([node], lambda _, name: batch.column(name), batch.num_rows)[0].values  # noqa: B023
+            for node, batch in zip(nodes, some, strict=True)
+        )
+        if not isinstance(left, np.ndarray):
+            codes = counted(one_array([*_chunks(left), *_chunks(right)]).dictionary_encode().indices.fill_null(-1))
+            left, right = codes[: len(left)], codes[len(left) :]
+        agree &= left[:, None] == right[None]
+    return agree
+
+
+def _chunks(array: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
+    return [array] if isinstance(array, pa.Array) else array.chunks
 
 
 class BestOfTables(_Matched):

@@ -87,3 +87,22 @@ def test_pairs_are_made_if_they_are_few(kind: str, pays: bool) -> None:
     )
     assert stream.read_all().num_rows == n
     assert (type(stream._operator).__name__ == "PairedPick") == pays
+
+
+@pytest.mark.parametrize("text", [False, True])
+@pytest.mark.parametrize("hot, pays", [(0.0, True), (0.8, False)])
+def test_the_rows_of_a_hot_key_are_searched(hot: float, pays: bool, text: bool) -> None:
+    rng = np.random.default_rng(1)
+    n = 3000
+
+    def keys() -> Any:
+        found = np.where(rng.random(n) < hot, 0, rng.integers(0, 300, n))
+        return pa.array([f"k{k}" for k in found]) if text else found
+
+    left = pa.table({"k": keys(), "t": np.arange(n), "x": rng.integers(0, 9, n)})
+    right = pa.table({"k": keys(), "t": np.arange(n), "y": rng.integers(0, 9, n)})
+    stream = ivjoin.band_join(
+        left, right, on="k", condition="r.t <= l.t AND r.y >= l.x", how="left", pick="last", pick_by="t",
+    )
+    assert stream.read_all().num_rows == n
+    assert (type(stream._operator).__name__ == "PairedPick") == pays

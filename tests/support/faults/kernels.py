@@ -6,6 +6,13 @@ from faults.mutant import Mutant
 
 KERNELS = [
     Mutant(
+        "a sweep drops a value one row early",
+        "ivjoin/shj/kernels/lookup/range_kernels.py",
+        "            if most[k] >= bound:\n",
+        "            if most[k] > bound:\n",
+        "tests/shj/store/test_value_blocks.py",
+    ),
+    Mutant(
         "an output block is never freed",
         "ivjoin/shj/kernels/output/released_blocks.py",
         "mem.add(block, -1) == 1",
