@@ -23,7 +23,7 @@ from ivjoin.operator import snapshot
 from ivjoin.operator.core import Core
 from ivjoin.operator.cores import AnyCore, core_of
 from ivjoin.operator.explaining.output_bounds import output_bounds
-from ivjoin.operator.match import blocks, steps
+from ivjoin.operator.match import steps
 from ivjoin.operator.memory.budget import Budget, WhenFull, budget_of
 from ivjoin.operator.promises import check_edges, promises_of
 from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output, of_one_process
@@ -469,6 +469,3 @@ class SymmetricHashJoin(OneCall):
         if isinstance(side, str) and side in SIDES:
             return SIDES.index(side)
         raise ProtocolError(f"side is {came(side)}; expected 'left' or 'right'")
-
-
-blocks.joining = SymmetricHashJoin

@@ -1,10 +1,8 @@
-"""Compiled blocks where the platform has them and they give right rows; elsewhere the same rows without them."""
+"""Compiled blocks where the platform has them; elsewhere the same rows without them."""
 
 from __future__ import annotations
 
-import ctypes
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -14,9 +12,7 @@ import pytest
 
 from ivjoin import SymmetricHashJoin
 from ivjoin.operator.match import blocks, lending
-from ivjoin.shj import registers as at
 from ivjoin.shj.kernels import memory as mem
-from ivjoin.shj.kernels.push import push_kernels
 
 pytestmark = pytest.mark.nojit
 S = pa.schema({"k": pa.int64(), "t": pa.int64()})
@@ -38,7 +34,6 @@ ROWS = [(1, 5, 5), (1, 5, 7), (2, 6, None)]
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As in a new process."""
     monkeypatch.delenv(blocks.VARIABLE, raising=False)
-    monkeypatch.setattr(blocks, "_found", [])
     blocks._possible.cache_clear()
     lending.forget()
     yield
@@ -49,77 +44,6 @@ def test_with_and_without_blocks_the_rows_are_the_same(monkeypatch: pytest.Monke
     assert joined() == (ROWS, True)
     monkeypatch.setenv(blocks.VARIABLE, "0")
     assert joined() == (ROWS, False)
-
-
-def test_they_are_tried_before_the_first_operator_that_uses_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    tries = []
-    real = blocks._tried
-    monkeypatch.setattr(blocks, "_tried", lambda: tries.append(1) or real())
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", message="ivjoin")
-        assert joined() == joined() == (ROWS, True)
-    assert tries == [1]
-
-
-def nothing_comes_out(real: Callable[[int, int], int]) -> Callable[[int, int], int]:
-    def push(operator: int, p: int) -> int:
-        return real(operator, p) & ~at.OUTPUT
-
-    return push
-
-
-def a_value_is_wrong(real: Callable[[int, int], int]) -> Callable[[int, int], int]:
-    def push(operator: int, p: int) -> int:
-        status = real(operator, p)
-        assert at.OPERATOR.fields is not None
-        if status & at.OUTPUT and _word(operator + at.OPERATOR.fields["blocks"][1]):
-            out = _word(operator + at.OPERATOR.fields["out_struct"][1])
-            first_column = _word(_word(out + mem.CHILDREN))
-            _cell(_word(_word(first_column + mem.BUFFERS) + 8)).value += 1
-        return status
-
-    return push
-
-
-def it_raises(real: Callable[[int, int], int]) -> Callable[[int, int], int]:
-    def push(operator: int, p: int) -> int:
-        assert at.OPERATOR.fields is not None
-        if _word(operator + at.OPERATOR.fields["blocks"][1]):
-            raise RuntimeError("no such machine")
-        return real(operator, p)
-
-    return push
-
-
-def there_is_no_memory(real: Callable[[int, int], int]) -> Callable[[int, int], int]:
-    def push(operator: int, p: int) -> int:
-        status = real(operator, p)
-        return status & ~at.OUTPUT | at.FULL if status & at.OUTPUT else status
-
-    return push
-
-
-def _cell(address: int) -> Any:
-    return ctypes.c_int64.from_address(address)
-
-
-def _word(address: int) -> int:
-    return int(_cell(address).value)
-
-
-@pytest.mark.parametrize("fault", [nothing_comes_out, a_value_is_wrong, it_raises, there_is_no_memory])
-def test_where_they_fail_joins_go_without_and_say_so(
-    fault: Callable[[Callable[[int, int], int]], Callable[[int, int], int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert blocks.works()  # compiled by now
-    blocks._found.clear()
-    lending.forget()
-    monkeypatch.setattr(push_kernels, "push_batch", fault(push_kernels.push_batch))
-    with pytest.warns(RuntimeWarning, match=r"do not work on this platform.*IVJOIN_COMPILED_BLOCKS=0"):
-        assert joined() == (ROWS, False)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", message="ivjoin")
-        assert joined() == (ROWS, False)
 
 
 def other_bytes(patch: pytest.MonkeyPatch) -> None:

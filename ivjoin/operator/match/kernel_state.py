@@ -15,7 +15,7 @@ from ivjoin.expr.nodes import Node
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.intake import Intake
 from ivjoin.operator.match import lending
-from ivjoin.operator.match.blocks import wanted, works
+from ivjoin.operator.match.blocks import wanted
 from ivjoin.operator.memory.memory_parts import RowsInFiles, StateLimit
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.operator.sources import key_columns, ordinal_columns
@@ -150,7 +150,7 @@ class KernelState:
         on_late = plan.spec.on_late
         output = output_table(plan)
         kinds = output.kinds
-        compiled = (kinds is not None or any(s.texts for s in self.stores)) and wanted() and works()
+        compiled = (kinds is not None or any(s.texts for s in self.stores)) and wanted()
         self.keeps_text = compiled  # as the compiled code lays it out
         for store in self.stores:
             if store.texts:

@@ -18,7 +18,7 @@ from ivjoin.errors import IvjoinError
 from ivjoin.expr.nodes import Node
 from ivjoin.frontier.tracking import Frontier
 from ivjoin.operator.intake import Intake, outside
-from ivjoin.operator.match.blocks import wanted, works
+from ivjoin.operator.match.blocks import wanted
 from ivjoin.operator.match.output import in_parts
 from ivjoin.operator.match.residual import holds
 from ivjoin.operator.match.values import prepare
@@ -127,7 +127,7 @@ class Whole:
         self.intake = Intake(plan, frontiers)
         self.emitter = Emitter(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
         output = output_table(plan)
-        self._blocks = output.kinds is not None and output.kinds <= {at.WORDS} and wanted() and works()
+        self._blocks = output.kinds is not None and output.kinds <= {at.WORDS} and wanted()
         payload = [self._payload(s) for s in (0, 1)]
         self.sources: list[SideSources] = [side_sources(plan, s, frontiers[s], payload[s]) for s in (0, 1)]
         width = max(len(side.schema) for side in plan.sides)

@@ -21,7 +21,6 @@ from ivjoin.conditions import condition
 from ivjoin.errors import IvjoinError, SnapshotError, UnsupportedError
 from ivjoin.expr import Scope
 from ivjoin.frontier.order import Order
-from ivjoin.operator.match import blocks
 from ivjoin.plan import layout as row_layout
 from ivjoin.plan.cache import forget_plans, plan_of
 from ivjoin.plan.question import join_spec
@@ -270,7 +269,6 @@ def plain_spec() -> JoinSpec:
 
 
 def test_operators_of_one_worker_share_what_was_worked_out_of_their_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks.works()  # whose own operator is none of these
     made = []
     before = row_layout._layout
     monkeypatch.setattr(row_layout, "_layout", lambda plan, s: (made.append(s), before(plan, s))[1])
@@ -288,7 +286,6 @@ def test_operators_of_one_worker_share_what_was_worked_out_of_their_plan(monkeyp
 
 
 def test_tasks_of_a_static_join_share_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks.works()  # whose own operator is none of these
     made = []
     before = row_layout._layout
     monkeypatch.setattr(row_layout, "_layout", lambda plan, s: (made.append(s), before(plan, s))[1])

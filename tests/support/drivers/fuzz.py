@@ -32,7 +32,6 @@ from join.variants import mirrored, snapshots_everywhere
 from stream.unordered import at_once, bare, no_room, run_tables
 
 from ivjoin import MemoryLimitError, Spill
-from ivjoin.operator import operator as _  # noqa: F401 (compiled blocks are tried out by it)
 from ivjoin.operator import prune_bounds as bounds
 from ivjoin.shj.store.disk import logs
 from ivjoin.shj.store.rows import spilled

@@ -14,7 +14,7 @@ import pytest
 from join.conditions import Term
 from join.tables import physical, records, rows
 
-from ivjoin.operator.match.blocks import VARIABLE, works
+from ivjoin.operator.match.blocks import VARIABLE
 
 Event = tuple[
     Any, ...
@@ -284,7 +284,6 @@ def in_blocks(asked: bool) -> Iterator[list[bool]]:
     from ivjoin.operator.core import Core
     from ivjoin.operator.match import steps
 
-    works()  # whose own pushes are none of the caller's
     went: list[bool] = []
     take = steps.take
 
