@@ -117,7 +117,7 @@ def _as_source(stream: JoinStream, ends: bool) -> Source:
     def batches(names: Sequence[str] | None) -> Any:
         return iter(stream) if names is None else (b.select(names) for b in stream)
 
-    return Source(stream.schema, table if ends else batches, ends)
+    return Source(stream.schema, table if ends else batches, ends, read_from=stream._read_from)
 
 
 class _Calls:

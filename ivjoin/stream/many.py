@@ -178,7 +178,7 @@ class MultiJoinStream(JoinStream):
     """The output of a join of many inputs; see :class:`JoinStream`."""
 
     def __init__(self, many: _Many) -> None:
-        self._read_from = [source.local for source in many.sources.values()]
+        self._read_from = [files for source in many.sources.values() for files in source.read_from]
         self._schema = many.schema
         self._many = _RunOfMany(many)
         self._open(self._many)

@@ -56,7 +56,7 @@ class PreparedJoin:
         self._report, self.idle = report, idle
         threads = threads if idle is None else 1
         self.budget = budget
-        self.read_from = [source.local for source in sources]
+        self.read_from = [files for source in sources for files in source.read_from]
         self.plan = found.plan
         self.chosen = found
         self.skipped: tuple[int, int] | None = None

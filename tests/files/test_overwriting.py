@@ -205,3 +205,28 @@ def test_a_pipe_that_has_a_number_for_a_name(folder: Path) -> None:
     os.close(write)
     with open(read, "rb") as file:
         assert file.read().splitlines() == SHOWN
+
+
+R = "r.parquet"
+
+
+@pytest.mark.parametrize("join", [
+    pytest.param(lambda: ivjoin.band_join(G, R, on="k", maintain_order="left"), id="maintain_order"),
+    pytest.param(lambda: ivjoin.band_join(R, G, on="k", indicator=True), id="indicator"),
+    pytest.param(lambda: ivjoin.band_join(ivjoin.band_join(G, R, on="k"), R, on="k"), id="the output of a join"),
+    pytest.param(lambda: ivjoin.asof_join(ivjoin.band_join(R, G, on="k"), R, on="t"), id="the output of a join, as-of"),
+    pytest.param(lambda: ivjoin.asof_join(R, G, on="t", offsets=[0, 1]), id="offsets"),
+    pytest.param(lambda: ivjoin.asof_join(G, R, on="t", offsets=[0, 1, 2]), id="offsets, left"),
+    pytest.param(lambda: ivjoin.asof_join(R, G, on="t", interpolate="k"), id="interpolate"),
+    pytest.param(lambda: ivjoin.multi_join({"a": ivjoin.band_join(G, R, on="k"), "b": R}, "a.k = b.k"), id="of many"),
+    pytest.param(
+        lambda: ivjoin.sql(f"SELECT a.k FROM '{G}' a LEFT JOIN '{R}' b ON a.k = b.k LEFT JOIN '{R}' c ON b.t = c.t"),
+        id="a query of three",
+    ),
+])  # fmt: skip
+def test_outputs_of_joins_and_changed_outputs(join: Callable[[], ivjoin.JoinStream], folder: Path) -> None:
+    before = (folder / G).read_bytes()
+    with pytest.raises(FileError, match="would replace the input"):
+        join().write_parquet(G)
+    assert (folder / G).read_bytes() == before
+    assert join().write_parquet("other.parquet") >= 3

@@ -43,7 +43,7 @@ def numbered(source: Source, name: str) -> Source:
 
 def _like(source: Source, schema: pa.Schema, read: Read) -> Source:
     source.ready()
-    out = Source(schema, read, source.ends, source.rows)
+    out = Source(schema, read, source.ends, source.rows, read_from=source.read_from)
     out.in_memory = source.in_memory
     return out
 

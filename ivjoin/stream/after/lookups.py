@@ -135,7 +135,7 @@ class Lookups:
                 return join(inputs, plan, columns, choose)
             every = [*left.schema.names, *given]
             fields = [plan.schema.field(k).with_name(name) for k, name in enumerate(every)]
-            left = _renamed(pa.schema(fields), partial(join, inputs, plan, None), left.rows)
+            left = _renamed(pa.schema(fields), partial(join, inputs, plan, None), left)
             assert len(plan.schema) == n + len(given)
         raise AssertionError("an as-of join without a lookup")
 
@@ -186,14 +186,14 @@ class _Looked(Chosen):
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
-def _renamed(schema: pa.Schema, stream: Callable[[], JoinStream], rows: int | None) -> Source:
+def _renamed(schema: pa.Schema, stream: Callable[[], JoinStream], of: Source) -> Source:
     """Return an input that is the output of a join under other names, computed when it is read."""
 
     def read(names: Sequence[str] | None) -> pa.Table:
         table = stream().read_all().rename_columns(schema.names)
         return table if names is None else table.select(list(names))
 
-    return Source(schema, read, True, rows)
+    return Source(schema, read, True, of.rows, read_from=of.read_from)
 
 
 def _labels(offsets: Any) -> list[str]:

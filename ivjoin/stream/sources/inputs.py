@@ -57,13 +57,16 @@ class Source:
     early : bool
         Read the input when the join is created, not with the first row of output. The reader of the output may use the
         same connection as the input.
+    read_from : sequence of InputFiles, optional
+        The local files that ``read`` reads.
     """
 
     def __init__(
         self, schema: pa.Schema, read: Read, ends: bool, rows: int | None = None, files: Files | None = None,
-        early: bool = False,
+        early: bool = False, read_from: Sequence[InputFiles | None] = (),
     ) -> None:
         self.schema, self.ends, self.rows = schema, ends, rows
+        self._read_from = read_from
         self._read, self._files, self._early = read, files, early
         self._names: Sequence[str] | None = None
         self.in_memory = False
@@ -74,9 +77,9 @@ class Source:
         return None if self._files is None else self._files.ranges
 
     @property
-    def local(self) -> InputFiles | None:
+    def read_from(self) -> Sequence[InputFiles | None]:
         """The local files that the input is read from, if their names are known."""
-        return None if self._files is None else self._files.local
+        return self._read_from if self._files is None else (self._files.local,)
 
     @property
     def apart(self) -> bool:
@@ -216,7 +219,8 @@ def open_input(source: Any, side: str) -> Source:
         return _of_table(table)
     if hasattr(source, "__arrow_c_stream__"):
         reader = _guarded(source, side, pa.RecordBatchReader.from_stream)
-        return _of_batches(reader.schema, iter(reader))
+        of = getattr(source, "_read_from", ())  # of the output of a join
+        return _of_batches(reader.schema, iter(reader), of if isinstance(of, (list, tuple)) else ())
     if hasattr(source, "__arrow_c_array__"):
         return _of_table(pa.Table.from_batches([_guarded(source, side, pa.record_batch)]))
     if isinstance(source, Iterable) and not isinstance(source, (str, bytes, dict)):
@@ -249,8 +253,12 @@ def _validated(batches: Iterator[pa.RecordBatch], side: str) -> Iterator[pa.Reco
         yield batch
 
 
-def _of_batches(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Source:
-    return Source(schema, lambda names: batches if names is None else _selected(batches, names), ends=False)
+def _of_batches(
+    schema: pa.Schema, batches: Iterator[pa.RecordBatch], read_from: Sequence[InputFiles | None] = ()
+) -> Source:
+    return Source(
+        schema, lambda names: batches if names is None else _selected(batches, names), ends=False, read_from=read_from
+    )
 
 
 def _selected(batches: Iterable[pa.RecordBatch], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
