@@ -213,8 +213,8 @@ R = "r.parquet"
 @pytest.mark.parametrize("join", [
     pytest.param(lambda: ivjoin.band_join(G, R, on="k", maintain_order="left"), id="maintain_order"),
     pytest.param(lambda: ivjoin.band_join(R, G, on="k", indicator=True), id="indicator"),
-    pytest.param(lambda: ivjoin.band_join(ivjoin.band_join(G, R, on="k"), R, on="k"), id="the output of a join"),
-    pytest.param(lambda: ivjoin.asof_join(ivjoin.band_join(R, G, on="k"), R, on="t"), id="the output of a join, as-of"),
+    pytest.param(lambda: ivjoin.band_join(ivjoin.band_join(G, R, on="k"), R, on="k", suffix="_2"), id="of a join"),
+    pytest.param(lambda: ivjoin.asof_join(ivjoin.band_join(R, G, on=["k", "t"]), R, on="t"), id="of a join, as-of"),
     pytest.param(lambda: ivjoin.asof_join(R, G, on="t", offsets=[0, 1]), id="offsets"),
     pytest.param(lambda: ivjoin.asof_join(G, R, on="t", offsets=[0, 1, 2]), id="offsets, left"),
     pytest.param(lambda: ivjoin.asof_join(R, G, on="t", interpolate="k"), id="interpolate"),
