@@ -47,11 +47,20 @@ def read(path: Path) -> Counter[Any]:
     return Counter(map(tuple, spark.read.parquet(str(path)).collect()))
 
 
-def tell(what: str, attempt: Callable[[], Any]) -> None:
+def worker_error(text: str) -> str:
+    """Return the last error of a Python worker in Spark's report."""
+    return text[text.rfind("Traceback (most recent call last)") :]
+
+
+def tell(what: str, attempt: Callable[[], Any], again: bool = True) -> None:
     try:
         told = attempt()
     except Exception as e:
-        told = str(e)[-2000:]
+        # A worker has 10 s to start, which is too little on a busy machine: the query then starts again, as users do.
+        if again and any(said in str(e) for said in ("failed to connect back", "timed out", "TimeoutException")):
+            tell(what, attempt, again=False)
+            return
+        told = f"{str(e)[:1500]} ... {worker_error(str(e))[:1500]}"
     print(json.dumps([what, told]), flush=True)
 
 
