@@ -277,8 +277,8 @@ def test_a_stopped_join_leaves_nothing_behind(tmp_path: Path, files: tuple[str, 
     before = {p.name for p in tmp_path.iterdir()}
     with subprocess.Popen(
         [*COMMAND, "join", "-", files[1], *ORDERED, "-o", str(out)], stdin=subprocess.PIPE, stderr=subprocess.PIPE,
-        # a shell starts its background jobs, and so perhaps these tests, with SIGINT ignored
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+        # a shell or nohup starts its background jobs, and so perhaps these tests, with some signals ignored
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # noqa: PLW1509
     ) as process:
         assert process.stdin is not None
         assert process.stderr is not None

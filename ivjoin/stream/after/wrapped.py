@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -53,6 +53,10 @@ class WrappedStream(JoinStream):
     def schema(self) -> pa.Schema:
         """Schema of the output."""
         return self._schema
+
+    @property
+    def _operator(self) -> Any:
+        return self._inner._operator
 
     @property
     def metrics(self) -> JoinMetrics:

@@ -131,7 +131,7 @@ except Exception as e:
 @pytest.mark.slow
 def test_a_read_only_file_system(tmp_path: Path) -> None:
     said = _private(tmp_path, "ro,size=1m", _READ_ONLY)
-    assert said.startswith("IvjoinError the folder of Spill is ")
+    assert said.startswith("OptionError the folder of Spill is ")
     assert "where no file can be written (Read-only file system); name another folder" in said
 
 
