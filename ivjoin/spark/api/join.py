@@ -177,6 +177,8 @@ def joined_frames(
     for note in call.notes:
         warn_caller(note)
     out = output_type(plan_of(call.spec), call.types)
+    keeps = call.spec.on_late == KEEP
+    of_tables = StructType(out.fields[:-1]) if keeps else out
     if streaming and not isinstance(name, str | None):
         raise IvjoinError(f"name is a {type(name).__name__}; expected text (an Observation is for static frames)")
     if not (name is None or isinstance(name, str) or hasattr(type(name), "get")):
@@ -184,12 +186,9 @@ def joined_frames(
     if with_table:
         from ivjoin.spark.api.lookup import table_join
 
-        keeps = call.spec.on_late == KEEP
         count = stream_count(buckets, call.settings.partitions)
-        plain = StructType(out.fields[:-1]) if keeps else out
-        joined = table_join(left, right, call.spec, plain, count, budget)
+        joined = table_join(left, right, call.spec, of_tables, count, budget)
         kernels_early(left)
-        joined = joined.withColumn(REASON, F.lit(None).cast("string")) if keeps else joined
     elif not streaming:
         from ivjoin.spark.api.static import static_join
         from ivjoin.spark.spread.spreading import spread_of
@@ -197,12 +196,7 @@ def joined_frames(
         observation = None if isinstance(name, str) else name
         kernels_early(left)
         spread = spread_of(left, right, call.spec, call.settings, buckets, routing)
-        keeps = call.spec.on_late == KEEP
-        joined = static_join(
-            left, right, call.spec, StructType(out.fields[:-1]) if keeps else out, spread, observation, budget
-        )
-        if keeps:  # no row of a table is late
-            joined = joined.withColumn(REASON, F.lit(None).cast("string"))
+        joined = static_join(left, right, call.spec, of_tables, spread, observation, budget)
     else:
         from ivjoin.spark.state.streamspread import stream_spread
 
@@ -215,6 +209,8 @@ def joined_frames(
         if not call.spec.left_over:  # which Spark has yet to look at
             start_early(left)
         joined = _joined_stream(left, right, call, out, count, observed_name(name), backend, spread_out, budget)
+    if keeps and not streaming:  # a join without state has no late rows
+        joined = joined.withColumn(REASON, F.lit(None).cast("string"))
     if not call.spec.left_over:
         return joined
     kept = rows_where(joined, plan_of(call.spec), call.types, call.aliases, call.spec.left_over)

@@ -28,7 +28,6 @@ from ivjoin.plan.picking.pick import Picking, picking_of
 from ivjoin.shj.arrow import counted
 from ivjoin.shj.dictionaries import one_array
 from ivjoin.shj.kernels.lookup import pick_kernels
-from ivjoin.shj.plain import no_rows
 from ivjoin.shj.sorting import in_order
 from ivjoin.stream.sort.axis import kept_pairs, sample
 from ivjoin.stream.sources.inputs import Source
@@ -158,8 +157,8 @@ def paired_pick(
     tables = opened(plan, sources)
     if tables is None:
         return None
-    (rows, _), right = tables
-    batches = list(rows.batches()) or [no_rows(plan.sides[0].schema)], [right]
+    rows, batches = tables
+    right = batches[1][0]
     reader, table = SideReader(plan, picking), key_table(plan)
     index = [layout.index for layout in row_layouts(plan)]
     offered = LookupSide.of([reader.read(1, right, index[1], table)])
@@ -285,8 +284,8 @@ def best_of_tables(plan: JoinPlan, sources: tuple[Source, Source], threads: int)
     tables = opened(plan, sources)
     if tables is None:
         return None
-    (rows, _), right = tables
-    batches = list(rows.batches()) or [no_rows(plan.sides[0].schema)], [right]
+    rows, batches = tables
+    right = batches[1][0]
     search_of(plan)  # adds axes
     sides, keys = evaluated_sides(plan, batches)
     if sides is None:

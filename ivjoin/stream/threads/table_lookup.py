@@ -97,8 +97,11 @@ def parts_of(rows: int, size: int) -> list[slice]:
 
 def opened(
     plan: JoinPlan, sources: tuple[Source, Source]
-) -> tuple[tuple[TableRows, TableRows], pa.RecordBatch] | None:
-    """Return the rows of two tables in memory, and all right rows as one batch; None if rows must be pushed."""
+) -> tuple[TableRows, tuple[list[pa.RecordBatch], list[pa.RecordBatch]]] | None:
+    """Return the left rows of two tables in memory, and the batches of both; None if rows must be pushed.
+
+    A side has at least one batch, and the right side has no more.
+    """
     if not all(source.in_memory for source in sources):
         return None
     tables = [source.table() for source in sources]
@@ -106,10 +109,10 @@ def opened(
         if any(table.column(i).null_count for i, f in enumerate(side.schema) if not f.nullable):
             return None  # the operator says which one
     rows = TableRows(plain_rows(tables[0])), TableRows(combined(plain_rows(tables[1])))
-    right = rows[1].batches() or [no_rows(plan.sides[1].schema)]
+    left, right = (list(r.batches()) or [no_rows(side.schema)] for r, side in zip(rows, plan.sides, strict=True))
     if not rows[0].is_cut(OUT_ROWS) or len(right) > 1 or rows[1].rows > _MOST_RIGHT_ROWS:
         return None
-    return None if any_late(plan, rows, (frozenset(), frozenset())) else (rows, right[0])
+    return None if any_late(plan, rows, (frozenset(), frozenset())) else (rows[0], (left, right))
 
 
 class _EveryRow:

@@ -17,7 +17,6 @@ from ivjoin.operator.lookup.sides import LookupSide, SideReader, Sorted
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.picking.pick import picking_of
-from ivjoin.shj.plain import no_rows
 from ivjoin.stream.sort.ordered import order_of, rises
 from ivjoin.stream.sources.inputs import Source
 from ivjoin.stream.threads.paired_pick import PairedPick, paired_pick
@@ -109,13 +108,13 @@ def table_pick(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -> 
     tables = opened(plan, sources)
     if tables is None:
         return None
-    (rows, _), right = tables
+    rows, batches = tables
     keys = key_table(plan)
     reader = SideReader(plan, picking)
     read: list[LookupSide | None] = [None, None]
-    for s, batches in ((1, [right]), (0, rows.batches() or [no_rows(plan.sides[0].schema)])):
+    for s in (1, 0):
         index = row_layouts(plan)[s].index
-        read[s] = LookupSide.of([reader.read(s, batch, index, keys) for batch in batches])
+        read[s] = LookupSide.of([reader.read(s, batch, index, keys) for batch in batches[s]])
     left, offered = read
     if left is None or offered is None or reader.ends_decide:
         return None
@@ -127,7 +126,7 @@ def table_pick(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -> 
     if not all(rises(values) for values in ordered.lines.values()):
         every = np.arange(len(offered)) if ordered.order is None else ordered.order
         return paired_pick(plan, sources, threads, every)
-    return TablePick(plan, rows, right, (left, ordered), ids, passes, threads)
+    return TablePick(plan, rows, batches[1][0], (left, ordered), ids, passes, threads)
 
 
 def _in_order(side: LookupSide, n_sort: int, lines: set[int], threads: int) -> Sorted:

@@ -21,7 +21,7 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.shj.arrow import byte_width, take, whole_numbers
 from ivjoin.shj.dictionaries import one_array
-from ivjoin.shj.plain import from_plain, no_rows, nulls
+from ivjoin.shj.plain import from_plain, nulls
 from ivjoin.shj.store.keys import KeyTable
 from ivjoin.stream.sort.ordered import order_of, rises
 from ivjoin.stream.sources.inputs import Source
@@ -171,10 +171,10 @@ def table_window(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -
     tables = opened(plan, sources)
     if tables is None:
         return None
-    (rows, _), right = tables
+    rows, batches = tables
+    right = batches[1][0]
     if _is_much_text(plan, rows.rows, right):
         return None
-    batches = list(rows.batches()) or [no_rows(plan.sides[0].schema)], [right]
     read_, keys = evaluated_sides(plan, batches)
     if read_ is None:
         return None

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -19,7 +18,6 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import pytest
 from drivers.taken_over import after_another
 from drivers.threaded import check as by_threads
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
@@ -29,12 +27,11 @@ from join.indexes import runs_at_once
 from join.plain_cases import plain_cases
 from join.strategies import cases
 from join.variants import mirrored, snapshots_everywhere
+from memory.small_files import small_files
 from stream.unordered import at_once, bare, no_room, run_tables
 
 from ivjoin import MemoryLimitError, Spill
 from ivjoin.operator import prune_bounds as bounds
-from ivjoin.shj.store.disk import logs
-from ivjoin.shj.store.rows import spilled
 
 PHASES = (Phase.generate, Phase.shrink)
 ROUND = 200  # joins of one seed
@@ -59,12 +56,7 @@ def in_files(case: Case, number: int) -> None:
     """With less memory than a step takes, or little more; the rest in files of small pieces."""
     limit = (12_000, 20_000, 40_000)[number % 3]
     script = tuple(e for e in case.script if e[0] != "snapshot")  # to be restored without a limit
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        for module, name, value in (
-            (logs, "_SHIFT", 9), (logs, "_SEGMENT", 512), (logs, "_BLOCK_SHIFT", 11), (logs, "_LITTLE", 256),
-            (spilled, "_AT_ONCE", 3000),
-        ):  # fmt: skip
-            patch.setattr(module, name, value)
+    with small_files() as folder:
         options = {**case.options, "memory_limit": limit, "when_full": Spill(folder)}
         try:
             check(replace(case, script=script, options=options), run_pull if number % 2 else run_push)

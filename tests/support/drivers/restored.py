@@ -1,46 +1,30 @@
 """Snapshots at random points of random joins: ``python restored.py FIRST LAST``.
 
 Each join runs once without a stop. It then runs again: at random points it is saved, restored with another memory limit
-or none, and continued. Both runs must emit the same rows, and joins of two inputs those of a nested loop.
+or none, and continued. Both runs must emit the same rows, and a plain join of two inputs those of ``band_join``.
 """
 
 from __future__ import annotations
 
 import random
 import sys
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import oracle
+from memory.small_files import small_files
 
 import ivjoin
 from ivjoin import MemoryLimitError, MultiJoin, Spill, SymmetricHashJoin
-from ivjoin.shj.store.disk import logs
-from ivjoin.shj.store.rows import spilled
 
 SCHEMA = pa.schema({"id": pa.int64(), "k": pa.int64(), "t": pa.int64(), "v": pa.float64(), "s": pa.string()})
 Op = SymmetricHashJoin | MultiJoin
-
-
-@contextmanager
-def small_files() -> Iterator[str]:
-    """Spill in pieces that a few hundred rows fill."""
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        for module, name, value in (
-            (logs, "_SHIFT", 9), (logs, "_SEGMENT", 512), (logs, "_BLOCK_SHIFT", 11), (logs, "_LITTLE", 256),
-            (spilled, "_AT_ONCE", 3000),
-        ):  # fmt: skip
-            patch.setattr(module, name, value)
-        yield folder
 
 
 class _Stopped(Exception):
