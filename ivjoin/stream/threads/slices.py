@@ -303,7 +303,7 @@ class SlicedJoin:
             piece = (left, right)[p].pop()
             copies = piece.below(self._rest.start) if p == other and self._cut.both else 0
             if copies:  # their home is an earlier slice, which has emitted the unmatched ones
-                op.push_matched(SIDES[p], piece.batch.slice(0, copies))
+                yield from self._counted(op.push_matched(SIDES[p], piece.batch.slice(0, copies)))
             yield from self._counted(op.push(SIDES[p], piece.batch.slice(copies)))
             self._held -= piece.rows
             self._bytes = max(0, self._bytes - piece.nbytes)

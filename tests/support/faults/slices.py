@@ -89,7 +89,7 @@ SLICES = [
         "rows of slices before are emitted again if slices end",
         "ivjoin/stream/threads/slices.py",
         "op.push_matched(SIDES[p], piece.batch.slice(0, copies))",
-        "list(op.push(SIDES[p], piece.batch.slice(0, copies)))",
+        "op.push(SIDES[p], piece.batch.slice(0, copies))",
         _STREAMS,
     ),
 ]
