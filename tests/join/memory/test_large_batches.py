@@ -26,6 +26,7 @@ def test_rows_of_a_megabyte() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("make", [
     lambda text: pa.array([text]), lambda text: pa.array([text], pa.string_view()),
     lambda text: pa.array([{"a": text}]), lambda text: pa.array([[text]]), lambda text: pa.array([text.encode()]),
@@ -56,6 +57,7 @@ ANSWERS: dict[str, Callable[[pa.Table, Any], ivjoin.JoinStream]] = {
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("make", [
     lambda text: pa.array([text]), lambda text: pa.array([text], pa.string_view()),
     lambda text: pa.array([{"a": text}]),

@@ -44,6 +44,7 @@ def test_the_process_stays_within(name: str, rows: int, share: float, tmp_path: 
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("sides", ["left", "left,right"])
 @pytest.mark.parametrize("kind", shed_payload.TYPES)
 def test_a_shed_of_large_payload(kind: str, sides: str) -> None:

@@ -48,6 +48,7 @@ def drawn(rng: np.random.Generator, t: int, n: int, keys: int = 5) -> pa.RecordB
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("limit", [17_000, 30_000])
 def test_spilled_joins_are_those_of_the_nested_loop(how: str, limit: int, tmp_path: Path) -> None:

@@ -180,6 +180,7 @@ write_stream(joined, Path({folder!r}, "out"), Path({folder!r}, "c"), partition_b
 """
 
 
+@pytest.mark.soak
 def test_the_driver_killed_while_it_runs(spark: Any, tmp_path: Path) -> None:
     from ivjoin.spark import write_stream
 

@@ -64,7 +64,7 @@ def test_cells_are_those_of_the_plan(spark: Any, t: pa.DataType, values: list[An
     expected: set[tuple[int, int, int, int, bool]] = set()
     lone: set[tuple[int, int, int]] = set()
     sent, in_sql, owners = [], 0, {}
-    for number in range(16):
+    for number in range(8):
         condition = conditions[number % len(conditions)]
         call: dict[str, Any] = {"on": "k" if keyed else None, "how": HOWS[number % 8], "condition": condition}
         plan, made = random_plan(*batches, call, rng, gridded=False, key_hash="kh" if keyed else None)
@@ -92,7 +92,7 @@ def test_cells_are_those_of_the_plan(spark: Any, t: pa.DataType, values: list[An
             for worker in range(plan.workers):
                 out, _ = way(worker)
                 sent.append(out.selectExpr(*shown))
-    assert in_sql >= 8
+    assert in_sql >= 4
     got = [tuple(row.values()) for row in reduce(lambda a, b: a.union(b), sent).toArrow().to_pylist()]
     assert len(set(got)) == len(got)
     assert {row for row in got if row[:3] not in lone} == expected
@@ -115,10 +115,10 @@ def test_values_at_the_ends_of_their_types_are_joined_as_by_one_task(spark: Any,
         rng = random.Random(f"{t} {how}")
         tables = [drawn(t, values, rng, 90) for _ in "lr"]
         left, right = (spark.createDataFrame(table) for table in tables)
-        for on, condition in ((None, EDGES), ("k", EDGES)):
-            spread = left.band_join(right, on=on, condition=condition, how=how, buckets=3, routing="slices")
-            one = left.band_join(right, on=on, condition=condition, how=how, routing="hash")
-            assert counted(spread) == counted(one)
+        on = rng.choice([None, "k"])
+        spread = left.band_join(right, on=on, condition=EDGES, how=how, buckets=3, routing="slices")
+        one = left.band_join(right, on=on, condition=EDGES, how=how, routing="hash")
+        assert counted(spread) == counted(one)
 
 
 def counted(frame: Any) -> Counter[Any]:

@@ -21,16 +21,9 @@ from ivjoin.errors import IvjoinError
 pytestmark = pytest.mark.spark
 
 
-
-
-
-
-
-
-
-
-
-@pytest.mark.parametrize("backend, how", [(BACKENDS[0], "full"), (BACKENDS[1], "left")])
+@pytest.mark.parametrize("backend, how", [
+    (BACKENDS[0], "full"), pytest.param(BACKENDS[1], "left", marks=pytest.mark.soak),
+])  # fmt: skip
 def test_a_heavy_key_is_spread_and_every_row_comes_once(
     spark: Any, tmp_path: Path, backend: str, how: str
 ) -> None:
@@ -66,10 +59,7 @@ def test_a_heavy_key_is_spread_and_every_row_comes_once(
         assert numbers[:2] == [0, 2]
 
 
-
-
-
-
+@pytest.mark.soak
 def test_a_driver_killed_when_a_plan_was_written(spark: Any, tmp_path: Path) -> None:
     script = Script(spark, tmp_path, lambda a, b: follow(a, b, tmp_path, how="full"), ROWS, ROWS)
     for b in range(5):
@@ -114,8 +104,8 @@ def test_a_micro_batch_done_again_follows_the_plans_it_followed(
     assert script.output() == joined(tables[0], tables[1], "left_semi", SQL, "l.k, l.t, l.v")
 
 
-@pytest.mark.parametrize("buckets", [2, 4, 8])
-def test_no_key_at_all(spark: Any, tmp_path: Path, buckets: int) -> None:
+def test_no_key_at_all(spark: Any, tmp_path: Path) -> None:
+    buckets = 4
     join = {"on": None, "buckets": buckets}
     script = Script(spark, tmp_path, lambda a, b: follow(a, b, tmp_path, **join), ROWS, ROWS)
     script.add(left=piece(0, 0, 900), right=piece(1, 0, 900)).run()

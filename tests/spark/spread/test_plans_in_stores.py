@@ -74,6 +74,7 @@ def test_what_is_damaged_foreign_or_gone_is_refused(store: ObjectStore) -> None:
     assert store.held() == [f"clicks/views/plan-{n}.json" for n in range(1, 5)]
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 def test_a_driver_killed_when_a_plan_was_put(spark: Any, tmp_path: Path, store: ObjectStore) -> None:
     script = Script(spark, tmp_path, lambda a, b: None, ROWS, ROWS)

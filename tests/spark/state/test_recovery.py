@@ -24,13 +24,6 @@ from spark.tiers import short
 pytestmark = pytest.mark.spark
 
 
-
-
-
-
-
-
-
 @short
 def test_stop_and_start_goes_on_where_it_stopped(spark: Any, tmp_path: Path) -> None:
     script = Script(spark, tmp_path, band, NUMBERED, NUMBERED)
@@ -187,11 +180,11 @@ with store_for(s, {backend!r}):
 """
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", [BACKENDS[0], pytest.param(BACKENDS[1], marks=pytest.mark.soak)])
 def test_kill_of_the_whole_driver_in_mid_batch(spark: Any, tmp_path: Path, backend: str) -> None:
     with store_for(spark, backend):
         script = Script(spark, tmp_path, lambda a, b: band(a, b, backend=backend), NUMBERED, NUMBERED)
-        batches = 8
+        batches = 6
         left = [r for b in range(batches) for r in rows(b)]
         right = [(k, t) for k, t in left if k != 4]
         for b in range(batches):
@@ -200,12 +193,12 @@ def test_kill_of_the_whole_driver_in_mid_batch(spark: Any, tmp_path: Path, backe
         process = subprocess.Popen([sys.executable, "-c", text], start_new_session=True, stderr=subprocess.DEVNULL)
         commits = tmp_path / "checkpoint" / "commits"
         deadline = time.monotonic() + 400
-        while len(list(commits.glob("[0-9]*"))) < 3 and time.monotonic() < deadline and process.poll() is None:
+        while len(list(commits.glob("[0-9]*"))) < 2 and time.monotonic() < deadline and process.poll() is None:
             time.sleep(0.02)
         done = len(list(commits.glob("[0-9]*")))
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        assert 3 <= done < batches, "the query was to be killed while it ran"
+        assert 2 <= done < batches, "the query was to be killed while it ran"
         everything = script.run()
         assert everything == expected(left, right, max(t for _, t in right))
         assert sum(everything.values()) > 16 * batches

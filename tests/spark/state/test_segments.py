@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from spark.backends import has_protobuf, store_for
-from spark.decisions import BAND, CLOSING, HOWS, ROWS, SLACK, drawn, first_decided, kept_and_late
+from spark.decisions import BAND, CLOSING, ROWS, SLACK, drawn, first_decided, kept_and_late
 from spark.recovery import NUMBERED, band, expected, rows
 from spark.script import Script, StreamFailed
 
@@ -48,7 +48,7 @@ def test_stop_start_and_another_join(rocksdb: Any, tmp_path: Path, monkeypatch: 
     left: list[tuple[int, int]] = []
     right: list[tuple[int, int]] = []
     total: Counter[Any] = Counter()
-    for batch in range(4):
+    for batch in range(3):
         left += rows(batch)
         right += [r for r in rows(batch) if r[0] != 4]
         script.add(left=rows(batch), right=[r for r in rows(batch) if r[0] != 4])
@@ -62,10 +62,10 @@ def test_stop_start_and_another_join(rocksdb: Any, tmp_path: Path, monkeypatch: 
         script.run()
 
 
-def test_every_join_type_comes_out_of_state_as_the_model_says(
+def test_join_types_come_out_of_state_as_the_model_says(
     rocksdb: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All eight in one query with late rows, in workers that remember nothing."""
+    """Three in one query with late rows, in workers that remember nothing; ``test_restarts.py`` plays all eight."""
     from ivjoin.spark.state import segments
 
     class Forgetful(segments.SegmentedBucket):
@@ -76,10 +76,11 @@ def test_every_join_type_comes_out_of_state_as_the_model_says(
             super().init(handle)
 
     monkeypatch.setattr(segments, "SegmentedBucket", Forgetful)
+    hows = ("full", "left_semi", "right_anti")
 
     def join(a: Any, b: Any) -> Any:
         whole = None
-        for how in HOWS:
+        for how in hows:
             one = a.band_join(
                 b, on="k", condition=BAND, how=how, left_order=Order("t", slack=SLACK), right_order="t", buckets=1,
                 backend="transformWithState", name=how, on_late="drop",
@@ -89,7 +90,7 @@ def test_every_join_type_comes_out_of_state_as_the_model_says(
             whole = one if whole is None else whole.union(one)
         return whole
 
-    rocksdb.conf.set("spark.sql.shuffle.partitions", 1)  # sixteen stateful tasks a micro-batch would take long
+    rocksdb.conf.set("spark.sql.shuffle.partitions", 1)  # six stateful tasks a micro-batch would take long
     left, right = [*drawn(3)[:2], CLOSING[0]], [*drawn(4)[:2], CLOSING[1]]
     script = Script(rocksdb, tmp_path, join, ROWS, ROWS)
     for a, b in zip(left, right, strict=True):
@@ -97,27 +98,12 @@ def test_every_join_type_comes_out_of_state_as_the_model_says(
     got = script.run_by_batch()
     kept, late = kept_and_late(left, right)
     assert late > 0
-    for how in HOWS:
+    for how in hows:
         wide = 3 if how.endswith(("semi", "anti")) else 5
         of_type = [Counter({r[1 : 1 + wide]: n for r, n in rows.items() if r[0] == how}) for rows in got]
         assert of_type == first_decided(*kept, how), how
     counts = script.counts()
-    assert [c["restored"] for c in counts] == [0] * 8 + [1] * 16
-
-
-def test_two_joins_in_one_query(rocksdb: Any, tmp_path: Path) -> None:
-    def join(a: Any, b: Any) -> Any:
-        once = band(a, b, how="inner", backend="transformWithState", name="first").selectExpr("k", "t", "t_right AS u")
-        return band(
-            once, b, how="inner", condition="l.u = r.t", left_order="u", backend="transformWithState", name="second"
-        )
-
-    rocksdb.conf.set("spark.sql.shuffle.partitions", 1)  # a task less for each of the joins
-    script = Script(rocksdb, tmp_path, join, NUMBERED, NUMBERED)
-    for batch in range(3):
-        script.add(left=rows(batch), right=rows(batch))
-    assert script.run() == Counter({(k, t, t, t): 1 for b in range(3) for k, t in rows(b)})
-    assert {c["join"] for c in script.counts()} == {"ivjoin-first", "ivjoin-second"}
+    assert [c["restored"] for c in counts] == [0] * 3 + [1] * 6
 
 
 def test_joins_without_a_name_stand_in_one_query(rocksdb: Any, tmp_path: Path) -> None:
@@ -131,15 +117,15 @@ def test_joins_without_a_name_stand_in_one_query(rocksdb: Any, tmp_path: Path) -
 
     rocksdb.conf.set("spark.sql.shuffle.partitions", 1)  # a task less for each of the joins
     script = Script(rocksdb, tmp_path, join, NUMBERED, NUMBERED)
-    for batch in range(3):
+    for batch in range(2):
         script.add(left=rows(batch), right=rows(batch))
-    assert script.run() == Counter({(k, t, t, t): 2 for b in range(3) for k, t in rows(b)})
+    assert script.run() == Counter({(k, t, t, t): 2 for b in range(2) for k, t in rows(b)})
     names = {"ivjoin", "ivjoin#2", "ivjoin#3"}
     assert {c["join"] for c in script.counts()} == names
-    script.add(left=rows(3), right=rows(3))
-    assert script.run() == Counter({(k, t, t, t): 2 for k, t in rows(3)})
+    script.add(left=rows(2), right=rows(2))
+    assert script.run() == Counter({(k, t, t, t): 2 for k, t in rows(2)})
     assert {c["join"] for c in script.counts()} == names
-    assert all(c["left_rows_in"] == len(rows(3)) for c in script.counts() if c["batch"] == 3)
+    assert all(c["left_rows_in"] == len(rows(2)) for c in script.counts() if c["batch"] == 2)
     assert len(script.counts()) == 3
 
 
@@ -154,6 +140,7 @@ def test_one_joined_frame_may_stand_in_a_query_twice(rocksdb: Any, tmp_path: Pat
     assert {c["join"] for c in script.counts()} == {"ivjoin"}
 
 
+@pytest.mark.soak
 def test_windows_counted_before_the_join_are_joined(rocksdb: Any, tmp_path: Path) -> None:
     """The result of an aggregation by windows, its window carried along."""
     from pyspark.sql import functions as F

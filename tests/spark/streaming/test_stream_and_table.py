@@ -20,7 +20,7 @@ pytestmark = pytest.mark.spark
 
 SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.int64())])
 BAND = "l.t BETWEEN r.t - 3 AND r.t"
-ROWS = [[(None if i % 11 == 0 else i % 4, 7 * i % 40) for i in range(12 * f, 12 * f + 12)] for f in range(3)]
+ROWS = [[(None if i % 11 == 0 else i % 4, 7 * i % 40) for i in range(12 * f, 12 * f + 12)] for f in range(2)]
 TABLE = [(k, t, k * 100 + t) for k in range(3) for t in range(0, 40, 4)]
 
 

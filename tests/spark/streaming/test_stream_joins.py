@@ -23,7 +23,6 @@ from ivjoin.spark.api.resolving import resolved
 
 pytestmark = pytest.mark.spark
 
-HOWS = ("inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti")
 START = datetime(2024, 5, 1, tzinfo=UTC)
 TIMED = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("v", pa.int64())])
 NUMBERS = pa.schema([("k", pa.string()), ("x", pa.float64()), ("v", pa.int64())])
@@ -60,8 +59,8 @@ def table(rows: list[list[tuple[Any, ...]]], schema: pa.Schema) -> pa.Table:
 COLUMNS = "coalesce(l.k, r.k) AS k, l.ts, l.v, r.ts AS ts_right, r.v AS v_right"
 
 
-@pytest.mark.parametrize("how", one_short(HOWS, "full"))
-def test_each_join_type_agrees_with_duckdb(spark: Any, tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize("how", one_short(["full", "left_anti"], "full"))
+def test_timed_streams_agree_with_duckdb(spark: Any, tmp_path: Path, how: str) -> None:
     left, right = timed_rows(1, 3, 40), timed_rows(2, 3, 40)
     condition = BAND + " AND (l.v + r.v) % 3 <> 0"
 
@@ -83,8 +82,8 @@ def test_each_join_type_agrees_with_duckdb(spark: Any, tmp_path: Path, how: str)
 
 def test_numeric_band_without_keys_watermark_or_time(spark: Any, tmp_path: Path) -> None:
     rng = random.Random(5)
-    left = [[("a", b * 50 + rng.random() * 50, b * 100 + i) for i in range(60)] for b in range(4)]
-    right = [[("b", b * 50 + rng.random() * 50, b * 100 + i) for i in range(60)] for b in range(4)]
+    left = [[("a", b * 50 + rng.random() * 50, b * 100 + i) for i in range(60)] for b in range(3)]
+    right = [[("b", b * 50 + rng.random() * 50, b * 100 + i) for i in range(60)] for b in range(3)]
 
     def join(a: Any, b: Any) -> Any:
         return a.band_join(
@@ -104,19 +103,18 @@ def test_numeric_band_without_keys_watermark_or_time(spark: Any, tmp_path: Path)
     # the far right row is out of reach of all future left rows but one side's frontier alone decides it
     assert got - want == Counter() or all(row[5] == -2 or row[2] == -1 for row in (got - want))
     assert want - got == Counter()
-    assert max(c["state_rows"] for c in script.counts()) < 320  # of 480: about the slack and the window
+    assert max(c["state_rows"] for c in script.counts()) < 280  # of 360: about the slack and the window
 
 
-@pytest.mark.parametrize("seed", [11, 12])
-def test_splits_into_micro_batches_change_nothing(spark: Any, tmp_path: Path, seed: int) -> None:
-    rng = random.Random(seed)
+def test_splits_into_micro_batches_change_nothing(spark: Any, tmp_path: Path) -> None:
+    rng = random.Random(11)
     left, right = timed_rows(3, 1, 80)[0], timed_rows(4, 1, 80)[0]
 
     def join(a: Any, b: Any) -> Any:
         return a.band_join(b, on="k", condition=BAND, how="full", left_order="ts", right_order="ts", buckets=3)
 
     def cut(rows: list[tuple[Any, ...]]) -> list[list[tuple[Any, ...]]]:
-        places = sorted(rng.sample(range(1, len(rows)), 3))
+        places = sorted(rng.sample(range(1, len(rows)), 2))
         # a null time anywhere is never late; others keep their order across files, but not within one
         parts = [rows[a:b] for a, b in zip([0, *places], [*places, len(rows)], strict=True)]
         return [rng.sample(p, len(p)) for p in parts]
@@ -177,7 +175,7 @@ def test_frames_without_order_hold_everything_and_lose_nothing(spark: Any, tmp_p
 def test_aliases_of_streams_in_columns_and_text(spark: Any, tmp_path: Path) -> None:
     from pyspark.sql import functions as F
 
-    left, right = timed_rows(8, 2, 30), timed_rows(9, 2, 30)
+    left, right = timed_rows(8, 1, 60), timed_rows(9, 1, 60)
     made: list[Any] = []
 
     def join(a: Any, b: Any) -> Any:
@@ -197,9 +195,7 @@ def test_aliases_of_streams_in_columns_and_text(spark: Any, tmp_path: Path) -> N
     want = joined(table(left, TIMED), table(right, TIMED), "left", sql, COLUMNS)
     for which in (0, 2):
         script = Script(spark, tmp_path / str(which), join, TIMED, TIMED)
-        for a, b in zip(left, right, strict=True):
-            script.add(left=a, right=b)
-        script.add(left=[(-1, at(FAR), -1)], right=[(-2, at(FAR), -2)])
+        script.add(left=[*left[0], (-1, at(FAR), -1)], right=[*right[0], (-2, at(FAR), -2)])
         assert script.run() == want
         assert script.counts()[-1]["left_rows_retired"] > 0
     assert len({frame.schema.simpleString() for frame in made}) == 1
@@ -217,7 +213,7 @@ def test_orders_of_moved_columns(spark: Any, tmp_path: Path, left_order: str, ri
         return k, x, START + timedelta(seconds=x), v
 
     def drawn(side: int) -> list[list[tuple[Any, ...]]]:
-        return [[row(i % 5, b * 20 + rng.randrange(20), side + b * 100 + i) for i in range(30)] for b in range(3)]
+        return [[row(i % 5, b * 20 + rng.randrange(20), side + b * 100 + i) for i in range(30)] for b in range(2)]
 
     left, right = drawn(0), drawn(10_000)
     by_x = "x" in left_order
@@ -247,7 +243,7 @@ def test_a_descending_order_of_numbers(spark: Any, tmp_path: Path) -> None:
     falling = pa.schema([("k", pa.int64()), ("x", pa.int64()), ("v", pa.int64())])
 
     def drawn(side: int) -> list[list[tuple[Any, ...]]]:
-        return [[(i % 3, 1000 - b * 20 - rng.randrange(20), side + b * 100 + i) for i in range(30)] for b in range(4)]
+        return [[(i % 3, 1000 - b * 20 - rng.randrange(20), side + b * 100 + i) for i in range(30)] for b in range(3)]
 
     left, right = drawn(0), drawn(10_000)
 
@@ -266,7 +262,7 @@ def test_a_descending_order_of_numbers(spark: Any, tmp_path: Path) -> None:
     assert got == joined(table(left, falling), table(right, falling), "full", condition, names)
     counts = script.counts()
     assert counts[-1]["state_rows"] == 2
-    assert max(c["state_rows"] for c in counts) < 60  # of 240: about one micro-batch
+    assert max(c["state_rows"] for c in counts) < 60  # of 180: about one micro-batch
 
 
 def test_windows_of_an_event_time_are_carried_along(spark: Any, tmp_path: Path) -> None:
@@ -367,7 +363,7 @@ def test_the_lagging_stream_of_a_union_loses_no_row(spark: Any, tmp_path: Path) 
     assert sum(c["late_rows"] for c in script.counts()) == 0
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", [BACKENDS[0], pytest.param(BACKENDS[1], marks=pytest.mark.soak)])
 def test_a_watermark_may_be_set_again_behind_the_join(spark: Any, tmp_path: Path, backend: str) -> None:
     """Beside those of the inputs, but for ``transformWithState``, where the inputs have orders instead."""
     from pyspark.sql import functions as F
@@ -382,10 +378,10 @@ def test_a_watermark_may_be_set_again_behind_the_join(spark: Any, tmp_path: Path
         return windows.selectExpr("unix_seconds(window.start) - 1714521600", "count")
 
     script = Script(spark, tmp_path, join, TIMED, TIMED)
-    for second in (0, 100, 200, 300):
+    for second in (0, 100, 200):
         script.add(left=[(1, at(second), second), (2, at(second + 20), second)], right=[(1, at(second + 40), second)])
     with store_for(spark, backend):
-        assert script.run() == Counter({(0, 2): 1, (100, 2): 1, (200, 2): 1})
+        assert script.run() == Counter({(0, 2): 1, (100, 2): 1})
 
 
 def test_a_wrong_column_names_the_side_before_anything_runs(spark: Any, tmp_path: Path) -> None:

@@ -128,6 +128,7 @@ Folder(Path({folder!r})).start(s).awaitTermination()
 """
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 def test_killed_in_mid_batch_and_started_again(spark: Any, tmp_path: Path) -> None:
     """``kill -9`` of the whole driver, wherever it is: afterwards each row is there once."""
