@@ -7,7 +7,7 @@ prices a trade. Each engine runs in a process of its own, over the same Parquet 
 from files to an Arrow table, on the wall and of the processor. The engines must agree before a time is printed.
 Bytecode is kept, as it is of a package that is installed; `--runs 2` leaves out the run that makes it.
 
-ivjoin       ``band_join(..., aggregate=...)``
+ivjoin       ``window_join(..., aggregate=...)``
 pairs        ``band_join`` makes the pairs, DuckDB groups them: what a join without aggregates has to do
 duckdb       a join on symbol and bucket of a second, then the grouping
 """
@@ -69,7 +69,9 @@ def run(engine: str, folder: Path) -> pa.Table:
     options: dict[str, Any] = {"on": "sym", "condition": WITHIN, "how": "left"}
     if engine == "ivjoin":
         asked = {"mean": ("price", "mean"), "n": ("price", "count"), "top": ("price", "max")}
-        return ivjoin.band_join(trades, prices, **options, aggregate=asked, columns=["id", *asked]).read_all()
+        return ivjoin.window_join(
+            trades, prices, **options, how="inner", aggregate=asked, columns=["id", *asked]
+        ).read_all()
     import duckdb
 
     pairs = ivjoin.band_join(trades, prices, **options, columns=["id", "price"]).to_reader()  # noqa: F841

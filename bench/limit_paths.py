@@ -305,13 +305,13 @@ def _asof(case: Case, share: float, rows: int, folder: Path, in_files: bool = Fa
 
 def _asof_pushed(case: Case, share: float, rows: int, _: Path) -> Join:
     """The right side comes a window after the left one."""
-    from ivjoin import SymmetricHashJoin
+    from ivjoin import Pick, SymmetricHashJoin
 
     def join(**limit: Any) -> tuple[Any, Iterable[int]]:
         schema = _batch(case, share, 0, 0, 1).schema
         op = SymmetricHashJoin(
-            schema, schema, on="k", condition="r.t <= l.t", how="left", left_order="t", right_order="t", pick="last",
-            pick_by="t", **limit,
+            schema, schema, on="k", condition="r.t <= l.t", how="left", left_order="t", right_order="t",
+            pick=Pick("t", "last"), **limit,
         )
         left, right = (_batches(case, share, rows // 2, s) for s in (0, 1))
         behind = max(10, int(WINDOW * share)) // case.batch

@@ -50,5 +50,19 @@ def test_every_argument_has_a_type(where: str, call: Callable[..., Any]) -> None
             continue
         assert p.annotation is not p.empty, f"{where}: {p.name} has no type"
         assert "Any" not in str(p.annotation), f"{where}: {p.name} is {p.annotation}"
-        assert p.kind is not p.VAR_KEYWORD or where in ANY_NAME, f"{where} takes any name"
+        named = str(p.annotation).startswith("Unpack[")  # by a TypedDict
+        assert p.kind is not p.VAR_KEYWORD or named or where in ANY_NAME, f"{where} takes any name"
     assert "Any" not in str(said.return_annotation), f"{where} returns {said.return_annotation}"
+
+
+@pytest.mark.parametrize("module", [m for m in modules() if hasattr(m, "band_join")], ids=lambda m: m.__name__)
+def test_further_options_of_a_band_join_have_types_defaults_and_a_description(module: ModuleType) -> None:
+    call = module.band_join
+    parameters = inspect.signature(call).parameters
+    assert len(parameters) <= 20
+    options = import_module(call.__module__).DEFAULTS
+    assert not options.keys() & parameters.keys()
+    described = call.__doc__.partition("Other Parameters\n")[2].partition("Returns\n")[0]
+    named = [line.partition(" : ")[0].strip() for line in described.splitlines() if " : " in line]
+    listed = ", ".join(named).split(", ")
+    assert listed == list(options)

@@ -20,20 +20,11 @@ from ivjoin import MultiJoinMetrics
 from ivjoin.cli.asof import ASOF_EXAMPLE, add_asof, asof_question, names
 from ivjoin.cli.dialects import add_csv, as_options, check_types, dialect_of
 from ivjoin.cli.many import add_options, aliased, question_of_many, steps_of_many
-from ivjoin.cli.options import (
-    add_limit,
-    limit_of,
-    parse_aggregates,
-    parse_bounds,
-    parse_keys,
-    parse_order,
-    parse_zone,
-    pick_of,
-)
+from ivjoin.cli.options import add_limit, limit_of, parse_bounds, parse_keys, parse_order, parse_pick, parse_zone
 from ivjoin.cli.progress import Progress
 from ivjoin.cli.sql import SQL_EXAMPLE, Tables, add_param, add_sql, params_of, sql_question
 from ivjoin.cli.stopping import fail
-from ivjoin.cli.window import WINDOW_EXAMPLE, add_window, window_question
+from ivjoin.cli.window import WINDOW_EXAMPLE, add_aggregate, add_window, parse_aggregates, window_question
 from ivjoin.errors import IvjoinError
 from ivjoin.files.atomic import Replacement, output_place, remove_unfinished, unwritable
 from ivjoin.files.datasets import Files, open_files, open_stream
@@ -91,8 +82,17 @@ def _drop_output() -> None:
 # -- arguments --------------------------------------------------------------------------------------------------------
 
 
+_REMOVED = {
+    "--pick-by": "write --pick 'last by ts'",
+    "--aggregate": "use the command 'ivjoin window' with --aggregate NAME=SQL",
+}
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
+        for name, instead in _REMOVED.items():
+            if message.startswith("unrecognized arguments:") and name in message.split():
+                message = f"{name} does not exist; {instead}"
         self.exit(2, f"ivjoin: error: {message}; see '{self.prog} --help'\n")
 
 
@@ -157,8 +157,7 @@ def _parser() -> argparse.ArgumentParser:
     sql.set_defaults(run=_sql)
 
     explain = commands.add_parser("explain", help="show what a condition prunes, and why not")
-    _add_question(explain)
-    explain.add_argument("--workers", type=int, default=8, metavar="N", help="of the grid shown for many inputs")
+    _add_explain(explain)
     explain.set_defaults(run=_explain)
 
     demo = commands.add_parser("demo", help="join a year of flights with the weather and with themselves")
@@ -167,6 +166,12 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--no-check", action="store_true", help="do not compare the results with DuckDB's")
     demo.set_defaults(run=_demo)
     return parser
+
+
+def _add_explain(explain: argparse.ArgumentParser) -> None:
+    _add_question(explain)
+    add_aggregate(explain)
+    explain.add_argument("--workers", type=int, default=8, metavar="N", help="of the grid shown for many inputs")
 
 
 def _threads(text: str) -> int | str:
@@ -181,7 +186,6 @@ def _add_join(join: argparse.ArgumentParser) -> None:
     join.add_argument("--shed", metavar="POLICY", help="which rows go first: prob (default), life or random")
     join.add_argument("--shed-shared", action="store_true", help="both sides share the memory, not half of it each")
     join.add_argument("--pick", metavar="WHICH", help="which matches a left row takes: 'first 3 by abs(l.x - r.x)'")
-    join.add_argument("--pick-by", metavar="NAMES", help="right columns to pick by, a,b,c; later ones break ties")
 
 
 def _add_threads(command: argparse.ArgumentParser) -> None:
@@ -241,10 +245,6 @@ def _add_question(command: argparse.ArgumentParser) -> None:
             f"--{side}-bounds", action="append", default=[], metavar="NAME=A..B",
             help=f"promised bounds of a column of {side.upper()}; repeatable",
         )  # fmt: skip
-    add(
-        "--aggregate", action="append", default=[], metavar="NAME=F(COLUMN)",
-        help="in place of the pairs: count, sum, mean, min, max, first or last of each left row's partners; repeatable",
-    )  # fmt: skip
     add_param(command)
     add_options(command)
     _add_files(command)
@@ -261,7 +261,7 @@ def _open_inputs(options: argparse.Namespace) -> tuple[Files, Files]:
 def _many(options: argparse.Namespace) -> dict[str, str] | None:
     """Return the paths of inputs by alias; None for two inputs without aliases."""
     parser = _Parser()
-    (_add_join if options.run is _join else _add_question)(parser)
+    (_add_join if options.run is _join else _add_explain)(parser)
     defaults = {a.dest: a.default for a in parser._actions}
     return aliased(options, defaults)
 
@@ -281,7 +281,6 @@ def _question(options: argparse.Namespace, left: pa.Schema, right: pa.Schema) ->
         "left_bounds": parse_bounds(options.left_bounds, left, options.timezone),
         "right_bounds": parse_bounds(options.right_bounds, right, options.timezone),
         "timezone": parse_zone(options.timezone),
-        "aggregate": parse_aggregates(options.aggregate),
         "allow_cross": options.allow_cross,
         "params": params_of(options),
     }
@@ -383,7 +382,7 @@ def _join_of_two(options: argparse.Namespace) -> tuple[Any, list[Files]]:
     stream = ivjoin.band_join(
         left, right, **question, batch_size=options.batch_size, sort=options.sort,
         threads=options.threads, **limit_of(options),
-        columns=names(options.columns), pick=pick_of(options.pick), pick_by=names(options.pick_by),
+        columns=names(options.columns), pick=None if options.pick is None else parse_pick(options.pick),
     )  # fmt: skip
     return stream, [left, right]
 
@@ -433,6 +432,8 @@ def _explain(options: argparse.Namespace) -> int:
         return 0
     left, right = _open_inputs(options)
     question = _question(options, left.schema, right.schema)
+    if options.aggregate:
+        question["aggregate"] = parse_aggregates(options.aggregate)
     text = ivjoin.explain(left, right, **question)
     print(_OPTION.sub(lambda m: f"--{m[1]}-{m[2]}" + (f" {m[3]}" if m[3] else ""), text))
     return 0

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ivjoin.cli.options import parse_bounds, parse_order, parse_zone, pick_of
+from ivjoin.cli.options import parse_bounds, parse_order, parse_pick, parse_zone
 from ivjoin.cli.sql import params_of
 from ivjoin.errors import IvjoinError, came
 
@@ -20,10 +20,11 @@ __all__ = ["add_options", "aliased", "question_of_many", "steps_of_many"]
 _ALIASED = re.compile(r"(?P<alias>[A-Za-z_]\w*)=(?P<path>.+)", re.DOTALL)
 # Options without a meaning for more than two inputs: the name, and what to write instead.
 _OF_TWO = {
-    "on": "write the equalities into --where, as in a.k = b.k", "pick_by": "write --pick 'a=first by a.ts'",
+    "on": "write the equalities into --where, as in a.k = b.k",
     "left_order": "write --order a=ts", "right_order": "write --order a=ts",
     "left_bounds": "write --bounds a.w=0..60", "right_bounds": "write --bounds a.w=0..60",
-    "aggregate": "aggregate the result", "suffix": "columns are named alias_name", "threads": "it runs on one thread",
+    "aggregate": "explain a window join of two inputs", "suffix": "columns are named alias_name",
+    "threads": "it runs on one thread",
     "shed": "no rows are dropped", "shed_shared": "no rows are dropped",
 }  # fmt: skip
 
@@ -121,7 +122,7 @@ def steps_of_many(options: argparse.Namespace) -> dict[str, Any]:
     """
     hows = None if options.how == "inner" else _by_alias("how", options.how, ",")
     picks = None if options.pick is None else _by_alias("pick", options.pick, ";")
-    return {"hows": hows, "pick": None if picks is None else {a: pick_of(text) for a, text in picks.items()}}
+    return {"hows": hows, "pick": None if picks is None else {a: parse_pick(text) for a, text in picks.items()}}
 
 
 def _by_alias(name: str, text: str, between: str) -> dict[str, str]:

@@ -16,15 +16,13 @@ import pyarrow as pa
 from ivjoin.errors import ColumnError, OptionError, OrderError, came
 
 __all__ = [
-    "add_limit", "limit_of", "parse_aggregates", "parse_bounds", "parse_keys", "parse_order", "parse_pick",
-    "parse_zone", "pick_of",
+    "add_limit", "limit_of", "parse_bounds", "parse_keys", "parse_order", "parse_pick", "parse_zone",
 ]  # fmt: skip
 
 _ORDER = re.compile(
     r"(?P<expr>.+?)(?:\s+(?P<way>ASC|DESC))?(?:\s+NULLS\s+(?P<nulls>FIRST|LAST))?(?:\s+SLACK\s+(?P<slack>\S+))?\s*",
     re.IGNORECASE | re.DOTALL,
 )
-_AGGREGATE = re.compile(r"\s*(?P<name>[^=\s][^=]*?)\s*=\s*(?P<function>\w+)\s*\((?P<of>.*)\)\s*", re.DOTALL)
 _PICK = re.compile(
     r"\s*(?P<keep>first|last)(?:\s+(?P<k>[0-9]+))?(?P<ties>\s+with\s+ties)?\s+by\s+(?P<by>.+?)\s*",
     re.IGNORECASE | re.DOTALL,
@@ -74,33 +72,6 @@ def parse_keys(texts: Sequence[str]) -> list[Any] | None:
             raise ColumnError(f"a key of --on is {came(name)}; expected a column name, or left=right")
         keys.append((left, right) if paired else name)
     return keys or None
-
-
-def parse_aggregates(texts: Sequence[str]) -> dict[str, tuple[str, str]] | None:
-    """Return the aggregates of ``NAME=FUNCTION(COLUMN)``. The column may be an expression over the right side.
-
-    >>> parse_aggregates(["vwap=mean(price)", "n = count(*)"])
-    {'vwap': ('price', 'mean'), 'n': ('*', 'count')}
-
-    Raises
-    ------
-    ColumnError
-        If the text has another form, or a name occurs twice.
-    """
-    made: dict[str, tuple[str, str]] = {}
-    for text in texts:
-        found = _AGGREGATE.fullmatch(text)
-        if found is None:
-            raise ColumnError(f"an aggregate is {came(text)}; expected NAME=FUNCTION(COLUMN), such as n=count(*)")
-        if found["name"] in made:
-            raise ColumnError(f"two aggregates are named {came(found['name'])}; choose another name")
-        made[found["name"]] = found["of"].strip(), found["function"].lower()
-    return made or None
-
-
-def pick_of(text: str | None) -> Any:
-    """Return the pick of ``first 3 by abs(l.x - r.x)``, or a text without ``by`` as it is."""
-    return parse_pick(text) if text is not None and " by " in text.lower() else text
 
 
 def parse_pick(text: str) -> Any:

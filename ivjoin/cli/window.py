@@ -12,7 +12,7 @@ from ivjoin.cli.options import limit_of, parse_bounds, parse_keys, parse_order, 
 from ivjoin.cli.sql import add_param, params_of
 from ivjoin.errors import ColumnError, came
 
-__all__ = ["WINDOW_EXAMPLE", "add_window", "window_question"]
+__all__ = ["WINDOW_EXAMPLE", "add_aggregate", "add_window", "parse_aggregates", "window_question"]
 
 WINDOW_EXAMPLE = """\
 example:
@@ -27,10 +27,7 @@ def add_window(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("--on", action="append", default=[], metavar="KEYS", help="key columns: name, a,b or left=right; repeatable")
     add("--where", metavar="CONDITION", help="which right rows are in the window of a left row, as SQL")
-    add(
-        "--aggregate", action="append", default=[], metavar="NAME=SQL", required=True,
-        help="an output column, such as 'vwap=sum(r.price * r.qty) / sum(r.qty)'; repeatable",
-    )  # fmt: skip
+    add_aggregate(command, required=True)
     add_param(command)
     add("--how", default="left", help="left (default), or inner: drop left rows with an empty window")
     add("--include-previous", action="store_true", help="the last row before a window counts as its first row")
@@ -41,12 +38,20 @@ def add_window(command: argparse.ArgumentParser) -> None:
         )  # fmt: skip
 
 
+def add_aggregate(command: argparse.ArgumentParser, required: bool = False) -> None:
+    """Add the option for the output columns of a window join."""
+    command.add_argument(
+        "--aggregate", action="append", default=[], metavar="NAME=SQL", required=required,
+        help="an output column, such as 'vwap=sum(r.price * r.qty) / sum(r.qty)'; repeatable",
+    )  # fmt: skip
+
+
 def window_question(options: argparse.Namespace, left: pa.Schema, right: pa.Schema) -> dict[str, Any]:
     """Return the arguments of :func:`ivjoin.window_join`."""
     return {
         "on": parse_keys(options.on),
         "condition": options.where,
-        "aggregate": _aggregates(options.aggregate),
+        "aggregate": parse_aggregates(options.aggregate),
         "how": options.how,
         "include_previous": options.include_previous,
         "left_order": [parse_order(text) for text in options.left_order] or None,
@@ -63,10 +68,10 @@ def window_question(options: argparse.Namespace, left: pa.Schema, right: pa.Sche
     } | limit_of(options)
 
 
-def _aggregates(texts: list[str]) -> dict[str, str]:
+def parse_aggregates(texts: list[str]) -> dict[str, str]:
     """Return the aggregates of ``NAME=SQL``.
 
-    >>> _aggregates(["n = count(*)", "high=max(r.x) = 5"])
+    >>> parse_aggregates(["n = count(*)", "high=max(r.x) = 5"])
     {'n': 'count(*)', 'high': 'max(r.x) = 5'}
     """
     made: dict[str, str] = {}

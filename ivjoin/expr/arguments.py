@@ -31,6 +31,8 @@ _ELSEWHERE = {
     **dict.fromkeys(("join_type", "kind"), ("how", "write how='left'")),
     "spill_dir": ("when_full", "write when_full=ivjoin.Spill(dir=...)"),
     **dict.fromkeys(("shed", "shed_shared"), ("when_full", "write when_full=ivjoin.Shed(policy=..., shared=...)")),
+    "pick_by": ("pick", "write pick=ivjoin.Pick(by='ts', keep='last')"),
+    "aggregate": ("pick", "use window_join(..., aggregate={'n': 'count(*)'})"),
     "how": ("hows", "write hows={'alias': 'left'} for the inputs that do not join as inner"),
 }  # fmt: skip
 

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from ivjoin.expr.literals import Params, Value
     from ivjoin.operator.explaining.picture import Explanation
     from ivjoin.plan.picking.choice import Pick
-    from ivjoin.plan.picking.pick import PickBy
     from ivjoin.plan.question import Aggregates, DeclaredBounds, JoinHow, Keys, Orders, SupportsArrowSchema
 
 __all__ = ["SymmetricHashJoin"]
@@ -76,12 +75,8 @@ class SymmetricHashJoin(OneCall):
     timezone : str, optional
         Zone of calendar days and of timestamps without a zone; UTC by default. Comparing one of these with a timestamp
         that has a zone requires this option.
-    pick : {"last", "first", "nearest"}, optional
-        Each left row takes one of the right rows that satisfy the whole condition: the last, the first, or the one
-        nearest to the left side's order (the earlier one on ties). ``how`` is inner or left.
-    pick_by : str, expression, or list of these
-        Right columns that order the right rows; later ones break ties. For ``"nearest"``, the first is a number or a
-        time. A row with null in the first is never picked. NaN is the greatest value.
+    pick : Pick, optional
+        Which of the right rows that satisfy the whole condition each left row takes; see :class:`~ivjoin.Pick`.
     aggregate : mapping of str to (column, function), optional
         ``{"vwap": ("price", "mean"), "n": ("*", "count")}``: each left row is emitted once, with aggregates of its
         matching right rows, when no later row can match it. Functions: count, sum, mean, min, max, first, last.
@@ -119,7 +114,7 @@ class SymmetricHashJoin(OneCall):
         right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536,
         on_late: OnLate = "raise", timezone: str | None = None, aggregate: Aggregates | None = None,
         memory_limit: int | str | None = None, when_full: WhenFull = "raise",
-        pick: Pick | str | None = None, pick_by: PickBy | None = None, params: Params | None = None,
+        pick: Pick | None = None, params: Params | None = None,
     ) -> None:
         self._begin()
         budget = budget_of(memory_limit, when_full)
@@ -127,7 +122,7 @@ class SymmetricHashJoin(OneCall):
         plan = planned(
             left_schema, right_schema, on=on, condition=condition, how=how, left_order=left_order,
             right_order=right_order, left_bounds=left_bounds, right_bounds=right_bounds, suffix=suffix,
-            batch_size=batch_size, on_late=rule, timezone=timezone, aggregate=aggregate, pick=pick, pick_by=pick_by,
+            batch_size=batch_size, on_late=rule, timezone=timezone, aggregate=aggregate, pick=pick,
             params=params,
         )
         self._core = core_of(plan, takes=budget is None)

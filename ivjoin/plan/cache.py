@@ -25,9 +25,10 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import Type
 from ivjoin.frontier.order import Order
 from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.picking.choice import Pick as Choice
 from ivjoin.plan.planner import make_plan
 from ivjoin.plan.question import join_spec
-from ivjoin.plan.spec import JoinSpec
+from ivjoin.plan.spec import JoinSpec, Pick
 
 __all__ = ["MOST_PLANS", "forget_plans", "is_known", "plan_of", "planned", "shared"]
 
@@ -203,6 +204,8 @@ def _exact(value: Any, parts: _Parts) -> Any:
         return kind, *[_exact(v, parts) for item in value.items() for v in item]
     if kind is Order:
         return kind, *[_exact(v, parts) for v in (value.expr, value.descending, value.slack, value.nulls)]
+    if kind is Pick or kind is Choice:
+        return kind, *[_exact(getattr(value, name), parts) for name in value.__dataclass_fields__]
     if kind is Expr:
         return kind, *_expression(value, parts)
     raise _Untold

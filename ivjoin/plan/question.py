@@ -25,7 +25,6 @@ from ivjoin.plan.aggregates import Aggregate, aggregates_of
 from ivjoin.plan.derived.implied import with_columns
 from ivjoin.plan.picking.best import best_of
 from ivjoin.plan.picking.choice import Pick as Choice
-from ivjoin.plan.picking.pick import PickBy, pick_of
 from ivjoin.plan.spec import SIDES, Bounds, JoinSpec, Pick
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ How = Literal["inner", "left", "right", "full", "left_semi", "left_anti", "right
 # What an editor offers; the other names of a join type, such as Spark's, are taken as well.
 JoinHow: TypeAlias = "How | str"
 Sort = Literal["auto", "never"]
-KeepOrder = Literal["left", "right", "none"]
+KeepOrder = Literal["left", "right", "left_right", "right_left", "none"]
 Validate = Literal["1:1", "1:m", "m:1", "m:m"]
 Keys: TypeAlias = "str | tuple[str, str] | Iterable[str | tuple[str, str]]"
 Orders: TypeAlias = "Expression | Order | Sequence[Expression | Order]"
@@ -67,15 +66,13 @@ def join_spec(
     right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
     right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536,
     on_late: str = "raise", timezone: str | None = None,
-    aggregate: Aggregates | tuple[Aggregate, ...] | None = None, pick: str | Choice | None = None,
-    pick_by: PickBy | None = None, pick_near: Expression | None = None, params: Params | None = None,
-    also: Expression | None = None,
+    aggregate: Aggregates | tuple[Aggregate, ...] | None = None, pick: Choice | Pick | None = None,
+    params: Params | None = None, also: Expression | None = None,
 ) -> JoinSpec:
     """Check the arguments of a join, and resolve every name.
 
-    ``pick_near`` is the left expression that ``pick="nearest"`` measures distances from. By default it is the left
-    side's order, or the expression that the condition compares with ``pick_by``. ``also`` is a further conjunct.
-    ``params`` has the values of ``:name`` in the condition.
+    ``also`` is a further conjunct. ``params`` has the values of ``:name`` in the condition. A ``pick`` of
+    :mod:`ivjoin.plan.spec` is resolved already.
 
     Raises
     ------
@@ -110,24 +107,15 @@ def join_spec(
     if aggregates and jt.name not in ("inner", "left"):
         raise ConditionError(f"how is {came(how)}; with aggregate= expected 'inner' or 'left'")
     if aggregates and pick is not None:
-        raise ConditionError(f"aggregate= and pick={pick!r}: a left row has one partner or aggregates of all; give one")
+        raise ConditionError("aggregate= and pick=: a left row takes some matches or aggregates of all; give one")
     first_by = (orders[1][0].node, bool(orders[1][0].descending)) if aggregates and orders[1] else None
-    if isinstance(pick, Choice):
-        if pick_by is not None:
-            raise ConditionError(f"pick_by is {came(pick_by)} with pick={pick}; give what to order by in Pick(by=...)")
-        picked: Pick | None = best_of(
-            pick, jt, given, schemas[1], lambda obj: expr.scalar(obj, scope, timezone=zone), zone
-        )
-    else:
-        picked = pick_of(
-            pick, pick_by, pick_near, jt, given, orders[0], schemas,
-            lambda obj, s, what: side_expression(obj, s, schemas[s], zone, what), zone,
-        )
+    if pick is not None and not isinstance(pick, Pick):
+        pick = best_of(pick, jt, given, schemas[1], lambda obj: expr.scalar(obj, scope, timezone=zone), zone)
     if timezone is None:
         warn_of_utc([n for n in (given, *(a.node for a in aggregates)) if n is not None])
     return JoinSpec(
         schemas, tuple(pairs), given, jt.name, _with_columns(orders, given, pairs, schemas), (bounds[0], bounds[1]),
-        suffix, batch_size, on_late, str(zone), aggregates=aggregates, first_by=first_by, pick=picked,
+        suffix, batch_size, on_late, str(zone), aggregates=aggregates, first_by=first_by, pick=pick,
     )
 
 

@@ -16,7 +16,6 @@ from ivjoin.expr.nodes import Node, columns_of, make, rewrite
 from ivjoin.frontier.late import late_rule
 from ivjoin.multi.question import MOST_INPUTS
 from ivjoin.operator.memory.budget import budget_of
-from ivjoin.plan.picking.choice import Pick
 from ivjoin.query.projected import Projection
 from ivjoin.query.resolved import Resolved, Step, sides
 from ivjoin.stream.after.inputs import renamed
@@ -156,7 +155,7 @@ class _Calls:
         right = self.sources[step.alias]
         out, suffix = _joined_names(names, left, right, step)
         pick = step.pick
-        if isinstance(pick, Pick):
+        if pick is not None:
             pick = replace(pick, by=[_localized(n, names, step.alias) for n in pick.items if isinstance(n, Node)])
         stream = band_join(
             left, right, condition=_all([_localized(c, names, step.alias) for c in step.conjuncts]), how=step.how,

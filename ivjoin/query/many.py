@@ -19,7 +19,7 @@ from ivjoin.frontier.late import OnLate, late_rule
 from ivjoin.multi.question import MultiSpec, multi_spec
 from ivjoin.operator.memory.budget import WhenFull
 from ivjoin.outer.jointype import join_type
-from ivjoin.plan.picking.choice import Pick
+from ivjoin.plan.picking.choice import Pick, check_pick
 from ivjoin.query.joining import joined
 from ivjoin.query.resolved import Resolved, Step, pushed, sides
 from ivjoin.separation.normal import conjuncts_of
@@ -45,7 +45,7 @@ _NO_COLUMNS = ("left_semi", "left_anti")
 @known_options("multi_join")
 def multi_join(
     inputs: Mapping[str, ArrowStream], condition: Expression | None = None, *,
-    hows: Mapping[str, str] | None = None, pick: Mapping[str, Pick | str] | None = None,
+    hows: Mapping[str, str] | None = None, pick: Mapping[str, Pick] | None = None,
     aggregate: WindowAggregates | None = None, orders: AliasOrders | None = None,
     bounds: AliasBounds | None = None, batch_size: int = 65536, views: Views = "auto", on_late: OnLate = "raise",
     timezone: str | None = None, allow_cross: bool = False, sort: Sort = "auto", columns: Sequence[str] | None = None,
@@ -67,7 +67,7 @@ def multi_join(
     hows : mapping of alias to str, optional
         How an input after the first one joins: "inner" (the default), "left", "right", "full", "left_semi" or
         "left_anti". ``hows={"cart": "left"}`` keeps rows without a match in ``cart``.
-    pick : mapping of alias to Pick or "first" or "last", optional
+    pick : mapping of alias to Pick, optional
         Which of its matches each joined row takes of an input: see :class:`Pick`, with columns as ``alias.name``.
     aggregate : mapping of str to str, optional
         Replaces the columns of the last input by aggregates of its rows: see :func:`window_join`. Their columns
@@ -181,7 +181,8 @@ def _question(
     steps = []
     for i, alias in enumerate(others):
         how = by_how.get(alias, "left" if alias == last and aggregate is not None else "inner")
-        chosen = _resolved(picks.get(alias), alias, spec, scope, zone)
+        pick_of = picks.get(alias)
+        chosen = None if pick_of is None else _resolved(check_pick(pick_of, alias), alias, spec, scope, zone)
         computed = aggregate if alias == last else None
         steps.append(Step(alias, how, False, tuple(ons[alias]), spec.allow_cross, chosen, computed))
         if not any(sides(c) - {alias} for c in ons[alias]) and not spec.allow_cross:
@@ -233,10 +234,8 @@ def _by_alias(what: str, given: Any, first: str, others: Sequence[str], such: st
     return dict(given)
 
 
-def _resolved(pick: Any, alias: str, spec: MultiSpec, scope: Scope, zone: str) -> Any:
+def _resolved(pick: Pick, alias: str, spec: MultiSpec, scope: Scope, zone: str) -> Pick:
     """Return a pick by nodes over ``alias.column``; a bare name is a column of the input that it picks from."""
-    if not isinstance(pick, Pick):
-        return pick
 
     def node(item: Any) -> Node:
         own: pa.Schema = spec.schemas[alias]

@@ -38,7 +38,7 @@ class Step:
         Their AND is the condition.
     crossed : bool
         Whether all pairs are wanted.
-    pick : Pick, str or None
+    pick : Pick or None
         Which of its matches a joined row takes; the expressions are nodes over ``alias.column``.
     aggregate : mapping or None
         What is computed of the matches in their place, as for ``window_join``.
@@ -49,7 +49,7 @@ class Step:
     asof: bool
     conjuncts: tuple[Node, ...]
     crossed: bool = False
-    pick: Pick | str | None = None
+    pick: Pick | None = None
     aggregate: WindowAggregates | None = None
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
 from ivjoin.expr.arguments import known_options
+from ivjoin.expr.timezones import zone_of_call
 from ivjoin.frontier.late import OnLate, late_rule
 from ivjoin.frontier.order import Order
 from ivjoin.operator.memory.budget import WhenFull, budget_of
-from ivjoin.plan.cache import plan_of, planned
+from ivjoin.plan.cache import planned
 from ivjoin.plan.picking.asof import as_of
 from ivjoin.stream.after.lookups import Lookups
 from ivjoin.stream.after.matched import matching_of
@@ -183,15 +183,11 @@ def asof_plan(
     IvjoinError
         If an argument is invalid.
     """
-    asked = as_of(schemas, column, direction, tolerance, allow_exact_matches, ties, options.get("how"), offset)
+    zone = zone_of_call(options.get("timezone"))
+    asked = as_of(schemas, column, direction, tolerance, allow_exact_matches, ties, options["how"], offset, zone=zone)
     for s in (0, 1):
         if orders[s] is None and (not ends[s] or slack is not None):
             orders[s] = Order(asked.on[s], slack=slack)
-    plan = planned(
-        *schemas, condition=asked.condition, left_order=orders[0], right_order=orders[1], pick=asked.pick,
-        pick_by=asked.pick_by, pick_near=asked.near, **options,
+    return planned(
+        *schemas, condition=asked.condition, left_order=orders[0], right_order=orders[1], pick=asked.pick, **options
     )
-    assert plan.spec.pick is not None
-    if not plan.spec.picks_one:
-        return plan
-    return plan_of(replace(plan.spec, pick=replace(plan.spec.pick, unbounded=True)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
 
 import pyarrow as pa
 
@@ -17,10 +17,14 @@ from ivjoin.operator.explaining.wording import listed
 from ivjoin.operator.memory.budget import WhenFull, budget_of
 from ivjoin.plan.cache import planned
 from ivjoin.stream.after.explained import explain_inputs
+from ivjoin.stream.after.matched import matching_of
 from ivjoin.stream.asof import asof_plan
+from ivjoin.stream.options import DEFAULTS, JoinOptions
 from ivjoin.stream.pull import check_call, refuse_cross
 from ivjoin.stream.sources.columns import chosen
+from ivjoin.stream.sources.idle import idle_of
 from ivjoin.stream.sources.inputs import ArrowStream, Source, open_input
+from ivjoin.stream.window.join import window_plan
 
 if TYPE_CHECKING:
     from ivjoin.conditions.written import Slack
@@ -28,17 +32,8 @@ if TYPE_CHECKING:
     from ivjoin.multi.question import AliasBounds, AliasOrders, Views
     from ivjoin.plan.picking.asof import Tolerance
     from ivjoin.plan.picking.choice import Pick
-    from ivjoin.plan.picking.pick import PickBy
-    from ivjoin.plan.question import (
-        Aggregates,
-        DeclaredBounds,
-        Expression,
-        Keys,
-        Orders,
-        Sort,
-        SupportsArrowSchema,
-        Value,
-    )
+    from ivjoin.plan.question import Expression, Keys, Orders, Sort, SupportsArrowSchema, Value
+    from ivjoin.stream.window.join import WindowAggregates
 
 _CONDITION = re.compile(r"[<>]|\s(=|between|is|in|like)\s", re.IGNORECASE)  # what no path of a file has
 
@@ -65,42 +60,42 @@ def _is_arrow(given: Any) -> bool:
 
 
 @_text_first
-@known_options("explain")
+@known_options("explain", also=DEFAULTS)
 def explain(
     left: SupportsArrowSchema | ArrowStream | Inputs,
     right: SupportsArrowSchema | ArrowStream | Expression | None = None, on: Keys | None = None,
     condition: Expression | None = None, how: str | None = None, *, left_order: Orders | None = None,
-    right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
-    right_bounds: DeclaredBounds | None = None, suffix: str = "_right", batch_size: int = 65536,
-    on_late: OnLate = "raise", timezone: str | None = None, threads: int | Literal["auto"] = "auto",
-    sort: Sort = "auto", columns: Sequence[str] | None = None, aggregate: Aggregates | None = None,
-    memory_limit: int | str | None = None, when_full: WhenFull = "raise", pick: Pick | str | None = None,
-    pick_by: PickBy | None = None,
-    allow_cross: bool = False, orders: AliasOrders | None = None, bounds: AliasBounds | None = None,
-    views: Views = "auto", workers: int = 8, by: Keys | None = None, direction: str | None = None,
-    tolerance: Tolerance | None = None, allow_exact_matches: bool | None = None,
-    ties: str | Sequence[str] | None = None, slack: Slack | None = None,
-    frontier: Mapping[str, Mapping[Expression, Value]] | None = None, params: Params | None = None,
+    right_order: Orders | None = None, pick: Pick | None = None, params: Params | None = None,
+    columns: Sequence[str] | None = None, suffix: str = "_right", on_late: OnLate = "raise",
+    timezone: str | None = None, threads: int | Literal["auto"] = "auto", sort: Sort = "auto",
+    memory_limit: int | str | None = None, when_full: WhenFull = "raise",
+    aggregate: WindowAggregates | None = None, include_previous: bool = False, by: Keys | None = None,
+    direction: str | None = None, tolerance: Tolerance | None = None, allow_exact_matches: bool | None = None,
+    ties: str | Sequence[str] | None = None, slack: Slack | None = None, orders: AliasOrders | None = None,
+    bounds: AliasBounds | None = None, views: Views = "auto", workers: int = 8,
+    frontier: Mapping[str, Mapping[Expression, Value]] | None = None, **options: Unpack[JoinOptions],
 ) -> Explanation:
     """Return the plan of a join: its conjuncts, the condition as a graph with intervals, and what prunes each side.
 
-    Pass the arguments of the call to :func:`ivjoin.band_join`, :func:`ivjoin.asof_join` or :func:`ivjoin.multi_join`
-    that you want to understand, or ``explain(condition, left, right)``. You can pass a schema instead of an input. For
-    a join of many inputs, the plan shows the steps, views, bounds, and the grid of workers.
+    Pass the arguments of the call to :func:`ivjoin.band_join`, :func:`ivjoin.window_join`, :func:`ivjoin.asof_join` or
+    :func:`ivjoin.multi_join` that you want to understand, or ``explain(condition, left, right)``. You can pass a
+    schema instead of an input. For a join of many inputs, the plan shows the steps, views, bounds, and the grid of
+    workers.
 
     Parameters
     ----------
     left, right : schema, table, frame or files
         No rows of a file are read. A sample of a table is read, to show whether it will be sorted, and by what.
         For many inputs, ``left`` is ``{alias: input}``.
-    on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size, on_late, timezone, \
-    threads, sort, columns, aggregate, memory_limit, when_full, pick, \
-    pick_by, allow_cross
+    on, condition, how, left_order, right_order, pick, params, columns, suffix, on_late, timezone, threads, sort, \
+    memory_limit, when_full, options
         As for :func:`ivjoin.band_join`.
+    aggregate, include_previous
+        As for :func:`ivjoin.window_join`.
     by, direction, tolerance, allow_exact_matches, ties, slack
         As for :func:`ivjoin.asof_join`. If you give one of these, ``on`` is the column of time. An as-of join without
         any of them needs ``direction="backward"`` here.
-    orders, bounds, views, allow_cross, params
+    orders, bounds, views
         As for :func:`ivjoin.multi_join`.
     workers : int, default 8
         Number of workers in the grid of a join of many inputs.
@@ -116,7 +111,7 @@ def explain(
     ------
     IvjoinError
         If the explained call would raise it. SchemaError if ``left`` or ``right`` is neither an input nor a schema.
-        OptionError if options of ``asof_join`` and of ``band_join`` come together.
+        OptionError if options of two functions come together.
 
     Examples
     --------
@@ -126,13 +121,16 @@ def explain(
     >>> "band term" in text
     True
     """
+    given = DEFAULTS | options
     rule, _ = late_rule(on_late)
+    matching_of(given["maintain_order"], given["indicator"], given["validate"])  # for their errors
+    idle_of(given["idle_timeout"], given["idle"])
     if isinstance(left, Mapping):
         if condition is not None and right is not None:
             raise OptionError("explain got {alias: input}, another input and a condition; pass explain(inputs, text)")
         return _of_many(
             left, right if condition is None else condition, workers, orders=orders, bounds=bounds, views=views,
-            batch_size=batch_size, on_late=rule, timezone=timezone, allow_cross=allow_cross,
+            batch_size=given["batch_size"], on_late=rule, timezone=timezone, allow_cross=given["allow_cross"],
             params=params,
         )
     if isinstance(left, str) and _CONDITION.search(left):
@@ -145,26 +143,35 @@ def explain(
     ends = [s is not None and s.ends for s in sources]
     asof = {"by": by, "direction": direction, "tolerance": tolerance, "allow_exact_matches": allow_exact_matches,
             "ties": ties, "slack": slack}  # fmt: skip
-    banded = {"condition": condition, "left_bounds": left_bounds, "right_bounds": right_bounds,
-              "aggregate": aggregate, "pick": pick, "pick_by": pick_by, "params": params}  # fmt: skip
-    both = {"suffix": suffix, "batch_size": batch_size, "on_late": rule, "timezone": timezone}
-    named, others = ([n for n, x in given.items() if x is not None] for given in (asof, banded))
+    bounds_of: dict[str, Any] = {"left_bounds": given["left_bounds"], "right_bounds": given["right_bounds"]}
+    both: dict[str, Any] = {"batch_size": given["batch_size"], "on_late": rule, "timezone": timezone, "params": params}
+    named = [n for n, x in asof.items() if x is not None]
+    others = [n for n, x in {**bounds_of, "pick": pick, "aggregate": aggregate}.items() if x is not None]
     if named and others:
-        raise OptionError(f"explain got {named[0]}=, of asof_join, and {others[0]}=, of band_join; give one of the two")
-    if named:
+        of = "window_join" if others[0] == "aggregate" else "band_join"
+        raise OptionError(f"explain got {named[0]}=, of asof_join, and {others[0]}=, of {of}; give one of the two")
+    if aggregate is not None and pick is not None:
+        raise OptionError("explain got aggregate=, of window_join, and pick=, of band_join; give one of the two")
+    if aggregate is not None:
+        plan, _ = window_plan(
+            schemas[0], schemas[1], aggregate=aggregate, how="left" if how is None else how, on=on, condition=condition,
+            include_previous=include_previous, left_order=left_order, right_order=right_order, **bounds_of, **both,
+        )
+    elif named:
         plan = asof_plan(
             (schemas[0], schemas[1]), (ends[0], ends[1]), on, direction or "backward", tolerance,
             True if allow_exact_matches is None else allow_exact_matches, ties, slack, [left_order, right_order],
-            on=by, how="left" if how is None else how, **both,
+            on=by, how="left" if how is None else how, suffix=suffix, also=condition, **both,
         )
     else:
         plan = planned(
             schemas[0], schemas[1], on=on, how="inner" if how is None else how, left_order=left_order,
-            right_order=right_order, **banded, **both,
+            right_order=right_order, condition=condition, pick=pick, suffix=suffix, **bounds_of, **both,
         )
-    refuse_cross(plan, allow_cross)
+    refuse_cross(plan, given["allow_cross"])
     check_call(plan, threads, sort, budget)
-    chosen(plan, columns)
+    if aggregate is None:
+        chosen(plan, columns)
     return explain_inputs(plan, sources, sort != "never", frontier)
 
 

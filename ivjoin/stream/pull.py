@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from copy import copy
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from ivjoin.errors import ConditionError, IvjoinError, OptionError, UnsupportedError, came
 from ivjoin.expr.arguments import known_options, one_of, whole_number
@@ -20,6 +19,7 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.after.matched import matching_of
 from ivjoin.stream.join_stream import JoinStream
+from ivjoin.stream.options import DEFAULTS, JoinOptions
 from ivjoin.stream.prepared import PreparedJoin
 from ivjoin.stream.sharing import SharedStream, condition_of, separated
 from ivjoin.stream.sources.columns import Chosen, chosen, places_of
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from ivjoin.conditions.written import Expression
     from ivjoin.expr.literals import Params
     from ivjoin.plan.picking.choice import Pick
-    from ivjoin.plan.picking.pick import PickBy
-    from ivjoin.plan.question import Aggregates, DeclaredBounds, JoinHow, KeepOrder, Keys, Orders, Sort, Validate
+    from ivjoin.plan.question import JoinHow, Keys, Orders, Sort
 
 __all__ = [
     "ArrowStream", "JoinStream", "SupportsArrowStream", "band_join", "check_call", "refuse_cross", "stream_of",
@@ -41,18 +40,14 @@ __all__ = [
 _MOST_THREADS = 1024
 
 
-@known_options("band_join")
+@known_options("band_join", also=DEFAULTS)
 def band_join(
     left: ArrowStream, right: ArrowStream, on: Keys | None = None, condition: Expression | None = None,
     how: JoinHow = "inner", *, left_order: Orders | None = None, right_order: Orders | None = None,
-    left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
-    batch_size: int = 65536, on_late: OnLate = "raise", timezone: str | None = None,
-    threads: int | Literal["auto"] = "auto", sort: Sort = "auto", columns: Sequence[str] | None = None,
-    aggregate: Aggregates | None = None, memory_limit: int | str | None = None, when_full: WhenFull = "raise",
-    pick: Pick | str | None = None, pick_by: PickBy | None = None, allow_cross: bool = False,
-    params: Params | None = None, maintain_order: KeepOrder | None = None, indicator: bool | str = False,
-    validate: Validate | None = None, idle_timeout: str | float | timedelta | None = None,
-    idle: Literal["wait", "advance"] = "wait",
+    pick: Pick | None = None, params: Params | None = None, columns: Sequence[str] | None = None,
+    suffix: str = "_right", on_late: OnLate = "raise", timezone: str | None = None,
+    threads: int | Literal["auto"] = "auto", sort: Sort = "auto", memory_limit: int | str | None = None,
+    when_full: WhenFull = "raise", **options: Unpack[JoinOptions],
 ) -> JoinStream:
     """Join two tables or streams on keys and a band condition, and store only the rows that can still match.
 
@@ -78,12 +73,15 @@ def band_join(
     left_order, right_order : str, expression, Order, or a list of these, optional
         Promises about the order of arrival. Without an order on one side, no row of the other side can be evicted
         before the end.
-    left_bounds, right_bounds : mapping of column to (least, greatest), optional
-        Closed bounds that every row satisfies.
+    pick : Pick, optional
+        Which of the right rows that satisfy the whole condition each left row takes; see :class:`Pick`.
+    params : mapping of str to value, optional
+        The values of ``:name`` in the condition: ``params={"w": 5}`` for ``l.t <= r.t + :w``.
+    columns : list of str, optional
+        Names of the output columns, in the order you want; all by default. ivjoin reads only the columns that these
+        and the join need.
     suffix : str, default "_right"
         Appended to the name of a right column that collides with a left one.
-    batch_size : int, default 65536
-        Greatest number of rows of an output batch.
     on_late : {"raise", "drop", "join"} or function
         What to do with a row that breaks its side's order. A function ``(side, batch) -> None`` receives such rows,
         which are then dropped. ``metrics`` counts them for each side.
@@ -105,18 +103,6 @@ def band_join(
         What to do with an input that has an end (a table, a frame, a list of batches) and no declared order. ``"auto"``
         sorts it along the band that needs the fewest rows in state, unless it is small or in order already.
         ``"never"`` reads it in the order given.
-    columns : list of str, optional
-        Names of the output columns, in the order you want; all by default. ivjoin reads only the columns that these
-        and the join need.
-    aggregate : mapping of str to (column, function), optional
-        ``{"vwap": ("price", "mean"), "n": ("*", "count")}``: emit each left row once, with aggregates of its matching
-        right rows. The pairs are never made. ``column`` is a right column or an expression over right columns.
-
-        - Functions: count, sum, mean, min, max, first, last, with the meaning of SQL. All but first and last skip
-          nulls. NaN is the greatest value.
-        - A sum of whole numbers that exceeds int64 is an error.
-        - First and last follow the first declared order of the right side, or the band if it has no order.
-        - ``how`` is inner or left. Inner drops unmatched left rows; left emits them with count 0 and nulls.
     memory_limit : int or str, optional
         Limit in bytes for the memory of the join, without its inputs, or text such as "512MB"; see
         :class:`SymmetricHashJoin`. Threads share the limit. Each thread needs 4 MiB of it, or fewer threads run.
@@ -124,15 +110,15 @@ def band_join(
         What to do if the rows that can still match do not fit. "raise" raises MemoryLimitError. "spill" writes rows to
         files, and the result is exact. "shed" drops rows, and the result is a subset (inner and semi joins only, on one
         thread).
-    pick : Pick, or {"last", "first", "nearest"}, optional
-        Which of the right rows that satisfy the whole condition each left row takes; see :class:`Pick`. A word takes
-        one row by ``pick_by``.
-    pick_by : str, expression, or list of these
-        Right columns that order the right rows, text columns included; later ones break ties.
+
+    Other Parameters
+    ----------------
+    left_bounds, right_bounds : mapping of column to (least, greatest), optional
+        Closed bounds that every row satisfies.
+    batch_size : int, default 65536
+        Greatest number of rows of an output batch.
     allow_cross : bool, default False
         Whether a join without ``on`` and ``condition`` may pair every left row with every right row.
-    params : mapping of str to value, optional
-        The values of ``:name`` in the condition: ``params={"w": 5}`` for ``l.t <= r.t + :w``.
     maintain_order : {"left", "right", "left_right", "right_left"}, optional
         Emit the rows in the original order of this input, or of both for ``"left_right"``. Rows without a row of that
         input are last. The join stores its output and emits the first row when both inputs have ended.
@@ -179,17 +165,17 @@ def band_join(
     >>> s.read_all().to_pylist()
     [{'k': 1, 'x': 1, 'x_right': 2}, {'k': 2, 'x': 9, 'x_right': 9}]
     """
+    given = DEFAULTS | options
     budget = budget_of(memory_limit, when_full)
-    matching = matching_of(maintain_order, indicator, validate)
+    matching = matching_of(given["maintain_order"], given["indicator"], given["validate"])
     rule, report = late_rule(on_late)
-    patience = idle_of(idle_timeout, idle)
+    patience = idle_of(given["idle_timeout"], given["idle"])
     sources = open_inputs(left, right)
 
     asked: dict[str, Any] = {
         "on": on, "condition": condition, "how": how, "left_order": left_order, "right_order": right_order,
-        "left_bounds": left_bounds, "right_bounds": right_bounds, "suffix": suffix, "batch_size": batch_size,
-        "on_late": rule, "timezone": timezone, "aggregate": aggregate, "pick": pick, "pick_by": pick_by,
-        "params": params,
+        "left_bounds": given["left_bounds"], "right_bounds": given["right_bounds"], "suffix": suffix,
+        "batch_size": given["batch_size"], "on_late": rule, "timezone": timezone, "pick": pick, "params": params,
     }  # fmt: skip
 
     def plan_for(inputs: tuple[Source, Source], **others: Any) -> JoinPlan:
@@ -202,8 +188,8 @@ def band_join(
         inputs = copy(sources[0]), copy(sources[1])
         return join(inputs, plan_for(inputs), names or columns)
 
-    plain = (left_order, right_order, left_bounds, right_bounds, aggregate, pick, budget, patience, matching)
-    if all(x is None for x in plain):
+    bounds = given["left_bounds"], given["right_bounds"]
+    if all(x is None for x in (left_order, right_order, *bounds, pick, budget, patience, matching)):
         question = separated(
             dict(zip(SIDES, sources, strict=True)), condition, params, {"on": on, "timezone": timezone}, asked,
             lambda given, schemas: condition_of(given, (schemas[SIDES[0]], schemas[SIDES[1]]), on, timezone, params),
@@ -218,7 +204,7 @@ def band_join(
                 return SharedStream(join(inputs, plan, names), written)
     with index_hints({"left": left, "right": right}):
         plan = plan_for(sources)
-    refuse_cross(plan, allow_cross)
+    refuse_cross(plan, given["allow_cross"])
     if matching is None:
         return join(sources, plan, columns)
     return matching.join(sources, plan_for, join, columns)

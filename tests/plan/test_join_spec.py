@@ -14,8 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from taken import one_of
 
-from ivjoin import Order, SymmetricHashJoin
+from ivjoin import Order, Pick, SymmetricHashJoin
 from ivjoin.plan.cache import plan_of, planned
 from ivjoin.plan.question import join_spec
 from ivjoin.plan.spec import JoinSpec
@@ -35,8 +36,9 @@ CHANGES: list[dict[str, Any]] = [
     {"left_bounds": {"a": (0, None)}}, {"left_bounds": {"a": (0, 7)}}, {"right_bounds": {"b": (0, 7)}},
     {"left_bounds": {"d": (date(2020, 1, 1), None)}}, {"left_bounds": {"x": (-0.0, None)}}, {"suffix": "_r"},
     {"batch_size": 7}, {"on_late": "drop"}, {"timezone": "Europe/Berlin"},
-    {"pick": "last", "pick_by": "b"}, {"pick": "first", "pick_by": "b"}, {"pick": "last", "pick_by": ["b", "d"]},
-    {"pick": "nearest", "pick_by": "b"}, {"pick": "nearest", "pick_by": "b", "pick_near": "-l.a"},
+    {"pick": Pick("b", "last")}, {"pick": Pick("b")}, {"pick": Pick(["b", "d"], "last")},
+    {"pick": one_of(LEFT, RIGHT, "nearest", "b", "a")}, {"pick": one_of(LEFT, RIGHT, "nearest", "b", "-l.a")},
+    {"pick": Pick("abs(l.a - r.b)", k=2)}, {"pick": Pick("abs(l.a - r.b)", k=2, ties="all")},
 ]  # fmt: skip
 SPECS = [join_spec(LEFT, RIGHT, **(BASE | change)) for change in CHANGES]
 
@@ -86,7 +88,7 @@ def test_every_option_of_a_join_is_in_its_plan() -> None:
     assert {name: getattr(spec, name) for name in options} == options
     of_sides = {f"{s}_{w}" for s in ("left", "right") for w in ("order", "bounds")}
     assert set(join_spec.__kwdefaults__ or ()) - of_sides == {
-        "on", "condition", "also", "how", "aggregate", "pick", "pick_by", "pick_near", "params", *options
+        "on", "condition", "also", "how", "aggregate", "pick", "params", *options
     }
 
 

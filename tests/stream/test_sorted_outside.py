@@ -17,7 +17,7 @@ import pytest
 from places import environment
 from resident import needs_resident
 
-from ivjoin import MemoryLimitError, Spill, band_join
+from ivjoin import MemoryLimitError, Pick, Spill, band_join
 from ivjoin.expr.nodes import make
 from ivjoin.expr.types import from_arrow
 from ivjoin.stream.sort import outside, sorting
@@ -120,7 +120,7 @@ def test_nothing_is_lost_of_picks_where_an_expression_errs(tmp_path: Path) -> No
     feather.write_feather(pa.table({"a": a.astype(np.int32)}), path, chunksize=50, compression="uncompressed")
     right = pa.table({"b": np.arange(60, dtype=np.int32)})
     out = band_join(
-        path, right, condition="l.a < 2147483647 AND r.b <= l.a * l.a", pick="last", pick_by="b", right_order="b",
+        path, right, condition="l.a < 2147483647 AND r.b <= l.a * l.a", pick=Pick("b", "last"), right_order="b",
         how="left",
     ).read_all()  # fmt: skip
     assert sorted(out["a"].to_pylist()) == sorted(a)

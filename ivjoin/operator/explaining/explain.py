@@ -128,9 +128,10 @@ def _aggregate_lines(plan: JoinPlan) -> list[str]:
         how = f"over ranges of right rows sorted by {lead}; pairs decide other bands that do not rise with it"
     else:
         how = f"over ranges of right rows sorted by {listed([*map(said, bands)] or ['their key'])}; no pairs are made"
-    made = [f"  {a.name} = {a.function}({'*' if a.node is None else said(a.node)})" for a in plan.spec.aggregates]
+    called = {a: f"{a.function}({'*' if a.node is None else said(a.node)})" for a in plan.spec.aggregates}
+    made = [text if a.name == str(a).partition(" = ")[2] else f"{a.name} = {text}" for a, text in called.items()]
     waits = "  a left row is emitted once no later right row can match it; right rows are stored until then"
-    return ["", "aggregates", *made, f"  {how}", waits]
+    return ["", "aggregates", *(f"  {m}" for m in made), f"  {how}", waits]
 
 
 # -- frontier ----------------------------------------------------------------------------------------------------

@@ -14,13 +14,18 @@ import pyarrow as pa
 
 from ivjoin.conditions.read.fluent import Expr, left, lit, right
 from ivjoin.errors import ColumnError, ConditionError, came
+from ivjoin.expr import build
 from ivjoin.expr.arguments import one_of
 from ivjoin.expr.durations import EXAMPLES, seconds_of_text
 from ivjoin.expr.literals import seconds_of
+from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.types import INT64, TICKS_PER_SECOND, Type, from_arrow, to_arrow
+from ivjoin.outer.jointype import join_type
+from ivjoin.plan import spec
 from ivjoin.plan.picking.choice import Pick
-from ivjoin.plan.question import on_pairs
+from ivjoin.plan.picking.pick import RANKED, meeting
+from ivjoin.plan.question import on_pairs, side_expression
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,25 +47,22 @@ class AsOf:
     on : (str, str)
         The columns to compare, left and right.
     condition : Expr
-    pick : str or Pick
+    pick : Pick, or the pick of a plan
         A :class:`~ivjoin.plan.picking.choice.Pick` if all matches of a left row must be compared.
-    pick_by : list of Expr, or None
-    near : Expr or None
-        The left column that distances are measured from.
     """
 
     on: tuple[str, str]
     condition: Expr | None
-    pick: str | Pick
-    pick_by: list[Expr] | None
-    near: Expr | None
+    pick: Pick | spec.Pick
 
 
 def as_of(
     schemas: tuple[pa.Schema, pa.Schema], on: Any, direction: Any, tolerance: Any, allow_exact_matches: Any,
-    ties: str | Sequence[str] | None = None, how: Any = "left", offset: Any = None,
+    ties: str | Sequence[str] | None = None, how: str = "left", offset: Any = None, *, zone: str,
 ) -> AsOf:
     """Return the band join for the arguments of an as-of join; the left column is moved by ``offset``.
+
+    ``zone`` is the time zone of the call.
 
     Raises
     ------
@@ -81,7 +83,7 @@ def as_of(
     if not has_ordinal(kind):
         raise ConditionError(
             f"on {pair[1]!r} is {kind} on the right side; expected a number, a time or a decimal of at most 18 digits. "
-            "Cast it on both sides. (Text can break ties, as ties=; band_join picks by text, with pick= and pick_by=)"
+            "Cast it on both sides. (Text can break ties, as ties=; ivjoin.Pick(...) for band_join picks by text)"
         )
     one_of("direction", direction, DIRECTIONS)
     if not isinstance(allow_exact_matches, bool):
@@ -100,7 +102,8 @@ def as_of(
     elif not exact:
         parts.append(b != a)
     every = isinstance(ties, str) and ties == "all"
-    compared = every or how in ("right", "full")  # all matches of a left row, and not one by one
+    kind_of_join = join_type(how)
+    compared = every or kind_of_join.keep[1]  # all matches of a left row, and not one by one
     if direction == "nearest" and compared:
         parts += [a.is_not_null(), b.is_not_null()]
     if tolerance is not None:
@@ -116,8 +119,27 @@ def as_of(
         if direction == "nearest":
             by = [abs(a - b), *([] if every else by)]
         keep: Literal["first", "last"] = "last" if direction == "backward" else "first"
-        return AsOf((pair[0], pair[1]), condition, Pick(by, keep, ties="all" if every else "any"), None, None)
-    return AsOf((pair[0], pair[1]), condition, _PICKS[direction], by, a if direction == "nearest" else None)
+        return AsOf((pair[0], pair[1]), condition, Pick(by, keep, ties="all" if every else "any"))
+    if kind_of_join.single is not None:
+        raise ConditionError(
+            f"how is {came(how)}; expected 'left', 'inner', 'right' or 'full'. A semi or anti join takes no right row: "
+            "use band_join"
+        )
+    nodes = tuple(_place(x, names[i - 1] if i else pair[1], schemas[1], zone) for i, x in enumerate(by))
+    near = side_expression(a, 0, schemas[0], zone, "on") if direction == "nearest" else None
+    if near is not None:
+        meeting(near, nodes[0], zone)
+    return AsOf((pair[0], pair[1]), condition, spec.Pick(_PICKS[direction], nodes, near, unbounded=True))
+
+
+def _place(x: Expr, name: str, schema: pa.Schema, zone: str) -> Node:
+    """Return what right rows are compared by."""
+    node = side_expression(x, 1, schema, zone, "ties")
+    if node.type.kind == "null":
+        return build.cast(node, INT64)  # all rows are alike
+    if not has_ordinal(node.type) and node.type.kind not in RANKED:
+        raise ConditionError(f"ties has {name!r}, a {node.type}; expected a number, a bool, a time, text or bytes")
+    return node
 
 
 def _step(given: Any, t: Type) -> Expr:

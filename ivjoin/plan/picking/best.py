@@ -15,30 +15,35 @@ from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.types import INT64, from_arrow
 from ivjoin.outer.jointype import JoinType
 from ivjoin.plan import spec
-from ivjoin.plan.picking.choice import Pick
+from ivjoin.plan.picking.choice import Pick, check_pick
 from ivjoin.plan.picking.pick import RANKED, meeting
-from ivjoin.separation.separate import separate
+from ivjoin.separation.separate import conjuncts_of, separate
 
 __all__ = ["best_of"]
 
 
 def best_of(
-    pick: Pick, how: JoinType, condition: Node | None, right: pa.Schema, expression: Callable[[Any], Node], zone: str
+    given: object, how: JoinType, condition: Node | None, right: pa.Schema, expression: Callable[[Any], Node], zone: str
 ) -> spec.Pick:
     """Return the pick of a plan.
 
     Parameters
     ----------
+    given : object
+        The caller's ``pick``.
     expression : callable
         Returns the node of an expression over both sides.
 
     Raises
     ------
+    OptionError
+        If ``given`` is not an ``ivjoin.Pick``.
     ConditionError
         If an expression has no order, or the join type is a semi or anti join.
     ColumnError
         If a name is unknown or ambiguous.
     """
+    pick = check_pick(given)
     if how.single is not None:
         raise ConditionError(
             f"how is {how.name!r} with pick=, which takes right rows; expected 'inner', 'left', 'right' or 'full'"
@@ -94,7 +99,9 @@ def _by_one(
     fields = {f.name: f for f in right}
     present = place.op == "column" and not fields[place.params[1]].nullable
     if not present and condition is not None:
-        present = any(t.exact and t.right is place for t in separate(condition).bands)
+        present = build.is_not_null(place) in conjuncts_of(condition) or any(
+            t.exact and t.right is place for t in separate(condition).bands
+        )
     return spec.Pick("first" if pick.keep == "first" else "last", by) if present else None
 
 

@@ -12,7 +12,7 @@ from ivjoin.expr.arguments import MOST_ROWS, one_of, whole_number
 if TYPE_CHECKING:
     from ivjoin.conditions.written import Expression
 
-__all__ = ["Pick"]
+__all__ = ["Pick", "check_pick"]
 
 
 @dataclass(frozen=True)
@@ -62,3 +62,18 @@ class Pick:
     def items(self) -> list[Expression]:
         """The expressions."""
         return list(self.by) if isinstance(self.by, (list, tuple)) else [self.by]
+
+
+def check_pick(given: object, alias: str | None = None) -> Pick:
+    """Return a ``pick`` as it is. ``alias`` names the input that it takes rows of, in an error.
+
+    Raises
+    ------
+    OptionError
+        If it is not a :class:`Pick`.
+    """
+    if isinstance(given, Pick):
+        return given
+    of = "" if alias is None else f" of {alias!r}"
+    keep = ", keep='last'" if given == "last" else ""
+    raise OptionError(f"pick{of} is {came(given)}; expected ivjoin.Pick(...), such as pick=ivjoin.Pick(by='ts'{keep})")

@@ -1,102 +1,27 @@
-"""The pick of a join: its arguments, and what an operator computes and compares for it."""
+"""The pick of a join: what an operator computes and compares for it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
-from ivjoin.errors import ColumnError, ConditionError, OptionError, came
+from ivjoin.errors import ConditionError
 from ivjoin.expr import build
-from ivjoin.expr.arguments import one_of
 from ivjoin.expr.nodes import Node, columns_of, is_met
 from ivjoin.expr.ordinal import has_ordinal
-from ivjoin.expr.types import INT64, TICKS_PER_SECOND
+from ivjoin.expr.types import TICKS_PER_SECOND
 from ivjoin.frontier.order import Order
-from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.join_plan import JoinPlan, SidePlan
 from ivjoin.plan.planner import inferred
-from ivjoin.plan.spec import SIDES, Pick
-from ivjoin.separation.separate import separate
+from ivjoin.plan.spec import SIDES
 
-if TYPE_CHECKING:
-    from ivjoin.conditions.written import Expression
-
-__all__ = ["RANKED", "WHICH", "PickBy", "Picking", "beside", "meeting", "pick_of", "picking_of"]
+__all__ = ["RANKED", "WHICH", "Picking", "beside", "meeting", "picking_of"]
 
 WHICH = ("last", "first", "nearest")
 RANKED = ("string", "binary", "decimal", "decimal256")  # kinds that compare without an ordinal of their own
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _DAY = 86_400  # seconds
-PickBy: TypeAlias = "Expression | Sequence[Expression]"
-SideExpression = Callable[[Any, int, str], Node]
-
-
-def pick_of(
-    pick: Any, pick_by: Any, near: Any, how: JoinType, condition: Node | None,
-    left_orders: tuple[Order, ...], schemas: tuple[pa.Schema, pa.Schema], expression: SideExpression,
-    zone: str,
-) -> Pick | None:
-    """Resolve the arguments ``pick`` and ``pick_by`` of a join.
-
-    Raises
-    ------
-    IvjoinError
-        If an argument is invalid, or does not go with ``how``. ColumnError and ConditionError are subclasses.
-    """
-    if pick is None:
-        if pick_by is not None:
-            raise OptionError(f"pick_by is {came(pick_by)} without pick; add pick='last', 'first' or 'nearest'")
-        return None
-    one_of("pick", pick, WHICH)
-    items = list(pick_by) if isinstance(pick_by, (list, tuple)) else [] if pick_by is None else [pick_by]
-    if not items:
-        raise ColumnError(
-            f"pick_by is {came(pick_by)}; pick={pick!r} needs a right column, or a list of right columns whose later "
-            "ones break ties, such as pick_by='ts'"
-        )
-    if how.name not in ("inner", "left"):
-        raise ConditionError(
-            f"how is {how.name!r} with pick={pick!r}, where each left row takes one right row; expected 'inner' or "
-            "'left' (for 'right' exchange the two inputs; 'left_semi' and 'left_anti' need no pick)"
-        )
-    found = (expression(item, 1, "pick_by") for item in items)
-    by = tuple(build.cast(node, INT64) if node.type.kind == "null" else node for node in found)  # all rows are alike
-    for node, item in zip(by, items, strict=True):
-        if not has_ordinal(node.type) and node.type.kind not in RANKED:
-            raise ConditionError(
-                f"pick_by {came(item)} is {node.type}; expected a number, a bool, a time, text or bytes"
-            )
-    if pick != "nearest":
-        return Pick(pick, by)
-    if near is not None:
-        start = expression(near, 0, "pick_near")
-        meeting(start, by[0], zone)
-        return Pick(pick, by, start)
-    return Pick(pick, by, _near(by[0], condition, left_orders, schemas, expression, zone))
-
-
-def _near(
-    by: Node, condition: Node | None, left_orders: tuple[Order, ...],
-    schemas: tuple[pa.Schema, pa.Schema], expression: SideExpression,
-    zone: str,
-) -> Node:
-    """Return the left expression to measure distances from: ordered, compared with ``by``, or of the same name."""
-    found = [o.node for o in left_orders[:1]]
-    if not found and condition is not None:
-        found = [t.left for t in separate(condition).bands if t.right is by and t.left.op == "column"][:1]
-    name = by.params[1] if by.op == "column" else None
-    if not found and name in schemas[0].names:
-        found = [expression(name, 0, "pick_by")]
-    if not found:
-        raise ConditionError(
-            f"pick='nearest' takes the least distance from the left side's order to {by}; give left_order="
-        )
-    meeting(found[0], by, zone)
-    return found[0]
 
 
 def meeting(near: Node, by: Node, zone: str) -> tuple[Node, Node]:
@@ -110,17 +35,17 @@ def meeting(near: Node, by: Node, zone: str) -> tuple[Node, Node]:
     for node in (near, by):
         if not has_ordinal(node.type) and node.type.kind in RANKED:
             raise ConditionError(
-                f"pick='nearest': values of {node}, which is {node.type}, have no distances; expected "
-                "numbers or times (decimals of at most 18 digits); cast it, or use pick='last' or 'first'"
+                f"direction='nearest': values of {node}, which is {node.type}, have no distances; expected numbers or "
+                "times (decimals of at most 18 digits). Cast it, or use direction='backward' or 'forward'"
             )
     try:
         a, b = build.eq(near, by, zone).args
     except ConditionError as e:
-        raise ConditionError(f"pick='nearest': no distance from {near} to {by}: {e}") from e
+        raise ConditionError(f"direction='nearest': no distance from {near} to {by}: {e}") from e
     if not has_ordinal(a.type) or a.type.kind == "bool":
         raise ConditionError(
-            f"pick='nearest': no distance from {near} ({near.type}) to {by} ({by.type}); cast one of them to the "
-            "other's type"
+            f"direction='nearest': no distance from {near} ({near.type}) to {by} ({by.type}); cast one of them to "
+            "the other's type"
         )
     # The markers that keep instants distinct at the ends of the finer unit would change distances there.
     return _in_own_unit(a), _in_own_unit(b)

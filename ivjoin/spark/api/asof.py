@@ -65,11 +65,12 @@ def asof_join(
     >>> trades.asof_join(quotes, on="ts", by="sym", tolerance="5 minutes")  # doctest: +SKIP
     """
 
-    def asked(schemas: list[pa.Schema], spelt: Callable[[Any, int], Any]) -> AsOf:
+    def asked(schemas: list[pa.Schema], spelt: Callable[[Any, int], Any], zone: str) -> AsOf:
         pair = [(spelt(a, 0), spelt(b, 1)) for a, b in named_pairs(on)] if isinstance(on, (str, tuple, list)) else on
         names = [ties] if isinstance(ties, str) else list(ties or ())
         return as_of(
-            (schemas[0], schemas[1]), pair, direction, tolerance, allow_exact_matches, [spelt(n, 1) for n in names]
+            (schemas[0], schemas[1]), pair, direction, tolerance, allow_exact_matches, [spelt(n, 1) for n in names],
+            zone=zone,
         )
 
     call = resolved(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from ivjoin.errors import IvjoinError
 from ivjoin.expr.arguments import known_options
@@ -11,7 +11,7 @@ from ivjoin.operator.explaining.explain import explain_plan
 from ivjoin.operator.memory.budget import WhenFull
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import JoinSpec
-from ivjoin.spark.api.join import refuse_unbuilt, worker_budget
+from ivjoin.spark.api.join import DEFAULTS, SparkJoinOptions, refuse_unbuilt, worker_budget
 from ivjoin.spark.api.origin import origin_of
 from ivjoin.spark.api.resolving import resolved
 from ivjoin.spark.rows.arrow import key_sql
@@ -26,21 +26,19 @@ if TYPE_CHECKING:
 
     from ivjoin.expr.literals import Params
     from ivjoin.plan.picking.choice import Pick
-    from ivjoin.plan.question import Aggregates, DeclaredBounds, Keys, Orders
+    from ivjoin.plan.question import Keys, Orders
 
 __all__ = ["explain"]
 
 
-@known_options("explain")
+@known_options("explain", also=DEFAULTS)
 def explain(
     left: DataFrame, right: DataFrame | None = None, on: Keys | None = None, condition: str | Column | None = None,
     how: str = "inner", *, left_order: Orders | None = None, right_order: Orders | None = None,
-    left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
-    batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None, buckets: int | None = None,
-    backend: str = "applyInPandasWithState", name: str | Observation | None = None, routing: str = "auto",
-    hot_keys: Sequence[object] | None = None, routing_dir: str | None = None, aggregate: Aggregates | None = None,
-    pick: Pick | str | None = None, pick_by: str | Sequence[str] | None = None, memory_limit: int | str | None = None,
-    when_full: WhenFull = "raise", allow_unbounded: bool = False, params: Params | None = None,
+    pick: Pick | None = None, params: Params | None = None, suffix: str = "_right", on_late: str = "raise",
+    timezone: str | None = None, buckets: int | None = None, backend: str = "applyInPandasWithState",
+    name: str | Observation | None = None, routing: str = "auto", memory_limit: int | str | None = None,
+    when_full: WhenFull = "raise", **options: Unpack[SparkJoinOptions],
 ) -> str:
     """Return the plan of ``left.band_join(right, ...)`` as text; takes the same arguments, and joins nothing.
 
@@ -48,9 +46,8 @@ def explain(
 
     Parameters
     ----------
-    left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size, \
-    on_late, timezone, buckets, backend, name, routing, hot_keys, routing_dir, aggregate, pick, pick_by, memory_limit, \
-    when_full, allow_unbounded, params
+    left, right, on, condition, how, left_order, right_order, pick, params, suffix, on_late, timezone, buckets, \
+    backend, name, routing, memory_limit, when_full, options
         As for :func:`ivjoin.spark.band_join`; ``backend``, ``name`` and ``allow_unbounded`` change nothing. If ``left``
         is a joined stream and the only argument, the text also says how :func:`ivjoin.spark.write_stream` would write
         it.
@@ -69,13 +66,15 @@ def explain(
     >>> print(ivjoin.spark.explain(clicks, views, on="user", condition="l.ts >= r.ts"))  # doctest: +SKIP
     >>> print(ivjoin.spark.explain(matches.select("user", "ts")))  # doctest: +SKIP
     """
-    del backend, name, allow_unbounded
+    del backend, name
     if right is None:
         return _of_a_joined_stream(left)
+    given = DEFAULTS | options
+    hot_keys, routing_dir = given["hot_keys"], given["routing_dir"]
     refuse_unbuilt(routing, hot_keys, routing_dir, left.isStreaming and right.isStreaming)
     call = resolved(
-        left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size,
-        on_late, timezone, aggregate, pick, pick_by, params,
+        left, right, on, condition, how, left_order, right_order, given["left_bounds"], given["right_bounds"], suffix,
+        given["batch_size"], on_late, timezone, pick, params,
     )
     streaming = left.isStreaming and right.isStreaming
     worker_budget(call.spec, memory_limit, when_full, streaming)  # for its errors

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -28,26 +28,42 @@ if TYPE_CHECKING:
 
     from ivjoin.expr.literals import Params
     from ivjoin.plan.picking.choice import Pick
-    from ivjoin.plan.question import Aggregates, DeclaredBounds, JoinHow, Keys, Orders
+    from ivjoin.plan.question import DeclaredBounds, JoinHow, Keys, Orders
     from ivjoin.spark.rows.results import Results
     from ivjoin.spark.state.streamspread import StreamSpread
 
-__all__ = ["band_join", "joined_frames", "refuse_unbuilt", "worker_budget"]
+__all__ = [
+    "DEFAULTS", "SparkJoinOptions", "band_join", "both_streaming", "joined_frames", "refuse_unbuilt", "worker_budget",
+]  # fmt: skip
 
 SCHEMES = ("auto", "hash", "slices", "grid")
 BACKENDS = ("applyInPandasWithState", "transformWithState")
 
 
-@known_options("band_join")
+class SparkJoinOptions(TypedDict, total=False):
+    """Further options of :func:`band_join`, given by name; its documentation describes each of them."""
+
+    left_bounds: DeclaredBounds | None
+    right_bounds: DeclaredBounds | None
+    batch_size: int
+    hot_keys: Sequence[object] | None
+    routing_dir: str | None
+    allow_unbounded: bool
+
+
+DEFAULTS = SparkJoinOptions(
+    left_bounds=None, right_bounds=None, batch_size=65536, hot_keys=None, routing_dir=None, allow_unbounded=False
+)
+
+
+@known_options("band_join", also=DEFAULTS)
 def band_join(
     left: DataFrame, right: DataFrame, on: Keys | None = None, condition: str | Column | None = None,
     how: JoinHow = "inner", *, left_order: Orders | None = None, right_order: Orders | None = None,
-    left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, suffix: str = "_right",
-    batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None, buckets: int | None = None,
-    backend: str = "applyInPandasWithState", name: str | Observation | None = None, routing: str = "auto",
-    hot_keys: Sequence[object] | None = None, routing_dir: str | None = None, aggregate: Aggregates | None = None,
-    pick: Pick | str | None = None, pick_by: str | Sequence[str] | None = None, memory_limit: int | str | None = None,
-    when_full: WhenFull = "raise", allow_unbounded: bool = False, params: Params | None = None,
+    pick: Pick | None = None, params: Params | None = None, suffix: str = "_right", on_late: str = "raise",
+    timezone: str | None = None, buckets: int | None = None, backend: str = "applyInPandasWithState",
+    name: str | Observation | None = None, routing: str = "auto", memory_limit: int | str | None = None,
+    when_full: WhenFull = "raise", **options: Unpack[SparkJoinOptions],
 ) -> DataFrame:
     """Join two DataFrames on keys and a band condition; store only the rows that can still match.
 
@@ -70,11 +86,13 @@ def band_join(
         the slack. It does not count after a union or a join of streams, because these change the order of rows. The
         output of another ``band_join`` has the order that this join gives it, where that is known; see
         ``docs/spark-order-and-watermarks.md``.
-    left_bounds, right_bounds : mapping of column to (least, greatest), optional
+    pick : Pick, optional
+        Which of the right rows that satisfy the whole condition each left row takes; see :class:`ivjoin.Pick`. Rows
+        are then divided by their keys alone. Without a key, one task joins all of them.
+    params : mapping of str to value, optional
+        The values of ``:name`` in the condition.
     suffix : str, default "_right"
         Suffix of right columns whose name collides.
-    batch_size : int, default 65536
-        Greatest number of rows that the operator emits at once.
     on_late : {"raise", "drop", "join", "keep"}
         What to do with a late row of a stream: end the query with LateRowError, drop and count it, or join it with the
         rows that are still stored. "keep" emits it without a partner, and adds the column ``late_reason``, which is
@@ -96,22 +114,6 @@ def band_join(
         both frames are small and have keys, "auto" takes no sample: it joins them in one task, without a shuffle,
         unless ``buckets`` is given. For streams without a key, "auto" and "slices" cut the axis into slices of four
         bands.
-    hot_keys : list of keys, optional
-        For streams: keys whose rows are cut into slices, too. With several key columns, each key is a tuple. A
-        checkpoint retains its hot keys. For static frames, the sample finds them.
-    routing_dir : str or path, optional
-        For streams: a folder for this join and checkpoint alone, which all workers share. It is mounted, or on HDFS,
-        S3, Google Cloud or Azure (``s3://bucket/plans``). Keys that become heavy while the query runs are detected and
-        spread within a few micro-batches. The folder stores the plans for them; see ``docs/routing.md``.
-    aggregate : mapping of str to (column, function), optional
-        Emit each left row once, with aggregates of the right rows that match it: count, sum, mean, min, max, first or
-        last. An example is ``{"vwap": ("price", "mean"), "n": ("*", "count")}``. In streams, the row is emitted as
-        soon as no later right row can match it. ``how`` is inner or left.
-    pick : {"last", "first", "nearest"}, optional
-        Join each left row with one of the right rows that satisfy the whole condition; ``how`` is inner or left. Rows
-        are then divided by their keys alone. Without a key, one task joins all of them.
-    pick_by : str, or list of str, optional
-        Right columns, or SQL text over them, that order the right rows. Later ones break ties.
     memory_limit : int or str, optional
         Limit for an operator in a Python worker, in bytes or as text such as "512MB". For static frames it applies to
         a task, for streams to a bucket. For a bucket it also limits the rows
@@ -119,11 +121,22 @@ def band_join(
     when_full : {"raise", "spill"}
         What to do when the state exceeds the limit. "raise" raises MemoryLimitError, which ends the query. "spill",
         for static frames only, writes rows to files; the result stays exact.
+
+    Other Parameters
+    ----------------
+    left_bounds, right_bounds : mapping of column to (least, greatest), optional
+    batch_size : int, default 65536
+        Greatest number of rows that the operator emits at once.
+    hot_keys : list of keys, optional
+        For streams: keys whose rows are cut into slices, too. With several key columns, each key is a tuple. A
+        checkpoint retains its hot keys. For static frames, the sample finds them.
+    routing_dir : str or path, optional
+        For streams: a folder for this join and checkpoint alone, which all workers share. It is mounted, or on HDFS,
+        S3, Google Cloud or Azure (``s3://bucket/plans``). Keys that become heavy while the query runs are detected and
+        spread within a few micro-batches. The folder stores the plans for them; see ``docs/routing.md``.
     allow_unbounded : bool, default False
         For streams, whether an outer or anti join is allowed if nothing decides that a row has no partner. Such rows
         stay in the state and are never emitted.
-    params : mapping of str to value, optional
-        The values of ``:name`` in the condition.
 
     Returns
     -------
@@ -143,7 +156,9 @@ def band_join(
     WatermarkWarning
         If a watermark is not read as an order, because a union or a join of streams comes after it.
     """
-    streaming = _streaming(left, right)
+    given = DEFAULTS | options
+    hot_keys, routing_dir = given["hot_keys"], given["routing_dir"]
+    streaming = both_streaming(left, right)
     refuse_unbuilt(routing, hot_keys, routing_dir, streaming)
     if pick is not None and routing not in ("auto", "hash"):
         raise UnsupportedError(
@@ -151,16 +166,11 @@ def band_join(
             "or 'hash'"
         )
     call = resolved(
-        left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, suffix, batch_size,
-        on_late, timezone, aggregate, pick, pick_by, params,
+        left, right, on, condition, how, left_order, right_order, given["left_bounds"], given["right_bounds"], suffix,
+        given["batch_size"], on_late, timezone, pick, params,
     )
-    if streaming and not allow_unbounded:
+    if streaming and not given["allow_unbounded"]:
         refuse_undecided(call.spec)
-    if call.spec.aggregates and routing not in ("auto", "hash"):
-        raise UnsupportedError(
-            f"routing is {routing!r} with aggregate=; expected 'auto' or 'hash': a left row meets all of its partners "
-            "in one task"
-        )
     budget = worker_budget(call.spec, memory_limit, when_full, streaming)
     return joined_frames(left, right, call, buckets, backend, name, routing, hot_keys, routing_dir, budget)
 
@@ -173,7 +183,7 @@ def joined_frames(
     """Return the joined frame of a resolved call, executed by the given backend."""
     if backend not in BACKENDS:
         raise IvjoinError(f"backend is {backend!r}; expected {' or '.join(map(repr, BACKENDS))}")
-    streaming, with_table = _streaming(left, right), left.isStreaming != right.isStreaming
+    streaming, with_table = both_streaming(left, right), left.isStreaming != right.isStreaming
     for note in call.notes:
         warn_caller(note)
     out = output_type(plan_of(call.spec), call.types)
@@ -289,7 +299,7 @@ def refuse_unbuilt(routing: object, hot_keys: object, routing_dir: object, strea
         raise UnsupportedError("routing is 'grid'; expected 'auto', 'slices' or 'hash': streams have no grids")
 
 
-def _streaming(left: Any, right: Any) -> bool:
+def both_streaming(left: Any, right: Any) -> bool:
     """Return whether both sides are streams.
 
     Raises

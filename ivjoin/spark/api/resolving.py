@@ -19,6 +19,7 @@ from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.frontier.order import Order
 from ivjoin.frontier.tracking import OrderTracker
 from ivjoin.plan.cache import plan_of
+from ivjoin.plan.picking.choice import check_pick
 from ivjoin.plan.question import join_spec, named_pairs
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.api.carried import carried_slacks
@@ -41,6 +42,7 @@ from ivjoin.spark.runtime.windows import slack_of_window
 
 if TYPE_CHECKING:
     from ivjoin.expr.literals import Params
+    from ivjoin.plan.aggregates import Aggregate
     from ivjoin.plan.picking.asof import AsOf
 
 __all__ = ["Resolved", "resolved"]
@@ -60,13 +62,15 @@ class Resolved:
 def resolved(
     left: Any, right: Any, on: Any = None, condition: Any = None, how: str = "inner", left_order: Any = None,
     right_order: Any = None, left_bounds: Any = None, right_bounds: Any = None, suffix: str = "_right",
-    batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None, aggregate: Any = None,
-    pick: Any = None, pick_by: Any = None, params: Params | None = None,
-    as_of: Callable[[list[pa.Schema], Callable[[Any, int], Any]], AsOf] | None = None,
+    batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None, pick: Any = None,
+    params: Params | None = None,
+    aggregated: Callable[[list[pa.Schema], str, bool], tuple[Aggregate, ...]] | None = None,
+    as_of: Callable[[list[pa.Schema], Callable[[Any, int], Any], str], AsOf] | None = None,
 ) -> Resolved:
     """Resolve every name and plan once, so that all errors are raised here.
 
-    ``as_of`` replaces a condition and a pick. It receives both schemas, and a function that spells a name of a side.
+    ``as_of`` replaces a condition and a pick. It receives both schemas, a function that spells a name of a side,
+    and the time zone. ``aggregated`` receives the schemas, the zone and whether names are case-sensitive.
     """
     settings = settings_of(left.sparkSession)
     one_of("on_late", on_late, ("raise", "drop", "join", KEEP))
@@ -82,16 +86,15 @@ def resolved(
     scope = expr.Scope(
         schemas[0], schemas[1], on=pairs, case_sensitive=settings.case_sensitive, aliases=aliases, params=params
     )
-    near = None
     if as_of is not None:
-        asked = as_of(schemas, lambda n, s: _spelt(n, schemas[s].names, settings.case_sensitive))
-        condition, pick, pick_by, near = asked.condition, asked.pick, asked.pick_by, asked.near
-    elif pick_by is not None:
-        items = list(pick_by) if isinstance(pick_by, (list, tuple)) else [pick_by]
-        right_scope = expr.Scope(pa.schema([]), schemas[1], case_sensitive=settings.case_sensitive)
-        pick_by = [_side_node(item, 1, right_scope, settings, zone) for item in items]
+        asked = as_of(schemas, lambda n, s: _spelt(n, schemas[s].names, settings.case_sensitive), zone)
+        condition, pick = asked.condition, asked.pick
+    elif pick is not None:
+        items = check_pick(pick).items
+        pick = replace(pick, by=[_picked_by(item, schemas[1].names, scope, settings, zone) for item in items])
+    aggregates = () if aggregated is None else aggregated(schemas, zone, settings.case_sensitive)
     # rows that Spark would filter afterwards are aggregated, or picked, by then
-    kind = "left" if pick is not None or (aggregate is not None and how == "inner") else how
+    kind = "left" if pick is not None or (aggregates and how == "inner") else how
     given, left_over = condition_of(condition, left, right, scope, zone, kind, settings.quoted_names)
     widths = char_widths(types, schemas)
     refuse_pairs(pairs, widths)
@@ -108,15 +111,12 @@ def resolved(
         schemas[0], schemas[1], on=pairs, condition=given, how=how, left_order=orders[0], right_order=orders[1],
         left_bounds=bounds[0], right_bounds=bounds[1], suffix=suffix, timezone=zone,
         on_late="drop" if on_late == KEEP else on_late,
-        batch_size=batch_size, aggregate=_aggregates(aggregate, schemas[1].names, settings), pick=pick,
-        pick_by=pick_by, pick_near=near,
+        batch_size=batch_size, aggregate=aggregates, pick=pick,
     )
     spec = replace(spec, left_over=left_over)
     if on_late == KEEP:
         check_keeps(spec)
         spec = spec.with_late(KEEP)
-    if as_of is not None and spec.pick is not None:
-        spec = replace(spec, pick=replace(spec.pick, unbounded=True))
     plan = plan_of(spec)
     compared = [a.node for a in spec.aggregates if a.function in ("min", "max")]
     refuse_uncompared([n for n in (plan.condition, *compared) if n is not None], types)
@@ -175,15 +175,14 @@ def _text(given: Any, names: list[str], settings: Settings) -> Any:
     return backquoted(name) if settings.quoted_names and isinstance(name, str) and name not in names else name
 
 
+def _picked_by(item: Any, names: list[str], scope: expr.Scope, settings: Settings, zone: str) -> Node:
+    """Return what matches are ordered by: a right column, or an expression over both sides."""
+    text = _text(item, names, settings)
+    return scope.resolve(SIDES[1], text) if text in names else expr.scalar(text, scope, timezone=zone)
+
+
 def _bounds(given: Any, names: list[str], settings: Settings) -> Any:
     return {_text(k, names, settings): v for k, v in given.items()} if isinstance(given, Mapping) else given
-
-
-def _aggregates(given: Any, names: list[str], settings: Settings) -> Any:
-    if not isinstance(given, Mapping):
-        return given
-    pairs = {n: p for n, p in given.items() if isinstance(p, (tuple, list)) and len(p) == 2 and p[0] != "*"}
-    return {**given, **{n: (_text(p[0], names, settings), p[1]) for n, p in pairs.items()}}
 
 
 def _spelt(name: Any, names: list[str], case_sensitive: bool) -> Any:

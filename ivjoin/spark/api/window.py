@@ -10,15 +10,16 @@ import pyarrow as pa
 from ivjoin.conditions.evaluate import check_supported
 from ivjoin.errors import OptionError, UnsupportedError, came
 from ivjoin.expr.arguments import known_options
-from ivjoin.spark.api.join import band_join
-from ivjoin.spark.api.schema import arrow_schema
-from ivjoin.spark.runtime.environment import settings_of
-from ivjoin.stream.window.question import asked_of
+from ivjoin.spark.api.join import both_streaming, joined_frames, worker_budget
+from ivjoin.spark.api.resolving import resolved
+from ivjoin.spark.api.undecided import refuse_undecided
+from ivjoin.stream.window.question import Asked, asked_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
 
     from ivjoin.expr.literals import Params
+    from ivjoin.plan.aggregates import Aggregate
     from ivjoin.plan.question import DeclaredBounds, Keys, Orders
     from ivjoin.stream.window.join import WindowAggregates
 
@@ -32,7 +33,7 @@ def window_join(
     left_order: Orders | None = None, right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
     right_bounds: DeclaredBounds | None = None, batch_size: int = 65536, on_late: str = "raise",
     timezone: str | None = None, buckets: int | None = None, backend: str = "applyInPandasWithState",
-    name: str | Observation | None = None, params: Params | None = None,
+    name: str | Observation | None = None, params: Params | None = None, memory_limit: int | str | None = None,
 ) -> DataFrame:
     """Give each left row aggregates of the right rows that match it.
 
@@ -48,7 +49,7 @@ def window_join(
     how : {"left", "inner"}
         What happens to left rows with an empty window: count 0 and null for other functions, or no output row.
     left_order, right_order, left_bounds, right_bounds, batch_size, on_late, timezone, buckets, backend, name, \
-    params
+    params, memory_limit
         As for :func:`ivjoin.spark.band_join`.
 
     Returns
@@ -70,22 +71,32 @@ def window_join(
     """
     if how not in ("left", "inner"):
         raise OptionError(f"how is {came(how)}; expected 'left' or 'inner'")
-    zone = timezone or settings_of(left.sparkSession).timezone
-    schemas = [arrow_schema(frame.schema, zone) for frame in (left, right)]
-    asked = asked_of(aggregate, schemas[0], schemas[1], zone)
-    if asked.reductions or any(a.function == "array_agg" for a in asked.engine.values()):
-        raise UnsupportedError(
-            "an aggregate needs all values of a window, which window_join on Spark does not support; use count, sum, "
-            "mean, min, max, first, last, bool_and and bool_or, or collect the frames and call ivjoin.window_join"
-        )
-    joined = band_join(
-        left, right, on, condition, how, left_order=left_order, right_order=right_order, left_bounds=left_bounds,
-        right_bounds=right_bounds, batch_size=batch_size, on_late=on_late, timezone=timezone, buckets=buckets,
-        backend=backend, name=name, params=params, aggregate=tuple(asked.engine.values()),  # type: ignore[arg-type]
+    streaming = both_streaming(left, right)
+    found: list[Asked] = []
+
+    def aggregated(schemas: list[pa.Schema], zone: str, case_sensitive: bool) -> tuple[Aggregate, ...]:
+        made = asked_of(aggregate, schemas[0], schemas[1], zone, params, case_sensitive=case_sensitive)
+        if made.reductions or any(a.function == "array_agg" for a in made.engine.values()):
+            raise UnsupportedError(
+                "an aggregate needs all values of a window, which window_join on Spark does not support; use count, "
+                "sum, mean, min, max, first, last, bool_and and bool_or, or collect the frames and call "
+                "ivjoin.window_join"
+            )
+        found.append(made)
+        return tuple(made.engine.values())
+
+    call = resolved(
+        left, right, on, condition, how, left_order, right_order, left_bounds, right_bounds, "_right", batch_size,
+        on_late, timezone, params=params, aggregated=aggregated,
     )
+    if streaming:
+        refuse_undecided(call.spec)
+    budget = worker_budget(call.spec, memory_limit, "raise", streaming)
+    joined = joined_frames(left, right, call, buckets, backend, name, "auto", budget=budget)
+    asked, schema = found[0], call.spec.schemas[0]
     check_supported(*(o.node for o in asked.outputs))
-    fields = [*schemas[0], *(o.field for o in asked.outputs)]
-    names = list(schemas[0].names)
+    fields = [*schema, *(o.field for o in asked.outputs)]
+    names = list(schema.names)
 
     def finished(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -32,7 +32,7 @@ def check_keeps(spec: JoinSpec) -> None:
     """
     how = join_type(spec.how)
     what = (
-        "aggregate=" if spec.aggregates else f"how={spec.how!r}" if how.name not in ("inner", "left", "right", "full")
+        "window_join" if spec.aggregates else f"how={spec.how!r}" if how.name not in ("inner", "left", "right", "full")
         else f"the conjunct {spec.left_over[0]!r}, by which Spark filters the joined rows" if spec.left_over else ""
     )
     if what:

@@ -30,10 +30,9 @@ def identity(spec: JoinSpec) -> dict[str, str]:
     if spec.aggregates:
         out["aggregate"] = "; ".join(map(str, spec.aggregates))
     if spec.pick is not None:
-        out["pick"] = spec.pick.which
-        out["pick_by"] = ", ".join(str(n) for n in spec.pick.by)
-        if spec.pick.near is not None:
-            out["pick_near"] = str(spec.pick.near)
+        p = spec.pick
+        near = "" if p.near is None else f" near {p.near}"
+        out["pick"] = f"{p.which} {p.k}{' with ties' if p.ties else ''} by {', '.join(map(str, p.by))}{near}"
     if spec.left_over:
         out["condition left to Spark"] = " AND ".join(spec.left_over)
     for name, schema, orders, bounds in zip(("left", "right"), spec.schemas, spec.orders, spec.bounds, strict=True):

@@ -63,13 +63,16 @@ class Asked:
     """
 
     def __init__(
-        self, left: pa.Schema, right: pa.Schema, zone: str, params: Params | None, alias: str | None
+        self, left: pa.Schema, right: pa.Schema, zone: str, params: Params | None, alias: str | None,
+        case_sensitive: bool,
     ) -> None:
         self._left, self._right, self._zone = left, right, zone
         empty = pa.schema([])
         names = {} if alias is None else {alias: "right"}
-        self._outer = expr.Scope(left, empty, aliases=names, params=params)
-        self._inner = expr.Scope(empty, right, aliases=names, params=params)
+        self._outer, self._inner = (
+            expr.Scope(a, b, aliases=names, params=params, case_sensitive=case_sensitive)
+            for a, b in ((left, empty), (empty, right))
+        )
         self._names: dict[Any, str] = {}
         self.engine: dict[str, Aggregate] = {}
         self.reductions: dict[str, Reduction] = {}
@@ -141,7 +144,7 @@ class Asked:
         mask = None if where is None else self._engine("array_agg", where)
         made = Reduction(function, lists, mask, call.fraction)
         if made not in self._names:
-            name = self._named(made)
+            name = self._named(made, f"{function}({lists})")
             self.reductions[name] = made
             empty = pa.array([], self.types[lists])
             self.types[name] = reduced(function, empty, None, call.fraction).type
@@ -151,7 +154,7 @@ class Asked:
     def _engine(self, function: str, node: Node | None) -> str:
         key = function, node
         if key not in self._names:
-            name = self._named(key)
+            name = self._named(key, f"{function}({'*' if node is None else node})")
             self.engine[name] = made = Aggregate(name, function, node)
             try:
                 self.types[name] = result_type(made, self._right)
@@ -160,10 +163,10 @@ class Asked:
                 raise
         return self._names[key]
 
-    def _named(self, key: Any) -> str:
-        name = f"#{len(self._names) + 1}"
-        while name in self._left.names:
-            name = f"#{name}"
+    def _named(self, key: Any, name: str) -> str:
+        """Return a column name for a key, which errors and ``explain`` show; an unlike one has it if two are alike."""
+        while name in self._left.names or name in self._names.values():
+            name += "_"
         self._names[key] = name
         return name
 
@@ -232,7 +235,8 @@ class Asked:
 
 
 def asked_of(
-    given: Any, left: pa.Schema, right: pa.Schema, zone: str, params: Params | None = None, alias: str | None = None
+    given: Any, left: pa.Schema, right: pa.Schema, zone: str, params: Params | None = None, alias: str | None = None,
+    case_sensitive: bool = True,
 ) -> Asked:
     """Return the checked aggregates of ``{name: text}``; ``alias`` also names the right side.
 
@@ -243,7 +247,7 @@ def asked_of(
     """
     if not isinstance(given, Mapping) or not given:
         raise OptionError(f"aggregate is {came(given)}; expected {_SHAPE}")
-    asked = Asked(left, right, zone, params, alias)
+    asked = Asked(left, right, zone, params, alias, case_sensitive)
     for name, wanted in given.items():
         text("the name of an aggregate", name, "mean_price")
         if name in left.names:

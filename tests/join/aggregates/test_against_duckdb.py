@@ -94,7 +94,7 @@ JOINS = {
 def test_tables(name: str, how: str, ordered: bool) -> None:
     condition, on, sql = JOINS[name]
     left, right = side(1, 700, 5, 5000, ordered), side(2, 2200, 5, 5000, ordered)
-    stream = ivjoin.band_join(left, right, on=on, condition=condition, how=how, aggregate=AGGREGATES)
+    stream = ivjoin.window_join(left, right, on=on, condition=condition, how=how, aggregate=AGGREGATES)
     assert stream.schema.names == [*left.schema.names, *AGGREGATES]
     # first and last are by the band, or as rows came
     by = "r.j" if condition is None else "r.d" if "r.d" in sql else "r.t"
@@ -109,11 +109,11 @@ def test_threads_columns_and_streams() -> None:
         "on": "k", "condition": "abs(l.t - r.t) <= 40", "how": "left", "left_order": "t", "right_order": "t",
         "aggregate": AGGREGATES,
     }
-    compare(left, right, ivjoin.band_join(left, right, threads=2, **options).read_all(), "left", JOIN)
-    whole = ivjoin.band_join(iter(left.to_batches(700)), iter(right.to_batches(900)), **options).read_all()
+    compare(left, right, ivjoin.window_join(left, right, threads=2, **options).read_all(), "left", JOIN)
+    whole = ivjoin.window_join(iter(left.to_batches(700)), iter(right.to_batches(900)), **options).read_all()
     compare(left, right, whole, "left", JOIN)
     for columns in (["i"], ["n", "i"], ["last_x", "i"], ["sum_q", "n", "i"]):
-        some = ivjoin.band_join(left, right, columns=columns, **options).read_all()
+        some = ivjoin.window_join(left, right, columns=columns, **options).read_all()
         assert some.schema.names == columns
         wanted = whole.select(columns).sort_by("i")
         assert [*map(repr, some.sort_by("i").to_pylist())] == [*map(repr, wanted.to_pylist())]

@@ -11,6 +11,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+from taken import one_of
 
 import ivjoin
 from ivjoin.shj.store.values.value_blocks import ValueBlocks
@@ -36,7 +37,7 @@ def tables(n: int, keys: int = 1, seed: int = 3) -> tuple[pa.Table, pa.Table]:
 @pytest.mark.parametrize("condition", [CONTAINS, OPEN, f"{OPEN} AND l.k = r.k", f"{CONTAINS} AND r.v <> 3"])
 def test_aggregates_are_those_of_duckdb(condition: str, how: str) -> None:
     left, right = tables(700, 3)
-    got = ivjoin.band_join(
+    got = ivjoin.window_join(
         left, right, condition=condition, how=how, columns=["p", "n", "s", "m"],
         aggregate={"n": ("*", "count"), "s": ("v", "sum"), "m": ("id", "max")},
     ).to_arrow()
@@ -57,8 +58,8 @@ def test_picks_are_those_of_duckdb(condition: str, pick: str) -> None:
     left, right = tables(700, 3)
     left = left.sort_by("t")
     got = ivjoin.band_join(
-        left, right, condition=condition, how="left", pick=pick, pick_by=["a", "id"], columns=["p", "id"],
-        left_order="t",
+        left, right, condition=condition, how="left", columns=["p", "id"], left_order="t",
+        pick=one_of(left.schema, right.schema, pick, ["a", "id"]),
     ).to_arrow()
     order = {"first": "a, id", "last": "a DESC, id DESC", "nearest": "abs(t - a), id"}[pick]
     with duckdb.connect(config={"threads": 1}) as db:
@@ -85,7 +86,7 @@ def test_an_aggregate_looks_at_its_pairs_alone(swept: bool, monkeypatch: pytest.
 
     monkeypatch.setattr(ValueBlocks, "swept", counted if swept else lambda *_: None)
     monkeypatch.setattr(ValueBlocks, "pairs", pytest.fail if swept else counted)
-    out = ivjoin.band_join(left, right, condition=CONTAINS, aggregate={"n": ("*", "count")}).to_arrow()
+    out = ivjoin.window_join(left, right, condition=CONTAINS, how="inner", aggregate={"n": ("*", "count")}).to_arrow()
     matches = sum(out["n"].to_pylist())
     assert matches > 3000
     assert matches <= sum(made) <= 2 * matches
@@ -104,7 +105,7 @@ range_kernels._may_hold = counted
 left, right = tables(500)
 for pick in ("first", "last"):
     pushed = dict(memory_limit="1GB")  # tables are not looked up whole
-    rows = ivjoin.band_join(left, right, condition=CONTAINS, pick=pick, pick_by="a", **pushed).to_arrow().num_rows
+    rows = ivjoin.band_join(left, right, condition=CONTAINS, pick=ivjoin.Pick("a", pick), **pushed).to_arrow().num_rows
     assert rows > 400
 print(looks[0])
 """

@@ -89,7 +89,7 @@ def test_directions_and_tolerance(direction: Any, tolerance: int | None, exact: 
         keys = pa.array([rng.randint(0, 2) for _ in range(m)], pa.int64())
         q.right = pa.table({"rid": pa.array(range(m), pa.int64()), "k": keys, "t": times[1]})
         which = {"backward": "last", "forward": "first", "nearest": "nearest"}[direction]
-        q.arguments = {"pick": which, "pick_by": "t", "how": "left"}
+        q.which, q.by, q.arguments = which, "t", {"how": "left"}
         q.keys = ["k"]
 
         def truth(a: picks.Row, b: picks.Row) -> bool:
@@ -194,7 +194,7 @@ def test_mistakes() -> None:
     t = pa.table({"t": [1], "s": ["a"]})
     for change, error, said in (
         ({"on": "nothing"}, ColumnError, "not in left"), ({"on": 3}, ColumnError, "expected the column of time"),
-        ({"direction": "backwards"}, IvjoinError, "expected 'backward'"), ({"how": "outer"}, ConditionError, "'inner'"),
+        ({"direction": "backwards"}, IvjoinError, "expected 'backward'"), ({"how": "anti"}, ConditionError, "'inner'"),
         ({"tolerance": -1}, ConditionError, "zero or more"), ({"tolerance": "5 s"}, ConditionError, "give a number"),
         ({"tolerance": "soon"}, ConditionError, "5 minutes"), ({"tolerance": True}, ConditionError, "a number"),
         ({"allow_exact_matches": 1}, ConditionError, "True or False"), ({"on": "s"}, ConditionError, "a time"),
@@ -228,7 +228,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     want = ivjoin.asof_join(left, right, on="ts", by="s", tolerance=40, how="inner").read_all()
     assert pq.read_table(out).to_pylist() == want.to_pylist() and want.num_rows
     assert "the right side was read first" in capsys.readouterr().err
-    pick = ["join", *files, "--on", "s", "--where", "r.ts >= l.ts", "--pick", "first", "--pick-by", "ts,x", "-q"]
+    pick = ["join", *files, "--on", "s", "--where", "r.ts >= l.ts", "--pick", "first by r.ts, r.x", "-q"]
     assert main([*pick, "--how", "left", "--columns", "id,x", "-o", out]) == 0
     want = ivjoin.asof_join(left, right, on="ts", by="s", direction="forward", columns=["id", "x"]).read_all()
     assert pq.read_table(out).to_pylist() == want.to_pylist()

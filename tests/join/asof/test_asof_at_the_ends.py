@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from taken import one_of
 
 from ivjoin import Order, asof_join, band_join
 
@@ -44,8 +45,8 @@ def test_the_nearest_of_two_units_and_zones(a: str | None, b: str | None, u: str
             want.append(min(range(len(exact)), key=lambda j: (abs(exact[j] - x), exact[j])))
         for found in (
             asof_join(left, right, on="t", direction="nearest", **options),
-            band_join(left, right, condition="true", how="left", pick="nearest", pick_by="t", left_order="t",
-                      on_late="join", **options),
+            band_join(left, right, condition="true", how="left",
+                      pick=one_of(left.schema, right.schema, "nearest", "t"), on_late="join", **options),
             *(asof_join(
                 *(iter(x.sort_by([("t", way)]).to_batches(1)) for x in (left, right)), on="t", direction="nearest",
                 left_order=Order("t", descending=way == "descending"),

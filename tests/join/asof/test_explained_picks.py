@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from taken import one_of
 
 import ivjoin
 from ivjoin import SymmetricHashJoin
@@ -33,7 +34,7 @@ def test_what_goes_is_said_to_go(on: str | None, condition: str | None, ordered:
     if on is None and condition is None:
         condition = "l.k = r.k"
     ask = {"left_order": "t", "right_order": "t"} if ordered else {}
-    question = {"on": on, "condition": condition, "how": "left", "pick": pick, "pick_by": by, **ask}
+    question = {"on": on, "condition": condition, "how": "left", "pick": one_of(SCHEMA, SCHEMA, pick, by), **ask}
     lines = [x.strip() for x in str(ivjoin.explain(
         SCHEMA, SCHEMA, condition=question.pop("condition"), **question
     )).splitlines()]

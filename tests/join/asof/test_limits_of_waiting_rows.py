@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from taken import one_of
 
-from ivjoin import MemoryLimitError, SymmetricHashJoin, asof_join, band_join
+from ivjoin import MemoryLimitError, Pick, SymmetricHashJoin, asof_join, band_join
 
 SCHEMA = pa.schema({"k": pa.int64(), "t": pa.int64(), "s": pa.string()})
 QUESTIONS: dict[str, dict[str, Any]] = {
-    "pick": {"pick": "last", "pick_by": "t"},
-    "nearest": {"pick": "nearest", "pick_by": "t"},
+    "pick": {"pick": Pick("t", "last")},
+    "nearest": {"pick": one_of(SCHEMA, SCHEMA, "nearest", "t")},
     "aggregate": {"aggregate": {"n": ("*", "count"), "m": ("s", "max")}},
 }
 
@@ -87,7 +88,7 @@ def test_tables_are_read_in_pieces_that_fit() -> None:
     right = pa.table({"k": rng.integers(0, 50, 4000), "t": np.sort(rng.integers(0, 10**6, 4000))})
     want = rows_of(asof_join(left, right, on="t", by="k").read_all().to_batches())
     stream = band_join(
-        left, right, on="k", condition="r.t <= l.t", how="left", pick="last", pick_by="t", memory_limit="1MB"
+        left, right, on="k", condition="r.t <= l.t", how="left", pick=Pick("t", "last"), memory_limit="1MB"
     )
     assert sum(want.values()) == sum(rows_of(stream.read_all().to_batches()).values()) == 60_000
     assert stream.metrics.peak_state_bytes <= 1_000_000

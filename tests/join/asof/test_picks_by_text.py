@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from drivers import picks
+from taken import one_of
 
 import ivjoin
 from ivjoin import SymmetricHashJoin
@@ -78,7 +79,8 @@ def test_against_duckdb(which: Any, direction: str, band: str) -> None:
             f"QUALIFY row_number() OVER (PARTITION BY l.id ORDER BY r.name {direction}, r.x {direction}) = 1"
         ).fetchall()
     )
-    asked: dict[str, Any] = {"on": "k", "condition": band, "how": "left", "pick": which, "pick_by": ["name", "x"]}
+    asked: dict[str, Any] = {"on": "k", "condition": band, "how": "left"}
+    asked["pick"] = one_of(left.schema, right.schema, which, ["name", "x"])
     got = ivjoin.band_join(left, right, **asked, columns=["id", "x"]).read_all().to_pylist()
     assert {r["id"]: r["x"] for r in got} == want and len(got) == 2_000
     asked |= {"left_order": "ts", "right_order": "ts"}
@@ -94,7 +96,7 @@ def test_the_command_line(tmp_path: Path) -> None:
         pq.write_table(table, tmp_path / f"{name}.parquet")
     files, out = [str(tmp_path / f"{name}.parquet") for name in ("l", "r")], str(tmp_path / "out.parquet")
     band = "r.ts BETWEEN l.ts - 30 AND l.ts"
-    pick = ["join", *files, "--on", "k", "--where", band, "--how", "left", "--pick", "last", "--pick-by", "name,x"]
+    pick = ["join", *files, "--on", "k", "--where", band, "--how", "left", "--pick", "last by name, r.x"]
     assert main([*pick, "--columns", "id,name", "-q", "-o", out]) == 0
     want: dict[int, Any] = {}
     for a in left.to_pylist():
@@ -120,15 +122,20 @@ def test_ties_of_an_as_of_join() -> None:
 def test_what_has_no_distance_or_no_order() -> None:
     left = pa.table({"t": [1], "s": ["a"], "d": pa.array([Decimal(1)], pa.decimal128(30, 0))})
     for name, said in (("s", "is string"), ("d", r"is decimal\(30, ?0\)")):
-        with pytest.raises(ConditionError, match=f"{said}, have no distances.*'last' or 'first'"):
-            ivjoin.band_join(left, left, pick="nearest", pick_by=name)
+        with pytest.raises(ConditionError, match=f"{said}, have no distances.*'backward' or 'forward'"):
+            one_of(left.schema, left.schema, "nearest", name, name)
         with pytest.raises(ConditionError, match=f"on.*{said}.*a time"):
             ivjoin.asof_join(left, left, on=name)
     for value in ([1], {"a": 1}):
         with pytest.raises(ConditionError, match="expected a number, a bool, a time, text or bytes"):
-            ivjoin.band_join(left, pa.table({"x": [value]}), pick="last", pick_by="x")
-    with pytest.raises(EvaluationError, match="pick_by"):
-        list(ivjoin.band_join(left, pa.table({"x": ["a"]}), pick="last", pick_by="cast(cast(x AS int) AS string)"))
+            ivjoin.band_join(left, pa.table({"x": [value]}), pick=ivjoin.Pick("x", "last"))
+    right = pa.table({"x": ["a"]})
+    for pick in (
+        ivjoin.Pick("cast(cast(x AS int) AS string)", "last"),
+        one_of(left.schema, right.schema, "last", "cast(cast(x AS int) AS string)"),
+    ):
+        with pytest.raises(EvaluationError, match="cast"):
+            list(ivjoin.band_join(left, right, pick=pick))
 
 
 # -- what is held ------------------------------------------------------------------------------------------------------
@@ -138,7 +145,8 @@ def test_what_has_no_distance_or_no_order() -> None:
 def test_text_of_rows_that_are_gone_is_forgotten() -> None:
     left, right = pa.schema({"t": pa.int64()}), pa.schema({"t": pa.int64(), "s": pa.string()})
     op = SymmetricHashJoin(
-        left, right, condition="r.t BETWEEN l.t - 50 AND l.t", left_order="t", right_order="t", pick="last", pick_by="s"
+        left, right, condition="r.t BETWEEN l.t - 50 AND l.t", left_order="t", right_order="t",
+        pick=one_of(left, right, "last", "s"),
     )
     rows = []
     for at in range(0, 40_000, 500):
@@ -166,8 +174,8 @@ def test_one_row_a_key_is_held_of_those_that_every_left_row_can_take() -> None:
     rng = np.random.default_rng(4)
     for by in ("s", ["n", "s"]):
         op = SymmetricHashJoin(
-            left, right, on="k", condition="r.t <= l.t AND r.t >= 0", left_order="t", right_order="t", pick="last",
-            pick_by=by, how="left",
+            left, right, on="k", condition="r.t <= l.t AND r.t >= 0", left_order="t", right_order="t",
+            pick=one_of(left, right, "last", by), how="left",
         )
         best: dict[int, Any] = {}
         rows: dict[int, Any] = {}

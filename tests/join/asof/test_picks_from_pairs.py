@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from taken import one_of
 
 import ivjoin
 from ivjoin.stream.sort import sorting
@@ -62,8 +63,8 @@ def test_random_intervals(seed: int, small: int, monkeypatch: pytest.MonkeyPatch
         for how in ("left", "inner"):
             for threads in (1, 2):
                 stream = ivjoin.band_join(
-                    left, right, on="k" if keyed else None, condition=condition, how=how, pick=which,
-                    pick_by=[by, "x"] if which == "nearest" else by,
+                    left, right, on="k" if keyed else None, condition=condition, how=how,
+                    pick=one_of(left.schema, right.schema, which, [by, "x"] if which == "nearest" else by),
                     threads=threads,
                 )
                 got = stream.read_all()
@@ -82,9 +83,8 @@ def test_pairs_are_made_if_they_are_few(kind: str, pays: bool) -> None:
     end = start + (5 if kind == "short" else 10 * n)
     left = pa.table({"t": rng.integers(0, 10 * n, n)})
     right = pa.table({"a": start, "b": end, "v": rng.random(n)})
-    stream = ivjoin.band_join(
-        left, right, condition="r.a <= l.t AND l.t < r.b", how="left", pick="last", pick_by="v"
-    )
+    pick = one_of(left.schema, right.schema, "last", "v")
+    stream = ivjoin.band_join(left, right, condition="r.a <= l.t AND l.t < r.b", how="left", pick=pick)
     assert stream.read_all().num_rows == n
     assert (type(stream._operator).__name__ == "PairedPick") == pays
 
@@ -102,7 +102,7 @@ def test_the_rows_of_a_hot_key_are_searched(hot: float, pays: bool, text: bool) 
     left = pa.table({"k": keys(), "t": np.arange(n), "x": rng.integers(0, 9, n)})
     right = pa.table({"k": keys(), "t": np.arange(n), "y": rng.integers(0, 9, n)})
     stream = ivjoin.band_join(
-        left, right, on="k", condition="r.t <= l.t AND r.y >= l.x", how="left", pick="last", pick_by="t",
+        left, right, on="k", condition="r.t <= l.t AND r.y >= l.x", how="left", pick=ivjoin.Pick("t", "last"),
     )
     assert stream.read_all().num_rows == n
     assert (type(stream._operator).__name__ == "PairedPick") == pays

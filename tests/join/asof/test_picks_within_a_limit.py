@@ -17,10 +17,12 @@ import pyarrow.parquet as pq
 import pytest
 from drivers.asof_tables import ROWS, keys, numbers, times, wanted
 from drivers.picks import check, pulled, pushed, question, worded
+from taken import one_of
 
 from ivjoin import (
     IvjoinError,
     MemoryLimitError,
+    Pick,
     ProtocolError,
     Spill,
     SpillError,
@@ -33,7 +35,8 @@ from ivjoin.operator.picks import core, payload
 from ivjoin.operator.picks.core import PickCore
 from ivjoin.stream.sort import outside, sorting
 
-ASOF = {"on": "k", "condition": "r.t <= l.t", "how": "left", "left_order": "t", "right_order": "t", "pick_by": "t"}
+ASOF: dict[str, Any] = {"on": "k", "condition": "r.t <= l.t", "how": "left", "left_order": "t", "right_order": "t"}
+LAST = Pick("t", "last")
 
 
 def spills(op: SymmetricHashJoin) -> None:
@@ -113,10 +116,10 @@ def fed(op: SymmetricHashJoin, first: list[pa.RecordBatch], then: list[pa.Record
 def test_within_a_third_of_what_is_needed(pick: str, first: str, tmp_path: Path) -> None:
     """All of one side waits for, or is kept for, the other."""
     condition = "r.t >= l.t" if pick == "first" else None if pick == "nearest" else "r.t <= l.t"
-    asked: dict[str, Any] = ASOF | {"pick": pick, "condition": condition}
     left, right = stream(6000, 0, 300, 10**6), stream(6000, 1, 300, 10**6)
     both = (left, right) if first == "left" else (right, left)
     schema = left[0].schema
+    asked: dict[str, Any] = ASOF | {"pick": one_of(schema, schema, pick, "t"), "condition": condition}
     free = SymmetricHashJoin(schema, schema, **asked)
     want = fed(free, *both, first)
     need = free.metrics.peak_state_bytes
@@ -143,7 +146,7 @@ def test_what_is_full_is_said(tmp_path: Path) -> None:
     """What rows are found by stays in memory, and the error tells how much of it there is, and of which side."""
     schema = stream(200, 0, 5, 10)[0].schema
     op = SymmetricHashJoin(
-        schema, schema, **ASOF, pick="last", memory_limit=120_000, when_full=Spill(str(tmp_path))
+        schema, schema, **ASOF, pick=LAST, memory_limit=120_000, when_full=Spill(str(tmp_path))
     )
     taken, said = 0, ""
     for b in stream(20_000, 0, 300, 10**6):
@@ -229,8 +232,8 @@ def test_a_new_promise_brings_nothing_back(tmp_path: Path) -> None:
     """What is evaluated anew for a promise that was not declared lies in files again, and no row is lost."""
     left, right = stream(2000, 0, 50, 10**5), stream(2000, 1, 50, 10**5)
     schema = left[0].schema
-    asked: dict[str, Any] = {"on": "k", "condition": "r.t <= l.t AND r.id <= l.id + 10", "how": "left", "pick": "last",
-                             "pick_by": "t"}  # fmt: skip
+    asked: dict[str, Any] = {"on": "k", "condition": "r.t <= l.t AND r.id <= l.id + 10", "how": "left",
+                             "pick": LAST}  # fmt: skip
     free = SymmetricHashJoin(schema, schema, **asked)
     op = SymmetricHashJoin(
         schema, schema, **asked, memory_limit=700_000, when_full=Spill(str(tmp_path))
@@ -250,9 +253,9 @@ def test_a_disk_that_is_full(broken: str, tmp_path: Path, monkeypatch: pytest.Mo
     """Before anything has changed the batch is refused; while rows are on their way from file to file, all stops."""
     left, right = stream(3000, 0, 50, 10**5), stream(3000, 1, 50, 10**5)
     schema = left[0].schema
-    free = SymmetricHashJoin(schema, schema, **ASOF, pick="last")
+    free = SymmetricHashJoin(schema, schema, **ASOF, pick=LAST)
     want = fed(free, left, right, "left")
-    asked: dict[str, Any] = ASOF | {"pick": "last", "when_full": Spill(str(tmp_path))}
+    asked: dict[str, Any] = ASOF | {"pick": LAST, "when_full": Spill(str(tmp_path))}
     op = SymmetricHashJoin(schema, schema, **asked, memory_limit=500_000)
     written = payload.filed
     room = [0]
@@ -320,7 +323,7 @@ def test_aggregates_that_do_not_fit_are_not_restored() -> None:
 def test_mistakes() -> None:
     t = pa.table({"k": [1], "t": [1]})
     with pytest.raises(IvjoinError, match="when_full='shed' cannot be used with pick='last'.*Use when_full='spill'"):
-        band_join(t, t, on="k", pick="last", pick_by="t", memory_limit="1MB", when_full="shed")
+        band_join(t, t, on="k", condition="r.t <= l.t", pick=LAST, memory_limit="1MB", when_full="shed")
     with pytest.raises(IvjoinError, match="no option 'spill_dir'; write when_full=ivjoin.Spill"):
         asof_join(t, t, on="t", by="k", memory_limit="1MB", spill_dir="/tmp")
     with pytest.raises(IvjoinError, match="without a limit"):

@@ -18,10 +18,12 @@ from ivjoin import (
     OptionError,
     Order,
     SchemaError,
+    SymmetricHashJoin,
     asof_join,
     band_join,
     explain,
     multi_join,
+    window_join,
 )
 
 T = pa.table({"k": [1], "ts": [1]})
@@ -70,9 +72,22 @@ def test_a_condition_where_a_key_is_expected_and_other_things_as_conditions() ->
 
 def test_columns_of_the_other_side() -> None:
     right = T.rename_columns(["k", "x"])
-    for options in ({"aggregate": {"w": ("l.ts * r.x", "sum")}}, {"pick": "first", "pick_by": "abs(l.ts - r.x)"}):
-        with pytest.raises(ColumnError, match="a column of the left side; expected columns of the right side"):
-            band_join(T, right, on="k", **options)
+    with pytest.raises(ColumnError, match="a column of the left side; expected columns of the right side"):
+        window_join(T, right, on="k", aggregate={"w": ("l.ts * r.x", "sum")})
+
+
+@pytest.mark.parametrize("call", [band_join, SymmetricHashJoin])
+def test_removed_options_name_what_replaces_them(call: Any) -> None:
+    sides = (T, T) if call is band_join else (T.schema, T.schema)
+    for option, instead in (
+        ({"pick_by": "ts"}, r"no option 'pick_by'; write pick=ivjoin.Pick\(by='ts', keep='last'\)"),
+        ({"pick": "last"}, r"pick is 'last'; expected ivjoin.Pick\(.*such as pick=ivjoin.Pick\(by='ts', keep='last'\)"),
+        ({"pick": "nearest"}, r"pick is 'nearest'; expected ivjoin.Pick\(...\)"),
+    ):
+        with pytest.raises(OptionError, match=instead):
+            call(*sides, on="k", **option)
+    with pytest.raises(OptionError, match=r"no option 'aggregate'; use window_join\(..., aggregate="):
+        band_join(T, T, on="k", aggregate={"n": ("*", "count")})  # type: ignore[call-arg]
 
 
 def test_all_pairs_are_asked_for() -> None:

@@ -37,7 +37,7 @@ def test_what_needs_no_characters() -> None:
 def test_other_calls() -> None:
     one = ROWS.rename_columns(["text", "i"])
     with pytest.raises(ivjoin.EvaluationError, match="not in UTF-8"):
-        ivjoin.band_join(ROWS, one, on="i", how="left", aggregate={"m": ("upper(r.text)", "max")}).read_all()
+        ivjoin.window_join(ROWS, one, on="i", how="left", aggregate={"m": ("upper(r.text)", "max")}).read_all()
     with pytest.raises(ivjoin.EvaluationError, match="not in UTF-8"):
         ivjoin.multi_join({"a": ROWS, "b": ROWS}, "upper(a.s) = b.s").read_all()
 

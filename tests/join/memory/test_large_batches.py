@@ -44,12 +44,12 @@ def test_every_kind_of_text(make: Callable[[str], Any]) -> None:
 ANSWERS: dict[str, Callable[[pa.Table, Any], ivjoin.JoinStream]] = {
     "as-of": lambda left, right: ivjoin.asof_join(left, right, on="t", by="k"),
     "first": lambda left, right: ivjoin.band_join(
-        left, right, on="k", condition="l.t >= r.t", pick="first", pick_by="t", how="left"
+        left, right, on="k", condition="l.t >= r.t", pick=ivjoin.Pick("t"), how="left"
     ),
-    "aggregates": lambda left, right: ivjoin.band_join(
+    "aggregates": lambda left, right: ivjoin.window_join(
         left, right, on="k", condition="l.t >= r.t", right_order="t", how="left", aggregate={"s": ("s", "first")}
     ),
-    "aggregates of pairs": lambda left, right: ivjoin.band_join(
+    "aggregates of pairs": lambda left, right: ivjoin.window_join(
         left, right, on="k", condition="l.t >= r.t AND l.t % 7 <> r.t + 1", right_order="t", how="left",
         aggregate={"s": ("s", "first")},
     ),
@@ -106,6 +106,6 @@ def test_an_aggregate_of_more_text_than_a_column_holds() -> None:
         ANSWERS["aggregates"](pa.table({"k": [1], "t": [0]}), right).read_all()
     right = pa.RecordBatchReader.from_batches(schema, (batch for _ in range(23)))
     found = ivjoin.band_join(
-        pa.table({"k": [1], "t": [0]}), right, on="k", condition="l.t = r.t", pick="first", pick_by="t"
+        pa.table({"k": [1], "t": [0]}), right, on="k", condition="l.t = r.t", pick=ivjoin.Pick("t")
     ).read_all()
     assert found.num_rows == 1

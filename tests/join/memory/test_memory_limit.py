@@ -30,6 +30,7 @@ from ivjoin import (
     UnsupportedError,
     band_join,
     multi_join,
+    window_join,
 )
 from ivjoin.operator.memory.budget import bytes_of
 
@@ -455,7 +456,7 @@ def test_wide_payload_stays_within() -> None:
 @pytest.mark.parametrize("more", [{}, {"aggregate": {"n": ("*", "count")}}], ids=["pairs", "aggregates"])
 def test_who_pulls_is_told_of_no_operator_to_push_to(threads: int, more: dict[str, Any]) -> None:
     rows = pa.table({"k": np.arange(50_000) % 100, "t": np.arange(50_000)})
-    joined = band_join(
+    joined = (window_join if more else band_join)(
         rows, rows, on="k", condition="l.t >= r.t", left_order="t", right_order="t", threads=threads,
         memory_limit=300_000, **more,
     )

@@ -20,20 +20,21 @@ def batches(values: list[list[Any]]) -> list[pa.RecordBatch]:
 
 
 @pytest.mark.parametrize("options", [
-    {}, {"how": "full"}, {"threads": 2}, {"pick": "last", "pick_by": "t", "how": "left"},
-    {"aggregate": {"n": ("*", "count")}}, {"memory_limit": "1MB"},
+    {}, {"how": "full"}, {"threads": 2}, {"pick": ivjoin.Pick("t", "last"), "how": "left"},
+    {"aggregate": {"n": "count(*)"}}, {"memory_limit": "1MB"},
 ])  # fmt: skip
 def test_a_function_receives_late_rows(options: dict[str, Any]) -> None:
     got: list[tuple[str, list[int]]] = []
     said = "r.t <= l.t" if "pick" in options else "l.t = r.t"
     question = {"condition": said, "left_order": "t", "right_order": "t", **options}
-    stream = ivjoin.band_join(
+    call = ivjoin.window_join if "aggregate" in options else ivjoin.band_join
+    stream = call(
         iter(batches(LEFT)), iter(batches(RIGHT)), on_late=lambda side, rows: got.append((side, rows["t"].to_pylist())),
         **question,
     )
     table = stream.read_all()
     assert sorted(got) == [("left", [2]), ("left", [3]), ("right", [4])]
-    dropped = ivjoin.band_join(iter(batches(LEFT)), iter(batches(RIGHT)), on_late="drop", **question)
+    dropped = call(iter(batches(LEFT)), iter(batches(RIGHT)), on_late="drop", **question)
     assert dropped.read_all().sort_by("t") == table.sort_by("t")
     for m in (stream.metrics, dropped.metrics):
         assert (m.late_rows, m.left_late_rows, m.right_late_rows) == (3, 2, 1)

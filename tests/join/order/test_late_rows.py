@@ -386,7 +386,7 @@ def test_the_message_names_the_ends_that_were_promised(bounds: tuple[int | None,
 
 @pytest.mark.parametrize("on_late", ["drop", "join"])
 def test_rows_are_counted_alike_whatever_is_made_of_partners(on_late: str) -> None:
-    from ivjoin import SymmetricHashJoin
+    from ivjoin import Pick, SymmetricHashJoin
 
     schema = pa.schema({"k": pa.int64(), "t": pa.int64()})
     pushes = [
@@ -394,7 +394,7 @@ def test_rows_are_counted_alike_whatever_is_made_of_partners(on_late: str) -> No
         ("right", [1, 1, 2], [9, 19, 29]), ("right", [1], [3]),
     ]
     found = []
-    for made in ({}, {"aggregate": {"n": ("*", "count")}}, {"pick": "last", "pick_by": "t"}):
+    for made in ({}, {"aggregate": {"n": ("*", "count")}}, {"pick": Pick("t", "last")}):
         op = SymmetricHashJoin(
             schema, schema, on="k", condition="r.t BETWEEN l.t - 3 AND l.t", how="left", left_order="t",
             right_order="t", on_late=on_late, **made,  # type: ignore[arg-type]

@@ -26,7 +26,8 @@ def test_joins_restored_at_random_points(block: int) -> None:
 def test_more_text_than_a_column_holds(side: str, monkeypatch: pytest.MonkeyPatch) -> None:
     schema = pa.schema({"t": pa.int64(), "s": pa.string()})
     op = ivjoin.SymmetricHashJoin(
-        schema, schema, condition="l.t >= r.t", left_order="t", right_order="t", how="left", pick="last", pick_by="t"
+        schema, schema, condition="l.t >= r.t", left_order="t", right_order="t", how="left",
+        pick=ivjoin.Pick("t", "last"),
     )
     for t in (1, 2):
         list(op.push(side, pa.record_batch([[t], ["x"]], schema=schema)))

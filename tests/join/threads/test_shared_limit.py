@@ -14,7 +14,7 @@ from drivers.sliced import all_ended
 from places import PATHS
 from resident import needs_resident
 
-from ivjoin import MemoryLimitError, Order, UnsupportedError, band_join
+from ivjoin import MemoryLimitError, Order, UnsupportedError, band_join, window_join
 from ivjoin.stream import prepared
 from ivjoin.stream.threads import memory, slices
 from ivjoin.stream.threads.slices import SlicedJoin
@@ -55,8 +55,10 @@ def rows_of(table: pa.Table) -> Counter[str]:
     return Counter(repr(row) for row in table.to_pylist())
 
 
-def limited(left: Any, right: Any, want: Counter[str], limit: int, way: str, **options: Any) -> Any:
-    stream = band_join(left, right, threads=2, memory_limit=limit, when_full=way, **options)
+def limited(
+    left: Any, right: Any, want: Counter[str], limit: int, way: str, call: Any = band_join, **options: Any
+) -> Any:
+    stream = call(left, right, threads=2, memory_limit=limit, when_full=way, **options)
     most, out = 0, []
     for batch in stream:
         out.append(batch)
@@ -134,8 +136,8 @@ def test_aggregates_with_a_limit_run_on_one_thread() -> None:
         "on": "k", "condition": "abs(l.x - r.x) <= 600", "left_order": "x", "right_order": "x",
         "aggregate": {"n": ("*", "count"), "m": ("v", "max")},
     }  # fmt: skip
-    want = rows_of(band_join(left, right, **options).read_all())
-    stream = limited(left, right, want, 3_000_000, "raise", **options)
+    want = rows_of(window_join(left, right, **options).read_all())
+    stream = limited(left, right, want, 3_000_000, "raise", window_join, **options)
     assert not isinstance(stream._operator, SlicedJoin)
 
 

@@ -77,7 +77,7 @@ def test_of_values_without_end_those_in_use_are_held() -> None:
 def test_a_pick_takes_them_too() -> None:
     op = ivjoin.SymmetricHashJoin(
         batch(0).schema, batch(0).schema, condition="r.t <= l.t", left_order="t", right_order="t", how="left",
-        pick="last", pick_by="t",
+        pick=ivjoin.Pick("t", "last"),
     )  # fmt: skip
     got = []
     for number in range(BATCHES):

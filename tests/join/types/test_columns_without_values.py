@@ -67,10 +67,10 @@ def test_a_tolerance_is_in_the_unit_of_the_other_column() -> None:
 ])  # fmt: skip
 def test_aggregates_of_them(function: str, value: object, t: pa.DataType, header: str) -> None:
     for right in (RIGHT, header):
-        got = ivjoin.band_join(LEFT, right, on="id", how="left", aggregate={"m": ("v", function)}).read_all()
+        got = ivjoin.window_join(LEFT, right, on="id", how="left", aggregate={"m": ("v", function)}).read_all()
         assert (got["m"].to_pylist(), got["m"].type) == ([value], t)
 
 
 def test_a_pick_by_them_takes_any_row() -> None:
-    got = ivjoin.band_join(LEFT, RIGHT, on="id", how="left", pick="last", pick_by="at").read_all()
+    got = ivjoin.band_join(LEFT, RIGHT, on="id", how="left", pick=ivjoin.Pick("at", "last")).read_all()
     assert (got.num_rows, got["v"].to_pylist()) == (1, [None])

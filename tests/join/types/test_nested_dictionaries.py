@@ -161,7 +161,7 @@ def played(op: SymmetricHashJoin, kind: str) -> list[dict[str, Any]]:
 def test_picks(kind: str, how: str) -> None:
     schema = batch(kind, 0).schema
     op = SymmetricHashJoin(
-        schema, schema, on="k", condition="r.t <= l.t", **ORDERED, how=how, pick="last", pick_by="t", batch_size=64
+        schema, schema, on="k", condition="r.t <= l.t", **ORDERED, how=how, pick=ivjoin.Pick("t", "last"), batch_size=64
     )
     rows = played(op, kind)
     assert sorted(row["t"] for row in rows) == list(range(ROWS * BATCHES))

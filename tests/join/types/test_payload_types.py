@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from ivjoin import Pick
+
 N = 12
 
 
@@ -329,7 +331,7 @@ BEHIND: dict[str, pa.Array] = {
 
 
 @pytest.mark.parametrize("name", BEHIND)
-@pytest.mark.parametrize("ask", [{}, {"pick": "last", "pick_by": "t"}, {"memory_limit": "40kB", "when_full": "spill"}])
+@pytest.mark.parametrize("ask", [{}, {"pick": Pick("t", "last")}, {"memory_limit": "40kB", "when_full": "spill"}])
 def test_what_arrow_takes_no_rows_of_behind_something_else(name: str, ask: dict[str, Any]) -> None:
     from ivjoin import SymmetricHashJoin
 

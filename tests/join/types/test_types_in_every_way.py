@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from taken import one_of
 
 import ivjoin
 from ivjoin import SymmetricHashJoin
@@ -75,8 +76,8 @@ def by_threads(t: pa.Table, on: str = "k") -> pa.Table:
     return ivjoin.band_join(left, right, on=on, condition=BAND, how="full", threads=2, **ask).to_arrow()
 
 
-def late(t: pa.Table, **ask: Any) -> pa.Table:
-    return ivjoin.band_join(
+def late(t: pa.Table, call: Any = ivjoin.band_join, **ask: Any) -> pa.Table:
+    return call(
         mixed(t).to_reader(), t.to_reader(), on="k", condition=BAND, on_late="drop", **ORDERED, **ask
     ).to_arrow()
 
@@ -86,14 +87,14 @@ WAYS: dict[str, Callable[[pa.Table], pa.Table]] = {
     "push": lambda t: pushed(t, how="full", **ORDERED),
     "pull": lambda t: ivjoin.band_join(mixed(t), mixed(t), on="k", condition=BAND, how="full").to_arrow(),
     "late": late,
-    "late picks": lambda t: late(t, pick="last", pick_by="t", how="left"),
-    "late aggregates": lambda t: late(t, aggregate=FIRST, how="left"),
+    "late picks": lambda t: late(t, pick=ivjoin.Pick("t", "last"), how="left"),
+    "late aggregates": lambda t: late(t, ivjoin.window_join, aggregate=FIRST, how="left"),
     "threads": by_threads,
-    "picks": lambda t: pushed(t, pick="nearest", pick_by="t", how="left", **ORDERED),
+    "picks": lambda t: pushed(t, pick=one_of(t.schema, t.schema, "nearest", "t"), how="left", **ORDERED),
     "asof": lambda t: ivjoin.asof_join(mixed(t), mixed(t), on="t", by="k", tolerance=2).to_arrow(),
     "aggregates": lambda t: pushed(t, aggregate=FIRST, how="left", **ORDERED),
-    "inner aggregates": lambda t: ivjoin.band_join(
-        mixed(t), mixed(t), on="k", condition=f"{BAND} AND l.t <> 3", aggregate=FIRST
+    "inner aggregates": lambda t: ivjoin.window_join(
+        mixed(t), mixed(t), on="k", condition=f"{BAND} AND l.t <> 3", how="inner", aggregate=FIRST
     ).to_arrow(),
     "many": lambda t: ivjoin.multi_join(
         {"x": mixed(t), "y": t, "z": t}, "x.k = y.k AND y.k = z.k AND x.t = y.t AND z.t BETWEEN x.t - 1 AND x.t"
@@ -102,7 +103,7 @@ WAYS: dict[str, Callable[[pa.Table], pa.Table]] = {
 KEY_WAYS: dict[str, Callable[[pa.Table], pa.Table]] = {
     "push": lambda t: pushed(t, on="v", how="full", **ORDERED),
     "threads": lambda t: by_threads(t, on="v"),
-    "picks": lambda t: pushed(t, on="v", pick="last", pick_by="t", how="left"),
+    "picks": lambda t: pushed(t, on="v", pick=ivjoin.Pick("t", "last"), how="left"),
     "aggregates": lambda t: pushed(t, on="v", aggregate={"n": ("*", "count")}, how="left"),
     "many": lambda t: ivjoin.multi_join({"x": mixed(t), "y": t}, "x.v = y.v AND x.t = y.t").to_arrow(),
 }
@@ -171,8 +172,9 @@ RUN_WAYS: dict[str, Callable[[pa.Table], pa.Table]] = {
     ).to_arrow(),
     "computed key": lambda t: ivjoin.band_join(t, t, condition="l.x * 2 = r.x + r.x AND l.i <> r.i").to_arrow(),
     "asof": lambda t: ivjoin.asof_join(t, t.rename_columns(["x", "j"]), on="x").to_arrow(),
-    "aggregates": lambda t: ivjoin.band_join(
-        t, t, on="i", aggregate={"s": ("x", "sum"), "m": ("x", "max"), "f": ("x", "first"), "a": ("x", "mean")}
+    "aggregates": lambda t: ivjoin.window_join(
+        t, t, on="i", how="inner",
+        aggregate={"s": ("x", "sum"), "m": ("x", "max"), "f": ("x", "first"), "a": ("x", "mean")}
     ).to_arrow(),
     "many": lambda t: ivjoin.multi_join({"a": t, "b": t}, "a.x <= b.x AND b.x <= a.x + 1").to_arrow(),
 }  # fmt: skip

@@ -11,7 +11,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from ivjoin import ConditionError, EvaluationError, band_join, column, multi_join
+from ivjoin import ConditionError, EvaluationError, band_join, column, multi_join, window_join
 
 IDS = [uuid.UUID(int=2**100 + 7), uuid.UUID(int=0), uuid.UUID(int=2**128 - 1)]
 
@@ -69,7 +69,7 @@ def test_bytes_and_uuids_of_both_sides() -> None:
     assert rows(LEFT, raw, on="u") == rows(LEFT, LEFT, on="u") == 3
     assert rows(LEFT, raw, "CAST(l.u AS BINARY) = r.u") == 3
     assert multi_join({"a": LEFT, "b": raw, "c": raw}, "a.u = b.u AND b.u = c.u").read_all().num_rows == 3
-    least = band_join(raw, LEFT, on="u", how="left", aggregate={"m": ("u", "max")}).read_all()
+    least = window_join(raw, LEFT, on="u", how="left", aggregate={"m": ("u", "max")}).read_all()
     assert least["m"].to_pylist() == IDS
 
 

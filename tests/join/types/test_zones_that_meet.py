@@ -12,7 +12,19 @@ import pyarrow.parquet as pq
 import pytest
 
 import ivjoin
-from ivjoin import ConditionError, MultiJoin, SymmetricHashJoin, asof_join, band_join, column, explain, lit, multi_join
+from ivjoin import (
+    ConditionError,
+    MultiJoin,
+    Pick,
+    SymmetricHashJoin,
+    asof_join,
+    band_join,
+    column,
+    explain,
+    lit,
+    multi_join,
+    window_join,
+)
 from ivjoin.cli import main
 from ivjoin.errors import TimezoneWarning
 
@@ -65,8 +77,8 @@ def test_every_entry_point() -> None:
         lambda **z: asof_join(LOCAL, BERLIN, on=("ts", "at"), **z).read_all(),
         lambda **z: asof_join(LOCAL, BERLIN, on=("ts", "at"), direction="nearest", how="inner", **z).read_all(),
         lambda **z: asof_join(LOCAL, BERLIN, on="k", by=("ts", "at"), **z).read_all(),
-        lambda **z: band_join(LOCAL, BERLIN, condition="l.ts = r.at", aggregate={"n": ("*", "count")}, **z).read_all(),
-        lambda **z: band_join(LOCAL, BERLIN, on="k", pick="nearest", pick_by="at", left_order="ts", **z).read_all(),
+        lambda **z: window_join(LOCAL, BERLIN, condition="l.ts = r.at", aggregate={"n": "count(*)"}, **z).read_all(),
+        lambda **z: band_join(LOCAL, BERLIN, on="k", pick=Pick("abs(l.ts - r.at)"), **z).read_all(),
         lambda **z: SymmetricHashJoin(*schemas, condition="l.ts = r.at", **z),
         lambda **z: explain(LOCAL, BERLIN, condition="l.ts = r.at", **z),
         lambda **z: explain(*alone, on=[("ts", "at")], **z),

@@ -141,7 +141,7 @@ def test_late_rows_leave_by_another_way_whatever_on_late_says() -> None:
 
 
 @pytest.mark.parametrize("given, what", [
-    ({"how": "left_semi"}, "how='left_semi'"), ({"aggregate": {"n": ("*", "count")}}, "aggregate="),
+    ({"how": "left_semi"}, "how='left_semi'"), ({"aggregate": {"n": ("*", "count")}}, "window_join"),
 ])  # fmt: skip
 def test_outputs_without_a_place_for_late_rows_are_refused(given: dict[str, Any], what: str) -> None:
     with pytest.raises(UnsupportedError, match=f"on_late is 'keep' with {what}.*late_path"):

@@ -38,7 +38,7 @@ def side(n: int, step: int) -> pa.Table:
 @pytest.mark.parametrize("how", one_short(["inner", "left"], "left"))
 def test_static_frames(spark: Any, how: str) -> None:
     left, right = side(150, 3).select(["k", "x"]), side(300, 2)
-    out = spark.createDataFrame(left).band_join(
+    out = spark.createDataFrame(left).window_join(
         spark.createDataFrame(right), on="k", condition="l.x BETWEEN r.x - 20 AND r.x + 9", how=how, aggregate=ASKED,
     )
     assert out.columns == ["k", "x", *ASKED]
@@ -56,9 +56,9 @@ def test_static_frames(spark: Any, how: str) -> None:
 def test_what_is_refused(spark: Any) -> None:
     left, right = spark.createDataFrame(side(3, 1)), spark.createDataFrame(side(3, 1))
     with pytest.raises(ConditionError, match="expected 'inner' or 'left'"):
-        left.band_join(right, on="k", how="full", aggregate={"n": ("*", "count")})
+        left.window_join(right, on="k", how="full", aggregate={"n": ("*", "count")})
     with pytest.raises(UnsupportedError):
-        left.band_join(right, on="k", condition="soundex(l.w) = r.w", aggregate={"n": ("*", "count")})
+        left.window_join(right, on="k", condition="soundex(l.w) = r.w", how="inner", aggregate={"n": ("*", "count")})
 
 
 S = pa.schema({"k": pa.string(), "t": pa.int64()})
@@ -68,7 +68,7 @@ RIGHT = pa.schema({"k": pa.string(), "t": pa.int64(), "v": pa.int64()})
 @pytest.mark.parametrize("backend", ["applyInPandasWithState"])
 def test_streams_go_on_after_a_restart(spark: Any, tmp_path: Path, backend: str) -> None:
     def join(left: Any, right: Any) -> Any:
-        return left.band_join(
+        return left.window_join(
             right, on="k", condition="abs(l.t - r.t) <= 5", how="left", left_order="t", right_order="t", buckets=2,
             aggregate={"n": ("*", "count"), "s": ("v", "sum"), "z": ("v", "last")}, backend=backend,
         )

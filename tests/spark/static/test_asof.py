@@ -16,7 +16,7 @@ from spark.tiers import one_short
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-import ivjoin.spark  # noqa: F401
+from ivjoin import Pick
 from ivjoin.errors import ConditionError, IvjoinError, OrderError, UnsupportedError
 
 pytestmark = pytest.mark.spark
@@ -82,7 +82,7 @@ def test_a_pick_of_static_frames(spark: Any) -> None:
     left, right = table(rows(3, 60, 0, 30), TRADES), table(rows(4, 60, 0, 30), QUOTES)
     a, b = spark.createDataFrame(left), spark.createDataFrame(right)
     got = a.band_join(
-        b, on="sym", condition="r.ts <= l.ts AND (l.q + r.bid) % 3 <> 0", pick="last", pick_by=["ts", "bid"]
+        b, on="sym", condition="r.ts <= l.ts AND (l.q + r.bid) % 3 <> 0", pick=Pick(["ts", "bid"], "last")
     ).toArrow()
     best: dict[int, Any] = {}
     for t in left.to_pylist():
@@ -94,7 +94,7 @@ def test_a_pick_of_static_frames(spark: Any) -> None:
             best[t["q"]] = max(fit)[1]
     assert {r["q"]: r["bid"] for r in got.to_pylist()} == best and got.num_rows == len(best)
     with pytest.raises(UnsupportedError, match="one task"):
-        a.band_join(b, on="sym", pick="last", pick_by="ts", routing="grid")
+        a.band_join(b, on="sym", pick=Pick("ts", "last"), routing="grid")
     with pytest.raises(ConditionError, match="how is 'right'"):
         a.asof_join(b, on="ts", by="sym", how="right")
 
@@ -134,7 +134,7 @@ def test_text_to_pick_by(spark: Any, tmp_path: Path) -> None:
             a, b = a.withWatermark("ts", "5 seconds"), b.withWatermark("ts", "5 seconds")
         b = b.selectExpr("*", "cast(bid % 7 AS string) AS word")
         band = "r.ts BETWEEN l.ts - INTERVAL 9 SECONDS AND l.ts"
-        return a.band_join(b, on="sym", condition=band, how="left", pick="last", pick_by=["word", "bid"])
+        return a.band_join(b, on="sym", condition=band, how="left", pick=Pick(["word", "bid"], "last"))
 
     with store_for(spark, BACKENDS[0]):
         script = Script(spark, tmp_path, join, TRADES, QUOTES)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from drivers.picked_tables import keys, split, times
 
-from ivjoin import band_join
+from ivjoin import window_join
 from ivjoin.stream.threads import table_window
 
 CONDITIONS: dict[str | None, Callable[[Any, Any], bool]] = {
@@ -101,7 +101,7 @@ def check(seed: int) -> str:
     engine = ""
     with in_small_slices(draw.choice([1, 7, 40, 1 << 17]), draw.choice([1, 9, 1 << 16])):
         for threads in (1, draw.choice([2, 3, 16])):
-            stream = band_join(left, right, threads=threads, **options)
+            stream = window_join(left, right, threads=threads, **options)
             out = list(stream)
             for batch in out:
                 batch.validate(full=True)

@@ -162,7 +162,7 @@ def operator(many: bool, which: int) -> Any:
     options: list[dict[str, Any]] = [
         {"on": "k", "condition": _BAND, "left_order": "t", "right_order": ivjoin.Order("t", slack=3)},
         {"on": "s", "condition": "l.d <= r.d AND l.word <> r.word", "how": "full", "left_order": "at"},
-        {"on": "k", "condition": "l.t >= r.t", "left_order": "t", "right_order": "t", "pick": "last", "pick_by": "t"},
+        {"on": "k", "condition": "l.t >= r.t", "left_order": "t", "right_order": "t", "pick": ivjoin.Pick("t", "last")},
         {"on": "k", "condition": _BAND, "aggregate": {"count": ("*", "count"), "mean": ("d", "mean")}, "how": "left",
          "left_order": "t", "right_order": "t"},
         {"on": "k", "condition": _BAND, "memory_limit": "64MB", "when_full": "shed", "left_order": "t"},

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
+from taken import one_of
 
 import ivjoin
 from ivjoin import Order, SymmetricHashJoin
@@ -30,6 +31,13 @@ class Question:
     truth: Truth
     keys: list[str] = field(default_factory=list)
     near: str = "t"
+    which: str = "last"
+    by: str | list[str] = "t"
+
+    @property
+    def call(self) -> dict[str, Any]:
+        """All arguments of the join."""
+        return {"pick": one_of(self.left.schema, self.right.schema, self.which, self.by, self.near)} | self.arguments
 
 
 def image(v: Any) -> tuple[int, Any]:
@@ -55,9 +63,8 @@ def distance(a: Any, b: Any) -> tuple[int, Any]:
 def partners(q: Question) -> dict[int, set[int]]:
     """For each left row's ``id`` those right ``rid`` of which any one may come; an empty set for none."""
     out: dict[int, set[int]] = {}
-    by = q.arguments["pick_by"]
-    by = [by] if isinstance(by, str) else by
-    which = q.arguments["pick"]
+    by = [q.by] if isinstance(q.by, str) else q.by
+    which = q.which
     rights = q.right.to_pylist()
     for left in q.left.to_pylist():
         found = []
@@ -95,7 +102,7 @@ def pushed(
     q: Question, rng: random.Random, most: int = 7, snapshots: bool = False, watch: Callable[[Any], None] | None = None
 ) -> list[Row]:
     """The rows of a join whose sides are pushed in random pieces."""
-    op = SymmetricHashJoin(q.left.schema, q.right.schema, **q.arguments)
+    op = SymmetricHashJoin(q.left.schema, q.right.schema, **q.call)
     waiting = {"left": q.left, "right": q.right}
     rows: list[Row] = []
     bias = rng.choice((0.1, 0.5, 0.5, 0.9))
@@ -131,7 +138,7 @@ def pushed(
 
 def pulled(q: Question, **options: Any) -> list[Row]:
     """The rows of the same join over tables."""
-    return ivjoin.band_join(q.left, q.right, **q.arguments, **options).read_all().to_pylist()
+    return ivjoin.band_join(q.left, q.right, **q.call, **options).read_all().to_pylist()
 
 
 def _less(a: Any, b: Any) -> bool:
@@ -194,7 +201,8 @@ def question(rng: random.Random, most: int = 40) -> Question:
     kind = rng.choice(("int", "int", "float"))
     n, m = rng.randint(0, most), rng.randint(0, most)
     nulls = rng.choice((0, 0, 0.1))
-    arguments: dict[str, Any] = {"how": rng.choice(("inner", "left")), "pick": rng.choice(("last", "first", "nearest"))}
+    arguments: dict[str, Any] = {"how": rng.choice(("inner", "left"))}
+    which = rng.choice(("last", "first", "nearest"))
     sides = []
     for side, count in (("left", n), ("right", m)):
         t = times(rng, count, kind, nulls)
@@ -224,12 +232,12 @@ def question(rng: random.Random, most: int = 40) -> Question:
         conditions += [(text, _nulls(_of_times(f))) for text, f in WIDTHS]
     arguments["condition"], truth = rng.choice(conditions)
     arguments["on"] = keys = ["k", "s"][:keyed] if rng.random() < 0.7 else ["s"][:keyed]
-    arguments["pick_by"] = rng.choice(("t", "t", "t", ["t", "tie"], ["t", "w", "tie"]))
+    by = rng.choice(("t", "t", "t", ["t", "tie"], ["t", "w", "tie"]))
     if rng.random() < 0.1:
         arguments["batch_size"] = rng.randint(1, 5)
     if not keys:
         arguments.pop("on")
-    return Question(tables[0], tables[1], arguments, truth, keys)
+    return Question(tables[0], tables[1], arguments, truth, keys, which=which, by=by)
 
 
 WORDS = ("", "a", "a\0", "a\0b", "ab", "abc", "abcdefgh", "abcdefghi", "b", "zz", "\u00e9", "\uffee", "\U0001f600", "~")
@@ -267,9 +275,9 @@ def worded(rng: random.Random, most: int = 40) -> Question:
     q = question(rng, most)
     t = rng.choice(TYPES)
     q.right = q.right.append_column("word", _worded(rng, t, q.right.num_rows, rng.choice((0, 0.1, 0.5))))
-    if q.arguments["pick"] == "nearest":
-        q.arguments["pick_by"] = rng.choice((["t", "word"], ["t", "tie", "word"]))
+    if q.which == "nearest":
+        q.by = rng.choice((["t", "word"], ["t", "tie", "word"]))
     else:
         by = ("word", "word", ["word", "tie"], ["word", "t"], ["t", "word"], ["t", "tie", "word"])
-        q.arguments["pick_by"] = rng.choice(by)
+        q.by = rng.choice(by)
     return q

@@ -61,7 +61,7 @@ def asked(draw: random.Random) -> dict[str, Any]:
     kind = draw.choice(("", "", "word", "pick", "aggregate"))
     if kind == "word":
         options["how"] = draw.choice(("inner", "left"))
-        options |= {"pick": draw.choice(("last", "first")), "pick_by": ["t", "id"]}
+        options["pick"] = ivjoin.Pick(["t", "id"], draw.choice(("last", "first")))
     elif kind == "pick":
         by = draw.choice(("abs(l.t - r.t)", "r.v", "r.s"))
         options["how"] = draw.choice(("inner", "left"))
