@@ -64,7 +64,7 @@ MADE = {
     "begun, threads": lambda: begun(joined(threads=3)),
     "begun, files": lambda: begun(joined(**SPILL)),
     "begun, threads and files": lambda: begun(joined(threads=3, **SPILL)),
-    "aggregates": lambda: begun(joined(aggregate={"n": ("*", "count")}, how="left")),
+    "aggregates": lambda: begun(ivjoin.window_join(FEW, FEW, **BAND, aggregate={"n": "count(*)"})),
     "as-of": lambda: begun(ivjoin.asof_join(FEW, FEW, on="k", batch_size=64)),
     "many": lambda: begun(ivjoin.multi_join({"a": FEW, "b": FEW}, "a.k = b.k", batch_size=64)),
     "read": lambda: read(joined()),

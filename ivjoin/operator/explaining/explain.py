@@ -129,7 +129,7 @@ def _aggregate_lines(plan: JoinPlan) -> list[str]:
     else:
         how = f"over ranges of right rows sorted by {listed([*map(said, bands)] or ['their key'])}; no pairs are made"
     called = {a: f"{a.function}({'*' if a.node is None else said(a.node)})" for a in plan.spec.aggregates}
-    made = [text if a.name == str(a).partition(" = ")[2] else f"{a.name} = {text}" for a, text in called.items()]
+    made = [text if a.name.startswith(f"{a.function}(") else f"{a.name} = {text}" for a, text in called.items()]
     waits = "  a left row is emitted once no later right row can match it; right rows are stored until then"
     return ["", "aggregates", *(f"  {m}" for m in made), f"  {how}", waits]
 

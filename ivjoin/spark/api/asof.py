@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from ivjoin.errors import OrderError
+from ivjoin.errors import ConditionError, OrderError, came
 from ivjoin.expr.arguments import known_options
+from ivjoin.outer.jointype import join_type
 from ivjoin.plan.picking.asof import AsOf, as_of
 from ivjoin.plan.question import named_pairs
 from ivjoin.spark.api.join import joined_frames
@@ -64,6 +65,12 @@ def asof_join(
     --------
     >>> trades.asof_join(quotes, on="ts", by="sym", tolerance="5 minutes")  # doctest: +SKIP
     """
+
+    if join_type(how).name not in ("inner", "left"):
+        raise ConditionError(
+            f"how is {came(how)}; expected 'left' or 'inner'. For 'right' and 'full', use band_join with "
+            "pick=ivjoin.Pick(...)"
+        )
 
     def asked(schemas: list[pa.Schema], spelt: Callable[[Any, int], Any], zone: str) -> AsOf:
         pair = [(spelt(a, 0), spelt(b, 1)) for a, b in named_pairs(on)] if isinstance(on, (str, tuple, list)) else on

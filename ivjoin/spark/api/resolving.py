@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from ivjoin.plan.aggregates import Aggregate
     from ivjoin.plan.picking.asof import AsOf
 
-__all__ = ["Resolved", "resolved"]
+__all__ = ["Resolved", "resolved", "spelt"]
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,13 @@ def resolved(
     right_order: Any = None, left_bounds: Any = None, right_bounds: Any = None, suffix: str = "_right",
     batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None, pick: Any = None,
     params: Params | None = None,
-    aggregated: Callable[[list[pa.Schema], str, bool], tuple[Aggregate, ...]] | None = None,
+    aggregated: Callable[[list[pa.Schema], str, Settings], tuple[Aggregate, ...]] | None = None,
     as_of: Callable[[list[pa.Schema], Callable[[Any, int], Any], str], AsOf] | None = None,
 ) -> Resolved:
     """Resolve every name and plan once, so that all errors are raised here.
 
     ``as_of`` replaces a condition and a pick. It receives both schemas, a function that spells a name of a side,
-    and the time zone. ``aggregated`` receives the schemas, the zone and whether names are case-sensitive.
+    and the time zone. ``aggregated`` receives the schemas, the zone and the settings.
     """
     settings = settings_of(left.sparkSession)
     one_of("on_late", on_late, ("raise", "drop", "join", KEEP))
@@ -79,20 +79,20 @@ def resolved(
     types = (left.schema, right.schema)
     schemas = [arrow_schema(t, zone) for t in types]
     if not settings.case_sensitive:
-        spelt = spelled_alike(schemas[0].names, schemas[1].names)
-        schemas[1] = pa.schema([f.with_name(n) for f, n in zip(schemas[1], spelt, strict=True)])
+        alike = spelled_alike(schemas[0].names, schemas[1].names)
+        schemas[1] = pa.schema([f.with_name(n) for f, n in zip(schemas[1], alike, strict=True)])
     pairs = _pairs(on, schemas, settings.case_sensitive)
     aliases = aliases_of(left, right)
     scope = expr.Scope(
         schemas[0], schemas[1], on=pairs, case_sensitive=settings.case_sensitive, aliases=aliases, params=params
     )
     if as_of is not None:
-        asked = as_of(schemas, lambda n, s: _spelt(n, schemas[s].names, settings.case_sensitive), zone)
+        asked = as_of(schemas, lambda n, s: spelt(n, schemas[s].names, settings.case_sensitive), zone)
         condition, pick = asked.condition, asked.pick
     elif pick is not None:
         items = check_pick(pick).items
         pick = replace(pick, by=[_picked_by(item, schemas[1].names, scope, settings, zone) for item in items])
-    aggregates = () if aggregated is None else aggregated(schemas, zone, settings.case_sensitive)
+    aggregates = () if aggregated is None else aggregated(schemas, zone, settings)
     # rows that Spark would filter afterwards are aggregated, or picked, by then
     kind = "left" if pick is not None or (aggregates and how == "inner") else how
     given, left_over = condition_of(condition, left, right, scope, zone, kind, settings.quoted_names)
@@ -165,13 +165,13 @@ def _pairs(on: Any, schemas: list[pa.Schema], case_sensitive: bool) -> list[tupl
             )
     pairs = named_pairs(on)
     return [
-        (_spelt(a, schemas[0].names, case_sensitive), _spelt(b, schemas[1].names, case_sensitive)) for a, b in pairs
+        (spelt(a, schemas[0].names, case_sensitive), spelt(b, schemas[1].names, case_sensitive)) for a, b in pairs
     ]
 
 
 def _text(given: Any, names: list[str], settings: Settings) -> Any:
     """Return a column's name as its schema spells it, or SQL text with its names quoted as in the session."""
-    name = _spelt(given, names, settings.case_sensitive)
+    name = spelt(given, names, settings.case_sensitive)
     return backquoted(name) if settings.quoted_names and isinstance(name, str) and name not in names else name
 
 
@@ -185,7 +185,8 @@ def _bounds(given: Any, names: list[str], settings: Settings) -> Any:
     return {_text(k, names, settings): v for k, v in given.items()} if isinstance(given, Mapping) else given
 
 
-def _spelt(name: Any, names: list[str], case_sensitive: bool) -> Any:
+def spelt(name: Any, names: list[str], case_sensitive: bool) -> Any:
+    """Return the name of a column as its schema spells it, and any other text as it is."""
     if case_sensitive or not isinstance(name, str) or name in names:
         return name
     alike = [n for n in names if n.lower() == name.lower()]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
 from ivjoin.conditions.evaluate import check_supported
-from ivjoin.errors import OptionError, UnsupportedError, came
+from ivjoin.errors import ConditionError, UnsupportedError, came
 from ivjoin.expr.arguments import known_options
 from ivjoin.spark.api.join import both_streaming, joined_frames, worker_budget
-from ivjoin.spark.api.resolving import resolved
+from ivjoin.spark.api.resolving import resolved, spelt
 from ivjoin.spark.api.undecided import refuse_undecided
 from ivjoin.stream.window.question import Asked, asked_of
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ivjoin.expr.literals import Params
     from ivjoin.plan.aggregates import Aggregate
     from ivjoin.plan.question import DeclaredBounds, Keys, Orders
+    from ivjoin.spark.runtime.environment import Settings
     from ivjoin.stream.window.join import WindowAggregates
 
 __all__ = ["window_join"]
@@ -70,12 +71,17 @@ def window_join(
     ...                    aggregate={"vwap": "sum(r.price * r.qty) / sum(r.qty)"})  # doctest: +SKIP
     """
     if how not in ("left", "inner"):
-        raise OptionError(f"how is {came(how)}; expected 'left' or 'inner'")
+        raise ConditionError(f"how is {came(how)}; expected 'left' or 'inner'")
     streaming = both_streaming(left, right)
     found: list[Asked] = []
 
-    def aggregated(schemas: list[pa.Schema], zone: str, case_sensitive: bool) -> tuple[Aggregate, ...]:
-        made = asked_of(aggregate, schemas[0], schemas[1], zone, params, case_sensitive=case_sensitive)
+    def aggregated(schemas: list[pa.Schema], zone: str, settings: Settings) -> tuple[Aggregate, ...]:
+        exact, names = settings.case_sensitive, schemas[1].names
+        given = aggregate
+        if isinstance(given, Mapping):
+            pairs = {n: x for n, x in given.items() if isinstance(x, (tuple, list)) and x}
+            given = {**given, **{n: (spelt(x[0], names, exact), *x[1:]) for n, x in pairs.items()}}
+        made = asked_of(given, schemas[0], schemas[1], zone, params, case_sensitive=exact)
         if made.reductions or any(a.function == "array_agg" for a in made.engine.values()):
             raise UnsupportedError(
                 "an aggregate needs all values of a window, which window_join on Spark does not support; use count, "

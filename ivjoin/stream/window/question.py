@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -134,7 +135,7 @@ class Asked:
         skips_nulls = function not in ("first", "last", "array_agg")
         if where is not None and skips_nulls:
             node, where = build.case([(where, build.literal(1) if node is None else node)]), None
-        if node is not None and node.type.kind == "null" and function not in ("count", "min", "max"):
+        if node is not None and node.type.kind == "null" and function not in ("count", "min", "max", "first", "last"):
             node = build.cast(node, FLOAT64)  # of a column without any value
         if function in _ENGINE and where is None:
             name = self._engine(function, node)
@@ -154,7 +155,9 @@ class Asked:
     def _engine(self, function: str, node: Node | None) -> str:
         key = function, node
         if key not in self._names:
-            name = self._named(key, f"{function}({'*' if node is None else node})")
+            # The columns of a Spark frame cannot have dots or backquotes in their names.
+            text = "*" if node is None else re.sub(r"\br\.|`", "", str(node)).replace(".", "_")
+            name = self._named(key, f"{function}({text})")
             self.engine[name] = made = Aggregate(name, function, node)
             try:
                 self.types[name] = result_type(made, self._right)
@@ -164,7 +167,7 @@ class Asked:
         return self._names[key]
 
     def _named(self, key: Any, name: str) -> str:
-        """Return a column name for a key, which errors and ``explain`` show; an unlike one has it if two are alike."""
+        """Return a new column name for a key, which errors show."""
         while name in self._left.names or name in self._names.values():
             name += "_"
         self._names[key] = name

@@ -55,7 +55,7 @@ def test_static_frames(spark: Any, how: str) -> None:
 
 def test_what_is_refused(spark: Any) -> None:
     left, right = spark.createDataFrame(side(3, 1)), spark.createDataFrame(side(3, 1))
-    with pytest.raises(ConditionError, match="expected 'inner' or 'left'"):
+    with pytest.raises(ConditionError, match="expected 'left' or 'inner'"):
         left.window_join(right, on="k", how="full", aggregate={"n": ("*", "count")})
     with pytest.raises(UnsupportedError):
         left.window_join(right, on="k", condition="soundex(l.w) = r.w", how="inner", aggregate={"n": ("*", "count")})
