@@ -253,7 +253,9 @@ def _of_parquet_file(file: pq.ParquetFile) -> Files:
 
     from ivjoin.files.statistics import ColumnRanges
 
-    return Files(file.schema_arrow, read, file.metadata.num_rows, ColumnRanges(file, "left"))
+    files = Files(file.schema_arrow, read, file.metadata.num_rows, ColumnRanges(file, "left"))
+    files.local = InputFiles((), opened=True)
+    return files
 
 
 # -- datasets ---------------------------------------------------------------------------------------------------------

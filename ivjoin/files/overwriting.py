@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -16,10 +18,11 @@ from ivjoin.errors import named
 from ivjoin.files.atomic import FileError
 from ivjoin.files.places import PATTERN, is_hidden
 
-__all__ = ["InputFiles", "input_files", "refuse_overwriting", "same_place"]
+__all__ = ["InputFiles", "input_files", "refuse_overwriting", "same_place", "scanned_files"]
 
 _STDIN, _STDOUT = "/dev/stdin", 1  # by name, and by number
 _WAY_OUT = "write to another file, and move it there afterwards"
+_SCAN = re.compile(r"^\s*\w+ SCAN \[(.+?)(?:, \.\.\. \d+ other sources?)?\]$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +35,13 @@ class InputFiles:
         Absolute paths.
     grows : str or None
         The folder or the pattern that the input was given as: a file that appears there is part of it next time.
+    opened : bool
+        Whether the input is an open file of unknown name.
     """
 
     names: tuple[str, ...]
     grows: str | None = None
+    opened: bool = False
 
     def holds(self, path: str) -> bool:
         """Return whether a new file of this path would be part of the input when it is opened again."""
@@ -61,6 +67,12 @@ def input_files(system: Any, names: Iterable[str], grows: str | None = None) -> 
     if not found or found[0] is None:
         return None
     return InputFiles(tuple(os.path.abspath(n) for n in found if n is not None), grows and _local(system, grows))
+
+
+def scanned_files(plan: str) -> InputFiles:
+    """Return the local files in the text of a polars plan, which lists the first ones of many."""
+    names = [n.removeprefix("file://") for listed in _SCAN.findall(plan) for n in listed.split(", ")]
+    return InputFiles(tuple(os.path.abspath(n) for n in names if "://" not in n))
 
 
 def _local(system: Any, name: str) -> str | None:
@@ -99,6 +111,11 @@ def refuse_overwriting(what: str, path: str, inputs: Iterable[InputFiles | None]
             for name in each.names:
                 if same_place(name) == place:
                     raise FileError(f"{what} would replace the input {named(name)}; {_WAY_OUT}")
+        if each.opened and path != "-" and place in _open_here():
+            raise FileError(
+                f"{what} would replace the file {named(path)}, which this process has open, and an input is an open "
+                f"ParquetFile; {_WAY_OUT}"
+            )
         target = os.path.realpath(path)
         if path != "-" and each.holds(target):
             raise FileError(
@@ -122,6 +139,17 @@ def same_place(path: str) -> tuple[int, int] | str | None:
     if stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode):
         return found.st_dev, found.st_ino
     return "-" if path == "-" else None
+
+
+def _open_here() -> set[tuple[int, int]]:
+    """Return device and number of each open file, on systems with /dev/fd."""
+    found = set()
+    with suppress(OSError):
+        for number in os.listdir("/dev/fd"):
+            with suppress(OSError):
+                at = os.fstat(int(number))
+                found.add((at.st_dev, at.st_ino))
+    return found
 
 
 def _lies_in(path: str, folder: str) -> bool:

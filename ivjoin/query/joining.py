@@ -13,6 +13,7 @@ import pyarrow as pa
 from ivjoin.errors import IvjoinError, UnsupportedError
 from ivjoin.expr import build
 from ivjoin.expr.nodes import Node, columns_of, make, rewrite
+from ivjoin.expr.timezones import zone_of_call
 from ivjoin.frontier.late import late_rule
 from ivjoin.multi.question import MOST_INPUTS
 from ivjoin.operator.memory.budget import budget_of
@@ -195,7 +196,8 @@ class _Calls:
     ) -> tuple[JoinStream, _Names]:
         """A join with the nearest row."""
         right = self.sources[step.alias]
-        by, on, direction, exact = _asof_question(step, names)
+        zone = str(zone_of_call(self.options["timezone"]))
+        by, on, direction, exact = _asof_question(step, names, zone)
         # A key of one name would be one column of the output, with a value where no row matched.
         right, new = _renamed(right, {b for a, b in by if a == b}, set(left.schema.names))
         by = [(a, new[b]) for a, b in by]
@@ -265,7 +267,9 @@ def _localized(node: Node, names: _Names, alias: str) -> Node:
     return rewrite(node, local)
 
 
-def _asof_question(step: Step, names: _Names) -> tuple[list[tuple[str, str]], tuple[str, str], Any, bool]:
+def _asof_question(
+    step: Step, names: _Names, zone: str
+) -> tuple[list[tuple[str, str]], tuple[str, str], Any, bool]:
     """Return the keys, the compared columns, the direction and whether equal times match.
 
     Raises
@@ -275,7 +279,7 @@ def _asof_question(step: Step, names: _Names) -> tuple[list[tuple[str, str]], tu
     """
     by, axis = [], []
     for c in step.conjuncts:
-        pair = _columns_of_comparison(c, step.alias)
+        pair = _columns_of_comparison(c, step.alias, zone)
         if pair is None:
             raise _unlike_asof(step, f"{c} is no comparison of a column on either side")
         op, a, b = pair
@@ -296,12 +300,12 @@ def _unlike_asof(step: Step, why: str) -> IvjoinError:
     )
 
 
-def _columns_of_comparison(c: Node, alias: str) -> tuple[str, Node, Node] | None:
+def _columns_of_comparison(c: Node, alias: str, zone: str) -> tuple[str, Node, Node] | None:
     """Return the operator, the left column and the right column of a comparison without casts of the caller."""
     if c.op not in _FLIPPED:
         return None
     a, b = (x.args[0] if x.op == "cast" else x for x in c.args)
-    if a.op != "column" or b.op != "column" or build.compare(c.op, a, b) is not c:
+    if a.op != "column" or b.op != "column" or build.compare(c.op, a, b, zone) is not c:
         return None
     op = c.op
     if a.params[0] == alias:

@@ -13,7 +13,7 @@ from ivjoin.errors import ColumnError, IvjoinError, MissingPackageError, came
 from ivjoin.files.atomic import FileError, output_place
 from ivjoin.files.formats import Sink, format_of
 from ivjoin.files.overwriting import refuse_overwriting
-from ivjoin.stream.after.lazy import lazy_frame
+from ivjoin.stream.after.lazy import in_utf8, lazy_frame
 
 if TYPE_CHECKING:
     import duckdb
@@ -108,22 +108,36 @@ class Outputs:
             As :meth:`read_all`; with ``lazy``, also if batches were taken already.
         MissingPackageError
             If polars is not installed.
+        EvaluationError
+            If a text is not in UTF-8.
         """
         pl = _package("polars")
-        return lazy_frame(pl, self.schema, self._lazy()) if lazy else pl.from_arrow(self.read_all())
+        return lazy_frame(pl, self.schema, self._lazy()) if lazy else pl.from_arrow(in_utf8(self.read_all()))
 
     def _lazy(self) -> Callable[[Sequence[str] | None], Outputs]:
         raise NotImplementedError
 
     def to_pandas(self, **options: Any) -> pd.DataFrame:
-        """Return the rest of the output as a pandas DataFrame; needs pandas. Options: ``pyarrow.Table.to_pandas``."""
+        """Return the rest of the output as a pandas DataFrame; needs pandas. Options: ``pyarrow.Table.to_pandas``.
+
+        Raises
+        ------
+        EvaluationError
+            If a text is not in UTF-8.
+        """
         _package("pandas")
-        return self.read_all().to_pandas(**options)
+        return in_utf8(self.read_all()).to_pandas(**options)
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """Return the rest of the output as a relation of a DuckDB connection, or of the default one; needs duckdb."""
+        """Return the rest of the output as a relation of a DuckDB connection, or of the default one; needs duckdb.
+
+        Raises
+        ------
+        EvaluationError
+            If a text is not in UTF-8.
+        """
         package = _package("duckdb")
-        return (package if connection is None else connection).from_arrow(self.read_all())
+        return (package if connection is None else connection).from_arrow(in_utf8(self.read_all()))
 
     # -- files ---------------------------------------------------------------------------------------------------
 
@@ -151,9 +165,9 @@ class Outputs:
             If the path cannot be written to, the folder is not empty, or Parquet cannot store a column.
         FileError
             If the path is an input of this join, under any spelling, or lies in an input folder or pattern. Write to
-            another file, and move it there afterwards. ivjoin cannot see the file of an input that is a
-            ``ParquetFile``, a ``Scanner`` or an object of another library. It replaces such a file after reading all of
-            it.
+            another file, and move it there afterwards. The files that the plan of a polars ``LazyFrame`` lists
+            are inputs too (of many files, it lists the first). So is an open ``ParquetFile``, on Linux and macOS.
+            ivjoin cannot see the files of a ``Scanner`` or of other objects. It replaces them after reading them.
         """
         if not partition_by:
             return self._write(path, "parquet")

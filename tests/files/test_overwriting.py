@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -133,6 +134,36 @@ def test_datasets(folder: Path) -> None:
         refused(lambda s=stream: s.write_parquet("g.parquet"), folder / "g.parquet", "would replace the input")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="open files are not listed")
+@pytest.mark.parametrize("memory_map", [False, True])
+def test_open_parquet_files(folder: Path, memory_map: bool) -> None:
+    with pq.ParquetFile("g.parquet", memory_map=memory_map) as file:
+        refused(
+            lambda: ivjoin.band_join(file, ROWS, on="k").write_parquet("g.parquet"), folder / "g.parquet",
+            "would replace the file", "which this process has open",
+        )  # fmt: skip
+        assert ivjoin.band_join(file, ROWS, on="k").write_parquet("other.parquet") > 0
+
+
+def test_what_polars_scans(folder: Path) -> None:
+    pl = pytest.importorskip("polars")
+    for i in range(6):
+        shutil.copy("g.parquet", f"many {i}.parquet")
+    pl.read_parquet("g.parquet").write_csv("g.csv")
+    for frame, name in [
+        (pl.scan_parquet("g.parquet"), "g.parquet"), (pl.scan_parquet(folder / "g.parquet"), "g.parquet"),
+        (pl.scan_parquet(f"file://{folder}/g.parquet"), "g.parquet"),
+        (pl.scan_csv("g.csv").filter(pl.col("k") >= 0), "g.csv"),
+        (pl.scan_parquet("many*.parquet"), "many 0.parquet"),
+        (pl.scan_parquet(["many 0.parquet", "g.parquet"]), "g.parquet"),
+        (pl.concat([pl.scan_parquet("many 0.parquet"), pl.scan_parquet("g.parquet")]), "g.parquet"),
+    ]:
+        stream = ivjoin.band_join(frame, ROWS, on="k", columns=["k"])
+        write = stream.write_csv if name.endswith(".csv") else stream.write_parquet
+        refused(lambda write=write, name=name: write(name), folder / name, "would replace the input")
+        assert ivjoin.band_join(frame, ROWS, on="k", columns=["k"]).write_parquet("new.parquet") >= 0
+
+
 def test_another_working_directory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = ivjoin.band_join("g.parquet", ROWS, on="k")
     monkeypatch.chdir(folder / "d")
@@ -174,9 +205,9 @@ def test_files_for_spilling_in_an_input_folder(folder: Path) -> None:
     assert sorted((p, p.is_file() and p.read_bytes()) for p in (folder / "d").rglob("*")) == before
 
 
-def test_an_open_file_is_read_to_its_end_first(folder: Path) -> None:
-    file = pq.ParquetFile("g.parquet")
-    assert ivjoin.band_join(file, ROWS, on="k", batch_size=1).write_parquet("g.parquet") == 3
+def test_a_scanner_is_read_to_its_end_first(folder: Path) -> None:
+    scanner = ds.dataset("g.parquet").scanner()
+    assert ivjoin.band_join(scanner, ROWS, on="k", batch_size=1).write_parquet("g.parquet") == 3
     assert pq.read_table("g.parquet").num_rows == 3
 
 

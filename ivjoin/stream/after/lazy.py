@@ -1,4 +1,4 @@
-"""A join as a polars LazyFrame, which reads only the columns that the query of polars needs."""
+"""Joins as frames of other libraries: a check of text, and a polars LazyFrame that reads only the columns it needs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,36 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ivjoin.errors import EvaluationError
 from ivjoin.shj.plain import no_rows
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["lazy_frame"]
+__all__ = ["in_utf8", "lazy_frame"]
+
+
+def in_utf8(table: pa.Table) -> pa.Table:
+    """Return a table as it is. Arrow accepts text of any bytes; pandas, polars and DuckDB do not.
+
+    Raises
+    ------
+    EvaluationError
+        If a text is not in UTF-8.
+    """
+    for field, column in zip(table.schema, table.columns, strict=True):
+        if "string" not in str(field.type):
+            continue
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as e:
+            if "UTF8" not in str(e):
+                raise
+            raise EvaluationError(
+                f"the column {field.name!r} has text that is not in UTF-8, which frames cannot have; read the column "
+                "as binary, convert it before the join, or use to_arrow()"
+            ) from e
+    return table
 
 
 def lazy_frame(pl: Any, schema: pa.Schema, run: Callable[[Sequence[str] | None], Any]) -> pl.LazyFrame:
@@ -42,7 +66,7 @@ def _frames(
     pl: Any, stream: Any, names: list[str] | None, predicate: Any, rows: int | None
 ) -> Iterator[pl.DataFrame]:
     for batch in stream:
-        frame = pl.from_arrow(pa.Table.from_batches([batch]))
+        frame = pl.from_arrow(in_utf8(pa.Table.from_batches([batch])))
         if rows is not None:
             frame = frame.head(rows)
             rows -= len(frame)

@@ -11,13 +11,13 @@ import pyarrow as pa
 from ivjoin.errors import IvjoinError, ProtocolError, SchemaError, came
 from ivjoin.files.atomic import FileError
 from ivjoin.files.datasets import Files, is_files, open_files
+from ivjoin.files.overwriting import InputFiles, scanned_files
 from ivjoin.shj.plain import no_rows
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset, Scanner
     from pyarrow.parquet import ParquetFile
 
-    from ivjoin.files.overwriting import InputFiles
     from ivjoin.files.statistics import Ranges
 
 __all__ = ["ArrowStream", "SEEN_GROUPS", "Source", "SupportsArrowStream", "first_line", "open_input", "open_inputs"]
@@ -339,7 +339,7 @@ def _lazy(source: Any, side: str) -> Source | None:
         def collect(names: Sequence[str] | None) -> pa.Table:
             return _guarded((source if names is None else source.select(names)).collect(), side, pa.table)
 
-        return Source(schema, collect, ends=True)
+        return Source(schema, collect, ends=True, read_from=[scanned_files(source.explain(optimized=False))])
     return None
 
 

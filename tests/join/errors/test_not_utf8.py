@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -40,6 +41,30 @@ def test_other_calls() -> None:
         ivjoin.window_join(ROWS, one, on="i", how="left", aggregate={"m": ("upper(r.text)", "max")}).read_all()
     with pytest.raises(ivjoin.EvaluationError, match="not in UTF-8"):
         ivjoin.multi_join({"a": ROWS, "b": ROWS}, "upper(a.s) = b.s").read_all()
+
+
+@pytest.mark.parametrize("take", [
+    lambda s: s.to_pandas(), lambda s: s.to_polars(), lambda s: s.to_polars(lazy=True).collect(),
+    lambda s: s.to_duckdb(),
+])  # fmt: skip
+@pytest.mark.parametrize("t", [
+    pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string()), pa.list_(pa.string()),
+    pa.struct({"a": pa.string()}),
+], ids=str)  # fmt: skip
+def test_frames(take: Any, t: pa.DataType) -> None:
+    if pa.types.is_dictionary(t):
+        column: pa.Array = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), BAD)
+    elif pa.types.is_list(t):
+        column = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), BAD)
+    elif pa.types.is_struct(t):
+        column = pa.StructArray.from_arrays([BAD], ["a"])
+    else:
+        column = BAD.cast(pa.binary()).cast(t, safe=False)
+    rows, keys = pa.table({"i": [0, 1], "s": column}), pa.table({"i": [0, 1]})
+    assert rows["s"].type == t
+    with pytest.raises(ivjoin.EvaluationError, match="column 's' has text that is not in UTF-8"):
+        take(ivjoin.band_join(keys, rows, on="i"))
+    assert len(take(ivjoin.band_join(keys, rows, on="i", columns=["i"]))) == 2
 
 
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

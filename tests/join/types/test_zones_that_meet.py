@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +65,27 @@ def test_fields_of_structs() -> None:
 def test_queries(query: str) -> None:
     with pytest.raises(ConditionError, match=r"(?s)a\.ts .*without a time zone, and b\.at"):
         ivjoin.sql(query, **PAIR).read_all()
-    if "ASOF" not in query:  # which compares columns alone
-        ivjoin.sql(query, **PAIR, timezone="Europe/Berlin").read_all()
+    ivjoin.sql(query, **PAIR, timezone="Europe/Berlin").read_all()
+
+
+@pytest.mark.parametrize("query, timezone", [
+    ("SELECT b.n FROM a ASOF LEFT JOIN b ON a.at >= b.at", "Europe/Berlin"),
+    ("SELECT b.n FROM a ASOF LEFT JOIN b ON b.at <= a.at", "Asia/Tokyo"),
+    ("SELECT b.n FROM a ASOF LEFT JOIN b ON a.k = b.k AND a.at <= b.at", "UTC"),
+    ("SELECT c.n FROM a ASOF LEFT JOIN c ON a.at >= c.at", None),
+])  # fmt: skip
+def test_an_asof_join_of_times_of_two_kinds(query: str, timezone: str | None) -> None:
+    at = [datetime(2024, 1, 1, h) for h in (3, 9, 15, 21)]
+    other = [t + timedelta(minutes=m) for t, m in zip(at, (0, 1, -1, 0), strict=True)]
+    a = pa.table({"k": [1] * 4, "at": pa.array(at, pa.timestamp("us"))})
+    b = pa.table({"k": [1] * 4, "n": range(4), "at": pa.array(other, pa.timestamp("us", "Europe/Berlin"))})
+    c = pa.table({"n": range(4), "at": pa.array([t.date() for t in at])})
+    got = ivjoin.sql(query, inputs={"a": a, "b": b, "c": c}, timezone=timezone).to_arrow()["n"].to_pylist()
+    right = c if " c " in query else b
+    options = {"direction": "forward" if "a.at <=" in query else "backward", "by": "k" if "a.k" in query else None}
+    want = ivjoin.asof_join(a, right, on="at", timezone=timezone, suffix="_2", **options).to_arrow()["n"].to_pylist()
+    assert got == want
+    assert any(n is not None for n in want)
 
 
 def test_every_entry_point() -> None:
