@@ -14,9 +14,10 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import ProtocolError, band_join
-from ivjoin.stream.threads import slices, table_join, workers
+from ivjoin.stream import workers
+from ivjoin.stream.threads import slices, table_join
 from ivjoin.stream.threads.table_join import TableJoin
-from ivjoin.stream.threads.workers import joined
+from ivjoin.stream.workers import joined
 
 THREADS = [1, 2, 3, 16]
 

@@ -12,9 +12,10 @@ from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
 
 __all__ = ["KeyIds", "key_table", "sweep_keys"]
 
-I64_MAX = 2**63 - 1
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _NARROW = 4  # times as many ids as rows are worth less than naming keys by a table
 _SOME = 1024  # ids that are worth so in any case
+_PIECE = 1 << 16  # keys
 _MANY_IDS = 4096  # ids from which on some may be freed
 _NEVER = 2**31  # keys in use: a table with so many frees none by itself
 
@@ -62,8 +63,12 @@ class KeyIds:
         if not isinstance(keys, IntKeys):
             return cls(0, max(1, keys.n_ids)), kids
         there = [k if u is None else k[u] for k, u in zip(kids, usable, strict=True)]
-        least = min(int(k.min(initial=I64_MAX)) for k in there)
-        most = max(int(k.max(initial=least)) for k in there)
+        least, most = I64_MAX, I64_MIN
+        for k in there:
+            for start in range(0, len(k), _PIECE):  # both ends are found while a piece is in the cache
+                piece = k[start : start + _PIECE]
+                least, most = min(least, int(piece.min())), max(most, int(piece.max()))
+        most = max(least, most)
         if most - least < _NARROW * sum(map(len, kids)) + _SOME:
             return cls(least, most - least + 1), kids
         right = keys.ids(kids[1], usable[1])

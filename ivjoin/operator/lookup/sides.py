@@ -67,7 +67,7 @@ class Sorted:
     ----------
     keys : int64[n]
         Keys of all rows of the side; see :class:`~ivjoin.operator.lookup.key_ids.KeyIds`.
-    order : int64[m] or None
+    order : int32[m], int64[m] or None
         The rows in order; None for all rows as they lie.
     lines : dict of int to int64[m]
         Values of the lines that bounds read, in order.
@@ -93,7 +93,7 @@ class Sorted:
         for index in (self.order, self.numbers):
             if index is not None:
                 places = index.take(places)
-        return places
+        return places.astype(np.int64, copy=False)
 
     def kids(self, start: int, end: int) -> np.ndarray:
         """Return the keys of some rows in order."""

@@ -22,20 +22,18 @@ from ivjoin.shj.plain import from_plain, from_plain_rows, plain_rows, plain_type
 from ivjoin.shj.sorting import in_order
 from ivjoin.stream.sort.ahead import read_ahead
 from ivjoin.stream.sort.axis import indices
+from ivjoin.stream.sort.dealing import rises, sort_order
 from ivjoin.stream.sort.sweep import Ordered
 
 if TYPE_CHECKING:
     from ivjoin.files.statistics import Ranges
 
 __all__ = [
-    "Ordinals", "Step", "evaluated", "gathered", "moves", "of_steps", "of_table", "order_of", "rises", "steps",
+    "Ordinals", "Step", "evaluated", "gathered", "moves", "of_steps", "of_table", "steps",
 ]  # fmt: skip
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _GATHERED = 65_536  # rows gathered at once
-_WORTH_THREADS = 100_000  # rows
-_MOST_AT_ONCE = 1 << 21  # values that are sorted together
-_SAMPLE = 4_096  # rows that give the quantiles at which threads divide the rows to sort
 
 
 @dataclass
@@ -52,66 +50,21 @@ class Ordinals:
         """Evaluate an expression, and sort the rows by it on this number of threads."""
         values, valid, errs = evaluated(node, table.to_batches(), descending)
         if valid is None:
-            if rises(values):
+            if rises(values, threads):
                 return cls(values, errs, None)
-            index, values = _sorted(values, threads)
+            index, values = sort_order(values, threads)
             return cls(values, errs, _short(index))
         seen = values[valid]
         if not errs and bool((seen[:-1] <= seen[1:]).all()):
             return cls(np.maximum.accumulate(np.where(valid, values, I64_MIN)), errs, None)
-        none, (order, seen) = np.flatnonzero(~valid), _sorted(seen, threads)
+        none, (order, seen) = np.flatnonzero(~valid), sort_order(seen, threads)
         index = np.concatenate((none, np.flatnonzero(valid)[order]))
         return cls(np.concatenate((np.full(len(none), I64_MIN), seen)), errs, _short(index), len(none))
 
 
-def _sorted(values: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the order and the sorted values. Each thread sorts the values between two quantiles of a sample."""
-    parts = max(threads if len(values) >= _WORTH_THREADS else 1, len(values) // _MOST_AT_ONCE + 1)
-    if parts == 1:
-        return in_order(values)
-    some = np.sort(values[:: max(1, len(values) // _SAMPLE)])
-    cuts = np.unique(some[np.arange(1, parts) * len(some) // parts])
-
-    def part(i: int) -> tuple[np.ndarray, np.ndarray]:
-        inside = values < cuts[i] if i < len(cuts) else np.ones(len(values), dtype=bool)
-        if i:
-            inside &= values >= cuts[i - 1]
-        rows = np.flatnonzero(inside)
-        order, found = in_order(values[rows])
-        return rows[order], found
-
-    if threads == 1:
-        done = [part(i) for i in range(len(cuts) + 1)]
-    else:
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(threads) as pool:
-            done = list(pool.map(part, range(len(cuts) + 1)))
-    return np.concatenate([at for at, _ in done]), np.concatenate([found for _, found in done])
-
-
-def order_of(values: np.ndarray, usable: np.ndarray | None, threads: int) -> tuple[np.ndarray | None, np.ndarray]:
-    """Return the order of usable rows by value (None if all rows are in order), and the sorted values."""
-    if usable is None:
-        return (None, values) if rises(values) else _sorted(values, threads)
-    rows = np.flatnonzero(usable)
-    values = values.take(rows)
-    if rises(values):
-        return rows, values
-    order, values = _sorted(values, threads)
-    return rows.take(order), values
-
-
-def rises(values: np.ndarray) -> bool:
-    """Return whether values never fall. Each compared piece fits into a cache."""
-    for start in range(0, len(values), _GATHERED):
-        piece = values[start : start + _GATHERED + 1]
-        if not (piece[1:] >= piece[:-1]).all():
-            return False
-    return True
-
-
 def _short(index: np.ndarray) -> np.ndarray:
+    if index.dtype == np.int32:
+        return index.view(np.uint32)
     return index.astype(np.uint32) if len(index) < 2**32 else index
 
 

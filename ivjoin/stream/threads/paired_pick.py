@@ -34,7 +34,7 @@ from ivjoin.stream.sources.inputs import Source
 from ivjoin.stream.threads.table_lookup import OUT_ROWS, MatchedRows, MatchedTables, opened, parts_of
 from ivjoin.stream.threads.table_rows import TableRows
 from ivjoin.stream.threads.table_window import evaluated_sides
-from ivjoin.stream.threads.workers import each
+from ivjoin.stream.workers import each
 
 __all__ = ["BestOfTables", "PairedPick", "best_of_tables", "paired_pick"]
 

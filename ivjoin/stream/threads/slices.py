@@ -30,7 +30,7 @@ from ivjoin.stream.threads.memory import Memory
 from ivjoin.stream.threads.pieces import I64_MAX, I64_MIN, Piece, cut_at
 from ivjoin.stream.threads.slice_joins import Joiners, Slice, is_whole
 from ivjoin.stream.threads.sliced_axis import SlicedAxis
-from ivjoin.stream.threads.workers import Workers
+from ivjoin.stream.workers import Workers
 
 __all__ = ["SlicedJoin", "can_slice"]
 

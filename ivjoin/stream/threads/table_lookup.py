@@ -24,7 +24,7 @@ from ivjoin.shj.dictionaries import combined
 from ivjoin.shj.plain import no_rows, plain_rows
 from ivjoin.stream.sources.inputs import Source
 from ivjoin.stream.threads.table_rows import TableRows, any_late
-from ivjoin.stream.threads.workers import joined
+from ivjoin.stream.workers import joined
 
 __all__ = ["OUT_ROWS", "MatchedRows", "MatchedTables", "TableLookup", "opened", "parts_of"]
 

@@ -17,12 +17,12 @@ from ivjoin.operator.lookup.sides import LookupSide, SideReader, Sorted
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.picking.pick import picking_of
-from ivjoin.stream.sort.ordered import order_of, rises
+from ivjoin.stream.sort.dealing import gathered, order_of, rises
 from ivjoin.stream.sources.inputs import Source
 from ivjoin.stream.threads.paired_pick import PairedPick, paired_pick
 from ivjoin.stream.threads.table_lookup import OUT_ROWS, MatchedTables, opened, parts_of
 from ivjoin.stream.threads.table_rows import TableRows
-from ivjoin.stream.threads.workers import each
+from ivjoin.stream.workers import each
 
 __all__ = ["TablePick", "table_pick"]
 
@@ -66,7 +66,7 @@ class TablePick(MatchedTables):
         order, values = order_of(side.vals[mine], side.usable, self._threads)
         left = Sorted(side.kids, order, {mine: values})
         for line in {line for p in self._passes for line, _, _ in (*p.lows, *p.highs)} - {mine}:
-            left.lines[line] = side.vals[line] if order is None else side.vals[line].take(order)
+            left.lines[line] = gathered(side.vals[line], order, self._threads)
         found = [self._looked(way, left, right) for way in self._passes]
         if len(found) == 1 and order is None and right.order is None:
             return found[0]
@@ -123,7 +123,7 @@ def table_pick(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -> 
     ids, (left.kids, offered.kids) = KeyIds.of((left.kids, offered.kids), (left.usable, offered.usable), keys)
     lines = {line for p in passes for _, line, _ in (*p.lows, *p.highs)}
     ordered = _in_order(offered, picking.n_sort, lines, threads)
-    if not all(rises(values) for values in ordered.lines.values()):
+    if not all(rises(values, threads) for values in ordered.lines.values()):
         every = np.arange(len(offered)) if ordered.order is None else ordered.order
         return paired_pick(plan, sources, threads, every)
     return TablePick(plan, rows, batches[1][0], (left, ordered), ids, passes, threads)
@@ -139,5 +139,5 @@ def _in_order(side: LookupSide, n_sort: int, lines: set[int], threads: int) -> S
         values = side.vals[0].take(order)
     found = {0: values}
     for line in lines - {0}:
-        found[line] = side.vals[line] if order is None else side.vals[line].take(order)
+        found[line] = gathered(side.vals[line], order, threads)
     return Sorted(side.kids, order, found)

@@ -20,7 +20,8 @@ from ivjoin.shj.arrow import taken
 from ivjoin.shj.dictionaries import combined, has_dictionaries
 from ivjoin.shj.plain import no_rows, plain_rows
 from ivjoin.stream.sort.axis import indices
-from ivjoin.stream.sort.ordered import Ordinals, evaluated, rises
+from ivjoin.stream.sort.dealing import rises
+from ivjoin.stream.sort.ordered import Ordinals, evaluated
 
 __all__ = ["AxisValues", "Bounds", "TableRows", "any_late", "in_one_batch", "places"]
 

@@ -23,11 +23,11 @@ from ivjoin.shj.arrow import byte_width, take, whole_numbers
 from ivjoin.shj.dictionaries import one_array
 from ivjoin.shj.plain import from_plain, nulls
 from ivjoin.shj.store.keys import KeyTable
-from ivjoin.stream.sort.ordered import order_of, rises
+from ivjoin.stream.sort.dealing import gathered, order_of, rises
 from ivjoin.stream.sources.inputs import Source
 from ivjoin.stream.threads.table_lookup import OUT_ROWS, TableLookup, opened, parts_of
 from ivjoin.stream.threads.table_rows import TableRows
-from ivjoin.stream.threads.workers import each
+from ivjoin.stream.workers import each
 
 __all__ = ["TableWindow", "table_window"]
 
@@ -200,7 +200,7 @@ def _by_ranges(
     ids, (left_kids, right_kids) = KeyIds.of((mine.kids, theirs.kids), (None, None), keys)
     axis = search_of(plan)[2]
     ordered = _in_order(theirs, right_kids, axis, {b for _, b, _ in (*lows, *highs)}, right.num_rows, threads)
-    if not all(rises(values) for values in ordered.lines.values()):
+    if not all(rises(values, threads) for values in ordered.lines.values()):
         return ordered
     lines = {a for a, _, _ in (*lows, *highs)}
     left = _in_order(mine, left_kids, _most_used([a for a, _, _ in (*lows, *highs)]), lines, of, threads)
@@ -252,5 +252,5 @@ def _in_order(rows: Rows, kids: np.ndarray, axis: int | None, lines: set[int], o
     if axis is not None:
         order, found[axis] = order_of(rows.axes[axis], None, threads)
     for line in lines - {axis}:
-        found[line] = rows.axes[line] if order is None else rows.axes[line].take(order)
+        found[line] = gathered(rows.axes[line], order, threads)
     return Sorted(kids, order, found, None if len(rows) == of else rows.seq)

@@ -15,7 +15,8 @@ from ivjoin import EvaluationError, IvjoinError, LateRowError, Order, band_join,
 from ivjoin.operator.match import whole
 from ivjoin.plan.cache import planned
 from ivjoin.plan.cutting import Cut, cut_of, shifted
-from ivjoin.stream.threads import slices, workers
+from ivjoin.stream import workers
+from ivjoin.stream.threads import slices
 from ivjoin.stream.threads.pieces import Piece
 from ivjoin.stream.threads.slices import SlicedJoin
 

@@ -16,7 +16,7 @@ import ivjoin
 from ivjoin import SymmetricHashJoin
 from ivjoin.routing import along, plan_join, simulate
 from ivjoin.stream import prepared
-from ivjoin.stream.sort import ordered
+from ivjoin.stream.sort import dealing
 from ivjoin.stream.threads import slices
 
 ROWS = 24
@@ -113,7 +113,7 @@ KEY_WAYS: dict[str, Callable[[pa.Table], pa.Table]] = {
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name, value in (
         (slices, "_SLICE_ROWS", 2), (slices, "_COPIED", 1), (prepared, "_PARALLEL_ROWS", 2),
-        (ordered, "_WORTH_THREADS", 2),
+        (dealing, "_WORTH_DEALING", 2), (dealing, "_BUCKET", 1),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, value)
 

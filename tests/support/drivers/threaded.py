@@ -16,7 +16,7 @@ from stream.unordered import at_once, bare
 
 from ivjoin import SymmetricHashJoin, band_join
 from ivjoin.stream import prepared
-from ivjoin.stream.sort import ordered
+from ivjoin.stream.sort import dealing
 from ivjoin.stream.threads import memory, slices
 from ivjoin.stream.threads.slices import SlicedJoin
 from ivjoin.stream.threads.table_join import TableJoin
@@ -36,7 +36,8 @@ def small_slices(seed: int) -> Iterator[None]:
         patch.setattr(slices, "_MANY_ROWS", rng.choice([1, 4, 1000]))
         patch.setattr(slices, "_MOST_ROWS", rng.choice([2, 1000, 1000]))
         patch.setattr(prepared, "_PARALLEL_ROWS", rng.choice([1, 2, 3, 8]))
-        patch.setattr(ordered, "_WORTH_THREADS", 2)
+        patch.setattr(dealing, "_WORTH_DEALING", 2)
+        patch.setattr(dealing, "_BUCKET", 1)
         yield
 
 

@@ -1,0 +1,136 @@
+"""Sort the values of a table on several threads: deal rows to buckets of rising values, then sort each bucket.
+
+Every step reads the values once, in parts that threads share, so the work does not grow with the number of threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ivjoin.shj.kernels.slices import deal_kernels
+from ivjoin.shj.sorting import in_order
+from ivjoin.stream.workers import each
+
+__all__ = ["gathered", "order_of", "rises", "sort_order"]
+
+_WORTH_DEALING = 1 << 17  # rows
+_BUCKET = 1 << 15  # rows of a bucket, unless there are too many rows for so many buckets
+_MOST_BUCKETS = 256  # their numbers have eight bits
+_SAMPLE = 1 << 14  # rows that give the cuts between buckets
+_PLACE_BITS = 12
+_PIECE = 1 << 16  # values that are compared at once: they fit into a cache
+_PART = 1 << 18  # rows of a thread's task
+_MOST_ROWS = 2**31 - 1  # row numbers have 32 bits
+
+
+def sort_order(values: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the stable sort order of values : int64[n] (int64[n] or int32[n]), and the sorted values : int64[n]."""
+    n = len(values)
+    if not _WORTH_DEALING <= n <= _MOST_ROWS:
+        return in_order(values)
+    some = np.sort(values[:: max(1, n // _SAMPLE)])
+    buckets = min(_MOST_BUCKETS, n // _BUCKET)
+    cuts = np.unique(some[np.arange(1, buckets) * len(some) // buckets])
+    dealt, rows, starts = _dealt(values, cuts, threads)
+
+    def sort(bucket: int) -> None:
+        at = slice(int(starts[bucket]), int(starts[bucket + 1]))
+        if not _rises(dealt[at]):
+            order, dealt[at] = in_order(dealt[at])
+            rows[at] = rows[at].take(order)
+
+    each(range(len(cuts) + 1), lambda: sort, threads)
+    return rows, dealt
+
+
+def _dealt(values: np.ndarray, cuts: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the values and row numbers bucket after bucket, and where each bucket begins : int64[buckets + 1]."""
+    parts = _parts(len(values))
+    places = _Places.of(cuts)
+    numbers = np.empty(len(values), dtype=np.uint8)
+    counts = np.zeros((len(parts), len(cuts) + 1), dtype=np.int64)
+
+    def count(part: int) -> None:
+        at = parts[part]
+        deal_kernels.buckets_of(values[at], cuts, places.first, places.shift, numbers[at], counts[part])
+
+    each(range(len(parts)), lambda: count, threads)
+    starts = np.concatenate(([0], np.cumsum(counts.sum(axis=0))))
+    cursors = starts[:-1] + np.cumsum(counts, axis=0) - counts
+    dealt, rows = np.empty(len(values), dtype=np.int64), np.empty(len(values), dtype=np.int32)
+
+    def deal(part: int) -> None:
+        at = parts[part]
+        deal_kernels.deal(values[at], numbers[at], at.start, cursors[part], dealt, rows)
+
+    each(range(len(parts)), lambda: deal, threads)
+    return dealt, rows, starts
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Steps of equal width from the first cut to the last one: see ``deal_kernels.buckets_of``."""
+
+    first: np.ndarray
+    shift: int
+
+    @classmethod
+    def of(cls, cuts: np.ndarray) -> _Places:
+        least, most = int(cuts[0]), int(cuts[-1])
+        shift = max(0, (most - least).bit_length() - _PLACE_BITS)
+        lows = [place << shift for place in range(least >> shift, (most >> shift) + 1)]
+        inside = np.searchsorted(cuts, np.array(lows, dtype=np.int64), side="right")
+        return cls(np.append(inside, len(cuts)).astype(np.int64), shift)
+
+
+def order_of(values: np.ndarray, usable: np.ndarray | None, threads: int) -> tuple[np.ndarray | None, np.ndarray]:
+    """Return the order of usable rows by value, and the sorted values; no order if all rows are in order."""
+    if usable is None:
+        return (None, values) if rises(values, threads) else sort_order(values, threads)
+    rows = np.flatnonzero(usable)
+    values = gathered(values, rows, threads)
+    if rises(values, threads):
+        return rows, values
+    order, values = sort_order(values, threads)
+    return gathered(rows, order, threads), values
+
+
+def gathered(values: np.ndarray, order: np.ndarray | None, threads: int) -> np.ndarray:
+    """Return values in an order, or as they lie without one."""
+    if order is None:
+        return values
+    out = np.empty(len(order), dtype=values.dtype)
+
+    def take(at: slice) -> None:
+        values.take(order[at], out=out[at], mode="clip")
+
+    each(_parts(len(order)), lambda: take, threads)
+    return out
+
+
+def rises(values: np.ndarray, threads: int = 1) -> bool:
+    """Return whether values never fall."""
+    if threads == 1 or len(values) < _WORTH_DEALING:
+        return _rises(values)
+    falls: list[int] = []
+
+    def look(at: slice) -> None:
+        if not falls and not _rises(values[at.start : at.stop + 1]):
+            falls.append(at.start)
+
+    each(_parts(len(values)), lambda: look, threads)
+    return not falls
+
+
+def _rises(values: np.ndarray) -> bool:
+    for start in range(0, len(values), _PIECE):
+        piece = values[start : start + _PIECE + 1]
+        if not (piece[1:] >= piece[:-1]).all():
+            return False
+    return True
+
+
+def _parts(rows: int) -> list[slice]:
+    return [slice(start, min(start + _PART, rows)) for start in range(0, rows, _PART)]
