@@ -1,4 +1,4 @@
-"""Joins of tables by number of threads: ``python -m bench.cores [--rows N] [--threads 1,2,...] [--runs 3] [--only TEXT]``.
+"""Joins of tables by number of threads: ``python -m bench.cores [--rows N] [--threads 1,2] [--runs 3] [--only TEXT]``.
 
 Each cell is the best of the runs: seconds on the clock, and in parentheses nanoseconds of processor time for each row
 of both inputs. Each run is checked: the number of rows is known beforehand, and rows and their order are the same for
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -55,7 +56,7 @@ def ours(case: Band | Lookup, left: pa.Table, right: pa.Table, counts: list[int]
     for threads in counts:
         done = []
         for _ in range(runs + 1):  # the first one compiles or loads what the others find
-            wall, cpu, batches = timed(lambda threads=threads: case.join(left, right, threads))
+            wall, cpu, batches = timed(partial(case.join, left, right, threads))
             out = sum(b.num_rows for b in batches)
             assert out == want, f"{label(case)}, {threads} threads: {out} rows, expected {want}"
             prints.add(fingerprint(batches))
@@ -81,8 +82,8 @@ def peer(name: str, index: int, rows: int, threads: int, runs: int) -> None:
         con.execute("CREATE TABLE r AS FROM b")
         run = None if query is None else lambda: con.sql(query).to_arrow_table().num_rows
     else:
-        first = case.polars(*case.tables(1000))
-        run = None if first is None else lambda: case.polars(left, right).height
+        has_such = case.polars(*case.tables(1000)) is not None
+        run = (lambda: case.polars(left, right).height) if has_such else None
     if run is None:
         print("null")
         return

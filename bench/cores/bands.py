@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +46,8 @@ class Band:
         shift = 1 << 44  # more than any tick
         a, b = (_numbers(t["k"]) * shift + t["ts"].to_numpy() for t in (left, right))
         pairs, alone = [], []
-        for mine, theirs, less, more in ((a, np.sort(b), self.above, self.below), (b, np.sort(a), self.below, self.above)):
+        for mine, other, less, more in ((a, b, self.above, self.below), (b, a, self.below, self.above)):
+            theirs = np.sort(other)
             first = np.searchsorted(theirs, mine - less)
             found = np.searchsorted(theirs, mine + more, side="right") - first
             pairs.append(int(found.sum()))
@@ -55,7 +57,7 @@ class Band:
         return pairs[0] + alone[0] * (self.how in ("left", "full")) + alone[1] * (self.how == "full")
 
     def join(self, left: pa.Table, right: pa.Table, threads: int) -> list[pa.RecordBatch]:
-        orders = {"left_order": "ts", "right_order": "ts"} if self.ordered else {}
+        orders: dict[str, Any] = {"left_order": "ts", "right_order": "ts"} if self.ordered else {}
         return list(
             ivjoin.band_join(
                 left, right, on="k" if self.keys else None, how=self.how, threads=threads,
@@ -80,7 +82,7 @@ class Band:
             f"AND l.ts BETWEEN r.ts - {self.below} AND r.ts + {self.above}"
         )
 
-    def polars(self, left: pa.Table, right: pa.Table) -> None:
+    def polars(self, left: pa.Table, right: pa.Table) -> Any:
         return None  # its join by inequalities has no key
 
 

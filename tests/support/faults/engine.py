@@ -17,7 +17,7 @@ ENGINE = [
         "ivjoin/stream/sort/outside.py",
         "end = min(ends, default=None)",
         "end = max(ends, default=None)",
-        "tests/stream/test_sorted_outside.py",
+        "tests/stream/sort/test_sorted_outside.py",
     ),
     Mutant(
         "an aggregate's range lacks its last row",
