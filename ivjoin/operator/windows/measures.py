@@ -16,6 +16,7 @@ from ivjoin.errors import EvaluationError
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.operator.windows.reduce import (
+    DoubleSums,
     Ranges,
     limbs_of,
     quotients,
@@ -160,7 +161,7 @@ class WholeSum(Measure):
 
 
 class DoubleSum(Measure):
-    """The sum of doubles, or their mean."""
+    """The sum of doubles, or their mean. Sums over the rows of one run are exact and rounded once."""
 
     def over(self, source: Source, r: Ranges) -> Part:
         def made() -> np.ndarray:
@@ -168,7 +169,13 @@ class DoubleSum(Measure):
             values = v.values.astype(np.float64, copy=False)
             return _padded(values if v.valid is None else np.where(v.valid, values, 0.0), 0.0)
 
+        def added() -> DoubleSums | None:
+            return DoubleSums.of(source.once(("doubles", self.node), made)[:-1])
+
         count = self._counted(source, r)
+        sums = source.once(("double sums", self.node), added)
+        if sums is not None:
+            return Part(count, sums.between(r))
         with np.errstate(all="ignore"):
             padded = source.once(("doubles", self.node), made)
             tree = _tree(source, ("sum tree", self.node), np.add, padded)

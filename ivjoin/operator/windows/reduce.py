@@ -1,10 +1,10 @@
 """Reductions of ranges of an array: sums, least and greatest values of ``values[lo[i]:hi[i]]`` for many i at once.
 
 Sums of whole numbers are differences of running sums, which are exact: each number is split into limbs of 32 bits, and
-2^31 limbs add up without overflow. For sums of doubles, such a difference would lose values that are small compared
-with earlier ones, and a NaN or infinity would stay in every later sum. Sums of doubles and least and greatest values
-are therefore computed range by range if ranges are short. If they are long, a segment tree (Bentley 1977) composes
-each range from blocks that lie within it.
+2^31 limbs add up without overflow. Doubles are whole multiples of a power of two, so their sums are exact in the same
+way and rounded once, unless their magnitudes are too far apart or one is infinite or NaN. Those sums, and least and
+greatest values, are computed range by range if ranges are short. If they are long, a segment tree (Bentley 1977)
+composes each range from blocks that lie within it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,17 @@ from typing import Any
 
 import numpy as np
 
+from ivjoin.shj.kernels.lookup import sum_kernels
+
 __all__ = [
-    "Ranges", "limbs_of", "quotients", "range_sums", "running", "spread", "tree_of", "widened", "words_of_limbs",
+    "DoubleSums", "Ranges", "limbs_of", "quotients", "range_sums", "running", "spread", "tree_of", "widened",
+    "words_of_limbs",
 ]  # fmt: skip
 
 _LONG = 96  # a tree pays for ranges with more values than this on average
 _MASK = np.int64(0xFFFFFFFF)
+_LIMB = 62  # bits of a sum of limbs, beside its sign
+_ONE = 1075  # the exponent of a double whose unit is 1
 _EXACT = 2**53  # doubles represent all whole numbers up to here
 
 
@@ -162,6 +167,46 @@ def limbs_of(values: np.ndarray) -> list[np.ndarray]:
         return [v]
     most = max(abs(int(v.min())), abs(int(v.max())))
     return [v] if most * len(v) < 2**62 else [v & _MASK, v >> 32]
+
+
+@dataclass(frozen=True, slots=True)
+class DoubleSums:
+    """Running sums of doubles that lose nothing: see ``sum_kernels``.
+
+    Attributes
+    ----------
+    sums : int64[2, n + 1]
+        Sums of whole multiples of ``2**unit``, in two limbs.
+    width : int
+        Bits of the lower limb.
+    unit : int
+    """
+
+    sums: np.ndarray
+    width: int
+    unit: int
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> DoubleSums | None:
+        """Add up values : float64[n]; None if one is infinite or NaN, or if their magnitudes are too far apart."""
+        bits, ends = np.ascontiguousarray(values).view(np.int64), np.empty(2, dtype=np.int64)
+        if not sum_kernels.common_unit(bits, ends):
+            return None
+        least, most = ends.tolist()
+        carries = len(values).bit_length()
+        width = _LIMB - carries
+        if most - least > width + _LIMB - carries:
+            return None
+        sums = np.empty((2, len(values) + 1), dtype=np.int64)
+        sum_kernels.add_up(bits, least, width, sums)
+        return cls(sums, width, least - _ONE)
+
+    def between(self, r: Ranges) -> np.ndarray:
+        """Return the sums of ranges, each rounded once, to the nearest double : float64[m]."""
+        out = np.empty(len(r), dtype=np.float64)
+        sum_kernels.sums_between(self.sums, r.lo, r.hi, self.width, out)
+        with np.errstate(over="ignore"):
+            return np.ldexp(out, self.unit)
 
 
 def running(values: np.ndarray) -> np.ndarray:

@@ -1,0 +1,132 @@
+"""Compiled loops that add doubles exactly: as whole multiples of a power of two, each in two limbs.
+
+A double with the bits ``b`` is ``mantissa * 2**(exponent - 1075)``; the exponent is the number in bits 52 to 62, and at
+least 1. So a sum does not depend on the order of its terms, and it is rounded once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IO1, IO1_F8, IO2, VOID, compiled, tiny
+
+__all__ = ["add_up", "common_unit", "sums_between"]
+
+_FRACTION = (1 << 52) - 1
+_SPECIAL = 0x7FF  # the exponent of infinities and NaN
+
+
+@tiny
+def _exponent_of(bits):  # type: ignore[no-untyped-def]
+    exponent = (bits >> 52) & _SPECIAL
+    return exponent if exponent > 0 else np.int64(1)
+
+
+@tiny
+def _mantissa_of(bits):  # type: ignore[no-untyped-def]
+    return (bits & _FRACTION) | (0 if (bits >> 52) & _SPECIAL == 0 else _FRACTION + 1)
+
+
+@compiled(I8(IN1, IO1))
+def common_unit(bits, ends):  # type: ignore[no-untyped-def]
+    """Find the exponents that doubles span; return 0 if one of them is infinite or NaN, otherwise 1.
+
+    Parameters
+    ----------
+    bits : int64[n]
+        The bits of doubles.
+    ends : int64[2]
+        Afterwards the exponent of the last bit of any double that is set, and the one above the first bit of any.
+        Both are 0 if all doubles are zero.
+    """
+    least, most = np.int64(_SPECIAL), np.int64(0)
+    for i in range(bits.shape[0]):
+        exponent = _exponent_of(bits[i])
+        if exponent == _SPECIAL:
+            return 0
+        mantissa = _mantissa_of(bits[i])
+        if mantissa != 0:
+            most = max(most, exponent + 53)
+            if exponent < least:
+                step = np.int64(32)
+                while step > 0:  # past the zeros behind the last bit that is set
+                    if mantissa & ((np.int64(1) << step) - 1) == 0:
+                        mantissa >>= step
+                        exponent += step
+                    step >>= 1
+                least = min(least, exponent)
+    ends[0] = least if most > 0 else 0
+    ends[1] = most
+    return 1
+
+
+@compiled(VOID(IN1, I8, I8, IO2))
+def add_up(bits, unit, width, sums):  # type: ignore[no-untyped-def]
+    """Add up the lower and the upper limbs of doubles.
+
+    Parameters
+    ----------
+    bits : int64[n]
+        The bits of doubles.
+    unit : int
+        No double has a set bit with a smaller exponent.
+    width : int
+        Bits of a lower limb, which is never negative; the upper limb has the sign.
+    sums : int64[2, n + 1]
+        Afterwards the sums of the first 0, 1, ..., n limbs; they must lie within int64.
+    """
+    mask = (np.int64(1) << width) - 1
+    low, high = np.int64(0), np.int64(0)
+    sums[0, 0] = low
+    sums[1, 0] = high
+    for i in range(bits.shape[0]):
+        number = _mantissa_of(bits[i])
+        if bits[i] < 0:
+            number = -number
+        left = _exponent_of(bits[i]) - unit
+        if left <= 0:
+            number >>= min(-left, 62)  # zeros alone go
+            low += number & mask
+            high += number >> width
+        elif left < width:
+            low += (number << left) & mask
+            high += number >> (width - left)
+        else:
+            high += number << (left - width)
+        sums[0, i + 1] = low
+        sums[1, i + 1] = high
+
+
+@compiled(VOID(IN2, IN1, IN1, I8, IO1_F8))
+def sums_between(sums, lo, hi, width, out):  # type: ignore[no-untyped-def]
+    """Compute the sums of ranges as multiples of the unit, each rounded once, to the nearest double.
+
+    Parameters
+    ----------
+    sums : int64[2, n + 1]
+        See :func:`add_up`.
+    lo, hi : int64[m]
+        Range i has the terms ``lo[i] <= k < hi[i]``.
+    width : int
+    out : float64[m]
+    """
+    mask = (np.int64(1) << width) - 1
+    one_word = np.int64(1) << (62 - width)
+    for i in range(lo.shape[0]):
+        low = sums[0, hi[i]] - sums[0, lo[i]]
+        high = sums[1, hi[i]] - sums[1, lo[i]] + (low >> width)
+        low &= mask
+        if -one_word <= high < one_word:
+            out[i] = np.float64((high << width) + low)
+        else:
+            # Take 62 bits and the sign. The last one also tells whether there are more: rounding needs no others.
+            rest = width
+            step = np.int64(32)
+            while step > 0:
+                top = np.int64(1) << (61 - step)
+                if -top <= high < top:
+                    rest -= step
+                    high = (high << step) | (low >> rest)
+                    low &= (np.int64(1) << rest) - 1
+                step >>= 1
+            out[i] = np.float64(high | (low != 0)) * np.float64(np.int64(1) << rest)
