@@ -110,6 +110,10 @@ def _quantile(values: pa.Array, counts: np.ndarray, fraction: float) -> pa.Array
 
 def _distinct(values: pa.Array, counts: np.ndarray, _: float) -> pa.Array:
     values, counts = _present(values, counts)
+    if isinstance(values, pa.ExtensionArray):
+        values = values.storage
+    if pa.types.is_decimal(values.type) and values.type.bit_width < 128:
+        values = values.cast(pa.decimal128(values.type.precision, values.type.scale))
     if pa.types.is_floating(values.type):  # NaN equals NaN, and 0.0 equals -0.0
         x = np.asarray(values.cast(pa.float64())) + 0.0
         values = whole_numbers(np.where(np.isnan(x), np.nan, x).view(np.int64))

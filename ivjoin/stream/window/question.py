@@ -12,7 +12,7 @@ import pyarrow as pa
 from ivjoin import expr
 from ivjoin.conditions.evaluate import check_supported, evaluate, first_error
 from ivjoin.conditions.read.aggregates import AGGREGATES, Call, parse_aggregate
-from ivjoin.errors import ConditionError, EvaluationError, OptionError, SchemaError, UnsupportedError, came
+from ivjoin.errors import ColumnError, ConditionError, EvaluationError, OptionError, SchemaError, UnsupportedError, came
 from ivjoin.expr import build
 from ivjoin.expr.arguments import text
 from ivjoin.expr.nodes import Node, columns_of, make
@@ -147,7 +147,7 @@ class Asked:
         if made not in self._names:
             name = self._named(made, f"{function}({lists})")
             self.reductions[name] = made
-            empty = pa.array([], self.types[lists])
+            empty = pa.nulls(0, self.types[lists])
             self.types[name] = reduced(function, empty, None, call.fraction).type
         name = self._names[made]
         return make("column", (), ("left", name), from_arrow(self.types[name]))
@@ -230,7 +230,8 @@ class Asked:
             v = vectors[o.node]
             if v.error is not None and v.error.any():
                 raise EvaluationError(f"{o.name}: {first_error(o.node, column, int(v.error.argmax()))}")
-            out.append(plain_array(v, o.node))
+            null = o.node.type.kind == "null"
+            out.append(pa.nulls(batch.num_rows) if null else plain_array(v, o.node))
         return out
 
     def _passes(self, output: Output) -> bool:
@@ -257,7 +258,7 @@ def asked_of(
             raise SchemaError(f"the aggregate {name!r} has the name of a left column; choose another")
         try:
             asked.add(name, wanted)
-        except (ConditionError, UnsupportedError) as e:
+        except (ColumnError, ConditionError, UnsupportedError) as e:
             raise e.saying(f"the aggregate {name!r}: {e}") from None
     return asked
 

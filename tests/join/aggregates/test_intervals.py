@@ -11,9 +11,9 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from taken import one_of
 
 import ivjoin
+from ivjoin import Pick
 from ivjoin.shj.store.values.value_blocks import ValueBlocks
 
 CONTAINS = "r.a <= l.t AND l.t < r.b"
@@ -59,7 +59,7 @@ def test_picks_are_those_of_duckdb(condition: str, pick: str) -> None:
     left = left.sort_by("t")
     got = ivjoin.band_join(
         left, right, condition=condition, how="left", columns=["p", "id"], left_order="t",
-        pick=one_of(left.schema, right.schema, pick, ["a", "id"]),
+        pick=Pick(["abs(l.t - r.a)", "id"]) if pick == "nearest" else Pick(["a", "id"], pick),
     ).to_arrow()
     order = {"first": "a, id", "last": "a DESC, id DESC", "nearest": "abs(t - a), id"}[pick]
     with duckdb.connect(config={"threads": 1}) as db:

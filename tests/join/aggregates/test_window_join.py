@@ -283,3 +283,44 @@ def test_explain_names_the_pairs() -> None:
     for text, said in (("median(r.x)", "the pairs of each left row"), ("mean(r.x)", "no pairs are made")):
         stream = ivjoin.window_join(rows, rows, condition="r.t <= l.t", aggregate={"m": text})
         assert said in stream.explain()
+
+
+@pytest.mark.parametrize("function", ["count_distinct", "first", "last", "any_value", "array_agg", "max", "median"])
+@pytest.mark.parametrize("values", [
+    pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"a" * 16, None, b"b" * 16], pa.binary(16))),
+    pa.array([Decimal("1.5"), None, Decimal("2.5")], pa.decimal32(5, 2)),
+    pa.array([Decimal("1.5"), None, Decimal("2.5")], pa.decimal64(12, 2)), pa.nulls(3), pa.array([b"a", None, b"b"]),
+    pa.array(["a", None, "b"], pa.string_view()), pa.array([1.0, None, math.nan], pa.float32()),
+], ids=lambda v: str(v.type))  # fmt: skip
+def test_values_of_unusual_types(values: pa.Array, function: str) -> None:
+    left, right = pa.table({"k": [1, 2]}), pa.table({"k": [1] * 3, "n": [0, 1, 2], "v": values})
+    number = pa.types.is_decimal(values.type) or pa.types.is_floating(values.type) or pa.types.is_null(values.type)
+    if function == "median" and not number:
+        with pytest.raises(ivjoin.UnsupportedError, match="expected a number"):
+            ivjoin.window_join(left, right, on="k", aggregate={"m": f"{function}(r.v)"})
+        return
+    found = values.to_pylist()
+    whole = {
+        "count_distinct": len({v for v in found if v is not None}), "first": found[0], "last": found[2],
+        "any_value": next((v for v in found if v is not None), None), "array_agg": found,
+        "max": found[2],
+        "median": (float(found[0]) + float(found[2])) / 2 if number and found[2] is not None else None,
+    }  # fmt: skip
+    empty = 0 if function == "count_distinct" else None
+    for where, want in (("", whole[function]), (" FILTER (WHERE r.n > 5)", empty)):
+        got = ivjoin.window_join(left, right, on="k", aggregate={"m": f"{function}(r.v){where}"}).to_arrow()
+        got.validate(full=True)
+        assert repr(got["m"].to_pylist()) == repr([want, empty])
+
+
+def test_values_of_no_type() -> None:
+    left, right = pa.table({"k": [1], "ts": pa.array([0], pa.timestamp("us"))}), pa.table({"k": [1], "at": pa.nulls(1)})
+    for text in ("l.ts - max(r.at)", "max(r.at) < l.ts", "first(r.at) + 1", "upper(max(r.at))", "bool_or(r.at)"):
+        assert ivjoin.window_join(left, right, on="k", aggregate={"m": text}).to_arrow()["m"].to_pylist() == [None]
+
+
+def test_a_column_that_does_not_exist_is_named_with_its_aggregate() -> None:
+    rows = pa.table({"k": [1], "x": [1]})
+    for text in ("sum(r.zz)", "sum(l.x)", "zz + count(*)"):
+        with pytest.raises(ivjoin.ColumnError, match="the aggregate 'total': "):
+            ivjoin.window_join(rows, rows, on="k", aggregate={"total": text})
