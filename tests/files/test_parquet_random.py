@@ -169,6 +169,7 @@ def written(table: pa.Table, rows: int, **options: Any) -> pq.ParquetFile:
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", range(8))
 def test_no_matching_row_is_lost(seed: int) -> None:
     draw = random.Random(seed)

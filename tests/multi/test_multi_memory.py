@@ -47,6 +47,7 @@ def pushed(op: MultiJoin, size: int) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("views", ["auto", "none"])
 @pytest.mark.parametrize("size", [100, 5000])
 def test_what_fits_the_limit_comes_out_whole(views: str, size: int) -> None:
@@ -138,6 +139,7 @@ WIDE = "a.k = b.k AND b.k = c.k AND b.ts BETWEEN a.ts AND a.ts + 4000 AND c.ts =
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("views", ["none", [("a", "b")]])
 @pytest.mark.parametrize("size", [500, 4000])
 def test_what_does_not_fit_goes_to_files(views: Any, size: int, tmp_path: Path) -> None:
@@ -192,6 +194,7 @@ def test_a_batch_that_files_are_no_help_for_is_refused_whole(views: Any, tmp_pat
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("fails", range(0, 40, 3))
 def test_a_folder_that_fails_at_some_moment_stops_or_refuses(
     fails: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

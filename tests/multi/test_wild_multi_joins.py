@@ -15,6 +15,7 @@ def test_of_tables_and_readers(seed: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_pushed_with_late_rows_and_watermarks(seed: int) -> None:
     check_pushed(seed)

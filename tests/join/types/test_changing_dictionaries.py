@@ -42,6 +42,7 @@ def wanted(how: str) -> Counter:
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("options", [{}, {"memory_limit": 20_000, "when_full": "spill"}], ids=["held", "spilled"])
 @pytest.mark.parametrize("t", [NARROW, pa.dictionary(pa.int32(), pa.large_string())], ids=str)
 @pytest.mark.parametrize("how", ["inner", "full", "right_semi"])
@@ -68,7 +69,7 @@ def test_of_values_without_end_those_in_use_are_held() -> None:
     held = []
     for number in range(60):
         for side in ("left", "right"):
-            for _ in op.push(side, batch(number, t, 1000)):
+            for _ in op.push(side, batch(number, t, 250)):
                 pass
         held.append(op.metrics.state_bytes)
     assert max(held[30:]) < 1.5 * max(held[:20])

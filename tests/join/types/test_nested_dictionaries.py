@@ -216,6 +216,7 @@ def test_many_inputs(kind: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_held_does_not_grow(kind: str) -> None:
     schema = batch(kind, 0).schema

@@ -45,7 +45,7 @@ def home_of_spark(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("shipped", ["--py-files", "--archives"])
+@pytest.mark.parametrize("shipped", ["--py-files", pytest.param("--archives", marks=pytest.mark.soak)])
 def test_joins_on_separate_executors(tmp_path: Path, shipped: str) -> None:
     archive = tmp_path / "ivjoin.zip"
     with zipfile.ZipFile(archive, "w") as opened:
@@ -63,7 +63,7 @@ def test_joins_on_separate_executors(tmp_path: Path, shipped: str) -> None:
         "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "512m", "spark.sql.shuffle.partitions": "2", PROVIDER: ROCKSDB,
     }  # fmt: skip
-    backends = [b for b in BACKENDS if shipped == "--py-files" and (b == BACKENDS[0] or has_protobuf())]
+    backends = [BACKENDS[shipped == "--archives" and has_protobuf()]]
     given = str(archive)
     if shipped == "--archives":  # unpacked by each executor; the driver imports the package from its own environment
         given += "#packages"

@@ -99,8 +99,9 @@ def test_a_pick_of_static_frames(spark: Any) -> None:
         a.asof_join(b, on="ts", by="sym", how="right")
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("direction", ["backward", "nearest"])
+@pytest.mark.parametrize("direction, backend", [
+    ("backward", BACKENDS[1]), ("nearest", BACKENDS[0]), pytest.param("nearest", BACKENDS[1], marks=pytest.mark.soak),
+])  # fmt: skip
 def test_streams_that_stop_and_start(spark: Any, tmp_path: Path, backend: str, direction: str) -> None:
     def join(a: Any, b: Any) -> Any:
         a, b = a.withWatermark("ts", "5 seconds"), b.withWatermark("ts", "5 seconds")
