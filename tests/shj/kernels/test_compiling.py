@@ -342,7 +342,9 @@ def test_where_memory_is_limited_another_process_compiles(tmp_path: Path) -> Non
     (tmp_path / objects._OURS).mkdir()
     key = objects.key(compiling._STAMP)
     for module in everything.modules():
-        for name in (compiling._name(f) for f, _ in compiling.kernels_of(module) if not module.endswith(".ring_kernels")):
+        if module.endswith(".ring_kernels"):  # a small one, which the other process compiles
+            continue
+        for name in (compiling._name(f) for f, _ in compiling.kernels_of(module)):
             places = (objects._file(folder, name, key) for folder in (objects._INSTALLED, *objects._folders()))
             shutil.copy(next(path for path in places if path.exists()), tmp_path / objects._OURS)
     there = len(list(tmp_path.rglob("*.o")))
