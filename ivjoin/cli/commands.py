@@ -171,6 +171,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_explain(explain: argparse.ArgumentParser) -> None:
     _add_question(explain)
     add_aggregate(explain)
+    explain.set_defaults(how=None)  # of a window join: left
     explain.add_argument("--workers", type=int, default=8, metavar="N", help="of the grid shown for many inputs")
 
 
@@ -425,7 +426,7 @@ def _explain(options: argparse.Namespace) -> int:
     if paths is not None:
         files = {alias: _opened(path, options) for alias, path in paths.items()}
         check_types(options, [f.schema for f in files.values()])
-        if options.how != "inner":
+        if options.how not in (None, "inner"):
             raise IvjoinError("explain shows inner joins of many inputs; leave --how out")
         asked = question_of_many(options, {alias: f.schema for alias, f in files.items()})
         print(ivjoin.explain(files, **asked, workers=options.workers))

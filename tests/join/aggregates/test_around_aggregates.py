@@ -31,6 +31,9 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     said = capsys.readouterr().out
     assert "mean(r.p)" in said
     assert "over ranges of right rows sorted by r.t; no pairs are made" in said
+    question = [x for x in question if x not in ("--how", "left")]
+    assert main(["explain", *question]) == 0
+    assert capsys.readouterr().out == said
 
 
 @pytest.mark.parametrize("option, instead", [

@@ -18,7 +18,7 @@ FRAME: Any = None  # is not looked at
 @pytest.mark.parametrize(
     ("name", "wrong", "says"),
     [
-        ("band_join", "left_ordr", "did you mean 'left_order'"), ("band_join", "threads", "it has aggregate, "),
+        ("band_join", "left_ordr", "did you mean 'left_order'"), ("band_join", "threads", "it has allow_unbounded, "),
         ("asof_join", "tolerence", "did you mean 'tolerance'"), ("explain", "bucket", "did you mean 'buckets'"),
         ("multi_join", "skew", "did you mean 'skewed'"),
         ("write_stream", "chekpoint", "did you mean 'checkpoint_location'"),
