@@ -110,6 +110,7 @@ bench-full: $(VENV)/.bench-installed
 	$(BIN)/python -m bench.multiway
 	$(BIN)/python -m bench.multiway_views
 	$(BIN)/python -m bench.multiway_state
+	$(BIN)/python -m bench.papers
 	$(BIN)/python -m bench.report
 
 # Every case and every engine once, small: whether each still runs and answers right. Leaves bench/results alone.
@@ -120,7 +121,8 @@ bench-smoke: $(VENV)/.dev-installed
 	$(BIN)/python -m bench.pushes --pushes 200 --runs 1 --out build/bench/pushes.jsonl
 	$(BIN)/python -m bench.memory --rows 1000 --out build/bench/memory.jsonl
 	$(BIN)/python -m bench.routing --rows 5000 --out build/bench/routing.jsonl --page build/bench/routing.md
-	$(BIN)/python -m bench.multiway --rows 20000 --runs 1 --scale 0.1 --out build/bench/multiway.jsonl --page build/bench/multiway.md
+	$(BIN)/python -m bench.multiway --rows 20000 --runs 1 --out build/bench/multiway.jsonl --page build/bench/multiway.md
+	$(BIN)/python -m bench.papers --quick 2 3
 
 # A venv of its own would do as well: it needs the sources, and no more than the extra.
 docs: $(VENV)/.docs-installed

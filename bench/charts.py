@@ -80,7 +80,7 @@ def seed(cells: Cells, rows: int, folder: Path) -> str | None:
         axis.minorticks_off()
     axes[0].set_ylabel("ns of CPU a row, net of input")
     axes[0].legend()
-    return save(figure, folder / f"benchmarks-seed-{rows}.svg")
+    return save(figure, folder / f"papers-pruning-{rows}.svg")
 
 
 def bars(cells: Cells, family: str, folder: Path) -> str | None:

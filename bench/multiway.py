@@ -1,4 +1,4 @@
-"""Compare joins of many inputs with joins of two and with DuckDB, and simulate Squall's grids.
+"""Compare joins of many inputs with joins of two and with DuckDB.
 
     python -m bench.multiway                  # a million rows an input; writes docs/benchmarks-multiway.md
     python -m bench.multiway --rows 20000 --runs 1 --out build/bench/multiway.jsonl --page build/bench/multiway.md
@@ -6,11 +6,6 @@
 Local: three inputs of 10^4 keys in the order of time, bands of 20,000 ticks, ten ticks a row. Each answer is checked
 against DuckDB's before anything is timed. "Pairs" is the sum of the two joins of two inputs that the three-way join
 consists of, by ``band_join``. Seconds are of the processor, all threads: the medians of runs in turn.
-
-Grids: relations of the sizes of TPC-H at scale 0.1, keys drawn evenly or by Zipf's law (exponent 1.5). Rows are really
-hashed; replication is rows received over rows produced, skew degree the fullest worker's rows over the average. Q3 is
-customer, orders and lineitem, the partial Q9 part (the 5.4 % of one colour), partsupp and lineitem; 3-reachability
-follows three edges of one graph.
 """
 
 from __future__ import annotations
@@ -30,14 +25,12 @@ import pyarrow as pa
 
 from bench.runner import RESULTS, save
 from ivjoin import band_join, multi_join
-from ivjoin.routing import HypercubePlan, Relation, hypercube
 
-__all__ = ["main", "page"]
+__all__ = ["main", "page", "rows_by_duckdb"]
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks-multiway.md"
 KEYS = 10_000
 Tables = dict[str, pa.Table]
-Columns = dict[str, dict[str, np.ndarray]]
 
 LOCAL: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
     "chain": (
@@ -94,6 +87,14 @@ def by_duckdb(tables: Tables, condition: str) -> tuple[int, int]:
     return 0, con.sql(f"SELECT a.*, b.*, c.* FROM a, b, c WHERE {condition}").to_arrow_table().num_rows
 
 
+def rows_by_duckdb(tables: Tables, condition: str) -> int:
+    """Rows of a join of any inputs, counted by DuckDB."""
+    con = duckdb.connect()
+    for alias, t in tables.items():
+        con.register(alias, t)
+    return int(con.sql(f"SELECT count(*) FROM {', '.join(tables)} WHERE {condition}").fetchall()[0][0])
+
+
 def local(rows: int, runs: int, only: str = "", duckdb_too: bool = True) -> list[dict[str, Any]]:
     """Seconds and rows held of each join in each way; without DuckDB, answers are checked against the cascade's."""
     tables = inputs(rows)
@@ -131,82 +132,6 @@ def local(rows: int, runs: int, only: str = "", duckdb_too: bool = True) -> list
     return out
 
 
-# -- grids -----------------------------------------------------------------------------------------------------------
-
-
-def drawn(rng: np.random.Generator, values: int, rows: int, zipf: bool) -> np.ndarray:
-    if not zipf:
-        return rng.integers(0, values, rows)
-    weight = np.arange(1, values + 1) ** -1.5
-    return rng.choice(values, size=rows, p=weight / weight.sum())
-
-
-def grids(scale: float) -> list[dict[str, Any]]:
-    """Squall's cases, at TPC-H's scale divided by a hundred."""
-    out = []
-    for zipf in (False, True):
-        for case, (columns, workers, hot) in squall(scale, zipf).items():
-            relations = {n: Relation(len(next(iter(c.values()))), tuple(c)) for n, c in columns.items()}
-            for scheme in ("hash", "random", "hybrid"):
-                plan = hypercube(relations, workers, scheme, hot if zipf and scheme == "hybrid" else ())
-                start = time.perf_counter()
-                load = loads(plan, columns)
-                record = {
-                    "kind": "grid", "case": case, "keys": "Zipf" if zipf else "uniform", "scheme": scheme,
-                    "workers": workers, "dims": " x ".join(f"{d} {n}" for d, n in plan.dims.items()) or "1",
-                    "replication": round(float(load.sum()) / sum(r.rows for r in relations.values()), 3),
-                    "skew": round(float(load.max() / load.mean()), 3), "fullest": int(load.max()),
-                    "seconds": round(time.perf_counter() - start, 3),
-                }  # fmt: skip
-                print(json.dumps(record), flush=True)
-                out.append(record)
-    return out
-
-
-def squall(scale: float, zipf: bool) -> dict[str, tuple[Columns, int, list[tuple[str, str]]]]:
-    """Columns by relation, workers, and the occurrences that are skewed if keys are."""
-    rng = np.random.default_rng(5)
-    lines, part, supplier, orders, customer = (int(n * scale) for n in (600_000, 20_000, 1000, 150_000, 15_000))
-    line = {
-        "orderkey": np.sort(rng.integers(0, orders, lines)), "partkey": drawn(rng, part, lines, zipf),
-        "suppkey": rng.integers(0, supplier, lines),
-    }  # fmt: skip
-    partsupp = {"partkey": np.repeat(np.arange(part), 4), "suppkey": rng.integers(0, supplier, 4 * part)}
-    green = {"partkey": rng.choice(part, int(part * 0.054), replace=False)}
-    edge = {"x": drawn(rng, orders, orders, zipf), "y": drawn(rng, orders, orders, zipf)}
-    cases: dict[str, tuple[Columns, int, list[tuple[str, str]]]] = {
-        "3-reachability": ({"R": {"x": edge["x"], "y": edge["y"]}, "S": {"y": edge["x"], "z": edge["y"]},
-                            "T": {"z": edge["x"], "t": edge["y"]}}, 36, [("R", "y"), ("S", "z")]),
-        "TPC-H Q3": ({"C": {"custkey": np.arange(customer)},
-                      "O": {"custkey": drawn(rng, customer, orders, zipf), "orderkey": np.arange(orders)},
-                      "L": {"orderkey": line["orderkey"]}}, 8, [("O", "custkey")]),
-        "TPC-H Q9, partial": ({"P": green, "PS": partsupp, "L": {n: line[n] for n in ("partkey", "suppkey")}},
-                              8, [("L", "partkey")]),
-    }  # fmt: skip
-    return cases
-
-
-def loads(plan: HypercubePlan, columns: dict[str, dict[str, np.ndarray]]) -> np.ndarray:
-    """Rows that each worker of a grid receives : int64[workers]."""
-    grid = np.zeros(tuple(plan.dims.values()) or (1,), dtype=np.int64)
-    for name, own in columns.items():
-        rows = len(next(iter(own.values())))
-        mine = [d for d in plan.dims if d in plan.members[name]]
-        places = []
-        for d in mine:
-            values = own.get(d)
-            if values is None:  # a random dim, by all that a row holds
-                values = np.arange(rows)
-            mixed = values.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-            places.append(((mixed ^ (mixed >> np.uint64(29))) >> np.uint64(7)) % np.uint64(plan.dims[d]))
-        sizes = [plan.dims[d] for d in mine]
-        flat = np.ravel_multi_index([p.astype(np.int64) for p in places], sizes) if mine else np.zeros(rows, np.int64)
-        counts = np.bincount(flat, minlength=int(np.prod(sizes)) if mine else 1).reshape(sizes or [1])
-        shape = [n if d in mine else 1 for d, n in plan.dims.items()] or [1]
-        grid += counts.reshape(shape)
-    return grid.reshape(-1)
-
-
 # -- the page --------------------------------------------------------------------------------------------------------
 
 
@@ -229,15 +154,6 @@ def _tables(records: list[dict[str, Any]]) -> str:
         of = {r["way"]: r for r in own if r["case"] == case}
         cells = [f"{of[w]['seconds']:.2f}" + (f" ({of[w]['held']:,})" if of[w]["held"] else "") for w in ways]
         out.append(f"| {case} | {of['pairs']['rows_out']:,} | " + " | ".join(cells) + " |")
-    out += ["", "Grids: the rows of the fullest worker, rows received over rows produced, and the fullest worker's "
-            "rows over the average:", ""]
-    out += ["| join, workers | keys | scheme | dims | fullest | replication | skew degree |", "|---" * 7 + "|"]
-    for r in records:
-        if r["kind"] == "grid":
-            out.append(
-                f"| {r['case']}, {r['workers']} | {r['keys']} | {r['scheme']} | {r['dims']} | {r['fullest']:,} | "
-                f"{r['replication']:.2f} | {r['skew']:.2f} |"
-            )
     return "\n".join([*out, ""]) + "\n"
 
 
@@ -245,9 +161,8 @@ def main(argv: list[str] | None = None) -> int:
     p = argparse.ArgumentParser("python -m bench.multiway", description=__doc__.splitlines()[0])
     p.add_argument("--rows", type=int, default=1_000_000, help="of each input (default: %(default)s)")
     p.add_argument("--runs", type=int, default=3)
-    p.add_argument("--only", default="", help="joins whose name has this in it, no grids, and no page")
+    p.add_argument("--only", default="", help="joins whose name has this in it, and no page")
     p.add_argument("--no-duckdb", action="store_true", help="of ten million pairs it takes minutes; for --only")
-    p.add_argument("--scale", type=float, default=1.0, help="of the grids' relations (default: %(default)s)")
     p.add_argument("--out", default=str(RESULTS / "multiway.jsonl"))
     p.add_argument("--page", default=str(PAGE))
     args = p.parse_args(argv)
@@ -255,7 +170,7 @@ def main(argv: list[str] | None = None) -> int:
         return 0 if local(args.rows, args.runs, args.only, not args.no_duckdb) else 1
     if args.no_duckdb:
         p.error("--no-duckdb goes with --only, since the page shows DuckDB")
-    records = local(args.rows, args.runs) + grids(args.scale)
+    records = local(args.rows, args.runs)
     save(Path(args.out), records)
     page(Path(args.page), records)
     return 0

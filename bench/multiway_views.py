@@ -12,26 +12,25 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import time
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
-from bench.multiway import PAGE, Tables, drawn, squall
+from bench.multiway import PAGE, Tables, rows_by_duckdb
+from bench.papers.common import put
 from bench.runner import RESULTS, save
-from ivjoin import IvjoinError, MultiJoin, multi_join
+from bench.static_spark import drawn_keys
+from ivjoin import IvjoinError, multi_join
 from ivjoin.multi.question import components, multi_spec
 from ivjoin.multi.steps import equal_classes
 
 __all__ = ["main"]
 
-_FEWER, _PUSHED = 10, 1024
-_EMPTY_PAGE = "<!-- views -->\n<!-- end of views -->\n<!-- local views -->\n<!-- end of local views -->\n"
+_FEWER = 10
 _CHAIN = "a.k = b.k AND b.k = c.k"
 
 
@@ -72,7 +71,7 @@ def inputs(workload: Workload, rows: int) -> Tables:
         rng = np.random.default_rng(seed)
         n = int(rows * share)
         out[alias] = pa.table({
-            "k": drawn(rng, keys, n, zipf), "j": rng.integers(0, keys, n),
+            "k": drawn_keys(rng, n, keys, 1.5 if zipf else 0.0), "j": rng.integers(0, keys, n),
             "ts": np.sort(rng.integers(0, 10 * rows, n)), "v": rng.random(n),
         })  # fmt: skip
     return out
@@ -104,13 +103,6 @@ def joined(tables: Tables, condition: str, views: Any) -> tuple[float, int, int]
     return time.process_time() - start, rows, stream.metrics.peak_state_rows
 
 
-def by_duckdb(tables: Tables, condition: str) -> int:
-    con = duckdb.connect()
-    for alias, t in tables.items():
-        con.register(alias, t)
-    return int(con.sql(f"SELECT count(*) FROM {', '.join(tables)} WHERE {condition}").fetchall()[0][0])
-
-
 def run(rows: int, runs: int, only: str = "") -> list[dict[str, Any]]:
     out = []
     for name, workload in WORKLOADS.items():
@@ -118,7 +110,7 @@ def run(rows: int, runs: int, only: str = "") -> list[dict[str, Any]]:
             continue
         tables, condition = inputs(workload, rows), workload[3]
         few = inputs(workload, rows // _FEWER)
-        got, want = joined(few, condition, "auto")[1], by_duckdb(few, condition)
+        got, want = joined(few, condition, "auto")[1], rows_by_duckdb(few, condition)
         assert got == want, f"{name}: {got} rows, DuckDB has {want}"
         want = joined(tables, condition, "none")[1]
         ways: dict[str, Any] = {"auto": "auto", "none": "none"}
@@ -157,73 +149,6 @@ def run(rows: int, runs: int, only: str = "") -> list[dict[str, Any]]:
     return out
 
 
-# -- Squall's joins ----------------------------------------------------------------------------------------------------
-
-SQUALL = {
-    "3-reachability": "R.y = S.y AND S.z = T.z",
-    "TPC-H Q3": "C.custkey = O.custkey AND O.orderkey = L.orderkey",
-    "TPC-H Q9, partial": "P.partkey = PS.partkey AND PS.partkey = L.partkey AND PS.suppkey = L.suppkey",
-}
-
-
-def pushed(tables: Tables, condition: str, views: str) -> tuple[float, int, int]:
-    """Processor seconds, rows out and rows held at most, the inputs in turn; so that all end together."""
-    op = MultiJoin({a: t.schema for a, t in tables.items()}, condition, views=views)
-    rounds = -(-max(t.num_rows for t in tables.values()) // _PUSHED)
-    pieces = {
-        a: [t.slice(t.num_rows * i // rounds, t.num_rows * (i + 1) // rounds - t.num_rows * i // rounds)
-            .combine_chunks().to_batches() for i in range(rounds)] for a, t in tables.items()
-    }  # fmt: skip
-    start, got = time.process_time(), 0
-    for i in range(rounds):
-        for alias, own in pieces.items():
-            for batch in own[i]:
-                got += sum(b.num_rows for b in op.push(alias, batch))
-    return time.process_time() - start, got, op.metrics.peak_state_rows
-
-
-def run_squall(scale: float, runs: int) -> list[dict[str, Any]]:
-    """Local views against a cascade. Zipf keys of both ends of an edge leave 3-reachability no end: it is left out."""
-    out = []
-    for zipf in (False, True):
-        for case, (columns, _, _) in squall(scale, zipf).items():
-            if zipf and case == "3-reachability":
-                continue
-            rng = np.random.default_rng(1)
-            tables = {}
-            for alias, own in columns.items():
-                mixed = rng.permutation(len(next(iter(own.values()))))
-                tables[alias] = pa.table({n: values[mixed] for n, values in own.items()})
-            want = by_duckdb(tables, SQUALL[case])
-            best: dict[str, tuple[float, int]] = {}
-            for _ in range(runs):
-                for views in ("all", "none"):
-                    seconds, got, held = pushed(tables, SQUALL[case], views)
-                    assert got == want, f"{case}, views {views}: {got} rows, DuckDB has {want}"
-                    best[views] = min(best.get(views, (np.inf, 0)), (seconds, held))
-            record = {
-                "kind": "local views", "case": case, "keys": "Zipf" if zipf else "uniform", "rows_out": want,
-                "rows": sum(t.num_rows for t in tables.values()),
-                "views": round(best["all"][0], 4), "held": best["all"][1],
-                "cascade": round(best["none"][0], 4), "held_by_cascade": best["none"][1],
-            }  # fmt: skip
-            print(json.dumps(record), flush=True)
-            out.append(record)
-    return out
-
-
-def squall_page(path: Path, records: list[dict[str, Any]]) -> None:
-    lines = [
-        "| join | keys | rows in | rows out | views, s (rows stored) | cascade, s (rows stored) |", "|---" * 6 + "|",
-        *(
-            f"| {r['case']} | {r['keys']} | {r['rows']:,} | {r['rows_out']:,} | {r['views']:.3f} ({r['held']:,}) | "
-            f"{r['cascade']:.3f} ({r['held_by_cascade']:,}) |" for r in records
-        ),
-        "",
-    ]  # fmt: skip
-    _between_marks(path, "local views", lines)
-
-
 def page(path: Path, records: list[dict[str, Any]]) -> None:
     """Put the table between the marks of a page."""
     lines = [
@@ -235,31 +160,20 @@ def page(path: Path, records: list[dict[str, Any]]) -> None:
         ),
         "",
     ]  # fmt: skip
-    _between_marks(path, "views", lines)
-
-
-def _between_marks(path: Path, name: str, lines: list[str]) -> None:
-    text = path.read_text() if path.exists() else _EMPTY_PAGE
-    marks = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(marks.sub(lambda m: m[1] + "\n".join(lines) + "\n" + m[2], text))
+    put(path, "views", lines)
 
 
 def main(argv: list[str] | None = None) -> int:
     p = argparse.ArgumentParser("python -m bench.multiway_views", description=__doc__.splitlines()[0])
     p.add_argument("--rows", type=int, default=100_000, help="of each input (default: %(default)s)")
     p.add_argument("--runs", type=int, default=5)
-    p.add_argument("--scale", type=float, default=0.2, help="of Squall's relations, in tenths of TPC-H's")
     p.add_argument("--only", default="", help="workloads whose name has this in it")
     p.add_argument("--out", default=str(RESULTS / "multiway_views.jsonl"))
     p.add_argument("--page", default=str(PAGE))
     args = p.parse_args(argv)
     records = run(args.rows, args.runs, args.only)
-    local = [] if args.only else run_squall(args.scale, args.runs)
-    save(Path(args.out), records + local)
+    save(Path(args.out), records)
     page(Path(args.page), records)
-    if local:
-        squall_page(Path(args.page), local)
     return 0
 
 

@@ -43,6 +43,7 @@ order-independent checksum of the output are compared with numpy's answer before
 
 `python -m bench` runs the cases and writes JSON lines to `bench/results/`. `python -m bench.report` writes this page
 from them. A case has a name such as `window/1000 rows/1000000 rows`: the family, the varied size and the rows a side.
+[The papers](papers.md) has the family `seed`: keys and batch sizes.
 
 | command | what it runs |
 |---|---|
@@ -136,12 +137,6 @@ def render(records: list[dict[str, Any]], machines: list[dict[str, Any]], folder
     said = "The cases in which the fastest other engine takes less time than ivjoin, each at its best batch size."
     body = ahead_table(cells)
     section("Where other engines are faster", f"{said}\n\n{body}" if body else "")
-    for rows in cells.seed_rows():
-        body, ratios = seed_grid(cells, rows)
-        if ratios:
-            body += f"\n\nGeometric mean of DataFusion's net time over ivjoin's: **{geometric_mean(ratios):.1f}**; "
-            body += f"the least is {min(ratios):.2f}, over {len(ratios)} cells."
-        section(f"Keys and batch sizes, {rows:,} rows a side", body, charts.seed(cells, rows, folder))
     drawn: dict[str, Callable[..., str | None]] = dict.fromkeys(("window", "live-keys", "length"), charts.scaling)
     for family, title in TITLES.items():
         chart = drawn[family](cells, family, folder) if family in drawn else charts.bars(cells, family, folder)
@@ -183,12 +178,13 @@ def brief(paths: list[Path]) -> str:
 
 def main(argv: list[str] | None = None) -> int:
     p = argparse.ArgumentParser("python -m bench.report", description=__doc__.splitlines()[0])
-    default = "(default: all in bench/results but the smoke's and Spark's)"
+    default = "(default: all in bench/results but those of the smoke, Spark and the papers)"
     p.add_argument("files", nargs="*", type=Path, help=f"result files {default}")
     p.add_argument("--brief", action="store_true", help="plain tables on the terminal")
     p.add_argument("--docs", type=Path, default=DOCS, help="folder to write benchmarks.md and its charts to")
     args = p.parse_args(argv)
-    files = args.files or sorted(f for f in RESULTS.glob("*.jsonl") if not f.stem.startswith(("smoke", "spark")))
+    others = ("smoke", "spark", "papers")
+    files = args.files or sorted(f for f in RESULTS.glob("*.jsonl") if not f.stem.startswith(others))
     missing = [f for f in args.files if not f.exists()]
     if missing:
         print(f"no such result file: {', '.join(map(str, missing))}", file=sys.stderr)

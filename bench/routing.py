@@ -2,7 +2,6 @@
 
     python -m bench.routing                  # a million rows a side; writes docs/benchmarks-routing.md
     python -m bench.routing --rows 20000 --out build/bench/routing.jsonl --page build/bench/routing.md
-    python -m bench.routing_page             # the chart and the worked examples, from the results
 
 Every row goes through the shipped planner and router (``ivjoin.routing.simulate``); nothing is joined, all output is
 counted. Joins of keys alone, and of keys and a band, whose keys are drawn from one Zipf distribution; then joins of a

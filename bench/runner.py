@@ -36,8 +36,9 @@ _MOST_MEMORY = 8 << 30  # of a cell's process: beyond that it is ended and repor
 
 def command() -> str:
     """The command line of this process, as one types it."""
-    module = Path(sys.argv[0]).stem
-    name = "bench" if module == "__main__" else f"bench.{module}"
+    path = Path(sys.argv[0])
+    folder = "bench.papers" if path.parent.name == "papers" else "bench"
+    name = folder if path.stem == "__main__" else f"{folder}.{path.stem}"
     return " ".join(["python -m", name, *map(shlex.quote, sys.argv[1:])])
 
 

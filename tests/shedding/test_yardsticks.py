@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -183,19 +182,6 @@ def test_nan_meets_nan_and_none_meets_nothing(nan: list[Any]) -> None:
 def test_the_optimum_keeps_rows_of_nan() -> None:
     pytest.importorskip("ortools")
     assert optimal_offline([math.nan, 1], [2, math.nan], window=2, memory=2).matches == 1
-
-
-@pytest.mark.slow
-def test_the_bench_draws_what_the_paper_shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("ortools")
-    pytest.importorskip("matplotlib")
-    from bench import shedding
-
-    shedding.main(["--steps", "60", "--output", str(tmp_path)])
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["memory-domain.svg", "memory-recall.svg", "memory-skew.svg"]
-    assert capsys.readouterr().out.count("| prob |") >= 4
-    shares = shedding.measured(400, 20, 1.0, 20)
-    assert all(0 < shares[p] <= shares["optimum"] < 1 for p in POLICIES)
 
 
 def test_without_or_tools_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
