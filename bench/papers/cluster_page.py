@@ -89,7 +89,7 @@ def lines(records: Sequence[Record], folder: Path) -> list[str]:
 
 
 def _plan(r: Record) -> str:
-    return "new ones every 20 s" if r["follows"] else "the first one"
+    return "new plans every 20 s" if r["follows"] else "the first plan"
 
 
 def _share(r: Record, at: int) -> str:

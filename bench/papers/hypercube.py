@@ -103,8 +103,8 @@ def lines(records: Sequence[Record], folder: Path) -> list[str]:
                 *(f"{at[keys, w, s]['over']:.2f}, {at[keys, w, s]['replication']:.2f}" for w, s in columns)]
                for keys in dict.fromkeys(r["keys"] for r in cells)]),
         "", f"![Load by skew, and grids over a stream]({_chart(cells, steps, folder)})", "",
-        f"The adaptive rule with {steps[0]['workers']} workers: *load* is the greatest number of rows of a grid cell "
-        "over that of grids of the desired sizes.", "",
+        f"The adaptive rule with {steps[0]['workers']} workers. *Load* is the rows of the fullest grid cell over "
+        "the rows of a cell in grids of the desired sizes.", "",
         table(["step", "rows of b1, a side", "grid of b1", "rows of b2, a side", "grid of b2", "cells", "load"],
               [[str(r["step"]), *(x for k in ("b1", "b2") for x in (f"{r[k][0]:,.0f}", f"{r[k][1]} x {r[k][2]}")),
                 str(r["cells"]), f"{r['load']:.2f}"] for r in steps]),
