@@ -217,10 +217,31 @@ def test_arguments_of_an_as_of_join(options: dict[str, Any], schemas: bool) -> N
 
 
 def test_arguments_of_two_functions_at_once() -> None:
-    with pytest.raises(ivjoin.errors.OptionError, match=r"direction=, of asof_join, and condition=, of band_join"):
-        ivjoin.explain(SCHEMA, SCHEMA, on="ts", direction="backward", condition="l.k = r.k")
+    pick, aggregate = ivjoin.Pick("ts"), {"n": "count(*)"}
+    for options, said in (
+        ({"direction": "backward", "pick": pick}, "direction=, of asof_join, and pick=, of band_join"),
+        ({"by": "k", "right_bounds": {"ts": (None, None)}}, "by=, of asof_join, and right_bounds=, of band_join"),
+        ({"slack": 1, "aggregate": aggregate}, "slack=, of asof_join, and aggregate=, of window_join"),
+        ({"pick": pick, "aggregate": aggregate}, "aggregate=, of window_join, and pick=, of band_join"),
+    ):
+        with pytest.raises(ivjoin.errors.OptionError, match=f"explain got {said}; give one of the two"):
+            ivjoin.explain(SCHEMA, SCHEMA, on="ts", **options)
     with pytest.raises(ivjoin.ColumnError, match="on is None; expected the column of time"):
         ivjoin.explain(SCHEMA, SCHEMA, by="k")
+
+
+def test_a_condition_of_an_as_of_join() -> None:
+    text = ivjoin.explain(SCHEMA, SCHEMA, on="ts", by="k", condition="l.w = r.w")
+    assert "each left row takes one row of those that match" in text
+    assert "l.w = r.w" in text
+
+
+def test_every_option_of_a_band_join() -> None:
+    options: Any = {"maintain_order": "left", "indicator": True, "validate": "m:1", "idle_timeout": "5s"}
+    assert str(ivjoin.explain(SCHEMA, SCHEMA, on="k", **options)) == str(ivjoin.explain(SCHEMA, SCHEMA, on="k"))
+    for wrong in ({"indicator": ""}, {"validate": "2:1"}, {"maintain_order": "up"}, {"idle_timeout": "soon"}):
+        with pytest.raises(ivjoin.OptionError, match=f"{next(iter(wrong))} is "):
+            ivjoin.explain(SCHEMA, SCHEMA, on="k", **wrong)
 
 
 def test_the_condition_before_the_inputs() -> None:
