@@ -5,6 +5,7 @@ Every step reads the values once, in parts that threads share, so the work does 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,13 +36,19 @@ def sort_order(values: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarray
     cuts = np.unique(some[np.arange(1, buckets) * len(some) // buckets])
     dealt, rows, starts = _dealt(values, cuts, threads)
 
-    def sort(bucket: int) -> None:
-        at = slice(int(starts[bucket]), int(starts[bucket + 1]))
-        if not _rises(dealt[at]):
-            order, dealt[at] = in_order(dealt[at])
-            rows[at] = rows[at].take(order)
+    most = int(np.diff(starts).max())
 
-    each(range(len(cuts) + 1), lambda: sort, threads)
+    def sorts() -> Callable[[int], None]:
+        scratch = np.empty(most, np.int64), np.empty(most, np.int32), np.empty(deal_kernels.DIGITS, np.int64)
+
+        def sort(bucket: int) -> None:
+            at = slice(int(starts[bucket]), int(starts[bucket + 1]))
+            size = at.stop - at.start
+            deal_kernels.sort_bucket(dealt[at], rows[at], scratch[0][:size], scratch[1][:size], scratch[2])
+
+        return sort
+
+    each(range(len(cuts) + 1), sorts, threads)
     return rows, dealt
 
 
