@@ -9,6 +9,7 @@ SEEDS = range(2 * len(AXES))
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_pushed_in_pieces_and_pulled(seed: int) -> None:
     check(seed)

@@ -11,6 +11,7 @@ import ivjoin
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("seed", range(3 * len(SHAPES)))
 def test_pushed_in_pieces_and_restored_at_every_step(seed: int) -> None:
     check(seed)

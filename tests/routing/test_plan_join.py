@@ -343,6 +343,7 @@ def test_only_a_plan_becomes_text(given: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("on", "scheme"), [("k", "auto"), (None, "auto"), (None, "grid")])
 def test_more_workers_than_rows_spread_as_far_as_rows_go(on: str | None, scheme: str) -> None:
     rows = pa.table({"k": [i % 7 for i in range(300)], "t": list(range(300))})

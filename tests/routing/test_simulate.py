@@ -125,6 +125,7 @@ def test_few_copies_are_made_for_the_load(workers: int, exponent: float) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("part", [1.0, 0.8])
 @pytest.mark.parametrize("workers", [48, 64, 200])
 def test_bands_wider_than_a_share_are_copied_little(workers: int, part: float) -> None:
@@ -188,7 +189,7 @@ def test_many_copies_are_counted_in_shares(monkeypatch: pytest.MonkeyPatch) -> N
         assert parts.rows_out.tolist() == whole.rows_out.tolist()
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_fullest_worker_has_little_more_than_the_least_possible() -> None:
     """No key, one key, most rows in one key; bands narrower and wider than a worker's share; full joins too."""
     n, over = 20_000, []

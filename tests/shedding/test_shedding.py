@@ -134,6 +134,7 @@ def test_the_estimate_is_right_within_its_error(runs: int, good: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(
     ("on", "limit", "band"), [("k", 48_000, ""), (None, 60_000, " AND abs(l.k - r.k) <= 1")], ids=["key", "band"]
 )
@@ -291,6 +292,7 @@ def test_keys_that_no_row_has_any_more_take_no_room_from_rows(full: Any) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize(
     "condition",

@@ -85,6 +85,7 @@ def drawn(n: int, domain: int, seed: int, skewed: bool = True) -> tuple[np.ndarr
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("domain", "memory", "fractions"),
     [(50, 100, {"random": 0.30, "prob": 0.79, "life": 0.73}), (10, 400, {"random": 0.73, "prob": 0.93, "life": 0.87})],

@@ -59,6 +59,7 @@ def test_what_is_promised_is_nobody_elses() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("when_full", ["spill", "raise"])
 @pytest.mark.parametrize("kind", PAYLOAD)
 def test_several_such_columns_fit_together_or_are_refused(kind: str, when_full: str, tmp_path: Path) -> None:

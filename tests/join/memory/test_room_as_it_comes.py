@@ -80,6 +80,7 @@ def made(kind: str, **options: Any) -> SymmetricHashJoin:
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("limit", [None, "8MB"])
 @pytest.mark.parametrize("keys", [1, 90, 4_000])
 @pytest.mark.parametrize("kind", KEYS)

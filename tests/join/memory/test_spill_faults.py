@@ -82,6 +82,7 @@ def joined(op: SymmetricHashJoin, kind: str, failing: Failing, folder: Path) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize(("kind", "how"), [("key", "left_anti"), ("key", "full"), ("no key", "full")])
 def test_whatever_call_fails_first(

@@ -46,6 +46,7 @@ def test_a_forked_process_leaves_the_files_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_folder_that_goes_while_rows_lie_there(kind: str, tmp_path: Path) -> None:
     folder, other = tmp_path / "spill", tmp_path / "other"
@@ -106,6 +107,7 @@ print(goes_on(op, kind, 30, Path(other), "No space left on device"))
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_full_file_system(kind: str, tmp_path: Path) -> None:
     small, other = tmp_path / "small", tmp_path / "other"
@@ -160,6 +162,7 @@ print(json.dumps(sorted(got.items())))
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_snapshot_is_enough_for_another_process(kind: str, tmp_path: Path) -> None:
     """The process that spilled has ended, and its files and folder with it."""
