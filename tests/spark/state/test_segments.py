@@ -21,12 +21,11 @@ from ivjoin.plan.cache import plan_of
 
 pytestmark = pytest.mark.spark
 
+
 @pytest.fixture
 def rocksdb(spark: Any) -> Iterator[Any]:
-    partitions = spark.conf.get("spark.sql.shuffle.partitions")
     with store_for(spark, "transformWithState"):
         yield spark
-    spark.conf.set("spark.sql.shuffle.partitions", partitions)
 
 
 def test_missing_parts_are_named(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +89,6 @@ def test_join_types_come_out_of_state_as_the_model_says(
             whole = one if whole is None else whole.union(one)
         return whole
 
-    rocksdb.conf.set("spark.sql.shuffle.partitions", 1)  # six stateful tasks a micro-batch would take long
     left, right = [*drawn(3)[:2], CLOSING[0]], [*drawn(4)[:2], CLOSING[1]]
     script = Script(rocksdb, tmp_path, join, ROWS, ROWS)
     for a, b in zip(left, right, strict=True):
@@ -115,7 +113,6 @@ def test_joins_without_a_name_stand_in_one_query(rocksdb: Any, tmp_path: Path) -
         beside = band(b, a, how="inner", backend="transformWithState").selectExpr("k", "t", "t_right AS u", "t AS v")
         return twice.union(beside)
 
-    rocksdb.conf.set("spark.sql.shuffle.partitions", 1)  # a task less for each of the joins
     script = Script(rocksdb, tmp_path, join, NUMBERED, NUMBERED)
     for batch in range(2):
         script.add(left=rows(batch), right=rows(batch))

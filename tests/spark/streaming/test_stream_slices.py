@@ -164,7 +164,7 @@ def test_in_spark_and_after_a_restart(spark: Any, tmp_path: Path, how: str, hot:
         given = {**options, "buckets": 3, **more}
         return a.band_join(b, condition=BAND, how=how, left_order="ts", right_order="ts", backend=backend, **given)
 
-    with store_for(spark, backend):
+    with store_for(spark, backend, 2):
         script = Script(spark, tmp_path, join, TIMED, TIMED)
         script.add(left=left[0], right=right[0])
         got = script.run()

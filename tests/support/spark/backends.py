@@ -21,16 +21,25 @@ def has_protobuf() -> bool:
         return False
 
 
+PARTITIONS = "spark.sql.shuffle.partitions"
+
+
 @contextmanager
-def store_for(spark: Any, backend: str) -> Iterator[None]:
-    """The session with what a backend needs; the test is skipped where that is not installed."""
+def store_for(spark: Any, backend: str, partitions: int = 1) -> Iterator[None]:
+    """The session with what a backend needs; the test is skipped where that is not installed.
+
+    In each micro-batch, the second backend starts two processes for each partition of a join: one is the default.
+    """
     if backend == BACKENDS[0]:
         yield
         return
     if not has_protobuf():
         pytest.skip("the package protobuf is not installed")
+    before = spark.conf.get(PARTITIONS)
     spark.conf.set(PROVIDER, ROCKSDB)
+    spark.conf.set(PARTITIONS, partitions)
     try:
         yield
     finally:
         spark.conf.unset(PROVIDER)
+        spark.conf.set(PARTITIONS, before)
