@@ -8,12 +8,11 @@ from ivjoin.operator.core import Core
 from ivjoin.plan.join_plan import JoinPlan
 
 if TYPE_CHECKING:
-    from ivjoin.operator.picks.core import PickCore
     from ivjoin.operator.windows.core import WindowCore
 
 __all__ = ["AnyCore", "core_of"]
 
-AnyCore: TypeAlias = "Core | PickCore | WindowCore"
+AnyCore: TypeAlias = "Core | WindowCore"
 
 
 def core_of(
@@ -34,7 +33,7 @@ def core_of(
 
         return WindowCore(plan, late_within, errors_first)
     if plan.spec.pick is not None:
-        from ivjoin.operator.picks.core import PickCore
+        from ivjoin.operator.lookup.picked_core import PickedCore
 
-        return PickCore(plan, late_within, errors_first)
+        return PickedCore(plan, late_within, errors_first)
     return Core(plan, late_within, errors_first, keeps, takes)

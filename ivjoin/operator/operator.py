@@ -425,9 +425,7 @@ class SymmetricHashJoin(OneCall):
         """
         self._enter(between=False)
         try:
-            from ivjoin.operator.windows.core import WindowCore
-
-            if isinstance(self._core, WindowCore):
+            if self._core.plan.spec.grouped:
                 raise ProtocolError("output_bounds() describes joined rows, but this operator emits aggregates")
             return output_bounds(self._core, self._pending is not None)
         finally:

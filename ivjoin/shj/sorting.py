@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.shj.kernels.lookup import grouped_kernels, pick_kernels
+from ivjoin.shj.kernels.lookup import grouped_kernels
 
 __all__ = ["in_order", "order_by_key"]
 
@@ -72,6 +72,6 @@ def _compared(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _by_radix(values: np.ndarray, least: int, digits: int) -> tuple[np.ndarray, np.ndarray]:
     keys, other_keys, order, other = (np.empty(len(values), dtype=np.int64) for _ in range(4))
     counts = np.zeros(2048 * max(1, digits), dtype=np.int64)
-    if pick_kernels.radix_order(values, least, digits, keys, other_keys, order, other, counts):
+    if grouped_kernels.radix_order(values, least, digits, keys, other_keys, order, other, counts):
         return other, other_keys
     return order, keys

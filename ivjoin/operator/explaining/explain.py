@@ -16,7 +16,7 @@ from ivjoin.frontier.order import ordinal_range, physical_ordinal, shown
 from ivjoin.frontier.tracking import Frontier, OrderTracker
 from ivjoin.operator.explaining.picture import Box, Explanation
 from ivjoin.operator.explaining.wording import band_said, domain_said, label, listed, said
-from ivjoin.operator.picks.thinning import rules
+from ivjoin.operator.lookup.thinning import ways_of
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.plan.cutting import cut_of
 from ivjoin.plan.derived.certain import domain_of, passes_nulls
@@ -334,10 +334,10 @@ def _gone_by_a_better_one(plan: JoinPlan, s: int, bounder: Bounder) -> str | Non
     if s == 1:
         future = [bounder.future(0, n) for n in picking.lines[0]]
         lows, highs = [low for low, _ in future], [high for _, high in future]
-        ways, _, _ = rules(picking, not plan.separation.residual, lows, highs)
+        ways = ways_of(picking, not plan.separation.residual)
         key = " of their key" if plan.sides[1].keys else ""
         said = f"are evicted once a better one{key} has come that every waiting or future left row can take"
-        return None if ways == (0, 0) else said
+        return said if any(way.possible(lows, highs) for way in ways) else None
     low, high = bounder.future(1, picking.lines[1][0])
     ends = {"first": low != I64_MIN, "last": high != I64_MAX}.get(picking.which, low != I64_MIN or high != I64_MAX)
     return "are emitted once they have a match and no later right row can be a better one" if ends else None

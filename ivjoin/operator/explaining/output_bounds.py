@@ -24,14 +24,14 @@ from ivjoin.plan.spec import SIDES
 from ivjoin.separation.separate import conjuncts_of
 
 if TYPE_CHECKING:
-    from ivjoin.operator.picks.core import PickCore
+    from ivjoin.operator.cores import AnyCore
 
 __all__ = ["output_bounds", "stored_span"]
 
 _AT_ONCE = 1 << 16  # rows that are read together
 
 
-def output_bounds(core: Core | PickCore, taking: bool) -> dict[str, tuple[Any, Any]]:
+def output_bounds(core: AnyCore, taking: bool) -> dict[str, tuple[Any, Any]]:
     """Return closed bounds of each output column over all later rows: {column: (inf, sup)}, None for no bound.
 
     ``taking`` states that the output of a call is still being taken.
@@ -94,7 +94,7 @@ def _shown(found: list[Any], bounds: Any, dom: Any) -> tuple[Any, Any]:
     return b.inf, None if any(d.may_nan for d in found) else b.sup
 
 
-def _hull(core: Core | PickCore, taking: bool, s: int, node: Node, names: dict[str, int]) -> Any:
+def _hull(core: AnyCore, taking: bool, s: int, node: Node, names: dict[str, int]) -> Any:
     """Return a domain with every value of an expression in stored and future rows of side s."""
     from ivjoin.propagation import Dom
 
@@ -152,7 +152,7 @@ def outside(core: Core, s: int, spans: Mapping[Node, tuple[int, int]]) -> np.nda
     return np.concatenate(out)
 
 
-def _span(core: Core | PickCore, taking: bool, s: int, node: Node, names: dict[str, int]) -> tuple[int, int] | None:
+def _span(core: AnyCore, taking: bool, s: int, node: Node, names: dict[str, int]) -> tuple[int, int] | None:
     least, most = [], []
     for column, n in _rows(core, taking, s):
         if not n:
@@ -167,7 +167,7 @@ def _span(core: Core | PickCore, taking: bool, s: int, node: Node, names: dict[s
     return (min(least), max(most)) if least else None
 
 
-def _rows(core: Core | PickCore, taking: bool, s: int) -> Iterator[tuple[Callable[[int], pa.Array | None], int]]:
+def _rows(core: AnyCore, taking: bool, s: int) -> Iterator[tuple[Callable[[int], pa.Array | None], int]]:
     """Yield, in pieces, the rows of side s that later output may have: (function from place to column or None, rows).
 
     While the output of a call is being taken, these include its batch and stored rows that it may have decided.

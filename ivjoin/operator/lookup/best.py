@@ -14,9 +14,9 @@ from itertools import pairwise
 import numpy as np
 
 from ivjoin.expr.ordinal import NAN_ORDINAL
+from ivjoin.operator.lookup.distance import compared
 from ivjoin.operator.lookup.key_ids import KeyIds
 from ivjoin.operator.lookup.sides import Sorted, Term, count_to
-from ivjoin.operator.picks.distance import compared
 from ivjoin.plan.picking.pick import Picking
 from ivjoin.shj.kernels.lookup import lookup_kernels
 

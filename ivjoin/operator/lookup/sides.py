@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
-from ivjoin.conditions.evaluate import Vector
-from ivjoin.expr.nodes import Node
-from ivjoin.expr.ordinal import ordinals
+from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.frontier.tracking import Frontier
 from ivjoin.operator.intake import Intake
-from ivjoin.operator.picks.ranks import Moved
-from ivjoin.operator.picks.reading import Reader, Rows
+from ivjoin.operator.windows.best import images
+from ivjoin.operator.windows.reading import evaluated
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import Picking
 from ivjoin.shj.store.keys import IntKeys, KeyTable
@@ -46,16 +45,18 @@ class LookupSide:
         return len(self.kids)
 
     @classmethod
-    def of(cls, parts: Sequence[Rows]) -> LookupSide | None:
+    def of(cls, parts: Sequence[LookupSide | None]) -> LookupSide | None:
         """Join the rows of batches; None if the whole condition decides the pairs of some row."""
-        if any((p.wild is not None and p.wild.any()) or (p.odd is not None and p.odd.any()) for p in parts):
+        known = [p for p in parts if p is not None]
+        if len(known) < len(parts):
             return None
-        one = len(parts) == 1
-        usable = parts[0].usable if one else np.concatenate([p.usable for p in parts])
+        if len(known) == 1:
+            return known[0]
+        usable = [np.ones(len(p), dtype=bool) if p.usable is None else p.usable for p in known]
+        every = all(p.usable is None for p in known)
         return cls(
-            parts[0].kids if one else np.concatenate([p.kids for p in parts]),
-            parts[0].vals if one else np.concatenate([p.vals for p in parts], axis=1),
-            None if usable.all() else usable,
+            np.concatenate([p.kids for p in known]), np.concatenate([p.vals for p in known], axis=1),
+            None if every else np.concatenate(usable),
         )
 
 
@@ -100,32 +101,52 @@ class Sorted:
         return self.keys[start:end] if self.order is None else self.keys.take(self.order[start:end])
 
 
-class SideReader(Reader):
+class SideReader:
     """Reads batches of tables. A key that is one whole number stays as it is: its id is found later."""
 
     def __init__(self, plan: JoinPlan, picking: Picking) -> None:
-        super().__init__(plan, picking, Intake(plan, (Frontier([], {}), Frontier([], {}))), _moved)
+        self._plan, self._picking = plan, picking
+        self._intake = Intake(plan, (Frontier([], {}), Frontier([], {})))
+        self._beyond = self._at_end = False
 
-    def _kids(
-        self, s: int, n: int, values: dict[Node, Vector], keys: KeyTable, usable: np.ndarray | None
-    ) -> np.ndarray:
+    @property
+    def ends_decide(self) -> bool:
+        """Whether values at the ends of int64 decide bands, so that the whole condition decides all pairs."""
+        return self._beyond and self._at_end
+
+    def read(self, s: int, batch: pa.RecordBatch, index: dict[str, int], keys: KeyTable) -> LookupSide | None:
+        """Return the rows of a batch; None if the whole condition decides the pairs of some row.
+
+        Raises
+        ------
+        EvaluationError
+            If a key, a ``pick_by`` expression or the expression to be near to has an error.
+        """
+        n, lines = batch.num_rows, self._picking.lines[s]
+        e = evaluated(self._plan, s, n, lambda _, name: batch.column(index[name]), True, True, lines)
+        self._beyond, self._at_end = self._beyond or e.beyond, self._at_end or e.at_end
+        if e.wild or self.ends_decide:
+            return None
+        usable = None if e.usable.all() else e.usable
         if isinstance(keys, IntKeys):
-            return np.ascontiguousarray(self._intake.ordinals(self._plan.sides[s].keys[0], values, {}))
-        return super()._kids(s, n, values, keys, usable)
-
-    def _lines(self, s: int, n: int, values: dict[Node, Vector], usable: np.ndarray) -> np.ndarray:
-        node, *more = self._picking.lines[s]
-        if more or (s == 1 and (self.ranks or self._picking.flags)):
-            return super()._lines(s, n, values, usable)
-        # Rows without a value are not usable, so their words do not matter.
-        return np.ascontiguousarray(ordinals(values[node].values, node.type))[None]
-
-
-def _moved(_: int) -> Moved:
-    def nothing(image: Callable[[np.ndarray], np.ndarray]) -> None:
-        raise AssertionError("labels change, though all values came at once")
-
-    return nothing
+            kids = np.ascontiguousarray(self._intake.ordinals(self._plan.sides[s].keys[0], e.values, {}))
+        else:
+            kids = self._intake.key_ids(s, n, e.values, keys, usable)
+        if len(lines) == 1 and has_ordinal(lines[0].type):
+            # Rows without a value are not usable, so their words do not matter.
+            words = ordinals(e.values[lines[0]].values, lines[0].type)
+            return LookupSide(kids, np.ascontiguousarray(words)[None], usable)
+        vals = np.empty((len(lines), n), dtype=np.int64)
+        for i, node in enumerate(lines):
+            v, sorts = e.values[node], s == 1 and i < self._picking.n_sort
+            if sorts and i in self._picking.flags:
+                there = np.ones(n, dtype=bool) if v.valid is None else v.valid
+                vals[i] = there if self._picking.which == "last" else ~there
+                continue
+            vals[i] = images(v, node) if sorts else ordinals(v.values, node.type)
+            if sorts and v.valid is not None:
+                vals[i][~v.valid] = 0
+        return LookupSide(kids, vals, usable)
 
 
 def count_to(values: np.ndarray, bound: int, closed: bool) -> int:

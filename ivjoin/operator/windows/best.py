@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,6 @@ from ivjoin.operator.match.residual import holds
 from ivjoin.operator.windows.answer import Answers, Stored
 from ivjoin.operator.windows.rows import Rows
 from ivjoin.operator.windows.run import Pairs, Run
-from ivjoin.operator.windows.source import Source
 from ivjoin.operator.windows.taken import Taken
 from ivjoin.operator.windows.trim import trim_of
 from ivjoin.outer.emit import BatchRows, Emitter
@@ -26,7 +25,7 @@ from ivjoin.shj.arrow import byte_width, take
 from ivjoin.shj.dictionaries import one_array
 from ivjoin.shj.sorting import order_by_key
 
-__all__ = ["BestAnswers", "Matches"]
+__all__ = ["BestAnswers", "Matches", "PairColumns", "StoredAt", "images", "keys_of"]
 
 _FEW = 256  # pairs that are sorted at once
 
@@ -59,7 +58,7 @@ class BestAnswers(Answers):
         assert self.taken is not None
         at = np.flatnonzero(~self.taken.of(rows.seq))
         for piece in self._emitter.slices(len(at)):
-            yield self._emitter.batch(None, _Taken(rows, at[piece], self._core.layouts[1]))
+            yield self._emitter.batch(None, StoredAt(rows, at[piece], self._core.layouts[1]))
 
     def untaken_batch(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yield output for right rows that cannot match."""
@@ -79,7 +78,7 @@ class BestAnswers(Answers):
             self.taken.add(found.seq[chosen])
 
         def built(cut: slice) -> pa.RecordBatch:
-            left = _Taken(rows, here[cut], self._core.layouts[0])
+            left = StoredAt(rows, here[cut], self._core.layouts[0])
             return self._emitter.batch(left, _Right(found, chosen[cut], self._core.layouts[1]))
 
         for piece in self._emitter.slices(len(chosen)):
@@ -87,22 +86,12 @@ class BestAnswers(Answers):
         if self._all:
             alone = np.flatnonzero(np.bincount(here, minlength=len(rows)) == 0)
             for piece in self._emitter.slices(len(alone)):
-                yield self._emitter.batch(_Taken(rows, alone[piece], self._core.layouts[0]), None)
+                yield self._emitter.batch(StoredAt(rows, alone[piece], self._core.layouts[0]), None)
 
     def chosen(self, found: Matches) -> np.ndarray:
         """Return the pairs that are taken, by left row and then by rank : int64[p]."""
         n = len(found.here)
-        keys: list[np.ndarray] = []
-        for node, v in zip(self._pick.by, evaluate(self._pick.by, found.column, n), strict=True):
-            if v.error is not None and v.error.any():
-                raise EvaluationError(f"pick: {first_error(node, found.column, int(v.error.argmax()))}")
-            there = has_value(v)
-            image = _images(v, node)
-            image = ~image if self._pick.which == "greatest" else image
-            if there is not None:
-                keys += [~there, np.where(there, image, 0)]
-            else:
-                keys.append(image)
+        keys = self._keys(found)
         order = _order(found.here, keys, found.seq)
         h = found.here[order]
         start = np.flatnonzero(np.concatenate((np.ones(min(n, 1), dtype=bool), h[1:] != h[:-1])))
@@ -116,6 +105,29 @@ class BestAnswers(Answers):
             place = np.maximum.accumulate(np.where(new, place, 0))  # of the first row that ties
         first = np.repeat(start, np.diff(np.append(start, n)))
         return order[place - first < self._pick.k]
+
+
+    def _keys(self, found: Matches) -> list[np.ndarray]:
+        """Return arrays that compare the pairs, the first one first."""
+        vectors = evaluate(self._pick.by, found.column, len(found.here))
+        for node, v in zip(self._pick.by, vectors, strict=True):
+            if v.error is not None and v.error.any():
+                raise EvaluationError(f"pick: {first_error(node, found.column, int(v.error.argmax()))}")
+        return keys_of(vectors, self._pick.by, self._pick.which in ("greatest", "last"))
+
+
+def keys_of(vectors: Sequence[Vector], nodes: Sequence[Node], falls: bool) -> list[np.ndarray]:
+    """Return arrays that compare rows by some expressions, the first one first; nulls come last."""
+    keys: list[np.ndarray] = []
+    for node, v in zip(nodes, vectors, strict=True):
+        there = has_value(v)
+        image = images(v, node)
+        image = ~image if falls else image
+        if there is not None:
+            keys += [~there, np.where(there, image, 0)]
+        else:
+            keys.append(image)
+    return keys
 
 
 def _order(here: np.ndarray, keys: list[np.ndarray], seq: np.ndarray) -> np.ndarray:
@@ -135,23 +147,24 @@ def _order(here: np.ndarray, keys: list[np.ndarray], seq: np.ndarray) -> np.ndar
 class Matches:
     """The pairs of left rows and right rows of all runs for which the whole condition is TRUE."""
 
-    def __init__(self, core: Stored, rows: Rows, runs: list[Run], pairs: list[Pairs]) -> None:
+    def __init__(
+        self, core: Stored, rows: Rows, runs: list[Run], pairs: list[Pairs], nodes: list[Node] | None = None
+    ) -> None:
         self._rows, self._layouts = rows, core.layouts
-        self._sources: list[Source] = []
+        self._stored: list[Rows] = []
         self._there: list[np.ndarray] = []
-        nodes = core.decides()
+        nodes = core.decides() if nodes is None else nodes
         heres = [np.zeros(0, dtype=np.int64)]
         seqs = [np.zeros(0, dtype=np.int64)]
         for run, (here, there) in zip(runs, pairs, strict=True):
-            source = Source(run.rows, core.layouts[1], run.kept, None, True)
             if nodes and len(here):
-                true = holds(nodes, _columns(rows, here, source, there, core.layouts[0]), len(here))
+                true = holds(nodes, PairColumns(core.layouts, rows, here, run.rows, there), len(here))
                 here, there = here[true], there[true]
             if len(here):
-                self._sources.append(source)
+                self._stored.append(run.rows)
                 self._there.append(there)
                 heres.append(here)
-                seqs.append(source.seq[there])
+                seqs.append(run.rows.seq[there])
         self.here, self.seq = np.concatenate(heres), np.concatenate(seqs)
         self._ends = np.cumsum([len(t) for t in self._there])
         self._kept: dict[tuple[str, str], pa.Array] = {}
@@ -161,43 +174,55 @@ class Matches:
         if (side, name) not in self._kept:
             if side == "left":
                 layout = self._layouts[0]
-                array = self._rows.column(layout.places[layout.index[name]])
-                self._kept[side, name] = take(array, self.here, byte_width(array.type))
+                self._kept[side, name] = self._rows.some(layout.places[layout.index[name]], self.here)
             else:
                 self._kept[side, name] = self.right(name, np.arange(len(self.here)))
         return self._kept[side, name]
 
+    def axis(self, s: int, axis: int) -> np.ndarray:
+        """Return the values of an axis of either side for all pairs : int64[p]."""
+        if s == 0:
+            return self._rows.axes[axis].take(self.here)
+        parts = [rows.axes[axis].take(there) for rows, there in zip(self._stored, self._there, strict=True)]
+        return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
     def right(self, name: str, at: np.ndarray) -> pa.Array:
         """Return a right column for the pairs at these places : int64[m]."""
-        if not self._sources:
-            layout = self._layouts[1]
-            return pa.nulls(0, layout.stored[layout.places[layout.index[name]]])
+        layout = self._layouts[1]
+        place = layout.places[layout.index[name]]
+        if not self._stored or not len(at):
+            return pa.nulls(0, layout.stored[place])
+        if len(self._stored) == 1:
+            return self._stored[0].some(place, self._there[0].take(at))
         run = np.searchsorted(self._ends, at, side="right")
         parts, places = [], []
-        for i, (source, there) in enumerate(zip(self._sources, self._there, strict=True)):
+        for i, (rows, there) in enumerate(zip(self._stored, self._there, strict=True)):
             mine = np.flatnonzero(run == i)
             if len(mine):
-                array = source.column("right", name)
-                begin = int(self._ends[i]) - len(there)
-                parts.append(take(array, there[at[mine] - begin], byte_width(array.type)))
+                parts.append(rows.some(place, there[at[mine] - (int(self._ends[i]) - len(there))]))
                 places.append(mine)
-        if len(parts) <= 1:
-            return parts[0] if parts else self._sources[0].column("right", name).slice(0, 0)
+        if len(parts) == 1:
+            return parts[0]
         back = np.empty(len(at), dtype=np.int64)
         back[np.concatenate(places)] = np.arange(len(at))
         whole = one_array(parts)
         return take(whole, back, byte_width(whole.type))
 
 
-def _columns(rows: Rows, here: np.ndarray, source: Source, there: np.ndarray, layout: RowLayout):  # type: ignore[no-untyped-def]
-    def column(side: str, name: str) -> pa.Array:
-        array = rows.column(layout.places[layout.index[name]]) if side == "left" else source.column(side, name)
-        return take(array, here if side == "left" else there, byte_width(array.type))
+class PairColumns:
+    """The columns of pairs of left rows and stored right rows, for an evaluation."""
 
-    return column
+    def __init__(
+        self, layouts: tuple[RowLayout, RowLayout], rows: Rows, here: np.ndarray, stored: Rows, there: np.ndarray
+    ) -> None:
+        self._layouts, self._sides = layouts, {"left": (0, rows, here), "right": (1, stored, there)}
+
+    def __call__(self, side: str, name: str) -> pa.Array:
+        s, rows, at = self._sides[side]
+        return rows.some(self._layouts[s].places[self._layouts[s].index[name]], at)
 
 
-class _Taken:
+class StoredAt:
     """Stored rows at places, as an Emitter reads them."""
 
     def __init__(self, rows: Rows, at: np.ndarray, layout: RowLayout) -> None:
@@ -207,8 +232,7 @@ class _Taken:
         return len(self._at)
 
     def column(self, index: int) -> pa.Array:
-        array = self._rows.column(self._layout.places[index])
-        return take(array, self._at, byte_width(array.type))
+        return self._rows.some(self._layout.places[index], self._at)
 
 
 class _Right:
@@ -225,7 +249,7 @@ class _Right:
         return self._found.right(self._names[index], self._at)
 
 
-def _images(v: Vector, node: Node) -> np.ndarray:
+def images(v: Vector, node: Node) -> np.ndarray:
     """Return whole numbers that rise with the values : int64[n]."""
     if has_ordinal(node.type):
         return ordinals(v.values, node.type)

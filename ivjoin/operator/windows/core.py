@@ -7,24 +7,28 @@ whole. Otherwise the pairs of the range are evaluated in pieces.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import compress
 
 import numpy as np
 import pyarrow as pa
 
 from ivjoin.errors import EvaluationError
+from ivjoin.expr import build
 from ivjoin.expr.nodes import Node
+from ivjoin.expr.types import from_arrow
 from ivjoin.operator.lookup.key_ids import key_table, sweep_keys
 from ivjoin.operator.lookup.waiting_core import WaitingCore
 from ivjoin.operator.windows.answer import Answers
 from ivjoin.operator.windows.best import BestAnswers
 from ivjoin.operator.windows.held import Bounds, LeftRows, RightRows
 from ivjoin.operator.windows.previous import previous_bounds
-from ivjoin.operator.windows.rows import Arrived, Rows, joined, read
+from ivjoin.operator.windows.reading import Arrived, read
+from ivjoin.operator.windows.rows import Rows, joined
 from ivjoin.operator.windows.search import search_of
 from ivjoin.plan.derivations import Derived
 from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.spec import SIDES
 from ivjoin.separation.separate import conjuncts_of
 from ivjoin.shj.plain import rows_at
 
@@ -39,13 +43,17 @@ class WindowCore(WaitingCore):
         plan = self.plan
         self.keys = key_table(plan)
         self.seq = [0, 0]
-        self.terms, self.order, self._axis = search_of(plan)
+        self.terms, self.order, self._axis = search_of(plan, plan.spec.picks_one)
         for s in (0, 1):
             self.bounder.refit(s)
         self.left, self.right = LeftRows(), RightRows(self._axis)
-        self._answers = Answers(self) if plan.spec.aggregates else BestAnswers(self)
+        self._answers = self._make_answers()
         self._untaken()
         self._previous = plan.spec.include_previous
+        self._giving: list[Rows] = []  # left rows that are being emitted
+
+    def _make_answers(self) -> Answers:
+        return Answers(self) if self.plan.spec.aggregates else BestAnswers(self)
 
     def _untaken(self) -> None:
         """Collect evicted right rows if they are emitted where no left row has taken them."""
@@ -65,18 +73,29 @@ class WindowCore(WaitingCore):
 
     def take(self, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Take a batch. The returned iterator emits what the batch decides."""
-        n = batch.num_rows
-        words = len(self.plan.sides[p].axes) + (3 if p == 0 else 6 + 3 * len(self.plan.spec.aggregates))
         if self.account.limit is not None:
-            keys = 0 if self.plan.int_keys else self.keys.more(self._most_keys(p, batch), batch.nbytes)
-            self.account.want(batch.nbytes + 8 * words * n + keys)
-        kept, late = self.intake.screen(p, batch)
-        arrived = self._read(p, kept)
-        self.came(p, n, late)
+            self._want(p, batch)
+        before = self.frontiers[p].mark()
+        try:
+            kept, late = self.intake.screen(p, batch)
+            arrived = self._read(p, kept)
+        except BaseException:
+            self.frontiers[p].reset(before)
+            raise
+        self.came(p, batch.num_rows, late)
         self.went(p, kept.num_rows - len(arrived.rows))
-        (self.left if p == 0 else self.right).add(arrived.rows)
+        self._store(p, arrived.rows)
         self.seq[p] += kept.num_rows
         return self._rest(p, kept, arrived.usable)
+
+    def _want(self, p: int, batch: pa.RecordBatch) -> None:
+        """Request memory for a batch."""
+        words = len(self.plan.sides[p].axes) + (3 if p == 0 else 6 + 3 * len(self.plan.spec.aggregates))
+        keys = 0 if self.plan.int_keys else self.keys.more(self._most_keys(p, batch), batch.nbytes)
+        self.account.want(batch.nbytes + 8 * words * batch.num_rows + keys)
+
+    def _store(self, p: int, rows: Rows) -> None:
+        (self.left if p == 0 else self.right).add(rows)
 
     def _most_keys(self, p: int, batch: pa.RecordBatch) -> int:
         """Return an upper bound of the number of keys in a batch."""
@@ -95,11 +114,13 @@ class WindowCore(WaitingCore):
     def _read(self, p: int, batch: pa.RecordBatch) -> Arrived:
         seq = np.arange(self.seq[p], self.seq[p] + batch.num_rows, dtype=np.int64)
         stored = [batch.column(i) for i in self.plan.sides[p].stored]
-        arrived = read(self.plan, p, stored, seq, self.layouts[p], self.intake, self.keys, batch.columns)
-        if arrived.key_erred:
+        at = self.intake, self.keys, batch.columns, self.plan.spec.picks_one
+        arrived = read(self.plan, p, stored, seq, self.layouts[p], *at)
+        if arrived.found.key_erred:
             self.rekey()
-            arrived = read(self.plan, p, stored, seq, self.layouts[p], self.intake, self.keys, batch.columns)
-        self.full_predicate = self.full_predicate or arrived.wild
+            at = self.intake, self.keys, batch.columns, False
+            arrived = read(self.plan, p, stored, seq, self.layouts[p], *at)
+        self.full_predicate = self.full_predicate or arrived.found.wild
         return arrived
 
     def _rest(self, p: int, batch: pa.RecordBatch, usable: np.ndarray | None) -> Iterator[pa.RecordBatch]:
@@ -129,6 +150,9 @@ class WindowCore(WaitingCore):
             taken = self._best.taken
             assert taken is not None
             taken.forget(min((int(r.seq.min()) for r in self.right.each()), default=self.seq[1]))
+        self._sweep_keys()
+
+    def _sweep_keys(self) -> None:
         sweep_keys(self.keys, sum(self.rows_held()), lambda: [r.kids for r in (*self.left.chunks, *self.right.each())])
 
     def settle(self, p: int) -> Iterator[pa.RecordBatch]:
@@ -182,13 +206,18 @@ class WindowCore(WaitingCore):
     def read_again(self) -> None:
         """Evaluate the stored rows again for other keys or axes."""
         self.keys = key_table(self.plan)
+        self.right.keys = self.keys if self.right.keys is not None else None
         chunks, self.left = self.left.chunks, LeftRows()
         for rows in chunks:
             self.left.add(self._reread(0, rows))
         self.right.replace(lambda rows: self._reread(1, rows))
 
     def _reread(self, s: int, rows: Rows) -> Rows:
-        return read(self.plan, s, rows.columns, rows.seq, self.layouts[s], self.intake, self.keys).rows
+        return self._stored_rows(s, rows.columns, rows.seq)
+
+    def _stored_rows(self, s: int, columns: Sequence[pa.Array], seq: np.ndarray) -> Rows:
+        picks = self.plan.spec.picks_one
+        return read(self.plan, s, columns, seq, self.layouts[s], self.intake, self.keys, None, picks).rows
 
     def saved_rows(self, s: int) -> tuple[list[pa.Array], np.ndarray]:
         """Return the stored rows of a side in order of arrival: the columns, and which are taken : bool[n]."""
@@ -206,11 +235,22 @@ class WindowCore(WaitingCore):
         n = len(marked)
         if n:
             seq = np.arange(self.seq[s], self.seq[s] + n, dtype=np.int64)
-            rows = read(self.plan, s, arrays, seq, self.layouts[s], self.intake, self.keys).rows
+            rows = self._stored_rows(s, arrays, seq)
             (self.left if s == 0 else self.right).add(rows)
             if s == 1 and self.how.keep[1] and (taken := self._best.taken) is not None:
                 taken.add(seq[np.asarray(marked, dtype=bool)])
             self.seq[s] += n
+
+    def column(self, s: int, index: int) -> Node:
+        """Return the node of a column of side s."""
+        field = self.plan.sides[s].schema.field(index)
+        return build.column(SIDES[s], field.name, from_arrow(field.type))
+
+    def rows_at_hand(self, s: int) -> Iterator[tuple[Callable[[int], pa.Array | None], int]]:
+        """Yield the rows of side s that later output may have: (function from place to column or None, rows)."""
+        places = self.layouts[s].places
+        for rows in (*self.left.chunks, *self._giving) if s == 0 else self.right.each():
+            yield (lambda i, r=rows: None if places[i] < 0 else r.column(places[i])), len(rows)  # type: ignore[misc]
 
     def led(self, s: int) -> None:
         """Return None: the index of a side never changes."""

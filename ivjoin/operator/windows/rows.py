@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.conditions.evaluate import Vector, evaluate
 from ivjoin.errors import CapacityError
-from ivjoin.expr.nodes import Node
-from ivjoin.expr.ordinal import ordinals
-from ivjoin.operator.intake import Intake, outside
-from ivjoin.outer.values import has_value
-from ivjoin.plan.join_plan import JoinPlan
-from ivjoin.plan.layout import RowLayout
 from ivjoin.shj.arrow import byte_width, take
-from ivjoin.shj.dictionaries import one_array
-from ivjoin.shj.store.keys import KeyTable
+from ivjoin.shj.dictionaries import has_dictionaries, one_array, rows_of
+from ivjoin.shj.store.disk.backing import Files, moving
+from ivjoin.shj.store.disk.filed import AT_ONCE, filed
 
-__all__ = ["Arrived", "Rows", "joined", "read"]
+__all__ = ["Rows", "joined"]
 
 
 @dataclass(slots=True)
@@ -41,6 +35,8 @@ class Rows:
         For an axis, the rows without a value there.
     at : int64[n] or None
         Places of the rows in ``base``. A column is gathered only when it is read.
+    filed : int
+        Bytes of ``base`` that lie in files.
     """
 
     base: list[pa.Array | pa.ChunkedArray]
@@ -49,7 +45,9 @@ class Rows:
     axes: list[np.ndarray]
     absent: dict[int, np.ndarray] = field(default_factory=dict)
     at: np.ndarray | None = None
+    filed: int = 0
     _gathered: dict[int, pa.Array] = field(default_factory=dict)
+    _ends: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.seq)
@@ -59,7 +57,7 @@ class Rows:
         absent = {k: m for k, a in self.absent.items() if (m := a[at]).any()}
         places = at if self.at is None else self.at.take(at)
         axes = [a.take(at) for a in self.axes]
-        return Rows(self.base, self.seq.take(at), self.kids.take(at), axes, absent, places).near()
+        return Rows(self.base, self.seq.take(at), self.kids.take(at), axes, absent, places, self.filed).near()
 
     def column(self, i: int) -> pa.Array:
         """Return a stored column."""
@@ -70,6 +68,17 @@ class Rows:
             whole = array if isinstance(array, pa.Array) else _whole(array)
             self._gathered[i] = whole if self.at is None else take(whole, self.at, byte_width(whole.type))
         return self._gathered[i]
+
+    def some(self, i: int, places: np.ndarray) -> pa.Array:
+        """Return a stored column of the rows at places : int64[m], without gathering it for the others."""
+        array = self._gathered.get(i)
+        if array is None:
+            array = self.base[i]
+            places = places if self.at is None else self.at.take(places)
+            if isinstance(array, pa.ChunkedArray):
+                firsts = np.cumsum([0, *map(len, array.chunks[:-1])]).tolist()
+                return rows_of(array.chunks, firsts, places)
+        return take(array, places, byte_width(array.type))
 
     @property
     def columns(self) -> list[pa.Array]:
@@ -83,18 +92,72 @@ class Rows:
         return Rows(own, self.seq.copy(), self.kids.copy(), [a.copy() for a in self.axes], self.absent)
 
     def near(self) -> Rows:
-        """Return the same rows, gathered if the columns are more than twice as long as the rows need."""
-        if self.at is None or not self.base or len(self.base[0]) <= 2 * len(self) + _FEW:
+        """Return the same rows, gathered if the columns are more than twice as long as the rows need.
+
+        Columns in files stay there; see :meth:`compacted`.
+        """
+        if self.filed or not self._wasteful:
             return self
         return Rows(self.columns, self.seq, self.kids, self.axes, self.absent)
+
+    @property
+    def _wasteful(self) -> bool:
+        """Whether the columns are more than twice as long as the rows need."""
+        return self.at is not None and bool(self.base) and len(self.base[0]) > 2 * len(self) + _FEW
+
+    def compacted(self, files: Files) -> Rows:
+        """Return the same rows, written again if their files are more than twice as long as the rows need.
+
+        Raises
+        ------
+        SpillError
+            If the disk is full.
+        """
+        if not self.filed or not self._wasteful:
+            return self
+        with moving():
+            return self.spilled(files)
 
     def slice(self, start: int, stop: int) -> Rows:
         """Return a range of the rows without a copy."""
         cut = slice(start, stop)
-        base = self.base if self.at is not None else [c.slice(start, stop - start) for c in self.base]
+        base, in_files = self.base, self.filed
+        if self.at is None:
+            base = [c.slice(start, stop - start) for c in base]
+            in_files = sum(c.nbytes for c in base) if self.filed and not self._loose else 0
         return Rows(
             base, self.seq[cut], self.kids[cut], [a[cut] for a in self.axes],
             {k: a[cut] for k, a in self.absent.items()}, None if self.at is None else self.at[cut],
+            in_files,
+        )
+
+    def spilled(self, files: Files) -> Rows:
+        """Return the same rows with their columns in a file.
+
+        Raises
+        ------
+        MemoryLimitError
+            If the disk is full.
+        """
+        if not self.base or not len(self):
+            return self
+        mixed = any(has_dictionaries(c.type) for c in self.base)  # a file has one dictionary for all rows
+        whole = self.columns if mixed else []
+        names = [str(i) for i in range(len(self.base))]
+        size = sum(c.nbytes for c in self.base) * len(self) // max(1, len(self.base[0]))
+        step = max(1, len(self) * _PIECE // max(1, size))
+
+        def pieces() -> Iterator[pa.RecordBatch]:
+            for start in range(0, len(self), step):
+                at = np.arange(start, min(start + step, len(self)))
+                arrays = [c.slice(start, len(at)) for c in whole] if mixed else [
+                    self.some(i, at) for i in range(len(self.base))
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, names)
+
+        base = pa.Table.from_batches(filed(pieces, files)).columns
+        return Rows(
+            list(base), self.seq, self.kids, self.axes, self.absent, None, max(1, sum(c.nbytes for c in base))
         )
 
     @property
@@ -102,7 +165,24 @@ class Rows:
         """The bytes of the rows."""
         own = self.seq.nbytes + self.kids.nbytes + sum(a.nbytes for a in (*self.axes, *self.absent.values()))
         places = 0 if self.at is None else self.at.nbytes
-        return own + places + sum(c.nbytes for c in (*self.base, *self._gathered.values()))
+        return own + places + self._loose + sum(c.nbytes for c in self._gathered.values())
+
+    @property
+    def _loose(self) -> int:
+        """The bytes of ``base`` that lie in memory."""
+        return max(0, sum(c.nbytes for c in self.base) - self.filed)
+
+    @property
+    def lies_in_files(self) -> bool:
+        """Whether all columns lie in files."""
+        return bool(self.filed) and not self._loose and not self._gathered
+
+    def ends(self, axis: int) -> tuple[int, int]:
+        """Return the least and greatest ordinal of an axis, counting rows without a value."""
+        if axis not in self._ends:
+            values = self.axes[axis]
+            self._ends[axis] = int(values.min(initial=I64_MAX)), int(values.max(initial=I64_MIN))
+        return self._ends[axis]
 
     def span(self, axis: int) -> tuple[int, int] | None:
         """Return the least and greatest ordinal of an axis; None if no row has a value."""
@@ -115,10 +195,13 @@ class Rows:
         """Return bool[n]: rows that no future row can match. ``bounds``: closed, by axis; None if no row follows."""
         out = np.full(len(self), bounds is None)
         for a, (low, high) in enumerate(bounds or ()):
+            if low == I64_MIN and high == I64_MAX:
+                continue
+            least, most = self.ends(a)
             beyond = None
-            if low > I64_MIN:
+            if low > least:
                 beyond = self.axes[a] < low
-            if high < I64_MAX:
+            if high < most:
                 above = self.axes[a] > high
                 beyond = above if beyond is None else beyond | above
             if beyond is not None:
@@ -127,6 +210,7 @@ class Rows:
 
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_PIECE = AT_ONCE // 4  # bytes of a batch in a file
 _FEW = 64  # rows that are not worth a check
 _SHORT, _MOST = 512, 1 << 30  # chunks of fewer rows on average are concatenated, up to so many bytes
 
@@ -143,10 +227,12 @@ def joined(parts: Sequence[Rows]) -> Rows:
         starts = np.cumsum([0, *(len(p.base[0]) for p in parts)])
         own = (np.arange(len(p)) if p.at is None else p.at for p in parts)
         at = np.concatenate([a + start for a, start in zip(own, starts[:-1], strict=True)])
+    in_files = sum(p.filed for p in parts)
+    lay = pa.chunked_array if in_files else _laid
+    base = [lay([a for p in parts for a in _chunks(p.base[i])]) for i in range(len(parts[0].base))]
     return Rows(
-        [_laid([a for p in parts for a in _chunks(p.base[i])]) for i in range(len(parts[0].base))],
-        np.concatenate([p.seq for p in parts]), np.concatenate([p.kids for p in parts]),
-        [np.concatenate([p.axes[i] for p in parts]) for i in range(len(parts[0].axes))], absent, at,
+        base, np.concatenate([p.seq for p in parts]), np.concatenate([p.kids for p in parts]),
+        [np.concatenate([p.axes[i] for p in parts]) for i in range(len(parts[0].axes))], absent, at, in_files,
     ).near()  # fmt: skip
 
 
@@ -161,111 +247,10 @@ def _chunks(array: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
     return [array] if isinstance(array, pa.Array) else array.chunks
 
 
-@dataclass(slots=True)
-class Arrived:
-    """The evaluated rows of a batch.
-
-    Attributes
-    ----------
-    rows : Rows
-        The rows that may match.
-    usable : bool[n] or None
-        Which rows of the batch these are; None for all.
-    wild : bool
-        Whether the whole condition has to decide the pairs of some row.
-    key_erred : bool
-        Whether a computed key has an error for some row.
-    """
-
-    rows: Rows
-    usable: np.ndarray | None
-    wild: bool
-    key_erred: bool
-
-
-def read(
-    plan: JoinPlan, s: int, columns: Sequence[pa.Array], seq: np.ndarray, layout: RowLayout, intake: Intake,
-    keys: KeyTable, every: Sequence[pa.Array] | None = None,
-) -> Arrived:
-    """Evaluate rows of side s: keys, axes, filters and guards.
-
-    Parameters
-    ----------
-    columns : list of pa.Array
-        The stored columns.
-    keys : KeyTable
-        Gives ids to keys that are not one whole number.
-    every : list of pa.Array, optional
-        All columns of the side, to evaluate filters. Stored rows have passed them.
-    """
-    side, n = plan.sides[s], len(seq)
-    filters = side.filters if every is not None else []
-    guards = [g for g, _, _ in side.guards] if every is not None else []
-    nodes = list(dict.fromkeys([*side.keys, *side.axes, *filters, *guards]))
-    from_all = every
-
-    def column(_: str, name: str) -> pa.Array:
-        i = layout.index[name]
-        return from_all[i] if from_all is not None else columns[layout.places[i]]
-
-    values = dict(zip(nodes, evaluate(nodes, column, n), strict=True)) if nodes else {}
-    usable, wild, key_erred = np.ones(n, dtype=bool), plan.raises, False
-    for node in filters:
-        v = values[node]
-        true = np.asarray(v.values if v.valid is None else v.values & v.valid, dtype=bool)
-        erred = _erred(v)
-        if erred is not None:
-            true, wild = true | erred, True
-        usable &= true
-    for node, low, high in side.guards if every is not None else ():
-        wild = wild or outside(values[node], low, high) is not None or _erred(values[node]) is not None
-    if plan.never:
-        usable[:] = False
-    for node, safe in zip(side.keys, plan.null_safe, strict=True):
-        v = values[node]
-        if _erred(v) is not None:
-            key_erred = True
-        if not safe and v.valid is not None:
-            usable &= v.valid
-    axes, absent = [], {}
-    for a, node in enumerate(side.axes):
-        v = values[node]
-        axes.append(np.ascontiguousarray(ordinals(v.values, node.type)))
-        erred = _erred(v)
-        if a < side.band_axes:
-            if v.valid is not None:
-                usable &= v.valid if erred is None else v.valid | erred
-            wild = wild or erred is not None
-        elif node in side.checked:
-            wild = wild or erred is not None
-        there = has_value(v)
-        if there is not None and not there.all():
-            absent[a] = ~there
-    kids = _kids(plan, s, values, n, intake, keys) if not key_erred else np.zeros(n, dtype=np.int64)
-    rows = Rows(list(columns), seq, kids, axes, absent)
-    if usable.all():
-        return Arrived(rows, None, wild, key_erred)
-    return Arrived(rows.take(np.flatnonzero(usable)), usable, wild, key_erred)
-
-
-def _kids(
-    plan: JoinPlan, s: int, values: dict[Node, Vector], n: int, intake: Intake, keys: KeyTable
-) -> np.ndarray:
-    """Return the key ids of n rows : int64[n]. A key of one whole number is its own id."""
-    side = plan.sides[s]
-    if plan.int_keys:
-        return np.ascontiguousarray(ordinals(values[side.keys[0]].values, side.keys[0].type))
-    return intake.key_ids(s, n, values, keys, None)
-
-
-def _erred(v: Vector) -> np.ndarray | None:
-    return v.error if v.error is not None and v.error.any() else None
-
-
 def _whole(array: pa.ChunkedArray) -> pa.Array:
     try:
         return one_array(array.chunks)
     except (pa.ArrowCapacityError, pa.ArrowInvalid) as e:
         raise CapacityError(
-            f"an aggregate reads {array.nbytes:,} bytes of stored rows in a column of type {array.type}, which holds "
+            f"a join reads {array.nbytes:,} bytes of stored rows in a column of type {array.type}, which holds "
             "at most 2,147,483,647; cast text to large_string, and bytes to large_binary, in the input") from e

@@ -12,6 +12,7 @@ from ivjoin.errors import EvaluationError
 from ivjoin.operator.windows.reduce import Ranges
 from ivjoin.operator.windows.rows import Rows
 from ivjoin.shj.kernels.lookup import grouped_kernels
+from ivjoin.shj.sorting import order_by_key
 from ivjoin.shj.store.values.value_blocks import ValueBlocks
 
 __all__ = ["Found", "Pairs", "Run", "Term", "in_order", "order_of", "reach"]
@@ -74,10 +75,12 @@ def _moved(at: np.ndarray, by: int) -> np.ndarray:
     return np.where(at < I64_MIN - by, I64_MIN, at + np.int64(by))
 
 
-def in_order(rows: Rows, axis: int | None) -> Rows:
-    """Return rows sorted by key, then by an axis, then by arrival."""
+def in_order(rows: Rows, axis: int | None, n_ids: int = 0) -> Rows:
+    """Return rows sorted by key, then by an axis, then by arrival. ``n_ids``: if given, all keys are less."""
     if not _rises(rows.seq):
         rows = rows.take(np.argsort(rows.seq, kind="stable"))
+    if n_ids > 1 and axis is not None and _dense(n_ids, len(rows)):
+        return rows.take(order_by_key(rows.kids, rows.axes[axis], n_ids)[2])
     index = order_of(rows.kids, None if axis is None else rows.axes[axis])
     return rows if index is None else rows.take(index)
 
@@ -94,6 +97,11 @@ def order_of(kids: np.ndarray, values: np.ndarray | None) -> np.ndarray | None:
         order = np.argsort(kids if near is None else near.astype(np.uint16), kind="stable")
         index = order if index is None else index[order]
     return index
+
+
+def _dense(n_ids: int, rows: int) -> bool:
+    """Return whether an array with the first row of each key is worth its memory."""
+    return n_ids <= 4 * rows + 1024
 
 
 def _rises(values: np.ndarray) -> bool:
@@ -183,6 +191,47 @@ class Run:
         first, stop = np.maximum(first, self._starts[rank]), np.minimum(stop, self._starts[rank + 1])
         return np.where((self._kids[rank] == left.kids) & (stop > first) & ~none, stop - 1, -1)
 
+    def keys(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return where the rows of each key start, and how many there are : (int64[u], int64[u])."""
+        return self._starts[:-1], np.diff(self._starts)
+
+    def one(self, left: Rows, bounds: tuple[np.ndarray, np.ndarray], last: bool, n_ids: int) -> np.ndarray:
+        """Return the place of the last row of each left row's key within bounds, or of the first one; -1 for none.
+
+        ``bounds`` : (int64[n], int64[n]) are closed, of the axis that sorts the run. Key ids are less than ``n_ids``.
+        """
+        assert self.axis is not None
+        low, high = bounds
+        empty = low > high
+        if bool(empty.any()):
+            low, high = np.where(empty, I64_MAX, low), np.where(empty, I64_MIN, high)
+        out = np.empty(len(left), dtype=np.int64)
+        by, other, way = (high, low, grouped_kernels.DOWN) if last else (low, high, grouped_kernels.UP)
+        groups, by, numbers = order_by_key(left.kids, by, n_ids)
+        values = np.ascontiguousarray(self.rows.axes[self.axis])
+        grouped_kernels.meet_groups(groups, by, numbers, other, self.starts_of(n_ids), values, way, out)
+        return out
+
+    def starts_of(self, n_ids: int) -> np.ndarray:
+        """Return where the rows of each key id start : int64[n_ids + 1]."""
+        sizes = np.zeros(n_ids + 1, dtype=np.int64)
+        sizes[self._kids + 1] = np.diff(self._starts)
+        return np.cumsum(sizes)
+
+    def window(self, left: Rows, terms: Sequence[Term]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the closed range of the axis that sorts the run that satisfies terms on it : (int64[n], int64[n])."""
+        low, high = np.full(len(left), I64_MIN), np.full(len(left), I64_MAX)
+        for i, t in enumerate(terms):
+            more = reach(left, t)
+            low, high = more if i == 0 else (np.maximum(low, more[0]), np.minimum(high, more[1]))
+        return low, high
+
+    def has_same(self) -> bool:
+        """Return whether two rows have the same key and axis value."""
+        assert self.axis is not None
+        values = self.rows.axes[self.axis]
+        return bool(((values[1:] == values[:-1]) & ~self._new[1:]).any())
+
     def same(self) -> tuple[np.ndarray, np.ndarray]:
         """Return, for each row, where the rows of its key and axis value start, and where they stop : int64[n]."""
         if "same" not in self.kept:
@@ -213,11 +262,8 @@ class Run:
                 done = max(1, int(np.searchsorted(np.cumsum(ranges.sizes), most, side="right")))
                 ranges = Ranges(ranges.lo[:done], ranges.hi[:done])
             return (np.repeat(np.arange(done), ranges.sizes), ranges.positions()), done
-        if first.right not in self._blocks:
-            values, absent = self.rows.axes[first.right], self.rows.absent.get(first.right)
-            self._blocks[first.right] = ValueBlocks.of(values, absent)
         low, high = reach(left, first)
-        blocks = self._blocks[first.right]
+        blocks = self.blocks(first.right)
         bounds = ranges.lo, ranges.hi, low, high
         here, there, done = blocks.swept(*bounds, most) or blocks.pairs(*bounds, most)
         for t in found.rest[1:]:
@@ -228,6 +274,12 @@ class Run:
                 inside |= self.rows.absent[t.right][there]
             here, there = here[inside], there[inside]
         return (here, there), done
+
+    def blocks(self, axis: int) -> ValueBlocks:
+        """Return the blocks of the values of an axis."""
+        if axis not in self._blocks:
+            self._blocks[axis] = ValueBlocks.of(self.rows.axes[axis], self.rows.absent.get(axis))
+        return self._blocks[axis]
 
     def asks(self, terms: Sequence[Term]) -> bool:
         """Return whether some term remains to be checked for each pair."""

@@ -8,37 +8,45 @@ from ivjoin.operator.windows.run import Term
 from ivjoin.operator.windows.trim import distance_of
 from ivjoin.plan.derivations import Derived
 from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.picking.pick import picking_of
 from ivjoin.plan.spec import SIDES, Pick
 
 __all__ = ["search_of"]
 
 
-def search_of(plan: JoinPlan) -> tuple[list[Term], tuple[Node, bool] | None, int | None]:
+def search_of(plan: JoinPlan, by_pick: bool = False) -> tuple[list[Term], tuple[Node, bool] | None, int | None]:
     """Return the bands, the order of first and last, and the right axis that sorts the rows of a key.
 
-    A plan without bands gets the axes of its pick.
+    A plan without bands gets the axes of its pick, and with ``by_pick`` any plan. Then the value that picks sorts the
+    rows, unless no band follows it.
     """
     pick = plan.spec.pick
-    if pick is not None and not plan.kernel_terms:
+    if pick is not None and (by_pick or not plan.kernel_terms):
         _add_axes(plan, pick)
     terms = [
         Term(plan.sides[0].axes.index(t.left), plan.sides[1].axes.index(t.right), t.lo, t.hi)
         for t in plan.kernel_terms
     ]
     order = plan.spec.first_by or ((plan.kernel_terms[0].right, False) if plan.kernel_terms else None)
+    if by_pick and pick is not None:
+        picking, place = picking_of(plan), plan.axis(1, pick.by[0])
+        if place is not None and (picking.n_search or picking.near >= 0 or not terms):
+            return terms, order, place
     return terms, order, _sorted_by(plan, terms, order)
 
 
 def _add_axes(plan: JoinPlan, pick: Pick) -> None:
-    """Sort right rows by what they are picked by."""
-    pair = distance_of(pick.by[0])
-    for node in (pick.by[0],) if pair is None else pair:
-        sides = sides_of(node)
-        if len(sides) == 1 and has_ordinal(node.type):
-            axes = plan.sides[SIDES.index(min(sides))].axes
-            if node not in axes:
-                axes.append(node)
-    plan.derived = Derived()
+    """Add the axes of the value that picks right rows, and of the left value that distances start at."""
+    nodes: tuple[Node, ...] = distance_of(pick.by[0]) or (pick.by[0],)
+    if plan.spec.picks_one:
+        picking = picking_of(plan)
+        nodes = (pick.by[0], picking.lines[1][0], *([picking.lines[0][picking.near]] if picking.near >= 0 else []))
+    for s, name in enumerate(SIDES):
+        axes = plan.sides[s].axes
+        new = [n for n in dict.fromkeys(nodes) if n not in axes and sides_of(n) == {name} and has_ordinal(n.type)]
+        if new:
+            axes += new
+            plan.derived = Derived()
 
 
 def _sorted_by(plan: JoinPlan, terms: list[Term], order: tuple[Node, bool] | None) -> int | None:

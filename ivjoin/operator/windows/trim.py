@@ -7,12 +7,14 @@ from collections.abc import Callable
 import numpy as np
 
 from ivjoin.expr.nodes import Node
+from ivjoin.expr.ordinal import NAN_ORDINAL
 from ivjoin.operator.windows.reduce import Ranges
 from ivjoin.operator.windows.rows import Rows
 from ivjoin.operator.windows.run import Run
 from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.picking.pick import picking_of
 
-__all__ = ["distance_of", "trim_of"]
+__all__ = ["distance_of", "middle_of", "trim_of"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 Trim = Callable[[Run, Rows, Ranges], Ranges]
@@ -27,14 +29,21 @@ def distance_of(node: Node) -> tuple[Node, Node] | None:
 
 
 def trim_of(plan: JoinPlan, axis: int | None) -> Trim | None:
-    """Return how ranges are narrowed; None if the order is not along the right axis that sorts the runs.
+    """Return how ranges are narrowed; None if the order does not follow from the right rows of a run alone.
 
     The narrowed range holds the best ``k`` rows and, where they matter, all rows that tie with the last of them.
     """
     pick = plan.spec.pick
-    if pick is None or axis is None or pick.which == "nearest":
+    if pick is None or axis is None:
         return None
     right, ties = plan.sides[1].axes[axis], pick.ties or len(pick.by) > 1
+    if pick.near is not None:
+        picking = picking_of(plan)
+        met, start = plan.axis(1, picking.lines[1][0]), plan.axis(0, picking.lines[0][picking.near])
+        if met is None or start is None or pick.by[0] is not right:
+            return None
+        axes, far = (start, met), picking.lines[1][0].type.kind == "float"
+        return lambda run, rows, r: _nearest(run, rows, axes, r, ties, far)
     if pick.by[0] is right:
         first = pick.which in ("least", "first")
         return lambda run, rows, r: _at_end(run, r, pick.k, first, ties)
@@ -68,9 +77,8 @@ def _around(run: Run, rows: Rows, line: int, r: Ranges, k: int, ties: bool) -> R
     """Return the k rows on either side of the place of each left row."""
     if not len(run) or run.axis in run.rows.absent:
         return r
-    at = rows.axes[line]
     assert run.axis is not None
-    middle = np.clip(run.below(rows, run.axis, at) + 1, r.lo, r.hi)
+    middle = middle_of(run, rows, line, run.axis, r)
     # The place is 0 where no row is below, and ranges start where their key does.
     lo, hi = np.maximum(r.lo, middle - k), np.minimum(r.hi, middle + k)
     if ties:
@@ -80,3 +88,24 @@ def _around(run: Run, rows: Rows, line: int, r: Ranges, k: int, ties: bool) -> R
     if line in rows.absent:
         lo, hi = np.where(rows.absent[line], r.lo, lo), np.where(rows.absent[line], r.hi, hi)
     return Ranges(lo, hi)
+
+
+def middle_of(run: Run, rows: Rows, line: int, axis: int, r: Ranges) -> np.ndarray:
+    """Return the first place of each range whose value on an axis is not below that of the left row : int64[n].
+
+    Values at the lower end of int64 count as below it: the last of them is the nearest, if they lie beyond that end.
+    """
+    return np.clip(run.below(rows, axis, np.maximum(rows.axes[line], I64_MIN + 1)) + 1, r.lo, r.hi)
+
+
+def _nearest(run: Run, rows: Rows, axes: tuple[int, int], r: Ranges, ties: bool, far: bool) -> Ranges:
+    """Return the row on either side of each left row, with ties. With ``far``, all numbers are far from an infinity."""
+    if not len(run):
+        return r
+    middle = middle_of(run, rows, *axes, r)
+    lo, hi = np.maximum(r.lo, middle - 1), np.minimum(r.hi, middle + 1)
+    if ties:
+        start, stop = run.same()
+        lo = np.where(middle > r.lo, np.maximum(r.lo, start[np.minimum(lo, len(run) - 1)]), lo)
+        hi = np.where(hi > middle, np.minimum(r.hi, stop[np.maximum(hi - 1, 0)]), hi)
+    return Ranges(np.where(rows.axes[axes[0]] >= NAN_ORDINAL - 1, r.lo, lo) if far else lo, hi)

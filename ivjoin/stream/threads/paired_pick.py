@@ -27,7 +27,7 @@ from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.picking.pick import Picking, picking_of
 from ivjoin.shj.arrow import counted
 from ivjoin.shj.dictionaries import one_array
-from ivjoin.shj.kernels.lookup import pick_kernels
+from ivjoin.shj.kernels.lookup import grouped_kernels
 from ivjoin.shj.sorting import in_order
 from ivjoin.stream.sort.axis import kept_pairs, sample
 from ivjoin.stream.sources.inputs import Source
@@ -236,7 +236,7 @@ class BestOfTables(_Matched):
         self._each(take)
         left, right = (np.concatenate(parts) for parts in zip(*found, strict=True))
         starts, order = np.zeros(self._left.rows + 1, dtype=np.int64), np.empty(len(left), dtype=np.int64)
-        pick_kernels.group_rows(left, _NONE, starts, order)
+        grouped_kernels.group_rows(left, _NONE, starts, order)
         right = right.take(order).astype(np.int32)
         self._metrics.state_bytes = self._metrics.peak_state_bytes = starts.nbytes + right.nbytes
         keep = self.plan.how.keep

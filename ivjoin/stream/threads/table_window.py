@@ -15,7 +15,8 @@ from ivjoin.operator.lookup.key_ids import KeyIds, key_table
 from ivjoin.operator.lookup.sides import Sorted, Term, count_to
 from ivjoin.operator.windows.measures import measures
 from ivjoin.operator.windows.one_run import OneRun
-from ivjoin.operator.windows.rows import Arrived, Rows, joined, read
+from ivjoin.operator.windows.reading import Arrived, read
+from ivjoin.operator.windows.rows import Rows, joined
 from ivjoin.operator.windows.search import search_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
@@ -224,7 +225,7 @@ def evaluated_sides(
     found: list[Rows] = []
     for s in (1, 0):
         parts = list(_read(plan, s, batches[s], intake, keys))
-        if any(part.wild or part.key_erred for part in parts):
+        if any(part.found.wild or part.found.key_erred for part in parts):
             return None, keys
         found.append(joined([part.rows for part in parts]))
     return (found[1], found[0]), keys

@@ -31,8 +31,8 @@ from ivjoin import (
     band_join,
 )
 from ivjoin.cli import main
-from ivjoin.operator.picks import core, payload
-from ivjoin.operator.picks.core import PickCore
+from ivjoin.operator.lookup.picked_core import PickedCore
+from ivjoin.operator.windows import rows as stored
 from ivjoin.stream.sort import outside, sorting
 
 ASOF: dict[str, Any] = {"on": "k", "condition": "r.t <= l.t", "how": "left", "left_order": "t", "right_order": "t"}
@@ -42,7 +42,7 @@ LAST = Pick("t", "last")
 def spills(op: SymmetricHashJoin) -> None:
     """Let all columns lie in files, as a full memory does."""
     held = op._core
-    assert isinstance(held, PickCore) and held.limits is not None
+    assert isinstance(held, PickedCore) and held.limits is not None
     held.spill(held.limits._files(held), 0)
 
 
@@ -50,7 +50,7 @@ def spills(op: SymmetricHashJoin) -> None:
 @pytest.mark.parametrize("seed", range(150))
 def test_columns_in_files_change_no_row(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
-    monkeypatch.setattr(payload, "_PIECE", rng.choice((1, 200, 1 << 20)))
+    monkeypatch.setattr(stored, "_PIECE", rng.choice((1, 200, 1 << 20)))
     q = worded(rng) if seed % 3 == 0 else question(rng)
     q.arguments |= {"memory_limit": "1GB", "when_full": Spill(tmp_path)}
     often, there = rng.choice((0.1, 0.5, 1)), 0
@@ -257,7 +257,7 @@ def test_a_disk_that_is_full(broken: str, tmp_path: Path, monkeypatch: pytest.Mo
     want = fed(free, left, right, "left")
     asked: dict[str, Any] = ASOF | {"pick": LAST, "when_full": Spill(str(tmp_path))}
     op = SymmetricHashJoin(schema, schema, **asked, memory_limit=500_000)
-    written = payload.filed
+    written = stored.filed
     room = [0]
 
     def filed(*given: Any) -> list[pa.RecordBatch]:
@@ -266,8 +266,7 @@ def test_a_disk_that_is_full(broken: str, tmp_path: Path, monkeypatch: pytest.Mo
         room[0] -= 1
         return written(*given)
 
-    monkeypatch.setattr(payload, "filed", filed)
-    monkeypatch.setattr(core, "_SMALL", 64)
+    monkeypatch.setattr(stored, "filed", filed)
     got, refusals = Counter[str](), list[str]()
     for name, batches in (("left", left), ("right", right)):
         for b in batches:

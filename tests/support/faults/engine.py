@@ -49,16 +49,16 @@ ENGINE = [
     ),
     Mutant(
         "of as-of joins, a left row at the end of what can come is decided",
-        "ivjoin/operator/picks/deciding.py",
-        "out |= w.vals[line] > high",
-        "out |= w.vals[line] >= high",
+        "ivjoin/operator/windows/rows.py",
+        "above = self.axes[a] > high",
+        "above = self.axes[a] >= high",
         "tests/join/asof",
     ),
     Mutant(
         "the first partner is settled one value before no better one can come",
-        "ivjoin/operator/picks/deciding.py",
-        "out |= best <= low if plain else best < low",
-        "out |= best <= low + 1 if plain else best < low",
+        "ivjoin/operator/lookup/early.py",
+        "out = best <= low if self._plain else best < low",
+        "out = best <= low + 1 if self._plain else best < low",
         "tests/join/asof",
     ),
     Mutant(

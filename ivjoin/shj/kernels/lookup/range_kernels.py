@@ -12,7 +12,7 @@ import numpy as np
 
 from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IO1, compiled, inner
 
-__all__ = ["BITS", "last_within", "next_within", "pairs_swept", "pairs_within"]
+__all__ = ["BITS", "next_within", "pairs_swept", "pairs_within"]
 
 BITS = 2  # a block has 2^2 places, or blocks of the level below
 _MASK = (1 << BITS) - 1
@@ -46,26 +46,6 @@ def next_within(least, most, upper, starts, at, end, low, high):  # type: ignore
                 i >>= BITS
                 level += 1
     return end
-
-
-@inner
-def last_within(least, most, upper, starts, start, end, low, high):  # type: ignore[no-untyped-def]
-    """Return the last place in [start, end) whose value lies in [low, high], or ``start - 1``."""
-    levels = starts.shape[0]
-    level = 0
-    i = end - 1
-    while i >= 0 and ((i + 1) << (BITS * level)) > start:
-        if _may_hold(least, most, upper, starts, level, i, low, high):
-            if level == 0:
-                return i
-            level -= 1
-            i = (i << BITS) | _MASK
-        else:
-            i -= 1
-            while level < levels and i >= 0 and (i & _MASK) == _MASK:
-                i >>= BITS
-                level += 1
-    return start - 1
 
 
 @compiled(I8(IN1, IN1, IN1, IN1, IN1, IN1, IN2, IN1, IO1, IO1, IO1))

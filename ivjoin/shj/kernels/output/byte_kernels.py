@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ivjoin.shj.kernels import memory as mem
-from ivjoin.shj.kernels.compiling import I8, IN1, IN_U8, IO1, IO_U8, VOID, compiled, inner
+from ivjoin.shj.kernels.compiling import I8, IN1, IN_U8, IO1, IO_U8, VOID, compiled
 from ivjoin.shj.kernels.output.batch_memory import copy_all
 
 _LINE, _LINES = 64, 256  # bytes of a cache line, and bytes of a piece that are prefetched
 
-__all__ = ["concat_pieces", "gather_bytes", "gather_pieces", "places", "same"]
+__all__ = ["concat_pieces", "gather_bytes", "gather_pieces", "same"]
 
 
 @compiled(I8(IN1, IN1, I8, I8))
@@ -71,46 +71,6 @@ def concat_pieces(offsets_a, a, offsets_b, b, offsets, out):  # type: ignore[no-
             out[top] = b[k]
             top += 1
         offsets[i + 1] = top
-
-
-@inner
-def _before(offsets, octets, i, other_offsets, other, j):  # type: ignore[no-untyped-def]
-    """Compare string ``i`` with string ``j`` of the others: -1 before, 0 equal, 1 after."""
-    a = offsets[i]
-    b = other_offsets[j]
-    n = offsets[i + 1] - a
-    m = other_offsets[j + 1] - b
-    for k in range(min(n, m)):
-        x = octets[a + k]
-        y = other[b + k]
-        if x != y:
-            return -1 if x < y else 1
-    return -1 if n < m else 1 if n > m else 0
-
-
-@compiled(VOID(IN1, IN_U8, IN1, IN_U8, IO1))
-def places(offsets, octets, known_offsets, known, out):  # type: ignore[no-untyped-def]
-    """Find the positions of byte strings among known ones. Both rise, and neither contains duplicates.
-
-    ``out[i]`` : int64 is twice the number of known strings before string i, plus one if it is known itself.
-    """
-    m = known_offsets.shape[0] - 1
-    at = 0
-    for i in range(offsets.shape[0] - 1):
-        a = at
-        step = 1
-        while a + step <= m and _before(offsets, octets, i, known_offsets, known, a + step - 1) > 0:
-            a += step
-            step *= 2
-        b = min(m, a + step - 1)
-        while a < b:
-            mid = (a + b) >> 1
-            if _before(offsets, octets, i, known_offsets, known, mid) > 0:
-                a = mid + 1
-            else:
-                b = mid
-        at = a
-        out[i] = 2 * a + (1 if a < m and _before(offsets, octets, i, known_offsets, known, a) == 0 else 0)
 
 
 @compiled(I8(IN1, IN_U8, IN1, IN1, IN_U8, IO_U8))

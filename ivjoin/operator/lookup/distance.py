@@ -7,8 +7,9 @@ import numpy as np
 from ivjoin.expr.ordinal import NAN_ORDINAL
 from ivjoin.expr.types import Type
 
-__all__ = ["compared", "reals"]
+__all__ = ["compared", "distance_keys", "reals"]
 
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _SIGN = np.uint64(1 << 63)
 
 
@@ -29,20 +30,42 @@ def compared(of: np.ndarray, a: np.ndarray, b: np.ndarray, t: Type) -> np.ndarra
     int8[n]
         -1 if ``a`` is nearer, 1 if ``b`` is nearer, 0 if both are equally near.
     """
-    if t.kind != "float":
-        first, second = _apart(of, a), _apart(of, b)
-        return (first > second).astype(np.int8) - (first < second).astype(np.int8)
-    x, y, z = reals(of), reals(a), reals(b)
-    (rank, first, rest), (other_rank, second, other_rest) = _split(of, a, x, y), _split(of, b, x, z)
-    far = np.isinf(first) | np.isinf(second)
-    if far.any():  # the difference overflows: halves are exact for numbers of this size
-        halves = x[far] / 2, y[far] / 2, z[far] / 2
-        first[far], rest[far] = _difference(halves[0], halves[1])
-        second[far], other_rest[far] = _difference(halves[0], halves[2])
-    out = np.sign(rank - other_rank).astype(np.int8)
-    for left, right in ((first, second), (rest, other_rest)):
-        out = np.where(out == 0, (left > right).astype(np.int8) - (left < right).astype(np.int8), out)
+    out = np.zeros(len(of), dtype=np.int8)
+    for x, y in zip(distance_keys(of, a, t), distance_keys(of, b, t), strict=True):
+        out = np.where(out == 0, (x > y).astype(np.int8) - (x < y).astype(np.int8), out)
     return out
+
+
+def distance_keys(
+    of: np.ndarray, to: np.ndarray, t: Type, finer: tuple[np.ndarray, int] | None = None
+) -> list[np.ndarray]:
+    """Return arrays of int64[n] that compare, the first one first, as the distances do; see :func:`compared`.
+
+    ``finer``: the values of ``to`` in a coarser unit, and the ticks in one tick of that unit. A value past the range of
+    ``t`` is the least or the greatest of ``t``, and its distance follows from the coarser unit.
+    """
+    if t.kind != "float":
+        apart = (_apart(of, to) ^ _SIGN).view(np.int64)
+        if finer is None:
+            return [apart]
+        beyond = np.zeros(len(of), dtype=np.int64)
+        values, step = finer
+        for i in np.flatnonzero((to == I64_MIN) | (to == I64_MAX)).tolist():
+            d = abs(int(values[i]) * step - int(of[i]))
+            beyond[i], apart[i] = d >> 64, (d & (2**64 - 1)) - 2**63
+        return [beyond, apart]
+    x, y = reals(of), reals(to)
+    rank, value, rest = _split(of, to, x, y)
+    far = np.isinf(value)
+    if far.any():  # the difference overflows: halves are exact for numbers of this size
+        value[far], rest[far] = _difference(x[far] / 2, y[far] / 2)
+    return [2 * rank.astype(np.int64) + far, _image(value), _image(rest)]
+
+
+def _image(x: np.ndarray) -> np.ndarray:
+    """Return whole numbers that rise with doubles : int64[n]."""
+    bits = (x + 0.0).view(np.int64)
+    return bits ^ ((bits >> 63) & I64_MAX)
 
 
 def _apart(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -1,0 +1,312 @@
+"""Output batches of joins that take one right row for each left row: the last, the first, or the nearest match."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.conditions.evaluate import evaluate
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.ordinal import NAN_ORDINAL
+from ivjoin.operator.lookup.distance import compared, distance_keys
+from ivjoin.operator.match.output import in_parts
+from ivjoin.operator.match.residual import holds
+from ivjoin.operator.windows.answer import Stored
+from ivjoin.operator.windows.best import BestAnswers, Matches, PairColumns, StoredAt, keys_of
+from ivjoin.operator.windows.reduce import Ranges, spread, tree_of
+from ivjoin.operator.windows.rows import Rows
+from ivjoin.operator.windows.run import Found, Pairs, Run, reach
+from ivjoin.operator.windows.source import Source
+from ivjoin.operator.windows.trim import middle_of
+from ivjoin.plan.picking.pick import Picking, picking_of
+from ivjoin.shj.arrow import bitmap, taken
+from ivjoin.shj.store.keys import KeyTable
+
+__all__ = ["Looked", "PickedAnswers"]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_PAIRS = 1 << 17  # pairs decided at once
+_FIRST_TRIES, _SEARCH, _MOST_TRIES = 4, 64, 1 << 14  # candidates of a left row that are decided at once
+
+
+class Looked:
+    """Left rows with their best matches among the stored right rows.
+
+    Attributes
+    ----------
+    rows : Rows
+    found : Matches
+    best : int64[n]
+        For each row the place of its best match in ``found``, or -1.
+    """
+
+    def __init__(self, rows: Rows, found: Matches, best: np.ndarray) -> None:
+        self.rows, self.found, self.best = rows, found, best
+
+
+class PickedStored(Stored, Protocol):
+    """The same with the table of the key ids."""
+
+    keys: KeyTable
+
+
+class PickedAnswers(BestAnswers):
+    """Takes one of the stored right rows that match left rows."""
+
+    def __init__(self, core: PickedStored) -> None:
+        super().__init__(core)
+        self._core: PickedStored = core
+        self.learn()
+
+    def learn(self) -> None:
+        """Find the compared axes again, after the plan's axes have changed."""
+        plan, pick = self._core.plan, self._pick
+        self._picking: Picking = picking_of(plan)
+        self.place = plan.axis(1, self._picking.lines[1][0])
+        self._own = plan.axis(1, pick.by[0])
+        near = self._picking.near
+        self._far = self._picking.lines[1][0].type.kind == "float"
+        # Whether a range of the axis that sorts runs has all matches, and any of equal ones may be taken.
+        axis = self._core.axis
+        self._plain = axis is not None and axis == self._own == self.place and len(pick.by) == 1 and all(
+            t.right == axis for t in self._core.terms
+        )
+        self.near = None if near < 0 else plan.axis(0, self._picking.lines[0][near])
+
+    def limit_output(self, rows: int) -> None:
+        """Set the greatest number of rows of an output batch."""
+        self._emitter.batch_size = min(self._core.plan.spec.batch_size, rows)
+
+    # -- the best match of each left row -----------------------------------------------------------------------------
+
+    def look(self, rows: Rows, runs: list[Run]) -> Iterator[Looked]:
+        """Yield rows in pieces, with their best matches."""
+        for some, pairs in self.blocks(rows, runs):
+            found = Matches(self._core, some, runs, pairs or [], self._checks(runs))
+            best = np.full(len(some), -1, dtype=np.int64)
+            chosen = self.chosen(found)
+            best[found.here[chosen]] = chosen
+            yield Looked(some, found, best)
+
+    def _checks(self, runs: list[Run]) -> list[Node]:
+        """Return what is still to be decided of the pairs of runs."""
+        return [] if self._own is not None and self._core.axis == self._own else self._core.decides()
+
+    def chosen(self, found: Matches) -> np.ndarray:
+        here = found.here
+        if bool((here[1:] > here[:-1]).all()):
+            return np.arange(len(here))
+        return super().chosen(found)
+
+    def _keys(self, found: Matches) -> list[np.ndarray]:
+        if self.near is None:
+            if len(self._pick.by) == 1 and self._own is not None:
+                values = found.axis(1, self._own)
+                return [~values if self._pick.which == "last" else values]
+            return super()._keys(found)
+        assert self.place is not None
+        step = self._picking.step
+        finer = (found.axis(1, self._own), step) if step and self._own is not None else None
+        to = found.axis(1, self.place)
+        return [
+            *distance_keys(found.axis(0, self.near), to, self._picking.lines[1][0].type, finer), to,
+            *super()._keys(found),
+        ]
+
+    def _pairs(self, run: Run, rows: Rows, most: int) -> tuple[Pairs, int]:
+        terms, nodes = self._core.terms, self._core.decides()
+        along = self._own is not None and run.axis == self._own
+        if self._plain and not nodes and len(run) and not rows.absent and not run.rows.absent:
+            at = self._one(run, rows)
+            here = np.flatnonzero(at >= 0)
+            return (here, at[here]), len(rows)
+        if not nodes and not run.asks(terms):
+            return run.pairs(rows, terms, most, self._trim if along else self._ranked)
+        if not along:
+            return run.pairs(rows, terms, most)
+        found = run.find(rows, terms)
+        r = found.ranges
+        parts = []
+        if self.near is None:
+            parts.append(self._first_true(run, rows, found, r, self._pick.which == "last"))
+        else:
+            assert self.place is not None
+            middle = middle_of(run, rows, self.near, self.place, r)
+            far = np.zeros(len(rows), dtype=bool)
+            if self._far:  # all numbers are equally far from an infinity
+                far = rows.axes[self.near] >= NAN_ORDINAL - 1
+            parts.append(self._first_true(run, rows, found, Ranges(np.where(far, middle, r.lo), middle), True))
+            parts.append(self._first_true(run, rows, found, Ranges(r.lo, np.where(far, middle, r.lo)), False))
+            parts.append(self._first_true(run, rows, found, Ranges(middle, r.hi), False))
+        here, there = (np.concatenate(some) for some in zip(*parts, strict=True))
+        order = np.argsort(here, kind="stable")
+        return (here[order], there[order]), len(rows)
+
+    def _one(self, run: Run, rows: Rows) -> np.ndarray:
+        """Return the place of the best row of each left row, or -1, if a range of the value that picks has all matches.
+        """
+        n_ids = self._core.keys.n_ids
+        known = None if bool((rows.kids >= 0).all()) else np.flatnonzero(rows.kids >= 0)
+        left = rows if known is None else rows.take(known)
+        low, high = run.window(left, self._core.terms)
+        if self.near is None:
+            out = run.one(left, (low, high), self._pick.which == "last", n_ids)
+        else:
+            x = left.axes[self.near]
+            values, starts = run.rows.axes[run.axis], run.starts_of(n_ids)  # type: ignore[index]
+            probe = np.maximum(np.where(x > high, np.minimum(high, I64_MAX - 1) + 1, x), low)
+            after = run.one(left, (probe, np.full(len(left), I64_MAX)), False, n_ids)
+            before = np.where(after < 0, starts.take(left.kids + 1), after) - 1
+            one, other = values.take(before, mode="clip"), values.take(after, mode="clip")
+            no_one = (before < starts.take(left.kids)) | (one < low) | (one > high)
+            no_other = (after < 0) | (other < low) | (other > high)
+            nearer = no_one | (compared(x, other, one, self._picking.lines[1][0].type) < 0)
+            out = np.where(nearer & ~no_other, after, np.where(no_one, -1, before))
+            if self._far:  # all numbers are equally far from an infinity: the first one, if none is equal
+                far = (x >= NAN_ORDINAL - 1) & (out >= 0)
+                far[far] = values.take(out[far]) != x[far]
+                out = np.where(far, run.one(left, (low, high), False, n_ids), out)
+        if known is None:
+            return out
+        every = np.full(len(rows), -1, dtype=np.int64)
+        every[known] = out
+        return every
+
+    def ranks(self, run: Run) -> np.ndarray:
+        """Return int64[n] that rise from the worst row of a run to the best one by the expressions that pick."""
+        def made() -> np.ndarray:
+            every, layouts = np.arange(len(run)), self._core.layouts
+            columns = PairColumns(layouts, run.rows, every, run.rows, every)
+            vectors = evaluate(self._pick.by, columns, len(run))
+            keys = keys_of(vectors, self._pick.by, self._pick.which == "last")
+            out = np.empty(len(run), dtype=np.int64)
+            out[np.lexsort((run.rows.seq, *keys[::-1]))[::-1]] = np.arange(len(run))
+            return out
+
+        return self._source(run).once("ranks of a pick", made)
+
+    def _source(self, run: Run) -> Source:
+        return Source(run.rows, self._core.layouts[1], run.kept, None, True)
+
+    def _ranked(self, run: Run, _: Rows, r: Ranges) -> Ranges:
+        """Return the place of the best row of each range, by the greatest of the ranks within it."""
+        ranks, source = self.ranks(run), self._source(run)
+        order = source.once("order of a pick", lambda: np.argsort(ranks))
+        best = r.reduce(
+            np.maximum, np.append(ranks, -1), np.int64(-1),
+            lambda: source.once("tree of a pick", lambda: tree_of(np.maximum, ranks)),
+        )
+        lo = r.lo.copy()
+        lo[best >= 0] = order[best[best >= 0]]
+        return Ranges(lo, lo + (best >= 0))
+
+    def _first_true(self, run: Run, rows: Rows, found: Found, r: Ranges, last: bool) -> Pairs:
+        """Return the first pairs of each range, or the last ones, until the whole condition is TRUE for one of them."""
+        nodes, ties = self._core.decides(), len(self._pick.by) > 1 and len(run) > 0
+        start, stop = run.same() if ties else (None, None)
+        lo, hi = r.lo.copy(), r.hi.copy()
+        live, tries = np.flatnonzero(hi > lo), _FIRST_TRIES
+        heres, theres = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+
+        def add(here: np.ndarray, there: np.ndarray) -> np.ndarray:
+            here, there = self._true(run, rows, found, here, there, nodes)
+            if not ties and len(here):  # one for each left row
+                edge = np.concatenate((here[1:] != here[:-1], [True])) if last else np.concatenate(
+                    ([True], here[1:] != here[:-1])
+                )
+                here, there = here[edge], there[edge]
+            heres.append(here)
+            theres.append(there)
+            return here
+
+        while len(live):
+            if found.rest and tries > _SEARCH:  # few rows match: search for all of them
+                for here, there in self._searched(run, rows, found, live, lo, hi):
+                    add(here, there)
+                break
+            step, left = max(1, _PAIRS // tries), []
+            for at in range(0, len(live), step):
+                some = live[at : at + step]
+                a, b = lo[some], hi[some]
+                if last:
+                    a = np.maximum(a, b - tries)
+                    a = a if start is None else np.maximum(lo[some], start[a])
+                    hi[some] = a
+                else:
+                    b = np.minimum(b, a + tries)
+                    b = b if stop is None else np.minimum(hi[some], stop[b - 1])
+                    lo[some] = b
+                got = np.zeros(len(rows), dtype=bool)
+                got[add(np.repeat(some, b - a), spread(a, b - a))] = True
+                left.append(some[~got[some] & (lo[some] < hi[some])])
+            live, tries = np.concatenate(left), min(4 * tries, _MOST_TRIES)
+        return np.concatenate(heres), np.concatenate(theres)
+
+    def _searched(
+        self, run: Run, rows: Rows, found: Found, live: np.ndarray, lo: np.ndarray, hi: np.ndarray
+    ) -> Iterator[Pairs]:
+        """Yield the pairs of some rows that satisfy the first term that the order of the run does not decide."""
+        term = found.rest[0]
+        low, high = reach(rows, term)
+        while len(live):
+            here, there, done = run.blocks(term.right).pairs(lo[live], hi[live], low[live], high[live], _PAIRS)
+            yield live[here], there
+            live = live[done:]
+
+    def _true(
+        self, run: Run, rows: Rows, found: Found, here: np.ndarray, there: np.ndarray, nodes: Sequence[Node]
+    ) -> Pairs:
+        """Return the pairs for which the rest of the condition is TRUE."""
+        for t in found.rest:
+            low, high = reach(rows, t)
+            values = run.rows.axes[t.right][there]
+            inside = (values >= low[here]) & (values <= high[here])
+            if t.right in run.rows.absent:
+                inside |= run.rows.absent[t.right][there]
+            here, there = here[inside], there[inside]
+        if nodes and len(here):
+            true = holds(nodes, PairColumns(self._core.layouts, rows, here, run.rows, there), len(here))
+            here, there = here[true], there[true]
+        return here, there
+
+    # -- output ------------------------------------------------------------------------------------------------------
+
+    def emitted(self, looked: Looked, done: np.ndarray) -> Iterator[pa.RecordBatch]:
+        """Yield the marked left rows with their matches."""
+        at = np.flatnonzero(done if self._all else done & (looked.best >= 0))
+        best = looked.best[at]
+        places = self._core.layouts
+
+        def built(cut: slice) -> pa.RecordBatch:
+            left = StoredAt(looked.rows, at[cut], places[0])
+            return self._emitter.batch(left, _Best(looked.found, best[cut], places[1].index))
+
+        for piece in self._emitter.slices(len(at)):
+            yield from in_parts(built, piece.start, piece.stop)
+
+
+class _Best:
+    """The right rows of pairs; nulls for -1. An Emitter reads them."""
+
+    def __init__(self, found: Matches, best: np.ndarray, index: dict[str, int]) -> None:
+        self._found, self._best = found, best
+        self._names = {i: name for name, i in index.items()}
+        none = best < 0
+        self._none = none if none.any() else None
+
+    def __len__(self) -> int:
+        return len(self._best)
+
+    def column(self, index: int) -> pa.Array:
+        name = self._names[index]
+        if self._none is None:
+            return self._found.right(name, self._best)
+        array = self._found.right(name, self._best[~self._none])
+        if not len(array):
+            return pa.nulls(len(self), array.type)
+        valid = ~self._none
+        places = pa.py_buffer(np.where(valid, np.cumsum(valid) - 1, 0))
+        return taken(array, pa.Array.from_buffers(pa.int64(), len(self), [bitmap(valid), places]))

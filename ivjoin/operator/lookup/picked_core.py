@@ -1,0 +1,216 @@
+"""The core of an operator that gives each left row one right row: the last, the first, or the nearest match.
+
+A left row is looked up once no later right row can match it, or once its best match may be final by the frontier of
+the value that picks. Until then it waits. A right row is evicted once no left row can match it, or once another row of
+its key is better for every left row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.operator.lookup.early import Early
+from ivjoin.operator.lookup.picked import Looked, PickedAnswers
+from ivjoin.operator.lookup.thinning import Thinning
+from ivjoin.operator.windows.core import WindowCore
+from ivjoin.operator.windows.held import RightRows, dead_rows
+from ivjoin.operator.windows.reading import Arrived
+from ivjoin.operator.windows.rows import Rows
+from ivjoin.operator.windows.run import Run
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.shj.store.disk.backing import Files
+
+__all__ = ["PickedCore"]
+
+_OFTEN = 64  # rows that arrive between two attempts to evict rows
+_SOME = 16  # if 1 in so many rows is new, rows are evicted before a batch is refused or columns are spilled
+_TWICE = 8 << 20  # bytes that may be used twice for a moment, in addition to the limit
+_Found = list[tuple[Looked, np.ndarray]]
+
+
+class PickedCore(WindowCore):
+    """The state of an operator that picks."""
+
+    def __init__(self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> None:
+        super().__init__(plan, late_within, errors_first)
+        self._new: Rows | None = None  # left rows that have just arrived
+        self._since, self._stale = 0, False  # rows since the last eviction, and whether a frontier has moved since
+        self._beyond = self._at_end = False
+        self._row_bytes = [0, 0]
+        self._learned()
+        self.count_state()
+
+    def _make_answers(self) -> PickedAnswers:
+        return PickedAnswers(self)
+
+    @property
+    def _picked(self) -> PickedAnswers:
+        assert isinstance(self._answers, PickedAnswers)
+        return self._answers
+
+    def _learned(self) -> None:
+        """Find the compared axes again, after the plan's axes have changed."""
+        self._picked.learn()
+        self._early = Early(self.plan, self.bounder)
+        self.right.keys = self.keys
+        self._thinning = Thinning(self.plan, self.bounder, self._picked.ranks)
+        for rows in self.right.each():
+            self._early.came(rows)
+
+    # -- a push ------------------------------------------------------------------------------------------------------
+
+    def _want(self, p: int, batch: pa.RecordBatch) -> None:
+        n = batch.num_rows
+        if self.limits is not None and n:
+            self._row_bytes[p] = max(self._row_bytes[p], -(-batch.nbytes // n))
+            self._picked.limit_output(self.limits.most_output(sum(self._row_bytes)))
+        size = batch.nbytes + 8 * n * (len(self.plan.sides[p].axes) + 6)
+        # While runs are merged, they exist twice, with the order of their rows.
+        twice = max(0, 8 * len(self.right) * (len(self.plan.sides[1].axes) + 4) - _TWICE)
+        self.account.want(lambda: size + twice + self.keys.more(n, batch.nbytes))
+
+    def _read(self, p: int, batch: pa.RecordBatch) -> Arrived:
+        arrived = super()._read(p, batch)
+        found = arrived.found
+        self._beyond, self._at_end = self._beyond or found.beyond, self._at_end or found.at_end
+        self.full_predicate = self.full_predicate or (self._beyond and self._at_end)
+        return arrived
+
+    def _store(self, p: int, rows: Rows) -> None:
+        self._since, self._stale = self._since + len(rows), True
+        if p == 0:
+            self._new = rows
+        elif self.ended[0] and not len(self.left):
+            self.went(1, len(rows))
+        else:
+            self.right.add(rows)
+            self._early.came(rows)
+
+    def _moved(self, p: int, force: bool) -> Iterator[pa.RecordBatch]:
+        self.bounder.move(p, force, len(self.right) if p == 0 else len(self.left))
+        self._stale = self._stale or force
+        new, self._new = self._new, None
+        if new is not None:
+            rest, found = self._decided(new)
+            yield from self._out(found)
+            self.left.add(rest)
+        elif p == 1:
+            yield from self._look_again()
+        self._evict(force)
+        self._sweep_keys()
+        files = self.account.files
+        if files is not None:
+            self.left.keep([rows.compacted(files) for rows in self.left.chunks])
+            self.right.compact(files)
+
+    def _look_again(self) -> Iterator[pa.RecordBatch]:
+        """Emit the waiting rows that are decided now."""
+        chunks = []
+        for rows in self.left.chunks:
+            rest, found = (rows, []) if self._is_idle(rows) else self._decided(rows)
+            chunks.append(rest)
+            yield from self._out(found)
+        self.left.keep(chunks)
+
+    def _is_idle(self, rows: Rows) -> bool:
+        """Return whether the extreme values of a piece show that no row can be decided."""
+        bounds = self.bounder.bounds(0)
+        if bounds is None or rows.absent:
+            return False
+        ends = [rows.ends(a) for a in range(len(rows.axes))]
+        if any(least < low or most > high for (least, most), (low, high) in zip(ends, bounds, strict=True)):
+            return False
+        ripe = self._early.ripe([np.array(e, dtype=np.int64) for e in ends], 2)
+        return ripe is None or not bool(ripe.any())
+
+    def _decided(self, rows: Rows) -> tuple[Rows, _Found]:
+        """Return the rows that are not decided, and the others with their matches."""
+        dead = rows.outside(self.bounder.bounds(0)) | (rows.kids < 0)
+        ripe = None if bool(dead.all()) else self._early.ripe(rows.axes, len(rows))
+        look = dead if ripe is None else dead | ripe
+        if not bool(look.any()):
+            return rows, []
+        every = bool(look.all())
+        some = rows if every else rows.take(np.flatnonzero(look))
+        dead = dead if every else dead[look]
+        place, start, found = self._picked.place, 0, []
+        for looked in self._picked.look(some, self.right.sorted()):
+            done = dead[start : start + len(looked.rows)]
+            start += len(done)
+            known = np.flatnonzero(~done & (looked.best >= 0))
+            if len(known) and place is not None:
+                part = looked.rows.take(known)
+                settled = self._early.settled(part, looked.found.axis(1, place).take(looked.best.take(known)))
+                done[known[settled]] = True
+            if done.any():
+                found.append((looked, done))
+        look[look] = dead  # `done` is a part of `dead`
+        if not bool(look.any()):
+            return rows, []
+        return rows.take(np.flatnonzero(~look)), found
+
+    def _out(self, found: _Found) -> Iterator[pa.RecordBatch]:
+        self._giving = [looked.rows for looked, _ in found]
+        for looked, done in found:
+            self.went(0, int(np.count_nonzero(done)))
+            yield from self._picked.emitted(looked, done)
+        self._giving = []
+
+    # -- eviction ----------------------------------------------------------------------------------------------------
+
+    def _evict(self, force: bool) -> None:
+        """Evict the right rows that no left row can take, if enough rows have arrived."""
+        if not self._stale or (not force and self._since < max(_OFTEN, len(self.right) // 4)):
+            return
+        self._stale, self._since = False, 0
+        bounds, held = self.bounder.bounds(1), len(self.right)
+        if not held:
+            return
+        if bounds is None and not len(self.left):
+            self.right = RightRows(self._axis, self.keys)
+        else:
+            together = self._thinning.possible()
+            waiting = self.left.by_key({t.left for t in self.terms} | self._thinning.reads)
+
+            def dead(run: Run) -> np.ndarray:
+                out = dead_rows(run.rows, bounds, waiting, self.terms)
+                return out | self._thinning.useless(run, waiting, self.full_predicate) if together else out
+
+            self.right.thin(dead, together)
+        self.went(1, held - len(self.right))
+
+    # -- memory ------------------------------------------------------------------------------------------------------
+
+    def make_room(self, force: bool) -> None:
+        if force or self._since > len(self.right) // _SOME:
+            self._stale = True
+            self._evict(True)
+
+    def spill(self, files: Files, most: int) -> None:
+        def left() -> None:
+            self.left.keep([rows if rows.lies_in_files else rows.spilled(files) for rows in self.left.chunks])
+
+        first, second = self.bytes_of_sides()
+        ways: list[Callable[[], object]] = [left, partial(self.right.spill, files)]
+        for way in ways if first > second else ways[::-1]:
+            if self.bytes_held() > most:
+                way()
+
+    def filed_rows(self) -> int:
+        return sum(len(rows) for rows in (*self.left.chunks, *self.right.each()) if rows.lies_in_files)
+
+    # -- what is known of the sides ----------------------------------------------------------------------------------
+
+    def read_again(self) -> None:
+        super().read_again()
+        self._learned()
+        if self.limits is not None:
+            self.limits.fit()
+
+    def refresh_bounds(self) -> None:
+        super().refresh_bounds()
+        self._learned()

@@ -1,0 +1,225 @@
+"""Evaluate rows of a side: keys, axes, and which rows can match at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.conditions.evaluate import Vector, evaluate, first_error
+from ivjoin.errors import EvaluationError
+from ivjoin.expr.nodes import Node, is_met
+from ivjoin.expr.ordinal import ordinals
+from ivjoin.operator.intake import Intake, outside
+from ivjoin.operator.windows.rows import Rows
+from ivjoin.outer.values import has_value
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.layout import RowLayout
+from ivjoin.plan.picking.pick import picking_of
+from ivjoin.plan.spec import SIDES
+from ivjoin.shj.store.keys import KeyTable
+
+__all__ = ["Arrived", "Evaluated", "evaluated", "read"]
+
+
+@dataclass(slots=True)
+class Evaluated:
+    """The values of n rows.
+
+    Attributes
+    ----------
+    values : dict of Node to Vector
+    usable : bool[n]
+        Whether a row can match at all.
+    wild : bool
+        Whether the whole condition has to decide the pairs of some row.
+    key_erred : bool
+        Whether a computed key has an error for some row.
+    beyond, at_end : bool
+        Of a pick whose condition is over unbounded numbers: whether a time came that the finer unit of the two cannot
+        represent, and whether a row lies outside its guards. Once both are true, values at the ends of int64 decide
+        bands.
+    axes : list of int64[n]
+        Ordinals, for each axis of the side.
+    absent : dict of int to bool[n]
+        For an axis, the rows without a value there.
+    """
+
+    values: dict[Node, Vector]
+    usable: np.ndarray
+    wild: bool
+    key_erred: bool = False
+    beyond: bool = False
+    at_end: bool = False
+    axes: list[np.ndarray] = field(default_factory=list)
+    absent: dict[int, np.ndarray] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Arrived:
+    """The evaluated rows of a batch.
+
+    Attributes
+    ----------
+    rows : Rows
+        The rows that may match.
+    usable : bool[n] or None
+        Which rows of the batch these are; None for all.
+    found : Evaluated
+    """
+
+    rows: Rows
+    usable: np.ndarray | None
+    found: Evaluated
+
+
+def read(
+    plan: JoinPlan, s: int, columns: Sequence[pa.Array], seq: np.ndarray, layout: RowLayout, intake: Intake,
+    keys: KeyTable, every: Sequence[pa.Array] | None = None, picks: bool = False,
+) -> Arrived:
+    """Evaluate rows of side s: keys, axes, filters and guards.
+
+    Parameters
+    ----------
+    columns : list of pa.Array
+        The stored columns.
+    keys : KeyTable
+        Gives ids to keys that are not one whole number.
+    every : list of pa.Array, optional
+        All columns of the side, to evaluate filters. Stored rows have passed them.
+    picks : bool
+        Whether each left row takes one right row. Then all keys have ids of the table, -1 for left rows that match
+        nothing, which are not left out.
+
+    Raises
+    ------
+    EvaluationError
+        See :func:`evaluated`.
+    """
+    def column(_: str, name: str) -> pa.Array:
+        i = layout.index[name]
+        return every[i] if every is not None else columns[layout.places[i]]
+
+    n = len(seq)
+    e = evaluated(plan, s, n, column, every is not None, picks)
+    whole = bool(e.usable.all())
+    if e.key_erred:
+        kids = np.zeros(n, dtype=np.int64)
+    elif picks:
+        kids = intake.key_ids(s, n, e.values, keys, None if whole else e.usable)
+    else:
+        kids = _kids(plan, s, e.values, n, intake, keys)
+    rows = Rows(list(columns), seq, kids, e.axes, e.absent)
+    if whole or (s == 0 and picks):
+        return Arrived(rows, None, e)
+    return Arrived(rows.take(np.flatnonzero(e.usable)), e.usable, e)
+
+
+def evaluated(
+    plan: JoinPlan, s: int, n: int, column: Callable[[str, str], pa.Array], fresh: bool, picks: bool,
+    more: Sequence[Node] = (),
+) -> Evaluated:
+    """Evaluate n rows of side s: keys, axes, filters and guards.
+
+    Parameters
+    ----------
+    column : callable
+        Returns a column by the name of its side and its own.
+    fresh : bool
+        Whether rows have just arrived. Stored rows have passed the filters.
+    picks : bool
+        Whether each left row takes one right row.
+    more : sequence of Node
+        Further expressions to evaluate.
+
+    Raises
+    ------
+    EvaluationError
+        With ``picks``, if a key, an expression that picks right rows or one that distances start at has an error.
+    """
+    side = plan.sides[s]
+    filters, guards = (side.filters, side.guards) if fresh else ([], [])
+    musts = _musts(plan, s) if fresh and picks else []
+    nodes = [*side.keys, *side.axes, *filters, *(g for g, _, _ in guards), *(node for _, node, _ in musts), *more]
+    nodes = list(dict.fromkeys(nodes))
+    values = dict(zip(nodes, evaluate(nodes, column, n), strict=True)) if nodes else {}
+    usable, wild, key_erred = np.ones(n, dtype=bool), plan.raises, False
+    unbounded, beyond, at_end = picks and _unbounded(plan), False, False
+    for what, node, needed in musts:
+        v = values[node]
+        if (erred := _erred(v)) is not None:
+            raise EvaluationError(f"{what} of the {SIDES[s]} side: {first_error(node, column, int(erred.argmax()))}")
+        if needed and v.valid is not None:
+            usable &= v.valid
+    for node in filters:
+        v = values[node]
+        true = np.asarray(v.values if v.valid is None else v.values & v.valid, dtype=bool)
+        erred = _erred(v)
+        if erred is not None:
+            true, wild = true | erred, True
+        usable &= true
+    for node, low, high in guards:
+        far = outside(values[node], low, high) is not None
+        if unbounded:
+            at_end = at_end or far
+        else:
+            wild = wild or far or _erred(values[node]) is not None
+    if plan.never:
+        usable[:] = False
+    for node, safe in zip(side.keys, plan.null_safe, strict=True):
+        v = values[node]
+        if _erred(v) is not None:
+            key_erred = True
+        if not safe and v.valid is not None:
+            usable &= v.valid
+    axes, absent = [], {}
+    for a, node in enumerate(side.axes):
+        v = values[node]
+        axes.append(np.ascontiguousarray(ordinals(v.values, node.type)))
+        erred = _erred(v)
+        if a < side.band_axes:
+            if unbounded and is_met(node):
+                least, most = node.type.limits
+                beyond = beyond or outside(v, least + 1, most - 1) is not None
+            if v.valid is not None:
+                usable &= v.valid if erred is None else v.valid | erred
+            wild = wild or erred is not None
+        elif node in side.checked:
+            wild = wild or erred is not None
+        there = has_value(v)
+        if there is not None and not there.all():
+            absent[a] = ~there
+    return Evaluated(values, usable, wild, key_erred, beyond, at_end, axes, absent)
+
+
+def _musts(plan: JoinPlan, s: int) -> list[tuple[str, Node, bool]]:
+    """Return what rows of a pick must have no error in: (name, expression, whether a row with null matches nothing)."""
+    pick, picking = plan.spec.pick, picking_of(plan)
+    out = [("the key", node, False) for node in plan.sides[s].keys]
+    if s == 1 and pick is not None:
+        return out + [("pick_by", node, i == 0) for i, node in enumerate(pick.by)]
+    return out + ([("the distance", picking.lines[0][picking.near], True)] if picking.near >= 0 else [])
+
+
+def _unbounded(plan: JoinPlan) -> bool:
+    """Return whether an overflow is no error, and only bands of doubles, which decide nothing, may overflow."""
+    pick = plan.spec.pick
+    return pick is not None and pick.unbounded and plan.decided and all(
+        t.exact or t.left.type.kind == "float" for t in plan.kernel_terms
+    )
+
+
+def _kids(
+    plan: JoinPlan, s: int, values: dict[Node, Vector], n: int, intake: Intake, keys: KeyTable
+) -> np.ndarray:
+    """Return the key ids of n rows : int64[n]. A key of one whole number is its own id."""
+    side = plan.sides[s]
+    if plan.int_keys:
+        return np.ascontiguousarray(ordinals(values[side.keys[0]].values, side.keys[0].type))
+    return intake.key_ids(s, n, values, keys, None)
+
+
+def _erred(v: Vector) -> np.ndarray | None:
+    return v.error if v.error is not None and v.error.any() else None
