@@ -14,6 +14,7 @@ from bench.runner import RESULTS, machine, save
 
 __all__ = ["main"]
 
+HOWS = ("threads", "processes", "simulated", "spark")
 PAPERS: dict[int, Any] = {1: pruning, 2: hypercube, 3: squall, 4: approximate, 5: cluster}
 
 
@@ -25,7 +26,7 @@ def main(argv: list[str] | None = None) -> int:
     p.add_argument("--page", type=Path, help="page between whose marks the tables go (default: docs/papers.md)")
     p.add_argument("--rates", type=float, nargs="+", default=(), help="of 5: rows a second of each stream")
     p.add_argument("--workers", type=int, nargs="+", default=(), help="of 5: numbers of workers")
-    p.add_argument("--how", nargs="+", default=(), choices=("threads", "processes", "simulated"), help="of 5: workers")
+    p.add_argument("--how", nargs="+", default=(), choices=HOWS, help="of 5: workers")
     args = p.parse_args(argv)
     built = Path("build/bench")
     out = args.out or (built if args.quick else RESULTS)
@@ -38,6 +39,7 @@ def main(argv: list[str] | None = None) -> int:
         for number in chosen:
             paper, begun = PAPERS[number], time.perf_counter()
             name = paper.__name__.rpartition(".")[2]
+            section = "spark" if number == 5 and "spark" in args.how else name
             options = (args.rates, args.workers, args.how) if number == 5 else ()
             where = measured_on(machine())
             records: list[dict[str, Any]] = []
@@ -46,10 +48,10 @@ def main(argv: list[str] | None = None) -> int:
                     print({k: v for k, v in record.items() if not isinstance(v, list)}, flush=True)
                     records.append(record)
             finally:  # what a run that is ended has measured
-                save(out / f"papers-{name}.jsonl", records)
+                save(out / f"papers-{section}.jsonl", records)
             page.parent.mkdir(parents=True, exist_ok=True)
-            put(page, name, [*where, *paper.lines(records, page.parent)])
-            print(f"paper {number}, {name}: {time.perf_counter() - begun:.0f} s; wrote {page}", flush=True)
+            put(page, section, [*where, *paper.lines(records, page.parent)])
+            print(f"paper {number}, {section}: {time.perf_counter() - begun:.0f} s; wrote {page}", flush=True)
     except Refused as e:
         print(f"python -m bench.papers: {e}", file=sys.stderr)
         return 2

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from bench.papers.cluster_page import highest, lines
+from bench.papers.cluster_spark import check_spark, measured_on_spark
 from bench.papers.common import Refused
 from bench.papers.workers import GROUPS, Simulated, cores, quantile
 from ivjoin.routing import Edge, PlanList, RoutingPlan, along, plan_join
@@ -212,6 +213,13 @@ def _copies(
     return out
 
 
+def on_spark(setting: Setting, workers: int) -> Record:
+    """One cell on Spark, with ``routing_dir``."""
+    found = measured_on_spark(setting, workers, [Stream(setting, seed) for seed in (1, 2)])
+    own = {"kind": "spark", "how": "spark", "workers": workers, "rate": setting.rate, "epoch": setting.epoch}
+    return own | {"window": round(setting.window, 2), "values": _VALUES >> setting.halvings} | found
+
+
 def check(rates: Sequence[float], workers: Sequence[int], hows: Sequence[str]) -> None:
     """Refuse what cannot run.
 
@@ -230,6 +238,10 @@ def check(rates: Sequence[float], workers: Sequence[int], hows: Sequence[str]) -
                 f"--workers has {n}, but {own[0]} need a core each and this process may use {cores()}; use fewer "
                 "workers, or --how simulated"
             )
+    if "spark" in hows:
+        if len(hows) > 1:
+            raise Refused("--how has spark and others; expected spark alone, in a run of its own")
+        check_spark()
 
 
 def run(
@@ -237,6 +249,10 @@ def run(
 ) -> Iterator[Record]:
     """All cells. Without ``hows``, workers are processes and threads up to the cores of the machine, else simulated."""
     rates, workers = rates or ((1000, 4000) if quick else RATES), workers or WORKERS
+    if "spark" in hows:
+        for n in workers:
+            yield on_spark(Setting(rates[0], epoch=10.0, seconds=40).shrunk(_HALVINGS), n)
+        return
     whole = Setting(rates[0], seconds=4 if quick else 10).shrunk(_HALVINGS if quick else 0)
     small = Setting(rates[0], seconds=4).shrunk(_HALVINGS)
     for n in workers:
@@ -246,12 +262,12 @@ def run(
         for how in chosen:
             busy = replace(small, rate=rates[-1] if quick else _BUSY_RATE)
             yield measured(busy, how, n) | {"kind": "workers"}
-            if not quick:
+            if not quick and n <= cores():
                 yield from saturated(small, how, n)
     for epoch in EPOCHS:
         one = replace(small, rate=rates[-1], epoch=epoch, seconds=max(small.seconds, 3 * epoch))
         yield measured(one, "simulated", 1) | {"kind": "epoch"}
-    skewed = Setting(500 if quick else 2000, seconds=80).shrunk(_HALVINGS)
+    skewed = Setting(500 if quick else 1000, seconds=80).shrunk(_HALVINGS)
     reorganised(replace(skewed, seconds=4), max(workers), 30.0, False)  # what the first run pays once
     for follows in (False, True):
         yield reorganised(skewed, max(workers), 30.0, follows)

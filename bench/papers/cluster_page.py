@@ -32,6 +32,8 @@ def highest(cells: Sequence[Record]) -> float:
 
 def lines(records: Sequence[Record], folder: Path) -> list[str]:
     """Tables, and charts in a folder."""
+    if records[0]["kind"] == "spark":
+        return _on_spark(records)
     cells = [r for r in records if r["kind"] == "cluster"]
     rates = sorted({r["rate"] for r in cells})
     first = {r["workers"]: r["how"] for r in cells}
@@ -62,7 +64,9 @@ def lines(records: Sequence[Record], folder: Path) -> list[str]:
                   [[f"{r['workers']} ({r['how']})", f"{r['rate']:,.0f}", f"{2 * r['rate'] / r['workers']:,.0f}",
                     f"{r['pairs'] / r['seconds']:,.0f}", f"{r['busiest']:.2f}",
                     f"{highest([c for c in cells if c['workers'] == r['workers']]):,.0f}",
-                    *(f"{half[r['how'], r['workers']][q]:.2f} s" for q in ("median", "p99"))] for r in top]),
+                    *(f"{half[r['how'], r['workers']][q]:.2f} s" for q in ("median", "p99"))] for r in top]
+                  + [[names[n - 1], *4 * ["not measured"], f"{highest([c for c in cells if c['workers'] == n]):,.0f}",
+                      "", ""] for n in first if n > max(r["workers"] for r in top)]),
             "",
         ]  # fmt: skip
     epochs = [r for r in records if r["kind"] == "epoch"]
@@ -86,6 +90,18 @@ def lines(records: Sequence[Record], folder: Path) -> list[str]:
         "", f"![Busy share of the workers over time, with one plan and with new plans]({_skew_chart(skew, folder)})",
     ]  # fmt: skip
     return out
+
+
+def _on_spark(records: Sequence[Record]) -> list[str]:
+    return [
+        f"On Spark, windows of {records[0]['window']:g} s over {records[0]['values']:,} values. An epoch is one "
+        "micro-batch, timed on the clock:", "",
+        table(["executor cores", "rows a second and stream", "epoch, s", "micro-batches, s", "busy share",
+               "average delay, s", "99 %"],
+              [[str(r["workers"]), f"{r['rate']:,.0f}", f"{r['epoch']:g}",
+                ", ".join(f"{s:.1f}" for s in r["batch_seconds"]), f"{r['busy']:.2f}", f"{r['delay']:.2f}",
+                f"{r['p99']:.2f}"] for r in records]),
+    ]  # fmt: skip
 
 
 def _plan(r: Record) -> str:
@@ -137,5 +153,5 @@ def _skew_chart(skew: Sequence[Record], folder: Path) -> str:
         axis.plot(r["time"], r["mean"], ":", color=color, label="average worker")
     axis.axvline(skew[0]["change"], color="gray", lw=0.8)
     axis.set(xlabel="event time, s; the vertical line is the change", ylabel="busy share of an epoch", ylim=(0, None))
-    axis.legend(fontsize=8)
+    axis.legend(fontsize=8, loc="upper left")
     return save(figure, folder / "papers-cluster-skew.svg")

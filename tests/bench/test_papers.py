@@ -85,6 +85,16 @@ def test_bad_input_gets_one_line(arguments: list[str], said: str, capsys: pytest
     assert said in errors and errors.count("\n") == 1
 
 
+def test_without_java_spark_is_refused_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pyspark")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert papers.main(["5", "--quick", "--workers", "1", "--how", "spark"]) == 2
+    errors = capsys.readouterr().err
+    assert "--how spark needs Java" in errors and errors.count("\n") == 1
+
+
 def test_a_section_is_put_between_its_marks(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("a\n<!-- x -->\nold\n<!-- end of x -->\nb\n")
