@@ -121,8 +121,6 @@ def targets(p: Points, a: Interval, b: Interval, rng: random.Random) -> Iterator
             yield low, y
 
 
-
-
 def assert_near(text: str, ups: list[bool], downs: list[bool]) -> None:
     for found, share in zip((ups, downs), WIDE.get(text, (1, 1)), strict=True):
         assert len(found) > 5 and Fraction(sum(found), len(found)) >= share, (text, sum(found) / len(found))

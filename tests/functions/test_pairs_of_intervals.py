@@ -35,12 +35,6 @@ EDGES = sorted({s * (1 << k) + d for k in range(3, 7) for s in (1, -1) for d in 
                | {-128, -127, -126, -3, -2, -1, 0, 1, 2, 3, 100, 126, 127} & set(range(-128, 128)))  # fmt: skip
 
 
-
-
-
-
-
-
 def spans(n: int) -> list[tuple[int, int]]:
     return [(i, j) for i in range(n) for j in range(i, n)]
 
@@ -107,8 +101,6 @@ def check_up(g: Grid, rule: Rule, share: float, rng: random.Random) -> tuple[int
     return tried, exact
 
 
-
-
 def check_down(g: Grid, rule: Rule, share: float, rng: random.Random) -> tuple[int, int]:
     """Both arguments keep what can give a result that is asked for; how many were tried, how many were hulls."""
     assert rule.backward is not None
@@ -146,8 +138,6 @@ def check(g: Grid, share: float, rng: random.Random) -> tuple[tuple[int, int], t
     ups = (0, 0) if rule.forward is None else check_up(g, rule, share, rng)
     downs = (0, 0) if rule.backward is None else check_down(g, rule, share, rng)
     return ups, downs
-
-
 
 
 def pairs_of_columns() -> dict[str, Node]:

@@ -50,8 +50,6 @@ _NESTED: dict[str, list[Any]] = {
 VALUES |= {str(t): _NESTED[name] for name, t in NESTED.items()}
 
 
-
-
 def rows(node: Node, count: int, seed: object) -> list[dict[Node, Any]]:
     """Rows of the columns that a node reads."""
     rng = random.Random(f"{node} {seed}")
@@ -70,8 +68,6 @@ def computed(node: Node, given: list[dict[Node, Any]]) -> list[Any]:
         columns = {"none": pa.nulls(len(given))}
     (vector,) = evaluate([node], lambda side, name: columns[f"{side} {name}"], len(given))
     return plain(vector, node.type, len(given))
-
-
 
 
 def box(row: Row, rng: random.Random) -> dict[Node, Dom]:
@@ -296,4 +292,3 @@ def test_no_definition_stands_beside_the_table() -> None:
         words = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
         mentioned = words & set(OPERATORS) - {"cast"}
         assert not mentioned, f"{name} knows {mentioned}"
-

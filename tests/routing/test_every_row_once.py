@@ -23,10 +23,6 @@ from ivjoin.routing import plan_join
 SCHEMES = ("auto", "hash", "slices", "grid")
 
 
-
-
-
-
 def expected(case: Case, pairs: set[tuple[int, int]]) -> Counter[tuple[int | None, int | None]]:
     n, m = range(case.left.num_rows), range(case.right.num_rows)
     return Counter(oracle.pairs(n, m, case.how, (), lambda a, b: (a, b) in pairs))
@@ -97,5 +93,3 @@ def test_the_check_finds_a_lost_and_an_invented_row() -> None:
     assert owned_output(left, right, {(0, 0), (0, 1)}, "inner") == Counter({(0, 0): 1})
     twice = owned_output([(0, 0, True), (0, 1, True)], [(0, 0, True), (0, 1, True)], {(0, 0)}, "inner")
     assert twice == Counter({(0, 0): 2})
-
-

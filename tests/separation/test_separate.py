@@ -334,7 +334,6 @@ def test_twenty_linear_conjuncts_need_no_sympy():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-
 @pytest.mark.slow
 def test_a_long_sum_and_a_deep_condition_do_not_exhaust_the_stack():
     column = condition("l.a >= r.a", SCOPE).args[0]

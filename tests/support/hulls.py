@@ -118,4 +118,3 @@ def points(box: Box) -> int:
     for lo, hi in box.values():
         n *= hi - lo + 1
     return n
-

@@ -17,10 +17,6 @@ from ivjoin.shj.kernels import compiling
 needs_blocks = pytest.mark.skipif(not compiling.COMPILES, reason="uncompiled kernels keep no blocks")
 
 
-
-
-
-
 def copied(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The same in other memory."""
     sink = pa.BufferOutputStream()

@@ -61,12 +61,6 @@ def held(op: SymmetricHashJoin) -> int:
     return sum(reachable(mine, set(plans)).values())
 
 
-
-
-
-
-
-
 @pytest.fixture(params=["blocks", "no blocks"])
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv(VARIABLE, str(int(request.param == "blocks")))

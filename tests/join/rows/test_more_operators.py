@@ -50,8 +50,6 @@ def like(text: str, pattern: str) -> bool:
     return re.fullmatch("".join(parts.get(c, re.escape(c)) for c in pattern), text) is not None
 
 
-
-
 def near(s: str, t: str) -> bool:
     return s == t or {s, t} in ({"ab", "abc"}, {"b", ""}, {"ab", "b"})
 

@@ -60,4 +60,3 @@ def test_life_of_a_column(kind, base, narrow, monkeypatch):
             lo, hi = 0, len(keep)
         ids = rng.permutation(np.array(sorted(held), dtype=np.int64))
         assert column.gather(ids, ids % cap).to_pylist() == [held[int(i)] for i in ids]
-

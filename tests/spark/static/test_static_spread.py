@@ -26,8 +26,6 @@ def pair(spark: Any, **options: Any) -> tuple[pa.Table, pa.Table, Any, Any]:
     return left, right, spark.createDataFrame(left), spark.createDataFrame(right)
 
 
-
-
 @pytest.mark.parametrize("how", one_short(HOWS, "left"))
 def test_a_hot_key(spark: Any, how: str) -> None:
     a, b, left, right = pair(spark, hot=0.8)

@@ -96,8 +96,6 @@ def test_cells_played_by_hand(workers: int) -> None:
         list(cell_function(other, plan, Results(10_000))((0,), iter([pd.DataFrame()]), states[0]))
 
 
-
-
 @pytest.mark.spark
 @short
 def test_stopped_and_started_again(spark: Any, tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ def times(rng: np.random.Generator, n: int, kind: str) -> pa.Array:
     return pa.array(values, mask=rng.random(n) < 0.02, from_pandas=False)
 
 
-
 def keys(rng: np.random.Generator, n: int, kind: str) -> pa.Array:
     if kind == "near":
         return pa.array(rng.integers(-20, 20, n), mask=rng.random(n) < 0.05)
@@ -38,13 +37,11 @@ def keys(rng: np.random.Generator, n: int, kind: str) -> pa.Array:
     return pa.array([f"name {i}" for i in rng.integers(0, 40, n)])
 
 
-
 def numbers(values: pa.Array) -> np.ndarray:
     """As doubles, all of them finite."""
     t = values.cast(pa.int64()) if pa.types.is_timestamp(values.type) else values
     found = t.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64)
     return np.nan_to_num(found, nan=NAN, posinf=INFINITE, neginf=-INFINITE)
-
 
 
 def wanted(left: pa.Table, right: pa.Table, direction: str, tolerance: float | None, exact: bool) -> np.ndarray:
@@ -66,4 +63,3 @@ def wanted(left: pa.Table, right: pa.Table, direction: str, tolerance: float | N
             best = {"backward": b[at].max, "forward": b[at].min}.get(direction)
             out[i] = best() if best else b[at[np.lexsort((b[at], d[at]))[0]]]
     return out
-

@@ -46,12 +46,10 @@ class Grid(NamedTuple):
     nan: np.ndarray
 
 
-
 def over_columns(node: Node) -> Node:
     """The operator by itself, over columns of its arguments' types."""
     columns = [make("column", (), (LEFT, name), a.type) for name, a in zip("ab", node.args)]
     return make(node.op, tuple(columns), node.params, node.type)
-
 
 
 def grid(node: Node, first: Sequence[Any], second: Sequence[Any]) -> Grid:
@@ -69,7 +67,6 @@ def grid(node: Node, first: Sequence[Any], second: Sequence[Any]) -> Grid:
     return Grid(node, list(first), list(second), values, ok & valid & ~nan, ok & ~valid, ok & valid & nan)
 
 
-
 def wanted(g: Grid, rng: random.Random) -> list[tuple[Any, np.ndarray]]:
     """Domains of the result, and where the operator is inside them."""
     if g.node.type.kind == "bool":
@@ -85,7 +82,6 @@ def wanted(g: Grid, rng: random.Random) -> list[tuple[Any, np.ndarray]]:
     return [*out, ((x, x, NULL | NAN), (g.there & (g.values == x)) | g.null | g.nan)]
 
 
-
 @functools.cache
 def operators_of_bytes() -> dict[str, Node]:
     """The operators by themselves, of those over two columns of int8 that are one operator and casts."""
@@ -95,4 +91,3 @@ def operators_of_bytes() -> dict[str, Node]:
         if len(node.args) == 2 and all(a.op == "column" or a.op == "cast" for a in node.args):
             out[text] = over_columns(node)
     return out
-

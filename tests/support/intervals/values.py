@@ -34,9 +34,7 @@ def values_of(t: Type) -> list[Any]:
     return VALUES.get(t.kind) or VALUES[str(t)]
 
 
-
 def array_of(values: list[Any], t: Type) -> pa.Array:
     if t.kind == "decimal":
         values = [None if v is None else Decimal(v).scaleb(-t.scale) for v in values]
     return pa.array(values, type=nested_arrow(t) or to_arrow(t))
-

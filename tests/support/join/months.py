@@ -14,4 +14,3 @@ def months(a: dt.datetime, b: dt.datetime) -> int:
         end += dt.timedelta(days=1)
     apart = (end.year * 12 + end.month - a.year * 12 - a.month) * 32 + end.day - a.day
     return apart // 32 if apart >= 0 else -(-apart // 32)
-

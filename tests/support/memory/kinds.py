@@ -44,7 +44,6 @@ def schema_of(kind: str, key: pa.DataType) -> pa.Schema:
     return pa.schema({"k": key, "t": pa.int64(), "v": KINDS[kind][0]})
 
 
-
 def piece(kind: str, key: pa.DataType, rng: np.random.Generator, t: int, n: int, question: str) -> pa.RecordBatch:
     rough = rng.integers(0, 15 if question == "a residual" else 390, n) if "slack" in repr(QUESTIONS[question]) else 0
     times = np.sort(rng.integers(0, 20, n)) + t - rough
@@ -52,4 +51,3 @@ def piece(kind: str, key: pa.DataType, rng: np.random.Generator, t: int, n: int,
     values = [None if rng.random() < 0.05 and t % 3 == 0 else KINDS[kind][1](int(i)) for i in numbers]
     keys = pa.array(rng.integers(0, 12, n)).cast(key)
     return pa.record_batch([keys, pa.array(times), pa.array(values, KINDS[kind][0])], schema=schema_of(kind, key))
-

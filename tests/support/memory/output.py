@@ -33,10 +33,8 @@ def pushes(kind: str, n: int, seed: int = 0) -> list[tuple[str, pa.RecordBatch]]
     return out
 
 
-
 def join(schema: pa.Schema, **options: Any) -> SymmetricHashJoin:
     condition = f"l.t BETWEEN r.t - {REACH} AND r.t + {REACH}"
     return SymmetricHashJoin(
         schema, schema, on="k", condition=condition, left_order="t", right_order="t", **{"batch_size": 4096} | options
     )
-

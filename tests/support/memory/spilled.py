@@ -22,13 +22,11 @@ def schema_of(kind: str) -> pa.Schema:
     return SCHEMA.append(pa.field("p", pa.struct({"a": pa.int32()}))) if kind == "struct" else SCHEMA
 
 
-
 def question_of(kind: str, how: str = "full") -> dict[str, Any]:
     band = "abs(l.t - r.t) <= 2000"
     on = {"on": "k"} if kind != "no key" else {}
     condition = band if on else f"{band} AND abs(l.v - r.v) < 0.002"
     return {**on, "condition": condition, "how": how, "left_order": "t", "right_order": "t"}
-
 
 
 def drawn(kind: str, i: int, side: str, n: int = 200) -> pa.RecordBatch:
@@ -42,10 +40,8 @@ def drawn(kind: str, i: int, side: str, n: int = 200) -> pa.RecordBatch:
     return pa.record_batch(columns, schema=schema_of(kind))
 
 
-
 def rows_of(batches: Any) -> Counter[str]:
     return Counter(str(tuple(row.values())) for batch in batches for row in batch.to_pylist())
-
 
 
 def pushed(op: SymmetricHashJoin, kind: str, turns: range) -> Counter[str]:
@@ -56,13 +52,11 @@ def pushed(op: SymmetricHashJoin, kind: str, turns: range) -> Counter[str]:
     return got
 
 
-
 def whole(kind: str, turns: int) -> Counter[str]:
     """All rows of the join in memory."""
     schema = schema_of(kind)
     op = SymmetricHashJoin(schema, schema, **question_of(kind))
     return pushed(op, kind, range(turns)) + rows_of(op.finish())
-
 
 
 def goes_on(op: SymmetricHashJoin, kind: str, turns: int, folder: Path, says: str, at_turn: Any = None) -> int:
@@ -86,4 +80,3 @@ def goes_on(op: SymmetricHashJoin, kind: str, turns: int, folder: Path, says: st
     got += rows_of(op.finish())
     assert got == whole(kind, turns)
     return errors
-

@@ -13,7 +13,5 @@ def met(case: Case) -> set[tuple[int, int]]:
     return set(oracle.pairs(records(case.left), records(case.right), "inner", keys, value))  # type: ignore[arg-type]
 
 
-
 def call(case: Case) -> dict[str, object]:
     return {"on": case.on, "condition": case.condition.sql if case.condition else None, "how": case.how}
-

@@ -30,7 +30,6 @@ def follow(a: Any, b: Any, folder: Path, **changed: Any) -> Any:
     return a.band_join(b, **{**given, **changed})
 
 
-
 def piece(side: int, batch: int, n: int = 500) -> list[tuple[int, int, int]]:
     """Key 7 becomes heavy in the third micro-batch."""
     rng = random.Random(10 * batch + side)
@@ -40,14 +39,12 @@ def piece(side: int, batch: int, n: int = 500) -> list[tuple[int, int, int]]:
             for i, t in enumerate(times)]  # fmt: skip
 
 
-
 def expected(batches: int, how: str) -> Counter[Any]:
     tables = []
     for side in (0, 1):
         rows = [r for b in range(batches) for r in piece(side, b)]
         tables.append(pa.table([pa.array(c, pa.int64()) for c in zip(*rows, strict=True)], schema=ROWS))
     return joined(tables[0], tables[1], how, SQL, OUT)
-
 
 
 def without_end(rows: Counter[Any]) -> Counter[Any]:
@@ -76,4 +73,3 @@ def started(folder: Path, **options: Any) -> subprocess.Popen[bytes]:
     """The query in a process of its own, which may be killed."""
     text = CHILD.format(paths=PATHS, folder=str(folder), options=options)
     return subprocess.Popen([sys.executable, "-c", text], start_new_session=True, stderr=subprocess.DEVNULL)
-

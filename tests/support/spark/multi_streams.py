@@ -27,7 +27,6 @@ def piece(alias: str, turn: int, rows: int = 200) -> pa.Table:
     return pa.table([rng.integers(0, 8, rows), ts, np.arange(rows) + 10_000 * turn], schema=SCHEMA)
 
 
-
 def wanted(turns: int) -> Counter[tuple[int, ...]]:
     con = duckdb.connect()
     for alias in "abc":
@@ -35,10 +34,8 @@ def wanted(turns: int) -> Counter[tuple[int, ...]]:
     return Counter(con.execute(f"SELECT a.id, b.id, c.id FROM a, b, c WHERE {WHERE}").fetchall())
 
 
-
 def ids(table: pa.Table) -> Counter[tuple[int, ...]]:
     return Counter(zip(*(table.column(f"{a}_id").to_pylist() for a in "abc"), strict=True))
-
 
 
 class Folder:
@@ -70,4 +67,3 @@ class Folder:
         self.query = self.start(spark)
         assert self.query.awaitTermination(300)
         return ids(spark.read.parquet(str(self.folder / "out")).toArrow())
-

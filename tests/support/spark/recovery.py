@@ -17,10 +17,8 @@ def band(a: Any, b: Any, **changed: Any) -> Any:
     return a.band_join(b, **{**given, **changed})
 
 
-
 def rows(batch: int, size: int = 20) -> list[tuple[int, int]]:
     return [(i % 5, batch * size + i) for i in range(size)]
-
 
 
 def expected(left: list[tuple[int, int]], right: list[tuple[int, int]], frontier: int) -> Counter[Any]:
@@ -32,4 +30,3 @@ def expected(left: list[tuple[int, int]], right: list[tuple[int, int]], frontier
         if not partners and t < frontier - 3:
             out[k, t, None] += 1
     return out
-

@@ -31,9 +31,7 @@ def table(seed: int, hot: float = 0.0, keys: int = 60, n: int = N) -> pa.Table:
     })  # fmt: skip
 
 
-
 def run(joined_frame: Any) -> tuple[Any, int]:
     """The rows, and how many tasks had some."""
     out = joined_frame.withColumn("_task", F.spark_partition_id()).toArrow()
     return rows_of(out.drop_columns(["_task"])), len(set(out.column("_task").to_pylist()))
-
