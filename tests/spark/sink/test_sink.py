@@ -326,7 +326,7 @@ def test_the_documented_examples(
         "views": read.schema("user long, ts timestamp, ad string").parquet(f"{tmp_path}/views"),
     }
     for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
-        exec(re.sub(r'"(matches|backfill|[a-z-]*checkpoint)", ', rf'"{tmp_path}/\1", ', code), names)
+        exec(re.sub(r'"(matches|backfill|late|[a-z-]*checkpoint)", ', rf'"{tmp_path}/\1", ', code), names)
     said = capsys.readouterr().out
     for line in re.findall(r"^    (write_stream: .*)$", page, re.MULTILINE):
         assert line in said
