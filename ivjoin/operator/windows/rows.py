@@ -48,6 +48,7 @@ class Rows:
     filed: int = 0
     _gathered: dict[int, pa.Array] = field(default_factory=dict)
     _ends: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _size: int = -1  # bytes of `base`, once they were counted
 
     def __len__(self) -> int:
         return len(self.seq)
@@ -170,7 +171,9 @@ class Rows:
     @property
     def _loose(self) -> int:
         """The bytes of ``base`` that lie in memory."""
-        return max(0, sum(c.nbytes for c in self.base) - self.filed)
+        if self._size < 0:
+            self._size = sum(c.nbytes for c in self.base)
+        return max(0, self._size - self.filed)
 
     @property
     def lies_in_files(self) -> bool:
