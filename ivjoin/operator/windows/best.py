@@ -21,7 +21,7 @@ from ivjoin.operator.windows.trim import trim_of
 from ivjoin.outer.emit import BatchRows, Emitter
 from ivjoin.outer.values import has_value
 from ivjoin.plan.layout import RowLayout
-from ivjoin.shj.arrow import byte_width, take
+from ivjoin.shj.arrow import byte_width, counted, take
 from ivjoin.shj.dictionaries import one_array
 from ivjoin.shj.sorting import order_by_key
 
@@ -258,8 +258,8 @@ def images(v: Vector, node: Node) -> np.ndarray:
     import pyarrow.compute as pc
 
     array = v.values.combine_chunks() if isinstance(v.values, pa.ChunkedArray) else v.values
-    words = array.fill_null(b"" if pa.types.is_large_binary(array.type) else "").dictionary_encode()
-    order = np.asarray(pc.array_sort_indices(words.dictionary)).astype(np.int64)
+    words = array.dictionary_encode(null_encoding="encode")
+    order = counted(pc.array_sort_indices(words.dictionary, null_placement="at_start"))
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
-    return rank[np.asarray(words.indices).astype(np.int64)] if len(words) else np.zeros(0, dtype=np.int64)
+    return rank[counted(words.indices)] if len(words) else np.zeros(0, dtype=np.int64)

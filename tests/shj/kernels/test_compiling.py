@@ -293,7 +293,7 @@ ends = pa.py_buffer(np.arange(0, 1803, 3, dtype=np.int32))
 text = pa.Array.from_buffers(pa.string(), 600, [None, ends, pa.py_buffer(words)])
 s = pa.Table.from_arrays([text, whole_numbers(at)], ["k", "t"])
 band = {"condition": "l.t - r.t BETWEEN -1 AND 1 AND l.k >= r.k", "left_order": "t", "right_order": "t"}
-one = ivjoin.band_join(s, s, **band, pick=ivjoin.Pick(["t", "k"], "last")).read_all()
+one = ivjoin.band_join(s, s, **band, pick=ivjoin.Pick(["k", "t"], "last")).read_all()
 asked = {"n": ("*", "count"), "most": ("k", "max")}
 all = ivjoin.window_join(s, s, on="k", condition="l.t = r.t", aggregate=asked).read_all()
 assert one.num_rows == 600 == all.num_rows
