@@ -260,13 +260,7 @@ class PickedAnswers(BestAnswers):
         self, run: Run, rows: Rows, found: Found, here: np.ndarray, there: np.ndarray, nodes: Sequence[Node]
     ) -> Pairs:
         """Return the pairs for which the rest of the condition is TRUE."""
-        for t in found.rest:
-            low, high = reach(rows, t)
-            values = run.rows.axes[t.right][there]
-            inside = (values >= low[here]) & (values <= high[here])
-            if t.right in run.rows.absent:
-                inside |= run.rows.absent[t.right][there]
-            here, there = here[inside], there[inside]
+        here, there = run.within(rows, found.rest, here, there)
         if nodes and len(here):
             true = holds(nodes, PairColumns(self._core.layouts, rows, here, run.rows, there), len(here))
             here, there = here[true], there[true]

@@ -120,7 +120,7 @@ class SideReader:
         Raises
         ------
         EvaluationError
-            If a key, a ``pick_by`` expression or the expression to be near to has an error.
+            If a key, an expression that picks right rows or one that distances start at has an error.
         """
         n, lines = batch.num_rows, self._picking.lines[s]
         e = evaluated(self._plan, s, n, lambda _, name: batch.column(index[name]), True, True, lines)

@@ -199,7 +199,7 @@ def _musts(plan: JoinPlan, s: int) -> list[tuple[str, Node, bool]]:
     pick, picking = plan.spec.pick, picking_of(plan)
     out = [("the key", node, False) for node in plan.sides[s].keys]
     if s == 1 and pick is not None:
-        return out + [("pick_by", node, i == 0) for i, node in enumerate(pick.by)]
+        return out + [("the pick", node, i == 0) for i, node in enumerate(pick.by)]
     return out + ([("the distance", picking.lines[0][picking.near], True)] if picking.near >= 0 else [])
 
 

@@ -253,8 +253,7 @@ class Run:
         found = self.find(left, terms)
         ranges = found.ranges
         found.rest.sort(key=lambda t: t.low is not None)  # first a term without a greatest value, for a sweep
-        first = found.rest[0] if found.rest else None
-        if first is None:
+        if not found.rest:
             if trim is not None:
                 ranges = trim(self, left, ranges)
             done = len(left)
@@ -262,18 +261,21 @@ class Run:
                 done = max(1, int(np.searchsorted(np.cumsum(ranges.sizes), most, side="right")))
                 ranges = Ranges(ranges.lo[:done], ranges.hi[:done])
             return (np.repeat(np.arange(done), ranges.sizes), ranges.positions()), done
-        low, high = reach(left, first)
-        blocks = self.blocks(first.right)
-        bounds = ranges.lo, ranges.hi, low, high
+        blocks = self.blocks(found.rest[0].right)
+        bounds = ranges.lo, ranges.hi, *reach(left, found.rest[0])
         here, there, done = blocks.swept(*bounds, most) or blocks.pairs(*bounds, most)
-        for t in found.rest[1:]:
+        return self.within(left, found.rest[1:], here, there), done
+
+    def within(self, left: Rows, terms: Sequence[Term], here: np.ndarray, there: np.ndarray) -> Pairs:
+        """Return the pairs that satisfy terms; a right row without a value may satisfy any of its axis."""
+        for t in terms:
             low, high = reach(left, t)
             values = self.rows.axes[t.right][there]
             inside = (values >= low[here]) & (values <= high[here])
             if t.right in self.rows.absent:
                 inside |= self.rows.absent[t.right][there]
             here, there = here[inside], there[inside]
-        return (here, there), done
+        return here, there
 
     def blocks(self, axis: int) -> ValueBlocks:
         """Return the blocks of the values of an axis."""

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ivjoin.shj.kernels.lookup import grouped_kernels
 from ivjoin.shj.kernels.slices import deal_kernels
-from ivjoin.shj.sorting import in_order
+from ivjoin.shj.sorting import in_order, scratch_of
 from ivjoin.stream.workers import each
 
-__all__ = ["gathered", "order_of", "rises", "sort_order"]
+__all__ = ["values_at", "order_of", "rises", "sort_order"]
 
 _WORTH_DEALING = 1 << 17  # rows
 _BUCKET = 1 << 15  # rows of a bucket, unless there are too many rows for so many buckets
@@ -39,12 +40,12 @@ def sort_order(values: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarray
     most = int(np.diff(starts).max())
 
     def sorts() -> Callable[[int], None]:
-        scratch = np.empty(most, np.int64), np.empty(most, np.int32), np.empty(deal_kernels.DIGITS, np.int64)
+        values, numbers, counts = scratch_of(most)
 
         def sort(bucket: int) -> None:
             at = slice(int(starts[bucket]), int(starts[bucket + 1]))
             size = at.stop - at.start
-            deal_kernels.sort_bucket(dealt[at], rows[at], scratch[0][:size], scratch[1][:size], scratch[2])
+            grouped_kernels.sort_rows(dealt[at], rows[at], values[:size], numbers[:size], counts)
 
         return sort
 
@@ -97,14 +98,14 @@ def order_of(values: np.ndarray, usable: np.ndarray | None, threads: int) -> tup
     if usable is None:
         return (None, values) if rises(values, threads) else sort_order(values, threads)
     rows = np.flatnonzero(usable)
-    values = gathered(values, rows, threads)
+    values = values_at(values, rows, threads)
     if rises(values, threads):
         return rows, values
     order, values = sort_order(values, threads)
-    return gathered(rows, order, threads), values
+    return values_at(rows, order, threads), values
 
 
-def gathered(values: np.ndarray, order: np.ndarray | None, threads: int) -> np.ndarray:
+def values_at(values: np.ndarray, order: np.ndarray | None, threads: int) -> np.ndarray:
     """Return values in an order, or as they lie without one."""
     if order is None:
         return values

@@ -236,7 +236,7 @@ class BestOfTables(_Matched):
         self._each(take)
         left, right = (np.concatenate(parts) for parts in zip(*found, strict=True))
         starts, order = np.zeros(self._left.rows + 1, dtype=np.int64), np.empty(len(left), dtype=np.int64)
-        grouped_kernels.group_rows(left, _NONE, starts, order)
+        grouped_kernels.group_rows(left, starts, order)
         right = right.take(order).astype(np.int32)
         self._metrics.state_bytes = self._metrics.peak_state_bytes = starts.nbytes + right.nbytes
         keep = self.plan.how.keep

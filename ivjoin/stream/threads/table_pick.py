@@ -1,7 +1,7 @@
 """A join of two tables that gives each left row one right row, found slice by slice, by any number of threads.
 
 The output is in the order of the left table, whatever the order of the rows. A left row's match is found first, for all
-rows; then output batches are gathered. Both are done in slices, and where these begin follows from the rows alone.
+rows; then output batches are values_at. Both are done in slices, and where these begin follows from the rows alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ivjoin.operator.lookup.sides import LookupSide, SideReader, Sorted
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.picking.pick import picking_of
-from ivjoin.stream.sort.dealing import gathered, order_of, rises
+from ivjoin.stream.sort.dealing import order_of, rises, values_at
 from ivjoin.stream.sources.inputs import Source
 from ivjoin.stream.threads.paired_pick import PairedPick, paired_pick
 from ivjoin.stream.threads.table_lookup import OUT_ROWS, MatchedTables, opened, parts_of
@@ -66,7 +66,7 @@ class TablePick(MatchedTables):
         order, values = order_of(side.vals[mine], side.usable, self._threads)
         left = Sorted(side.kids, order, {mine: values})
         for line in {line for p in self._passes for line, _, _ in (*p.lows, *p.highs)} - {mine}:
-            left.lines[line] = gathered(side.vals[line], order, self._threads)
+            left.lines[line] = values_at(side.vals[line], order, self._threads)
         found = [self._looked(way, left, right) for way in self._passes]
         if len(found) == 1 and order is None and right.order is None:
             return found[0]
@@ -139,5 +139,5 @@ def _in_order(side: LookupSide, n_sort: int, lines: set[int], threads: int) -> S
         values = side.vals[0].take(order)
     found = {0: values}
     for line in lines - {0}:
-        found[line] = gathered(side.vals[line], order, threads)
+        found[line] = values_at(side.vals[line], order, threads)
     return Sorted(side.kids, order, found)

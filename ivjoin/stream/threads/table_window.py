@@ -24,7 +24,7 @@ from ivjoin.shj.arrow import byte_width, take, whole_numbers
 from ivjoin.shj.dictionaries import one_array
 from ivjoin.shj.plain import from_plain, nulls
 from ivjoin.shj.store.keys import KeyTable
-from ivjoin.stream.sort.dealing import gathered, order_of, rises
+from ivjoin.stream.sort.dealing import order_of, rises, values_at
 from ivjoin.stream.sources.inputs import Source
 from ivjoin.stream.threads.table_lookup import OUT_ROWS, TableLookup, opened, parts_of
 from ivjoin.stream.threads.table_rows import TableRows
@@ -253,5 +253,5 @@ def _in_order(rows: Rows, kids: np.ndarray, axis: int | None, lines: set[int], o
     if axis is not None:
         order, found[axis] = order_of(rows.axes[axis], None, threads)
     for line in lines - {axis}:
-        found[line] = gathered(rows.axes[line], order, threads)
+        found[line] = values_at(rows.axes[line], order, threads)
     return Sorted(kids, order, found, None if len(rows) == of else rows.seq)

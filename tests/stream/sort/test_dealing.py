@@ -44,7 +44,7 @@ def test_unusable_rows_are_left_out(threads: int) -> None:
     expected = rows[np.argsort(values[rows], kind="stable")]
     assert order is not None and order.tolist() == expected.tolist()
     assert found.tolist() == values[expected].tolist()
-    assert dealing.gathered(values, order, threads).tolist() == found.tolist()
+    assert dealing.values_at(values, order, threads).tolist() == found.tolist()
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -8,82 +8,46 @@ from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.shj.kernels.compiling import I8, IN1, IO1, VOID, compiled, inner
+from ivjoin.shj.kernels.compiling import I8, IN1, IO1, IO1_I4, VOID, compiled, inner
 
-__all__ = ["DOWN", "UP", "group_rows", "group_values", "meet_groups", "place_rising", "radix_order", "sort_groups"]
+__all__ = [
+    "DIGITS", "DOWN", "UP", "group_rows", "group_values", "meet_groups", "place_rising", "sort_groups", "sort_rows",
+]
 
 DOWN, UP = 0, 1  # whether the last or the first row within bounds is found
 
 _FEW = 24  # up to this number of rows, a key or a bucket is sorted by insertion
 _NEAR = 1 << 15  # up to this number of rows, a key is sorted by buckets, which fit the processor's cache
 _BITS = 11  # bits per digit of the radix sort of larger keys
-_SIZE = 1 << _BITS
+DIGITS = 1 << _BITS
 
 
-@compiled(VOID(IN1, IN1, IO1, IO1))
-def group_rows(kids, order, starts, out):  # type: ignore[no-untyped-def]
-    """Group row numbers by key; the rows of one key keep the order of ``order`` (empty: ascending row numbers).
+@compiled(VOID(IN1, IO1, IO1))
+def group_rows(kids, starts, out):  # type: ignore[no-untyped-def]
+    """Group row numbers by key; the rows of one key stay in order.
 
     Parameters
     ----------
     kids : int64[n]
         Key ids.
-    order : int64[n] or int64[0]
     starts : int64[ids + 1]
         Zeros; afterwards where the rows of each key begin.
     out : int64[n]
         The row numbers.
     """
     n = kids.shape[0]
-    given = order.shape[0] > 0
     for i in range(n):
         starts[kids[i] + 1] += 1
     for k in range(1, starts.shape[0]):
         starts[k] += starts[k - 1]
     for i in range(n):
-        row = order[i] if given else i
-        kid = kids[row]
-        out[starts[kid]] = row
+        kid = kids[i]
+        out[starts[kid]] = i
         starts[kid] += 1
     for j in range(1, starts.shape[0]):
         k = starts.shape[0] - j
         starts[k] = starts[k - 1]
     starts[0] = 0
-
-
-@compiled(I8(IN1, I8, I8, IO1, IO1, IO1, IO1, IO1))
-def radix_order(values, least, digits, keys, other_keys, order, other_order, counts):  # type: ignore[no-untyped-def]
-    """Sort values by ``digits`` digits of 11 bits, least significant digit first; ``least`` is the least value.
-
-    All arrays but ``values`` are scratch : int64[n]; ``counts`` : int64[2048 * digits] must be zeros. Returns 1 if the
-    order ends in ``other_order``, 0 if it ends in ``order``.
-    """
-    n = values.shape[0]
-    for i in range(n):
-        key = values[i] - least
-        keys[i] = key
-        order[i] = i
-        for d in range(digits):
-            counts[2048 * d + ((key >> (11 * d)) & 2047)] += 1
-    for d in range(digits):
-        total = np.int64(0)
-        for j in range(2048 * d, 2048 * d + 2048):
-            count = counts[j]
-            counts[j] = total
-            total += count
-        shift = 11 * d
-        for i in range(n):
-            key = keys[i] if d & 1 == 0 else other_keys[i]
-            j = 2048 * d + ((key >> shift) & 2047)
-            at = counts[j]
-            counts[j] = at + 1
-            if d & 1 == 0:
-                other_keys[at] = key
-                other_order[at] = order[i]
-            else:
-                keys[at] = key
-                order[at] = other_order[i]
-    return digits & 1
 
 
 @compiled(VOID(IN1, IN1, IO1, IO1, IO1))
@@ -177,17 +141,17 @@ def _by_digits(keys, rows, start, end, least, span, other_keys, other_rows, coun
     """
     n = end - start
     base = np.uint64(least)
-    mask = np.uint64(_SIZE - 1)
+    mask = np.uint64(DIGITS - 1)
     shift = np.uint64(0)
     moved = False  # whether the rows are in the other arrays
     while shift < np.uint64(64) and (span >> shift) > np.uint64(0):
-        for j in range(_SIZE):
+        for j in range(DIGITS):
             counts[j] = 0
         for i in range(n):
             key = np.uint64(other_keys[i] if moved else keys[start + i]) - base
             counts[np.int64((key >> shift) & mask)] += 1
         total = np.int64(0)
-        for j in range(_SIZE):
+        for j in range(DIGITS):
             count = counts[j]
             counts[j] = total
             total += count
@@ -209,6 +173,33 @@ def _by_digits(keys, rows, start, end, least, span, other_keys, other_rows, coun
         for i in range(n):
             keys[start + i] = other_keys[i]
             rows[start + i] = other_rows[i]
+
+
+@compiled(VOID(IO1, IO1_I4, IO1, IO1_I4, IO1))
+def sort_rows(values, rows, other_values, other_rows, counts):  # type: ignore[no-untyped-def]
+    """Sort values, and their row numbers with them, in place; the sort is stable.
+
+    Parameters
+    ----------
+    values, other_values : int64[n]
+        The other arrays are scratch.
+    rows, other_rows : int32[n]
+    counts : int64[DIGITS]
+        Scratch.
+    """
+    n = values.shape[0]
+    if n < 2:
+        return
+    least = values[0]
+    most = least
+    rises = True
+    for i in range(1, n):
+        rises = rises and values[i - 1] <= values[i]
+        least = min(least, values[i])
+        most = max(most, values[i])
+    if not rises:
+        span = np.uint64(most) - np.uint64(least)
+        _by_digits(values, rows, 0, n, least, span, other_values, other_rows, counts)
 
 
 @compiled(VOID(IN1, IO1, IO1, IO1, IO1, IO1))
