@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis.strategies import integers, sampled_from
@@ -12,6 +13,8 @@ from join.plain_cases import plain_cases
 from join.strategies import cases
 from stream.unordered import FILES, SORTED, at_once, bare, no_room, run_tables
 from weights import examples
+
+from ivjoin import Order, band_join
 
 RANDOM = examples(suppress_health_check=list(HealthCheck))
 pytestmark = pytest.mark.hypothesis
@@ -60,3 +63,17 @@ def test_one_side_ordered() -> None:
     SORTED.clear()
     one_side_ordered()
     assert SORTED["the left side was"] + SORTED["the right side was"] > 5
+
+
+@pytest.mark.parametrize("how", ["inner", "full"])
+@pytest.mark.parametrize("seed", range(50, 60))
+def test_a_side_sorted_the_other_way_than_the_slices_run(seed: int, how: str) -> None:
+    """The slices follow the first order of the left side, which falls, while the right side may be sorted upwards."""
+    left = pa.table({"a": [9, 7, 5, 5, 3, 1], "b": [1, 2, 3, 3, 5, 7]})
+    right = pa.table({"a": [1, 3, 4, 6, 7, 9]})
+    orders = [Order("a", descending=True), Order("b")]
+    with at_once(seed):
+        rows = band_join(left, right, condition="l.a BETWEEN r.a - 1 AND r.a + 1", how=how, left_order=orders)
+        found = rows.read_all().select(["a", "a_right"]).drop_null().to_pylist()
+    pairs = [{"a": a, "a_right": b} for a in left["a"].to_pylist() for b in right["a"].to_pylist() if abs(a - b) <= 1]
+    assert sorted(found, key=str) == sorted(pairs, key=str)

@@ -42,6 +42,7 @@ class Ordinals:
 
     values: np.ndarray
     errs: bool
+    turned: bool  # the values are ``~ordinal``
     index: np.ndarray | None  # sorts the rows; None if they are in order
     missing: int = 0  # rows without a value, if the rows were sorted
 
@@ -51,15 +52,16 @@ class Ordinals:
         values, valid, errs = evaluated(node, table.to_batches(), descending)
         if valid is None:
             if rises(values, threads):
-                return cls(values, errs, None)
+                return cls(values, errs, descending, None)
             index, values = sort_order(values, threads)
-            return cls(values, errs, _short(index))
+            return cls(values, errs, descending, _short(index))
         seen = values[valid]
         if not errs and bool((seen[:-1] <= seen[1:]).all()):
-            return cls(np.maximum.accumulate(np.where(valid, values, I64_MIN)), errs, None)
+            return cls(np.maximum.accumulate(np.where(valid, values, I64_MIN)), errs, descending, None)
         none, (order, seen) = np.flatnonzero(~valid), sort_order(seen, threads)
         index = np.concatenate((none, np.flatnonzero(valid)[order]))
-        return cls(np.concatenate((np.full(len(none), I64_MIN), seen)), errs, _short(index), len(none))
+        values = np.concatenate((np.full(len(none), I64_MIN), seen))
+        return cls(values, errs, descending, _short(index), len(none))
 
 
 def _short(index: np.ndarray) -> np.ndarray:
@@ -184,7 +186,7 @@ def of_steps(
             order, keys = in_order(keys)
             index = _short(order)
         cut = len(keys) if step.whole_to is None else int(np.searchsorted(keys, step.whole_to, side="right"))
-        rows = Ordinals(np.maximum(keys[:cut], top), False, None if index is None else index[:cut])
+        rows = Ordinals(np.maximum(keys[:cut], top), False, descending, None if index is None else index[:cut])
         yield from of_table(table.slice(0, cut) if index is None else table, rows)
         top = int(rows.values[-1]) if cut else top
         rest = [table.slice(cut)] if index is None else gathered(table, index[cut:])

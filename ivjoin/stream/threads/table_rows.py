@@ -92,7 +92,7 @@ class TableRows:
         return self._found[node]
 
     def _values(self, node: Node, falls: bool) -> AxisValues | None:
-        if self._known is not None and node is self._known[0]:
+        if self._known is not None and node is self._known[0] and falls == self._known[1].turned:
             return AxisValues(self._known[1].values, False, True, falls)
         values, there, errs = evaluated(node, self._batches, falls)
         if errs:
