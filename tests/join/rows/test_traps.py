@@ -85,7 +85,7 @@ def test_trap(trap: Trap, how: str) -> None:
 
 @pytest.mark.nojit
 @pytest.mark.parametrize(
-    "trap", [t for t in TRAPS if t.name in ("float rounding", "month clamp", "wrong side")], ids=lambda t: t.name
+    "trap", [t for t in TRAPS if t.name in ("float rounding", "month clamp", "wrong column")], ids=lambda t: t.name
 )
 def test_trap_interpreted(trap: Trap) -> None:
     assert play(trap, "full") > 0
