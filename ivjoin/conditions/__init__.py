@@ -1,7 +1,5 @@
-"""Conditions: how they are read, written and evaluated.
+"""Conditions as Spark SQL text, Python operators or SymPy relations: how they are read, written and evaluated.
 
-A condition can be written as Spark SQL text (:mod:`ivjoin.conditions.read.sqltext`), with Python operators
-(:mod:`ivjoin.conditions.read.fluent`) or as a SymPy relation (:mod:`ivjoin.conditions.read.sympyform`);
 :func:`condition` and :func:`scalar` take any of these. sympy and sqlglot are imported on first use.
 """
 
@@ -22,26 +20,10 @@ nodes.to_text = to_text
 
 
 def condition(obj: Any, scope: Scope, timezone: str = "UTC") -> Node | None:
-    """Return the bool node of a condition in any of its forms.
+    """Return the bool node of a condition in any of its forms; None only for None.
 
-    Parameters
-    ----------
-    obj : None, str, fluent Expr, SymPy relation or boolean, Node
-        SQL text, or an object of one of the other forms. None is no condition.
-    scope : Scope
-        The columns that names refer to.
-    timezone : str
-        The zone of local times and calendar days.
-
-    Returns
-    -------
-    Node or None
-        None exactly if ``obj`` is.
-
-    Raises
-    ------
-    ConditionError
-        If it cannot be parsed, its types do not fit, or it is not of type bool.
+    ``timezone`` is the zone of local times and calendar days. ConditionError if it cannot be parsed, or its types do
+    not fit.
     """
     if obj is None:
         return None

@@ -1,8 +1,7 @@
 """Exact, vectorised evaluation of expressions on Arrow arrays, with Spark's ANSI semantics.
 
-A list of expressions is compiled once to a program: the distinct nodes in order. The rule of each operator makes a
-kernel for its argument types and constants (``ops_*.py``). A run loads the columns, calls the kernels one after the
-other and wraps the results. No row raises an exception: rows that overflow, divide by zero or fail a cast are marked.
+A list of expressions is compiled once to a program of distinct nodes, each with a kernel for its argument types and
+constants. No row raises an exception: rows that overflow, divide by zero or fail a cast are marked.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ class Vector:
     Attributes
     ----------
     values : ndarray[n] or pa.Array
-        Physical values (``ivjoin.expr.types``): bool, intN/uintN, float32/64 in their own dtype; decimals int64 up
-        to 18 digits, else object (Python ints); dates and months int32; times int64; strings and bytes as
-        ``large_string`` and ``large_binary`` arrays. Arbitrary where not valid.
+        Physical values (``ivjoin.expr.types``), arbitrary where not valid. Decimals are int64 up to 18 digits, else
+        Python ints; dates and months int32; times int64; strings and bytes ``large_string`` and ``large_binary``
+        arrays.
     valid : bool[n] or None
         Rows that are not NULL; None means all.
     error : bool[n] or None
@@ -58,20 +57,8 @@ _lock = threading.Lock()
 def evaluate(roots: Sequence[Node], column: Column, n: int) -> list[Vector]:
     """Return the values of expressions, one Vector each. Shared sub-expressions are computed once.
 
-    Parameters
-    ----------
-    roots : sequence of Node
-    column : callable
-        ``column(side, name)`` returns the Arrow array (or chunked array) of n rows.
-    n : int
-        Number of rows.
-
-    Raises
-    ------
-    UnsupportedError
-        If an operator does not support its argument types; never because of a value.
-    EvaluationError
-        If a function of texts reads text that is not UTF-8.
+    ``column(side, name)`` returns the Arrow array (or chunked array) of n rows. UnsupportedError depends on types only,
+    never on a value. EvaluationError: a function of texts reads text that is not UTF-8.
 
     Examples
     --------
@@ -197,13 +184,7 @@ def _may_warn(node: Node) -> bool:
 
 
 def _rule(node: Node) -> Rule:
-    """Return the rule of a node, found by operator and the kinds of its arguments.
-
-    Raises
-    ------
-    UnsupportedError
-        If the rule does not exist.
-    """
+    """Return the rule of a node by operator and kinds of arguments, or raise UnsupportedError."""
     meaning = meaning_of(node)
     if meaning is None:
         raise unsupported(node)
@@ -211,13 +192,7 @@ def _rule(node: Node) -> Rule:
 
 
 def check_supported(*roots: Node) -> None:
-    """Check, before any row is read, whether expressions can be evaluated.
-
-    Raises
-    ------
-    UnsupportedError
-        If not. The text names the sub-expression.
-    """
+    """Raise UnsupportedError, before any row is read, if a sub-expression cannot be evaluated."""
     compiled(roots)
 
 
@@ -260,11 +235,9 @@ def _as_declared(values: np.ndarray, t: Type) -> np.ndarray:
 
 
 def first_error(root: Node, column: Column, row: int) -> str:
-    """Return a sentence on why an expression has an error at a row: the failing sub-expression and the values it read.
+    """Return a sentence on why an expression has an error at a row, with the failing sub-expression and its values.
 
-    Examples
-    --------
-    ``"integer overflow in l.a + 10 (int32) at l.a = 2147483647"``
+    For example ``"integer overflow in l.a + 10 (int32) at l.a = 2147483647"``.
     """
     arrays: dict[tuple[str, str], Any] = {}
 

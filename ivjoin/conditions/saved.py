@@ -1,7 +1,6 @@
-"""Check the parts of a snapshot: plain values, types and expressions.
+"""Check the parts of a snapshot: plain values, types and expressions. Each check raises SnapshotError.
 
-A checksum finds damage. It does not find a file that another program wrote, so each value is checked before a kernel or
-an interval rule relies on it.
+A checksum does not find a file that another program wrote, so kernels and interval rules rely on these checks.
 """
 
 from __future__ import annotations
@@ -32,57 +31,30 @@ def damaged(what: str) -> SnapshotError:
 
 
 def flag(value: Any, name: str) -> bool:
-    """Return a value that must be True or False.
-
-    Raises
-    ------
-    SnapshotError
-    """
+    """Return a value that must be True or False."""
     if not isinstance(value, bool):
         raise damaged(f"{name} is {came(value)}; expected true or false")
     return value
 
 
 def whole(value: Any, name: str, least: int = _LEAST, most: int = _MOST) -> int:
-    """Return a value that must be a whole number from ``least`` to ``most``.
-
-    Raises
-    ------
-    SnapshotError
-    """
+    """Return a value that must be a whole number from ``least`` to ``most``."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise damaged(f"{name} is {came(value)}; expected a whole number from {least} to {most}")
     return value
 
 
 def wholes(values: Any, name: str, least: int = _LEAST, most: int = _MOST) -> list[int]:
-    """Return a list that must hold whole numbers from ``least`` to ``most``.
-
-    Raises
-    ------
-    SnapshotError
-    """
+    """Return a list that must contain whole numbers from ``least`` to ``most``."""
     if not isinstance(values, list):
         raise damaged(f"{name} is {came(values)}; expected a list of whole numbers")
     return [whole(v, name, least, most) for v in values]
 
 
 def check_expressions(roots: Iterable[Node], schemas: dict[str, pa.Schema]) -> None:
-    """Check that expressions have a meaning over these columns.
+    """Check operators, columns, constants and types of expressions over these schemas by side.
 
-    Each operator is evaluated once, over a null and a zero of each column: what it gives must have the type that the
-    expression states.
-
-    Parameters
-    ----------
-    roots : iterable of Node
-    schemas : dict of str to pa.Schema
-        The columns that may be read, by side.
-
-    Raises
-    ------
-    SnapshotError
-        If an operator, a column, a constant or a type is not one that ivjoin writes.
+    Each operator is evaluated once, over a null and a zero of each column, and must give the type that it states.
     """
     nodes = list(walk(*roots))
     for n in nodes:

@@ -12,10 +12,7 @@ __all__ = ["quoted", "to_text", "type_text"]
 
 
 def to_text(node: Node, level: int = 0) -> str:
-    """Return SQL-like text of an expression: ``l.ts >= r.ts - INTERVAL '10' SECOND``.
-
-    The text is in parentheses if it binds less tightly than ``level``, one of :mod:`ivjoin.functions.records.writing`.
-    """
+    """Return SQL-like text of an expression, in parentheses if it binds less tightly than ``level``."""
     done: dict[Node, tuple[str, int]] = {}
     for n in walk(node):
         done[n] = _text(n, done)

@@ -1,8 +1,4 @@
-"""Expressions: what a condition is made of.
-
-An expression is an immutable, interned graph of :class:`~ivjoin.expr.nodes.Node`. A :class:`Scope` resolves names.
-:mod:`ivjoin.conditions` reads and writes them; ``condition`` and ``scalar`` are its functions.
-"""
+"""Expressions, as immutable, interned graphs of :class:`~ivjoin.expr.nodes.Node`; a :class:`Scope` resolves names."""
 
 from __future__ import annotations
 

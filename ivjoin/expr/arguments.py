@@ -43,12 +43,7 @@ R = TypeVar("R")
 def known_options(name: str, also: Iterable[str] = ()) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a public function name itself, and the nearest option, if it is called with an unknown option.
 
-    Parameters
-    ----------
-    name : str
-        The public name of the function.
-    also : iterable of str
-        Options in addition to those in its signature.
+    ``name`` is the public name. ``also`` are options in addition to those in the signature.
     """
 
     def checking(function: Callable[P, R]) -> Callable[P, R]:
@@ -95,24 +90,14 @@ def warn_caller(warning: Warning) -> None:
 
 
 def whole_number(name: str, value: Any, least: int, most: int, what: str = "a whole number") -> int:
-    """Return a whole number within limits. A bool is refused.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Return a whole number within limits, or raise OptionError; a bool is refused."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
         raise OptionError(f"{name} is {came(value)}; expected {what} from {least} to {most}")
     return int(value)
 
 
 def text(name: str, value: Any, example: str) -> str:
-    """Return text that can be encoded as UTF-8.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Return text that can be encoded as UTF-8, or raise OptionError."""
     if not isinstance(value, str):
         raise OptionError(f"{name} is {came(value)}; expected text such as {example!r}")
     if not _is_unicode(value):
@@ -121,13 +106,7 @@ def text(name: str, value: Any, example: str) -> str:
 
 
 def one_of(name: str, value: Any, known: tuple[str, ...], error: type[IvjoinError] = OptionError) -> str:
-    """Return the value if it is one of a few words.
-
-    Raises
-    ------
-    OptionError
-        Of the class ``error``.
-    """
+    """Return the value if it is one of a few words; otherwise raise ``error``."""
     if not isinstance(value, str) or value not in known:
         raise error(f"{name} is {came(value)}; expected {', '.join(map(repr, known[:-1]))} or {known[-1]!r}")
     return value

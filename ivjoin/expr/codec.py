@@ -24,13 +24,7 @@ def encode(node: Node | None) -> Any:
 
 
 def decode(data: Any) -> Node | None:
-    """Return the node that :func:`encode` wrote.
-
-    Raises
-    ------
-    SnapshotError
-        If the data is not of that form.
-    """
+    """Return the node that :func:`encode` wrote, or raise SnapshotError."""
     if data is None:
         return None
     nodes: list[Node] = []

@@ -25,11 +25,7 @@ _PART = re.compile(r"([0-9]{1,400}(?:\.[0-9]{1,400})?)\s*([A-Za-zµμ]+)[\s,]*")
 
 
 def seconds_of_text(text: str) -> Fraction | None:
-    """Return the exact number of seconds of a duration; None if the text is not one.
-
-    >>> seconds_of_text("1h30m"), seconds_of_text("-1.5 s"), seconds_of_text("soon")
-    (Fraction(5400, 1), Fraction(-3, 2), None)
-    """
+    """Return the exact number of seconds of a duration such as ``1h30m`` or ``-1.5 s``; None if the text is not one."""
     body = text.strip()
     sign = -1 if body.startswith("-") else 1
     body = body[1:].lstrip() if body[:1] in ("-", "+") else body
@@ -45,11 +41,5 @@ def seconds_of_text(text: str) -> Fraction | None:
 
 
 def at_least(seconds: Fraction) -> timedelta:
-    """Return the shortest timedelta that is not shorter.
-
-    Raises
-    ------
-    OverflowError
-        If it is longer than any timedelta.
-    """
+    """Return the shortest timedelta that is not shorter; OverflowError if it is longer than any timedelta."""
     return timedelta(microseconds=math.ceil(seconds * 10**6))

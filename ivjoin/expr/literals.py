@@ -52,24 +52,15 @@ def is_literal(node: Node) -> bool:
 def literal(value: Any, type: Type | None = None) -> Node:
     """Return the node of a constant.
 
-    Parameters
-    ----------
-    value : object
-        With ``type``: the physical value (``ivjoin.expr.types``), or a Python date, datetime, time, timedelta or
-        Decimal, which is converted exactly. Without ``type``, the value determines it:
+    With ``type``, the value is the physical one, or a Python date, datetime, time, timedelta or Decimal, which is
+    converted exactly. Without ``type``, the value determines it:
 
-        - bool, float (float64), str, bytes, None, date, time, timedelta, or a NumPy or Arrow scalar
-        - int: int32, else int64, else decimal
-        - Decimal: Spark's type of the same digits, so 1.0 is decimal(2,1)
-        - datetime: an instant if aware, a timestamp without a zone if naive
-    type : Type, optional
+    - bool, float (float64), str, bytes, None, date, time, timedelta, or a NumPy or Arrow scalar
+    - int: int32, else int64, else decimal
+    - Decimal: Spark's type of the same digits, so 1.0 is decimal(2,1)
+    - datetime: an instant if aware, a timestamp without a zone if naive
 
-    Raises
-    ------
-    ConditionError
-        If the value does not fit the type.
-    UnsupportedError
-        If such a value has no literal.
+    Raises ConditionError if the value does not fit the type, and UnsupportedError if such a value has no literal.
     """
     if value is not None and not isinstance(value, (bool, int, float, str, bytes)):
         value = _plain(value)
@@ -272,8 +263,7 @@ def parse_date(text: str) -> Node | None:
 def parse_timestamp(text: str, zoned: bool, zone: str) -> Node | None:
     """Return a timestamp literal in microseconds, or in nanoseconds if more than six digits are written and fit.
 
-    A text without its own zone is local time in ``zone``, if ``zoned``. For a timestamp without a zone, a zone in the
-    text is ignored, as in Spark.
+    If ``zoned``, a text without a zone is local time in ``zone``. Otherwise a zone in the text is ignored, as in Spark.
     """
     if (sign := _INFINITE.get(text.strip().lower())) is not None:
         return literal(sign * ((1 << 63) - 1), timestamp("us", zone if zoned else None))

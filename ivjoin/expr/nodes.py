@@ -78,17 +78,7 @@ to_text: Callable[[Any], str] = object.__repr__
 
 
 class Node:
-    """One operator of an expression, with its arguments and its type.
-
-    Attributes
-    ----------
-    op : str
-        Name in the catalogue of this module.
-    args : tuple of Node
-    params : tuple
-        Further parameters of the operator; hashable.
-    type : Type
-    """
+    """One operator of an expression, by its name in the module's catalogue, with its arguments, parameters and type."""
 
     __slots__ = ("__weakref__", "_hash", "args", "op", "params", "type")
 
@@ -142,9 +132,8 @@ def make(op: str, args: tuple[Node, ...], params: tuple[Any, ...], type: Type) -
 def is_met(n: Node) -> bool:
     """Return whether a node is a time that was converted to the finer of two units for a comparison.
 
-    If the value had the coarser unit and lies past the finer one's range, it becomes the end of that range. If it had
-    the finer unit and is one of the two ends, it becomes the value next to the end. No coarse value has that value. So
-    each comparison has the same result as a comparison of the instants, and neither side overflows.
+    A coarse value past the finer unit's range becomes the end of that range. A fine value at an end becomes the value
+    next to it, which no coarse value has. So each comparison gives the result for the instants, without overflow.
     """
     return n.op == "cast" and len(n.params) > 2
 

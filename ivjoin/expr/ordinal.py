@@ -1,8 +1,7 @@
 """Order-preserving int64 images of physical values: one number line for pruning, bands and declared orders.
 
-An ordinal compares as its value does in Spark's order: -0.0 equals 0.0, and NaN equals itself and lies above +inf.
-Adjacent values of a type have adjacent ordinals (for floats: adjacent doubles), so a strict bound is the closed bound
-moved by one.
+Ordinals follow Spark's order: -0.0 equals 0.0, and NaN equals itself and lies above +inf. Adjacent values (for floats:
+adjacent doubles) have adjacent ordinals, so a strict bound is the closed bound moved by one.
 """
 
 from __future__ import annotations
@@ -33,19 +32,7 @@ def has_ordinal(t: Type) -> bool:
 
 
 def ordinals(values: np.ndarray, t: Type) -> np.ndarray:
-    """Return the ordinals of physical values.
-
-    Parameters
-    ----------
-    values : ndarray[n]
-        As in ``Vector.values``.
-    t : Type
-        Their type, for which :func:`has_ordinal` is True.
-
-    Returns
-    -------
-    int64[n]
-        ``values`` itself if it is int64 and each value is its own ordinal.
+    """Return the int64 ordinals of physical values; ``values`` itself if each value is its own ordinal.
 
     Examples
     --------
@@ -88,8 +75,7 @@ def ordinal_of(value: Any, t: Type) -> int:
 def value_of(ordinal: int, t: Type) -> Any:
     """Return the physical value with this ordinal: an int, a float or a bool.
 
-    An ordinal that no double has yields the nearest double: NaN above the ordinal of NaN, -inf below the ordinal of
-    -inf.
+    An ordinal that no double has gives NaN if it is too great, and -inf if it is too small.
     """
     if t.kind == "float":
         if ordinal > _INFINITY:

@@ -36,8 +36,7 @@ class Scope:
     case_sensitive : bool, optional
         Whether ``TS`` and ``ts`` are two names.
     aliases : mapping of str to str, optional
-        Further names of the sides, in addition to ``l``, ``left``, ``r`` and ``right``: alias -> ``"left"`` or
-        ``"right"``.
+        Further names of the sides than ``l``, ``left``, ``r`` and ``right``: alias -> ``"left"`` or ``"right"``.
     params : mapping of str to value, optional
         The values of ``:name`` in a condition.
     """
@@ -100,13 +99,7 @@ class Scope:
         return self._qualifiers.get(qualifier.lower())
 
     def resolve(self, qualifier: str | None, name: str) -> Node:
-        """Return the column node of ``qualifier.name``, or of a bare name.
-
-        Raises
-        ------
-        ColumnError
-            If the name is unknown or ambiguous.
-        """
+        """Return the column node of ``qualifier.name`` or a bare name; ColumnError if it is unknown or ambiguous."""
         if qualifier is not None:
             side = self.side_of(qualifier)
             if side is None:
@@ -128,13 +121,7 @@ class Scope:
         return self._column(*found[0])
 
     def parameter(self, name: str) -> Node:
-        """Return the literal of ``:name``.
-
-        Raises
-        ------
-        ConditionError
-            If no value is given.
-        """
+        """Return the literal of ``:name``; ConditionError if no value is given."""
         if name not in self.params:
             given = f"params= has {', '.join(sorted(self.params))}" if self.params else "params= is not given"
             raise ConditionError(
@@ -143,13 +130,7 @@ class Scope:
         return literal(self.params[name])
 
     def path(self, parts: list[str]) -> tuple[Node, list[str]]:
-        """Return the column at the start of a dotted name, and the names of fields after it.
-
-        Raises
-        ------
-        ColumnError
-            If it does not start with a column.
-        """
+        """Return the column at the start of a dotted name, or raise ColumnError, and the names of fields after it."""
         if len(parts) > 1 and self.side_of(parts[0]) is not None:
             return self.resolve(parts[0], parts[1]), parts[2:]
         if len(parts) > 1 and not any(self._find(side, parts[0]) is not None for side in self._inputs):

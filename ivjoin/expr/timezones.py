@@ -20,13 +20,7 @@ class UnstatedZone(str):
 
 
 def zone_of_call(timezone: str | None) -> str:
-    """Return the zone in which the call reads local times.
-
-    Raises
-    ------
-    ConditionError
-        If the zone is unknown.
-    """
+    """Return the zone in which the call reads local times; ConditionError if it is unknown."""
     if timezone is None:
         return UnstatedZone("UTC")
     zone_named(timezone)
@@ -34,13 +28,7 @@ def zone_of_call(timezone: str | None) -> str:
 
 
 def refuse_mixed(a: Node, b: Node, zone: str) -> None:
-    """Refuse a timestamp without a zone next to one with a zone, if the call gives no zone for local times.
-
-    Raises
-    ------
-    ConditionError
-        If both read timestamps from columns, and only one has a zone.
-    """
+    """Raise ConditionError if columns with and without a zone meet, and the call gives no zone for local times."""
     mixed = a.type.kind == b.type.kind == "timestamp" and bool(a.type.tz) != bool(b.type.tz)
     if not mixed or not isinstance(zone, UnstatedZone):
         return

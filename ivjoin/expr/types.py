@@ -1,7 +1,6 @@
 """Types of expressions: conversions from and to Arrow types and type names.
 
-An expression node carries a :class:`Type`. Columns of any Arrow type have one. Types that no operator takes (lists,
-structs, ...) are ``opaque``; such columns can be output columns, or be tested with IS NULL.
+Types that no operator takes (lists, structs, ...) are ``opaque``: output columns, or tested with IS NULL.
 """
 
 from __future__ import annotations
@@ -45,9 +44,9 @@ def finer_unit(a: str, b: str) -> str:
 def from_arrow(t: pa.DataType) -> Type:
     """Return the expression type of an Arrow type.
 
-    A dictionary type becomes its value type, and run ends become the type of their values. float16 becomes float32,
-    which represents its values exactly. date64 becomes date, view and large types become the plain type, and JSON
-    becomes text. A UUID becomes sixteen bytes that are written as a UUID. Nested types are opaque.
+    Dictionaries and run ends become the type of their values, float16 becomes float32, date64 date, view and large
+    types the plain type, and JSON text. A UUID becomes sixteen bytes that are written as a UUID. Nested types are
+    opaque.
     """
     pt = pa.types
     if pt.is_dictionary(t) or pt.is_run_end_encoded(t):
@@ -129,13 +128,7 @@ def named(name: Any) -> Type:
 
 
 def arrow_type(name: Any) -> pa.DataType:
-    """Return the Arrow type of a Spark or Arrow type name.
-
-    Raises
-    ------
-    UnsupportedError
-        If no type has this name.
-    """
+    """Return the Arrow type of a Spark or Arrow type name, or raise UnsupportedError."""
     if isinstance(name, pa.DataType):
         return name
     if not isinstance(name, str):

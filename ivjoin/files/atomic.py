@@ -20,7 +20,7 @@ _STANDARD_OUTPUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 def output_place(path: str) -> str:
     """Return the path of an output; ``-`` for every name of standard output.
 
-    A name such as ``/dev/stdout`` leads to the file that standard output goes to. Opening it would truncate that file.
+    Opening a name such as ``/dev/stdout`` would truncate the file that standard output goes to.
     """
     return "-" if path in _STANDARD_OUTPUT else path
 
@@ -28,13 +28,8 @@ def output_place(path: str) -> str:
 class Replacement:
     """An open binary file whose bytes appear under ``path`` only when :meth:`commit` is called.
 
-    Until then they are in a hidden file in the same folder. So a failure leaves an older file untouched, and an
-    unwritable path is reported before any work starts. Standard output (``-``), devices and pipes are written directly.
-
-    Raises
-    ------
-    FileError
-        If the path cannot be written to.
+    Until then they are in a hidden file in the same folder, so a failure leaves an older file untouched. A path that
+    cannot be written raises FileError at once. Standard output (``-``), devices and pipes are written directly.
     """
 
     def __init__(self, path: str) -> None:

@@ -138,22 +138,10 @@ def _dataset_kind(source: Any) -> str | None:
 
 
 def open_files(source: Any, declared: str | None = None, dialect: Dialect | None = None) -> Files:
-    """Open files for reading.
+    """Open a path, list of paths, Dataset, Scanner or ParquetFile for reading; FileError if a file is unreadable.
 
-    Parameters
-    ----------
-    source : path, list of paths, Dataset, Scanner or ParquetFile
-        A path may be a file, a pattern (``*``, ``?``, ``**``), a folder (its hive partitions ``name=value`` become
-        columns) or a URI of Arrow's or fsspec's file systems.
-    declared : str, optional
-        The format of names whose extension does not show it.
-    dialect : Csv or Json, optional
-        The form of text files.
-
-    Raises
-    ------
-    FileError
-        If a file is missing, unreadable or not of its format.
+    A path may be a file, a pattern (``*``, ``?``, ``**``), a folder (hive partitions ``name=value`` become columns) or
+    a URI of Arrow's or fsspec's file systems. ``declared`` is the format of names whose extension does not show it.
     """
     if isinstance(source, Files):
         return source
@@ -193,13 +181,7 @@ def _read_from(files: Files, system: Any, names: list[str], grows: str | None = 
 
 
 def open_stream(path: str, declared: str | None = None, dialect: Dialect | None = None) -> Files:
-    """Open an input that is read once and may have no end: standard input (``-``) or a pipe.
-
-    Raises
-    ------
-    FileError
-        If it is not of its format.
-    """
+    """Open an input that is read once and may have no end: standard input (``-``) or a pipe."""
     opened = open_source(path, declared, _ROWS, dialect)
     files = Files(opened.schema, lambda names, *_: _selected(opened.batches, names), opened.rows, ends=False)
     return _read_from(files, fs.LocalFileSystem(), [path])

@@ -39,14 +39,14 @@ def csv(
     columns : list of str, optional
         Names of the columns, in the order of the file, in place of the names in the header.
     types : dict of str to str or pyarrow.DataType, optional
-        Types of columns, by Arrow's or Spark's name: ``{"id": "int64", "ts": "timestamp[us, UTC]"}``. Types of other
-        columns come from the first rows.
+        Types by Arrow's or Spark's name: ``{"id": "int64", "ts": "timestamp[us, UTC]"}``. The first rows give the
+        others.
     encoding : str, optional
         By default UTF-8.
     nulls : list of str
         Fields without quotes that are null.
     quote : str, optional
-        The character around fields that hold delimiters or line breaks; None if the file has no quoted fields.
+        The character around fields that contain delimiters or line breaks; None if the file has no quoted fields.
 
     Returns
     -------
@@ -123,13 +123,7 @@ def csv_dialect(
     delimiter: Any = None, decimal: Any = ".", header: Any = True, columns: Any = None, types: Any = None,
     encoding: Any = None, nulls: Any = ("",), quote: Any = '"',
 ) -> Csv:  # fmt: skip
-    """Return the dialect that the arguments of :func:`csv` describe.
-
-    Raises
-    ------
-    OptionError
-        If one has no meaning.
-    """
+    """Return the dialect that the arguments of :func:`csv` describe; OptionError if one has no meaning."""
     for name, value in (("delimiter", delimiter), ("decimal", decimal), ("quote", quote)):
         one = isinstance(value, str) and len(value) == 1 and value.isascii() and value not in "\r\n"
         if not one and not (value is None and name != "decimal"):

@@ -40,16 +40,9 @@ _IPC_FILE_MAGIC = b"ARROW1"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An input: its schema, its batches, and its number of rows if the file states it.
+    """An input: its schema, its batches, and its number of rows and of Parquet row groups, if the file states them.
 
-    Attributes
-    ----------
-    schema : pyarrow.Schema
-    batches : Iterator[pyarrow.RecordBatch]
-        Read on demand. A damaged file raises :class:`FileError` here.
-    rows : int or None
-    row_groups : int or None
-        The number of row groups, for Parquet.
+    Batches are read on demand; a damaged file raises :class:`FileError` then.
     """
 
     schema: pa.Schema
@@ -61,10 +54,7 @@ class Source:
 def format_of(path: str, declared: str | None = None) -> str:
     """Return the format of ``path``: by its extension, else ``declared``, else an Arrow stream for ``-``.
 
-    Raises
-    ------
-    FileError
-        If neither the extension nor ``declared`` states it.
+    FileError if neither the extension nor ``declared`` states it.
     """
     known = _EXTENSIONS.get(Path(path).suffix.lower()) if path != "-" else None
     if known or declared:
@@ -106,12 +96,8 @@ def open_source(
         Greatest number of rows in a batch.
     dialect : Csv or Json, optional
         The form of a text file.
-    row_groups : list of int, optional
-        The row groups of a Parquet file to read, instead of all.
-    columns : sequence of str, optional
-        The columns of a Parquet file to read, in this order, instead of all.
-    alone : bool
-        Whether the calling thread decodes all columns of a Parquet file.
+    row_groups, columns, alone
+        For Parquet: the row groups and columns to read, and whether the calling thread decodes all columns.
 
     Raises
     ------
@@ -231,18 +217,8 @@ class _Unclosed:
 class Sink:
     """An output of one format. It appears under its name only when :meth:`commit` is called.
 
-    Parameters
-    ----------
-    path : str
-        A file, or ``-`` for standard output.
-    schema : pyarrow.Schema
-    declared : str, optional
-        One of :data:`FORMATS`, for a name whose extension does not show the format.
-
-    Raises
-    ------
-    FileError
-        If the path cannot be written to, or the format cannot store a column. Raised before any row is read.
+    ``path`` ``-`` is standard output. FileError, before any row is read, if the path cannot be written to or the format
+    cannot store a column.
     """
 
     def __init__(self, path: str, schema: pa.Schema, declared: str | None = None) -> None:

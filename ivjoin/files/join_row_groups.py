@@ -20,27 +20,11 @@ _PAIRS = 4096
 
 
 def reachable_row_groups(left: Any, right: Any, **question: Any) -> tuple[list[int], list[int]]:
-    """Return the row groups that a join of two Parquet files has to read for its result to be complete.
+    """Return the row groups (ascending) that a join of two Parquet files has to read for its result to be complete.
 
     A row group is skipped if the condition cannot be TRUE for its column ranges and the ranges of the other file. All
-    row groups of a preserved side are read, because its rows are emitted whether they match or not. All row groups of a
-    side whose late rows are dropped or joined are read too, because earlier rows determine which rows are late.
-
-    Parameters
-    ----------
-    left, right : str, os.PathLike, file object or pyarrow.parquet.ParquetFile
-    **question
-        ``on``, ``condition``, ``how`` and further arguments of :func:`ivjoin.band_join`.
-
-    Returns
-    -------
-    list of int, list of int
-        Ascending indices of the left and of the right file's row groups.
-
-    Raises
-    ------
-    IvjoinError
-        If a file is not Parquet, and as :func:`ivjoin.band_join` for the same arguments.
+    row groups of a preserved side are read. A side whose late rows are dropped or joined is read completely too,
+    because earlier rows determine which rows are late. ``question`` has arguments of :func:`ivjoin.band_join`.
     """
     with opened(left) as left_file, opened(right) as right_file:
         ranges = (ColumnRanges(left_file, "left"), ColumnRanges(right_file, "right"))

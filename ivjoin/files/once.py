@@ -1,11 +1,9 @@
 """Folders in which each file is written once: it appears completely or not at all, and one writer of a name succeeds.
 
-The method depends on the file system:
-
-- a mounted folder: write under a hidden name, flush, and hard-link to the name, which fails if the name exists
-- HDFS: write under a hidden name, and rename, which fails if the name exists
+- A mounted folder: write under a hidden name, flush, and hard-link to the name, which fails if the name exists.
+- HDFS: write under a hidden name, and rename, which fails if the name exists.
 - S3, Google Cloud and Azure, through fsspec's s3fs, gcsfs or adlfs: one put on the condition that the object does not
-  exist (``If-None-Match: *`` or ``ifGenerationMatch=0``)
+  exist (``If-None-Match: *`` or ``ifGenerationMatch=0``).
 
 Other stores are refused, because they could silently lose the file of one of two writers.
 """
@@ -45,13 +43,7 @@ class OnceFolder(Protocol):
         """Return the names of the files at this moment; an empty list if the folder does not exist yet."""
 
     def read(self, name: str) -> bytes:
-        """Return the content of a file.
-
-        Raises
-        ------
-        FileNotFoundError
-            If it does not exist.
-        """
+        """Return the content of a file, or raise FileNotFoundError."""
 
     def create(self, name: str, data: bytes) -> bool:
         """Write a file unless the name exists; return whether this call wrote it.
@@ -62,13 +54,7 @@ class OnceFolder(Protocol):
     def delete(self, name: str) -> None: ...
 
     def make(self) -> None:
-        """Make the folder, if the file system has folders.
-
-        Raises
-        ------
-        FileExistsError
-            If it is a file.
-        """
+        """Make the folder, if the file system has folders; FileExistsError if it is a file."""
 
 
 class _Renamed:
@@ -204,20 +190,9 @@ def _as_os_errors() -> Iterator[None]:
 
 
 def once_folder(what: str, text: str) -> OnceFolder:
-    """Return the folder of a path or URI, without a request to the store.
+    """Return the folder of a path or URI, without a request to the store; ``what`` names the argument in errors.
 
-    Parameters
-    ----------
-    what : str
-        The name of the argument, for errors.
-    text : str
-
-    Raises
-    ------
-    FileError
-        If no safe method is known to write a file there once.
-    MissingPackageError
-        If the package for the store is not installed.
+    FileError if no safe method writes a file there once. MissingPackageError if the store's package is not installed.
     """
     scheme, said = scheme_of(text), f"{what} is {named(text)}"
     if scheme not in _STORES:
@@ -246,14 +221,9 @@ def once_folder(what: str, text: str) -> OnceFolder:
 
 
 def try_once(what: str, text: str) -> None:
-    """Check that a folder has the required properties; make it if it does not exist.
+    """Check that a folder has the required properties, or raise FileError; make it if it does not exist.
 
-    The check writes a file under a hidden name, writes it again, lists it, reads it and deletes it.
-
-    Raises
-    ------
-    FileError
-        As :func:`once_folder`; also if a step fails, or if the second write succeeds.
+    The check writes a file under a hidden name, writes it again, which must fail, lists it, reads it and deletes it.
     """
     folder, said = once_folder(what, text), f"{what} is {named(text)}"
     probe = f".{secrets.token_hex(8)}.partial"

@@ -27,16 +27,10 @@ _SCAN = re.compile(r"^\s*\w+ SCAN \[(.+?)(?:, \.\.\. \d+ other sources?)?\]$", r
 
 @dataclass(frozen=True, slots=True)
 class InputFiles:
-    """The files on this machine that an input is read from.
+    """The files on this machine that an input is read from, by absolute paths.
 
-    Attributes
-    ----------
-    names : tuple of str
-        Absolute paths.
-    grows : str or None
-        The folder or the pattern that the input was given as: a file that appears there is part of it next time.
-    opened : bool
-        Whether the input is an open file of unknown name.
+    ``grows`` is a folder or pattern: a file that appears there is part of the input next time. ``opened``: the input is
+    an open file of unknown name.
     """
 
     names: tuple[str, ...]
@@ -87,19 +81,9 @@ def _local(system: Any, name: str) -> str | None:
 
 
 def refuse_overwriting(what: str, path: str, inputs: Iterable[InputFiles | None]) -> None:
-    """Refuse to write to a path where an input lies, or where the input is found when it is read again.
+    """Raise FileError if a path (``-`` is standard output) is an input, or would be found when the input is read again.
 
-    Parameters
-    ----------
-    what : str
-        What is written, for the error.
-    path : str
-        Of a file or a folder; ``-`` is standard output.
-    inputs : iterable of InputFiles or None
-
-    Raises
-    ------
-    FileError
+    ``what`` is what is written, for the error.
     """
     place = same_place(path)
     if place is None:
@@ -125,10 +109,10 @@ def refuse_overwriting(what: str, path: str, inputs: Iterable[InputFiles | None]
 
 
 def same_place(path: str) -> tuple[int, int] | str | None:
-    """Return what tells a place from others, however its name is written.
+    """Return what identifies a place, however its name is written; ``-`` is standard output.
 
-    That is device and number of a file or folder that exists, the path of one that does not exist, and None for a
-    device or a pipe. ``-`` is standard output, with its file if it was redirected to one, else ``-``.
+    The device and number of an existing file or folder (also of redirected standard output), the path of another, and
+    None for a device or a pipe.
     """
     if path == "-" and sys.stdout is None:
         return None  # its number may be another file's

@@ -47,18 +47,9 @@ def dataset_format(near: bool) -> ds.ParquetFileFormat:
 def parquet_batches(
     file: pq.ParquetFile, rows: int, groups: Sequence[int] | None, names: Sequence[str] | None, alone: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of some row groups, or of all.
+    """Yield the rows of some row groups, or of all, in batches of ``rows`` at most with the columns ``names``.
 
-    Parameters
-    ----------
-    file : pyarrow.parquet.ParquetFile
-    rows : int
-        Greatest number of rows in a batch.
-    groups : sequence of int or None
-    names : sequence of str or None
-        Columns, in the order of the batches.
-    alone : bool
-        Whether the calling thread decodes all columns.
+    ``alone``: the calling thread decodes all columns.
     """
     chosen = list(range(file.num_row_groups)) if groups is None else list(groups)
     if not sum(file.metadata.row_group(g).num_rows for g in chosen):  # older pyarrow fails without row groups
@@ -83,13 +74,7 @@ def _has_int96(metadata: pq.FileMetaData) -> list[str]:
 
 
 def refuse_wrapped(file: pq.ParquetFile) -> None:
-    """Refuse a file that the caller opened so that timestamps beyond the years 1677 to 2262 wrap.
-
-    Raises
-    ------
-    FileError
-        If it has INT96 timestamps, which it gives as nanoseconds.
-    """
+    """Raise FileError for INT96 timestamps as nanoseconds, in which years beyond 1677 to 2262 wrap."""
     found = _has_int96(file.metadata)
     if found and any(_holds_nanoseconds(field.type) for field in file.schema_arrow):
         raise FileError(

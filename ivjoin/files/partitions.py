@@ -15,15 +15,7 @@ __all__ = ["Partitions"]
 
 
 class Partitions:
-    """The hive partitions of files.
-
-    Parameters
-    ----------
-    names : list of str
-        Of the files.
-    folder : str or None
-        The folder that was given; folders above it are no partitions.
-    """
+    """The hive partitions of files; folders above the given ``folder`` are no partitions."""
 
     def __init__(self, names: Sequence[str], folder: str | None = None) -> None:
         self._names = list(names)
@@ -38,15 +30,10 @@ class Partitions:
         return cls([])
 
     def added_to(self, schema: pa.Schema) -> pa.Schema:
-        """Return a schema with the partition columns.
+        """Return a schema with the partition columns; FileError if a folder's value is not of the files' type.
 
         A column that the files have too keeps its place and type; its values come from the folders. Another one is
         int32 where all values are, else text.
-
-        Raises
-        ------
-        FileError
-            If the value of a folder is not of the type that the files have.
         """
         if not self._keys:
             return schema

@@ -44,10 +44,7 @@ def local_file(source: Any) -> str | None:
 def places(source: Any) -> tuple[fs.FileSystem, list[str], str | None]:
     """Return the file system, the names of the files in order, and the common folder, if one was given.
 
-    Raises
-    ------
-    FileError
-        If a file does not exist, or its file system is not available.
+    FileError if a file does not exist, or its file system is not available.
     """
     given = [str(os.fspath(s)) for s in (source if isinstance(source, (list, tuple)) else [source])]
     systems, names, folders = [], [], []
@@ -80,13 +77,7 @@ def leaves(name: str, grows: str) -> bool:
 
 
 def system_of(text: str) -> tuple[fs.FileSystem, str]:
-    """Return the file system of a path or URI, and the name in it.
-
-    Raises
-    ------
-    FileError
-        If the file system is not available.
-    """
+    """Return the file system of a path or URI, and the name in it; FileError if it is not available."""
     if "://" not in text:
         return fs.LocalFileSystem(), text
     try:
@@ -113,13 +104,7 @@ def _by_fsspec(text: str) -> tuple[fs.FileSystem, str]:
 
 
 def fsspec_of(text: str) -> tuple[Any, str]:
-    """Return fsspec's file system of a URI, with its own settings, and the name in it.
-
-    Raises
-    ------
-    ImportError
-        If fsspec, or the package that it needs for the scheme, is not installed.
-    """
+    """Return fsspec's file system of a URI, with its own settings, and the name in it, or raise ImportError."""
     from fsspec.core import url_to_fs
 
     return url_to_fs(text)

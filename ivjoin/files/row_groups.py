@@ -1,10 +1,8 @@
 """Find the row groups of a Parquet file that a predicate can match, from the statistics in the file's footer.
 
-Statistics bound the values of a column chunk that are neither NULL nor NaN. They become domains, and a row group is
-skipped if the predicate cannot be TRUE over the domains of its columns. Missing statistics, statistics of nested
-columns and contradictory statistics are ignored, so they skip nothing.
-
-The meaning of statistics follows the comments on ``Statistics`` and ``ColumnOrder`` in the format's ``parquet.thrift``.
+Statistics bound the values of a column chunk that are neither NULL nor NaN. A row group is skipped if the predicate
+cannot be TRUE over these domains. Missing, nested or contradictory statistics skip nothing. Their meaning follows the
+comments on ``Statistics`` and ``ColumnOrder`` in the format's ``parquet.thrift``.
 """
 
 from __future__ import annotations
@@ -38,8 +36,8 @@ def prune_row_groups(
 ) -> list[int]:
     """Return the row groups of a Parquet file that may have a row for which a predicate is TRUE.
 
-    Only the footer is read. A skipped row group has no such row; a returned one may have no such row either. An error
-    that the predicate would raise for a row of a skipped row group is not raised.
+    Only the footer is read. A skipped row group has no such row; a returned one may lack one too. An error that the
+    predicate would raise for a row of a skipped row group is not raised.
 
     Parameters
     ----------
@@ -103,12 +101,7 @@ def prune_row_groups(
 def opened(parquet_file: Any) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file by path or file object, or use an open one. A file that was opened here is closed here.
 
-    Raises
-    ------
-    IvjoinError
-        If it is no path, file object or ParquetFile, or not Parquet.
-    OSError
-        If it cannot be opened.
+    IvjoinError if it is not Parquet, OSError if it cannot be opened.
     """
     if isinstance(parquet_file, pq.ParquetFile):
         yield parquet_file

@@ -53,11 +53,7 @@ class Ranges(Protocol):
 class ColumnRanges:
     """The domains of a file's columns, by row group and over several row groups.
 
-    Parameters
-    ----------
-    file : pyarrow.parquet.ParquetFile
-    side : str
-        The input whose columns they are in expressions, ``"left"`` or ``"right"``.
+    ``side`` is the input whose columns they are in expressions.
     """
 
     def __init__(self, file: pq.ParquetFile, side: str) -> None:
@@ -130,12 +126,7 @@ class ColumnRanges:
 class FragmentRanges:
     """The same for a dataset of Parquet files, whose row groups are numbered consecutively. Reads all footers.
 
-    Parameters
-    ----------
-    fragments : list of pyarrow.dataset.ParquetFileFragment
-    schema : pa.Schema
-        The schema of the dataset. A column that has another type in a file has no domain there.
-    side : str
+    A column that has another type in a file than in the dataset has no domain there.
     """
 
     def __init__(self, fragments: Sequence[Any], schema: pa.Schema, side: str) -> None:

@@ -17,26 +17,10 @@ _WHOLE_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 
 
 def unified(what: str, schemas: Iterable[tuple[str, pa.Schema]], text: bool = False) -> pa.Schema:
-    """Return the columns of all files, in the order in which they first appear.
+    """Return the columns of all files, in the order in which they first appear; FileError if no common type exists.
 
-    Parameters
-    ----------
-    what : str
-        The input, for errors.
-    schemas : iterable of (str, pa.Schema)
-        Of each file, with its name.
-    text : bool
-        Whether the types were inferred from text, so that any column may be read as text again.
-
-    Returns
-    -------
-    pa.Schema
-        A column is nullable if it is so in one file, or if one file lacks it.
-
-    Raises
-    ------
-    FileError
-        If no type holds the values of a column of two files.
+    ``schemas`` has each file's name and schema. ``text``: types were inferred, so any column may be read as text again.
+    A column is nullable if it is so in one file, or if one file lacks it.
     """
     given = list(schemas)
     if all(schema.equals(given[0][1]) for _, schema in given[1:]):
@@ -72,7 +56,7 @@ def has_null(t: pa.DataType) -> bool:
 
 
 def widest(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
-    """Return the narrowest type that holds the values of both types; None if no type does.
+    """Return the narrowest type that has the values of both types; None if no type does.
 
     Whole numbers and floats give a double. Whole numbers beyond 2^53 are refused when such a file is read.
     """

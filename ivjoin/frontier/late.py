@@ -28,19 +28,9 @@ def late_rule(on_late: OnLate) -> tuple[str, Report | None]:
 def greatest_lateness(
     t: OrderTracker, was: int, late: np.ndarray, ordinals: np.ndarray, valid: np.ndarray | None, within: bool
 ) -> Any:
-    """Return by how much late rows are behind the furthest row before each of them, at most; None without a measure.
+    """Return by how much late rows are behind the furthest row before each, at most; None without a measure.
 
-    Parameters
-    ----------
-    was : int
-        The edge of the order before the batch.
-    late : bool[n]
-    ordinals : int64[n]
-        The values of the ordered expression.
-    valid : bool[n] or None
-        Rows with a value.
-    within : bool
-        Whether rows of the same batch count.
+    ``was`` is the edge of the order before the batch. ``within``: whether rows of the same batch count.
     """
     floats = t.node.type.kind == "float"
     there = np.ones(len(ordinals), dtype=bool) if valid is None else valid.copy()

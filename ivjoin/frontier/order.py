@@ -41,8 +41,7 @@ class Order:
     descending : bool
         If True, the promise is that the expression does not rise.
     slack : number, timedelta or str, optional
-        The permitted disorder in the units of the expression. For dates, times and timestamps, a timedelta or text
-        such as ``"10s"`` or ``"1h30m"``.
+        The permitted disorder in the units of the expression; for times, a timedelta or text such as ``"10s"``.
     nulls : {"first", "last"}, optional
         Where rows with a null value arrive. By default they may arrive at any time.
     follows : bool
@@ -107,14 +106,9 @@ def ordinal_range(t: Type) -> tuple[int, int]:
 
 
 def physical_ordinal(value: Any, t: Type, what: str, up: bool = True, unknown: str = _LEFT_OUT) -> int:
-    """Return the ordinal of a Python value for an expression of type ``t``, rounded if it is between two values.
+    """Return the ordinal of a Python value, rounded ``up`` or down if it is between two values of the type.
 
-    ``unknown`` is the advice in an error for a value that is not known.
-
-    Raises
-    ------
-    OrderError
-        If the type does not have ordinals, or does not have the value.
+    OrderError if the type has no ordinals or not the value; ``unknown`` is its advice for a value that is not known.
     """
     if not has_ordinal(t):
         raise OrderError(f"{what} is {came(value)}, but values of type {t} cannot be ordered; give a number or time")

@@ -1,7 +1,7 @@
 """Slack: how far a row may fall below the greatest value before it, in the units of a type.
 
 Edges are ordinals of greatest values, inverted (``~v``) if the order falls. The functions return the least (inverted)
-ordinal that fulfils the promise. All results are exact.
+ordinal that fulfils the promise, exactly.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ def ticks_below(edges: np.ndarray, slack: int) -> np.ndarray:
 
 
 def doubles_below(edges: np.ndarray, slack: float, falling: int) -> np.ndarray:
-    """Return the least ordinals for a slack and edges that are doubles : int64[n]; as the kernels' ``double_below``.
+    """Return the least ordinals (int64[n]) for a slack and edges that are doubles; ``falling`` is 1 if the order falls.
 
-    The error of a difference of doubles is a double itself (Knuth 1969, 4.2.2, theorem B). If the difference was
-    rounded down, the next double is the least one. ``falling`` is 1 if the order falls, else 0.
+    The error of a difference of doubles is a double (Knuth 1969, 4.2.2, theorem B). If the difference was rounded down,
+    the next double is the least one. The kernels' ``double_below`` computes the same.
     """
     values = _values(edges, falling)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -24,9 +24,8 @@ _LIMIT, _SEEN_VALUE, _SEEN_NULL = map(words_of(TRACKER).__getitem__, ("limit", "
 class OrderTracker:
     """Track one declared order of one side: how far it has advanced, and which rows break it.
 
-    Kernels track the orders that they can read, in the same record (``shj/kernels/intake_kernels.py``).
-
-    Values are ordinals, inverted (``~v``) for a descending order, so that they always rise.
+    Values are ordinals, inverted (``~v``) for a descending order, so that they always rise. Kernels track the orders
+    that they can read in the same record (``shj/kernels/push/intake_kernels.py``).
     """
 
     edge = Register(TRACKER, "edge")  # greatest (inverted) ordinal seen

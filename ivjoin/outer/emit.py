@@ -1,7 +1,4 @@
-"""Assemble output batches from matched pairs, null-extended rows and rows of one side.
-
-The join type (``jointype.py``) decides which rows are emitted.
-"""
+"""Assemble output batches from matched pairs, null-extended rows and rows of one side; ``jointype`` selects them."""
 
 from __future__ import annotations
 

@@ -19,10 +19,7 @@ def output_fields(
 ) -> tuple[pa.Schema, list[OutputField]]:
     """Return the schema of a join's output and the source of each of its columns.
 
-    Raises
-    ------
-    SchemaError
-        If the name of a right column is taken, with and without the suffix.
+    SchemaError if the name of a right column is taken, with and without the suffix.
     """
     left, right = schemas
     if jt.single is not None:

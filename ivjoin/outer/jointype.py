@@ -14,15 +14,9 @@ __all__ = ["JoinType", "join_type"]
 class JoinType:
     """The rows that a join type emits.
 
-    Attributes
-    ----------
-    name : str
-    pairs : bool
-        Whether matched pairs are output rows.
-    keep : (bool, bool)
-        Whether an unmatched left (right) row is emitted, with nulls for the other side, when it is decided.
-    semi, anti : int or None
-        The side (0 left, 1 right) whose rows alone are emitted: at their first match, or when decided without one.
+    ``pairs``: matched pairs are output rows. ``keep`` (left, right): an unmatched row is emitted with nulls for the
+    other side. ``semi`` and ``anti`` (0 left, 1 right, None): only this side's rows are emitted, at their first match,
+    or when decided without one.
     """
 
     name: str
@@ -59,13 +53,7 @@ _ALIASES = {
 
 
 def join_type(how: str) -> JoinType:
-    """Return the join type of a name, Spark's aliases included.
-
-    Raises
-    ------
-    ConditionError
-        If the name is unknown. The message contains the nearest name.
-    """
+    """Return the join type of a name, Spark's aliases included, or raise ConditionError with the nearest name."""
     name = how.strip().lower() if isinstance(how, str) else ""
     plain = name.replace("_", "").replace(" ", "")
     found = _TYPES.get(name) or _TYPES.get(_ALIASES.get(plain, plain))

@@ -47,19 +47,9 @@ class Aggregate:
 
 def aggregates_of(given: Any, resolve: Callable[[Any], Node], left: pa.Schema, right: pa.Schema
 ) -> tuple[Aggregate, ...]:
-    """Return the checked aggregates of ``{name: (column, function)}``.
+    """Return the checked aggregates of ``{name: (column or expression, function)}``; OptionError if one is invalid.
 
-    Parameters
-    ----------
-    given : mapping of str to (column, function), or None
-        A column of the right side, or an expression over it; ``"*"`` only with count.
-    resolve : callable
-        Returns the node of such a column or expression.
-
-    Raises
-    ------
-    OptionError
-        If the mapping, a name, a column or a function is invalid.
+    ``resolve`` returns the node of a column or expression of the right side. ``"*"`` goes only with count.
     """
     if given is None:
         return ()
@@ -109,19 +99,13 @@ def own_type(node: Node, right: pa.Schema) -> pa.DataType:
 
 
 def result_type(a: Aggregate, right: pa.Schema) -> pa.DataType:
-    """Return the Arrow type of an aggregate.
+    """Return the Arrow type of an aggregate, or raise UnsupportedError.
 
     - count is int64, and mean is float64.
-    - sum is int64 for whole numbers (uint64 for unsigned ones), decimal128(38, s) for decimals, the same duration type
-      for durations, and float64 for floats.
-    - min, max, first and last have the type of their argument. For a dictionary or run ends, min and max have the type
-      of the values.
+    - sum is int64 for whole numbers (uint64 for unsigned ones), decimal128(38, s) for decimals, the same type for
+      durations, and float64 for floats.
+    - min, max, first and last have the type of their argument, or for min and max of encoded columns, of the values.
     - array_agg is a list of the values of its argument.
-
-    Raises
-    ------
-    UnsupportedError
-        If the function does not support the type.
     """
     if a.node is None or a.function == "count":
         return pa.int64()
@@ -159,13 +143,7 @@ def result_schema(left: pa.Schema, right: pa.Schema, aggregates: tuple[Aggregate
 
 
 def check_previous(terms: Sequence[BandTerm], residual: Sequence[Node]) -> None:
-    """Refuse a condition whose windows have no row before them.
-
-    Raises
-    ------
-    UnsupportedError
-        If the condition is more than keys and one window, or the window has no lower end.
-    """
+    """Raise UnsupportedError unless the condition is keys and one window with a lower end, so that rows precede it."""
     if len({t.right for t in terms}) != 1 or all(t.hi is None for t in terms) or residual:
         raise UnsupportedError(
             "include_previous=True expects keys and one window with a lower end, such as "

@@ -1,10 +1,8 @@
 """A cache of the plans of recent joins, by their arguments.
 
-Programs often repeat a join: one operator for each partition, file, micro-batch or restart. Planning takes as long as
-joining about ten thousand rows and depends only on its arguments. Arguments that can be distinguished exactly are keys
-of the cache. Two arguments share an entry only if their types and spellings are equal: ``1``, ``1.0`` and ``True``, or
-``0.0`` and ``-0.0``, are equal in Python, but mean different plans. Arguments without an exact key (SymPy, subclasses,
-times in a caller's own time zone) are planned again each time.
+Planning takes as long as joining about ten thousand rows. Two arguments share an entry only if their types and
+spellings are equal: ``1``, ``1.0`` and ``True`` are equal in Python, but mean different plans. Arguments without an
+exact key (SymPy, subclasses, times in a caller's own time zone) are planned again each time.
 """
 
 from __future__ import annotations
@@ -69,12 +67,7 @@ class _Untold(Exception):
 def planned(left_schema: Any, right_schema: Any, **arguments: Any) -> JoinPlan:
     """Return the plan for the arguments of :func:`ivjoin.plan.question.join_spec`, new or from the cache.
 
-    The plan is shared: an operator takes a copy (:meth:`JoinPlan.own`) before it changes anything.
-
-    Raises
-    ------
-    IvjoinError
-        Like ``join_spec`` and ``make_plan``. Errors are not cached.
+    An operator copies the shared plan (:meth:`JoinPlan.own`) before it changes it. Errors are not cached.
     """
     return shared((left_schema, right_schema), arguments, lambda: make_plan(join_spec(
         left_schema, right_schema, **arguments,
@@ -152,8 +145,7 @@ def _schema(schema: Any) -> _SchemaKey:
 def _schema_told(schema: Any) -> tuple[Any, ...]:
     """Return names, types, nullability and metadata, in order, as bytes.
 
-    The bytes do not show extension types, which are written as their storage with metadata. Only an extension type
-    itself can compare with another one, so such schemas have no key.
+    The bytes do not show extension types, which only they themselves can compare, so such schemas have no key.
     """
     if type(schema) is not pa.Schema:
         raise _Untold
@@ -177,13 +169,7 @@ class _Parts:
 
 
 def _exact(value: Any, parts: _Parts) -> Any:
-    """Return a hashable that is equal for two values only if the planner cannot distinguish them.
-
-    Raises
-    ------
-    _Untold
-        If the value has no exact key.
-    """
+    """Return a hashable that is equal only for values that the planner cannot distinguish, or raise _Untold."""
     parts.count += 1
     if parts.count > _MOST_PARTS:
         raise _Untold

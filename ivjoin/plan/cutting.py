@@ -1,7 +1,7 @@
 """Find an ordered axis along which a join can be cut into slices, each of them a join of its own.
 
 A slice contains the rows of one side whose value lies in it, and every row of the other side that can match one of
-these. The band terms give the closed range of the axis that a row can match.
+them. The band terms give the closed range of the axis that a row can match.
 """
 
 from __future__ import annotations
@@ -29,17 +29,13 @@ class Cut:
 
     Attributes
     ----------
-    own : int
-        The side (0 left, 1 right) whose rows lie in one slice each.
-    axis : int
-        The place of the expression among that side's axes.
-    node : Node
-        The ordered expression.
+    own, axis, node
+        The side (0 left, 1 right) whose rows lie in one slice each, and the ordered expression among its axes.
     falling : bool
         Whether the order descends.
     lows, highs : tuple of (Node, int)
-        Expressions of the other side. A row of it matches axis ordinals from the greatest ``expression + int`` of
-        ``lows`` to the least one of ``highs``.
+        A row of the other side matches axis ordinals from the greatest ``expression + int`` of ``lows`` to the least of
+        ``highs``.
     both : bool
         Whether both sides are preserved, so that the other side's rows have a home too.
     """

@@ -11,10 +11,10 @@ _Value = TypeVar("_Value")
 
 
 class Derived:
-    """What operators have computed from a plan so far. Its values are immutable.
+    """What operators have computed from a plan so far; the values are immutable.
 
-    An operator whose keys or axes change starts with an empty one. The values are typed by the functions that compute
-    them, so this module needs to know none of them.
+    An operator whose keys or axes change starts with an empty one. The functions that compute the values know their
+    types.
     """
 
     __slots__ = ("_found",)
@@ -23,14 +23,9 @@ class Derived:
         self._found: dict[Hashable, Any] = {}
 
     def once(self, name: Hashable, make: Callable[[], _Value]) -> _Value:
-        """Return what ``make`` returned the first time.
+        """Return what ``make`` returned the first time for ``name``, which identifies what the value depends on.
 
-        Parameters
-        ----------
-        name : hashable
-            The function that computes the value, or a tuple of it and what the value depends on besides the plan.
-        make : callable
-            Called without arguments. Two threads may both call it; they return the same value.
+        Two threads may both call ``make``; they return the same value.
         """
         found: _Value | None = self._found.get(name)
         return self._found.setdefault(name, make()) if found is None else found

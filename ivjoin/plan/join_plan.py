@@ -29,16 +29,15 @@ class SidePlan:
 
     Attributes
     ----------
-    schema : pa.Schema
-    stored : list of int
-        Columns of a stored row.
+    schema, stored
+        The input's schema, and the columns of a stored row.
     keys : list of Node
         Key expressions, in the order of the other side's keys.
     axes : list of Node
         The expressions that bands and bounds compare; the first one is the primary axis.
     sums : list of (int, float)
         The last axes, which are not stored: the place of another axis and a number that is added to it. The ordinals of
-        the other ``n_stored_axes`` are stored with each row.
+        the other ``n_stored_axes`` are stored.
     band_axes : int
         The number of axes of band terms. A null on these decides the row.
     filters : list of Node
@@ -48,10 +47,9 @@ class SidePlan:
     orders : list of (Node, name, Order)
     bounds : dict of Node to (int, int)
         Declared bounds, as ordinals.
-    never_null : frozenset of Node
-        Columns that the schema declares not nullable.
-    present : frozenset of Node
-        These, and columns that are not NULL in a matching row by the whole condition, if that was computed.
+    never_null, present : frozenset of Node
+        Columns that the schema declares not nullable; these, and columns that are not NULL in a matching row, if
+        computed.
     numbers : frozenset of Node
         Float expressions that are not NaN in a matching row.
     checked : frozenset of Node

@@ -23,18 +23,14 @@ class RowLayout:
         The schema with the operator's types (``ivjoin.shj.plain.plain_type``), if they differ from the input's types.
     changed : list of (int, pa.DataType)
         Columns that are stored in another type than the input's.
-    stored : list of pa.DataType
-        Types of the stored columns, in order.
-    stored_widths : list of int or None
-        Bytes of a value of each stored column.
+    stored, stored_widths
+        Types of the stored columns, in order, and the bytes of a value of each or None.
     widths : list of int or None
         Bytes of a value of each column.
-    places : list of int
-        The place of each column among the stored ones, or -1.
+    places, index
+        The place of each column among the stored ones, or -1; places by name.
     never_null : list of int
         Columns that are declared not nullable.
-    index : dict of str to int
-        Places by name.
     """
 
     schema: pa.Schema | None

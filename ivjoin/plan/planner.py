@@ -35,13 +35,7 @@ _MAX_WATCHED = 4
 
 
 def make_plan(spec: JoinSpec) -> JoinPlan:
-    """Plan a join: keys, bands, residual, axes, output. Errors in the question are raised here at the latest.
-
-    Raises
-    ------
-    IvjoinError
-        A subclass. The message states the given value, the expected one and the nearest fix.
-    """
+    """Plan a join: keys, bands, residual, axes, output. Errors in the question are raised here at the latest."""
     jt, schemas, pairs = join_type(spec.how), spec.schemas, list(spec.on)
     equalities = [_key_equality(a, b, schemas, spec.timezone) for a, b in pairs]
     conjuncts = [*equalities, *([spec.condition] if spec.condition is not None else [])]

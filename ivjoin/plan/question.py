@@ -69,15 +69,10 @@ def join_spec(
     aggregate: Aggregates | tuple[Aggregate, ...] | None = None, pick: Choice | Pick | None = None,
     params: Params | None = None, also: Expression | None = None,
 ) -> JoinSpec:
-    """Check the arguments of a join, and resolve every name.
+    """Check the arguments of a join, and resolve every name; a wrong argument raises a subclass of IvjoinError.
 
-    ``also`` is a further conjunct. ``params`` has the values of ``:name`` in the condition. A ``pick`` of
-    :mod:`ivjoin.plan.spec` is resolved already.
-
-    Raises
-    ------
-    IvjoinError
-        If an argument is invalid. The text states what came, what was expected, and the fix.
+    ``also`` is a further conjunct. ``params`` has the values of ``:name``. A ``pick`` of :mod:`ivjoin.plan.spec` is
+    resolved.
     """
     jt = join_type(how)
     schemas = (
@@ -130,12 +125,9 @@ def warn_of_utc(nodes: list[Node]) -> None:
 
 
 def schema_of(schema: Any, called: str, of: str) -> pa.Schema:
-    """Return the Arrow schema of an object. ``called`` and ``of`` name it, and its input, in errors.
+    """Return the Arrow schema of an object; SchemaError if it lacks one, or two columns share a name.
 
-    Raises
-    ------
-    SchemaError
-        If it has no schema, or two columns share a name.
+    ``called`` and ``of`` name the object, and its input, in errors.
     """
     if not isinstance(schema, pa.Schema):
         if getattr(schema, "__arrow_c_schema__", None) is None:
@@ -154,13 +146,7 @@ def schema_of(schema: Any, called: str, of: str) -> pa.Schema:
 
 
 def named_pairs(on: Any) -> list[tuple[str, str]]:
-    """Return the key pairs of ``on``. A tuple of two names is one pair, a list holds several keys.
-
-    Raises
-    ------
-    ColumnError
-        If ``on`` is not a name, a pair, or a list of these.
-    """
+    """Return the key pairs of ``on`` (a name, a pair, or a list of these), or raise ColumnError."""
     if on is None:
         return []
     if isinstance(on, (str, tuple)):
@@ -186,13 +172,7 @@ def named_pairs(on: Any) -> list[tuple[str, str]]:
 
 
 def on_pairs(on: Any, schemas: tuple[pa.Schema, pa.Schema]) -> list[tuple[str, str]]:
-    """Return the key pairs of ``on``, after a check that the columns exist.
-
-    Raises
-    ------
-    ColumnError
-        If a column does not exist.
-    """
+    """Return the key pairs of ``on``; ColumnError if a column does not exist."""
     pairs = named_pairs(on)
     for pair in pairs:
         for name, schema, side in zip(pair, schemas, SIDES, strict=True):

@@ -18,13 +18,7 @@ __all__ = ["check_side", "check_spec"]
 
 
 def check_spec(spec: JoinSpec) -> None:
-    """Check a question that :meth:`JoinSpec.from_json` has read.
-
-    Raises
-    ------
-    IvjoinError
-        If no call makes such a join.
-    """
+    """Check a question that :meth:`JoinSpec.from_json` has read; IvjoinError if no call makes such a join."""
     for schema, side in zip(spec.schemas, SIDES, strict=True):
         schema_of(schema, f"the {side} schema", f"the {side} input")
         for name in schema.names:
@@ -53,12 +47,7 @@ def check_spec(spec: JoinSpec) -> None:
 
 
 def check_side(node: Node, s: int) -> None:
-    """Check that an order, a bound or a watermark is an expression over one side, with a place in an order.
-
-    Raises
-    ------
-    SnapshotError
-    """
+    """Raise SnapshotError unless an order, a bound or a watermark reads one side and has a place in an order."""
     if not sides_of(node) <= {SIDES[s]} or not has_ordinal(node.type):
         raise damaged(f"an order or a bound of the {SIDES[s]} side is {node}, which is {node.type}")
 

@@ -1,7 +1,6 @@
 """The question of a join with all names resolved: it determines the output rows.
 
-One immutable value represents a join: it is the key of cached plans, a snapshot and a checkpoint contain its encoding,
-and Spark's workers receive it. It is encoded once.
+One immutable value is the key of cached plans, part of snapshots and checkpoints, and sent to Spark's workers.
 """
 
 from __future__ import annotations
@@ -38,18 +37,16 @@ class Pick:
     Attributes
     ----------
     which : {"last", "first", "nearest", "least", "greatest"}
-        For ``last``, ``first`` and ``nearest`` one row is taken, decided by right rows as they arrive. For ``least``
-        and ``greatest`` all matches of a left row are compared.
+        The first three take one row, decided as right rows arrive. The last two compare all matches of a left row.
     by : tuple of Node
         Expressions of the right side, or for ``least`` and ``greatest`` of both sides; the later ones break ties.
     near : Node or None
         Expression of the left side at which the distance starts, for ``nearest``.
     unbounded : bool
         Whether sums of the condition are over unbounded numbers, so that an overflow is not an error.
-    k : int
-        The number of rows to take, at most, for ``least`` and ``greatest``.
-    ties : bool
-        Whether rows that tie with the last one taken are taken as well.
+    k, ties
+        For ``least`` and ``greatest``: the most rows to take, and whether rows that tie with the last one are taken
+        too.
     """
 
     which: str
@@ -79,19 +76,14 @@ class JoinSpec:
 
     Attributes
     ----------
-    schemas : (pa.Schema, pa.Schema)
-        Left and right.
-    on : tuple of (str, str)
-        Key columns, left and right.
+    schemas, on, how
+        Schemas (left, right), pairs of key columns, and the join type by its own name.
     condition : Node or None
         The condition besides the keys, as given.
-    how : str
-        One of the eight join types, by its own name.
     orders : (tuple of Order, tuple of Order)
         The orders, with nodes as expressions.
     bounds : (tuple of (Node, int, int), the same)
         Closed bounds of every row, as ordinals (``ivjoin.expr.ordinal``).
-    suffix, on_late, timezone : str
     batch_size : int
         Greatest number of rows of an output batch.
     left_over : tuple of str
@@ -173,12 +165,7 @@ class JoinSpec:
     def from_json(cls, saved: Mapping[str, Any]) -> JoinSpec:
         """Return the spec that :attr:`as_json` describes.
 
-        Raises
-        ------
-        SnapshotError
-            If an expression in it is damaged.
-        KeyError, TypeError, ValueError
-            If it is not a spec.
+        A damaged expression is a SnapshotError. Other text is a KeyError, TypeError or ValueError.
         """
         left, right = (pa.ipc.read_schema(pa.py_buffer(base64.b64decode(t))) for t in saved["schemas"])
         first, second = (

@@ -1,9 +1,7 @@
 """Axes that are the sum of another axis and a number: rows store only the other axis.
 
-A band over doubles such as ``l.t BETWEEN r.t - w AND r.t + w`` has two axes on the right, because rounding makes them
-inequivalent. But the rounded x + w never falls while x rises. A bound of x + w is therefore a bound of x: the least x
-for which x + w reaches it, which is found by adding (``shj/kernels/sum_kernels.py``). Only x is stored, whatever
-numbers are added to it, and usually it is a column that is stored anyway.
+Rounding makes ``r.t - w`` and ``r.t + w`` inequivalent axes over doubles. But the rounded x + w never falls while x
+rises. A bound of x + w is therefore a bound of x: the least x for which x + w reaches it. Only x is stored.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Propagate intervals through the graph of a condition, up and down, to bound values of future rows.
 
-`contract` narrows a box of column intervals to the part that can satisfy a condition. `forward`, `contract_nodes` and
-`Dom` do the same for expression nodes, as the join uses them. Bounds enclose every operation as the machine executes
-it. An operator without a rule narrows nothing, and the rest of the condition still propagates.
+`contract` narrows a box of column intervals; `forward`, `contract_nodes` and `Dom` do the same for expression nodes.
+Bounds enclose every operation as the machine executes it. An operator without a rule narrows nothing.
 """
 
 from ivjoin.functions.rules.domain import Dom

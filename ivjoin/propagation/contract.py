@@ -1,10 +1,8 @@
 """``contract``: narrow a box of column intervals to the part that can satisfy a condition.
 
-- A point of the box gives each column a value, so a column of the box is never NULL.
-- A float column with an upper bound is never NaN. Without one, it may be.
+- A column of the box is never NULL. A float column may be NaN only if it has no upper bound.
 - A point at which the condition raises an error does not satisfy it. The evaluator decides a box of one point.
-- In wider boxes, a division by zero is enclosed as an error or a NULL, because engines differ. A join knows that it is
-  an error (``contract_nodes``).
+- In wider boxes, a division by zero is an error or a NULL, because engines differ. A join knows that it is an error.
 """
 
 from __future__ import annotations
@@ -42,13 +40,11 @@ class Bounds:
     ----------
     type : Type
     inf, sup : int, float, Decimal, bool, date, datetime, time, timedelta, str, bytes or None
-        Least and greatest value, both included. An unbounded end is the type's limit for ints and decimals, an
-        infinity for floats, and None for values that Python's types cannot represent. An empty interval
-        lacks both.
+        Least and greatest value, both included. An unbounded end is the type's limit or an infinity, and None if Python
+        cannot represent it. Both are missing in an empty interval.
     may_nan : bool
         Whether the interval contains NaN, which is greater than all numbers.
     is_empty : bool
-        Whether the interval contains no value.
     """
 
     __slots__ = ("dom", "inf", "sup", "type")
@@ -119,13 +115,12 @@ def contract(
     condition : str, SymPy relation, fluent expression or Node
         Uses the columns of the box, by their bare names or with the qualifier ``l``.
     box : mapping of str to (type, inf, sup)
-        The type is a name such as ``"int64"`` or an Arrow type. The bounds are Python values of the column and are
-        included; None is unbounded.
+        The type is a name such as ``"int64"`` or an Arrow type. The bounds are Python values, included; None is
+        unbounded.
     timezone : str
         The time zone of local times.
     effort : int
-        The number of further propagations that move the bounds after the fixpoint. 0 stops at the fixpoint, and does
-        not evaluate a box of one point.
+        The number of further propagations after the fixpoint. 0 also skips the evaluation of a box of one point.
 
     Returns
     -------

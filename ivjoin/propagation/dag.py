@@ -1,9 +1,7 @@
 """The graph of a condition with a domain at each node, propagated bottom-up and top-down to a fixpoint.
 
-Nodes are visited in topological order, each distinct node once, so all uses of a shared sub-expression narrow it.
-Forward, a rule computes a node from its arguments. Backward, it narrows the arguments by the domain of the node. Both
-run only where a domain changed, until none does or the number of rounds reaches its cap. Stopping early gives wider
-domains, which are still correct.
+Each distinct node is visited once, in topological order, so all uses of a shared sub-expression narrow it. Rules run
+only where a domain changed, for at most a capped number of rounds. Stopping early gives wider, correct domains.
 """
 
 from __future__ import annotations
@@ -40,15 +38,8 @@ class Outcome(enum.Enum):
 class Propagator:
     """Propagate "all of these conditions are TRUE" through their common graph. One propagator serves many boxes.
 
-    Parameters
-    ----------
-    conjuncts : sequence of Node
-        Conditions. All of them are TRUE at a satisfying point.
-    also : iterable of Node
-        Further expressions whose domains are needed.
-    zero_gives_null : bool
-        Whether a division by zero may be NULL, as in engines without ANSI mode. Otherwise it is an error, so no
-        satisfying point contains one.
+    ``also`` are further expressions whose domains are needed. ``zero_gives_null``: a division by zero may be NULL, as
+    without ANSI mode. Otherwise it is an error, so no satisfying point contains one. Methods raise Infeasible.
     """
 
     __slots__ = (
@@ -140,12 +131,7 @@ class Propagator:
         return s
 
     def start(self, known: Mapping[Node, Dom]) -> State:
-        """Return the state with the known domains, before anything is propagated.
-
-        Raises
-        ------
-        Infeasible
-        """
+        """Return the state with the known domains, before anything is propagated."""
         if self._base is None:
             raise Infeasible
         s = self._base.copy()
@@ -165,11 +151,7 @@ class Propagator:
     def fixpoint(self, s: State, rounds: int, thorough: bool = True) -> None:
         """Propagate up and down until nothing changes, ``rounds`` times at most.
 
-        ``thorough``: run a rule again on its own result, which helps where one run does not narrow as far as possible.
-
-        Raises
-        ------
-        Infeasible
+        ``thorough``: run a rule again on its own result, which may narrow further.
         """
         D, up, down, required = s.D, s.up, s.down, s.required
         forward, backward, quiet = self._forward, self._backward, self._quiet
@@ -205,12 +187,7 @@ class Propagator:
                 break
 
     def split(self, s: State, rounds: int, depth: int, thorough: bool = True) -> None:
-        """Narrow to the hull of the alternatives of each open choice (constructive disjunction).
-
-        Raises
-        ------
-        Infeasible
-        """
+        """Narrow to the hull of the alternatives of each open choice (constructive disjunction)."""
         for i, offer in self._cases:
             if s.required[i] and (cases := offer(s)) is not None:
                 self.join(s, cases, rounds, depth, thorough)
@@ -273,23 +250,13 @@ class Propagator:
                 s.changed(j)
 
     def run(self, known: Mapping[Node, Dom], rounds: int = 4, depth: int = 1, thorough: bool = True) -> State:
-        """Propagate from known domains, and try alternatives up to a depth.
-
-        Raises
-        ------
-        Infeasible
-        """
+        """Propagate from known domains, and try alternatives up to a depth."""
         s = self.start(known)
         self.settle(s, rounds, depth, thorough)
         return s
 
     def settle(self, s: State, rounds: int, depth: int, thorough: bool = True) -> None:
-        """Alternate between the fixpoint and the alternatives until the alternatives narrow nothing.
-
-        Raises
-        ------
-        Infeasible
-        """
+        """Alternate between the fixpoint and the alternatives until the alternatives narrow nothing."""
         self.fixpoint(s, rounds, thorough)
         if not depth or not (self._cases or (thorough and self._finer)):
             return
@@ -303,14 +270,9 @@ class Propagator:
     def contract(
         self, known: Mapping[Node, Dom], want: Sequence[Node], rounds: int = 2, depth: int = 1, thorough: bool = False
     ) -> tuple[Outcome, dict[Node, Dom]]:
-        """Return the domains of the wanted nodes at points that satisfy all conjuncts, within a bounded time.
+        """Return the domains of the nodes ``want`` at points that satisfy all conjuncts, within a bounded time.
 
-        Parameters
-        ----------
-        known : mapping of Node to Dom
-            Known domains of nodes. Other nodes have the domain of their type.
-        want : sequence of Node
-            Nodes of the graph.
+        Nodes that are not ``known`` have the domain of their type.
         """
         try:
             s = self.run(known, rounds, depth, thorough)

@@ -1,7 +1,7 @@
 """Atoms that are linear while their argument has one sign or one order: ``abs``, ``least``, ``greatest``.
 
-If x is not negative, ``abs(x)`` is x, and ``abs(x) - x`` is 0. The rules of the two operators cannot see this. A linear
-form replaces such atoms as far as the domains decide them. The resulting forms are cached, one for each combination.
+If x is not negative, ``abs(x) - x`` is 0, which the rules of the two operators cannot see. A linear form replaces the
+atoms that the domains decide. Each combination's form is cached.
 """
 
 from __future__ import annotations
@@ -16,14 +16,9 @@ __all__ = ["Opening", "openings"]
 
 
 class Opening(NamedTuple):
-    """The options of an atom.
+    """The options of an atom: it is one of ``factor * node``.
 
-    Attributes
-    ----------
-    options : tuple of (int, int)
-        Nodes and factors: the atom is one of ``factor * node``.
-    choose : callable
-        Returns the option that the domains decide; None while none is decided.
+    ``choose`` returns the option that the domains decide, or None.
     """
 
     options: tuple[tuple[int, int], ...]

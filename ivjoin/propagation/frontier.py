@@ -20,8 +20,8 @@ _lock = Lock()
 def propagator(conjuncts: tuple[Node, ...], also: tuple[Node, ...]) -> Propagator:
     """Return a propagator of conjuncts that also has the nodes ``also``; a cached one if possible.
 
-    If the conjuncts are TRUE, nothing that they evaluate divides by zero, because that is an error in a join. Without
-    conjuncts, a value may belong to a row that raises an error.
+    A division by zero is an error in a join, so TRUE conjuncts contain none. Without conjuncts, a row may raise an
+    error.
     """
     key = (conjuncts, also)
     found = _made.get(key)
@@ -35,14 +35,7 @@ def propagator(conjuncts: tuple[Node, ...], also: tuple[Node, ...]) -> Propagato
 
 
 def forward(node: Node, known: Mapping[Node, Dom]) -> Dom:
-    """Return a domain that encloses every value of an expression.
-
-    Parameters
-    ----------
-    node : Node
-    known : mapping of Node to Dom
-        Known domains of sub-expressions. A column that is not in it can have any value of its type.
-    """
+    """Return a domain that encloses every value of an expression; a column without a known domain has any value."""
     found = known.get(node)
     if found is not None:
         return found
@@ -60,14 +53,12 @@ def contract_nodes(
     conjuncts: Sequence[Node], known: Mapping[Node, Dom], want: Sequence[Node], also: Sequence[Node] | None = None,
     rounds: int = 2,
 ) -> tuple[Outcome, dict[Node, Dom]]:
-    """Return the domains of expressions at the points where every conjunct is TRUE.
+    """Return the outcome, and the domains of expressions at the points where every conjunct is TRUE.
 
     Parameters
     ----------
-    conjuncts : sequence of Node
-        Conditions.
-    known : mapping of Node to Dom
-        Known domains of expressions, all true at once.
+    conjuncts, known
+        Conditions, and known domains of expressions, all true at once.
     want : sequence of Node
         The wanted expressions.
     also : sequence of Node, optional
@@ -80,6 +71,5 @@ def contract_nodes(
     Outcome
         INFEASIBLE if no point satisfies the conjuncts, CONTRACTED if a wanted domain is smaller than its known domain.
     dict of Node to Dom
-        The domain of each wanted expression.
     """
     return propagator(tuple(conjuncts), tuple(want if also is None else also)).contract(known, want, rounds)

@@ -1,11 +1,9 @@
 """Linear forms: bound and solve a sum as one equation, so that an expression that occurs twice counts once.
 
-``(a - b) + (b - c)`` equals ``a - c`` unless it raises an error, because machine integers that do not overflow are
-integers. The same holds for decimals and times while no digit is cut. At every point at which a node has a value, it
-therefore equals ``sum of coefficient * atom + constant`` with integer coefficients, whatever its width. The domain of
-the form is intersected with the domain from the operators; it never replaces it.
-
-An atom is a node that is not linear itself. ``x - k * (x div k)`` is recognised as ``x % k``.
+At every point without an error, a node equals ``sum of coefficient * atom + constant`` with integer coefficients,
+whatever its width. This is true for ints, and for decimals and times while no digit is cut. The domain of the form is
+intersected with the domain from the operators. An atom is a node that is not linear. ``x - k * (x div k)`` is
+recognised as ``x % k``.
 """
 
 from __future__ import annotations
@@ -119,16 +117,10 @@ class Equation(NamedTuple):
 
 
 class Forms(NamedTuple):
-    """The linear forms of a graph, and their rewritings.
+    """The linear forms of a graph: the sum of each node, or None.
 
-    Attributes
-    ----------
-    sums : list of Sum or None
-        The form of each node.
-    remainders : dict
-        For atoms ``x div k``: the places of x, k itself, and the place of ``x % k``.
-    openings : dict
-        Atoms that are linear under a condition on the domains.
+    ``remainders`` has, for atoms ``x div k``, the place of x, k itself, and the place of ``x % k``. ``openings`` are
+    atoms that are linear under a condition on the domains.
     """
 
     sums: list[Sum | None]
@@ -137,15 +129,9 @@ class Forms(NamedTuple):
 
 
 def equation(i: int, n: Node, at: tuple[int, ...], known: Forms, used: bool) -> Equation | None:
-    """Return the equation of a comparison or a node; None if the operators alone find the same bounds.
+    """Return the equation of a node; None if the operators alone find the same bounds.
 
-    Parameters
-    ----------
-    i, n, at
-        A node and its arguments.
-    known : Forms
-    used : bool
-        Whether the node is an argument of a node that is not linear.
+    ``used``: the node is an argument of a node that is not linear.
     """
     d: Sum | None
     if n.op in ("lt", "le", "gt", "ge", "eq", "ne"):

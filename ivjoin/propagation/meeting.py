@@ -1,7 +1,7 @@
 """Find comparisons that bound the same sum by ranges that do not overlap: no row satisfies all of them.
 
-For whole numbers, ``a > b`` is ``a - b >= 1``, and ``a < b + 1`` is ``a - b <= 0``. Neither of them narrows the box
-alone, and propagating them in turn narrows it by one unit at a time. Together they are empty for every box.
+For whole numbers, ``a > b`` is ``a - b >= 1``, and ``a < b + 1`` is ``a - b <= 0``. Propagation in turn narrows the box
+by one unit at a time. Together they are empty for every box.
 """
 
 from __future__ import annotations
@@ -23,14 +23,7 @@ _NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "ne": "eq"}
 def contradict(
     nodes: Sequence[Node], at: Sequence[tuple[int, ...]], roots: Iterable[int], sums: Sequence[Sum | None]
 ) -> bool:
-    """Return whether the comparisons among the roots, which are TRUE, contradict each other.
-
-    Parameters
-    ----------
-    nodes, at, sums
-        A graph, the arguments of its nodes, and the linear form of each node.
-    roots : iterable of int
-    """
+    """Return whether the comparisons among the roots, which are TRUE, contradict each other."""
     found: dict[tuple[tuple[int, int], ...], tuple[int | None, int | None]] = {}
     stack = [(i, True) for i in roots]
     while stack:

@@ -1,11 +1,10 @@
 """Equations of polynomials: products, squares and sums of floats in which an expression occurs twice.
 
-Operator by operator, ``a * b + a * c`` is two independent products. As a polynomial, it is solved for each of its atoms
-x in turn:
+A polynomial is solved for each of its atoms x in turn:
 
 - If x has no power, ``B * x + C`` lies in the target, and x in the quotient.
-- If x is squared with a constant factor, the square is completed: ``(2 * A * x + B) ** 2 = 4 * A * target +
-  (B * B - 4 * A * C)``. The last term is cancelled as a polynomial, so ``a * a - 2 * a * b + b * b`` is a square.
+- If x is squared with a constant factor, the square is completed: ``(2 * A * x + B) ** 2 = 4 * A * target + (B * B - 4
+  * A * C)``. The last term is cancelled as a polynomial, so ``a * a - 2 * a * b + b * b`` is a square.
 - A single power has a root.
 
 The result is intersected with the domain from the operators; it never replaces it.
@@ -47,16 +46,7 @@ def polynomial_equation(
 ) -> Equation | None:
     """Return the equation of a comparison or a number; None if the operators alone find the same bounds.
 
-    Parameters
-    ----------
-    i, n, at
-        A node and its arguments.
-    normal : sequence of Normal or None
-        The polynomial of each node.
-    used : bool
-        Whether the node is an argument of a node that is not part of a polynomial.
-    discrete : frozenset of int
-        The places of whole numbers.
+    ``used``: the node is an argument of a node outside polynomials. ``discrete`` are the places of whole numbers.
     """
     try:
         return _equation(i, n, at, normal, used, discrete)
@@ -156,12 +146,7 @@ class _Solver:
         self.ways = [(x, w) for x in self.atoms for w in _ways(p, x, whole)]
 
     def solve(self, s: State, target: Target) -> None:
-        """Narrow the atoms to ``least <= polynomial <= most``; None is unbounded.
-
-        Raises
-        ------
-        Infeasible
-        """
+        """Narrow the atoms to ``least <= polynomial <= most``, or raise Infeasible; None is unbounded."""
         found = _range(self.sum, s.D, self.whole)
         if found is None:
             return

@@ -1,11 +1,9 @@
 """Derive the direction of an expression over arriving rows from the declared orders of its columns.
 
-In an ascending order, values never fall; in a descending one, they never rise. A row whose value is NULL or NaN, or
-raises an error, has no place in the order and may arrive at any time. The value of an operator follows an order only if
-each of its values comes from ordered values. ``floor(NaN)`` is 0, and ``least`` skips nulls, so these need arguments
-that are provably neither NULL nor NaN. An order that cannot be proved does not exist.
-
-Library functions such as ``exp`` have no order here, because their last digit may fall while the argument rises.
+Ascending values never fall, descending ones never rise. A row whose value is NULL, NaN or an error has no place in the
+order and may arrive at any time. An operator follows an order only if each of its values comes from ordered values:
+``floor(NaN)`` is 0 and ``least`` skips nulls, so these need arguments that are provably neither. An order that cannot
+be proved does not exist: the last digit of ``exp`` may fall while its argument rises.
 """
 
 from __future__ import annotations
@@ -26,20 +24,9 @@ SAME, NO = Direction.CONSTANT, Direction.NONE
 
 
 def ordering(node: Node, orders: Mapping[Node, Direction], known: Mapping[Node, Dom] | None = None) -> Direction:
-    """Return the direction of an expression.
+    """Return the direction of an expression; NONE unless a direction is proved.
 
-    Parameters
-    ----------
-    node : Node
-    orders : mapping of Node to Direction
-        Declared directions of columns or of larger expressions.
-    known : mapping of Node to Dom, optional
-        Known domains, such as bounds: a product rises if no factor is negative.
-
-    Returns
-    -------
-    Direction
-        NONE unless a direction is proved.
+    ``known`` are known domains, such as bounds: a product rises if no factor is negative.
 
     Examples
     --------

@@ -1,11 +1,10 @@
 """Polynomials of a graph: each node as a sum of products of other nodes, with a bound on its rounding error.
 
-A whole number equals its polynomial unless an operation overflows, which is an error. A float does not: every operation
-rounds. The distance of a node from its polynomial is bounded step by step from the magnitudes of the operands. If a
-magnitude is unbounded, so is the error, and the polynomial bounds nothing.
+A whole number equals its polynomial unless an operation overflows, which is an error. A float's distance from its
+polynomial is bounded step by step from the magnitudes of the operands. An unbounded magnitude bounds nothing.
 
-A polynomial is a dict from monomials to coefficients other than zero. A monomial is the sorted tuple of the places of
-its factors, repeated as often as they occur; ``()`` is the constant.
+A polynomial maps monomials to coefficients other than zero. A monomial is the sorted tuple of the places of its
+factors, repeated as often as they occur; ``()`` is the constant.
 """
 
 from __future__ import annotations
@@ -47,13 +46,8 @@ class Step(NamedTuple):
 class Normal(NamedTuple):
     """A node as a polynomial.
 
-    Attributes
-    ----------
-    terms : dict
-    steps : tuple of Step
-        The rounded operations between the atoms and the node, arguments first; empty for a whole number.
-    uses : dict of int to int
-        How often the expression reads each atom; a square reads its root once.
+    ``steps`` are the rounded operations between the atoms and the node, arguments first; empty for a whole number.
+    ``uses`` counts how often the expression reads each atom; a square reads its root once.
     """
 
     terms: Polynomial

@@ -1,12 +1,11 @@
 """Find the longest prefix of an axis in which a condition cannot be TRUE, by forward rules alone.
 
-A prefix is refuted if a conjunct cannot be TRUE over the whole prefix and the other known domains. Forward rules
-enclose every operator as the machine executes it, with rounding. A refuted prefix therefore contains no matching row,
-whether the condition rises along the axis or not. Enclosures grow with their arguments, so a refuted prefix implies
-that every shorter one is refuted, and bisection finds the longest. Only refuted prefixes are returned.
+Forward rules enclose every operator as the machine executes it. If a conjunct cannot be TRUE over the whole prefix, the
+prefix contains no matching row, even if the condition does not rise along the axis. Every shorter prefix is refuted
+too, so bisection finds the longest.
 
-This has two uses. An operator without a backward rule still prunes. A bound that an inverse proposes is confirmed, or
-moved outward to the nearest confirmed one.
+An operator without a backward rule still prunes in this way. A bound that an inverse proposes is confirmed, or moved
+outward to the nearest confirmed one.
 """
 
 from __future__ import annotations
@@ -29,16 +28,8 @@ _CONFIRMING_STEPS = 24
 def refutes(p: Propagator, known: Mapping[Node, Dom], axis: Node, ordinal: int, falling: bool = False) -> bool:
     """Return whether no row at or below an ordinal of an axis (``falling``: at or above) can satisfy the conjuncts.
 
-    Parameters
-    ----------
-    p : Propagator
-        The propagator of the conjuncts; the axis is one of its nodes.
-    known : mapping of Node to Dom
-        Known domains of other expressions, such as the frontier of the other side.
-    axis : Node
-        An expression of one side, of a type that has ordinals. Rows whose value is NULL or NaN are not considered.
-    ordinal : int
-    falling : bool
+    The axis is a node of ``p``, reads one side, and has ordinals. ``known`` contains domains such as the other side's
+    frontier. Rows whose axis is NULL or NaN are not considered.
     """
     return _refuter(p, known, axis, falling)(ordinal)
 
@@ -67,12 +58,8 @@ def dead_until(
 ) -> int | None:
     """Return the ordinal up to which (``falling``: down to which) no row can satisfy the conjuncts, or None.
 
-    Parameters
-    ----------
-    p, known, axis, falling
-        As for `refutes`.
-    near : int, optional
-        Where the search starts, such as the result for an earlier frontier. The cost is logarithmic in the distance.
+    ``near`` is where the search starts, such as the result for an earlier frontier. The cost is logarithmic in the
+    distance.
 
     Examples
     --------
@@ -127,8 +114,8 @@ def confirmed(
 ) -> int:
     """Move a bound that an inverse proposes outward until forward rules refute the rows beyond it.
 
-    ``bound`` is the ordinal of the first value that is not evicted. If forward rules refute nothing near it, the bound
-    stays, because an inverse may know more.
+    ``bound`` is the ordinal of the first value that is not evicted. It stays if forward rules refute nothing near it,
+    because an inverse may know more.
     """
     refuted = _refuter(p, known, axis, falling)
     out = -1 if falling else 1

@@ -1,9 +1,8 @@
 """Move bounds further than propagation does, by refuting slices at the ends of a box within a fixed budget.
 
-For each end of each column, the search looks for the first point that satisfies the condition. A heap orders boxes by
-their nearest value of the column. The nearest box is split, and its halves are propagated. A box that propagation
-refutes is dropped. If the nearest box contains a point at which the condition is TRUE, the end is exact. When the
-budget is spent, the nearest remaining box is the bound, because all nearer ones have been refuted.
+For each end of a column, a heap orders boxes by their nearest value. The nearest box is split and its halves are
+propagated; refuted ones are dropped. If it contains a point at which the condition is TRUE, the end is exact. When the
+budget is spent, the nearest remaining box is the bound.
 """
 
 from __future__ import annotations
@@ -26,17 +25,7 @@ _DEPTH = 2
 def narrowed(
     p: Propagator, known: dict[Node, Dom], want: tuple[Node, ...], effort: int
 ) -> tuple[Outcome, dict[Node, Dom]]:
-    """Return the domains of the columns ``want`` at the points that satisfy the conjuncts of ``p``.
-
-    Parameters
-    ----------
-    p : Propagator
-    known : dict of Node to Dom
-    want : tuple of Node
-        The columns.
-    effort : int
-        The greatest number of propagations for slices.
-    """
+    """Return the domains of the columns ``want`` where all conjuncts are TRUE, by at most ``effort`` propagations."""
     try:
         s = p.run(known, _ROUNDS, _DEPTH)
         if effort > 0:

@@ -1,8 +1,8 @@
 """Compute sums over unbounded integers where machine integers would overflow.
 
-A band term contains sums that the condition itself does not compute: ``l.a + r.a <= 0`` becomes ``l.a <= -r.a``. For
-the least value of its type, ``-r.a`` overflows although the condition does not. A domain contains only the values of
-rows that raise no error, so it is too narrow for such rows. Over unbounded integers, the band is also true for them.
+A band term contains sums that the condition does not compute: ``l.a + r.a <= 0`` becomes ``l.a <= -r.a``. For the least
+value, ``-r.a`` overflows although the condition does not. A domain contains only rows without errors, so it is too
+narrow for such rows. Over unbounded integers, the band is also true for them.
 """
 
 from __future__ import annotations
@@ -36,22 +36,7 @@ class _Opened(Forms):
 
 
 class Unclipped:
-    """An expression as a sum of expressions that are not built for a band.
-
-    Parameters
-    ----------
-    node : Node
-    known : collection of Node
-        Expressions to stop at.
-
-    Examples
-    --------
-    >>> from ivjoin.expr import build
-    >>> from ivjoin.expr.types import INT64
-    >>> a = build.column("right", "a", INT64)
-    >>> Unclipped(build.neg(a), [a]).range({a: Dom.of(INT64, None, 1 - 2**63)}.__getitem__)
-    (9223372036854775807, 9223372036854775808)
-    """
+    """An expression as a sum of expressions that are not built for a band; ``known`` are expressions to stop at."""
 
     def __init__(self, node: Node, known: Collection[Node]) -> None:
         self._rest: int | None = None

@@ -1,7 +1,7 @@
-"""Run one join on many workers: plan which copies of a row go to which worker.
+"""Run one join on many workers: plan which copies of a row go to which worker (`docs/parallel.md`).
 
 A planner takes samples of both sides and returns a routing plan, a function from a row to its cells. Each cell is a
-join of its own. `docs/parallel.md` explains how the planner decides.
+join of its own.
 """
 
 from ivjoin.routing.along import Edge, PlanList, along

@@ -1,9 +1,8 @@
 """Plans that follow each other along the band: a row never moves from one cell to another.
 
-Plan e covers the left rows with places in [T_e, T_e+1) of one axis. A left row follows the plan of its place, a right
-row every plan that it reaches. Each plan is then a correct join of its own piece of the axis, also for outer, semi and
-anti joins. If right rows are preserved, each of them has a home plan too. A left row then also goes, not owned, to
-every plan that is the home of a right row it can match. If only right rows are preserved, the sides swap roles.
+Plan e covers the left rows with places in [T_e, T_e+1) of one axis. A right row follows every plan that it reaches, so
+each plan is a correct join of its own piece. If right rows are preserved, each has a home plan too, and a left row also
+goes, not owned, to the home plans of its matches. If only right rows are preserved, the sides swap roles.
 """
 
 from __future__ import annotations
@@ -53,10 +52,7 @@ class Plan(Protocol):
 class Edge:
     """How far the routed rows can reach along the axis.
 
-    Attributes
-    ----------
-    top : int
-        An ordinal of the axis; a new plan begins beyond it. The least int64 before the first row.
+    A new plan begins beyond the ordinal ``top``, which is the least int64 before the first row.
     """
 
     top: int = I64_MIN
@@ -75,14 +71,7 @@ class Edge:
 class Sent:
     """The copies of a batch's rows over all plans, as :meth:`PlanList.cells` returns them, with their edge.
 
-    Attributes
-    ----------
-    rows, plans, cells : int64[m]
-    owned : bool[m]
-    edge : Edge
-        How far the rows reach.
-    features : Features
-        The features of the rows, with places inverted like the list's starts.
+    ``features`` has the features of the rows, with places inverted like the list's starts.
     """
 
     rows: np.ndarray
@@ -101,8 +90,7 @@ class PlanList:
     ----------
     plans : tuple of Plan
     starts : tuple of int
-        Rising ordinals at which plans begin, without the first plan. For a falling axis they are inverted
-        (``~ordinal``).
+        Rising ordinals at which plans begin, without the first; inverted (``~ordinal``) for a falling axis.
     axis : Axis
     both : bool
         Whether rows of both sides have a home plan.
@@ -143,12 +131,7 @@ class PlanList:
         return sent.rows, sent.plans, sent.cells, sent.owned
 
     def sent(self, side: str, batch: pa.RecordBatch) -> Sent:
-        """Return the results of :meth:`cells` and :meth:`edge`.
-
-        Raises
-        ------
-        SchemaError, ProtocolError
-        """
+        """Return the results of :meth:`cells` and :meth:`edge`."""
         s = side_number(side)
         self.reader.check(s, batch)
         given = self.reader.features(s, batch, self.axis, self.both)
@@ -194,23 +177,10 @@ class PlanList:
         return None if edge.is_endless or least > I64_MAX else least
 
     def add(self, plan: Plan, edge: Edge, start: int | None = None) -> PlanList | None:
-        """Return the list with a new plan that begins beyond all routed rows; None if it cannot begin now.
+        """Return the list with a new plan for the same join, or None if it cannot begin now.
 
-        A plan cannot begin if rows reach without end, or while :data:`MOST_LIVE` plans are live.
-
-        Parameters
-        ----------
-        plan : Plan
-            A plan for the same join.
-        edge : Edge
-            The edge of all rows that were routed so far.
-        start : int, optional
-            The start of the plan; by default the earliest place.
-
-        Raises
-        ------
-        OptionError
-            If the plan is for another join, the edge is not an Edge, or the start is not beyond it.
+        It cannot begin if rows reach without end, or while :data:`MOST_LIVE` plans are live. ``edge`` is the edge of
+        all rows that were routed so far. OptionError if ``start``, by default the earliest place, is not beyond it.
         """
         if not isinstance(edge, Edge):
             raise OptionError(f"edge is {came(edge)}; expected the Edge of all routed rows, which edge() returns")
@@ -230,8 +200,8 @@ class PlanList:
     def without_dead(self, passed: int) -> PlanList:
         """Return the list without plans whose rows are all evicted.
 
-        No row of either side lies or reaches below ``passed``, an ordinal inverted like ``starts``. A later row for
-        such a plan is late, and follows the first remaining plan.
+        No row lies or reaches below ``passed``, an ordinal inverted like ``starts``. A later row is late, and follows
+        the first remaining plan.
         """
         dead = sum(start <= passed for start in self.starts)
         return replace(self, plans=self.plans[dead:], starts=self.starts[dead:], first=self.first + dead)
@@ -285,7 +255,7 @@ def along(plan: RoutingPlan, falling: bool = False) -> PlanList:
     Raises
     ------
     OptionError
-        If the condition has no axis along which plans can follow each other. The message gives the reason.
+        If the condition has no such axis. The message gives the reason.
 
     Examples
     --------

@@ -94,10 +94,7 @@ def is_plain(reader: Reader, axis: Axis | None, left: pa.RecordBatch, right: pa.
 def count(plan: RoutingPlan, left: pa.RecordBatch, right: pa.RecordBatch, exact: bool = True) -> Counts:
     """Return the rows in and out of each cell of a plan.
 
-    Parameters
-    ----------
-    exact : bool
-        Whether the whole condition decides candidate pairs if keys and one band do not.
+    ``exact``: the whole condition decides candidate pairs if keys and one band do not.
     """
     reader, how = plan.reader, plan.join_type
     batches = (left, right)
@@ -130,8 +127,8 @@ Homes = list[tuple[np.ndarray, np.ndarray] | None]
 def _single(plan: RoutingPlan, batches: tuple[pa.RecordBatch, pa.RecordBatch], routed: list[Features]) -> Homes | None:
     """Return the rows and cells of owned copies, if a side has one owned copy for each row, which emits all its pairs.
 
-    This is true for left rows if each is owned once, and for right rows if each has one copy. None if neither side
-    has this property, or if a preserved side lacks it.
+    Left rows must be owned once, right rows have one copy. None if neither side qualifies, or a preserved side does
+    not.
     """
     homes: Homes = [None, None]
     for s in (0, 1):

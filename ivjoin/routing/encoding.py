@@ -28,13 +28,7 @@ _VERSION = 2
 
 
 def plan_to_json(plan: RoutingPlan) -> str:
-    """Return a routing plan as text, with its report.
-
-    Raises
-    ------
-    OptionError
-        If it is not a RoutingPlan.
-    """
+    """Return a RoutingPlan as text, with its report; OptionError for another object."""
     if not isinstance(plan, RoutingPlan):
         raise OptionError(f"plan is {came(plan)}; expected a RoutingPlan, which plan_join() returns")
     layout, report = plan.layout, plan.report
@@ -54,12 +48,7 @@ def plan_to_json(plan: RoutingPlan) -> str:
 def plan_from_json(text: str, left_schema: Any, right_schema: Any, **join: Any) -> RoutingPlan:
     """Return the plan of a text, for the join with these schemas, ``on``, ``condition``, ``how`` and ``timezone``.
 
-    Raises
-    ------
-    SnapshotError
-        If the text is not a plan of this version.
-    OptionError
-        If it is the plan of another join.
+    SnapshotError if the text is not a plan of this version, OptionError if it is the plan of another join.
     """
     try:
         d = json.loads(text)

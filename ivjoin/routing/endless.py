@@ -1,7 +1,6 @@
 """Plans for streams: light keys by their hash, heavy keys in endless slices of one width, or in a grid.
 
-The future of a stream is unknown, so slices are numbered without end. The number and the key of a slice select its
-bucket. Plans of one stream follow each other along the band (``ivjoin.routing.along``).
+The future is unknown, so slices are numbered without end. The number and the key of a slice select its bucket.
 """
 
 from __future__ import annotations
@@ -34,20 +33,9 @@ _HALF = np.uint64(32)
 class EndlessPlan:
     """How this plan spreads the rows of a stream.
 
-    Attributes
-    ----------
-    reader : Reader
-    axis : Axis
-    both : bool
-        Whether rows of both sides have a home on the axis.
-    hot : uint64[k]
-        Rising hashes of the heavy keys; empty for a join without a key, which spreads all rows.
-    width : int
-        The width of a slice, in ordinals.
-    grid : (int, int) or None
-        Rows and columns of the grid that replaces the slices of a heavy key.
-    used : int or None
-        The number of buckets in use, the first ones; None for all.
+    ``both``: rows of both sides have a home on the axis. ``hot`` (uint64[k]): rising hashes of the heavy keys; empty
+    for a join without a key, which spreads all rows. ``width``: a slice, in ordinals. ``grid``: rows and columns of the
+    grid that replaces a heavy key's slices. ``used``: the first buckets, which are in use; None for all.
     """
 
     reader: Reader
@@ -122,13 +110,7 @@ class EndlessPlan:
         return {"hot": self.hot.tolist(), "width": self.width, "grid": self.grid, "used": self.used}
 
     def with_json(self, said: dict[str, Any]) -> EndlessPlan:
-        """Return another plan for the same join.
-
-        Raises
-        ------
-        ValueError, TypeError, KeyError, OverflowError
-            If the text is not a plan.
-        """
+        """Return another plan for the same join; text of another form raises a plain Python error."""
         hot = np.array(sorted(int(h) for h in said["hot"]), dtype=np.uint64)
         grid = said["grid"]
         if grid is not None:
@@ -179,7 +161,7 @@ def buckets_of(plans: PlanList, sent: Sent, batch: pa.RecordBatch, count: int) -
 def cell_keys(sent: Sent) -> np.ndarray:
     """Return a number for each copy, equal for copies of one cell of one plan : int64[m].
 
-    The number is unique among live plans; the fourth plan after it reuses the number of a plan.
+    It is unique among live plans; the fourth plan after it reuses the number of a plan.
     """
     return sent.cells * 4 + sent.plans % 4
 

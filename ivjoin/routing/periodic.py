@@ -1,8 +1,8 @@
 """Endless slices of one width along an ordered axis: the plan of a stream before anything is known about it.
 
-A row of the cut side is in one slice, a row of the other side in every slice that it can match. In a full join, both
-sides are preserved. A row of the other side is then owned in the slice in which its range begins. A row of the cut side
-also goes, not owned, to every slice in which the range of a possible match begins.
+A row of the cut side is in one slice, a row of the other side in every slice that it can match. In a full join, a row
+of the other side is owned in the slice in which its range begins. A row of the cut side also goes, not owned, to every
+slice in which the range of a possible match begins.
 """
 
 from __future__ import annotations
@@ -29,18 +29,9 @@ _WIDEST = 1 << 60
 class PeriodicSlices:
     """A function from a row to its copies.
 
-    Attributes
-    ----------
-    own : int
-        The side that is cut.
-    nodes : (Node, Node)
-        The axis: a column of the left side and one of the right.
-    low, high : int
-        A row of the other side matches axis ordinals from its own + low to its own + high.
-    width : int
-        The width of a slice, in ordinals; at least one more than the band.
-    both : bool
-        Whether both sides are preserved.
+    ``own`` is the side that is cut, and ``nodes`` the axis: a column of each side. A row of the other side matches
+    ordinals from its own + ``low`` to its own + ``high``. ``width`` is a slice, in ordinals, at least one more than the
+    band. ``both``: both sides are preserved.
     """
 
     own: int
@@ -51,13 +42,9 @@ class PeriodicSlices:
     both: bool
 
     def copies(self, side: int, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the copies of a batch's rows.
+        """Return rows and slices (int64[m]) and owned (bool[m]) of a batch's copies.
 
-        Returns
-        -------
-        rows, slices : int64[m]
-            Every row has a copy. A row that cannot match has it in slice 0.
-        owned : bool[m]
+        Every row has a copy; a row that cannot match has it in slice 0.
         """
         node = self.nodes[side]
         index = batch.schema.get_field_index(node.params[1])

@@ -25,13 +25,7 @@ Copies = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def side_number(side: Any) -> int:
-    """Return 0 for "left" and 1 for "right".
-
-    Raises
-    ------
-    ProtocolError
-        If it is neither of them.
-    """
+    """Return 0 for "left" and 1 for "right"; ProtocolError for anything else."""
     if not isinstance(side, str) or side not in SIDES:
         raise ProtocolError(f"side is {came(side)}; expected 'left' or 'right'")
     return SIDES.index(side)
@@ -41,14 +35,13 @@ def side_number(side: Any) -> int:
 class RoutingPlan:
     """A plan that divides one join into the joins of many cells.
 
-    A cell joins all copies that it receives. From its output, only owned rows are used: a pair if its left copy is
-    owned, and an unmatched, semi or anti row if its own copy is owned. Each output row is then emitted exactly once.
+    A cell joins all copies that it receives. From its output, use only owned rows: a pair if its left copy is owned,
+    and an unmatched, semi or anti row if its own copy is. Each output row is then emitted exactly once.
 
     Attributes
     ----------
     how : str
-    workers : int
-    n_cells : int
+    workers, n_cells : int
     worker_of : int64[n_cells]
         The worker of each cell.
     scheme : str
@@ -97,6 +90,7 @@ class RoutingPlan:
         Raises
         ------
         SchemaError, ProtocolError
+            If the batch does not fit the schema; if ``side`` is wrong.
         """
         s = side_number(side)
         self.reader.check(s, batch)

@@ -62,8 +62,8 @@ def plan_join(
         As for ``SymmetricHashJoin``.
     workers : int
     scheme : {"auto", "hash", "slices", "grid"}
-        How heavy keys, and joins without a key, are spread. "auto" selects the least load of the fullest worker. If the
-        requested scheme is not possible, a key stays in one cell, and the plan's notes give the reason.
+        How heavy keys, and joins without a key, are spread. "auto" selects the least load of the fullest worker. If a
+        scheme is not possible, a key stays in one cell, and the plan's notes give the reason.
     left_rows, right_rows : float, optional
         The number of rows of each side; by default the rows of the sample.
     beta : float
@@ -71,8 +71,7 @@ def plan_join(
     current : RoutingPlan, optional
         The plan in use. A key with cells of its own retains some until its weight is half of the threshold.
     key_hash : str, optional
-        An int64 column of both sides without nulls, equal if all equality keys are equal. Rows follow it, and keys are
-        not hashed again.
+        An int64 column of both sides without nulls, equal if all equality keys are equal. Keys are not hashed again.
 
     Returns
     -------

@@ -42,13 +42,8 @@ _IDLE_TURNS = 8
 class Counts:
     """The counts of the map tasks of a micro-batch.
 
-    Attributes
-    ----------
-    rows : int
-    keys : dict of int to [int, int]
-        Left and right rows of frequent keys, by their hash. The missing count of a key is below 1/32 of a bucket's
-        share of the rows.
-    edge : Edge
+    ``keys`` has left and right rows of frequent keys by hash. A missing count is below 1/32 of a bucket's share of the
+    rows.
     """
 
     rows: int = 0
@@ -89,9 +84,8 @@ class Note:
 
     Attributes
     ----------
-    rows : float
-        The rows of all micro-batches, with lower weights for older ones; ``keys`` likewise.
-    keys : dict of int to (float, float)
+    rows, keys
+        The rows in all, and of each key, with lower weights for older micro-batches.
     edge : Edge
         The edge of all routed rows.
     seen : (list of int or None, list of int or None)
@@ -177,14 +171,7 @@ def _farther(a: list[int | None], b: list[int | None]) -> list[int | None]:
 def next_plans(plans: PlanList, note: Note, buckets: int, pinned: Iterable[int] = ()) -> PlanList | None:
     """Return the list of plans from the next micro-batch on; None if it does not change.
 
-    Parameters
-    ----------
-    plans : PlanList
-        The plans of the micro-batch.
-    note : Note
-        The note with the counts of the micro-batch.
-    pinned : iterable of int
-        Hashes of keys that are always heavy.
+    ``note`` includes the counts of the micro-batch. ``pinned`` are hashes of keys that are always heavy.
     """
     newest = plans.plans[-1]
     assert isinstance(newest, EndlessPlan)

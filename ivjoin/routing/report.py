@@ -28,8 +28,8 @@ class LoadReport:
     load : float
         The greatest value of rows in + beta x rows out over all workers.
     lower_bound : float
-        The load of all rows and output rows, each counted once, divided by the workers. If the heaviest indivisible
-        piece has more load, its load.
+        The load of all rows, each counted once, divided by the workers, or the heaviest indivisible piece if it has
+        more.
     beta : float
     """
 

@@ -24,17 +24,8 @@ _LOOKED_AT = 1 << 15  # rows of a sample that show which columns distinguish row
 class KeyStats:
     """The estimates for each distinct key of the samples.
 
-    Attributes
-    ----------
-    key : uint64[k]
-        Hashes; a single 0 for a join without a key.
-    rows : (float64[k], float64[k])
-    seen : int64[k]
-        Rows in the samples.
-    out : float64[k]
-        Output rows.
-    lone : float
-        Rows that cannot match.
+    ``key`` has hashes (uint64[k]; a single 0 without a key), ``rows`` left and right rows, ``seen`` rows in the
+    samples, ``out`` output rows. ``lone`` is the number of rows that cannot match.
     """
 
     key: np.ndarray
@@ -201,15 +192,8 @@ class Profile:
 class Ramp:
     """The slices of a key. Slice i to j is from cut i - 1 (0 is the beginning) to cut j (the last is the end).
 
-    Attributes
-    ----------
-    cuts : int64[m]
-    begun : float64[2, m + 1]
-        Rows of each side that begin before cut j.
-    ended : float64[2, m + 1]
-        Rows that end before cut i - 1.
-    gain : float64[m + 1]
-        The output of the divided rows before cut j.
+    ``begun`` and ``ended`` (float64[2, m + 1]) are rows of each side that begin before cut j, and end before cut i - 1.
+    ``gain`` is the output of the divided rows before cut j.
     """
 
     cuts: np.ndarray

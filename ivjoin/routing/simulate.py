@@ -31,10 +31,7 @@ def simulate(
     scheme: str = "auto", *, beta: float = BETA, timezone: str | None = None, sample_rows: int | None = None,
     seed: int = 0,
 ) -> LoadReport:
-    """Simulate a plan: route every row and count every output row of each worker.
-
-    The planner gets a uniform sample of ``sample_rows`` of each side. Then all rows are routed by its plan. Nothing is
-    joined: the output is counted by sorting if keys and one band decide the condition, else by candidate pairs.
+    """Simulate a plan: route every row by it and count every output row of each worker. Nothing is joined.
 
     Parameters
     ----------
@@ -42,7 +39,7 @@ def simulate(
     on, condition, how, workers, scheme, beta, timezone
         As for :func:`plan_join`.
     sample_rows : int, optional
-        By default 524,288, or 4,096 for each worker if that is more.
+        Rows of each side that the planner gets; by default 524,288, or 4,096 for each worker if that is more.
     seed : int
         Seed of the sample.
 
@@ -53,13 +50,13 @@ def simulate(
     Raises
     ------
     IvjoinError
+        A subclass, for an invalid argument.
 
     Examples
     --------
     >>> import numpy as np, pyarrow as pa
     >>> hot = pa.table({"k": np.zeros(2000, dtype=np.int64), "v": np.arange(2000)})
-    >>> by_hash = simulate(hot, hot, on="k", workers=4, scheme="hash")
-    >>> by_hash.skew_degree
+    >>> simulate(hot, hot, on="k", workers=4, scheme="hash").skew_degree
     4.0
     >>> simulate(hot, hot, on="k", workers=4).skew_degree < 1.1
     True

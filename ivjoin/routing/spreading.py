@@ -20,15 +20,7 @@ _FEW_COPIES = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The cells of one key.
-
-    Attributes
-    ----------
-    entry : Entry
-    loads : float64[cells]
-    received : float
-        All copies that its cells receive.
-    """
+    """The cells of one key, with their loads (float64[cells]) and all copies that they receive."""
 
     entry: Entry
     loads: np.ndarray
@@ -40,24 +32,11 @@ class Spread:
 
 
 class HeavyKey:
-    """A key that may have cells of its own.
+    """A key that may have cells of its own, by its hash, with its rows and output.
 
-    Parameters
-    ----------
-    key : int or None
-        The hash of the key.
-    left, right, out : float
-        The rows and output of the key.
-    ramp : Ramp or None
-        The places at which it can be cut.
-    mode : str or None
-        The grids that are allowed; None to forbid grids.
-    gridded : bool
-        Whether slices may also be grids.
-    most : int
-        The greatest number of rows or columns of a grid, and of slices.
-    shared : (bool, bool)
-        Whether rows of a side are dealt in equal shares and not by chance.
+    ``ramp`` has the places at which it can be cut, or None. ``mode`` selects the allowed grids; None forbids them.
+    ``gridded``: slices may be grids. ``most``: the greatest number of rows or columns of a grid, and of slices.
+    ``shared``: rows of a side are dealt in equal shares and not by chance.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """OR, CASE and COALESCE: conditions with several alternatives, one of them TRUE.
 
-Each alternative has its own bands. If all of them have a band over the same two nodes, the widest ends are true for the
-whole condition. An alternative that reads only one side has no band, but it shows which rows the band does not limit.
-For ``r.b IS NULL OR l.t < r.b``, the band ``l.t <= coalesce(r.b, greatest value)`` is true for every matching pair.
+If all alternatives have a band over the same two nodes, the widest ends are true for the whole condition. An
+alternative that reads only one side shows which rows the band does not limit. For ``r.b IS NULL OR l.t < r.b``, every
+matching pair has ``l.t <= coalesce(r.b, greatest value)``.
 """
 
 from __future__ import annotations
@@ -34,14 +34,7 @@ _STRICT = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """The parts of one alternative.
-
-    Attributes
-    ----------
-    bands : list of BandTerm
-    left, right : list of Node
-        Its conjuncts that read only one side.
-    """
+    """The bands of one alternative, and its conjuncts that read only the left or the right side."""
 
     bands: list[BandTerm]
     left: list[Node]
@@ -162,8 +155,8 @@ def present_in(conjuncts: Iterable[Node]) -> set[Node]:
 def hull(branches: Sequence[Branch], source: Node, present: Container[Node] = ()) -> list[BandTerm]:
     """Return relaxed terms that are true if any branch is true.
 
-    A branch without a band over the two nodes allows every pair of its rows: for these the node of a side becomes the
-    end of its type. ``present`` are nodes that are not NULL if the whole condition is TRUE.
+    A branch without a band over the two nodes allows every pair of its rows: their node becomes the end of its type.
+    ``present`` are nodes that are not NULL if the whole condition is TRUE.
     """
     tables = [{(t.left, t.right): t for t in merged(b.bands)} for b in branches]
     out: list[BandTerm] = []

@@ -1,9 +1,8 @@
 """Compile a condition to a short list of checks on ordinals, which the probe evaluates for each pair.
 
-A check tests one thing of a pair: the distance of two ordinals, or the range of one. The next check depends on whether
-the result is TRUE, FALSE or NULL. AND, OR, NOT, CASE and COALESCE therefore need no check of their own, and retain
-their lazy evaluation. A check must not raise an error while the guards are true. Anything else ends the list with
-``ASK``: the condition itself decides the pair.
+A check tests the distance of two ordinals, or the range of one. The next check depends on whether the result is TRUE,
+FALSE or NULL, so AND, OR, NOT, CASE and COALESCE need no check and stay lazy. A check must not raise an error while the
+guards are true. Anything else ends in ``ASK``: the condition itself decides the pair.
 """
 
 from __future__ import annotations
@@ -55,16 +54,10 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """The list of checks for pairs.
+    """The list of checks for pairs; empty if the condition must decide each pair.
 
-    Attributes
-    ----------
-    checks : tuple of Check
-        Empty if the condition must decide each pair.
-    decided : frozenset of Node
-        The conjuncts that the checks decide for every pair that reaches them.
-    box : Box
-        The values of one-sided nodes for which this is valid.
+    The checks decide the conjuncts ``decided`` for every pair that reaches them. They are valid for one-sided values in
+    ``box``.
     """
 
     checks: tuple[Check, ...] = ()

@@ -1,13 +1,12 @@
 """Relaxed band terms from comparisons of two-sided float expressions.
 
-A machine operation rounds to nearest: if ``fl(x - y) <= u`` then ``x - y <= next_up(u)`` over the reals, so
-``x <= y + next_up(u)``. Rounding preserves the order and ``x`` is a float, so ``x <= fl(y + next_up(u))``. The same is
-true at overflow (an infinite result is beyond the largest float) and for subnormals. Every step here has this form, and
-its result is again a comparison of machine expressions.
+A machine operation rounds to nearest: if ``fl(x - y) <= u`` then ``x - y <= next_up(u)`` over the reals, so ``x <= y +
+next_up(u)``. Rounding preserves the order and ``x`` is a float, so ``x <= fl(y + next_up(u))``. This also covers
+overflow and subnormals. Every step here has this form, and its result is again a comparison.
 
-NaN is the greatest value, so ``>`` differs from ``<``: a NaN on the greater side makes a comparison TRUE. In all steps,
-a *bound* that is NaN bounds nothing. This is automatic on the greater side; on the smaller side, -inf replaces it.
-``hazy`` marks a comparison that is also true if the bounded expression is NaN.
+NaN is the greatest value, so a NaN on the greater side makes a comparison TRUE. A *bound* that is NaN must bound
+nothing: this is automatic on the greater side, and on the smaller side -inf replaces it. ``hazy`` marks a comparison
+that is also true if the bounded expression is NaN.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ The *value* of a node is its physical value, for a decimal divided by ``10**scal
 
     value(node) = sum(coefficient * value(atom)) + c    for some c in [lo, hi]
 
-unless the node raises an error or is null. This assumes nothing about overflow: a machine operation without an error
-gives the mathematical result, so an inequality between forms *follows* from the condition being TRUE. The converse
-requires that no node raises an error; :func:`guard_box` finds a box of atom values in which this is true.
+unless the node raises an error or is null. A machine operation without an error gives the mathematical result, so an
+inequality between forms *follows* from the condition. The converse holds in the boxes of :func:`guard_box`, where no
+node raises an error.
 """
 
 from __future__ import annotations
@@ -34,10 +34,7 @@ Power = tuple[Fraction, Form, int]  # (c, a, n) is c * a**n
 class Forms:
     """The forms and sides of the nodes of one condition, each computed once.
 
-    Parameters
-    ----------
-    present : set of Node
-        Expressions that are not NULL if the condition is TRUE.
+    ``present`` are expressions that are not NULL if the condition is TRUE.
     """
 
     def __init__(self, present: Set[Node] = frozenset()) -> None:
@@ -112,9 +109,9 @@ class Forms:
         return form if form is None else in_months(form)
 
     def limits(self, roots: Iterable[Node], covered: frozenset[Node] | set[Node]) -> list[Limit]:
-        """Return limits of atoms under which no node from ``roots`` to the atoms, except covered ones, raises an error.
+        """Return limits of atoms under which no node from ``roots`` to the atoms raises an error.
 
-        A covered node is evaluated for its own sake, so its errors occur without a guard.
+        Covered nodes are skipped: they are evaluated for their own sake, so their errors occur without a guard.
         """
         out: list[Limit] = []
         stack = list(roots)

@@ -1,7 +1,7 @@
 """Linear inequalities that follow from ones with two-sided atoms: abs, greatest, least, squares.
 
-Each step replaces an atom with a positive factor by a lower bound, and one with a negative factor by an upper bound.
-The result therefore follows from the input, for machine operations without errors.
+Each step replaces an atom with a positive factor by a lower bound, and one with a negative factor by an upper bound, so
+the result follows from the input.
 """
 
 from __future__ import annotations

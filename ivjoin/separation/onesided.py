@@ -26,8 +26,7 @@ def cast_to(node: Node, t: Type) -> Node:
 class SidePool:
     """The one-sided discrete nodes of a condition by the linear sum they compute.
 
-    A node of the condition (and so perhaps of a declared order) is preferred to a new one. It is the same interned
-    node, so its bounds are also bounds of the band term.
+    A node of the condition is preferred to a new one: bounds of a declared order are then bounds of the band term.
     """
 
     def __init__(self, forms: Forms) -> None:

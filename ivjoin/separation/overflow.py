@@ -1,13 +1,12 @@
 """Find pairs for which a residual conjunct overflows although its own bands exclude them.
 
-A band follows from the conjunct being TRUE, so it does not describe pairs for which the evaluation raises an error.
-Over unsigned integers, ``l.a - r.a <= 2`` overflows for all pairs with ``l.a < r.a``. Over int64,
-``l.a = r.a OR l.a - r.a > 5`` overflows for some pairs far below its band. Such pairs are on half-lines beyond the
-band, and the join searches them too.
+A band does not describe pairs for which the evaluation raises an error. Over unsigned integers, ``l.a - r.a <= 2``
+overflows for all pairs with ``l.a < r.a``. Over int64, ``l.a = r.a OR l.a - r.a > 5`` overflows for some pairs far
+below its band. Such pairs are on half-lines beyond the band, and the join searches them too.
 
-If no half-line over the nodes of the band exists, a guard is used, if it allows the usual values of columns. A
-one-sided expression that is always computed is a guard itself, because its error is known for each row. Products are
-not handled: ``(l.a - r.a) * (l.a - r.a) < 9`` is decided by its root, and the square of a far pair is not computed.
+Where no such half-line exists, a guard is used if it allows the usual values. A one-sided expression that is always
+computed is a guard itself. Products are not handled: ``(l.a - r.a) * (l.a - r.a) < 9`` is decided by its root, and the
+square of a far pair is not computed.
 """
 
 from __future__ import annotations
@@ -95,10 +94,7 @@ def _roomy_box(forms: Forms, limit: Limit, beyond: Form) -> Box | None:
 
 
 def _bare(n: Node) -> Node:
-    """Return the node of a band without its replacement for a null or for rows that match anyway (``branches``).
-
-    A replaced row lies within the band, so its pairs are evaluated.
-    """
+    """Return the node of a band without its replacement for rows that match anyway; their pairs are evaluated."""
     if n.op == "coalesce" and len(n.args) == 2 and n.args[1].op == "literal":
         return n.args[0]
     if n.op == "case" and len(n.args) == 3 and n.args[1].op == "literal" and n.args[1].params[0] in n.type.limits:

@@ -41,7 +41,7 @@ class BandTerm:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A one-sided node whose physical value must lie in [lo, hi] for the rewrite to be exact.
+    """A one-sided node whose value must lie in [lo, hi] for the rewrite to be exact.
 
     Null is inside, an error outside.
     """
@@ -76,7 +76,7 @@ class Found:
 def fitted(found: Found) -> Found:
     """Return the parts with band ends that fit 64 bits. If another end is dropped, pairs are decided one by one.
 
-    Call this before bands of several conjuncts are merged. Each conjunct is either implied or in the residual.
+    Call this before bands of several conjuncts are merged.
     """
     ends = [(_near(t.lo), _near(t.hi)) for t in found.bands]
     if all(t.lo == lo and t.hi == hi for t, (lo, hi) in zip(found.bands, ends, strict=True)):

@@ -53,9 +53,9 @@ Inferring = Callable[[Node], Iterable[Node]]
 class Separation:
     """A condition in parts.
 
-    ``left_filter`` and ``right_filter`` read one input, ``residual`` is evaluated on candidate pairs in source order,
-    ``constant`` reads no column. ``checks`` decide parts of the residual by ordinals, and its conjuncts ``decided``
-    completely. ``numbers`` are float nodes that are not NaN if the condition is TRUE.
+    The filters read one input, ``residual`` decides candidate pairs in source order, ``constant`` reads no column.
+    ``checks`` decide parts of the residual, and its conjuncts ``decided`` completely. ``numbers`` are float nodes that
+    are not NaN if the condition is TRUE.
     """
 
     keys: tuple[JoinKey, ...] = ()
@@ -76,22 +76,18 @@ def separate(
     condition: Node | None, present: frozenset[Node] = frozenset(), numbers: frozenset[Node] = frozenset(),
     implied: tuple[Node, ...] = (), infer: Inferring | None = None,
 ) -> Separation:
-    """Split a condition into one-sided filters, keys, bands over pairs of nodes, and the rest.
+    """Split a condition (None is TRUE) into one-sided filters, keys, bands over pairs of nodes, and the rest.
 
     Parameters
     ----------
-    condition : Node or None
-        A boolean expression over both inputs; None is TRUE.
-    present, numbers : frozenset of Node
+    condition
+        A boolean expression over both inputs.
+    present, numbers
         Expressions that are not NULL, and floats that are not NaN, if the condition is TRUE.
-    implied : tuple of Node
+    implied
         Further conditions that are true for every wanted pair. They give band terms, and decide no pair.
     infer : callable, optional
         Returns comparisons that follow from a comparison without a band of its own.
-
-    Returns
-    -------
-    Separation
 
     Examples
     --------

@@ -1,9 +1,8 @@
 """Decompose polynomial inequalities over discrete values with sympy: by side, and into powers of a linear form.
 
-This is only for products of both sides that ``mixed`` cannot handle, such as ``l.a*l.a - 2*l.a*r.a + r.a*r.a < 400`` or
-``(l.a + r.a) * (l.a - r.a) < 10``. Machine operations without errors give the values of the polynomial. Every
-consequence of the polynomial inequality is therefore a consequence of the condition. sympy is imported at the first
-such condition.
+This is for products of both sides that ``mixed`` cannot handle, such as ``l.a*l.a - 2*l.a*r.a + r.a*r.a < 400``.
+Machine operations without errors give the polynomial's values, so every consequence of it follows from the condition.
+sympy is imported at the first such condition.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Shedding: which rows to store if a window does not fit, and the best result of any choice for comparison.
 
 The model is from Das, Gehrke and Riedewald, *Approximate Join Processing Over Data Streams* (SIGMOD 2003). One row a
-side arrives at each step i. Left row i matches right row j if their keys are equal and ``|i - j| < window``. At a step,
-the two new rows first meet the stored rows and each other. Then rows are dropped until the others fit into memory.
+side arrives at each step i. Left row i matches right row j if their keys are equal and ``|i - j| < window``. The two
+new rows meet the stored rows and each other. Then rows are dropped until the others fit into memory.
 """
 
 from __future__ import annotations

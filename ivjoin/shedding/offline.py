@@ -1,13 +1,12 @@
 """The most matches that any choice of stored rows can give if the future is known: a min-cost flow.
 
-Das, Gehrke and Riedewald (SIGMOD 2003) solve it as a flow over (row, step). Here, rows of one key are one stream of
-units. Among equal rows, the newest matches as much as any older one, and for longer. It is therefore enough to decide
-how *many* rows of a key to store at each step, and to store the newest ones. The graph has a timeline, through which as
-many units flow as there is memory, and a chain for each key and side:
+Das, Gehrke and Riedewald (SIGMOD 2003) use a flow over (row, step). Here, rows of one key are one stream of units:
+among equal rows, the newest matches as much as an older one, and for longer. So the flow decides *how many* rows of a
+key to store at each step. The graph has a timeline, whose capacity is the memory, and a chain for each key and side:
 
 | from | to | meaning |
 |---|---|---|
-| T0 | T1 | idle memory; T0 to TN is the timeline, with the whole memory as its capacity |
+| T0 | T1 | idle memory; T0 to TN is the timeline |
 | T0 | (k, s) | row r of key k arrives and takes one unit |
 | (k, s) | (k, s') | the next row of the other side with key k; each unit that reaches it is a match |
 | (k, s) | T s | the unit is free again |
@@ -72,8 +71,6 @@ def optimal_offline(left_keys: Keys, right_keys: Keys, *, window: int, memory: i
     --------
     >>> optimal_offline([1, 1, 1, 3, 2], [2, 3, 1, 1, 3], window=3, memory=2).matches
     5
-    >>> optimal_offline([1, 1, 1, 3, 2], [2, 3, 1, 1, 3], window=3, memory=2, shared=True).matches
-    6
     """
     left, right, _, window = coded(left_keys, right_keys, window)
     rooms = memory_of(memory, shared)

@@ -1,8 +1,8 @@
 """The worth of a row: how likely a match from the other side is, and for how long.
 
-After Das, Gehrke and Riedewald (SIGMOD 2003). The future of a side is estimated from its past rows, with a lower weight
-for older ones. Keys are counted by a count-min sketch (Cormode and Muthukrishnan, 2005), values by a biased sample
-(Aggarwal, VLDB 2006), both of fixed size. The operator and :func:`ivjoin.shedding.replay` use the same code.
+After Das, Gehrke and Riedewald (SIGMOD 2003). The future of a side is estimated from its past rows, older ones with
+lower weight. Keys are counted by a count-min sketch (Cormode and Muthukrishnan, 2005), values by a biased sample
+(Aggarwal, VLDB 2006), both of fixed size.
 """
 
 from __future__ import annotations
@@ -20,15 +20,8 @@ _SHIFTS = np.array([0, 21, 42], dtype=np.uint64)
 def worth(policy: str, tickets: np.ndarray, chance: np.ndarray, life: np.ndarray) -> np.ndarray:
     """Return the worth of each row : float64[n].
 
-    Parameters
-    ----------
-    policy : {"random", "prob", "life"}
-    tickets : float64[n]
-        Random numbers from 0 to 1; they also decide between rows of the same worth.
-    chance : float64[n]
-        Proportional to the chance that the next row of the other side matches.
-    life : float64[n]
-        The remaining time of the row.
+    ``tickets`` are random numbers from 0 to 1 that also decide ties. ``chance`` is proportional to the chance that the
+    next row of the other side matches, and ``life`` the remaining time of the row.
     """
     if policy == "random":
         return tickets
@@ -48,12 +41,8 @@ def _mixed(keys: np.ndarray) -> np.ndarray:
 class DecayedCounts:
     """Counts of keys, with a lower weight for older rows: a count-min sketch with exponential decay.
 
-    Parameters
-    ----------
-    width : int
-        Counters a row of the sketch, a power of two up to 2**21.
-    half_life : float
-        Rows after which a row counts half.
+    ``width``: counters a row of the sketch, a power of two up to 2**21. ``half_life``: rows after which a row counts
+    half.
     """
 
     def __init__(self, width: int, half_life: float) -> None:
@@ -85,13 +74,7 @@ class DecayedCounts:
 
 
 class DecayedSample:
-    """A sample of the values so far, biased toward recent ones.
-
-    Parameters
-    ----------
-    size : int
-    rng : numpy.random.Generator
-    """
+    """A sample of the values so far, biased toward recent ones."""
 
     def __init__(self, size: int, rng: np.random.Generator) -> None:
         self._values = np.empty(size, dtype=np.int64)

@@ -79,6 +79,7 @@ def replay(
     Raises
     ------
     OptionError
+        For an invalid argument.
 
     Examples
     --------

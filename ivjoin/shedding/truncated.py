@@ -40,6 +40,7 @@ def k_truncated(components: Iterable[tuple[int, int]], k: int) -> int:
     Raises
     ------
     OptionError
+        For an invalid argument.
 
     Examples
     --------

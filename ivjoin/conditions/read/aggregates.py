@@ -34,16 +34,8 @@ AGGREGATES = {
 class Call:
     """A call of an aggregate function.
 
-    Attributes
-    ----------
-    function : str
-        One of the values of :data:`AGGREGATES`, other than count_if.
-    node : Node or None
-        The argument, an expression over right columns; None for ``*``.
-    where : Node or None
-        The condition of FILTER.
-    fraction : float or None
-        The second argument of quantile, from 0 to 1.
+    ``function`` is a value of :data:`AGGREGATES`. ``node`` is the argument over right columns (None for ``*``),
+    ``where`` the condition of FILTER, ``fraction`` the second argument of quantile.
     """
 
     function: str
@@ -57,23 +49,8 @@ def parse_aggregate(
 ) -> Node:
     """Return the node of an expression over aggregates.
 
-    Parameters
-    ----------
-    text : str
-        Spark SQL with calls of aggregate functions.
-    outer, inner : Scope
-        The columns that may stand outside of a call, and within it.
-    resolve : callable
-        Returns the node that stands for a call.
-
-    Raises
-    ------
-    ConditionError
-        If the text cannot be parsed, or its types do not fit. The message marks the place.
-    ColumnError
-        If a name is unknown or ambiguous.
-    UnsupportedError
-        If a construct or function is not supported.
+    ``outer`` and ``inner`` have the columns outside and inside of a call, and ``resolve`` returns the node of a call.
+    ConditionError marks the place in the text. A wrong name is a ColumnError, an unknown function an UnsupportedError.
     """
     if not text.strip():
         raise ConditionError("an aggregate is empty; expected SQL text such as 'sum(r.qty)'")

@@ -1,8 +1,7 @@
 """Read a condition as a shape and its constants: ``l.t <= r.t + 5`` is ``l.t <= r.t + `:0` `` and 5.
 
-A service often repeats a condition with other numbers. Two such conditions have the same shape, so they can share a
-plan. A constant is separated only where a column of its type could stand: as an operand of a comparison, a sum or a
-difference. All others, such as the pattern of LIKE or the members of a list, remain in the shape.
+Conditions that differ in numbers have the same shape, so they can share a plan. A constant is separated only as an
+operand of a comparison, a sum or a difference. Others, such as the pattern of LIKE, remain in the shape.
 """
 
 from __future__ import annotations

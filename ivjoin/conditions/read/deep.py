@@ -24,12 +24,9 @@ _one_at_a_time = threading.Lock()  # the recursion limit belongs to the whole pr
 
 
 def deeply(call: Callable[[], T]) -> T:
-    """Return what a call returns. If Python's recursion limit stops it, call it again in a thread with a larger limit.
+    """Return what a call returns; if Python's recursion limit stops it, call it again in a thread with a larger limit.
 
-    Raises
-    ------
-    ConditionError
-        If the larger limit is not enough.
+    ConditionError if the larger limit is not enough.
     """
     try:
         return call()
@@ -42,13 +39,7 @@ def deeply(call: Callable[[], T]) -> T:
 
 
 def refuse_deep(node: Node) -> None:
-    """Refuse operators that are nested too deeply to be planned quickly.
-
-    Raises
-    ------
-    ConditionError
-        If more than 1,000 operators are nested.
-    """
+    """Raise ConditionError if more than 1,000 operators are nested, which cannot be planned quickly."""
     level, seen = [node], 0
     while level:
         seen += 1

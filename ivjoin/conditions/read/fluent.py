@@ -1,8 +1,8 @@
 """Conditions as Python expressions: ``(left("ts") >= right("ts") - timedelta(seconds=10)) & (left("v") > 5)``.
 
-An :class:`Expr` is a description; its names and types are resolved when the schemas are known. Operators mean what they
-mean in Spark SQL: ``/`` of whole numbers is a fraction, ``//`` is ``div`` and truncates toward zero, ``%`` has the sign
-of the dividend, ``==`` of a null is null. ``&``, ``|`` and ``~`` are AND, OR and NOT.
+The names and types of an :class:`Expr` are resolved when the schemas are known. Operators mean what they mean in Spark
+SQL: ``/`` of whole numbers is a fraction, ``//`` truncates toward zero, ``%`` has the sign of the dividend, ``==`` of a
+null is null. ``&``, ``|`` and ``~`` are AND, OR and NOT.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Look up a function by its SQL name, and state why others are refused.
-
-Each operator's record (``ivjoin/functions/``) states how to read it.
-"""
+"""Look up a function by its SQL name in the operators' records, and state why others are refused."""
 
 from __future__ import annotations
 
@@ -20,12 +17,7 @@ MOMENTS = ("current_date", "current_timestamp", "current_time", "localtimestamp"
 def call(name: str, args: list[Node], zone: str) -> Node:
     """Return the node of ``name(args)``.
 
-    Raises
-    ------
-    UnsupportedError
-        If the function is not supported. The text names the nearest ones.
-    ConditionError
-        If the number or the types of the arguments are wrong.
+    UnsupportedError names the nearest functions. A wrong number or type of arguments is a ConditionError.
     """
     f = FUNCTIONS.get(name.lower())
     if f is None:

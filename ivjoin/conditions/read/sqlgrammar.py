@@ -108,10 +108,7 @@ _OF_QUERIES = ("SELECT", "FROM", "JOIN", "WITH", "GROUP BY", "ORDER BY", "HAVING
 
 
 def _hint(text: str, at: str = "") -> str:
-    """Return what to change in a text that is more than a condition, or has signs that no condition has.
-
-    ``at`` is the word that the parser did not expect.
-    """
+    """Return what to change in a text that is not a condition; ``at`` is the word that the parser did not expect."""
     first, at = text.split(maxsplit=1)[0].upper() if text.strip() else "", " ".join(at.upper().split())
     if first in _OF_QUERIES or at in _OF_QUERIES:
         return "; condition= takes the text after ON alone, such as l.k = r.k, and ivjoin.sql() takes a whole query"

@@ -11,12 +11,7 @@ _MOST_DIGITS = 18  # of a number that an int64 surely holds
 
 
 class Constants(str):
-    """The text of a token that stands for a list of constants.
-
-    Attributes
-    ----------
-    values : list of int, or list of str
-    """
+    """The text of a token that stands for a list of constants, ints or str."""
 
     __slots__ = ("values",)
     values: list[int] | list[str]

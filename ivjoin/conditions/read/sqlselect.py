@@ -31,16 +31,8 @@ class TableName:
 class JoinClause:
     """A JOIN of the tables before it with one more.
 
-    Attributes
-    ----------
-    how : str
-        inner, left, right, full, left_semi or left_anti.
-    asof, natural : bool
-    crossed : bool
-        Whether each row is to be paired with every row: CROSS JOIN or ON TRUE.
-    on : exp.Expression or None
-    using : tuple of str
-        Columns that both sides have.
+    ``how`` is inner, left, right, full, left_semi or left_anti. ``crossed``: each row is paired with every row (CROSS
+    JOIN or ON TRUE). ``using`` are the columns that both sides have.
     """
 
     how: str
@@ -55,16 +47,8 @@ class JoinClause:
 class Item:
     """An entry of the select list: an expression and its name, or a star.
 
-    Attributes
-    ----------
-    tree : exp.Expression or None
-        None for a star.
-    name : str
-        The alias, else the column's name, else the text.
-    of : str or None
-        The table of ``l.*``.
-    without : tuple of (str or None, str)
-        Table and column of each name in EXCEPT.
+    A star has no ``tree``. ``name`` is the alias, else the column's name, else the text. ``of`` is the table of
+    ``l.*``. ``without`` has the table and column of each name in EXCEPT.
     """
 
     tree: exp.Expression | None
@@ -91,12 +75,8 @@ class Select:
 def read_select(text: str) -> Select:
     """Return the parts of a query.
 
-    Raises
-    ------
-    ConditionError
-        If the text cannot be parsed, or is no SELECT with a join.
-    UnsupportedError
-        If the query has more than joins, such as GROUP BY or a subquery.
+    ConditionError if it cannot be parsed or is no SELECT with a join, UnsupportedError if it has more (GROUP BY,
+    subqueries).
     """
     from sqlglot import exp
 

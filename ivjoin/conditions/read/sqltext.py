@@ -1,7 +1,7 @@
 """Read conditions as SQL text in Spark's dialect: sqlglot parses the grammar, and this module resolves names and types.
 
-sqlglot's own table of functions is emptied, so that every call arrives unchanged; ``sqlfunctions`` defines what it
-means. Where sqlglot's precedence differs from Spark's, the text is refused until it has parentheses.
+sqlglot's own table of functions is emptied, so that every call arrives unchanged for ``sqlfunctions``. Where sqlglot's
+precedence differs from Spark's, the text is refused until it has parentheses.
 """
 
 from __future__ import annotations
@@ -55,23 +55,9 @@ __all__ = ["node_of", "parse", "parse_scalar"]
 
 
 def parse(text: str, scope: Scope, timezone: str = "UTC") -> Node:
-    """Return the bool node of a condition.
+    """Return the bool node of a condition in Spark SQL; local times are in ``timezone``.
 
-    Parameters
-    ----------
-    text : str
-        A boolean expression of Spark SQL over the columns of ``scope``.
-    timezone : str
-        The zone of local times, calendar days and literals without a zone.
-
-    Raises
-    ------
-    ConditionError
-        If the text cannot be parsed or its types do not fit. The message marks the place.
-    ColumnError
-        If a name is unknown or ambiguous.
-    UnsupportedError
-        If a construct or function is not supported.
+    ConditionError marks the place in the text. A wrong name is a ColumnError, an unknown function an UnsupportedError.
     """
     node = parse_scalar(text, scope, timezone)
     if node.type.kind not in ("bool", "null"):

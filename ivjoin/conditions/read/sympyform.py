@@ -1,8 +1,8 @@
 """Read conditions as SymPy relations and boolean expressions.
 
-A symbol is a column: ``l_a`` and ``l.a`` of the left input, ``r_a`` and ``r.a`` of the right, a bare name of the only
-input that has it. SymPy computes with real numbers and has no NULL or NaN. The node computes the expression in the form
-that SymPy stores, in SymPy's order of terms and factors, with machine arithmetic in Spark's types.
+A symbol is a column: ``l_a`` or ``l.a`` of the left input, ``r_a`` or ``r.a`` of the right, or a bare name that is
+unique. SymPy computes with real numbers. The node computes the expression in SymPy's stored order of terms and factors,
+with machine arithmetic in Spark's types.
 """
 
 from __future__ import annotations
@@ -24,22 +24,10 @@ __all__ = ["from_sympy"]
 
 
 def from_sympy(expr: Any, scope: Scope, timezone: str = "UTC") -> Node:
-    """Return the node of a SymPy expression, relation or boolean.
+    """Return the node of a SymPy expression, relation or boolean; ``timezone`` is the zone of calendar days.
 
-    Parameters
-    ----------
-    expr : sympy.Basic
-        Integers become int literals, rationals and floats float64 literals; ``p*x/q`` is a division by q.
-    scope : Scope
-    timezone : str
-        The zone of calendar days, for relations between times.
-
-    Raises
-    ------
-    ColumnError
-        If a symbol names no column, or more than one.
-    UnsupportedError
-        If the expression has no equivalent operator.
+    Integers become int literals, rationals and floats float64; ``p*x/q`` is a division by q. A wrong name is a
+    ColumnError, an expression without an equivalent operator an UnsupportedError.
     """
     zone_named(timezone)
     return _Reader(scope, timezone).read(expr)

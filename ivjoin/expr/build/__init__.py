@@ -2,14 +2,12 @@
 
 Rules in addition to the catalogue of ``ivjoin.expr.nodes``:
 
-- A comparison with a literal converts the literal to the type of the other side, exactly, so that the column is
-  compared unchanged. Over an int, ``a < 1.5`` becomes ``a <= 1``; over seconds, ``ts >= TIMESTAMP '...00.5'`` becomes
-  ``ts > '...00'``. Literals past the type's range are clipped in the same way.
-- Decimal ``add sub mod pmod intdiv`` and comparisons have both arguments in one decimal type wherever 38 digits hold
-  both; ``mul`` and ``div`` leave each argument in its own type. The result type is Spark's, from the types before the
-  cast.
-- date - date is ``date_diff``, an int32 count of days. ``abs``, negation, ``least`` and ``greatest`` of such counts can
-  also be compared with day intervals. In any other operation the count becomes a duration.
+- A comparison with a literal converts the literal exactly, so that the column is compared unchanged. Over an int, ``a <
+  1.5`` becomes ``a <= 1``. Literals past the type's range are clipped in the same way.
+- Decimal ``add sub mod pmod intdiv`` and comparisons have one decimal type wherever 38 digits hold both arguments.
+  ``mul`` and ``div`` leave each argument's type. The result type is Spark's, from the types before the cast.
+- date - date is ``date_diff``, an int32 count of days. ``abs``, negation, ``least`` and ``greatest`` of such counts
+  compare with day intervals too. In any other operation the count becomes a duration.
 - ``mul`` also takes (duration, int64) -> duration; a column of counts times ``INTERVAL 1 SECOND`` is one.
 - ``timestamp_seconds(n)`` and related functions are the epoch plus such a product, in UTC.
 - ``function`` params are (name, *options): ``getattr(pyarrow.compute, name)(*arguments, *options)``.
@@ -158,8 +156,7 @@ _MOMENTS = ("date", "timestamp")
 def _by_value(op: str, a: Node, b: Node, zone: str) -> Node | None:
     """Return the comparison with each value that a COALESCE or CASE chooses among; None if one comparison will do.
 
-    A time past the range of its unit, such as 9999-12-31 where the unit is a nanosecond, can only be compared
-    in its own unit.
+    A time past the range of its unit (9999-12-31 in nanoseconds) can only be compared in its own unit.
     """
     for x, choice, flipped in ((a, b, op), (b, a, _FLIPPED.get(op, op))):
         if choice.op not in ("coalesce", "case") or choice.type.kind != "timestamp":
@@ -361,7 +358,7 @@ def nullif(a: Node, b: Node, zone: str = "UTC") -> Node:
 
 
 def in_(x: Node, items: list[Node], zone: str = "UTC") -> Node:
-    """Return ``x IN (items)``, FALSE for an empty list. Items that are not constants become comparisons joined by OR.
+    """Return ``x IN (items)``, FALSE for an empty list; items that are not constants become comparisons joined by OR.
 
     As in Spark, x and all items get one type. A whole number next to a double becomes a double, and may change its
     value.

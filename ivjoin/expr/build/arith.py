@@ -38,10 +38,10 @@ _DAY_SECONDS = 86_400
 
 
 def add(a: Node, b: Node, zone: str = "UTC") -> Node:
-    """Return ``a + b``.
+    """Return ``a + b``, widened as in Spark.
 
-    Numbers are widened as in Spark. date + int32 and date + whole days are a date. date + a shorter interval and
-    timestamp + interval are a timestamp. A day is a calendar day of ``zone``. Months end at the month's last day.
+    date + int32 and date + whole days are a date; date + a shorter interval and timestamp + interval are a timestamp. A
+    day is a calendar day of ``zone``. Months end at the month's last day.
     """
     if _is_timed(a) or _is_timed(b):
         a, b = as_length(a), as_length(b)

@@ -194,7 +194,7 @@ def _choices_met(x: Node, y: Node, zone: str) -> tuple[Node, Node]:
     """Return the arguments of a comparison if one of them may be a time past the range of its unit.
 
     Such a time becomes the end of the range, and all other times stay below the end. If both sides have such times, two
-    that differ might compare as equal. Then the arguments stay unchanged, and a time past the range is an error.
+    that differ might be equal; they stay unchanged then, and a time past the range is an error.
     """
     past = [{n.args[0] for n in _chosen(side) if n.op == "cast" and _may_overflow(n.args[0], n)} for side in (x, y)]
     if not any(past) or (all(past) and not (past[0] == past[1] and len(past[0]) == 1 and is_literal(*past[0]))):
@@ -317,13 +317,7 @@ _CASTS: dict[str, frozenset[str]] = {
 
 
 def cast(x: Node, type: Type, zone: str = "UTC") -> Node:
-    """Return ``CAST(x AS type)`` under ANSI, with local times in ``zone``. A literal that fits is converted at once.
-
-    Raises
-    ------
-    UnsupportedError
-        If the cast is not supported.
-    """
+    """Return ``CAST(x AS type)`` under ANSI, with local times in ``zone``; UnsupportedError if it does not exist."""
     if x.type == type:
         return x
     if x.type.kind == "null":

@@ -1,9 +1,8 @@
 """Nested values: fields, sizes, members, and byte strings that compare as the values do.
 
-Comparisons follow Spark. A NULL value makes a comparison NULL. Within a value, NULL equals NULL and is less than
-everything else, NaN equals NaN and is the greatest number, and -0.0 is 0.0. Structs are compared field by field and
-arrays element by element; if one array begins with the other, the shorter one is less. Spark does not compare
-intervals of months, days and nanoseconds. Here they are compared by months, then days, then nanoseconds.
+A NULL value makes a comparison NULL. Within a value, as in Spark, NULL equals NULL and is the least, NaN equals NaN and
+is the greatest number, and -0.0 is 0.0. Structs and arrays compare element by element; a prefix is less. Intervals,
+which Spark refuses, compare by months, then days, then nanoseconds.
 """
 
 from __future__ import annotations
@@ -145,7 +144,7 @@ def as_list(array: Any) -> Any:
 def sort_key_values(array: Any) -> list[bytes | None]:
     """Return bytes for each row, None for NULL, that compare as the values do.
 
-    Each part is encoded as in FoundationDB's tuples. A NULL part is 0; another part begins with 1. A part of varying
+    Parts are encoded as in FoundationDB's tuples: a NULL part is 0, another part begins with 1. A part of varying
     length ends with zeros, in a form that cannot occur inside of it.
     """
     if isinstance(array, pa.ExtensionArray):

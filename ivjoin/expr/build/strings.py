@@ -1,8 +1,4 @@
-"""Constructors of string functions: pattern matches, and functions of pyarrow.compute.
-
-The params of a ``function`` node are (name, *options). Its value is
-``getattr(pyarrow.compute, name)(*arguments, *options)``.
-"""
+"""Constructors of string functions: pattern matches, and ``function`` nodes for functions of pyarrow.compute."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Casts between numbers, truth values and times as in Spark's ANSI mode: a value that does not fit is an error.
-
-Casts from and to text are in ``ops_casttext``.
-"""
+"""Casts between numbers, truth values and times as in Spark's ANSI mode: a value that does not fit is an error."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Casts from text, which is trimmed and read strictly, and to text, in Java's format.
-
-Each distinct text of a batch is parsed once.
-"""
+"""Casts from text, trimmed and read strictly, and to text, in Java's format; each distinct text is parsed once."""
 
 from __future__ import annotations
 

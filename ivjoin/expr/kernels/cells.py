@@ -1,12 +1,9 @@
 """The data that kernels exchange: cells, masks, constants.
 
 A cell is ``(values, valid, error)``: the values of a node for n rows, which rows have one (None: all) and which rows
-have an error (None: no row). Values and masks have n rows, or one row if the node is a constant.
-
-Every kernel is a plain function from the cells of the arguments to the cell of the node. A *rule* makes it once for
-each plan, from the node and the arguments that are constants.
-
-Rows that are not valid or have an error contain arbitrary but harmless values.
+have an error (None: no row). A constant has one row. Rows that are not valid or have an error contain arbitrary but
+harmless values. A kernel maps the cells of the arguments to the cell of the node. A *rule* makes it once for each plan,
+from the node and the arguments that are constants.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Decimal arithmetic: exact on unscaled integers, rounded HALF_UP to the scale of the result as in Spark.
 
-Unscaled integers are int64 while they fit, whatever the declared precision, and Python ints past that: most
-decimal(38, s) columns contain small numbers. A result with more digits than its type is an error.
+Unscaled integers are int64 while they fit, whatever the precision, and Python ints past that. A result with more digits
+than its type is an error.
 """
 
 from __future__ import annotations

@@ -77,8 +77,8 @@ def pmod(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return x to the power of y as Java, and so Spark, does.
 
-    1 to the power of NaN, and 1 or -1 to the power of an infinity, are NaN, where C returns 1. ``np.power`` with the
-    constant exponent 0.5 takes the root, which is NaN for minus infinity, where the power is infinity.
+    1 to the power of NaN, and 1 or -1 to the power of an infinity, are NaN, where C returns 1. ``np.power`` with a
+    constant 0.5 takes the root, which is wrong for minus infinity.
     """
     found = np.power(x, y)
     endless = ~np.isfinite(y)

@@ -1,7 +1,6 @@
 """Exact integer arithmetic that marks the rows that overflow; times and durations are added by the same kernels.
 
-Overflow is found from the wrapped result (two's complement wraps in numpy) or, against a constant, by comparing the
-values with the largest one that still fits. Nothing is widened.
+The wrapped result, or the largest value that still fits next to a constant, shows overflow. Nothing is widened.
 """
 
 from __future__ import annotations
@@ -31,10 +30,9 @@ __all__ = [
 
 
 def affine(t: Type, factor: int, constant: int) -> Kernel:
-    """Return the kernel of ``factor * x + constant`` in a type; the rows where it leaves the type's range are errors.
+    """Return the kernel of ``factor * x + constant``; rows outside the type's range are errors.
 
-    ``factor`` is 1 or -1, or ``constant`` is 0, which covers ``-x``, ``x + c``, ``c - x`` and ``x * c``. The kernel
-    ignores a second argument, the cell of the constant.
+    ``factor`` is 1 or -1, or ``constant`` is 0. The kernel ignores a second argument, the cell of the constant.
     """
     dtype = dtype_of(t)
     least, most = np.iinfo(dtype).min, np.iinfo(dtype).max

@@ -1,8 +1,7 @@
 """round (HALF_UP) and bround (HALF_EVEN) of ints, decimals and floats.
 
 Spark rounds the decimal text of a double (``BigDecimal(Double.toString(x))``), so round(1.005, 2) is 1.01 although the
-double is smaller. Almost every double is far from a tie and rounds the same either way. The few doubles near a tie are
-rounded by their text.
+double is smaller. Only the few doubles near a tie are rounded by their text here; the others round the same.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Times: sums with durations and months, differences, truncation, fields, and counts since the epoch.
 
-Calendar arithmetic uses int64 seconds and days of the local time (``zones``), by the civil-calendar formulas of
-H. Hinnant, "chrono-compatible low-level date algorithms". The ticks below a second are carried along.
+Calendar arithmetic uses int64 seconds and days of the local time (``zones``), by the civil-calendar formulas of H.
+Hinnant, "chrono-compatible low-level date algorithms". The ticks below a second are carried along.
 """
 
 from __future__ import annotations

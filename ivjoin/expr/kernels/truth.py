@@ -1,7 +1,7 @@
 """Truth and choice: three-valued logic, IS NULL, COALESCE, CASE, IN, least and greatest.
 
-Errors are lazy row by row: an argument that is not needed for a row has no error there. ``FALSE AND <error>`` is FALSE,
-``<error> AND FALSE`` is an error, and so for OR. A branch of a CASE that is not taken has no error.
+Errors are lazy row by row: ``FALSE AND <error>`` is FALSE, ``<error> AND FALSE`` is an error, and so for OR. A branch
+of a CASE that is not taken has no error.
 """
 
 from __future__ import annotations

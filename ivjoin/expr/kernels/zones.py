@@ -1,10 +1,9 @@
 """Time zones as tables: offsets and conversions of whole arrays of seconds.
 
-``zoneinfo`` converts one datetime at a time, so a zone's transitions are read from its TZif file (RFC 8536). The yearly
-rule past the last transition is tabulated over one cycle of the calendar (400 years) with zoneinfo.
-
-A local time that a transition skips moves forward by the length of the gap. A local time that occurs twice is the
-earlier instant, unless the caller prefers an offset that fits, as java.time does when it adds a day to an instant.
+A zone's transitions are read from its TZif file (RFC 8536), because ``zoneinfo`` converts one datetime at a time. The
+yearly rule past the last transition is tabulated over 400 years, one cycle of the calendar.
+A skipped local time moves forward by the length of the gap. A local time that occurs twice is the earlier instant,
+unless the caller prefers an offset that fits, as java.time does.
 """
 
 from __future__ import annotations
@@ -26,18 +25,10 @@ _CYCLE = 146_097 * _DAY  # seconds in 400 Gregorian years, a whole number of wee
 
 
 class Zone:
-    """The offsets of a time zone.
+    """The offsets of a time zone, in seconds east of UTC.
 
-    Parameters
-    ----------
-    first : int
-        Offset before the first transition, seconds east of UTC.
-    at : int64[k]
-        Seconds since the epoch of the transitions, ascending.
-    offset : int64[k]
-        Offset from each transition on.
-    cycle : tuple of (int, Zone) or None
-        A second, and a zone whose offsets repeat every 400 years from this second on.
+    ``first`` precedes the first transition; ``offset`` (int64[k]) is valid from each transition on, ``at`` (int64[k],
+    ascending seconds since the epoch). ``cycle`` is a second, and a zone that repeats every 400 years from it on.
     """
 
     def __init__(self, first: int, at: np.ndarray, offset: np.ndarray, yearly: zoneinfo.ZoneInfo | None = None) -> None:
@@ -82,15 +73,7 @@ class Zone:
         return seconds + self.offsets(seconds)
 
     def instants(self, local: np.ndarray, preferred: np.ndarray | None = None) -> np.ndarray:
-        """Return the instants of local times.
-
-        Parameters
-        ----------
-        local : int64[n]
-            Seconds of the local time since 1970-01-01.
-        preferred : int64[n], optional
-            Offsets to use where they are valid.
-        """
+        """Return the instants of local times, in int64 seconds since the epoch; valid ``preferred`` offsets win."""
         if self.fixed is not None:
             return local - self.fixed
         out = local - self._between(self._until, local)
@@ -143,13 +126,7 @@ def _probed(tz: zoneinfo.ZoneInfo, start: int) -> Zone:
 
 @lru_cache(maxsize=128)
 def zone_of(name: str | None) -> Zone:
-    """Return the table of a zone name; None, and every name of UTC, is UTC.
-
-    Raises
-    ------
-    ConditionError
-        If the zone is unknown.
-    """
+    """Return the table of a zone name; None, and every name of UTC, is UTC. An unknown name is a ConditionError."""
     none = np.zeros(0, dtype=np.int64)
     tz = zone_named(name) if name else dt.UTC
     if isinstance(tz, zoneinfo.ZoneInfo):

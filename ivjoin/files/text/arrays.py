@@ -19,10 +19,6 @@ class ObjectLines:
 
     JSON lines are unchanged. In an array ``[{...}, {...}]``, the brackets become blanks, the commas between objects
     become line breaks, and line breaks within objects become blanks.
-
-    Parameters
-    ----------
-    file : binary file
     """
 
     def __init__(self, file: Any) -> None:

@@ -33,20 +33,20 @@ def opened_pipe(path: str) -> FileIO:
 
 
 class Blocks:
-    """Whole rows of a stream of bytes. No thread reads ahead.
+    """Whole rows of a stream of bytes, always UTF-8. No thread reads ahead.
 
-    Arrow's streaming readers request the next block on a thread of their own, and wait for that thread before they
-    raise an error in the block before. While they wait, no signal is handled.
+    Arrow's streaming readers wait for a thread that reads ahead before they raise an error, and handle no signal while
+    they wait.
 
     Parameters
     ----------
     file : binary file
     end_of_rows : function
-        Takes bytes and returns the end of the last row that is complete; 0 if none is.
+        Takes bytes and returns the end of the last complete row, or 0.
     live : bool
         Whether bytes arrive with time: then rows do not wait for a whole block.
     encoding : str, optional
-        Of the text, if it is not UTF-8. Blocks are always UTF-8.
+        Of the text, if it is not UTF-8.
     """
 
     def __init__(
@@ -60,17 +60,8 @@ class Blocks:
     def first(self, least: int = 1) -> bytes:
         """Return the first rows: a block of a file, or the rows that arrive from a pipe within a tenth of a second.
 
-        Parameters
-        ----------
-        least : int
-            A pipe is waited for until so many lines are complete.
-
-        Raises
-        ------
-        pa.ArrowInvalid
-            If a row is too long.
-        UnicodeError
-            If the text is not in its encoding.
+        A pipe is awaited until ``least`` lines are complete. pa.ArrowInvalid: a row is too long. UnicodeError: the text
+        is not in its encoding.
         """
         text = b""
         until: float | None = None
@@ -87,13 +78,7 @@ class Blocks:
         return self._cut(text)
 
     def next(self) -> bytes:
-        """Return the next whole rows; nothing at the end.
-
-        Raises
-        ------
-        pa.ArrowInvalid
-            If a row is too long.
-        """
+        """Return the next whole rows; nothing at the end. pa.ArrowInvalid if a row is too long."""
         text = self._rest
         while not self.ended:
             size = BLOCK

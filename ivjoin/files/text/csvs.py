@@ -33,14 +33,7 @@ _RESCALED = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?(Rescaling .*|.*[D
 
 
 class CsvText(Text):
-    """A CSV file.
-
-    Parameters
-    ----------
-    name, opened, live
-        As of :class:`Text`.
-    dialect : Csv
-    """
+    """A CSV file."""
 
     kind = "csv"
     option = "ivjoin.csv(path, types={{{column!r}: {type!r}}})"

@@ -12,27 +12,7 @@ __all__ = ["Csv", "Dialect", "Json", "declared_names"]
 
 @dataclass(frozen=True)
 class Csv:
-    """The dialect of a CSV file.
-
-    Attributes
-    ----------
-    delimiter : str, optional
-        By default a comma, or the tabulator of a ``.tsv`` file.
-    decimal : str
-        The decimal sign of numbers.
-    header : bool
-        Whether the first row names the columns.
-    columns : tuple of str, optional
-        Names of the columns, in the order of the file; a header is skipped then.
-    types : mapping of str to pa.DataType
-        Types of columns that are not inferred.
-    encoding : str, optional
-        UTF-8 by default.
-    nulls : tuple of str
-        Unquoted fields that are null.
-    quote : str, optional
-        None: no field is quoted.
-    """
+    """The dialect of a CSV file; :func:`ivjoin.csv` describes the fields."""
 
     delimiter: str | None = None
     decimal: str = "."
@@ -46,13 +26,7 @@ class Csv:
 
 @dataclass(frozen=True)
 class Json:
-    """The declared schema of JSON lines.
-
-    Attributes
-    ----------
-    schema : pa.Schema, optional
-        The fields to read, with their types. Other fields are ignored, and fields that an object lacks are null.
-    """
+    """The declared schema of JSON lines. Other fields are ignored, and fields that an object lacks are null."""
 
     schema: pa.Schema | None = None
 

@@ -23,12 +23,8 @@ _TIME_OF_DAY = r"^\d\d:\d\d(:\d\d(\.\d{1,6})?)?$"
 def time_type(texts: Any, of_day: bool = False) -> pa.DataType | None:
     """Return the type of texts that are all dates, timestamps or (``of_day``) times of day; None of others.
 
-    Timestamps are microseconds, whether they have a fraction or not: it may appear in a later row. Only more than six
-    digits make them nanoseconds.
-
-    Parameters
-    ----------
-    texts : pa.ChunkedArray or pa.Array of strings
+    Timestamps are microseconds, because a fraction may appear in a later row. Only more than six digits make them
+    nanoseconds.
     """
     present = texts.drop_null()
     if not len(present) or not re.match(r"\d\d(\d\d-\d\d-\d\d|:\d\d)", present[0].as_py()):
@@ -48,17 +44,9 @@ def time_type(texts: Any, of_day: bool = False) -> pa.DataType | None:
 
 
 def number_type(texts: Iterable[str]) -> pa.DataType | None:
-    """Return the type of numbers that are not all within int64: a double where no text loses a digit in it.
+    """Return the type of numbers (with a decimal point) that are not all within int64; None if no type fits.
 
-    Parameters
-    ----------
-    texts : iterable of str
-        With a point as the decimal sign.
-
-    Returns
-    -------
-    pa.DataType or None
-        A double, uint64 or a decimal, with no more digits than the texts have; None if no type holds them all.
+    A double where no text loses a digit in it, else uint64 or a decimal with as many digits as the texts have.
     """
     distinct = set(texts)
     if distinct and all(map(_WHOLE.fullmatch, distinct)):

@@ -136,10 +136,7 @@ class JsonText(Text):
 
 
 def _refuse_deep(text: bytes) -> None:
-    """Refuse a text with brackets within brackets that are more than a parser may meet.
-
-    Up to the first mistake in the text, which ends all parsing, this counts them as a parser does.
-    """
+    """Refuse a text with more nested brackets than a parser may meet, counted up to its first mistake."""
     if b"\\" in text:
         text = text.replace(b"\\\\", b"").replace(b'\\"', b"")  # an escaped quote ends no string
     # Both quotes of a string without brackets are removed, which leaves few quotes.

@@ -18,23 +18,10 @@ __all__ = ["open_text"]
 
 
 def open_text(path: str, kind: str, dialect: Dialect | None = None, system: Any = None) -> Text:
-    """Open a text and infer the types of its columns.
+    """Open a text and infer the types of its columns; FileError if the first rows cannot be read.
 
-    Parameters
-    ----------
-    path : str
-        The name of a file, perhaps compressed, in ``system``; or a pipe; ``-`` is standard input.
-    kind : str
-        ``"csv"`` or ``"json"``.
-    dialect : Csv or Json, optional
-        Of the same kind.
-    system : pyarrow.fs.FileSystem, optional
-        This machine's by default.
-
-    Raises
-    ------
-    FileError
-        If the first rows cannot be read.
+    ``path`` is a file in ``system`` (by default this machine's), perhaps compressed, a pipe, or ``-`` for standard
+    input. ``kind`` is ``"csv"`` or ``"json"``.
     """
     name = "standard input" if path == "-" else named(path)
     live = system is None and is_pipe(path)

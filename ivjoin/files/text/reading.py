@@ -23,26 +23,10 @@ _QUOTED_ROW = re.compile(r"(got \d+: .{80}).+", re.DOTALL)
 
 
 class Text:
-    """A text of one format. Each format is a subclass.
+    """A text of one format, as a subclass. FileError if the first rows cannot be read.
 
-    Parameters
-    ----------
-    name : str
-        The name of the file, for errors.
-    opened : function
-        Opens the text at its start.
-    live : bool
-        Whether it can be opened only once, and its rows arrive over time.
-
-    Attributes
-    ----------
-    schema : pa.Schema
-        The schema of all columns.
-
-    Raises
-    ------
-    FileError
-        If the first rows cannot be read.
+    ``name`` is for errors, and ``opened`` opens the text at its start. ``live``: it can be opened only once, and its
+    rows arrive over time. ``schema`` has all columns.
     """
 
     kind: str
@@ -88,19 +72,10 @@ class Text:
     # -- for readers ---------------------------------------------------------------------------------------------
 
     def batches(self, types: pa.Schema, threads: bool = True) -> Iterator[pa.RecordBatch]:
-        """Yield the rows, of some columns in some types.
+        """Yield the rows of the columns in ``types``, in the types of :attr:`schema` or wider ones.
 
-        Parameters
-        ----------
-        types : pa.Schema
-            Names of columns of the text, in the types of :attr:`schema` or wider ones.
-        threads : bool
-            Whether several threads may convert the columns.
-
-        Raises
-        ------
-        FileError
-            If a row cannot be read, or a value is not of the type of its column.
+        ``threads``: several threads may convert columns. FileError if a row cannot be read or a value is not of its
+        type.
         """
         with self._errors_named():
             for name in types.names:

@@ -19,20 +19,10 @@ _MUST_ESCAPE = "[\"\\\\\x00-\x1f]"
 
 
 class JsonWriter:
-    """Writes record batches as JSON lines.
+    """Writes record batches as JSON lines. FileError if a column is binary.
 
     Numbers keep all their digits. Dates and times are text (ISO 8601), with ``Z`` for a zone. Durations are whole
     numbers of their unit. NaN and infinity, which JSON lacks, are null.
-
-    Parameters
-    ----------
-    file : binary file
-    schema : pa.Schema
-
-    Raises
-    ------
-    FileError
-        If a column is binary.
     """
 
     def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:

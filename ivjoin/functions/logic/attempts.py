@@ -1,7 +1,6 @@
 """Operators that give NULL in place of their own error: ``try_add`` and similar functions, ``TRY_CAST``.
 
-The last argument of the node is the operation, and the arguments before it are the arguments of the operation. An error
-in an argument remains an error, as in Spark.
+The last argument is the operation, and its arguments precede it. An error in an argument remains one, as in Spark.
 """
 
 from __future__ import annotations

@@ -59,10 +59,7 @@ def _function(
 
 
 def _cube_root(x: Any) -> Any:
-    """Return the cube root, computed in longer floats if the machine has them.
-
-    Libraries for doubles may be wrong in the last digit: on some processors the cube root of 27 is above 3.
-    """
+    """Return the cube root, in longer floats if the machine has them: some libraries give more than 3 for 27."""
     return np.cbrt(np.asarray(x, dtype=np.longdouble)).astype(np.float64)
 
 

@@ -1,8 +1,7 @@
-"""Operators: hash functions without intervals: Spark's ``hash`` (Murmur3) and ``xxhash64``, and digests of texts.
+"""Hash functions without intervals: Spark's ``hash`` (Murmur3) and ``xxhash64``, and digests of texts.
 
-Sources: Spark's Murmur3_x86_32 and XXH64. They process the last bytes of a text one by one, and otherwise follow the
-public algorithms of A. Appleby and Y. Collet. ``hash`` and ``xxhash64`` begin with 42, and a NULL does not change the
-hash.
+Sources: Spark's Murmur3_x86_32 and XXH64, which process the last bytes of a text one by one and otherwise follow A.
+Appleby and Y. Collet. ``hash`` and ``xxhash64`` begin with 42, and a NULL does not change the hash.
 """
 
 from __future__ import annotations

@@ -35,12 +35,7 @@ class Sum(NamedTuple):
 class Linear(NamedTuple):
     """Rules for the linear forms of a node from the forms of its arguments. None stands for a missing form.
 
-    Attributes
-    ----------
-    form : callable or None
-        The form over values; rounding is a range of the constant.
-    total : callable or None
-        The exact form over physical values.
+    ``form`` is over values, and rounding is a range of its constant. ``total`` is exact, over physical values.
     """
 
     form: Callable[[Node, list[Form]], Form | None] | None

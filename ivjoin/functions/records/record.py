@@ -1,9 +1,7 @@
 """The record of an operator: the only place that defines how it is read, written, evaluated and bounded.
 
-A record is in the file of its family (``arithmetic``, ``rounding``, ``functions``, ``comparison``, ``truth``,
-``choice``, ``casts``, ``times``, ``spans``, ``texts``, ``patterns``, ``bits``, ``hashes``, ``nested``, ``attempts``).
-``ivjoin.functions.table`` finds it. To add an operator, add a record and its examples. A missing part is an
-:class:`Absent` with the reason.
+A record is in the file of its family, and ``ivjoin.functions.table`` finds it. To add an operator, add a record and its
+examples. A missing part is an :class:`Absent` with the reason.
 """
 
 from __future__ import annotations
@@ -57,16 +55,8 @@ TEXT_BOUNDS = Absent("the interval rules do not follow a range of strings throug
 class Meaning:
     """The exact kernel and the interval rule of an operator, for arguments of one kind.
 
-    Attributes
-    ----------
-    exact : callable
-        ``(node, constants)`` returns the kernel (``ivjoin.expr.kernels.cells``).
-    bounds : Maker or Absent
-        The interval rule, forward and backward.
-    no_forward, no_backward : str
-        The reason if the rule lacks a direction.
-    inner : bool
-        Whether no constructor creates it, so that no example can contain it.
+    ``exact(node, constants)`` returns the kernel. ``bounds`` is the rule; ``no_forward`` and ``no_backward`` are the
+    reasons for a missing direction. ``inner``: no constructor creates it, so no example can contain it.
     """
 
     exact: Exact
@@ -113,18 +103,10 @@ class Operator:
         One for each kind of arguments (``time`` if one is a time), or ``*`` for all.
     examples : tuple of str
         Expressions over :data:`COLUMNS` that contain it, at least one for each meaning.
-    text : callable
-        Writes it as SQL.
+    text, build, infix, calls, sympy
+        How it is written as SQL, and read: from Python, an infix operator (sqlglot's name), functions, a SymPy class.
     direction, linear : rules or Absent
         The order of its values; its form as a sum of multiples.
-    build : callable or None
-        Constructor for Python operators, SQL's infix and SymPy.
-    infix : str
-        sqlglot's name of the infix operator that is read as this.
-    calls : tuple of Call
-        The functions that are read as this.
-    sympy : str or Absent
-        SymPy's class.
     warns : bool or None
         Whether numpy could warn about the kernel; None: only with floats.
     inner : bool

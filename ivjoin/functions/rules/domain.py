@@ -1,8 +1,8 @@
 """The domain of a node: `Dom` for callers, plain tuples for the rules.
 
-A plain domain is a tuple ``(lo, hi, flags)`` of physical values and the bits NULL and NAN. ``(1, 0, flags)`` is a
-domain without values between bounds. The domain of a bool node is a mask of ``interval.machine.truth``. None stands for
-an unbounded end of a string or of bytes. The domain of a nested type is ``(None, None, flags)``.
+A plain domain is ``(lo, hi, flags)`` of physical values and the bits NULL and NAN; ``(1, 0, flags)`` has no values.
+None is an unbounded end of a string or bytes. A nested type has ``(None, None, flags)``. A bool node has a mask of
+``interval.machine.truth``.
 """
 
 from __future__ import annotations
@@ -53,13 +53,8 @@ def none_of(t: Type, flags: int = 0) -> Any:
 class Dom:
     """A set that encloses every value of a node: an interval, and whether NULL and NaN are members.
 
-    Attributes
-    ----------
-    type : Type
-    lo, hi : int, float, bool, str, bytes or None
-        Least and greatest physical value (``ivjoin.expr.types``), both included. None is unbounded, for text only; an
-        unbounded number has the limits of its type. Undefined if ``is_empty``.
-    may_null, may_nan : bool
+    ``lo`` and ``hi`` are physical values, included; None is unbounded, for text only. An unbounded number has the
+    limits of its type. Both are undefined if ``is_empty``.
     """
 
     __slots__ = ("_state", "type")

@@ -1,8 +1,7 @@
 """The form of an operator's rule, and wrappers that handle NULL and NaN for all rules.
 
-A rule belongs to a node. ``forward(D)`` returns the node's domain from its arguments' domains. ``backward(state)``
-narrows the arguments. ``cases(state)`` returns alternatives, and at least one of them is true. Both directions of an
-operator are defined together, so adding an operator changes one place.
+A rule belongs to a node. ``forward(D)`` returns the node's domain from its arguments' domains, ``backward(state)``
+narrows the arguments, and ``cases(state)`` returns alternatives, at least one of them true.
 """
 
 from __future__ import annotations
@@ -21,10 +20,7 @@ NONE: Pair = (1, 0)
 
 
 class Place(NamedTuple):
-    """The place of a node in its graph: its index and the indices of its arguments.
-
-    ``zero_gives_null``: whether a division by zero may also be NULL, as in engines without ANSI mode.
-    """
+    """The index of a node in its graph and of its arguments; ``zero_gives_null`` without ANSI mode."""
 
     node: Node
     i: int
@@ -71,18 +67,9 @@ def strict_unary(
 ) -> Rule:
     """Return the rule of an operator of one number; NULL gives NULL.
 
-    Parameters
-    ----------
-    forward : callable
-        Maps the interval of the argument to the interval of the results.
-    backward : callable or None
-        ``(results, argument)``: the members of the argument that can give such a result.
-    limits : pair
-        Least and greatest value of the result's type; values beyond them are errors.
-    makes : callable, optional
-        Returns the flags (NULL, NAN) that the operator may give for an interval of numbers.
-    nan_errs : bool
-        Whether NaN is an error. Otherwise it gives NaN, or ``nan_gives`` if that is not None, or NULL if ``nan_null``.
+    ``forward`` maps intervals, and ``backward(results, argument)`` returns the members that can give such a result.
+    Values beyond ``limits`` are errors. ``makes`` returns the flags (NULL, NAN) that the operator may give for numbers.
+    NaN is an error if ``nan_errs``; else it gives NaN, ``nan_gives`` if that is not None, or NULL if ``nan_null``.
     """
     i, a = place.i, place.at[0]
     least, most = limits
@@ -145,19 +132,9 @@ def strict_binary(
 ) -> Rule:
     """Return the rule of an operator of two numbers, NULL if one is NULL and NaN if one is NaN.
 
-    Parameters
-    ----------
-    forward : callable
-        Maps the intervals of the arguments to the interval of the results.
-    backward_a, backward_b : callable or None
-        ``(results, other argument, this argument)``: the members of this argument that can give such a result.
-    limits : pair
-        Least and greatest value of the result's type; values beyond them are errors.
-    makes_nan : callable, optional
-        Whether numbers of two intervals can give NaN.
-    divides : bool
-        Whether the second argument divides. A division by zero is an error under ANSI, and elsewhere NULL, which least,
-        greatest, coalesce and IS NULL can turn into TRUE. If the place allows both, both are enclosed.
+    The parameters are as for `strict_unary`, and ``backward_a(results, other, this)`` has both arguments.
+    ``makes_nan``: whether numbers of two intervals can give NaN. ``divides``: division by zero is an error under ANSI,
+    and elsewhere NULL, which COALESCE or IS NULL can turn into TRUE. If the place allows both, both are enclosed.
     """
     i = place.i
     a, b = place.at

@@ -1,7 +1,7 @@
 """Rules of operators that select one of several values: CASE, COALESCE, least and greatest.
 
-The other branches of a CASE, and the arguments after the selected one of COALESCE, are not evaluated. They may raise
-errors, and the rule cannot narrow them. Least and greatest skip nulls, and NaN is the greatest number.
+Branches and arguments that are not selected are not evaluated. They may raise errors, and the rule cannot narrow them.
+Least and greatest skip nulls, and NaN is the greatest number.
 """
 
 from __future__ import annotations

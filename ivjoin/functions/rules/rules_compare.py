@@ -1,7 +1,7 @@
 """Rules of comparisons: Spark's order, in which NaN equals itself and is above +inf, and -0.0 equals 0.0.
 
 For bounds, NaN is one more number above all others. ``<`` moves a bound to the neighbour in the compared type: the next
-integer, the next double, or the text followed by a zero character. A text has no next lower neighbour.
+integer, double, or text with a zero character. A text has no next lower neighbour.
 """
 
 from __future__ import annotations

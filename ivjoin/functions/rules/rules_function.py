@@ -1,9 +1,8 @@
 """Rules of elementary functions of doubles: roots, exponentials, logarithms, powers, trigonometric functions.
 
-Libraries are not correctly rounded and differ by a few ulp. Every bound of a function other than the square root is
-therefore moved outward by sixteen numbers, forward and backward. A library's function may fall where the real function
-rises. The inverse is found by bisection with the widened function. This is still sound: a number is excluded only if
-the real function, which rises, is beyond the target by more than the error of the library.
+Libraries differ by a few ulp, so every bound except of the square root is moved outward by sixteen numbers. The inverse
+is found by bisection with the widened function. This is sound although a library's function may fall: a number is
+excluded only if the real function is beyond the target by more than the library's error.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rules of exact arithmetic: ints, times, and decimals on their unscaled integers.
 
-A value outside of the type's range is an error, and a point with an error satisfies no condition. Results are therefore
-clipped to the range, and inverted as unbounded integers.
+A value outside of the type's range is an error, which satisfies no condition. Results are therefore clipped to the
+range, and inverted as unbounded integers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Rules of times: sums with durations, days and months, truncation, fields, counts since the epoch.
 
-Most of them are rising functions of one argument without a formula for the inverse. Their preimages are found by
-bisection with the function itself (``stepwise``). In a zone whose clock changes, a lower and an upper function enclose
-the computed one.
+Most rise in one argument without a formula for the inverse, which is found by bisection (``stepwise``). In a zone whose
+clock changes, a lower and an upper function enclose the computed one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rules of AND, OR, NOT, IS NULL and of NaN tests.
 
-AND and OR stop at the first argument that decides. An argument is therefore certainly evaluated only if it is the first
-one, or if no earlier one can decide. A TRUE OR has alternatives: "argument k is the first one that is TRUE".
+AND and OR stop at the first argument that decides, so an argument is certainly evaluated only if no earlier one can
+decide. A TRUE OR has alternatives: "argument k is the first one that is TRUE".
 """
 
 from __future__ import annotations

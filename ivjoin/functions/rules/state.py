@@ -1,8 +1,7 @@
 """The domains of all nodes during one contraction, and how a rule narrows one.
 
-A domain only shrinks. It encloses the values of its node at every point that satisfies the condition and at which the
-node raises no error. A node is *required* if it is evaluated without error at every satisfying point. If the domain of
-a required node is empty, no point satisfies the condition.
+A domain only shrinks. It encloses the node's values at every satisfying point without an error of the node. A node is
+*required* if it is evaluated without error at every satisfying point; if its domain is empty, no point satisfies.
 """
 
 from __future__ import annotations
@@ -20,14 +19,9 @@ class Infeasible(Exception):
 
 
 class Structure:
-    """The parts of a graph that do not change between contractions.
+    """The parts of a graph that do not change between contractions, by place in topological order.
 
-    Attributes
-    ----------
-    parents : list of tuples of int
-        The parents of each node, by place in topological order.
-    strict_args : list of tuples of int
-        The arguments that are evaluated without error whenever the node is.
+    ``strict_args`` are the arguments that are evaluated without error whenever the node is.
     """
 
     __slots__ = ("parents", "strict_args")
@@ -55,7 +49,7 @@ class State:
     touched : list of int
         Nodes whose domains shrank, in order, with repetitions.
     scope : bytearray or None
-        The nodes that are notified of changes; None is all. The others do not change, which is wider but correct.
+        The nodes that are notified of changes; None is all. The others stay wider, which is correct.
     """
 
     __slots__ = ("D", "down", "narrowed", "required", "scope", "source", "structure", "touched", "up")
@@ -162,12 +156,9 @@ class State:
 
 
 class Taken:
-    """The alternative in which one argument of a node is TRUE (of AND that is FALSE: is FALSE) and decides.
+    """The alternative in which argument ``root`` of a node is TRUE (for a FALSE AND: is FALSE) and decides.
 
-    Attributes
-    ----------
-    root : int
-        The argument. Changes below it and of required nodes are propagated; the other arguments do not decide.
+    Changes below it and of required nodes are propagated; the other arguments do not decide.
     """
 
     __slots__ = ("before", "decisive", "root")

@@ -1,8 +1,8 @@
 """Bounds of local times and instants where the clock is set back or forward.
 
-Local time does not rise with the instant: in autumn an hour occurs twice. Each function here bounds the conversion at
-an argument and at every later one (``low``) or every earlier one (``high``). A search for the ends of a preimage needs
-these. Away from changes of the clock they are exact.
+Local time does not rise with the instant: in autumn an hour occurs twice. Each function bounds the conversion at an
+argument and at every later one (``low``) or earlier one (``high``), for the search of preimages. Away from changes of
+the clock they are exact.
 """
 
 from __future__ import annotations
@@ -22,13 +22,7 @@ _ANY = 24 * _HOUR
 
 
 class Clock:
-    """The conversions of one zone, as functions of seconds since the epoch.
-
-    Attributes
-    ----------
-    fixed : int or None
-        The offset from UTC in seconds, if it never changes.
-    """
+    """The conversions of one zone, in seconds since the epoch; ``fixed`` is an offset that never changes, or None."""
 
     __slots__ = ("_zone", "fixed")
 

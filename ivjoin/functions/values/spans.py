@@ -143,8 +143,7 @@ def _month_of(days: int) -> int:
 def _month_rule(to_number: Callable[[Pair], Pair], slack: float, first: int, limits: Pair, borrowed: int = 0) -> Maker:
     """Return the rule of a count of months between two times that is within ``slack`` of the months' own distance.
 
-    ``first`` is the place of the time at which counting starts. The day of the other time may count as one that is
-    ``borrowed`` days nearer.
+    Counting starts at argument ``first``. The day of the other may count as one that is ``borrowed`` days nearer.
     """
 
     def make_rule(p: Place) -> Rule:
@@ -187,8 +186,8 @@ def _apart_text(n: Node, arg: Arg) -> tuple[str, int]:
 def _later(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
     """Return the direction: it rises with the end, and falls with the start if that is a date.
 
-    With a time of day it can rise after midnight: from Dec 31, 23:59, to Mar 1, 00:00, are one month and 28 days, but
-    from Jan 1, 00:00, two months.
+    A start with a time of day can raise it: Dec 31, 23:59, to Mar 1 is one month and 28 days; Jan 1 to Mar 1, two
+    months.
     """
     start, end = directions
     if start is Direction.CONSTANT:

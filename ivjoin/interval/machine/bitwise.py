@@ -1,8 +1,6 @@
-"""The least and greatest of ``x & y``, ``x | y`` and ``x ^ y`` over two intervals of whole numbers, exactly.
+"""The exact bounds of ``x & y``, ``x | y`` and ``x ^ y`` over two intervals of whole numbers.
 
-The algorithm is from Warren, Hacker's Delight, section 4-3, for numbers with as many bits as the ends. An end moves up
-to a number with a bit set and all lower bits clear, or down to one with the bit clear and all lower bits set. It stays
-inside of its interval. Negative numbers are in two's complement, and each sign is treated separately.
+The algorithm is from Warren, Hacker's Delight, section 4-3. Each sign is treated separately, in two's complement.
 """
 
 from __future__ import annotations
@@ -95,34 +93,16 @@ def _hull(x: Pair, y: Pair, least: Ends, greatest: Ends, negative: Callable[[boo
 
 
 def or_(x: Pair, y: Pair) -> Pair:
-    """Return the interval of ``x | y``.
-
-    Examples
-    --------
-    >>> or_((4, 6), (1, 2))
-    (5, 7)
-    """
+    """Return the interval of ``x | y``."""
     return _hull(x, y, _least_or, _greatest_or, bool.__or__)
 
 
 def and_(x: Pair, y: Pair) -> Pair:
-    """Return the interval of ``x & y``.
-
-    Examples
-    --------
-    >>> and_((100, 2**63 - 1), (-16, -16))
-    (96, 9223372036854775792)
-    """
+    """Return the interval of ``x & y``."""
     low, high = or_((~x[1], ~x[0]), (~y[1], ~y[0]))
     return ~high, ~low
 
 
 def xor(x: Pair, y: Pair) -> Pair:
-    """Return the interval of ``x ^ y``.
-
-    Examples
-    --------
-    >>> xor((0, 15), (40, 90))
-    (32, 95)
-    """
+    """Return the interval of ``x ^ y``."""
     return _hull(x, y, _least_xor, _greatest_xor, bool.__xor__)

@@ -1,11 +1,8 @@
-"""Add months to dates and timestamps: the day of the month stays, or is clamped to the end of a shorter month.
+"""Add months to dates (days since 1970-01-01) and UTC timestamps; the day is clamped to the end of a shorter month.
 
-Dates are days since 1970-01-01 in the proleptic Gregorian calendar. A timestamp, in UTC, retains its time of day. The
-sum rises with the months and with the day. It does not rise with the instant: Jan 30 23:00 and Jan 31 01:00 both become
-Feb 28, the earlier one later in the day. The sum has no inverse: up to four days become Feb 28, and no day becomes
-Mar 31 by adding one month.
-
-Source of the civil-date formulas: H. Hinnant, "chrono-compatible low-level date algorithms".
+The sum rises with the months and with the day, but not with the instant: Jan 30 23:00 and Jan 31 01:00 both become Feb
+28. It has no inverse: up to four days become Feb 28, and no day becomes Mar 31 by adding one month.
+The civil-date formulas are from H. Hinnant, "chrono-compatible low-level date algorithms".
 """
 
 from __future__ import annotations
@@ -55,14 +52,7 @@ def _at(ticks: int, months: int, day: int) -> int:
 
 
 def shifted(a: Pair, b: Pair, day: int = 1) -> Pair:
-    """Dates or timestamps in ``a`` moved by the months in ``b``.
-
-    Parameters
-    ----------
-    a, b : pair of int
-    day : int
-        Ticks a day: 1 for dates.
-    """
+    """Return the dates or timestamps in ``a`` moved by the months in ``b``; ``day`` is the number of ticks in a day."""
     lo, hi = _at(a[0], b[0], day), _at(a[1], b[1], day)
     if day > 1:
         # The next midnight may come earlier than the first instant, the last one before today later than the last.

@@ -1,13 +1,11 @@
 """Casts between any two domains, forward and backward, as in Spark under ANSI.
 
-- To a float: rounded to nearest.
+- To a float: rounded to nearest. To a decimal: HALF_UP.
 - To an int: truncated toward zero; an error beyond the limits.
-- To a decimal: HALF_UP.
 - From a timestamp to a date, a number or a coarser unit: rounded down.
 
-A cast between two numbers rises, so the ends of an interval give the ends of the results. Preimages are computed in
-closed form, or by bisection with the cast itself where rounding has no closed inverse (a long with more than 53 bits to
-a double).
+Casts of numbers are monotone, so the ends give the ends. A preimage without a closed form (a wide long to a double) is
+found by bisection with the cast itself.
 """
 
 from __future__ import annotations
@@ -35,13 +33,7 @@ _SHORTEST_LIMIT = 1e39
 
 @cache
 def conversion(source: Type, target: Type) -> Unary:
-    """Return the cast from one domain to another.
-
-    Raises
-    ------
-    IntervalError
-        If the cast does not exist.
-    """
+    """Return the cast from one domain to another; raise IntervalError if it does not exist."""
     if source == target:
         return Unary(target, lambda x: x, clipped)
     make = _CASTS.get((source.kind, target.kind))

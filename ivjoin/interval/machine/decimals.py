@@ -1,8 +1,7 @@
 """Decimal arithmetic on unscaled integers, rounded HALF_UP: ties go away from zero.
 
-Spark multiplies with 38 significant digits and divides with 38 digits after the point. It then rounds to the scale of
-the result. The functions here also round twice. Each one rises in its dividend, and rises or falls with the sign of the
-other argument, so its corners are exact bounds.
+Like Spark, it rounds twice: to 38 significant digits (division: 38 after the point), then to the scale of the result.
+Each function is monotone in either argument, so its corners are exact bounds.
 """
 
 from __future__ import annotations
@@ -80,16 +79,9 @@ def divided(n: int, d: int, scale: int, lift: int) -> int:
 
 
 def quotient(a: Pair, b: Pair, scale: int, lift: int) -> Pair:
-    """Return the rounded quotients by the members of ``b`` other than 0.
+    """Return the rounded quotients of unscaled ints by the members of ``b`` other than 0.
 
-    Parameters
-    ----------
-    a, b : pair of int
-        Unscaled dividends and divisors.
-    scale : int
-        The scale of the result.
-    lift : int
-        The scale of the divisors minus the scale of the dividends.
+    ``scale`` is the scale of the result, ``lift`` the scale of the divisors minus the scale of the dividends.
     """
     out = m.EMPTY
     if b[1] > 0:

@@ -1,9 +1,7 @@
-"""Value domains of typed intervals: the types of integers, machine floats, decimals, dates and times, by name.
+"""Value domains of typed intervals by name, and their physical values.
 
-Values have a *physical* form. An integer is itself, a decimal its unscaled integer, a date a number of days. A
-timestamp, duration or time is a number of ticks of its unit, since 1970-01-01 UTC or since midnight. An interval of
-months is the number of months, a float a double. The public form is Python's own: int, float, Decimal, date, datetime,
-timedelta, time.
+`types` lists the physical values (unscaled ints, days, ticks, doubles). The public form is Python's own: int, float,
+Decimal, date, datetime, timedelta, time.
 """
 
 from __future__ import annotations
@@ -42,12 +40,7 @@ _MAX_DIGITS = 38
 def physical(t: Type, value: Any, up: bool) -> Any:
     """Return the physical form of a bound: the least value not below it (``up``) or the greatest not above it.
 
-    Raises
-    ------
-    IntervalTypeError
-        If values of the domain cannot be compared with it; also a TypeError.
-    IntervalError
-        If the bound is NaN.
+    Raises IntervalError for NaN, and IntervalTypeError if values of the domain cannot be compared with it.
     """
     if hasattr(value, "item") and hasattr(value, "dtype") and not getattr(value, "shape", ()):
         value = value.item()
@@ -80,9 +73,9 @@ def _of_span(t: Type, span: dt.timedelta, up: bool) -> int:
 
 
 def shown(t: Type, value: Any, up: bool) -> Any:
-    """Return the Python value of a physical one, rounded ``up`` or down where Python's type is coarser (nanoseconds).
+    """Return the Python value of a physical one; None if Python cannot represent it (years outside 1 to 9999).
 
-    None if Python's type cannot represent it (dates outside of the years 1 to 9999).
+    Nanoseconds are rounded ``up`` or down, because Python's types are coarser.
     """
     if t.kind in ("int", "months"):
         return value
@@ -152,9 +145,8 @@ def domain(name: str | Type) -> Type:
     ----------
     name : str or Type
         ``int2`` to ``int64``, ``uint2`` to ``uint64``, ``float16``, ``float32``, ``float64``, ``decimal(p, s)``,
-        ``date``, ``months``, ``timestamp[unit]``, ``duration[unit]``, ``time[unit]`` with a unit of s, ms, us or ns;
-        also Spark's names (``tinyint``, ``bigint``, ``double``, ...). For a Type, the result is the type without its
-        zone.
+        ``date``, ``months``, ``timestamp[unit]``, ``duration[unit]``, ``time[unit]`` with a unit of s, ms, us or ns.
+        Spark's names (``tinyint``, ``double``, ...) are accepted too. A Type loses its zone.
 
     Raises
     ------

@@ -1,8 +1,7 @@
 """The operators of machine-float intervals, rounded to nearest in their format; infinities are members.
 
-``floats`` computes the bounds. This module adds the preimages of remainders, and the casts to integers by floor and
-ceil. It also tightens backward bounds: it removes a few numbers at each end if the rounded operation shows that they
-cannot give such a result.
+``floats`` computes the bounds. This module adds preimages of remainders, and casts to integers by floor and ceil. It
+also moves backward bounds inward past the numbers that the rounded operation refutes.
 """
 
 from __future__ import annotations

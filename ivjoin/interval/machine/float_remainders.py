@@ -1,7 +1,7 @@
 """Remainders of machine floats: ``fmod``, which is exact, and ``pmod``, which adds and rounds in between.
 
-For one divisor, numbers are counted in units of the smallest number of the format. They are then ints, and so is the
-preimage. For several divisors, only signs and magnitudes are used.
+For one divisor, numbers are counted in units of the format's smallest number, as exact ints. For several divisors, only
+signs and magnitudes are used.
 """
 
 from __future__ import annotations

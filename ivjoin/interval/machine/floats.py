@@ -1,19 +1,15 @@
 """Intervals of floating-point numbers as the machine computes with them: rounded to nearest, infinities included.
 
-An interval is two doubles ``lo <= hi``. Its members are the numbers of a format between them, -inf and inf included.
-``EMPTY`` is ``(inf, -inf)``. NaN is not a member: the functions ``*_nan`` tell whether an operation can produce one.
--0.0 and 0.0 are one number, as in Spark's order.
+An interval is two doubles ``lo <= hi``; ``EMPTY`` is ``(inf, -inf)``. NaN is not a member: the functions ``*_nan`` tell
+whether an operation can produce one. -0.0 and 0.0 are one number, as in Spark's order.
 
-Forward, ``+ - * /`` and the square root round to nearest, which is monotone. The rounded results of the corners are
-therefore exact bounds.
+Rounding to nearest is monotone, so the rounded results of the corners are exact bounds. Backward, the rounded operation
+is inverted: a result in [c, d] comes from reals between the midpoints below c and above d, inverted with outward
+rounding (C. Michel, "Exact projection functions for floating point number constraints", 2002). A last step moves the
+bound inward while the operation itself refutes it.
 
-Backward, the rounded operation is inverted, not the real one. A result in [c, d] comes from real numbers between the
-midpoints below c and above d, and these are inverted with outward rounding (C. Michel, "Exact projection functions for
-floating point number constraints", 2002). Inverting the real operation loses up to half of the tight cases. A last step
-moves the bound inward while the operation itself refutes it.
-
-The format is a parameter. Columns have binary64 and binary32; binary16 allows exhaustive tests. One operation on
-doubles, rounded once more to a format of at most 25 digits, is the operation of that format.
+The format is a parameter: binary64, binary32, or binary16 for exhaustive tests. An operation on doubles, rounded once
+more to a format of at most 25 digits, is the operation of that format.
 """
 
 from __future__ import annotations
@@ -37,20 +33,7 @@ ENTIRE: Pair = (-inf, inf)
 
 
 class Format:
-    """A binary format of IEEE 754.
-
-    Parameters
-    ----------
-    bits : int
-        16, 32 or 64.
-
-    Attributes
-    ----------
-    max : float
-        The largest finite number.
-    tiny : float
-        The smallest positive (subnormal) number.
-    """
+    """A binary format of IEEE 754 with 16, 32 or 64 bits; ``tiny`` is the smallest positive (subnormal) number."""
 
     __slots__ = ("_code", "_float", "_int", "bits", "half_top", "max", "tiny")
 

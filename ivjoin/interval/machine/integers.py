@@ -1,13 +1,11 @@
-"""Intervals of machine integers: bounds of + - * div % and of their inverses, exact in Python ints.
+"""Intervals of machine integers: exact bounds of + - * div % and of their inverses, in Python ints.
 
-An interval is two ints ``lo <= hi``; ``(1, 0)`` is empty. Decimals are integers here (their unscaled values), and so
-are dates, times and durations. These functions do not know a width. The caller clips at the limits of the type, because
-a value beyond them is an error under ANSI, and no row has it.
+An interval is two ints ``lo <= hi``; ``(1, 0)`` is empty. Unscaled decimals, dates, times and durations are ints too.
+The caller clips at the limits of the type, because a value beyond them is an error under ANSI.
 
-A function ``f(...)`` returns the hull of the results over the members. ``f_rev(...)`` returns the hull of the members
-of ``x`` that can give a result in ``z``. Each piece of a preimage is intersected with ``x`` before the hull is taken,
-so that a gap around zero is used. Division truncates, ``mod`` has the sign of the dividend, and ``pmod`` is not
-negative for a positive divisor.
+``f(...)`` returns the hull of the results, and ``f_rev(...)`` the hull of the members of ``x`` that can give a result
+in ``z``. Each piece of a preimage is intersected with ``x`` before the hull is taken, so a gap around zero is used.
+Division truncates, ``mod`` has the sign of the dividend, and ``pmod`` is not negative for a positive divisor.
 """
 
 from __future__ import annotations

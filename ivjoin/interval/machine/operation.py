@@ -1,8 +1,7 @@
-"""An operator of typed intervals: the domain of its result, and functions on pairs of bounds, forward and backward.
+"""An operator of typed intervals: the domain of its result, and forward and backward functions on pairs of bounds.
 
-The functions map pairs of physical bounds, which are not empty, to a pair of bounds. A value beyond the limits of the
-result's domain is an error, and no row has it. If one argument has few values, the refinements here turn an outer bound
-into the hull: they move each end past the values that no value of the other argument gives.
+The pairs are physical and not empty. A value beyond the limits of the domain is an error, and no row has it. If one
+argument has few values, the refinements here turn an outer bound into the hull.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ MANY = 256
 class Unary(NamedTuple):
     """An operator of one argument.
 
-    ``nan`` is the result for NaN: ``nan``, ``zero``, ``null`` or ``error``. ``makes_null`` tells whether a number can
-    give NULL.
+    ``nan`` is the result for NaN (``nan``, ``zero``, ``null`` or ``error``). ``makes_null``: a number can give NULL.
     """
 
     domain: Type
@@ -106,18 +104,11 @@ def within(f: Callable[[Pair], Pair], back: Callable[[Pair, Pair], Pair], limits
 
 
 def refined(domain: Type, forward: Forward, back1: Backward, back2: Backward, loose: bool = False) -> Binary:
-    """Return an operator of ints made exact where few values decide.
+    """Return an operator of ints that is exact where few values decide, from outer bounds.
 
-    Parameters
-    ----------
-    domain : Type
-        The domain of the results.
-    forward, back1, back2 : callable
-        Outer bounds; ``forward`` is exact where the second argument is one value, ``back1`` and ``back2`` at least
-        where the other argument is one.
-    loose : bool
-        Whether the outer forward bound is wider than its clipping, and ``back2`` wider than the hull although the
-        first argument is one value.
+    ``forward`` must be exact for a single second argument, and ``back1`` or ``back2`` for a single other argument.
+    ``loose``: ``forward`` is wider than its clipping, and ``back2`` wider than the hull even for a single first
+    argument.
     """
     limits = domain.limits
 

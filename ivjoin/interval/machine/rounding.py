@@ -1,14 +1,13 @@
 """Directed rounding of the basic operations on doubles, obtained from round-to-nearest.
 
-An operation is executed once in the machine's own rounding. An error-free transform then gives the sign of the
-rounding error. If the result is on the wrong side, it moves to its neighbour. If the transform could overflow or lose
-subnormal bits, the operation is repeated in integers. ``x_down`` is the largest double not above the exact result, and
-``x_up`` the smallest not below it.
+``x_down`` is the largest double not above the exact result, ``x_up`` the smallest not below it. An error-free transform
+gives the sign of the rounding error, and a result on the wrong side moves to its neighbour. If the transform could
+overflow or lose subnormal bits, the operation is repeated in integers.
 
 Sources: Knuth's TwoSum and Dekker's TwoProd with Veltkamp's splitting (Muller et al., *Handbook of Floating-Point
-Arithmetic*, 2nd ed., sections 4.3 and 4.4); the ranges in which TwoProd is exact are from section 4.4.2.
+Arithmetic*, 2nd ed., sections 4.3, 4.4; 4.4.2 for the ranges in which TwoProd is exact).
 
-Operands are endpoints of intervals: no operand is NaN, ``inf - inf`` does not arise, and ``0 * inf`` counts as 0.
+Operands are endpoints: no operand is NaN, ``inf - inf`` does not arise, and ``0 * inf`` counts as 0.
 """
 
 from __future__ import annotations
@@ -53,14 +52,9 @@ class FloatModeError(IvjoinError):
 
 
 def check_float_mode() -> None:
-    """Check that doubles round to nearest and that subnormal numbers survive.
+    """Raise FloatModeError unless doubles round to nearest and subnormal numbers survive.
 
-    A library built with fast-math flags can change either for the whole process; every bound would then be wrong.
-
-    Raises
-    ------
-    FloatModeError
-        If either does not hold.
+    A library built with fast-math flags can change either for the whole process, and every bound would then be wrong.
     """
     # The operands are parsed from strings, because the compiler folds arithmetic on literals into the bytecode.
     one, third, tenth = float("1"), float("3"), float("1e-16")
@@ -98,15 +92,7 @@ def significand(x: float) -> tuple[int, int]:
 
 
 def scaled(n: int, e: int, up: bool) -> float:
-    """Round ``n * 2**e`` to a double, upward or downward.
-
-    Parameters
-    ----------
-    n, e : int
-        Any integers; the value may lie beyond the range of doubles.
-    up : bool
-        Round towards plus infinity if true, towards minus infinity otherwise.
-    """
+    """Round ``n * 2**e`` to a double, upward or downward; the value may lie beyond the range of doubles."""
     if n < 0:
         return -scaled(-n, e, not up)
     drop = max(n.bit_length() - 53, -1074 - e)

@@ -1,7 +1,7 @@
 """Sets of truth values {TRUE, FALSE, NULL} as bit masks, and Kleene's connectives lifted to them.
 
-The empty set means that every computation raises an error. AND and OR evaluate their arguments from left to right and
-stop at the first one that decides, so an error after it has no effect.
+The empty set means that every computation raises an error. AND and OR evaluate from left to right and stop at the first
+argument that decides, so an error after it has no effect.
 """
 
 from __future__ import annotations

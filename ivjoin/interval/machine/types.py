@@ -44,12 +44,9 @@ class Type:
     Parameters
     ----------
     kind : str
-        One of int, float, decimal, decimal256, bool, string, binary, date, time, timestamp, duration, months, null,
-        opaque.
-    bits : int
-        Width of an int (2 to 64) or float (16, 32, 64).
-    signed : bool
-        For ints.
+        A kind of the module's table, ``null`` or ``opaque``.
+    bits, signed
+        Width of an int (2 to 64) or float (16, 32, 64); whether an int is signed.
     precision, scale : int
         For decimals.
     unit : str
@@ -103,10 +100,7 @@ class Type:
 
     @property
     def limits(self) -> tuple[Any, Any]:
-        """Least and greatest physical value of a number or time; the infinities are values of a float.
-
-        Dates are days of an int32; times lie within a day.
-        """
+        """Return the least and greatest physical value; infinities for floats, the limits of an int32 for dates."""
         return _limits(self)
 
     def __str__(self) -> str:

@@ -1,8 +1,7 @@
-"""Arithmetic and rounding functions on intervals (IEEE 1788-2015, clauses 9.1 and 10.5.3).
+"""Arithmetic and rounding functions on intervals (IEEE 1788-2015, clauses 9.1 and 10.5.3), with the tightest bounds.
 
-Every bound is the tightest double. Products follow the nine sign cases of Moore, Kearfott and Cloud, *Introduction to
-Interval Analysis* (2009), section 2.4, with ``0 * inf = 0``: an infinite endpoint is a limit, and zero times every real
-number is zero.
+Products follow the nine sign cases of Moore, Kearfott and Cloud, *Introduction to Interval Analysis* (2009), section
+2.4. ``0 * inf = 0``, because an infinite endpoint is a limit.
 """
 
 from __future__ import annotations
@@ -169,14 +168,7 @@ def _power_up(x: float, n: int) -> float:
 
 
 def pown(x: Interval, n: int) -> Interval:
-    """Return the `n`-th powers of the members; of those other than 0 for a negative `n`.
-
-    Parameters
-    ----------
-    x : Interval
-    n : int
-        Any integer; ``pown(x, 0)`` is [1, 1].
-    """
+    """Return the `n`-th powers of the members, except 0 for a negative `n`; ``pown(x, 0)`` is [1, 1]."""
     n = index(n)
     a, b = x.inf, x.sup
     if a > b or (n < 0 and a == b == 0.0):

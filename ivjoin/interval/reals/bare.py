@@ -53,15 +53,15 @@ def _outward(number: Any, up: bool) -> float:
 
 
 class Interval:
-    """The set of the real numbers between `inf` and `sup`, both included.
+    """The immutable, hashable set of the real numbers between `inf` and `sup`, both included.
 
-    Immutable and hashable. An infinite endpoint means that the set is unbounded on that side; infinities are not
-    members. The empty set is the constant `EMPTY`, whose `inf` is +inf and whose `sup` is -inf.
+    An infinite endpoint means that the set is unbounded on that side; infinities are not members. `EMPTY` has `inf` =
+    +inf and `sup` = -inf.
 
     Parameters
     ----------
     inf, sup : int, float, Fraction or Decimal
-        The endpoints. A number that is not a double is rounded outward, so that the interval contains it.
+        The endpoints. A number that is not a double is rounded outward.
 
     Raises
     ------

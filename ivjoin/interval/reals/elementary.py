@@ -136,9 +136,9 @@ def atanh(x: Interval) -> Interval:
 
 
 def _limit(x: float, y: float) -> float | None:
-    """Return the limit of ``x ** y`` at a corner of the domain; None where both are proper and it can be computed.
+    """Return the limit of ``x ** y`` at a corner of the domain; None if both are proper and it can be computed.
 
-    A corner whose exponent or logarithm is 0 gives 1: it stands for points near it, where the product of the two is 0.
+    A corner whose exponent or logarithm is 0 gives 1: it stands for points near it, whose product is 0.
     """
     if 0.0 < x < INF and -INF < y < INF:
         return None
@@ -160,8 +160,7 @@ def _pow_up(x: float, y: float) -> float:
 def pow(x: Interval, y: Interval) -> Interval:
     """Return the powers ``x ** y`` of a positive member of `x`, and 0 for 0 raised to a positive member of `y`.
 
-    As ``exp(y * log(x))`` is monotone in either argument, the extremes lie at corners; which ones, the signs of
-    ``log(x)`` and ``y`` tell as they do in a product.
+    ``exp(y * log(x))`` is monotone in either argument, so the signs of ``log(x)`` and ``y`` select the corners.
     """
     a, b, c, d = x.inf, x.sup, y.inf, y.sup
     if a > b or c > d or b < 0.0:

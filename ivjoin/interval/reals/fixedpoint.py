@@ -1,15 +1,13 @@
 """Elementary functions in fixed-point integers, to any precision and with a bound on the error.
 
-``n`` stands for ``n / 2**p``. Every function here works with `GUARD` further bits and returns a value that is off by
-less than `UNITS` units of ``2**-p``, provided its arguments are exact.
+``n`` stands for ``n / 2**p``. For exact arguments, a result is off by less than `UNITS` units of ``2**-p``.
 
-The error bound: each step rounds down, so it loses less than one unit of the working precision. A series has a few
-hundred terms, a tabulated value is multiplied, and a reduction takes up to ``2**15`` multiples of a constant. Together
-they lose less than ``2**24`` units, which the 32 guard bits absorb. The last shift loses one more unit. The machine's
-libm decides only where a reduction starts.
+Each step rounds down and loses less than one unit of a working precision with `GUARD` further bits. A series of a few
+hundred terms, a tabulated value and a reduction by up to ``2**15`` multiples lose less than ``2**24`` units together.
+The 32 guard bits absorb that, and the last shift loses one more unit.
 
-An argument is first brought near a multiple ``j / 64`` whose function value is tabulated, which leaves a remainder
-below ``2**-6`` and so a series of about ten terms at 128 bits.
+A reduction by the tabulated multiple ``j / 64`` leaves less than ``2**-6``, so about ten terms give 128 bits. The
+machine's libm decides only where a reduction starts.
 """
 
 from __future__ import annotations
@@ -100,7 +98,7 @@ def _exp_of_64th(j: int, w: int) -> int:
 
 
 def exp_fixed(t: int, p: int) -> tuple[int, int]:
-    """Give ``(m, k)`` with ``exp(t / 2**p) = m / 2**p * 2**k`` and ``m / 2**p`` in about [1, 2).
+    """Return ``(m, k)`` with ``exp(t / 2**p) = m / 2**p * 2**k`` and m / 2**p in about [1, 2).
 
     ``t / 2**p`` may be as large as 2**14 either way.
     """

@@ -1,7 +1,4 @@
-"""Powers and roots of one positive double, rounded down or up correctly.
-
-These are enclosures for `ivjoin.interval.reals.pointwise.below` and `above`; see there.
-"""
+"""Powers and roots of one positive double, as enclosures for `ivjoin.interval.reals.pointwise.below` and `above`."""
 
 from __future__ import annotations
 

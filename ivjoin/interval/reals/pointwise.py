@@ -1,13 +1,11 @@
 """Elementary functions of one double, rounded down or up correctly whatever the machine's libm does.
 
-For each function ``f`` there is ``f_at(x, p)``, which encloses the real value: integers ``(lo, hi, e)`` with
-``lo * 2**e <= f(x) <= hi * 2**e``, narrower with every bit of ``p``. `below` and `above` raise the precision until both
-ends round to the same double (Ziv's strategy; Muller, *Elementary Functions*, section 12.4). A value that is itself a
-double would never let them agree, so such arguments are recognised first and enclosed by a point.
+``f_at(x, p)`` encloses the real value by integers ``(lo, hi, e)``: ``lo * 2**e <= f(x) <= hi * 2**e``. `below` and
+`above` raise the precision ``p`` until both ends round to the same double (Ziv's strategy; Muller, *Elementary
+Functions*, section 12.4). Arguments whose value is a double are recognised first, because this would never end.
 
-Some enclosures are a *representative* instead. If the value is known to lie strictly between two neighbouring doubles
-(``sin(x)`` just below a tiny x, ``exp(1000)`` beyond the largest), any point of the gap rounds like the value. Such a
-result is valid for rounding only, not for further arithmetic.
+An enclosure may be a *representative*: any point of the gap between two neighbouring doubles that contains the value
+(``exp(1000)`` beyond the largest). It is valid for rounding only, not for further arithmetic.
 """
 
 from __future__ import annotations
@@ -176,10 +174,9 @@ def _half_pi(p: int) -> int:
 
 
 def quarter_turns(x: float, p: int) -> tuple[int, int]:
-    """Give ``(q, r)`` with ``x = q * pi/2 + r / 2**p`` and r in ``[0, pi/2)``, off by less than 2 units.
+    """Return ``(q, r)`` with ``x = q * pi/2 + r / 2**p`` and r in ``[0, pi/2)``, off by less than 2 units.
 
-    No double but 0 comes nearer than 2**-61 to a multiple of pi/2 (Muller, *Elementary Functions*, section 11.3.2), so
-    `q` is right for every `x`.
+    No double but 0 is nearer than 2**-61 to a multiple of pi/2 (Muller, section 11.3.2), so `q` is right for every `x`.
     """
     m, e = significand(x)
     wide = p + 4 + max(0, e + 53)  # the error of pi/2 is multiplied by q

@@ -50,13 +50,7 @@ def is_common_interval(x: Interval) -> bool:
 
 
 def contains(x: Interval, number: Any) -> bool:
-    """Return whether `number` is a member, compared exactly; infinities and NaN are members of no interval.
-
-    Parameters
-    ----------
-    x : Interval
-    number : int, float, Fraction or Decimal
-    """
+    """Return whether `number` is a member, compared exactly; infinities and NaN are members of no interval."""
     return number in x
 
 
@@ -110,10 +104,7 @@ def strict_precedes(x: Interval, y: Interval) -> bool:
 
 
 class Overlap(StrEnum):
-    """How two intervals lie to each other: Allen's thirteen relations and three for empty sets.
-
-    The members are strings, spelt as in the standard: ``Overlap.CONTAINED_BY == "containedBy"``.
-    """
+    """How two intervals lie to each other: Allen's thirteen relations, and three for empty sets, by standard names."""
 
     BOTH_EMPTY = "bothEmpty"
     FIRST_EMPTY = "firstEmpty"

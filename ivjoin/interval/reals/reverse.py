@@ -1,8 +1,7 @@
 """Reverse functions of the algebraic operations (IEEE 1788-2015, clauses 9.5, 10.5.4 and 10.5.5).
 
-``f_rev(c, x)`` is the hull of the members of `x` that `f` maps into `c`; `x` defaults to every real number. The
-preimage is rounded outward to doubles first and intersected with `x` afterwards, each branch by itself, so that a gap
-between two branches is used before the hull closes it.
+``f_rev(c, x)`` is the hull of the members of `x` that `f` maps into `c`; `x` defaults to every real number. Each branch
+is rounded outward and then intersected with `x`, so a gap between two branches is used before the hull.
 """
 
 from __future__ import annotations
@@ -71,16 +70,7 @@ def _positive_roots(c: Interval, n: int) -> Interval:
 
 
 def pown_rev(c: Interval, n: int, x: Interval = ENTIRE) -> Interval:
-    """Return the members of `x` whose `n`-th power is in `c`.
-
-    Parameters
-    ----------
-    c : Interval
-    n : int
-        Any integer. ``0 ** 0`` is 1, and 0 has no negative power.
-    x : Interval, optional
-        The interval to contract.
-    """
+    """Return the members of `x` whose `n`-th power is in `c`; ``0 ** 0`` is 1, and 0 has no negative power."""
     n = index(n)
     if c.inf > c.sup:
         return EMPTY
@@ -97,12 +87,9 @@ def pown_rev(c: Interval, n: int, x: Interval = ENTIRE) -> Interval:
 
 
 def mul_rev_to_pair(b: Interval, c: Interval, x: Interval = ENTIRE) -> tuple[Interval, Interval]:
-    """Return the numbers of `x` that a member of `b` takes into `c`, as up to two intervals.
+    """Return the numbers of `x` that a member of `b` takes into `c`, as two ascending intervals, an empty one last.
 
-    Returns
-    -------
-    tuple of two Intervals
-        In ascending order, an empty one last. Only a divisor with 0 inside gives two.
+    Only a divisor with 0 inside gives two that are not empty.
     """
     first, second = _divided(b, c)
     if x is not ENTIRE:

@@ -1,8 +1,7 @@
 """Reverse functions of the basic operations that IEEE 1788 leaves to the caller, on intervals of reals.
 
-For an operation with two arguments, a reverse function takes the other argument, the results and the interval to
-contract, like ``mul_rev``. If both arguments have a reverse function, ``_rev1`` contracts the first and ``_rev2`` the
-second, like the standard's ``powRev1`` and ``powRev2``. Each returns the hull of the real preimage, rounded outward.
+Like ``mul_rev``, each takes the other argument, the results and the interval to contract. ``_rev1`` contracts the first
+argument, ``_rev2`` the second. The result is the hull of the real preimage, rounded outward.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Reverse functions of sine, cosine and tangent (IEEE 1788-2015, clauses 9.5 and 10.5.4).
 
-The preimage of `c` is one or two branches that repeat with the period. To find the lowest member of `x` in it, the
-period in which `x` begins is counted exactly, for arguments of any size, and the branches from there on are tried. The
-highest member is the lowest of the mirrored problem.
+The preimage of `c` is one or two branches that repeat with the period. The period in which `x` begins is counted
+exactly, for arguments of any size. The highest member is the lowest of the mirrored problem.
 """
 
 from __future__ import annotations

@@ -24,10 +24,9 @@ def convex_hull(x: Interval, y: Interval) -> Interval:
 
 
 def cancel_minus(x: Interval, y: Interval) -> Interval:
-    """Return the narrowest interval ``z`` such that ``y + z`` contains `x`, where there is one; `ENTIRE` otherwise.
+    """Return the narrowest ``z`` such that ``y + z`` contains `x`, which undoes ``add``.
 
-    There is one if both are bounded and `x` is at least as wide as `y`, compared exactly. It undoes ``add``: ``y`` is
-    taken back out of a sum.
+    `ENTIRE` unless both are bounded and `x` is at least as wide as `y`, compared exactly.
     """
     if x.inf > x.sup:
         # Nothing is to be covered, so the empty set does, unless y is unbounded.

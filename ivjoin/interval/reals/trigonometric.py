@@ -1,7 +1,6 @@
 """Trigonometric functions and their inverses (IEEE 1788-2015, table 9.1): every bound is the tightest double.
 
-An interval's extremes are at its ends or at a multiple of pi/2 inside it. Which multiples those are follows from the
-number of quarter turns of either end, which is exact for arguments of any size.
+Extremes are at the ends or at a multiple of pi/2. The number of quarter turns selects it, exact for any argument.
 """
 
 from __future__ import annotations
@@ -136,13 +135,7 @@ def _angle_up(y: float, x: float) -> float:
 
 
 def atan2(y: Interval, x: Interval) -> Interval:
-    """Return the angles, in (-pi, pi], of the points (x, y) other than the origin.
-
-    Parameters
-    ----------
-    y, x : Interval
-        In this order, as for `math.atan2`.
-    """
+    """Return the angles, in (-pi, pi], of the points (x, y) other than the origin; ``y`` is first."""
     if y.inf > y.sup or x.inf > x.sup or (y.inf == y.sup == 0.0 and x.inf == x.sup == 0.0):
         return EMPTY
     if y.inf >= 0.0:

@@ -1,9 +1,8 @@
 """Arithmetic of typed intervals and its reverses: the operators of ``operators.py`` with NULL and NaN.
 
-The result is NULL if an argument is NULL, and NaN if one is NaN. ``min`` and ``max`` skip NULL and treat NaN as the
-greatest number, like Spark's least and greatest. An operator that raises an error (overflow, division by zero) has no
-value. A reverse function returns the part of its last argument that can give a result in ``c``. If ``c`` does not
-contain NULL, neither does the result.
+A NULL argument gives NULL, and a NaN gives NaN. ``min`` and ``max`` skip NULL and treat NaN as the greatest number,
+like Spark. An error (overflow, division by zero) has no value. A reverse function returns the part of its last argument
+that can give a result in ``c``. It contains NULL only if ``c`` does.
 """
 
 from __future__ import annotations

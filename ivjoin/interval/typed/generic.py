@@ -1,7 +1,6 @@
-"""The public functions that accept intervals of reals and typed intervals; the arguments select the implementation.
+"""The public functions that accept intervals of reals, typed intervals and plain values.
 
-If both arguments are `Interval`, the real function is called directly, which is the fast path. With a typed interval
-among them, the function of the same name in ``exact.py`` or ``sets.py`` is called. It also accepts plain values.
+Two `Interval` select the real function directly. Otherwise ``exact.py`` or ``sets.py`` has the function.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Boolean intervals with NULL, and their operations: comparisons of typed intervals, IS NULL, IN, AND, OR, NOT.
+"""Boolean intervals with NULL: comparisons of typed intervals, IS NULL, IN, AND, OR, NOT.
 
-A `BoolInterval` is a set of the truth values TRUE, FALSE and NULL (Kleene's unknown). The empty one means that every
-member raises an error. A reverse function takes the wanted truth values and contracts the arguments to the members for
-which they can arise. For FALSE it contracts to "is FALSE", not to "is not TRUE". NaN equals itself and is greater than
-every number; -0.0 equals 0.0.
+A `BoolInterval` is a set of TRUE, FALSE and NULL. The empty one means that every member raises an error. A reverse
+function contracts the arguments to the members for which the wanted truth values can arise. FALSE is "is FALSE", not
+"is not TRUE". NaN equals itself and is greater than every number; -0.0 equals 0.0.
 """
 
 from __future__ import annotations
@@ -40,12 +39,6 @@ class BoolInterval:
     mask : int
         The bits 1 (TRUE), 2 (FALSE) and 4 (NULL).
     may_be_true, may_be_false, null : bool
-
-    Examples
-    --------
-    >>> from ivjoin.interval import interval
-    >>> lt(interval("int8", 1, 5, null=True), 3)
-    BoolInterval(True, False, None)
     """
 
     __slots__ = ("mask",)

@@ -1,7 +1,7 @@
-"""The operators of typed intervals by name and domain: ints, decimals, dates and times; floats from another file.
+"""The operators of typed intervals by name and domain: ints, decimals, dates and times; ``float_operators`` has floats.
 
-A result has the domain that Spark gives it under ANSI. Ints and floats retain their domain. Decimals get enough digits,
-at most 38. A date plus days is a date, the difference of two timestamps a duration, and so on.
+A result has the domain that Spark gives it under ANSI. Ints and floats keep their domain, decimals get at most 38
+digits, a date plus days is a date, and the difference of two timestamps is a duration.
 """
 
 from __future__ import annotations
@@ -29,13 +29,7 @@ def _unknown(name: str, *domains: Type) -> IntervalError:
 
 @cache
 def binary(name: str, x: Type, y: Type) -> Binary:
-    """Return the operator ``name`` (add, sub, mul, div, rem, pmod) of two domains.
-
-    Raises
-    ------
-    IntervalError
-        If the operator is not defined for these domains.
-    """
+    """Return the operator ``name`` (add, sub, mul, div, rem, pmod) of two domains, or raise IntervalError."""
     if x.kind == y.kind == "decimal":
         return _decimal(name, x, y)
     if x == y and x.kind == "float":
@@ -247,13 +241,7 @@ _NUMBERS = ("int", "decimal", "duration", "months")
 
 @cache
 def unary(name: str, d: Type, n: int = 0) -> Unary:
-    """Return the operator ``name`` (neg, abs, sqr, sign, floor, ceil, or pown with its exponent) of a domain.
-
-    Raises
-    ------
-    IntervalError
-        If the operator is not defined for the domain.
-    """
+    """Return an operator of a domain (neg, abs, sqr, sign, floor, ceil, pown with ``n``), or raise IntervalError."""
     if d.kind == "float":
         return float_operators.unary(name, d)
     limits = d.limits

@@ -1,8 +1,7 @@
-"""Preimages and quotients as up to two intervals, where one hull would contain everything.
+"""Preimages and quotients as two disjoint, ascending intervals, where one hull would contain everything.
 
-The preimage of a magnitude, a square or an even power has a gap around zero, and so has a quotient by a divisor of
-either sign. The preimage of an inequality has a gap around a value. Each function returns two disjoint intervals in
-ascending order, an empty one last. NULL and NaN, if they are members, are in the first.
+A magnitude, square, even power or divisor of either sign has a gap around zero, and an inequality one around a value.
+An empty interval is last. NULL and NaN, if they are members, are in the first.
 """
 
 from __future__ import annotations

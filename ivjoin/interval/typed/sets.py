@@ -1,8 +1,7 @@
 """Sets, relations and numbers of typed intervals, under the names that IEEE 1788 has for intervals of reals.
 
-NULL and NaN are members: two sets that both contain NULL intersect. The relations that compare positions (`less`,
-`precedes` and their strict forms) consider only the values between bounds. Because domains are discrete, an interval is
-interior to another if they share no end, except a limit of the domain.
+NULL and NaN are members. `less`, `precedes` and their strict forms consider only the values between bounds. Domains are
+discrete, so a set is interior to another if they share no end, except a limit of the domain.
 """
 
 from __future__ import annotations

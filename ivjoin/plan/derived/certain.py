@@ -1,8 +1,7 @@
 """Find expressions that are never NULL, and never NaN, in a match, from the condition and from declarations.
 
-``greatest``, ``least`` and ``coalesce`` skip a NULL, so a row with a NULL may match for any other arguments. They bound
-an argument only if it is known not to be NULL. NaN is the greatest number, so a falling order of floats bounds only
-rows without NaN.
+``greatest``, ``least`` and ``coalesce`` skip a NULL, so they bound an argument only if it is never NULL. NaN is the
+greatest number, so a falling order of floats bounds only rows without NaN.
 """
 
 from __future__ import annotations
@@ -62,14 +61,7 @@ def certain(
 ) -> tuple[frozenset[Node], frozenset[Node]]:
     """Return the expressions that are not NULL, and the floats that are not NaN, if all conjuncts are TRUE.
 
-    Parameters
-    ----------
-    conjuncts : sequence of Node
-    never_null : set of Node
-        Columns without NULL.
-    bounds : mapping of Node to (int, int)
-        Closed intervals of ordinals that enclose every value.
-    nodes : iterable of Node
+    ``never_null`` are columns, and ``bounds`` closed intervals of ordinals that enclose every value.
     """
     from ivjoin.propagation import Dom, contract_nodes
 
@@ -86,8 +78,8 @@ def there(
 ) -> tuple[Node, ...]:
     """Return ``IS NOT NULL`` for the computed expressions that :func:`certain` finds.
 
-    A bound of such an expression bounds its arguments: with an order of ``unix_seconds(r.ts)``, no later row has a
-    ``ts`` before the second that the order has reached. Rows for which the expression raises an error are refused.
+    Their bounds bound their arguments: with an order of ``unix_seconds(r.ts)``, no later row has a ``ts`` before the
+    second that the order has reached. Rows for which the expression raises an error are refused.
     """
     computed = [n for n in nodes if n.op != "column"]
     present = certain(conjuncts, never_null, bounds, computed)[0] if computed else frozenset[Node]()

@@ -20,9 +20,8 @@ _KINDS = {"int", "decimal", "date", "timestamp", "duration"}
 def with_columns(orders: tuple[Order, ...], wanted: Container[Node]) -> tuple[Order, ...]:
     """Return the orders, followed by equivalent orders of the ``wanted`` columns.
 
-    Conditions over ``t + 5``, ``2 * t`` or ``-t`` are compared by ``t``, so the order of ``t`` must be known. Derived
-    orders do not change the meaning of a watermark, and callers do not see their progress. ``k * t + c`` falls by at
-    most s if and only if t falls, or with k below 0 rises, by at most ``s / |k|``.
+    Conditions over ``t + 5`` or ``-t`` are compared by ``t``, so its order must be known. ``k * t + c`` falls by at
+    most s if and only if t falls (k < 0: rises) by at most ``s / |k|``. Callers do not see derived orders.
     """
     out = list(orders)
     forms = Forms()
@@ -34,15 +33,9 @@ def with_columns(orders: tuple[Order, ...], wanted: Container[Node]) -> tuple[Or
 
 
 def with_edges(orders: Sequence[Order], edges: Sequence[int | None]) -> list[int | None]:
-    """Return how far each order has advanced, from the declared ones; derived orders follow the declared ones.
+    """Return how far each order has advanced, from the declared ones, which derived orders follow.
 
-    Parameters
-    ----------
-    orders : sequence of Order
-        All orders of a side.
-    edges : sequence of int or None
-        For each declared order the greatest ordinal so far, or ``~ordinal`` of the least one if the order falls; None
-        before the first value.
+    ``edges``: for each declared order the greatest ordinal so far (``~ordinal`` of the least if it falls), or None.
     """
     out = list(edges)
     forms = Forms()

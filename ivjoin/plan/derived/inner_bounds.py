@@ -20,15 +20,7 @@ _MOST_NODES = 64  # of a comparison that is analysed
 
 
 def inner_bounds(c: Node, never_null: Set[Node]) -> Iterator[Node]:
-    """Return comparisons with literals that follow from ``c``, for two-sided expressions within it.
-
-    Parameters
-    ----------
-    c : Node
-        A comparison.
-    never_null : set of Node
-        Columns without NULL.
-    """
+    """Return comparisons with literals that follow from comparison ``c``, for two-sided expressions within it."""
     inside = [n for n in walk(c) if n is not c and len(sides_of(n)) == 2 and n.op not in ("case", "coalesce")]
     inside = [n for n in inside if (n.type.is_discrete or n.type.kind == "float") and n not in c.args]
     if not inside or len(inside) > _MOST_NODES:

@@ -29,8 +29,8 @@ def cell_load(grid: Grid, left: float, right: float, out: float, beta: float, mo
 def grid_of(size: float, left: float, right: float, out: float, beta: float, mode: str, most: int) -> Grid:
     """Return the grid of at most ``most`` rows and columns with the fewest copies and cells of at most ``size``.
 
-    If all grids have larger cells, return the one with the least load. It receives at most twice the rows of one
-    cell for each cell less.
+    If all grids have larger cells, return the one with the least load. It receives at most twice the rows of one cell
+    for each cell less.
     """
     if mode in (LEFT, RIGHT):
         split, copied = (left, right) if mode == LEFT else (right, left)

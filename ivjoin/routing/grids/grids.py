@@ -22,21 +22,10 @@ def heavy_grids(
 ) -> dict[Hashable, tuple[int, int]]:
     """Return powers of two for the grid of each heavy key, with as few changes as possible.
 
-    Let OUT be the sum of left x right rows over all heavy keys. The desired sizes of a key are
-    left * sqrt(workers / OUT) and right * sqrt(workers / OUT). A size above twice the desired one is halved, and a size
-    below half of it is doubled, until neither is true. A new key starts at the nearest power of two, at the midpoint
-    (sqrt(2) times) the smaller one.
-
-    Parameters
-    ----------
-    heavy : mapping of key to (left rows, right rows)
-    workers : int
-    current : mapping of key to (left size, right size), optional
-        The grids in use. The result contains only keys that are still heavy.
-
-    Raises
-    ------
-    OptionError
+    ``heavy`` has the left and right rows of each key, and ``current`` the grids in use. With OUT, the sum of left x
+    right rows over all keys, the desired sizes are rows * sqrt(workers / OUT). A size above twice the desired one is
+    halved, and a size below half of it doubled. A new key starts at the nearest power of two, at the midpoint (sqrt(2)
+    times) the smaller one.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Joins of many inputs on a grid of workers: the number of coordinates of each attribute or input.
 
-Sizes follow Squall (Vitorovic et al., VLDB 2016). A worker receives the sum over inputs R of |R| divided by the product
-of R's dims. Along the other dims, an input is sent to each coordinate. The dims are the best of *all* whole numbers
-whose product is at most the number of workers, not a rounded solution over the reals.
+Sizes follow Squall (Vitorovic et al., VLDB 2016). A worker receives |R| / the product of R's dims of each input R,
+which is copied along the other dims. The dims are the best of *all* whole numbers whose product is at most the number
+of workers, not a rounded solution over the reals.
 """
 
 from __future__ import annotations
@@ -74,14 +74,12 @@ class HypercubePlan:
     scheme : str
         hash, random or hybrid.
     dims : dict of str to int
-        The number of coordinates of an attribute, an input (a random dim has its name) or one occurrence of a skewed
-        attribute (``"T.z"``). Dims of size 1 are left out.
+        The coordinates of an attribute, an input (a random dim has its name) or one occurrence of a skewed attribute
+        (``"T.z"``). Dims of size 1 are left out.
     workers : int
         The product of the dims: the workers that receive rows.
-    load : float
-        Rows of the fullest worker.
-    total : float
-        Rows received in all.
+    load, total : float
+        Rows of the fullest worker, and rows received in all.
     replication : float
         Rows received over rows produced.
     members : dict of str to tuple of str
@@ -116,10 +114,10 @@ def hypercube(
     workers : int
     scheme : {"auto", "hash", "random", "hybrid"}
         "hash" has a dim for each join attribute and "random" one for each input. "hybrid" hashes, and gives each
-        occurrence of a skewed attribute a random dim of its own. "auto" selects the one with the least load.
+        occurrence of a skewed attribute a random dim. "auto" selects the one with the least load.
     skewed : iterable of str or of (relation, attribute)
-        Attributes with a few values that most rows have, in all relations or in one. If such an attribute is hashed,
-        half of the rows are assumed to go to one coordinate.
+        Attributes with a few values that most rows have, in all relations or in one. If one is hashed, half of the rows
+        are assumed to go to one coordinate.
 
     Returns
     -------
@@ -129,6 +127,7 @@ def hypercube(
     Raises
     ------
     OptionError
+        For an invalid argument.
 
     Examples
     --------

@@ -22,13 +22,7 @@ def near(value: Any, known: Iterable[str]) -> str:
 
 
 def worker_count(value: Any) -> int:
-    """Return a number of workers as an int.
-
-    Raises
-    ------
-    OptionError
-        If it is not a whole number from 1 to 100,000.
-    """
+    """Return a number of workers from 1 to 100,000 as an int, or raise OptionError."""
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not whole or not 1 <= value <= MOST_WORKERS:
         raise OptionError(f"workers is {came(value)}; expected a whole number from 1 to {MOST_WORKERS}")
@@ -36,13 +30,7 @@ def worker_count(value: Any) -> int:
 
 
 def one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
-    """Return ``value`` if it is one of the known words.
-
-    Raises
-    ------
-    OptionError
-        If it is not. The message contains the nearest word.
-    """
+    """Return ``value`` if it is one of the known words, or raise OptionError with the nearest one."""
     if not isinstance(value, str) or value not in known:
         words = ", ".join(map(repr, known[:-1]))
         raise OptionError(f"{name} is {came(value)}; expected {words} or {known[-1]!r}{near(value, known)}")
@@ -50,13 +38,7 @@ def one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
 
 
 def number(name: str, value: Any, what: str) -> float:
-    """Return a number as a float.
-
-    Raises
-    ------
-    OptionError
-        If it is not finite, or less than 0. The message states ``what`` was expected.
-    """
+    """Return a finite number of at least 0 as a float; OptionError states ``what`` was expected."""
     plain = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     if not plain or not 0 <= value < float("inf"):
         raise OptionError(f"{name} is {came(value)}; expected {what}, 0 or more")

@@ -1,9 +1,8 @@
 """Cells as arrays: find the cells of each row's copies, for whole batches at once.
 
-Cells belong to *entries*, one for each key that has cells of its own (a single one for a join without a key). An entry
-is a row of slices of the axis. A slice is a grid of ``a`` x ``b`` cells. A left row goes to one row of each grid that
-it reaches, a right row to one column. A single cell is one slice with a grid of 1 x 1, and a plain grid is one slice. A
-key without an entry goes to one of the light cells by its hash.
+An *entry* has the cells of one key (a single one for a join without a key). It is a row of slices of the axis, and a
+slice is a grid of ``a`` x ``b`` cells. A left row goes to one row of each grid that it reaches, a right row to one
+column. A key without an entry goes to one of the light cells by its hash.
 """
 
 from __future__ import annotations
@@ -25,18 +24,10 @@ _MOST_PLACES = 1 << 20  # of a table from values to slices, for each entry
 
 @dataclass(frozen=True)
 class Entry:
-    """The cells of one key.
+    """The cells of one key, by its hash; None for a join without a key.
 
-    Attributes
-    ----------
-    key : int or None
-        The hash of the key; None for a join without a key.
-    cuts : tuple of int
-        The starts of the slices, without the first.
-    grids : tuple of (int, int)
-        Rows and columns of each slice.
-    twofold : bool
-        Whether there are two grids of all rows: (a, 1), which owns left rows, and (1, b), which owns right rows.
+    ``cuts`` are the starts of the slices without the first, ``grids`` rows and columns of each slice. ``twofold``: two
+    grids of all rows; (a, 1) owns left rows, and (1, b) right rows.
     """
 
     key: int | None
@@ -152,8 +143,7 @@ class Layout:
     def share_by(self, s: int, slices: np.ndarray, row_hash: np.ndarray) -> None:
         """Set the parts of the hashes so that these rows of side s, each in a slice, are dealt in equal shares.
 
-        By default the hashes are cut into equal parts, one for each row or column of a grid. For known rows, each part
-        gets the same number of rows.
+        By default the hashes, not the rows, are cut into equal parts, one for each row or column of a grid.
         """
         sizes = self._b if s else self._a
         code = np.sort((slices << 32) | (row_hash >> _HALF).astype(np.int64))

@@ -1,7 +1,4 @@
-"""Hashes of keys and rows: 64 bits that depend only on values, equal in every process and on every machine.
-
-``cells.py`` maps hashes to cells.
-"""
+"""Hashes of keys and rows: 64 bits that depend only on values, equal in every process and on every machine."""
 
 from __future__ import annotations
 
@@ -42,10 +39,7 @@ def mixed(x: np.ndarray) -> np.ndarray:
 
 
 def hash_of_keys(nodes: Sequence[Node], vectors: Sequence[Vector], n: int) -> np.ndarray:
-    """Return uint64[n], equal for rows whose keys are equal as the join compares them.
-
-    Null is a value here.
-    """
+    """Return uint64[n], equal for rows whose keys are equal as the join compares them; null is a value."""
     out: np.ndarray | None = None
     for node, v in zip(nodes, vectors, strict=True):
         word = _word(node, v)

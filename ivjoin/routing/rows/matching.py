@@ -12,14 +12,9 @@ __all__ = ["Matching", "matching"]
 
 @dataclass(slots=True)
 class Matching:
-    """Rows of the divided side in order of (group, place), and the ranges that rows of the other side reach.
+    """Rows of the divided side (int64[n]) in order of (group, place), and the ranges that rows of the other side reach.
 
-    Attributes
-    ----------
-    order : int64[n]
-        The divided rows in that order.
-    start, stop : int64[m]
-        The part of the order that each reaching row matches.
+    Reaching row i matches ``order[start[i]:stop[i]]``.
     """
 
     order: np.ndarray
@@ -57,17 +52,9 @@ class Matching:
 def matching(
     group: np.ndarray, place: np.ndarray | None, others: np.ndarray, low: np.ndarray | None, high: np.ndarray | None
 ) -> Matching:
-    """Match rows of one side, each at a place in a group, with ranges of the other side.
+    """Match rows of one side, each at a place in a group (int64[n]), with ranges of the other side (int64[m]).
 
-    Parameters
-    ----------
-    group : int64[n]
-    place : int64[n] or None
-        None for a match by group alone.
-    others : int64[m]
-        Groups of the reaching rows.
-    low, high : int64[m] or None
-        Closed ranges; an empty one matches nothing.
+    Without ``place``, the group alone matches. ``low`` to ``high`` is closed; an empty range matches nothing.
     """
     if place is None or low is None or high is None:
         order = np.argsort(group, kind="stable")

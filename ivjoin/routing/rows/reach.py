@@ -1,7 +1,7 @@
 """Find where rows of a join must meet: keys to spread by, axes to cut along, and rows that cannot match.
 
-A row of one side (the *divided* one) has a place on an axis. A row of the other side reaches a closed range of that
-axis. Both are ordinals. The range may be too wide, but every pair for which the condition is TRUE lies in it.
+A row of one side (the *divided* one) has a place on an axis. A row of the other side reaches a closed range of it. Both
+are ordinals. The range may be too wide, but contains every pair for which the condition is TRUE.
 """
 
 from __future__ import annotations
@@ -26,10 +26,8 @@ class Axis:
 
     Attributes
     ----------
-    divided : int
-        The side (0 left, 1 right) whose rows have one place each.
-    node : Node
-        The place of its rows.
+    divided, node
+        The side (0 left, 1 right) whose rows have one place each, and the place.
     low, high : tuple of (Node, int)
         A row of the other side reaches from the greatest ``node + offset`` of low to the least one of high.
     home : Node or None
@@ -69,13 +67,10 @@ class Reach:
 
     Attributes
     ----------
-    keys : (list of Node, list of Node)
-        The keys of each side whose hash spreads the rows, in the same order.
-    null_safe : list of bool
-    axes : list of Axis
-        The axes along which rows can be cut.
-    bands : list of Axis
-        All axes of the condition, also with endless ranges.
+    keys, null_safe
+        The keys of each side whose hash spreads the rows, in the same order, and whether null equals null.
+    axes, bands : list of Axis
+        The axes along which rows can be cut, and all axes of the condition, also with endless ranges.
     surely : frozenset of Node
         If one of these raises an error, the condition is not TRUE for any other row.
     lone : (list of Node, list of Node)

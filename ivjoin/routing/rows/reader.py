@@ -69,18 +69,7 @@ class Features:
 class Reader:
     """Read batches of both sides of one join.
 
-    Parameters
-    ----------
-    plan : JoinPlan
-    reach : Reach
-    key_hash : str or None
-        An int64 column of both sides that distinguishes keys, if the sender has hashed them; else the keys are hashed
-        here.
-
-    Raises
-    ------
-    SchemaError
-        If a side lacks this column.
+    ``key_hash`` is an int64 column of both sides that distinguishes keys (SchemaError if a side lacks it), or None.
     """
 
     def __init__(self, plan: JoinPlan, reach: Reach, key_hash: str | None = None) -> None:
@@ -97,13 +86,7 @@ class Reader:
         self._index = tuple({name: i for i, name in enumerate(s.names)} for s in self.schemas)
 
     def check(self, s: int, batch: pa.RecordBatch) -> None:
-        """Check the schema of a batch.
-
-        Raises
-        ------
-        SchemaError
-            If the batch does not fit side s.
-        """
+        """Raise SchemaError if a batch does not fit side s."""
         if not isinstance(batch, pa.RecordBatch):
             raise SchemaError(f"batch is a {type(batch).__name__}; expected a pyarrow.RecordBatch")
         want, got = self.schemas[s], batch.schema
@@ -127,13 +110,7 @@ class Reader:
     def features(self, s: int, batch: pa.RecordBatch, axis: Axis | None, both: bool) -> Features:
         """Return the features of a batch of side s.
 
-        Parameters
-        ----------
-        s : int
-        batch : pa.RecordBatch
-        axis : Axis or None
-        both : bool
-            Whether rows of the divided side also go to the home of each row that they can match.
+        ``both``: rows of the divided side also go to the home of each row that they can match.
         """
         keys, filters = self.reach.keys[s], self.plan.sides[s].filters
         there = self.reach.lone[s]
@@ -227,12 +204,7 @@ class Reader:
 
 
 def as_batch(data: Any, what: str) -> pa.RecordBatch:
-    """Return one batch from a table, a batch, a list of batches or an Arrow stream.
-
-    Raises
-    ------
-    SchemaError
-    """
+    """Return one batch from a table, a batch, a list of batches or an Arrow stream, or raise SchemaError."""
     if isinstance(data, pa.RecordBatch):
         return data
     if isinstance(data, (list, tuple)) and data and all(isinstance(b, pa.RecordBatch) for b in data):

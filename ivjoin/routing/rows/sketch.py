@@ -23,25 +23,10 @@ _MOST_LG = 20
 
 
 class KeyCounts:
-    """The number of rows of each frequent key.
+    """The number of rows of each frequent key, by its hash.
 
-    Keys are hashes as in :class:`ivjoin.routing.rows.reader.Features`.
-
-    Parameters
-    ----------
-    workers : int
-        Every key with more than 1/workers of all rows is found. The error of a count is at most 1/(2 workers) of all
-        rows.
-    exact : int
-        The number of distinct keys that are counted exactly.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> counts = KeyCounts(workers=4)
-    >>> counts.update(np.array([1, 1, 1, 2], dtype=np.uint64))
-    >>> counts.rows, counts.heavy()
-    (4, {1: 3})
+    Every key with more than 1/``workers`` of all rows is found. The error of a count is at most 1/(2 ``workers``) of
+    all rows. Up to ``exact`` distinct keys are counted exactly.
     """
 
     @known_options("KeyCounts")
@@ -60,13 +45,7 @@ class KeyCounts:
         return self._sketch is None
 
     def update(self, keys: np.ndarray) -> None:
-        """Count the keys of a batch, uint64[n].
-
-        Raises
-        ------
-        MissingPackageError
-            If there are too many keys for exact counts and the package datasketches is not installed.
-        """
+        """Count the keys of a batch, uint64[n]; MissingPackageError if the sketch is needed and not installed."""
         fresh, counts = np.unique(keys, return_counts=True)
         self.rows += len(keys)
         self._add(fresh, counts)
@@ -99,13 +78,7 @@ class KeyCounts:
 
     @classmethod
     def from_bytes(cls, blob: bytes, workers: int) -> KeyCounts:
-        """Return the counts of :meth:`to_bytes`.
-
-        Raises
-        ------
-        SnapshotError
-            If the bytes are not a result of :meth:`to_bytes`.
-        """
+        """Return the counts of :meth:`to_bytes`, or raise SnapshotError."""
         self = cls(workers)
         if len(blob) < _HEAD.size or blob[:4] != _MAGIC or blob[4] != 1:
             raise SnapshotError(f"{len(blob)} bytes are not key counts of this version; expected bytes of to_bytes()")
