@@ -236,14 +236,11 @@ def _joined_stream(
 ) -> DataFrame:
     """Return the joined stream, and remember it for sinks that read its packed rows."""
     from ivjoin.spark.state.segments import segmented_join
-    from ivjoin.spark.state.stateful import in_two_groups
     from ivjoin.spark.state.streaming import opened, packed_sides, streaming_join
 
     segmented = backend == "transformWithState"
     build = segmented_join if segmented else streaming_join
-
-    in_two = not segmented and in_two_groups(call.spec, buckets, spread)
-    sides = packed_sides(left, right, call.spec, buckets, spread, in_two)
+    sides = packed_sides(left, right, call.spec, buckets, spread, two_groups=not segmented)
 
     def packed(results: Results | None = None) -> Any:
         return build(sides, call.spec, buckets, name, results, spread, budget)

@@ -31,7 +31,7 @@ __all__ = [
     "read_state", "with_note",
 ]  # fmt: skip
 
-FORMAT = 3
+FORMAT = 4
 _SIZE_BYTES = 8
 _WORD = 8
 _NOTED = '"routing": "plans'  # the part of the meta text that marks a state with a note

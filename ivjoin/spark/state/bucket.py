@@ -178,17 +178,13 @@ class Turn:
 
     before: dict[str, int]
     restored: bool = False
-    caught_up: int = 0  # turns of other workers that this worker replayed
+    caught_up: int = 0  # turns of other workers that this worker replayed from the log
     marks: list[int] = field(default_factory=lambda: [time.perf_counter_ns()])
     delay: Delay = field(default_factory=Delay)
 
     def mark(self, of_the_next: int = 0) -> None:
         """Mark the end of a stage (read, join, write). Count ``of_the_next`` nanoseconds of it for the next stage."""
         self.marks.append(time.perf_counter_ns() - of_the_next)
-
-    def rows_in(self, op: SymmetricHashJoin) -> int:
-        """Return the number of rows of both sides that arrived in this turn."""
-        return sum(getattr(op.metrics, name) - self.before[name] for name in GROWING[:2])
 
     def counts(self, op: SymmetricHashJoin, bytes_written: int, bucket: int) -> str:
         """Return the counts of the turn as text, which Spark parses. The last value is the number of the bucket."""

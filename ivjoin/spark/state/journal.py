@@ -3,26 +3,34 @@
 A turn depends only on the state and its input. So the operator can be built again from its base by replaying the log,
 and a micro-batch only has to write its input. When the bytes written to the log since the last base exceed the size of
 a base, a new base replaces the log. Over time, the log therefore takes no more writes than the bases.
+
+Spark hands a bucket to any worker of an executor. Each segment of the log carries the token of the state that it led
+to. So a worker whose operator is some turns old replays only what it missed.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.operator.operator import SymmetricHashJoin
+from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.rows.codec import compressed, expanded
+from ivjoin.spark.rows.pack import Seen
 from ivjoin.spark.state.bucket import Arrivals, Turn, new_operator, play, restored, taken
-from ivjoin.spark.state.turns import arrivals_of, found_again, turn_bytes
 
-__all__ = ["Log", "opened", "segment_of"]
+__all__ = ["Log", "Segment", "StateBackend", "opened", "segment_of"]
+
+#: The token of the state after a turn, and the input of the turn, compressed.
+Segment = tuple[str, bytes]
+
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """The turns since a base, in the form that the state of a group stores.
+    """The turns since a base.
 
     Attributes
     ----------
@@ -32,29 +40,55 @@ class Log:
         Bytes of the base, or of the base before it while the size of the new one is not yet known here.
     written : int
         Bytes written to the log since the base.
-    segments : tuple of bytes
-        The turns, oldest first, compressed.
+    segments : tuple of Segment
+        The turns, oldest first.
     """
 
     base: str = ""
     base_size: int = 0
     written: int = 0
-    segments: tuple[bytes, ...] = ()
+    segments: tuple[Segment, ...] = ()
 
     def packed(self) -> bytes:
-        sizes = [len(s) for s in self.segments]
+        """Return the log in the form that the state of a group stores."""
+        sizes = [(token, len(s)) for token, s in self.segments]
         head = json.dumps([self.base, self.base_size, self.written, sizes], separators=(",", ":"))
-        return head.encode() + b"\n" + b"".join(self.segments)
+        return head.encode() + b"\n" + b"".join(s for _, s in self.segments)
 
     @classmethod
     def unpacked(cls, data: bytes) -> Log:
         head, _, body = data.partition(b"\n")
         base, base_size, written, sizes = json.loads(head)
         segments, at = [], 0
-        for size in sizes:
-            segments.append(body[at : at + size])
+        for token, size in sizes:
+            segments.append((token, body[at : at + size]))
             at += size
         return cls(base, base_size, written, tuple(segments))
+
+
+class StateBackend(Protocol):
+    """The state of one bucket in one turn, wherever Spark stores it.
+
+    Attributes
+    ----------
+    before, after : str
+        Tokens of the state before the turn and after it; ``before`` is empty if the bucket has no state yet.
+    rebased : bool
+        Whether the turn writes a new base.
+    """
+
+    before: str
+    after: str
+    rebased: bool
+
+    def base(self) -> bytes | None:
+        """Return the compressed snapshot; None if there is no base."""
+
+    def log(self) -> Log:
+        """Return the log before this turn."""
+
+    def written(self, base: bytes | None) -> int:
+        """Write the state after the turn, with this base if it is a new one. Return the bytes passed to Spark."""
 
 
 def segment_of(came: Arrivals, room: int) -> bytes | None:
@@ -65,25 +99,54 @@ def segment_of(came: Arrivals, room: int) -> bytes | None:
     """
     if sum(len(rows) for side in came.packed for rows in side) > room:
         return None
-    segment = compressed(turn_bytes(came))
+    segment = compressed(_bytes_of(came))
     return segment if len(segment) <= room else None
 
 
 def opened(
-    spec: JoinSpec, name: tuple[str, int], token: str, base: Callable[[], bytes | None],
-    segments: Callable[[], Iterable[bytes]], turn: Turn, budget: Budget | None,
+    spec: JoinSpec, name: tuple[str, int], state: StateBackend, turn: Turn, budget: Budget | None
 ) -> SymmetricHashJoin:
-    """Return the operator of the state with this token, from memory or from base and log; a new one without a token."""
-    if not token:
-        taken(name)
+    """Return the operator of the state before a turn: from memory, from memory and log, or from base and log."""
+    since, op = taken(name) or ("", None)
+    if not state.before:
         return new_operator(spec, budget)
-    op, turn.caught_up = found_again(spec, name, token, budget)
-    if op is not None:
+    if op is not None and op.account.limit != (None if budget is None else budget.limit):  # of an earlier query
+        op = None
+    if op is not None and since == state.before:
         return op
-    turn.restored = True
-    payload = base()
-    op = new_operator(spec, budget) if payload is None else restored(expanded(payload), budget)
-    for segment in segments():
-        for _ in play(op, spec, arrivals_of(spec, expanded(segment)), again=True):
+    log = state.log()
+    tokens = [log.base, *(token for token, _ in log.segments)]
+    missed = log.segments
+    if op is not None and since in tokens:
+        missed = missed[tokens.index(since) :]
+        turn.caught_up = len(missed)
+    else:
+        turn.restored = True
+        payload = state.base()
+        op = new_operator(spec, budget) if payload is None else restored(expanded(payload), budget)
+    for _, segment in missed:
+        for _ in play(op, spec, _arrivals_of(spec, expanded(segment)), again=True):
             pass
     return op
+
+
+def _bytes_of(came: Arrivals) -> bytes:
+    """Return the input of a turn as bytes: a line of JSON with sizes and edges, then the packed rows."""
+    sizes = [[len(rows) for rows in side] for side in came.packed]
+    head = json.dumps({"sizes": sizes, "seen": [s.edges for s in came.seen]}, separators=(",", ":"))
+    return head.encode() + b"\n" + b"".join(rows for side in came.packed for rows in side)
+
+
+def _arrivals_of(spec: JoinSpec, turn: bytes) -> Arrivals:
+    head, _, body = turn.partition(b"\n")
+    said = json.loads(head)
+    packed: tuple[list[bytes], list[bytes]] = ([], [])
+    at = 0
+    for side, sizes in enumerate(said["sizes"]):
+        for size in sizes:
+            packed[side].append(body[at : at + size])
+            at += size
+    seen = (Seen(plan_of(spec), 0), Seen(plan_of(spec), 1))
+    for s, edges in zip(seen, said["seen"], strict=True):
+        s.edges = edges
+    return Arrivals(packed, seen)

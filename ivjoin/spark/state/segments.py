@@ -2,7 +2,7 @@
 
 ::
 
-    head      format, meta, token                              one row, rewritten each micro-batch
+    head      format, meta, two tokens                         one row, rewritten each micro-batch
     base      the operator's snapshot                          rewritten when the log outgrows it
     log       one segment per micro-batch: rows and ticks      appended to, cleared with each new base
 
@@ -21,23 +21,21 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from ivjoin.errors import IvjoinError
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.plan.spec import JoinSpec
-from ivjoin.spark.rows.codec import FORMAT, compressed, meta_text, new_token, read_state
+from ivjoin.spark.rows.codec import FORMAT, new_token, read_state
 from ivjoin.spark.rows.late import kept_late
 from ivjoin.spark.rows.metrics import MOST_GATHERED, observed
 from ivjoin.spark.rows.results import RESULT_SCHEMA, Results
 from ivjoin.spark.runtime.workers import own_workers
-from ivjoin.spark.spread.buckets import bucket_labels
-from ivjoin.spark.spread.spec import identity
-from ivjoin.spark.state.bucket import Turn, arrivals, keep, play
-from ivjoin.spark.state.journal import opened, segment_of
+from ivjoin.spark.state.bucket import Turn, arrivals
+from ivjoin.spark.state.bucketjoin import BucketJoin
+from ivjoin.spark.state.journal import Log, segment_of
 from ivjoin.spark.state.streamspread import UNSPREAD, StreamSpread
-from ivjoin.spark.state.turns import leave_turn
 
 __all__ = ["SegmentedBucket", "segmented_join"]
 
 # A log shorter than this is not worth a new base: it is quick to replay, and its segments are written only once.
 _SHORT_LOG = 1 << 20
-_HEAD = "format int, meta string, token string, base_size long, log_size long"
+_HEAD = "format int, meta string, token string, base string, base_size long, log_size long"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -88,59 +86,69 @@ class SegmentedBucket(StatefulProcessor):
         self, spec: JoinSpec, buckets: int, results: Results | None = None, spread: StreamSpread = UNSPREAD,
         budget: Budget | None = None,
     ) -> None:
-        self._budget = budget
-        self._spec = spread.run(spec)
-        self._owned = spread.owner(spec)
-        self._meta = meta_text(identity(spec) | spread.identity, buckets)
-        self._plans, self._labels = spread.plans, bucket_labels(buckets)
         # On this backend PySpark passes every frame on at once.
-        self._results = results or Results(most_rows=0, late=kept_late(spec))
+        results = results or Results(most_rows=0, late=kept_late(spec))
+        self._join = BucketJoin(spec, buckets, results, spread, budget)
+        self._has_notes = spread.plans is not None
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self._head = handle.getValueState("head", _HEAD)
-        self._base = handle.getValueState("base", "payload binary")
-        self._log = handle.getListState("log", "segment binary")
-        self._note = handle.getValueState("note", "text string") if self._plans is not None else None
+        self.head = handle.getValueState("head", _HEAD)
+        self.payload = handle.getValueState("base", "payload binary")
+        self.segments = handle.getListState("log", "token string, segment binary")
+        self._note = handle.getValueState("note", "text string") if self._has_notes else None
 
     def handleInputRows(
         self, key: tuple[Any, ...], rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
-        name = (self._meta, int(key[0]))
-        turn = Turn({})
-        head = self._head.get() if self._head.exists() else None
-        before, base_size, log_size = ("", 0, 0) if head is None else head[2:]
-        if head is not None:
-            read_state((head[0], head[1], head[2], b""), self._meta)
-        op = opened(self._spec, name, before, self._payload, self._segments, turn, self._budget)
-        turn.before = op.metrics.as_dict()
-        came = arrivals(self._spec, rows)
-        segment = segment_of(came, max(base_size, _SHORT_LOG) - log_size)
-        turn.mark()
-        out = turn.delay.counted(play(op, self._spec, came, self._owned, late=self._results.late), came.arrived)
-        yield from self._results.frames(out, name[1])
-        turn.mark(self._results.sink_ns)
-        if self._plans is not None and self._note is not None and name[1] == self._labels[0]:
+        label, turn = int(key[0]), Turn({})
+        state = _Stored(self, self._join.meta)
+        came = arrivals(self._join.spec, rows)
+        state.receive(segment_of(came, state.room))
+        if self._note is not None and self._join.plans_in(label):
             said = self._note.get()[0] if self._note.exists() else ""
-            self._note.update((self._plans.planner().turn(said, came.heard, [s.edges for s in came.seen]),))
-        if segment is None:
-            payload = compressed(op.snapshot())
-            self._base.update((payload,))
-            self._log.clear()
-            base_size, log_size, written = len(payload), 0, len(payload)
-        else:
-            self._log.appendValue((segment,))
-            log_size, written = log_size + len(segment), len(segment)
-        token = new_token()
-        self._head.update((FORMAT, self._meta, token, base_size, log_size))
-        leave_turn(name, before, token, came, turn.rows_in(op), op.metrics.state_rows)
-        keep(name, token, op)
-        yield self._results.counts(turn.counts(op, written, self._labels.index(name[1])))
+            self._note.update((self._join.note(said, came),))
+        yield from self._join.turn(label, came, state, turn)
 
     def close(self) -> None:
         pass
 
-    def _payload(self) -> bytes | None:
-        return bytes(self._base.get()[0]) if self._base.exists() else None
 
-    def _segments(self) -> Iterator[bytes]:
-        return (bytes(segment) for (segment,) in self._log.get())
+class _Stored:
+    """The state of the bucket that a processor handles."""
+
+    def __init__(self, of: SegmentedBucket, meta: str) -> None:
+        self._of, self._meta = of, meta
+        self.before, self.after, self.rebased = "", new_token(), True
+        self._base, self._base_size, self._log_size = "", 0, 0
+        self._segment: bytes | None = None
+        if of.head.exists():
+            version, was, token, self._base, self._base_size, self._log_size = of.head.get()
+            self.before = read_state((version, was, token, b""), meta).token
+
+    @property
+    def room(self) -> int:
+        """Return the bytes that the log may still take."""
+        return max(self._base_size, _SHORT_LOG) - self._log_size
+
+    def receive(self, segment: bytes | None) -> None:
+        """Take the input of the turn as a segment. None means that the turn writes a new base."""
+        self._segment, self.rebased = segment, segment is None
+
+    def base(self) -> bytes | None:
+        return bytes(self._of.payload.get()[0]) if self._of.payload.exists() else None
+
+    def log(self) -> Log:
+        return Log(self._base, segments=tuple((token, bytes(made)) for token, made in self._of.segments.get()))
+
+    def written(self, base: bytes | None) -> int:
+        if base is not None:
+            self._of.payload.update((base,))
+            self._of.segments.clear()
+            self._base, self._base_size, self._log_size, size = self.after, len(base), 0, len(base)
+        else:
+            assert self._segment is not None
+            self._of.segments.appendValue((self.after, self._segment))
+            size = len(self._segment)
+            self._log_size += size
+        self._of.head.update((FORMAT, self._meta, self.after, self._base, self._base_size, self._log_size))
+        return size

@@ -29,7 +29,7 @@ from ivjoin.spark.rows.results import RESULT_SCHEMA, Results, opener
 from ivjoin.spark.runtime.environment import arrow_batch_rows
 from ivjoin.spark.runtime.workers import own_workers
 from ivjoin.spark.spread.buckets import bucket_labels, second_key
-from ivjoin.spark.state.stateful import bucket_function, in_two_groups
+from ivjoin.spark.state.stateful import bucket_function
 from ivjoin.spark.state.streamspread import UNSPREAD, StreamSpread
 
 __all__ = ["opened", "packed_sides", "streaming_join"]
@@ -66,9 +66,7 @@ def streaming_join(
     # Rows that are opened behind the join take workers, too.
     with own_workers(packed) if results is None else nullcontext():
         results = results or Results(arrow_batch_rows(packed.sparkSession), late=kept_late(spec))
-        # The keys are the same in any case, so that another number of buckets is told to the user as that.
-        parted = packed if in_two_groups(spec, buckets, spread) else packed.withColumn("part", F.lit(None).cast("int"))
-        played = parted.groupBy("label", "part").applyInPandasWithState(
+        played = packed.groupBy("label", "part").applyInPandasWithState(
             bucket_function(spec, buckets, results, spread, budget), RESULT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
         )
     return observed(played, name, by_bucket=buckets <= MOST_GATHERED)

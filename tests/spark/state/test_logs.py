@@ -138,13 +138,6 @@ def test_the_key_of_the_log_is_absent_however_pandas_has_it(absent: Any) -> None
     assert log.updates == 1
 
 
-def test_buckets_that_no_row_goes_to_do_not_count() -> None:
-    keyless = join_spec(NUMBERED, NUMBERED, condition="l.t BETWEEN r.t - 5 AND r.t", left_order="t", right_order="t")
-    assert stateful.in_two_groups(SPEC, 16)
-    assert not stateful.in_two_groups(SPEC, 200)
-    assert stateful.in_two_groups(keyless, 200)
-
-
 def test_the_two_groups_of_a_bucket_meet_in_one_task(spark: Any) -> None:
     """Spark's hash is that of the label with either, and it sorts null first."""
     labels = sorted({*bucket_labels(64), *range(-50, 50), 2**31 - 1, -(2**31)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,8 @@ from ivjoin.operator.memory.budget import Budget
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.question import join_spec
 from ivjoin.spark.rows.pack import Seen
-from ivjoin.spark.state.bucket import Arrivals, new_operator, play, restored
-from ivjoin.spark.state.turns import found_again
+from ivjoin.spark.state.bucket import Arrivals, Turn, keep, new_operator, play, restored
+from ivjoin.spark.state.journal import Log, opened
 
 SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("v", pa.int64())])
 BAND = "l.t BETWEEN r.t - 4000 AND r.t + 4000"
@@ -104,12 +105,15 @@ def test_rows_of_two_orders_are_not_taken_in_pieces() -> None:
         list(play(new_operator(spec, SMALL), spec, turn(spec, rows(1, 60_000), rows(2, 60_000))))
 
 
-def test_an_operator_kept_under_another_limit_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_operator_kept_under_another_limit_is_not_taken() -> None:
     spec = join_spec(SCHEMA, SCHEMA, on="k", condition=BAND)
+    stored = SimpleNamespace(before="token", log=lambda: Log("token"), base=lambda: None)
     for given, wanted, same in ((None, None, True), (SMALL, SMALL, True), (None, SMALL, False), (SMALL, None, False)):
-        op = new_operator(spec, given)
-        monkeypatch.setattr("ivjoin.spark.state.turns.taken", lambda name, op=op: ("token", op))
-        assert found_again(spec, ("", 0), "token", wanted) == (op if same else None, 0)
+        op, name = new_operator(spec, given), ("a join", 0)
+        keep(name, "token", op)
+        found = opened(spec, name, stored, Turn({}), wanted)
+        assert (found is op) == same
+        assert found.account.limit == (None if wanted is None else wanted.limit)
 
 
 # -- in Spark ----------------------------------------------------------------------------------------------------------
