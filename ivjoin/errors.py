@@ -106,10 +106,8 @@ class LateRowError(IvjoinError):
     ----------
     side : str or None
         ``"left"``, ``"right"``, or the alias of the input.
-    column : str or None
-        The ordered column or expression.
-    value : object
-        Its value in the row; None for a null.
+    column, value
+        The ordered column or expression, and its value in the row; None for a null.
     frontier : object
         The value that the row must not be below, or above for a descending order; None if the order ends in nulls.
     """

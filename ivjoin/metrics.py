@@ -27,9 +27,8 @@ class JoinMetrics:
         By how much a late row was behind the furthest row before it, at most. A slack of so much makes no row late.
         None if no row was late by an order.
     state_rows, state_bytes : int
-        Rows in state at the end of the last call, and the bytes of the operator: the stored rows and their index, the
-        key table, and scratch memory that stays between calls. Output batches are not counted. An operator that has
-        stopped has no state. A join of tables in slices counts the rows of slices at work, and their scratch memory.
+        Rows in state after the last call, and the bytes of stored rows, index, key table and scratch memory. Output
+        batches are not counted. A join of tables in slices counts the slices at work.
     peak_state_rows, peak_state_bytes : int
         The greatest values: of the rows at the end of any call, of the bytes also before any output batch.
     spilled_rows, spilled_bytes : int

@@ -12,12 +12,9 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; an error is one line on standard error.
+    """Run a command; return 0 for success, 1 if the demo's results differ from DuckDB's, 2 after an error.
 
-    Returns
-    -------
-    int
-        0 for success, 1 if the demo's results differ from DuckDB's, 2 after an error.
+    An error is one line on standard error.
     """
     if sys.stderr is None:  # the parent has closed it: discard errors, and let no other file get its number
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115

@@ -48,19 +48,7 @@ def add_csv(command: argparse.ArgumentParser) -> None:
 
 
 def dialect_of(options: argparse.Namespace, side: str | None) -> Csv:
-    """Return the dialect of an input.
-
-    Parameters
-    ----------
-    options : argparse.Namespace
-    side : {"left", "right"} or None
-        None: of an input by alias.
-
-    Raises
-    ------
-    IvjoinError
-        If an option has no meaning.
-    """
+    """Return the dialect of the left or right input, or (None) of an input by alias."""
 
     def given(name: str) -> Any:
         own = getattr(options, f"{side}_csv_{name}") if side is not None else None
@@ -91,12 +79,7 @@ def as_options(message: str) -> str:
 
 
 def check_types(options: argparse.Namespace, schemas: Sequence[pa.Schema]) -> None:
-    """Refuse a type of a column that no input has.
-
-    Raises
-    ------
-    IvjoinError
-    """
+    """Refuse a type of a column that no input has."""
     sides = (("", schemas), ("left_", schemas[:1]), ("right_", schemas[1:]))
     for prefix, known in sides if len(schemas) == 2 else sides[:1]:
         for name in _types(getattr(options, f"{prefix}csv_types") or ""):

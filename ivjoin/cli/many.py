@@ -39,12 +39,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def aliased(options: argparse.Namespace, defaults: Mapping[str, Any]) -> dict[str, str] | None:
-    """Return the paths of inputs by alias; None for two inputs without aliases.
-
-    Raises
-    ------
-    IvjoinError
-    """
+    """Return the paths of inputs by alias; None for two inputs without aliases."""
     given = [options.left, options.right, *options.more]
     found = [None if _is_there(text) else _ALIASED.fullmatch(text) for text in given]
     if not all(found):
@@ -85,12 +80,7 @@ def _is_there(text: str) -> bool:
 
 
 def question_of_many(options: argparse.Namespace, schemas: Mapping[str, pa.Schema]) -> dict[str, Any]:
-    """Return the options of :func:`ivjoin.multi_join`, without the inputs.
-
-    Raises
-    ------
-    IvjoinError
-    """
+    """Return the options of :func:`ivjoin.multi_join`, without the inputs."""
     orders: dict[str, list[Any]] = {}
     for text in options.order:
         alias, equals, rest = (p.strip() for p in text.partition("="))
@@ -114,12 +104,7 @@ def question_of_many(options: argparse.Namespace, schemas: Mapping[str, pa.Schem
 
 
 def steps_of_many(options: argparse.Namespace) -> dict[str, Any]:
-    """Return ``hows`` and ``pick`` of :func:`ivjoin.multi_join`.
-
-    Raises
-    ------
-    IvjoinError
-    """
+    """Return ``hows`` and ``pick`` of :func:`ivjoin.multi_join`."""
     hows = None if options.how == "inner" else _by_alias("how", options.how, ",")
     picks = None if options.pick is None else _by_alias("pick", options.pick, ";")
     return {"hows": hows, "pick": None if picks is None else {a: parse_pick(text) for a, text in picks.items()}}

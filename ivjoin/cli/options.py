@@ -75,15 +75,10 @@ def parse_keys(texts: Sequence[str]) -> list[Any] | None:
 
 
 def parse_pick(text: str) -> Any:
-    """Return the pick of ``first|last [k] [with ties] by EXPR[, EXPR]``, as the command line writes it.
+    """Return the pick of ``first|last [k] [with ties] by EXPR[, EXPR]``, or raise OptionError.
 
     >>> parse_pick("last 3 with ties by r.ts, greatest(l.x, r.x)")
     Pick(by=['r.ts', 'greatest(l.x, r.x)'], keep='last', k=3, ties='all')
-
-    Raises
-    ------
-    OptionError
-        If the text has another form.
     """
     from ivjoin import Pick
 
@@ -114,14 +109,9 @@ def _split_by(text: str) -> list[str]:
 
 
 def parse_order(text: str) -> Any:
-    """An :class:`ivjoin.Order` from ``EXPR [DESC] [NULLS FIRST|LAST] [SLACK n]``.
+    """Return the :class:`ivjoin.Order` of ``EXPR [DESC] [NULLS FIRST|LAST] [SLACK n]``.
 
-    The slack is a number, or a length of time such as ``500ms``, ``10s``, ``5min``, ``2h``, ``1d``.
-
-    Raises
-    ------
-    OrderError
-        If the slack cannot be read.
+    The slack is a number, or a length of time such as ``500ms``, ``10s``, ``5min``, ``2h``, ``1d``; else OrderError.
     """
     from ivjoin import Order
 
@@ -152,13 +142,7 @@ def _slack(text: str | None) -> int | Decimal | str | None:
 
 
 def parse_zone(text: str | None) -> str | None:
-    """Return the name of a time zone, unchanged.
-
-    Raises
-    ------
-    OrderError
-        If the zone is unknown.
-    """
+    """Return the name of a time zone, unchanged; OrderError if it is unknown."""
     if text is not None:
         _zone(text)
     return text
@@ -176,19 +160,10 @@ def _zone(text: str) -> tzinfo:
 
 
 def parse_bounds(texts: Sequence[str], schema: pa.Schema, timezone: str | None) -> dict[str, tuple[Any, Any]] | None:
-    """Return the bounds of ``NAME=LEAST..GREATEST``. An omitted end is open.
+    """Return the bounds of ``NAME=LEAST..GREATEST``, or raise OrderError. An omitted end is open.
 
-    Parameters
-    ----------
-    schema : pyarrow.Schema
-        Its types decide how values are parsed: as numbers, dates or timestamps (ISO 8601).
-    timezone : str
-        Zone of timestamps written without one, for columns that have a zone.
-
-    Raises
-    ------
-    OrderError
-        If the text has another form, or a value is not of the column's type.
+    The types of ``schema`` decide how values are parsed: as numbers, dates or timestamps (ISO 8601). Timestamps without
+    a zone are in ``timezone``, for columns that have a zone.
     """
     bounds: dict[str, tuple[Any, Any]] = {}
     for text in texts:

@@ -20,13 +20,7 @@ _BAR = 24
 class Progress:
     """Shows counts that other threads update, until it is stopped.
 
-    Parameters
-    ----------
-    shown : bool
-    rows : list of int or None
-        The number of rows of each input, if known.
-    metrics : function
-        Returns the join's counts.
+    ``rows`` has the number of rows of each input, if known; ``metrics`` returns the join's counts.
     """
 
     def __init__(self, shown: bool, rows: list[int | None], metrics: Callable[[], Any]) -> None:

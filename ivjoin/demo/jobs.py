@@ -19,18 +19,8 @@ __all__ = ["Job", "Verdict", "compare", "compare_files", "make_jobs"]
 class Job:
     """One join, as a call of ivjoin and as a query for DuckDB.
 
-    Attributes
-    ----------
-    name : str
-        Also the name of the output file.
-    title : str
-        The question, shorter than a line.
-    left, right : pyarrow.Table
-        Each sorted by its order.
-    sql : str
-        The query for DuckDB over tables ``l`` and ``r``, with the same columns in the same order.
-    shown : tuple of str
-        Columns of the result that are printed.
+    ``name`` is also the name of the output file. ``left`` and ``right`` are sorted by their orders. ``sql`` reads
+    tables ``l`` and ``r``, and has the same columns in the same order. ``shown`` columns are printed.
     """
 
     name: str
@@ -82,15 +72,7 @@ def make_jobs(flights: pa.Table, weather: pa.Table) -> list[Job]:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A result compared with DuckDB's.
-
-    Attributes
-    ----------
-    rows, expected : int
-        Rows of the result, and of DuckDB's result.
-    missing : int
-        Rows of DuckDB's result that are missing, duplicates counted.
-    """
+    """A result compared with DuckDB's: rows of both, and DuckDB's rows that are missing, duplicates counted."""
 
     rows: int
     expected: int
@@ -105,10 +87,7 @@ class Verdict:
 def compare(job: Job, result: Sequence[Path]) -> Verdict:
     """Run the same query in DuckDB and compare all rows and columns with the Parquet files.
 
-    Raises
-    ------
-    DemoError
-        If duckdb is not installed.
+    DemoError if duckdb is not installed.
     """
     with _duckdb() as connection:
         connection.register("l", job.left)

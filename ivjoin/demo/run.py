@@ -26,17 +26,7 @@ _FIRST_ROWS = 5
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The result of one join.
-
-    Attributes
-    ----------
-    seconds : float
-        From the first row read to the last row written.
-    head : pyarrow.Table
-        The first rows of the output.
-    path : pathlib.Path
-        The Parquet file of the output.
-    """
+    """The result of one join: its seconds, reading and writing included, its first rows, and the output's path."""
 
     seconds: float
     metrics: Any
@@ -49,28 +39,10 @@ class Run:
 
 
 def run_demo(output: Path, batch_rows: int = 4096, check: bool = True) -> bool:
-    """Run and show both joins, and then the first one on Spark.
+    """Run and show both joins, and then the first one on Spark; return whether every compared result equals DuckDB's.
 
-    Parameters
-    ----------
-    output : pathlib.Path
-        Folder for the Parquet files; created if it does not exist.
-    batch_rows : int
-        Rows in a batch of each input stream.
-    check : bool
-        Whether to compare the results with DuckDB's.
-
-    Returns
-    -------
-    bool
-        Whether every compared result equals DuckDB's.
-
-    Raises
-    ------
-    DemoError
-        If a package of the ``demo`` extra is missing.
-    FileError
-        If ``output`` cannot be created or written.
+    ``output`` is a folder, created if it does not exist (FileError if that fails). ``batch_rows`` is a batch of each
+    input, and ``check`` compares with DuckDB. DemoError if a package of the ``demo`` extra is missing.
     """
     try:
         from rich.console import Console

@@ -48,20 +48,9 @@ _DAY = 86_400_000_000  # microseconds
 class SparkRun:
     """Results of the streaming query, before and after the stop.
 
-    Attributes
-    ----------
-    batches : (int, int)
-        Micro-batches that ended in the first run, and in the second.
-    rows_at_stop : int
-        Rows in the sink when the first run had stopped.
-    counts : list of dict
-        ``ivjoin.spark.metrics`` of both runs, one entry for each micro-batch.
-    seconds : float
-        Seconds of both runs together.
-    files : list of pathlib.Path
-        The Parquet files that the sink's log names; a stopped micro-batch may leave other files next to them.
-    rows : int
-        Rows in these files.
+    ``batches`` are micro-batches that ended in each run. ``rows_at_stop`` counts the sink's rows after the first run,
+    ``rows`` those after both. ``counts`` has ``ivjoin.spark.metrics`` for each micro-batch. ``files`` are named by the
+    sink's log; a stopped micro-batch may leave other files next to them.
     """
 
     batches: tuple[int, int]
@@ -75,21 +64,9 @@ class SparkRun:
 def run_on_spark(console: Console, job: Job, output: Path, arrow_result: Path, check: bool) -> bool:
     """Run the join of flights and weather in a Spark session of its own, and show the results.
 
-    Parameters
-    ----------
-    job : Job
-        The left join of flights and weather.
-    output : pathlib.Path
-        The demo's folder; Spark writes to ``<job.name>_spark`` in it, which is emptied first.
-    arrow_result : pathlib.Path
-        The Parquet file that the Arrow operator wrote for the same job.
-    check : bool
-        Whether to compare the rows with that file's and with DuckDB's.
-
-    Returns
-    -------
-    bool
-        False if a compared result differs. True if Spark cannot run here; the output then names what to install.
+    Spark writes to ``<job.name>_spark`` in ``output``, which is emptied first. ``check`` compares the rows with the
+    file ``arrow_result`` of the Arrow operator and with DuckDB's. Return False if a result differs. If Spark cannot run
+    here, the output names what to install.
     """
     console.print("[bold cyan]3. the first join on Spark, stopped half way and started again[/bold cyan]")
     folder = output / f"{job.name}_spark"
@@ -132,18 +109,8 @@ def run_on_spark(console: Console, job: Job, output: Path, arrow_result: Path, c
 def join_files(spark: Any, console: Console, job: Job, folder: Path, files: int = _FILES) -> SparkRun:
     """Write the job's inputs to files, join them as two streams, stop the query half way and restart it.
 
-    Parameters
-    ----------
-    spark : pyspark.sql.SparkSession
-    folder : pathlib.Path
-        Folder for ``flights``, ``weather``, ``joined`` and ``checkpoint``, which must not exist yet.
-    files : int
-        Number of files of each input, which span equal times; at least two.
-
-    Raises
-    ------
-    DemoError
-        If the query ended before it could be stopped.
+    ``folder`` must not yet contain ``flights``, ``weather``, ``joined`` or ``checkpoint``. Each input has ``files``
+    files (at least two) of equal times. DemoError if the query ended before it could be stopped.
     """
     from ivjoin.spark import metrics
 

@@ -37,12 +37,8 @@ _FORCED = 16  # calls of ``advance`` without rows between them
 class Across:
     """Update the operators of the steps with the bounds of all inputs.
 
-    Attributes
-    ----------
-    closed : list of [bool, bool]
-        By step: whether each side cannot have a later row that matters.
-    hulls : dict of str to Box
-        The last known domains of each input's rows, stored and future.
+    ``closed``, by step: whether each side cannot have a later row that matters. ``hulls``: the last known domains of
+    each input's rows, stored and future.
     """
 
     def __init__(

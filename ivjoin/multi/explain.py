@@ -25,15 +25,7 @@ _WORKERS = 8
 def explained(
     spec: MultiSpec, layout: Layout, rows: Mapping[str, float] | None = None, workers: int = _WORKERS
 ) -> Explanation:
-    """Return the explanation of a join whose steps are laid out.
-
-    Parameters
-    ----------
-    rows : mapping of str to float, optional
-        The number of rows of each input, for the grid.
-    workers : int
-        The number of workers of the grid.
-    """
+    """Return the explanation of a join whose steps are laid out; ``rows`` and ``workers`` describe the grid."""
     words = _Words(spec)
     lines = [f"inner join of {len(spec.aliases)} inputs: {', '.join(spec.aliases)}", "", "condition"]
     lines += [f"  {words(p.node)}    ({listed([a for a in spec.aliases if a in p.aliases]) or 'no input'})"

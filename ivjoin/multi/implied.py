@@ -2,13 +2,13 @@
 
 ``greatest(a.x, b.x, c.x) - least(a.x, b.x, c.x) < 20`` implies ``greatest(a.x, b.x) - least(a.x, b.x) < 20``. On the
 smaller side of a comparison, an expression of other inputs is replaced by a lower bound, on the greater side by an
-upper bound. ``greatest`` and ``least`` may lose arguments if the remaining ones are not NULL and not NaN. An ``abs`` or
-a square becomes 0, because the conjunct is not TRUE if it is NULL.
+upper bound. ``greatest`` and ``least`` may lose arguments if the others are not NULL and not NaN. An ``abs`` or a
+square becomes 0, because the conjunct is not TRUE if it is NULL.
 
-The result is about the values of operations without errors. It gives bands and is never evaluated. A sum of floats is
-NaN if infinities cancel or an argument is NaN, and NaN is above all numbers. Floats are therefore used only if all
-addends are literals, or if the other side is a finite literal. On the smaller side, such a sum is not NaN. On the
-greater side, no argument may be NaN: the sum is then NaN only if a term is infinite, and so is its replacement.
+The result gives bands and is never evaluated. A sum of floats is NaN if infinities cancel or an argument is NaN, and
+NaN is above all numbers. Floats are therefore used only if all addends are literals, or if the other side is a finite
+literal. On the smaller side, such a sum is not NaN. On the greater side, no argument may be NaN: the sum is then NaN
+only if a term is infinite, and so is its replacement.
 """
 
 from __future__ import annotations
@@ -74,14 +74,8 @@ def of_two(
 ) -> Iterable[tuple[frozenset[str], Node]]:
     """Return the implied comparisons of each pair of inputs.
 
-    Parameters
-    ----------
-    conjunct : Node
-        A conjunct over the columns of a wide row.
-    names : mapping of str to set of str
-        The wide names of the columns of each input that the conjunct reads.
-    present, numbers : set of Node
-        Columns that are not NULL, and floats that are not NaN, if the whole condition is TRUE.
+    ``names`` has the wide names that the conjunct reads of each input. ``present`` and ``numbers`` are columns that are
+    not NULL, and floats that are not NaN, if the whole condition is TRUE.
     """
     small_left = _SMALL_LEFT.get(conjunct.op)
     if small_left is None or len(names) < 3:

@@ -24,17 +24,9 @@ __all__ = ["Input"]
 class Input:
     """An input's frontier, and the check of its batches.
 
-    Parameters
-    ----------
-    alias : str
-    schema : pa.Schema
-        The schema of the batches.
-    spec : JoinSpec
-        The spec of the input alone, with its wide names.
-    late_within : bool
-        With False, a row is late only by rows of earlier batches.
-    certain : (set of Node, set of Node)
-        Columns that are not NULL, and floats that are not NaN, in any result.
+    ``schema`` is the schema of the batches, and ``spec`` the input alone, with its wide names. With ``late_within``
+    False, a row is late only by rows of earlier batches. ``certain`` are columns that are not NULL, and floats that are
+    not NaN, in any result.
     """
 
     def __init__(
@@ -69,12 +61,7 @@ class Input:
         return self.frontier.ended
 
     def wide(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return a batch with the wide names.
-
-        Raises
-        ------
-        SchemaError
-        """
+        """Return a batch with the wide names, or raise SchemaError."""
         if not isinstance(batch, pa.RecordBatch):
             raise SchemaError(f"push takes a pyarrow.RecordBatch; got a {type(batch).__name__}")
         want, got = self.schema, batch.schema
@@ -100,10 +87,7 @@ class Input:
     def screen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of a wide batch to join, and move the frontier.
 
-        Raises
-        ------
-        LateRowError, EvaluationError
-            Before anything has changed.
+        LateRowError or EvaluationError before anything has changed.
         """
         try:
             kept, late = self._intake.screen(0, batch) if batch.num_rows else (batch, 0)
@@ -133,24 +117,14 @@ class Input:
         self.frontier.refresh()
 
     def refuse_late(self, batch: pa.RecordBatch) -> None:
-        """Refuse a batch for its late rows before it is taken piece by piece. Change nothing.
-
-        Raises
-        ------
-        LateRowError, EvaluationError
-        """
+        """Raise LateRowError or EvaluationError before a batch is taken piece by piece. Change nothing."""
         try:
             self._intake.refuse_first(0, batch)
         except (LateRowError, EvaluationError) as e:
             raise self._own(e) from e
 
     def reach(self, edges: Sequence[int | None]) -> None:
-        """Advance the frontier by rows that were pushed elsewhere, like :meth:`SymmetricHashJoin.reach`.
-
-        Raises
-        ------
-        ProtocolError
-        """
+        """Advance the frontier by rows that were pushed elsewhere, like :meth:`SymmetricHashJoin.reach`."""
         trackers = self.frontier.trackers
         if len(edges) != len(trackers):
             raise ProtocolError(f"reach({self.alias!r}, ...) got {len(edges)} edges; it has {len(trackers)} orders")
@@ -160,12 +134,7 @@ class Input:
         self.frontier.refresh()
 
     def promises(self, values: Any, timezone: str) -> list[tuple[Node, int, bool]]:
-        """Return the arguments of :meth:`advance` as expressions over wide names, ordinals and directions.
-
-        Raises
-        ------
-        IvjoinError
-        """
+        """Return the arguments of :meth:`advance` as expressions over wide names, ordinals and directions."""
         if not isinstance(values, Mapping) or not values:
             raise IvjoinError(f"advance takes {{expression: value}}; got {came(values)}")
         out = []

@@ -46,8 +46,8 @@ _COUNT_EVERY = 8
 class MultiJoin(OneCall):
     """Join two to eight inputs batch by batch, storing only the rows that can still match (inner joins).
 
-    ``push``, ``advance`` and ``finish`` return an iterator of output batches. Take all batches before the next call, as
-    for :class:`SymmetricHashJoin`. The output has the columns of all inputs, as ``alias_name``.
+    ``push``, ``advance`` and ``finish`` return an iterator of output batches. Take all batches before the next call.
+    The output has the columns of all inputs, as ``alias_name``.
 
     Parameters
     ----------
@@ -208,9 +208,7 @@ class MultiJoin(OneCall):
         )
 
     def push(self, alias: str, batch: pa.RecordBatch) -> Output:
-        """Add a batch to an input; iterate over the result to take the output.
-
-        The call takes the batch. Take all output before the next call.
+        """Add a batch to an input; iterate over the result to take all output before the next call.
 
         Raises
         ------
@@ -247,10 +245,9 @@ class MultiJoin(OneCall):
             self._busy = False
 
     def reach(self, alias: str, edges: Sequence[int | None]) -> Output:
-        """Move the orders of an input to values that another operator of the same join has seen.
+        """Move the orders of an input to what another operator of the join has seen.
 
-        As :meth:`SymmetricHashJoin.reach`: for each declared order of the input, the ordinal of the greatest value
-        seen.
+        ``edges`` has the ordinal of the greatest value for each declared order.
         """
         own = self.inputs[alias_named(alias, self.aliases)]
         self._enter()
@@ -298,7 +295,7 @@ class MultiJoin(OneCall):
         Raises
         ------
         SnapshotError
-            If the bytes are no snapshot, are damaged, or come from a newer version.
+            If the bytes are not a snapshot, are damaged, or come from a newer version.
         """
         from ivjoin.multi.state import snapshot
 
@@ -315,8 +312,7 @@ class MultiJoin(OneCall):
     def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
         """Return closed bounds of each output column over all later output rows; None for an end without a bound.
 
-        As :meth:`SymmetricHashJoin.output_bounds`, from the rows and frontiers of all inputs and the condition. Empty
-        if no output row can follow.
+        They follow from all rows, frontiers and the condition. The dict is empty if no output row can follow.
 
         Raises
         ------
@@ -369,12 +365,7 @@ class MultiJoin(OneCall):
         return self.steps[step].sides[p].aliases
 
     def _in_pieces(self, own: Input, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Push a batch under a limit. If all steps share the limit, push it in pieces that are small compared with it.
-
-        Raises
-        ------
-        MemoryLimitError
-        """
+        """Push a batch under a limit; if all steps share the limit, in pieces that are small compared with it."""
         shared = self._shared
         most = batch.num_rows if shared is None else shared.most_rows(batch)
         if batch.num_rows > most and not self.late_within:

@@ -52,15 +52,12 @@ def offsets(steps: Sequence[Step], roots: Iterable[Node], keys: bool = True) -> 
 def sorted_along(
     spec: MultiSpec, steps: Sequence[Step], free: Collection[str], seen: Mapping[str, Seen] | None = None
 ) -> dict[str, tuple[Node, Node]]:
-    """Return the sort column of each input, so that all inputs follow connected bands.
+    """Return the sort column of each input, and the expression of it that bands compare, over wide names.
 
-    Returns
-    -------
-    dict of alias to (column, expression)
-        Over wide names: the column, and the expression of it that bands compare. The expression rises with the column
-        and has one type in all inputs. Empty if no two inputs are connected. Bands are preferred to keys that connect
-        as many inputs, because all rows of a hot key would be stored. Keys are preferred only if the sample ``seen``
-        shows that bands store many rows and the most frequent key few.
+    All inputs then follow connected bands. The expression rises with the column and has one type in all inputs. Bands
+    are preferred to keys that connect as many inputs, because all rows of a hot key would be stored. Keys win only if
+    the sample ``seen`` shows that bands store many rows and the most frequent key few. Empty if no two inputs are
+    connected.
     """
     declared = {a: {o.node for o in spec.inputs[a].orders[0]} for a in spec.aliases}
     owner = {f.name: a for a in spec.aliases for f in spec.wide(a)}
@@ -108,7 +105,7 @@ def _widths(steps: Sequence[Step]) -> dict[Node, float]:
 def _held(
     by: Mapping[str, tuple[Node, Node]], widths: Mapping[Node, float], seen: Mapping[str, Seen]
 ) -> float | None:
-    """Return the rows that are stored at once for this sorting: the rows of a band, or of the most frequent key.
+    """Return the rows that are stored at once for this sorting (of a band, or of the most frequent key).
 
     None if the inputs are not sampled.
     """

@@ -65,17 +65,9 @@ class Part:
 class MultiSpec:
     """A join of many inputs, fully described.
 
-    Attributes
-    ----------
-    schemas : dict of str to pa.Schema
-        The inputs by alias, in the order of their columns in the output.
-    condition : Node or None
-        The side of its columns is the alias of their input.
-    inputs : dict of str to JoinSpec
-        Each input alone, under its wide names ``alias_name``, as the left side of a spec: schema, orders, bounds and
-        options.
-    views : "auto", "none", "all" or a tuple of frozenset of str
-    allow_cross : bool
+    ``schemas`` are by alias, in the order of the output. The columns of ``condition`` have their alias as side.
+    ``inputs`` has each input alone, under its wide names ``alias_name``, as the left side of a spec. ``views`` is a
+    word or a tuple of frozensets of aliases.
     """
 
     schemas: dict[str, pa.Schema]
@@ -221,13 +213,7 @@ def widened(node: Node) -> Node:
 
 
 def named_inputs(inputs: Any) -> dict[str, Any]:
-    """Return the inputs by alias.
-
-    Raises
-    ------
-    SchemaError
-        If there are too few or too many inputs, or an alias is invalid or used twice.
-    """
+    """Return the inputs by alias; SchemaError if their number or an alias is invalid."""
     if isinstance(inputs, Mapping):
         pairs = list(inputs.items())
     elif isinstance(inputs, Iterable) and not isinstance(inputs, (str, bytes)):
@@ -263,13 +249,7 @@ def multi_spec(
     timezone: str | None = None, allow_cross: bool = False, case_sensitive: bool = True,
     params: Params | None = None,
 ) -> MultiSpec:
-    """Check the arguments of a join of many inputs, and resolve every name.
-
-    Raises
-    ------
-    IvjoinError
-        If an argument is invalid. The text states what came, what was expected, and the fix.
-    """
+    """Check the arguments of a join of many inputs, and resolve every name; IvjoinError if one is invalid."""
     given = named_inputs(inputs)
     arguments: dict[str, Any] = {
         "condition": condition, "orders": orders, "bounds": bounds, "views": views, "batch_size": batch_size,
@@ -431,13 +411,7 @@ def components(aliases: Sequence[str], links: Iterable[frozenset[str]]) -> list[
 
 
 def check_multi(spec: MultiSpec) -> None:
-    """Check a question that :meth:`MultiSpec.from_json` has read.
-
-    Raises
-    ------
-    IvjoinError
-        If no call makes such a join.
-    """
+    """Check a question that :meth:`MultiSpec.from_json` has read; IvjoinError if no call makes such a join."""
     for alias, schema in named_inputs(spec.schemas).items():
         schema_of(schema, f"the schema of {alias!r}", f"input {alias!r}")
     _wide_names(spec.schemas)
@@ -459,12 +433,7 @@ def check_multi(spec: MultiSpec) -> None:
 
 
 def alias_named(alias: Any, known: Sequence[str]) -> str:
-    """Return an alias that exists.
-
-    Raises
-    ------
-    ProtocolError
-    """
+    """Return an alias that exists, or raise ProtocolError."""
     if not isinstance(alias, str) or alias not in known:
         hint = nearest(alias, known) if isinstance(alias, str) else ""
         raise ProtocolError(f"the input is {came(alias)}; expected one of {', '.join(map(repr, known))}{hint}")

@@ -1,12 +1,8 @@
-"""What reaches across a join of many inputs: from all inputs' frontiers to what later rows of each can still hold.
+"""Bound the values of later rows of each side of a step, from the frontiers of all inputs.
 
-A future result has at least one future row, of some input x. For each x, a box is contracted: x is in its frontier, and
-every other input is stored or future. The graph of the propagator is the whole condition, so the frontier of one input
-bounds another input through a third one. The remaining domains of x's columns, and of a view's columns for each of its
-inputs, bound every later row of that side of a step. A stored row that matches only rows outside of these bounds is in
-no later result and is evicted.
-
-Results of stored rows alone have already been emitted, so they retain no row.
+A future result has a future row of some input x. For each x, the whole condition contracts a box: x is in its frontier,
+and every other input is stored or future. So the frontier of one input bounds another through a third. A stored row
+that matches only rows outside of these bounds is evicted. Results of stored rows alone have already been emitted.
 """
 
 from __future__ import annotations
@@ -28,14 +24,7 @@ Box: TypeAlias = dict[Node, Any]  # domains of expressions over a wide row
 
 
 class Reach:
-    """The condition of a join of many inputs, with all expressions whose bounds are needed.
-
-    Parameters
-    ----------
-    spec : MultiSpec
-    want : iterable of Node
-        Expressions over a wide row whose bounds are needed.
-    """
+    """The condition of a join of many inputs, with all expressions over a wide row whose bounds are needed."""
 
     def __init__(self, spec: MultiSpec, want: Iterable[Node]) -> None:
         self._spec = spec
@@ -48,13 +37,8 @@ class Reach:
     def future(self, alias: str, frontiers: Mapping[str, Frontier], hulls: Mapping[str, Box]) -> Box | None:
         """Return the domains of the wanted expressions for a result with a later row of one input; None if impossible.
 
-        Parameters
-        ----------
-        frontiers : mapping of str to Frontier
-        hulls : mapping of str to Box
-            The domains of the other inputs' rows, stored and future. A missing input is unbounded.
-        alias : str
-            "" stands for a result of stored rows alone.
+        ``hulls`` are the domains of the other inputs' rows, stored and future; a missing input is unbounded. The alias
+        "" stands for a result of stored rows alone.
         """
         from ivjoin.propagation import Dom, Outcome, confirmed, contract_nodes, propagator
 

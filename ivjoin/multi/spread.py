@@ -44,12 +44,7 @@ def cube(
 
 
 def skewed_names(spec: MultiSpec, skewed: object) -> frozenset[str | tuple[str, str]]:
-    """Return the skewed attributes of ``skewed``: a name, or ``alias.column`` of one input.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Return the skewed attributes: a name, or ``alias.column`` of one input; OptionError for others."""
     from collections.abc import Iterable
 
     from ivjoin.errors import OptionError, came

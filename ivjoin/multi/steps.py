@@ -1,12 +1,11 @@
 """A join of many inputs as steps of two inputs each, and the routes of each input's rows through the steps.
 
 In a *tree*, both sides of a step are stored in one operator: inputs, and views, which are results of earlier steps. In
-a *cascade*, no view is stored: rows of an input probe the stores of the other inputs in turn. Each store is the right
-side of a step whose left side only probes. An input has several stores if routes reach it with different other inputs,
-because its rows are then found by other expressions and awaited by other rows.
+a *cascade*, no view is stored: rows of an input probe the stores of the other inputs in turn. An input has several
+stores if routes reach it with different other inputs.
 
-The first step with all columns of a conjunct decides it. Equalities are transitive: if two sides share a class of equal
-columns that no conjunct between them names, the step gets an equality of its own as a key.
+The first step with all columns of a conjunct decides it. If two sides share a class of equal columns that no conjunct
+between them names, the step gets an equality of its own as a key.
 """
 
 from __future__ import annotations
@@ -36,16 +35,10 @@ Shape: TypeAlias = "Tree | Paths"
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a step.
+    """One side of a step: the inputs of its columns (several are joined).
 
-    Attributes
-    ----------
-    aliases : tuple of str
-        The inputs of its columns; several inputs are joined.
-    awaits : tuple of str
-        Inputs whose later rows bring rows to this side, so that their bounds matter.
-    keeps : bool
-        Whether its rows are stored. Otherwise they only probe.
+    Later rows of ``awaits`` bring rows to this side, so their bounds matter. ``keeps``: its rows are stored, not only
+    probe.
     """
 
     aliases: tuple[str, ...]
@@ -67,16 +60,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Step:
-    """A join of two sides.
-
-    Attributes
-    ----------
-    sides : (Side, Side)
-    spec : JoinSpec
-        The spec of the operator; columns have their wide names.
-    parts : tuple of Part
-        The conjuncts that this step decides.
-    """
+    """A join of two sides, with the spec of its operator over wide names, and the conjuncts that it decides."""
 
     sides: tuple[Side, Side]
     spec: JoinSpec
@@ -87,13 +71,8 @@ class Step:
 class Layout:
     """The steps, and the routes of each input's rows.
 
-    Attributes
-    ----------
-    steps : list of Step
-    routes : dict of str to list of (int, int)
-        By input: the step and the side to which its rows are pushed, then the steps that receive the results.
-    stores : dict of str to list of (int, int)
-        The other places where rows of an input are stored for later rows of other inputs.
+    ``routes``: the step and the side to which rows are pushed, then the steps that receive the results. ``stores``: the
+    other places where an input's rows are stored for later rows of other inputs.
     """
 
     steps: list[Step]

@@ -1,8 +1,8 @@
 """Select the steps: the tree whose views are estimated to have the fewest rows, or a cascade if views would be large.
 
-Sizes are estimated as in System R's optimizer (Selinger et al., 1979): the inputs' rows times a selectivity for each
-class of equal columns and for each band. The first is one over the distinct values, for each member after the first;
-the second is the width over the range of values. Dynamic programming over sets of inputs tries all trees.
+As in System R (Selinger et al., 1979), a size is the inputs' rows times selectivities. A class of equal columns has one
+over the distinct values, for each member after the first; a band has its width over the range of values. Dynamic
+programming over sets of inputs tries all trees.
 """
 
 from __future__ import annotations
@@ -29,15 +29,8 @@ _BOTH_ENDS, _ONE_END, _OTHER = 1e-3, 0.5, 0.9  # bands whose relative width is u
 class Seen:
     """Estimates of an input's rows.
 
-    Attributes
-    ----------
-    rows : float
-    distinct : dict of Node to float
-        Estimated number of values of an expression over its wide names.
-    span : dict of Node to float
-        The distance of the ordinals of its least and greatest value.
-    top : dict of Node to float
-        The share of the rows with its most frequent value.
+    By expression over wide names: ``distinct`` values, the ``span`` of ordinals, and ``top``, the share of the most
+    frequent value.
     """
 
     rows: float = _ROWS
@@ -47,13 +40,7 @@ class Seen:
 
 
 def best_shape(spec: MultiSpec, seen: Mapping[str, Seen] | None = None) -> Shape:
-    """Return the tree or cascade for a join that ``spec.views`` allows.
-
-    Raises
-    ------
-    IvjoinError
-        If no tree has the requested views.
-    """
+    """Return the tree or cascade for a join that ``spec.views`` allows; IvjoinError if no tree has these views."""
     aliases = spec.aliases
     known = {a: (seen or {}).get(a, Seen()) for a in aliases}
     sizes = _Sizes(spec, known)

@@ -42,12 +42,7 @@ def own_names(schemas: Mapping[str, pa.Schema]) -> dict[str, str]:
 
 @contextmanager
 def by_their_names(names: Mapping[str, str]) -> Iterator[None]:
-    """Raise an error of a step with the names of the inputs in place of its sides.
-
-    Raises
-    ------
-    IvjoinError
-    """
+    """Raise an error of a step with the names of the inputs in place of its sides."""
     try:
         yield
     except IvjoinError as e:

@@ -41,20 +41,7 @@ def joined(
     query: Resolved, sources: Mapping[str, Source], orders: Mapping[str, Any], bounds: Mapping[str, Any],
     options: Mapping[str, Any], threads: Any, params: Params | None = None,
 ) -> JoinStream:
-    """Return the output of a query.
-
-    Parameters
-    ----------
-    sources : mapping of str to Source
-        The opened inputs by alias, in the order of the query.
-    orders, bounds : mapping of alias to what is declared
-    options : mapping
-        Options that every join takes.
-    threads : int or "auto"
-        Of joins of two inputs.
-    params : mapping of str to value, optional
-        The values of ``:name`` in aggregates.
-    """
+    """Return the output of a query over the opened inputs, by alias in the order of the query."""
     given = {alias: copy(source) for alias, source in sources.items()}
 
     def again(wanted: Sequence[str] | None) -> JoinStream:
@@ -272,10 +259,7 @@ def _asof_question(
 ) -> tuple[list[tuple[str, str]], tuple[str, str], Any, bool]:
     """Return the keys, the compared columns, the direction and whether equal times match.
 
-    Raises
-    ------
-    UnsupportedError
-        If the condition is not equalities of columns and one inequality.
+    UnsupportedError if the condition is not equalities of columns and one inequality.
     """
     by, axis = [], []
     for c in step.conjuncts:

@@ -62,16 +62,15 @@ def multi_join(
     inputs : mapping of alias to table, frame, files or stream
         Any input that :func:`band_join` takes. One table may have several aliases.
     condition : str, SymPy relation or ivjoin expression
-        Columns are ``alias.name``. Every conjunct counts for every input: an order of one input can bound another one
-        through a third.
+        Columns are ``alias.name``. An order of one input can bound another one through a third.
     hows : mapping of alias to str, optional
         How an input after the first one joins: "inner" (the default), "left", "right", "full", "left_semi" or
         "left_anti". ``hows={"cart": "left"}`` keeps rows without a match in ``cart``.
     pick : mapping of alias to Pick, optional
         Which of its matches each joined row takes of an input: see :class:`Pick`, with columns as ``alias.name``.
     aggregate : mapping of str to str, optional
-        Replaces the columns of the last input by aggregates of its rows: see :func:`window_join`. Their columns
-        may be written as ``alias.name``. Rows without a match are emitted as well, unless ``hows`` says "inner".
+        Replaces the columns of the last input by aggregates of its rows, as in :func:`window_join`, with columns as
+        ``alias.name``. Rows without a match are emitted as well, unless ``hows`` is "inner".
     orders : mapping of alias to str, expression, Order, or a list of these, optional
         Promises about the order of arrival. An input with an end and no order is sorted by the column that bands
         connect with the orders of the other inputs.
@@ -80,7 +79,7 @@ def multi_join(
     batch_size : int, default 65536
         Greatest number of rows of an output batch.
     views : "auto", "none", "all" or a list of groups of aliases, default "auto"
-        Which intermediate results are stored. ``"auto"`` decides by estimated sizes. It is for inner joins.
+        Which intermediate results of an inner join are stored. ``"auto"`` decides by estimated sizes.
     on_late : {"raise", "drop", "join"} or function
         What to do with a row that breaks its input's order. A function receives the alias and a batch of such rows,
         which are then dropped.
@@ -93,7 +92,7 @@ def multi_join(
         Whether to sort inputs that have an end and no order. ``"never"`` reads them in the order given.
     columns : list of str, optional
         Names of the output columns, as ``alias_name``, in the order you want; all by default. ivjoin reads only the
-        columns that these, the condition, the orders and the bounds name.
+        columns that it needs for them.
     memory_limit, when_full
         As for :class:`MultiJoin`. The limit does not count tables that are read or sorted as a whole.
     params : mapping of str to value, optional
@@ -109,8 +108,7 @@ def multi_join(
     ------
     IvjoinError
         If an argument or an input is invalid. Most errors are of a subclass: OptionError, ColumnError, ConditionError,
-        UnsupportedError, OrderError, SchemaError, FileError or ProtocolError. The text states what came, what was
-        expected, and the fix.
+        UnsupportedError, OrderError, SchemaError, FileError or ProtocolError.
 
     Notes
     -----
@@ -204,10 +202,7 @@ def _question(
 def _untyped(c: Node, spec: MultiSpec) -> str:
     """Return the input whose ON has a conjunct that reads no column: comparisons of an untyped column are NULL.
 
-    Raises
-    ------
-    ConditionError
-        If several inputs have such columns.
+    ConditionError if several inputs have such columns.
     """
     found = {a: f.name for a, schema in spec.schemas.items() for f in schema if pa.types.is_null(f.type)}
     if len(found) > 1:

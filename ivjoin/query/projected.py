@@ -20,16 +20,8 @@ __all__ = ["Projection"]
 class Projection:
     """Filters joined rows and computes output columns.
 
-    Parameters
-    ----------
-    schema : pa.Schema
-        Of the joined rows.
-    names : mapping of (str, str) to str
-        The joined column of each ``(alias, column)``.
-    after : sequence of Node
-        Rows are emitted for which all of these are TRUE.
-    output : sequence of (str, Node)
-        The output columns.
+    ``names`` has the joined column of each ``(alias, column)``. Rows are emitted for which all of ``after`` are TRUE.
+    ``output`` has names and nodes.
     """
 
     def __init__(
@@ -51,13 +43,7 @@ class Projection:
         self.schema = pa.schema(fields)
 
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the output of joined rows.
-
-        Raises
-        ------
-        EvaluationError
-            If WHERE or an output column has an error for a row.
-        """
+        """Return the output of joined rows; EvaluationError if WHERE or an output column has an error for a row."""
         if self._after is not None:
             v = self._values(self._after, batch)
             there = has_value(v)

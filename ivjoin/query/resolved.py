@@ -28,20 +28,8 @@ __all__ = ["Resolved", "Step", "pushed", "resolved", "sides"]
 class Step:
     """A join of the inputs before it with one more.
 
-    Attributes
-    ----------
-    alias : str
-        The input that joins.
-    how : str
-    asof : bool
-    conjuncts : tuple of Node
-        Their AND is the condition.
-    crossed : bool
-        Whether all pairs are wanted.
-    pick : Pick or None
-        Which of its matches a joined row takes; the expressions are nodes over ``alias.column``.
-    aggregate : mapping or None
-        What is computed of the matches in their place, as for ``window_join``.
+    The AND of ``conjuncts`` is the condition. ``crossed``: all pairs are wanted. The expressions of ``pick`` are nodes
+    over ``alias.column``. ``aggregate`` is computed of the matches in their place, as for ``window_join``.
     """
 
     alias: str
@@ -55,17 +43,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A query over inputs with known columns.
+    """A query over inputs with known columns: the first input, the steps, the output columns.
 
-    Attributes
-    ----------
-    first : str
-        The alias of the first input.
-    steps : tuple of Step
-    after : tuple of Node
-        Conjuncts of WHERE that decide about joined rows.
-    output : tuple of (str, Node)
-        The output columns.
+    ``after`` are conjuncts of WHERE that decide about joined rows.
     """
 
     first: str
@@ -82,10 +62,7 @@ def sides(*nodes: Node) -> set[str]:
 def resolved(select: Select, schemas: Mapping[str, pa.Schema], zone: str, params: Params | None) -> Resolved:
     """Resolve all names of a query, and move each conjunct of WHERE into a join that may decide it.
 
-    Raises
-    ------
-    IvjoinError
-        If a name or a type is wrong, or a join has no condition.
+    IvjoinError if a name or a type is wrong, or a join has no condition.
     """
     visible = _Visible(schemas, params)
     first, *others = schemas
@@ -169,9 +146,9 @@ def _step(select: Select, clause: JoinClause, alias: str, visible: _Visible, zon
 
 
 def pushed(c: Node, steps: list[Step], count: int) -> bool:
-    """Let one of the first joins decide a conjunct of WHERE; whether no row that it excludes is left afterwards.
+    """Let one of the first joins decide a conjunct of WHERE; return whether no row that it excludes is left afterwards.
 
-    A join that emits unmatched rows may use it, too, to match fewer rows; it is then decided again after the join.
+    A join that emits unmatched rows may use it too, to match fewer rows. It is then decided again after the join.
     """
     if not count:
         return False

@@ -33,7 +33,7 @@ def sql(
     on_late: OnLate = "raise", timezone: str | None = None, threads: int | Literal["auto"] = "auto",
     sort: Sort = "auto", memory_limit: int | str | None = None, when_full: WhenFull = "raise", **tables: ArrowStream,
 ) -> JoinStream:
-    """Join tables, files or streams as a SQL query says, in Spark's dialect.
+    """Join tables, files or streams by a SQL query in Spark's dialect.
 
     The query is ``SELECT columns FROM table JOIN table ON condition WHERE condition``. Joins are INNER, LEFT, RIGHT,
     FULL, SEMI, ANTI, CROSS, NATURAL and ASOF, with ON or USING. Several inner joins run as one :func:`multi_join`, each
@@ -43,8 +43,8 @@ def sql(
     Parameters
     ----------
     query : str
-        A name in FROM or JOIN is a keyword of this call, else a variable of the caller. A text in quotes is a path,
-        a pattern or a folder: ``FROM 'clicks/*.parquet' c``.
+        A name in FROM or JOIN is a keyword of this call, else a variable of the caller. A text in quotes is a path, a
+        pattern or a folder: ``FROM 'clicks/*.parquet' c``.
     params : mapping of str to value, optional
         The values of ``:name`` in the query.
     inputs : mapping of str to input, optional
@@ -67,7 +67,7 @@ def sql(
         If the query needs more than joins: GROUP BY, ORDER BY, DISTINCT, LIMIT, windows, subqueries. The message shows
         how to continue with ``to_duckdb()``.
     IvjoinError
-        A subclass that says what came, what was expected, and the nearest fix.
+        A subclass that states what came, what was expected, and the nearest fix.
 
     Examples
     --------

@@ -24,12 +24,7 @@ _SCRATCH = 160  # bytes that a row takes while it is pushed
 def allowed(
     memory_limit: int | str | None, when_full: WhenFull
 ) -> Budget | None:
-    """Return the memory budget of a join of many inputs; None without a limit.
-
-    Raises
-    ------
-    IvjoinError
-    """
+    """Return the memory budget of a join of many inputs; None without a limit."""
     budget = budget_of(memory_limit, when_full)
     if budget is not None and budget.when_full == "shed":
         raise UnsupportedError(

@@ -60,11 +60,9 @@ def write(op: SavedJoin) -> bytes:
 
 
 def read(op: SavedJoin, blob: Any, budget: Budget | None = None) -> None:
-    """Fill an operator from the bytes of :func:`write`. ``budget``: the memory of its steps, which spill the rest.
+    """Fill an operator from the bytes of :func:`write`, or raise SnapshotError.
 
-    Raises
-    ------
-    SnapshotError
+    ``budget``: the memory of its steps, which spill the rest.
     """
     try:
         header, parts = opened(blob, MAGIC, VERSION)
