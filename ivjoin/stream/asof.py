@@ -50,8 +50,8 @@ def asof_join(
     in the order of the left side. With a ``memory_limit``, ivjoin may sort both sides instead.
 
     Inputs that may be endless must rise by ``on``, up to ``slack``. Then a left row is emitted as soon as no later
-    right row can be better. The state is about one right row of each key, and the rows that lie between the positions
-    of the two sides.
+    right row can be better. The state is about one right row of each key, and the rows between the positions of the two
+    sides.
 
     Parameters
     ----------
@@ -68,8 +68,7 @@ def asof_join(
     tolerance : number, timedelta or str, optional
         The greatest distance of a match: ``5``, ``timedelta(minutes=5)`` or ``"5 minutes"``.
     how : {"left", "inner", "right", "full"}
-        Which unmatched rows are emitted, with nulls. ``"left"`` emits left rows without a match, ``"right"`` right rows
-        that no left row takes, ``"full"`` both, and ``"inner"`` neither.
+        Which unmatched rows are emitted, with nulls: left rows, none, right rows that no left row takes, or both.
     suffix : str
         Appended to the name of a right column that collides with a left one. The output includes the right ``on``
         column.
@@ -85,28 +84,26 @@ def asof_join(
     params : mapping of str to value, optional
         The values of ``:name`` in the condition.
     interpolate : str or list of str, optional
-        Right columns that are interpolated between the previous and the next right row, linearly in time. The result
-        is null if one of the two does not exist. Numbers become float64, and times keep their type.
+        Right columns that are interpolated between the previous and the next right row, linearly in time; null if one
+        of the two does not exist. Numbers become float64, and times keep their type.
     offsets : list of number, timedelta or str, optional
         Look up each left row at several times: ``["-1s", "0s", "5s"]`` returns the right columns once for each offset,
         named ``bid_-1s``, ``bid_0s`` and ``bid_5s``.
     slack : number, timedelta or str, optional
         By how much inputs may be out of order, such as ``"5s"``.
-    batch_size, on_late, timezone, sort, columns
+    batch_size, on_late, timezone, sort, columns, maintain_order, indicator
         As for :func:`ivjoin.band_join`.
     threads : int or "auto", default "auto"
-        The number of threads that look up slices of two tables in memory at the same time. The output has the same rows
-        in the same order for any number of threads. ``"auto"`` uses one thread for each 262,144 rows of both inputs, up
-        to the CPUs of the process. Streams, files and joins with ``memory_limit`` run on one thread.
+        The number of threads that look up slices of two tables in memory. The output is the same for any number.
+        ``"auto"`` uses one thread for each 262,144 rows of both inputs, up to the CPUs of the process. Streams, files
+        and joins with ``memory_limit`` run on one thread.
     memory_limit : int or str, optional
         Limit in bytes for the memory of the join, without its inputs, or text such as "512MB". A right side without an
-        order may take half of it. If it needs more, ivjoin sorts it by ``on``, in files if needed, and sorts the left
-        side as well. The order of the output is then unspecified.
+        order may take half of it. If it needs more, ivjoin sorts both sides by ``on``, in files if needed, and the
+        order of the output is unspecified.
     when_full : {"raise", "spill"} or :class:`~ivjoin.Spill`
         What to do if the waiting rows and the rows that can still be taken do not fit. "raise" raises MemoryLimitError.
-        "spill" writes their columns to files and keeps in memory only what finds them; the result is exact.
-    maintain_order, indicator
-        As for :func:`ivjoin.band_join`.
+        "spill" writes their columns to files; the result is exact.
 
     Returns
     -------
@@ -118,8 +115,7 @@ def asof_join(
     ------
     IvjoinError
         If an argument or an input is invalid. Most errors are of a subclass: OptionError, ColumnError, ConditionError,
-        UnsupportedError, OrderError, SchemaError, FileError or ProtocolError. The text states what came, what was
-        expected, and the fix.
+        UnsupportedError, OrderError, SchemaError, FileError or ProtocolError.
 
     Notes
     -----
@@ -175,13 +171,8 @@ def asof_plan(
 ) -> JoinPlan:
     """Return the plan of an as-of join.
 
-    ``column`` is the ``on`` of :func:`asof_join`; ``offset`` is added to it on the left side. ``options`` are as for a
-    band join. Inputs without an order are declared to rise by that column if they may be endless or have a ``slack``.
-
-    Raises
-    ------
-    IvjoinError
-        If an argument is invalid.
+    ``column`` is the ``on`` of :func:`asof_join`; ``offset`` is added to it on the left side. Inputs without an order
+    are declared to rise by that column if they may be endless or have a ``slack``.
     """
     zone = zone_of_call(options.get("timezone"))
     asked = as_of(schemas, column, direction, tolerance, allow_exact_matches, ties, options["how"], offset, zone=zone)

@@ -78,15 +78,14 @@ def explain(
     """Return the plan of a join: its conjuncts, the condition as a graph with intervals, and what prunes each side.
 
     Pass the arguments of the call to :func:`ivjoin.band_join`, :func:`ivjoin.window_join`, :func:`ivjoin.asof_join` or
-    :func:`ivjoin.multi_join` that you want to understand, or ``explain(condition, left, right)``. You can pass a
-    schema instead of an input. For a join of many inputs, the plan shows the steps, views, bounds, and the grid of
-    workers.
+    :func:`ivjoin.multi_join` that you want to understand, or ``explain(condition, left, right)``. A schema may replace
+    an input. For many inputs, the plan shows the steps, views, bounds, and the grid of workers.
 
     Parameters
     ----------
     left, right : schema, table, frame or files
-        No rows of a file are read. A sample of a table is read, to show whether it will be sorted, and by what.
-        For many inputs, ``left`` is ``{alias: input}``.
+        No rows of a file are read. A sample of a table shows whether it will be sorted, and by what. For many inputs,
+        ``left`` is ``{alias: input}``.
     on, condition, how, left_order, right_order, pick, params, columns, suffix, on_late, timezone, threads, sort, \
     memory_limit, when_full, options
         As for :func:`ivjoin.band_join`.

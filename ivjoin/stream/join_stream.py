@@ -35,21 +35,18 @@ _READ_ELSEWHERE = (
 class JoinStream(Outputs):
     """The output of a join: an iterator of RecordBatches that reads the inputs while you read it.
 
-    You can read the output once. If you leave a loop early, a second loop continues where the first one stopped, and
-    :meth:`read_all` returns the remaining rows. Reading raises :class:`ProtocolError`, instead of returning no rows, if
+    You can read the output once. A second loop continues where the first one stopped, and :meth:`read_all` returns the
+    remaining rows. Reading raises :class:`ProtocolError` if
 
     - the output was read to its end,
     - another reader has begun to take it, or
     - the join ended with an error.
 
-    ``to_arrow``, ``to_polars``, ``to_pandas``, ``to_duckdb``, ``write_parquet``, ``write_ipc``, ``write_csv`` and
-    ``write_json`` take all of the output. ``async for`` iterates over it. As a context manager, the stream closes
-    itself at the end of the block.
+    ``async for`` iterates over it. As a context manager, the stream closes itself at the end of the block.
 
     The output is also an Arrow stream (``__arrow_c_stream__``), so polars, duckdb and other libraries read it directly.
     They take the whole output, so pass the stream before you take a batch from it; afterwards, pass :meth:`read_all` or
-    :meth:`to_reader`. The last reader that requests the output gets it. An earlier reader that has not begun raises an
-    error when it is read.
+    :meth:`to_reader`. The last reader that requests the output gets it.
 
     Only one thread may read at a time. You can read ``metrics`` and ``schema`` at any time.
     """
@@ -183,10 +180,7 @@ class JoinStream(Outputs):
     def _lazy(self) -> Callable[[Sequence[str] | None], JoinStream]:
         """Hand the output over; return a function that starts it with some columns, for each scan of a lazy frame.
 
-        Raises
-        ------
-        ProtocolError
-            If batches were taken already. The function raises it for a second scan of inputs that come once.
+        ProtocolError if batches were taken already, or from the function for a second scan of inputs that come once.
         """
         if self._begun:
             raise ProtocolError("batches of this stream were taken already; call to_polars(lazy=True) before")

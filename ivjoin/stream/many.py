@@ -211,10 +211,7 @@ class MultiJoinStream(JoinStream):
     def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
         """Return the bounds of the columns of later output batches; see :meth:`MultiJoin.output_bounds`.
 
-        Raises
-        ------
-        ProtocolError
-            After an error, or once the stream is closed.
+        ProtocolError after an error, or once the stream is closed.
         """
         self._check_bounded()
         bounds = self._many.joining.output_bounds()
@@ -231,13 +228,7 @@ class MultiJoinStream(JoinStream):
 
 
 def opened(inputs: Mapping[str, ArrowStream]) -> dict[str, Source]:
-    """Return the inputs by alias.
-
-    Raises
-    ------
-    ProtocolError
-        If two of them are the same stream.
-    """
+    """Return the inputs by alias; ProtocolError if two of them are the same stream."""
     given = named_inputs(inputs)
     seen: dict[int, str] = {}
     for alias, x in given.items():

@@ -149,8 +149,7 @@ class Outputs:
         path : str or path
             The file. With ``partition_by``, the folder, which must be new or empty.
         partition_by : list of str
-            Columns whose values become folders, ``name=value``. At least one column must remain, since a file without
-            columns has no rows.
+            Columns whose values become folders, ``name=value``. At least one column must remain.
 
         Returns
         -------
@@ -164,10 +163,10 @@ class Outputs:
         IvjoinError
             If the path cannot be written to, the folder is not empty, or Parquet cannot store a column.
         FileError
-            If the path is an input of this join, under any spelling, or lies in an input folder or pattern. Write to
-            another file, and move it there afterwards. The files that the plan of a polars ``LazyFrame`` lists
-            are inputs too (of many files, it lists the first). So is an open ``ParquetFile``, on Linux and macOS.
-            ivjoin cannot see the files of a ``Scanner`` or of other objects. It replaces them after reading them.
+            If the path is an input of this join, under any spelling, or lies in an input folder or pattern. Inputs
+            include files of a polars ``LazyFrame`` (the first of many) and, on Linux and macOS, of an open
+            ``ParquetFile``. ivjoin cannot see the files of a ``Scanner`` or of other objects, and replaces them after
+            reading them.
         """
         if not partition_by:
             return self._write(path, "parquet")

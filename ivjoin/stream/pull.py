@@ -62,8 +62,7 @@ def band_join(
           ``pyarrow.dataset``
         - an iterable of RecordBatches, tables or frames
 
-        A list has an end. ivjoin reads an iterator, a generator or a RecordBatchReader as a stream, which may be
-        endless.
+        A list has an end. An iterator, a generator or a RecordBatchReader is a stream, which may be endless.
     on : str, list of str, or list of (str, str), optional
         Key columns. A pair names the left and the right column.
     condition : str, SymPy relation or ivjoin expression, optional
@@ -78,8 +77,8 @@ def band_join(
     params : mapping of str to value, optional
         The values of ``:name`` in the condition: ``params={"w": 5}`` for ``l.t <= r.t + :w``.
     columns : list of str, optional
-        Names of the output columns, in the order you want; all by default. ivjoin reads only the columns that these
-        and the join need.
+        Names of the output columns, in the order you want; all by default. ivjoin reads only the columns that these and
+        the join need.
     suffix : str, default "_right"
         Appended to the name of a right column that collides with a left one.
     on_late : {"raise", "drop", "join"} or function
@@ -90,19 +89,17 @@ def band_join(
         that has a zone requires this option.
     threads : int or "auto", default "auto"
         The number of threads that join slices of an ordered axis at the same time. Several threads need a side with an
-        order, declared or made by sorting, and a band on it with two ends. Otherwise the join runs on one thread, and
+        order, declared or made by sorting, and a band on it with two ends. Otherwise one thread runs, and
         :func:`ivjoin.explain` shows the reason.
 
-        - Tables in memory: the output has the same rows in the same order for any number of threads. The thread that
-          reads the output joins slices as well.
+        - Tables in memory: the output has the same rows in the same order for any number of threads.
         - Streams: the output follows the slices. Each thread stores a slice of about 131,072 rows, or more if the band
           is wide.
         - ``"auto"``: tables use one thread for each 262,144 rows of both inputs, up to the CPUs of the process. Streams
           and joins with ``memory_limit`` use one thread.
     sort : {"auto", "never"}
-        What to do with an input that has an end (a table, a frame, a list of batches) and no declared order. ``"auto"``
-        sorts it along the band that needs the fewest rows in state, unless it is small or in order already.
-        ``"never"`` reads it in the order given.
+        What to do with an input that has an end and no declared order. ``"auto"`` sorts it along the band that needs
+        the fewest rows in state, unless it is small or in order already. ``"never"`` reads it in the order given.
     memory_limit : int or str, optional
         Limit in bytes for the memory of the join, without its inputs, or text such as "512MB"; see
         :class:`SymmetricHashJoin`. Threads share the limit. Each thread needs 4 MiB of it, or fewer threads run.
@@ -127,13 +124,12 @@ def band_join(
     validate : {"1:1", "1:m", "m:1", "m:m"}, optional
         Raise CardinalityError if a row matches more than one: for ``"m:1"`` a left row, for ``"1:m"`` a right row.
     idle_timeout : str, number of seconds or timedelta, optional
-        For streams: how long the join waits for a silent input, such as ``"5s"``. A thread of its own reads each input,
-        so that a silent one does not stop the other. Matches with rows in state are emitted; rows that wait for the
-        silent input stay in state. Without this option, the join waits for the input that is behind.
+        For streams: how long the join waits for a silent input, such as ``"5s"``. A thread of its own reads each input.
+        Matches with rows in state are emitted; rows that wait for the silent input stay in state. Without this option,
+        the join waits for the input that is behind.
     idle : {"wait", "advance"}
         With ``"advance"``, a silent input counts as having reached the position of the other one. Rows that only wait
-        for it are decided and leave the state. If it later gives rows below that position, they are late, and
-        ``on_late`` decides about them.
+        for it are decided and leave the state. If it later gives rows below that position, they are late.
 
     Returns
     -------
@@ -144,8 +140,7 @@ def band_join(
     ------
     IvjoinError
         If an argument or an input is invalid. Most errors are of a subclass: OptionError, ColumnError, ConditionError,
-        UnsupportedError, OrderError, SchemaError, FileError or ProtocolError. The text states what came, what was
-        expected, and the fix.
+        UnsupportedError, OrderError, SchemaError, FileError or ProtocolError.
 
     Notes
     -----
@@ -223,15 +218,7 @@ def _present(sources: tuple[Source, Source], plan: JoinPlan) -> tuple[frozenset[
 
 
 def refuse_cross(plan: JoinPlan, allow_cross: bool) -> None:
-    """Refuse a join that pairs all rows, since it has no key and no condition, unless the caller allows it.
-
-    Raises
-    ------
-    OptionError
-        If ``allow_cross`` is not a bool.
-    ConditionError
-        If the join pairs all rows and ``allow_cross`` is False.
-    """
+    """Raise ConditionError if a join has no key and no condition, unless the caller allows it."""
     if not isinstance(allow_cross, bool):
         raise OptionError(f"allow_cross is {came(allow_cross)}; expected True or False")
     spec = plan.spec
@@ -246,13 +233,7 @@ def refuse_cross(plan: JoinPlan, allow_cross: bool) -> None:
 def check_call(
     plan: JoinPlan, threads: int | Literal["auto"], sort: str, budget: Budget | None
 ) -> int | Literal["auto"]:
-    """Check the options, and return ``threads``.
-
-    Raises
-    ------
-    IvjoinError
-        If an option is invalid. The text names it. UnsupportedError if ``when_full="shed"`` has several threads.
-    """
+    """Check the options, and return ``threads``; UnsupportedError if ``when_full="shed"`` has several threads."""
     if not isinstance(threads, str) or threads != "auto":
         threads = whole_number("threads", threads, 1, _MOST_THREADS, "'auto' or a whole number")
     one_of("sort", sort, ("auto", "never"))
@@ -272,15 +253,9 @@ def stream_of(
     choose: Callable[..., Chosen] = chosen, report: Report | None = None,
     idle: Idle | None = None,
 ) -> JoinStream:
-    """Return the join of two opened inputs.
+    """Return the join of two opened inputs; the arguments are as for :func:`band_join`.
 
-    The arguments are as for :func:`band_join`; ``choose`` replaces :func:`~ivjoin.stream.sources.columns.chosen`,
-    and ``report`` receives late rows.
-
-    Raises
-    ------
-    IvjoinError
-        As :func:`check_call`; ColumnError if ``columns`` names a column that the output does not have.
+    ``choose`` replaces :func:`~ivjoin.stream.sources.columns.chosen`, and ``report`` receives late rows.
     """
     threads = check_call(plan, threads, sort, budget)
     first, second = map(copy, sources)  # before the columns to read are chosen

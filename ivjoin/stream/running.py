@@ -35,15 +35,8 @@ def stopped_by(error: BaseException) -> str:
 class Run:
     """A join under way: it reads the inputs and gives the output.
 
-    It does not refer to the stream that gives its output to the caller, nor to its own generator. So a stream that the
-    caller drops is freed at once, with its threads, files and rows, and does not wait for the cyclic collector.
-
-    Attributes
-    ----------
-    over : str or None
-        Why nothing more can come.
-    broken : bool
-        Whether an error is the reason, which is not to be taken for an end.
+    It does not refer to the stream or its generator. So a stream that the caller drops is freed at once, with its
+    threads, files and rows. ``over`` is why nothing more can come, and ``broken`` whether an error is the reason.
     """
 
     over: str | None = None
@@ -67,7 +60,7 @@ class Run:
         raise NotImplementedError
 
     def release(self) -> None:
-        """Read no more: stop threads and release the inputs.
+        """Stop threads and release the inputs.
 
         This waits for no thread and takes no lock, because the cyclic collector may call it from any thread.
         """

@@ -1,9 +1,8 @@
 """Share one plan among joins of small tables whose conditions differ in constants only.
 
-To plan such a join takes longer than to run it. Here each constant becomes a column that has the same value in every
-row. So the plan depends on the shape of the condition and the types of its constants, and a new value only needs new
-columns. An expression over a column has the same meaning as over a literal of the same type, so the output has the same
-rows. A shape whose expressions differ in anything else is not shared.
+Planning such a join takes longer than running it. Here each constant becomes a column with the same value in every row,
+so the plan depends only on the shape of the condition and the types. An expression over a column has the same meaning
+as over a literal of the same type. A shape whose expressions differ in anything else is not shared.
 """
 
 from __future__ import annotations
@@ -46,12 +45,8 @@ Read = Callable[[Any, Mapping[str, pa.Schema]], "Node | None"]
 class _Shape:
     """What is known of a shape: whether it came before, and the columns for its constants.
 
-    Attributes
-    ----------
-    columns : list of (str, Type, pa.Field), or None
-        For each constant: the input that gets the column, the type that the constant is cast to, and the column.
-    schemas : dict of str to pa.Schema
-        The schemas of the inputs with these columns.
+    ``columns`` has the input that gets the column, the type that the constant is cast to, and the column; ``schemas``
+    the inputs with these columns.
     """
 
     __slots__ = ("columns", "met", "schemas", "tries")
@@ -63,17 +58,10 @@ class _Shape:
 
 
 class Question:
-    """A join whose constants are columns.
+    """A join whose constants are columns of its inputs.
 
-    Attributes
-    ----------
-    condition : str or Expr
-    params : dict of str to value
-        The values of names that it still reads.
-    inputs : dict of str to Source
-        The inputs, with a column for each constant.
-    slots : frozenset of str
-        The names of these columns, by :func:`~ivjoin.conditions.read.constants.slot`.
+    ``params`` has the values of names that the condition still reads, and ``slots`` the names of the columns, by
+    :func:`~ivjoin.conditions.read.constants.slot`.
     """
 
     __slots__ = ("condition", "inputs", "params", "slots")
@@ -96,7 +84,7 @@ def separated(
     inputs: Mapping[str, Source], condition: Any, params: Mapping[str, Any] | None, also: Mapping[str, Any],
     asked: Mapping[str, Any], read: Read, zone: str,
 ) -> Question | None:
-    """Return the join with its constants as columns, from the second condition of a shape on.
+    """Return the join with its constants as columns, from the second condition of a shape on; else None.
 
     Parameters
     ----------
@@ -104,19 +92,12 @@ def separated(
         By side or alias.
     condition, params
         As for :func:`ivjoin.band_join`.
-    also : mapping
-        The other arguments that the meaning of the condition depends on.
-    asked : mapping
-        All arguments of the plan of the join as it was written.
+    also, asked : mapping
+        The other arguments that the meaning of the condition depends on, and all arguments of the join as written.
     read : function
         Reads a condition over the schemas of the inputs.
     zone : str
         The zone of local times.
-
-    Returns
-    -------
-    Question or None
-        None if the join is to be planned as it was written.
     """
     if params is not None and not (isinstance(params, Mapping) and all(map(_is_name, params))):
         return None
@@ -263,12 +244,8 @@ def _with(source: Source, schema: pa.Schema, added: Sequence[pa.Scalar]) -> Sour
 class SharedStream(WrappedStream):
     """The output of a join whose constants are columns; see :class:`JoinStream`.
 
-    Parameters
-    ----------
-    inner : JoinStream
-        The join with columns for constants, without these columns in its output.
-    written : function
-        Makes the join as it was written, for some output columns. It explains the join, and raises its errors.
+    ``inner`` has columns for constants, but not in its output. ``written`` makes the join as it was written, to explain
+    it and raise its errors.
     """
 
     def __init__(self, inner: JoinStream, written: Callable[[Sequence[str] | None], JoinStream]) -> None:

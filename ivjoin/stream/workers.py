@@ -1,10 +1,10 @@
-"""Threads that join slices: tasks are numbered, each is one hand-over, and the output follows the order of the tasks.
+"""Threads that join slices: tasks are numbered, and the output follows the order of the tasks.
 
-The thread that reads the output is one of them. It takes the output of one task after the other, and joins a task
-itself while the next output is not ready. So the rows and their order are the same for any number of threads.
+The thread that reads the output joins a task itself while the next output is not ready. The rows and their order are
+the same for any number of threads.
 
-Threads know the shared state alone, never the stream, so a stream that is dropped is noticed. A thread ends as soon as
-no task waits. To stop them takes no lock: a stream may be dropped, and collected, in any thread and at any time.
+Threads know the shared state alone, never the stream, so a dropped stream is noticed. A thread ends as soon as no task
+waits. Stopping takes no lock, because a stream may be collected in any thread at any time.
 """
 
 from __future__ import annotations
@@ -121,14 +121,8 @@ class _Shared(Generic[_Task]):
 class Workers(Generic[_Task]):
     """Threads that join the tasks they are given; the thread that reads the output is one of them.
 
-    Parameters
-    ----------
-    make : callable
-        Returns a function that joins one task after the other; each thread makes its own.
-    threads : int
-        At least 1.
-    most_bytes : int, optional
-        Bytes of a task's output that may wait to be taken, besides one batch.
+    ``make`` returns each thread's own function, which joins one task after the other. ``most_bytes`` of a task's output
+    may wait, besides one batch.
     """
 
     def __init__(
@@ -175,12 +169,9 @@ class Workers(Generic[_Task]):
                     shared.at_work -= 1
 
     def output(self, most: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Output that is ready, and more until at most ``most`` tasks have output to be taken: (number, batch).
+        """Yield (number, batch) of output that is ready, and more until at most ``most`` tasks have output.
 
-        Raises
-        ------
-        BaseException
-            The error of a task, after the output of the tasks before it.
+        The error of a task is raised after the output of the tasks before it.
         """
         while self._places:
             self._check_process()
@@ -255,20 +246,10 @@ class Workers(Generic[_Task]):
 def joined(
     tasks: Sequence[_Task], make: Callable[[], Callable[[_Task], Iterator[pa.RecordBatch]]], threads: int
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The output of all tasks, in their order, by a number of threads: (number of the task, batch).
+    """Yield (number of the task, batch) of all tasks, in their order, by a number of threads with the reader's.
 
-    Parameters
-    ----------
-    tasks : sequence
-    make : callable
-        Returns a function that joins one task after the other; each thread makes its own.
-    threads : int
-        The thread that reads is one of them.
-
-    Raises
-    ------
-    BaseException
-        The error of a task, after the output of the tasks before it.
+    ``make`` returns each thread's own function, which joins one task after the other. The error of a task is raised
+    after the output of the tasks before it.
     """
     threads = max(1, min(threads, len(tasks)))
     workers = Workers(make, threads)
@@ -285,10 +266,7 @@ def joined(
 def each(tasks: Sequence[_Task], make: Callable[[], Callable[[_Task], None]], threads: int) -> None:
     """Do all tasks by a number of threads; each makes its own function, which takes tasks in their order.
 
-    Raises
-    ------
-    BaseException
-        The error of the first task that has one.
+    The error of the first task that has one is raised.
     """
 
     def worker() -> Callable[[_Task], Iterator[pa.RecordBatch]]:

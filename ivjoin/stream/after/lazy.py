@@ -18,13 +18,7 @@ __all__ = ["in_utf8", "lazy_frame"]
 
 
 def in_utf8(table: pa.Table) -> pa.Table:
-    """Return a table as it is. Arrow accepts text of any bytes; pandas, polars and DuckDB do not.
-
-    Raises
-    ------
-    EvaluationError
-        If a text is not in UTF-8.
-    """
+    """Return a table as it is; EvaluationError if a text is not in UTF-8, which pandas, polars and DuckDB need."""
     for field, column in zip(table.schema, table.columns, strict=True):
         if "string" not in str(field.type):
             continue
@@ -41,16 +35,9 @@ def in_utf8(table: pa.Table) -> pa.Table:
 
 
 def lazy_frame(pl: Any, schema: pa.Schema, run: Callable[[Sequence[str] | None], Any]) -> pl.LazyFrame:
-    """Return a LazyFrame over a join.
+    """Return a polars LazyFrame over a join with the output ``schema``.
 
-    Parameters
-    ----------
-    pl : module
-        polars.
-    schema : pa.Schema
-        Of the whole output.
-    run : callable
-        Takes the columns that are needed, None for all, and returns the stream. It runs once for each scan.
+    ``run`` takes the columns that are needed, None for all, and returns the stream. It runs once for each scan.
     """
     def scan(
         with_columns: list[str] | None, predicate: Any, n_rows: int | None, batch_size: int | None

@@ -33,18 +33,9 @@ _NUMBERS = ("int", "float", "decimal", "decimal256")
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An output column of the right side.
+    """An output column of the right side, taken from lookup ``step``.
 
-    Attributes
-    ----------
-    name : str
-    step : int
-        The lookup that it is taken from.
-    column : str
-        Its name on the right side.
-    around : (int, int) or None
-        The lookups of the previous and of the next row, if it is interpolated.
-    offset : object
+    ``around``: the lookups of the previous and of the next row, if it is interpolated.
     """
 
     name: str
@@ -55,13 +46,7 @@ class Output:
 
 
 class Lookups:
-    """Several lookups of each left row.
-
-    Parameters
-    ----------
-    options : dict
-        Options of the call that cannot be combined with these.
-    """
+    """Several lookups of each left row; ``options`` of the call cannot be combined with these."""
 
     def __init__(
         self, sources: tuple[Source, Source], plan: JoinPlan, on: Any, direction: str, offsets: Any, interpolate: Any,

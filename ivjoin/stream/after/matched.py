@@ -1,7 +1,6 @@
 """``maintain_order=``, ``indicator=`` and ``validate=``: what the numbers of matched rows decide about the output.
 
-Each input gets a column with the numbers of its rows, in the order in which it was given. The join carries the numbers
-to its output, where they order rows, show which side a row is from, and count the matches of each row.
+Each input gets a column with the numbers of its rows, in the given order, which the join carries to its output.
 """
 
 from __future__ import annotations
@@ -37,15 +36,8 @@ _WORDS = ("left_only", "right_only", "both")
 class Matching:
     """What the numbers of rows decide.
 
-    Attributes
-    ----------
-    order : tuple of int
-        The sides (0 left, 1 right) by whose order the output is sorted.
-    indicator : str
-        The name of the column that shows where a row is from; empty for none.
-    once : tuple of int
-        The sides whose rows may match one row at most.
-    validate : str
+    ``order``: the sides (0 left, 1 right) by whose order the output is sorted. ``indicator``: the name of the column
+    that shows where a row is from, or "". ``once``: the sides whose rows may match one row at most.
     """
 
     order: tuple[int, ...]
@@ -69,22 +61,10 @@ class Matching:
         self, sources: tuple[Source, Source], plan_for: Callable[[tuple[Source, Source]], JoinPlan],
         join: Callable[[tuple[Source, Source], JoinPlan, Sequence[str]], JoinStream], columns: Sequence[str] | None,
     ) -> JoinStream:
-        """Return the output of a join, changed as the options say.
+        """Return the output of a join, changed by the options.
 
-        Parameters
-        ----------
-        sources : (Source, Source)
-        plan_for : callable
-            Plans the join of two inputs.
-        join : callable
-            Makes the join of inputs with a plan and the given output columns.
-        columns : list of str or None
-            The requested output columns.
-
-        Raises
-        ------
-        OptionError
-            If the output does not show the rows that an option needs.
+        ``plan_for`` plans the join of two inputs, and ``join`` makes it with the given output columns. OptionError if
+        the output does not show the rows that an option needs.
         """
         given = sources
 
@@ -186,12 +166,7 @@ def _origin(left: pa.Array, right: pa.Array) -> pa.DictionaryArray:
 
 
 def matching_of(maintain_order: str | None, indicator: bool | str, validate: str | None) -> Matching | None:
-    """Return what these options need, None if nothing.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Return what these options need, None if nothing."""
     if maintain_order not in (None, "none", *_ORDERS):
         raise OptionError(f"maintain_order is {came(maintain_order)}; expected {', '.join(map(repr, _ORDERS))} or None")
     if not isinstance(indicator, (bool, str)) or indicator == "":

@@ -35,13 +35,7 @@ class _Changed(Run):
 class WrappedStream(JoinStream):
     """The output of a join after a change; see :class:`JoinStream`. ``metrics`` counts the join.
 
-    Parameters
-    ----------
-    inner : JoinStream
-    schema : pa.Schema
-        Of the changed batches.
-    change : callable
-        Takes the batches of ``inner`` and yields the output.
+    ``change`` takes the batches of ``inner`` and yields batches of ``schema``.
     """
 
     def __init__(self, inner: JoinStream, schema: pa.Schema, change: Change) -> None:
@@ -83,10 +77,7 @@ class WrappedStream(JoinStream):
     def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
         """Return the bounds of the columns that the join itself emits.
 
-        Raises
-        ------
-        ProtocolError
-            If the output is computed from joined rows, as by ``ivjoin.sql`` or ``maintain_order=``.
+        ProtocolError if the output is computed from joined rows, as by ``ivjoin.sql`` or ``maintain_order=``.
         """
         raise ProtocolError(
             "output_bounds() is not known for ivjoin.sql(), maintain_order=, indicator= and validate=; call band_join "

@@ -38,8 +38,7 @@ class _Reading(Thread, Generic[Item, T]):
 def read_ahead(items: Sequence[Item], read: Callable[[Item], T]) -> Iterator[T]:
     """Yield ``read(item)`` for each item, and read at most one item ahead.
 
-    An error is raised in place of the item that caused it. If the caller stops early, the current read still runs to
-    its end.
+    An error is raised in place of the item that caused it. If the caller stops early, the current read still ends.
     """
     under_way: _Reading[Item, T] | None = None
     for i, item in enumerate(items):

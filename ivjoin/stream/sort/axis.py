@@ -1,8 +1,8 @@
 """Choose the axis along which to sort two inputs that have an end, so that their join stores the fewest rows.
 
-A sweep reads two sorted inputs together along an axis. A row stays in the state until the other side reaches a row that
-no band lets it match. This module estimates a share from a sample of both sides, for each pair of expressions of one
-type. It counts the row pairs whose later row arrives while the earlier row is still stored. The least share wins.
+A sweep reads two sorted inputs together, and stores a row until the other side has passed all rows that it can match.
+From a sample of both sides, this module estimates the share of row pairs whose later row arrives while the earlier one
+is stored. The least share wins.
 """
 
 from __future__ import annotations
@@ -40,12 +40,7 @@ Ordinals = Mapping[Node, tuple[np.ndarray, np.ndarray | None]]
 class Axis:
     """One expression of each side, of the same type, which rise together or fall together.
 
-    Attributes
-    ----------
-    nodes : (Node, Node)
-    descending : bool
-    share : float
-        The share of row pairs that are in memory together.
+    ``share`` is the share of row pairs that are in memory together.
     """
 
     nodes: tuple[Node, Node]
@@ -85,13 +80,8 @@ def indices(rows: np.ndarray) -> pa.Array:
 def best_axis(plan: JoinPlan, samples: tuple[pa.RecordBatch | None, pa.RecordBatch | None]) -> Axis | None:
     """Return the axis to sort by, or None if no sort pays.
 
-    Parameters
-    ----------
-    plan : JoinPlan
-        A side with an order of its own is not sorted. The other side is sorted to match it.
-    samples : (RecordBatch or None, RecordBatch or None)
-        Rows of each side. None for a side whose rows cannot be sampled: the first axis that moves both ends of a band
-        is taken.
+    A side with an order is not sorted; the other side is sorted to match it. If a side cannot be sampled (None), the
+    first axis that moves both ends of a band is taken.
     """
     pairs = list(axes(plan))[:_MOST]
     if samples[0] is None or samples[1] is None:
@@ -116,11 +106,7 @@ def best_axis(plan: JoinPlan, samples: tuple[pa.RecordBatch | None, pa.RecordBat
 def compared_share(plan: JoinPlan, samples: tuple[pa.RecordBatch | None, pa.RecordBatch | None]) -> float:
     """Return the share of all row pairs for which the residual must be evaluated; 0 if keys or bands decide all.
 
-    Parameters
-    ----------
-    plan : JoinPlan
-    samples : (RecordBatch or None, RecordBatch or None)
-        Rows of each side. Without them, the share of a join with bands is 0.
+    Without samples, the share of a join with bands is 0.
     """
     if plan.sides[0].keys or not plan.separation.residual or plan.never:
         return 0.0

@@ -1,6 +1,6 @@
 """Sort the values of a table on several threads: deal rows to buckets of rising values, then sort each bucket.
 
-Every step reads the values once, in parts that threads share, so the work does not grow with the number of threads.
+Threads share parts of each step, so the work does not grow with the number of threads.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ class Step:
 def steps(ranges: Ranges, groups: Sequence[int], node: Node, descending: bool) -> list[Step] | None:
     """Return the order in which to read row groups, so that a column comes in order, from the statistics in footers.
 
-    Return None if a row group lacks statistics, or if at least half of the row groups would be in memory at once.
+    None if a row group lacks statistics, or if at least half of the row groups would be in memory at once.
     """
     spans = []
     for group in groups:

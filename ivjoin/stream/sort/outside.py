@@ -1,8 +1,8 @@
 """Sort rows outside memory: write sorted runs to a file without a name, and merge them.
 
 Rows are gathered until they fill the reserved memory, then sorted and written in pieces. The merge reads the pieces of
-all runs in parallel, in order. The file is unlinked when it is created, so it disappears with the process, however that
-ends. Source: D. E. Knuth, The Art of Computer Programming 3, 5.4, external sorting.
+all runs in order. The file is unlinked when it is created, so it disappears with the process. Source: D. E. Knuth, The
+Art of Computer Programming 3, 5.4, external sorting.
 """
 
 from __future__ import annotations
@@ -54,16 +54,9 @@ class _Piece:
 
 @dataclass
 class Outside:
-    """Sorted runs in a file.
+    """Sorted runs in a file of ``nbytes``.
 
-    Attributes
-    ----------
-    room : int
-        Bytes of rows that may be in memory together.
-    errs : bool
-        Whether the expression raises an error for some row.
-    nbytes : int
-        Size of the file.
+    ``room``: bytes of rows that may be in memory together. ``errs``: the expression raises an error for some row.
     """
 
     folder: str
@@ -81,13 +74,7 @@ class Outside:
             raise self._no_room(0, e) from e
 
     def add(self, table: pa.Table, node: Node, descending: bool) -> None:
-        """Sort rows by an expression, and write them as one run.
-
-        Raises
-        ------
-        MemoryLimitError
-            If the file cannot be written.
-        """
+        """Sort rows by an expression, and write them as one run; MemoryLimitError if the file cannot be written."""
         rows = Ordinals.of(table, node, descending)
         self.errs |= rows.errs
         each = max(1, int(table.nbytes) // max(1, table.num_rows)) + 8
@@ -195,10 +182,7 @@ def sorted_outside(
 ) -> Outside:
     """Sort rows by an expression, with at most ``room`` bytes of them in memory.
 
-    Raises
-    ------
-    MemoryLimitError
-        If the folder cannot store the runs.
+    MemoryLimitError if the folder cannot store the runs.
     """
     out = Outside(folder, room)
     held: list[pa.RecordBatch] = []

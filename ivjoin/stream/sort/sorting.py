@@ -2,11 +2,10 @@
 
 This module decides what to do; ``ordered.py`` does it.
 
-- A table is sorted by indices. In addition to the table, this takes eight bytes a row for the values and four for their
-  order. Rows are gathered when they are read.
-- A table that is in order already is only checked.
-- Parquet files whose row groups follow each other along the axis, by the statistics in their footers, are read in that
-  order. Only row groups that overlap are sorted together.
+- A table is sorted by indices, with eight bytes a row for the values and four for their order. A table that is in order
+  already is only checked.
+- Parquet files whose row groups follow each other along the axis, by their statistics, are read in that order. Only row
+  groups that overlap are sorted together.
 - With a memory limit, rows that do not fit are sorted in files (``outside.py``).
 """
 
@@ -47,13 +46,10 @@ class Arranged:
     ----------
     plan : JoinPlan
         The plan, with the orders of sorted inputs.
-    batches : (Iterator of RecordBatch, Iterator of RecordBatch)
+    batches, ends, rows
+        By side: the batches, whether the input has an end, and the number of rows, if known.
     errors_first : bool
         Whether rows for which the expression of the order raises an error come before the others.
-    ends : (bool, bool)
-        Whether each input has an end.
-    rows : (int or None, int or None)
-        The number of rows of each input, if known.
     sweep : Sweep or None
         How far to read one side before the other, if both were sorted or found in order.
     said : str
@@ -131,14 +127,7 @@ class Ready:
 class Given:
     """A side that was read as far as the reserved memory allows.
 
-    Attributes
-    ----------
-    source : Source
-    table : pa.Table or None
-        Its first rows; None if row groups are read on request.
-    rest : Iterator of RecordBatch or None
-        The other rows; None if ``table`` has all rows.
-    budget : Budget or None
+    ``table`` has its first rows; None if row groups are read on request. ``rest`` has the others; None without any.
     """
 
     source: Source

@@ -19,8 +19,8 @@ class Sweep:
     """Read a piece of the leading side, then the rows of the other side that are not beyond it, and one more row.
 
     The extra row shows how far the other side has come, so that rows of the leader do not wait in front of a gap. Rows
-    of the following side are evicted as they arrive, except for the window, so that only rows of the leader are
-    searched. The leader is the side with fewer expressions in the bands.
+    of the following side are evicted as they arrive, except for the window. The leader has fewer expressions in the
+    bands.
     """
 
     leader: int

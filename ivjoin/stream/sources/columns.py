@@ -20,13 +20,7 @@ __all__ = ["Chosen", "chosen", "places_of"]
 class Chosen:
     """A join over the columns that it needs, and the selection of its output columns.
 
-    Attributes
-    ----------
-    plan : JoinPlan
-    names : (list of str, list of str)
-        Columns that are read from each side.
-    schema : pa.Schema
-        Schema of the output.
+    ``names`` are the columns that are read from each side, and ``schema`` is the output.
     """
 
     def __init__(self, plan: JoinPlan, names: tuple[list[str], list[str]], schema: pa.Schema, picks: list[int]) -> None:
@@ -46,13 +40,8 @@ def chosen(
 ) -> Chosen:
     """Return the join with only the output columns of these names, in this order; None stands for all.
 
-    Without ``columns``, ivjoin reads all columns of the sides that ``whole`` marks. ``present`` names columns of each
-    side that are known to have no null.
-
-    Raises
-    ------
-    ColumnError
-        If the output has no such column.
+    Without ``columns``, all columns of the sides that ``whole`` marks are read. ``present`` names columns of each side
+    that are known to have no null. ColumnError if the output has no such column.
     """
     places = list(range(len(plan.schema))) if columns is None else _places(plan, columns)
     spec = plan.spec
@@ -89,10 +78,7 @@ def _places(plan: JoinPlan, columns: Any) -> list[int]:
 def places_of(known: list[str], columns: Any) -> list[int]:
     """Return the positions of the output columns of these names.
 
-    Raises
-    ------
-    ColumnError
-        If ``columns`` is not a list of names, is empty, repeats a name, or has an unknown one.
+    ColumnError if ``columns`` is not a list of names, is empty, repeats a name, or has an unknown one.
     """
     if isinstance(columns, str) or not isinstance(columns, Iterable):
         raise ColumnError(f"columns is {came(columns)}; expected a list of names of output columns")

@@ -15,15 +15,7 @@ __all__ = ["index_hints"]
 def index_hints(inputs: Mapping[str, Any]) -> Iterator[None]:
     """Name ``reset_index()`` in the error for a missing column that is the index of a pandas frame.
 
-    Parameters
-    ----------
-    inputs : mapping of str to input
-        By the words under which the caller knows them.
-
-    Raises
-    ------
-    ColumnError
-        The error of the block, with the hint.
+    ``inputs`` are by the words under which the caller knows them.
     """
     try:
         yield

@@ -28,26 +28,14 @@ _AHEAD = 2  # pieces of an input that wait
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """When an input counts as silent, and what happens then.
-
-    Attributes
-    ----------
-    seconds : float
-    advances : bool
-        Whether the order of a silent input follows the other one.
-    """
+    """When an input counts as silent; ``advances``: its order then follows the other one."""
 
     seconds: float
     advances: bool
 
 
 def idle_of(idle_timeout: str | float | timedelta | None, idle: str) -> Idle | None:
-    """Return what the options mean; None without a timeout.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Return what the options mean; None without a timeout."""
     one_of("idle", idle, ("wait", "advance"), OptionError)
     if idle_timeout is None:
         if idle != "wait":

@@ -52,13 +52,10 @@ class Source:
         Whether the join may read all of it before it joins the first row.
     rows : int, optional
         The number of rows, if it is known before reading.
-    files : Files, optional
-        The files to read.
+    files, read_from
+        The files to read, and the local files that ``read`` reads.
     early : bool
-        Read the input when the join is created, not with the first row of output. The reader of the output may use the
-        same connection as the input.
-    read_from : sequence of InputFiles, optional
-        The local files that ``read`` reads.
+        Read the input when the join is created: the reader of the output may use the same connection as the input.
     """
 
     def __init__(
@@ -168,14 +165,8 @@ class Source:
 def open_inputs(left: Any, right: Any) -> tuple[Source, Source]:
     """Open both inputs of a join.
 
-    Raises
-    ------
-    SchemaError
-        If an input does not give record batches.
-    FileError
-        If a file cannot be opened.
-    ProtocolError
-        If both inputs are the same iterator or reader, or if one is in use.
+    SchemaError if an input does not give record batches, FileError if a file cannot be opened, ProtocolError if both
+    are the same iterator or reader, or one is in use.
     """
     if left is right and (isinstance(left, Iterator) or hasattr(left, "read_next_batch")):
         raise ProtocolError(

@@ -68,8 +68,7 @@ def _rows_at(table: pa.Table, index: np.ndarray) -> pa.Table:
 def _look(node: Node, rows: pa.RecordBatch, alias: str, whole: int) -> tuple[float, float, float | None] | None:
     """Return the number of distinct values, the share of the most frequent one, and the span of ordered values.
 
-    The number is the guaranteed-error estimate (Charikar et al., PODS 2000). Return None if the sample has no values
-    that can be counted.
+    The number is the guaranteed-error estimate (Charikar et al., PODS 2000). None if no values can be counted.
     """
     v = evaluate([node], lambda _, name: rows.column(name.removeprefix(f"{alias}_")), rows.num_rows)[0]
     span: float | None = None

@@ -29,10 +29,7 @@ def threads_within(budget: Budget | None, threads: int) -> int:
 def to_the_end(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the output of operators that only this join pushes to. A push that they refuse ends the join.
 
-    Raises
-    ------
-    MemoryLimitError
-        If an operator raises it. The text adds that the join has stopped.
+    The MemoryLimitError then adds that the join has stopped.
     """
     try:
         yield from batches
@@ -43,26 +40,17 @@ def to_the_end(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 class Memory:
     """The parts of a divided limit.
 
-    Parameters
-    ----------
-    budget : Budget
-    threads : int
-        The greatest number of threads.
-    views : bool
-        Whether rows that wait are views of a table that the caller has in memory.
-
     Attributes
     ----------
     threads : int
-        The number of threads to use. Slices then have at least 16,384 rows, if there are two threads or more.
+        The number of threads to use, at most the requested number. Slices of two or more threads have at least 16,384
+        rows.
     gathered : int
-        Bytes of rows that wait for their slice, or in slices for a thread.
+        Bytes of rows that wait for their slice, or in slices for a thread. ``views`` of the caller's tables count none.
     output : int
         Bytes of output of each slice that may wait for the reader.
-    rows : int
-        Greatest number of rows of both sides in a slice.
-    pairs : int
-        Candidate pairs that a slice evaluates at once.
+    rows, pairs : int
+        Greatest number of rows of both sides in a slice, and of candidate pairs that it evaluates at once.
     """
 
     def __init__(self, budget: Budget, threads: int, views: bool) -> None:

@@ -1,8 +1,8 @@
 """Joins of two tables that take right rows from all matches of each left row, by any number of threads.
 
-A search in the order of the value that picks may look at every right row for each left row if no bound compares that
-value. If few rows match, as a sample shows, it costs less to find all matches. A pick of several rows, or by both
-sides, compares all matches in any case.
+A search in the order of the value that picks may look at every right row if no bound compares that value. If few rows
+match, as a sample shows, it costs less to find all matches. A pick of several rows, or by both sides, compares all
+matches in any case.
 """
 
 from __future__ import annotations
@@ -72,20 +72,9 @@ class _Matched(MatchedTables):
 class PairedPick(_Matched):
     """The join of two tables that takes one of the matches of a left row.
 
-    Parameters
-    ----------
-    plan : JoinPlan
-    left : TableRows
-    right : pa.RecordBatch
-        All right rows.
-    run : OneRun
-    order : int64[m]
-        The right rows that can be taken, as they are compared: from the first to the last.
-    near : (int64[n], int64[m]), optional
-        For each left row, the value to be near to. For each right row in order, its value.
-    usable : bool[n], optional
-        The left rows with a value to be near to; None for all.
-    threads : int
+    ``order`` (int64[m]) has the right rows that can be taken, from the first to the last. ``near``: for each left row,
+    the value to be near to, and for each right row in order, its value. ``usable``: left rows with such a value; None
+    for all.
     """
 
     def __init__(
@@ -141,9 +130,9 @@ class PairedPick(_Matched):
 def paired_pick(
     plan: JoinPlan, sources: tuple[Source, Source], threads: int, order: np.ndarray | None = None
 ) -> PairedPick | None:
-    """The join of two tables that takes one match; None if a search costs less, or rows must be pushed.
+    """Return the join of two tables that takes one match; None if a search costs less, or rows must be pushed.
 
-    ``order`` : int64[m], if known, has the right rows that can be taken, as they are compared.
+    ``order`` (int64[m]), if known, has the right rows that can be taken, as they are compared.
     """
     picking, pick = picking_of(plan), plan.spec.pick
     assert pick is not None

@@ -1,7 +1,6 @@
-"""Rows of a side that wait for their slice of an axis, with the closed range of the axis that each lies in or can meet.
+"""Rows of a side that wait for their slice of an axis, each with the closed range of the axis that it can meet.
 
-Rows lie in the order in which their ranges begin. So a binary search finds how many of them a value has passed, and a
-part of them is a slice that copies nothing.
+Rows lie in the order in which their ranges begin, so a binary search finds a slice, which copies nothing.
 """
 
 from __future__ import annotations
@@ -26,16 +25,8 @@ _ENOUGH = 1.02  # times the rows that are wanted are not looked at more closely
 class Piece:
     """Rows whose ranges go from ``low + low_by`` to ``high + high_by``; at least one.
 
-    Attributes
-    ----------
-    low, high : int64[n]
-        ``low`` never falls. They may be one array. A row whose range ends before it begins meets nothing.
-    low_by, high_by : int
-        Sums beyond int64 mean its ends.
-    rises : bool
-        ``high`` never falls, either.
-    each : float
-        Bytes of memory that a row takes.
+    ``low`` (int64[n]) never falls, nor does ``high`` if it ``rises``; they may be one array. A row whose range ends
+    before it begins meets nothing. Sums beyond int64 mean its ends. ``each`` is the bytes that a row takes.
     """
 
     batch: pa.RecordBatch
@@ -85,7 +76,7 @@ class Piece:
         return int(np.count_nonzero(self.highs() < end)) if end <= I64_MAX else self.rows
 
     def top(self, start: int, end: int) -> int:
-        """The greatest value that rows can meet whose ranges begin from ``start`` on and below ``end``, if these rise.
+        """Return the greatest value that rows can meet whose ranges begin from ``start`` to below ``end``.
 
         The least value if there are no such rows.
         """

@@ -33,14 +33,9 @@ def is_whole(plan: JoinPlan, cut: Cut) -> bool:
 
 @dataclass(slots=True, eq=False)
 class Slice:
-    """Rows of both sides that are joined at once.
+    """Rows of both sides that are joined at once, as pieces.
 
-    Attributes
-    ----------
-    pieces : (list of Piece, list of Piece)
-        Left and right.
-    start, end : int
-        The own side's rows from ``end`` on are copies, and the other side's rows below ``start``.
+    The own side's rows from ``end`` on, and the other side's rows below ``start``, are copies.
     """
 
     cut: Cut
@@ -76,12 +71,9 @@ class Slice:
         return Slice(cut, mine, self.start, end), Slice(cut, kept, end, self.end)
 
     def part(self, p: int, schema: pa.Schema) -> Part:
-        """One side's rows in the order of the axis; some columns may be plain.
+        """Return one side's rows in the order of the axis; some columns may be plain.
 
-        Raises
-        ------
-        CapacityError
-            If one batch cannot hold the text of these rows.
+        CapacityError if one batch cannot contain the text of these rows.
         """
         pieces = self.pieces[p]
         if not pieces:
@@ -131,13 +123,7 @@ class _PushJoin:
 class Joiners:
     """Makes what joins slices, one for each thread, and knows how much memory they use together.
 
-    Parameters
-    ----------
-    plan : JoinPlan
-        Under which late rows are joined: they are found before.
-    cut : Cut
-    pairs : int, optional
-        As of :class:`Whole`.
+    Late rows are found before, so they are joined under ``plan``.
     """
 
     def __init__(self, plan: JoinPlan, cut: Cut, pairs: int | None) -> None:

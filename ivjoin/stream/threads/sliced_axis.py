@@ -20,15 +20,7 @@ __all__ = ["SlicedAxis"]
 
 
 class SlicedAxis:
-    """The axis of a cut.
-
-    Parameters
-    ----------
-    plan : JoinPlan
-    cut : Cut
-    frontiers : (Frontier, Frontier)
-        Of both sides; the caller moves them.
-    """
+    """The axis of a cut; the caller moves the ``frontiers`` of both sides."""
 
     def __init__(self, plan: JoinPlan, cut: Cut, frontiers: tuple[Frontier, Frontier]) -> None:
         self._cut, self._frontiers = cut, frontiers
@@ -62,7 +54,7 @@ class SlicedAxis:
     def placed(self, p: int, batch: pa.RecordBatch, start: int) -> tuple[Piece, bool]:
         """Return a batch with the ranges of its rows, and whether a row may meet rows of every slice.
 
-        ``start``: slices below it are given away, so no row can belong to them.
+        Slices below ``start`` run already, so no row can belong to them.
         """
         cut, n = self._cut, batch.num_rows
         nodes = [cut.node] if p == cut.own else list(dict.fromkeys(node for node, _ in (*cut.lows, *cut.highs)))

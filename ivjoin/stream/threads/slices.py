@@ -1,11 +1,11 @@
 """Join streams on several threads: cut an ordered axis into slices, and join each slice as a whole.
 
-Rows are gathered until a slice of the axis is complete: no later row of either side can belong to it. Then the next
-free thread joins it; the kernels let other threads run at the same time. Rows of the other side that can match rows of
-two slices go to both. The join is divided along time, so keys and their skew do not matter (TiLT, ASPLOS 2023).
+Rows are gathered until no later row of either side can belong to a slice. Then the next free thread joins it. Rows of
+the other side that can match rows of two slices go to both. The join is divided along time, so keys and their skew do
+not matter (TiLT, ASPLOS 2023).
 
-If unmatched rows of both sides are emitted (a full join), each row has one home: the slice of its own value, or of the
-least value it can match. Copies in other slices are not emitted.
+In a full join, each row has one home: the slice of its own value, or of the least value it can match. Copies in other
+slices are not emitted.
 """
 
 from __future__ import annotations
@@ -49,19 +49,9 @@ def can_slice(plan: JoinPlan, cut: Cut, budget: Budget | None) -> bool:
 class SlicedJoin:
     """Join like :class:`SymmetricHashJoin`, on several threads. The output follows the order of the slices.
 
-    Parameters
-    ----------
-    plan : JoinPlan
-    cut : Cut
-        The axis of the slices, for which :func:`can_slice` is true.
-    threads : int
-        At least 1.
-    errors_first : bool
-        As for ``SymmetricHashJoin.from_plan``.
-    views : bool
-        Whether pushed batches are views of memory that the caller owns.
-    budget : Budget, optional
-        The memory limit for rows that wait and running slices together.
+    ``cut`` is the axis, for which :func:`can_slice` is true. ``errors_first`` is as for
+    ``SymmetricHashJoin.from_plan``. ``views``: pushed batches are views of memory that the caller owns. ``budget``
+    limits rows that wait and running slices together.
     """
 
     def __init__(
@@ -99,8 +89,8 @@ class SlicedJoin:
     def metrics(self) -> JoinMetrics:
         """Counts of the whole join. A row that is copied to two slices counts once.
 
-        The state consists of the rows of slices that are not joined yet, the rows that wait, and the scratch memory of
-        the threads. Rows that wait do not count if they are views of a caller's table.
+        The state is the rows of slices that are not joined yet, the rows that wait, unless they are views of a caller's
+        table, and the scratch memory of the threads.
         """
         m = self._state()
         m.left_rows_retired = m.left_rows_in - self._left_out[0] - self._waiting(0)
@@ -127,10 +117,7 @@ class SlicedJoin:
     def push(self, side: str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Push a batch to a side, and yield the output. The push takes effect as you iterate.
 
-        Raises
-        ------
-        SchemaError, LateRowError, EvaluationError
-            As :meth:`SymmetricHashJoin.push`.
+        SchemaError, LateRowError, EvaluationError as :meth:`SymmetricHashJoin.push`.
         """
         p = SIDES.index(side)
         self._checker.check(side, batch)
@@ -154,7 +141,7 @@ class SlicedJoin:
     def _taken(self, p: int, batch: pa.RecordBatch, everywhere: bool) -> Iterator[pa.RecordBatch]:
         """Let rows wait for their slice, or join them at once if the join is no longer cut.
 
-        ``everywhere``: some of the rows are late and can match rows of slices that were given to threads.
+        ``everywhere``: some of the rows are late and can match rows of slices that run already.
         """
         if self._alone is None and batch.num_rows:
             piece, erred = self._axis.placed(p, batch, self._rest.start)

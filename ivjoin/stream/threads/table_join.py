@@ -1,8 +1,8 @@
 """A join of two tables, slice by slice, by any number of threads.
 
-Both tables lie, or were sorted, in the order of an axis. A slice is a range of rows of one side, its *own* side, with
-the rows of the other side that can meet them: views of the tables. Where the slices begin follows from the rows and the
-question alone, never from the number of threads, and each slice is one call (``ivjoin.operator.match.whole``).
+Both tables are in the order of an axis. A slice is a range of rows of one side, its *own* side, with the rows of the
+other side that can meet them: views of the tables. The start of a slice follows from the rows and the question alone,
+never from the number of threads. Each slice is one call (``ivjoin.operator.match.whole``).
 """
 
 from __future__ import annotations
@@ -41,18 +41,16 @@ _SEEN = 64  # rows of which the window is looked at
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Rows from ``start`` to ``end`` of the own side, and what of the other side can meet them.
+    """Rows from ``start`` to ``end`` of the own side, and the rows of the other side that can meet them.
 
     Attributes
     ----------
-    start, end : int
-        The own rows.
     last : int
         Where the copies of own rows end, which rows at home here can meet; ``end`` if no copy is needed.
     first_other, end_other : int
         Rows of the other side.
     home, end_home : int
-        The rows of the other side whose home is this slice; only where they are emitted unmatched are all of them here.
+        Rows of the other side whose home is this slice; all of them only if they are emitted unmatched.
     """
 
     start: int
@@ -69,20 +67,11 @@ class Slice:
 
 
 def slices_of(own: np.ndarray, low: Bounds, high: Bounds, both: bool, rows: int, missing: int = 0) -> list[Slice]:
-    """Cut two sides at values of an axis.
+    """Cut two sides at values of an axis into slices of at least ``rows`` own rows.
 
-    Parameters
-    ----------
-    own : int64[n]
-        Axis values of the own side; they rise.
-    low, high : Bounds
-        Between which axis values the rows of the other side can meet own rows.
-    both : bool
-        Whether unmatched rows of both sides are emitted: a row of the other side is at home where its least value lies.
-    rows : int
-        Own rows of a slice, at least.
-    missing : int
-        How many of the first own rows have no value, and match nothing.
+    ``own`` (int64[n]) are rising axis values; the first ``missing`` rows have no value and match nothing. ``low`` and
+    ``high`` bound the values that rows of the other side can meet. ``both``: unmatched rows of both sides are emitted,
+    so a row of the other side is at home where its least value lies.
     """
     n, m = len(own), len(low)
     starts, at = [0], rows
@@ -112,20 +101,7 @@ def slices_of(own: np.ndarray, low: Bounds, high: Bounds, both: bool, rows: int,
 
 
 class TableJoin:
-    """The join of two tables along a cut.
-
-    Parameters
-    ----------
-    plan : JoinPlan
-    cut : Cut
-    sides : (TableRows, TableRows)
-        Left and right.
-    slices : list of Slice
-        In order.
-    threads : int
-    first : Whole
-        The one that has looked at the rows.
-    """
+    """The join of two tables along a cut, in ordered slices; ``first`` is the Whole that has looked at the rows."""
 
     def __init__(
         self, plan: JoinPlan, cut: Cut, sides: tuple[TableRows, TableRows], slices: list[Slice], threads: int,

@@ -33,16 +33,7 @@ _MOST_RIGHT_ROWS = 2**31 - 2  # places have 32 bits
 
 
 class TableLookup:
-    """A join of two tables under way.
-
-    Parameters
-    ----------
-    plan : JoinPlan
-    left : TableRows
-    right : pa.RecordBatch
-        All right rows.
-    threads : int
-    """
+    """A join of two tables under way; ``right`` has all right rows."""
 
     def __init__(self, plan: JoinPlan, left: TableRows, right: pa.RecordBatch, threads: int) -> None:
         self.plan, self._left, self._right, self._threads = plan, left, right, threads
@@ -100,7 +91,7 @@ def opened(
 ) -> tuple[TableRows, tuple[list[pa.RecordBatch], list[pa.RecordBatch]]] | None:
     """Return the left rows of two tables in memory, and the batches of both; None if rows must be pushed.
 
-    A side has at least one batch, and the right side has no more.
+    A left side has at least one batch, the right side exactly one.
     """
     if not all(source.in_memory for source in sources):
         return None

@@ -1,7 +1,6 @@
 """A join of two tables that gives each left row one right row, found slice by slice, by any number of threads.
 
-The output is in the order of the left table, whatever the order of the rows. A left row's match is found first, for all
-rows; then output batches are values_at. Both are done in slices, and where these begin follows from the rows alone.
+The output is in the order of the left table. All matches are found first; then the output batches are built.
 """
 
 from __future__ import annotations
@@ -30,20 +29,7 @@ _SLICE_ROWS = 1 << 17  # of both sides
 
 
 class TablePick(MatchedTables):
-    """The join of two tables that picks one right row for each left row.
-
-    Parameters
-    ----------
-    plan : JoinPlan
-    left : TableRows
-    right : pa.RecordBatch
-        All right rows.
-    sides : (LookupSide, Sorted)
-        The left rows, and the right ones in order.
-    ids : KeyIds
-    passes : list of Pass
-    threads : int
-    """
+    """The join of two tables that picks one right row for each left row; ``sides`` has the rows, the right sorted."""
 
     def __init__(
         self, plan: JoinPlan, left: TableRows, right: pa.RecordBatch, sides: tuple[LookupSide, Sorted],

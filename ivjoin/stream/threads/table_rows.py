@@ -32,11 +32,7 @@ _MOST_BYTES = 1 << 30  # of the rows of a slice: offsets of text and lists have 
 class TableRows:
     """The rows of a table in an order.
 
-    Parameters
-    ----------
-    table : pa.Table
-    known : (Node, Ordinals), optional
-        An expression whose order the rows take, where they were sorted or looked at; falling values are turned.
+    ``known``: an expression whose order the rows take, if they were sorted or checked; falling values are turned.
     """
 
     def __init__(self, table: pa.Table, known: tuple[Node, Ordinals] | None = None) -> None:
@@ -62,10 +58,7 @@ class TableRows:
     def part(self, start: int, end: int) -> pa.RecordBatch:
         """Return the rows from ``start`` to ``end`` as one batch; some columns may be plain.
 
-        Raises
-        ------
-        CapacityError
-            If one batch cannot hold the text of these rows.
+        CapacityError if one batch cannot contain the text of these rows.
         """
         if start >= end:
             return no_rows(self._table.schema)
@@ -136,18 +129,9 @@ class TableRows:
 
 @dataclass(frozen=True, slots=True)
 class AxisValues:
-    """Ordinals of an expression for each row.
+    """Ordinals of an expression for each row (int64[n]); a row without a value repeats the value before it.
 
-    Attributes
-    ----------
-    values : int64[n]
-        A row without a value repeats the value before it.
-    every : bool
-        Each row has a value.
-    rises : bool
-        Values never fall.
-    turned : bool
-        They are ``~ordinal``.
+    ``every``: each row has a value. ``rises``: values never fall. ``turned``: they are ``~ordinal``.
     """
 
     values: np.ndarray
@@ -180,13 +164,7 @@ class Bounds:
 
 
 def in_one_batch(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Return all rows as one batch; some columns may be plain.
-
-    Raises
-    ------
-    CapacityError
-        If one batch cannot hold their text.
-    """
+    """Return all rows as one batch; some columns may be plain. CapacityError if one batch cannot contain their text."""
     if len(parts) == 1:
         return parts[0]
     # Plain rows: 16-bit run ends may not count the rows of a slice.

@@ -41,17 +41,7 @@ I64_MAX = 2**63 - 1
 
 
 class TableWindow(TableLookup):
-    """The join of two tables that aggregates.
-
-    Parameters
-    ----------
-    plan : JoinPlan
-    left : TableRows
-    right : pa.RecordBatch
-        All right rows.
-    found : Aggregated or OneRun
-    threads : int
-    """
+    """The join of two tables that aggregates; ``right`` has all right rows."""
 
     def __init__(
         self, plan: JoinPlan, left: TableRows, right: pa.RecordBatch, found: Aggregated | OneRun, threads: int

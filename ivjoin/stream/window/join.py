@@ -56,9 +56,9 @@ def window_join(
         Which right rows belong to the window of a left row, such as ``"r.ts BETWEEN l.ts - 10 AND l.ts"``. Without it
         and ``on``, all of them.
     aggregate : mapping of str to str
-        SQL text for each output column: an expression over aggregate functions of right columns, such as
-        ``{"vwap": "sum(r.price * r.qty) / sum(r.qty)", "n": "count(*)"}``. Left columns may stand outside of the
-        functions. A pair ``("price", "mean")`` is accepted, and ``("price", "quantile", 0.9)``.
+        SQL text for each output column: an expression over aggregate functions of right columns, such as ``{"vwap":
+        "sum(r.price * r.qty) / sum(r.qty)", "n": "count(*)"}``. Left columns may stand outside of the functions. A pair
+        ``("price", "mean")`` is accepted, and ``("price", "quantile", 0.9)``.
 
         Functions: count, count_if, count_distinct or ``count(DISTINCT x)``, sum, mean or avg, min, max, first, last,
         any_value, bool_and, bool_or, stddev, stddev_pop, variance, var_pop, median, quantile, array_agg. Each takes
@@ -91,10 +91,9 @@ def window_join(
         If the condition or an aggregate is invalid.
     UnsupportedError
         If a function, or the condition with ``include_previous``, is not supported.
-    EvaluationError
-        While the output is read: if an expression has an error for a row, or a sum overflows.
-    MemoryLimitError
-        While the output is read: if the rows do not fit in ``memory_limit``.
+    EvaluationError, MemoryLimitError
+        While the output is read: if an expression has an error for a row or a sum overflows; if the rows do not fit in
+        ``memory_limit``.
 
     Examples
     --------
@@ -124,13 +123,7 @@ def window_plan(
     left: pa.Schema, right: pa.Schema, *, aggregate: WindowAggregates | None, how: str, include_previous: bool,
     timezone: str | None, params: Params | None = None, alias: str | None = None, **question: object,
 ) -> tuple[JoinPlan, Asked]:
-    """Return the plan of the engine's aggregates, and what is made of them; ``alias`` also names the right side.
-
-    Raises
-    ------
-    IvjoinError
-        A subclass that says which argument is invalid.
-    """
+    """Return the plan of the engine's aggregates, and what is made of them; ``alias`` also names the right side."""
     if not isinstance(include_previous, bool):
         raise OptionError(f"include_previous is {came(include_previous)}; expected True or False")
     if how not in ("left", "inner"):

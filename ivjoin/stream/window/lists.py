@@ -16,16 +16,9 @@ Segments = tuple[pa.Array, np.ndarray]  # values, and how many of them each list
 
 
 def reduced(function: str, lists: pa.ListArray, mask: pa.ListArray | None, fraction: float | None) -> pa.Array:
-    """Return one value for each list; null (0 for a count) for an empty one.
+    """Return one value for each list, by a key of :data:`REDUCTIONS`; null (0 for a count) for an empty one.
 
-    Parameters
-    ----------
-    function : str
-        A key of :data:`REDUCTIONS`.
-    mask : list of bool, optional
-        Which values of the lists count; null counts as False.
-    fraction : float, optional
-        For ``quantile``.
+    ``mask`` selects the values that count; null is False. ``fraction`` is for ``quantile``.
     """
     values, counts = lists.flatten(), _counts(lists)
     if mask is not None:

@@ -54,13 +54,7 @@ class Output:
 class Asked:
     """The aggregates of a call, split into what the engine computes and what is made of it.
 
-    Attributes
-    ----------
-    engine : dict of str to Aggregate
-        By the names of the columns that the engine returns.
-    reductions : dict of str to Reduction
-        Columns that are made of the engine's lists.
-    outputs : list of Output
+    ``engine`` is by the names of the columns that the engine returns; ``reductions`` are made of the engine's lists.
     """
 
     def __init__(
@@ -203,13 +197,7 @@ class Asked:
         return left, engine
 
     def made(self, batch: pa.RecordBatch, outputs: list[Output]) -> list[pa.Array]:
-        """Return the outputs of a batch of the engine.
-
-        Raises
-        ------
-        EvaluationError
-            If an expression has an error for a row.
-        """
+        """Return the outputs of a batch of the engine; EvaluationError if an expression has an error for a row."""
         known: dict[str, pa.Array] = {}
 
         def column(_: str, name: str) -> pa.Array:
@@ -242,13 +230,7 @@ def asked_of(
     given: Any, left: pa.Schema, right: pa.Schema, zone: str, params: Params | None = None, alias: str | None = None,
     case_sensitive: bool = True,
 ) -> Asked:
-    """Return the checked aggregates of ``{name: text}``; ``alias`` also names the right side.
-
-    Raises
-    ------
-    IvjoinError
-        If the mapping, a name or an aggregate is invalid. ConditionError and ColumnError are subclasses.
-    """
+    """Return the checked aggregates of ``{name: text}``; ``alias`` also names the right side."""
     if not isinstance(given, Mapping) or not given:
         raise OptionError(f"aggregate is {came(given)}; expected {_SHAPE}")
     asked = Asked(left, right, zone, params, alias, case_sensitive)
