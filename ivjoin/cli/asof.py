@@ -18,7 +18,6 @@ example:
 
 
 def add_asof(command: argparse.ArgumentParser) -> None:
-    """Add the options that only an as-of join has."""
     add = command.add_argument
     add("--on", required=True, metavar="NAME", help="the column of time: a name, or left=right")
     add("--by", action="append", default=[], metavar="KEYS", help="key columns: name, a,b or left=right; repeatable")

@@ -30,7 +30,6 @@ _OF_TWO = {
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
-    """Add the options for inputs by alias."""
     add = command.add_argument
     add("--order", action="append", default=[], metavar="ALIAS=ORDER", help="promised order of an input; repeatable")
     add("--bounds", action="append", default=[], metavar="ALIAS.NAME=A..B", help="promised bounds; repeatable")

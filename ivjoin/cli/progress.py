@@ -35,7 +35,6 @@ class Progress:
         self._thread: threading.Thread | None = None
 
     def count(self, rows: int) -> None:
-        """Count rows that were read."""
         self._read += rows
 
     def __enter__(self) -> Progress:
@@ -48,7 +47,6 @@ class Progress:
         self.stop()
 
     def stop(self) -> None:
-        """Stop, and remove the bar."""
         self._stopped.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout=1)
@@ -57,7 +55,6 @@ class Progress:
         self._thread = None
 
     def line(self) -> str:
-        """Return the current line."""
         m = self._metrics()
         many = isinstance(m, MultiJoinMetrics)
         joined = sum(m.rows_in.values()) if many else m.left_rows_in + m.right_rows_in

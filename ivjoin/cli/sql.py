@@ -26,7 +26,6 @@ _WORDS = {"true": True, "false": False, "null": None}
 
 
 def add_sql(command: argparse.ArgumentParser) -> None:
-    """Add the arguments that only this command has."""
     add = command.add_argument
     add("query", metavar="QUERY", help="SELECT ... FROM 'file' l JOIN 'file' r ON ...; a path is in single quotes")
     add("files", metavar="NAME=FILE", nargs="*", help="a file by the name that the query has for it")
@@ -35,7 +34,6 @@ def add_sql(command: argparse.ArgumentParser) -> None:
 
 
 def add_param(command: argparse.ArgumentParser) -> None:
-    """Add ``--param``."""
     command.add_argument(
         "--param", action="append", default=[], metavar="NAME=VALUE", help="the value of :NAME in the condition",
     )  # fmt: skip

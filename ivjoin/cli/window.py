@@ -23,7 +23,6 @@ example:
 
 
 def add_window(command: argparse.ArgumentParser) -> None:
-    """Add the options that only a window join has."""
     add = command.add_argument
     add("--on", action="append", default=[], metavar="KEYS", help="key columns: name, a,b or left=right; repeatable")
     add("--where", metavar="CONDITION", help="which right rows are in the window of a left row, as SQL")

@@ -273,7 +273,6 @@ class Sink:
         return pa.ipc.new_file(file, schema) if self._kind == "arrow" else pa.ipc.new_stream(file, schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Write the rows of one batch."""
         if self._kind != "arrows":
             columns = [to_values(c, t) for c, t in zip(batch.columns, self._schema.types, strict=True)]
             if self._kind == "parquet":

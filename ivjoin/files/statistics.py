@@ -72,7 +72,6 @@ class ColumnRanges:
 
     @property
     def row_groups(self) -> int:
-        """The number of row groups."""
         return int(self._metadata.num_row_groups)
 
     def _begin(self, schema: pa.Schema, metadata: pq.FileMetaData, side: str) -> None:
@@ -84,7 +83,6 @@ class ColumnRanges:
         self._found: dict[tuple[int, Node], Dom] = {}
 
     def groups_with_rows(self) -> list[int]:
-        """Return the indices of the row groups that have a row."""
         return [g for g in range(self._metadata.num_row_groups) if self._metadata.row_group(g).num_rows]
 
     def of_group(self, group: int, columns: Sequence[Node]) -> dict[Node, Dom]:
@@ -148,7 +146,6 @@ class FragmentRanges:
         self.row_groups = len(self._places)
 
     def groups_with_rows(self) -> list[int]:
-        """Return the numbers of the row groups that have a row."""
         live = [set(r.groups_with_rows()) for r in self._files]
         return [i for i, (f, g) in enumerate(self._places) if g in live[f]]
 
@@ -168,11 +165,9 @@ class FragmentRanges:
         return _hulls(self.of_group(g, columns) for g in groups)
 
     def of_side(self, side: str) -> FragmentRanges:
-        """Return the same ranges for the other input."""
         return FragmentRanges(self._fragments, self.schema, side)
 
     def subset(self, groups: Sequence[int]) -> list[Any]:
-        """Return fragments with only these row groups."""
         chosen: dict[int, list[int]] = {}
         for group in groups:
             f, g = self._places[group]

@@ -419,7 +419,6 @@ class MultiJoin(OneCall):
         yield from self._pruned(False)
 
     def _take(self, i: int, p: int, rows: pa.RecordBatch) -> Output:
-        """Push to a step."""
         op = self.operators[i]
         try:
             out = op.push(SIDES[p], rows)

@@ -101,12 +101,10 @@ class MultiSpec:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The schema of the output."""
         return pa.schema([f for alias in self.schemas for f in self.wide(alias)])
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """The conjuncts of the condition."""
         if self.condition is None:
             return ()
         found = conjuncts_of(self.condition)
@@ -154,7 +152,6 @@ class MultiSpec:
 
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> MultiSpec:
-        """Return the spec that :attr:`as_json` wrote."""
         schemas = {
             a: pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text))) for a, text in saved["schemas"].items()
         }

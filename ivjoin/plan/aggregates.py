@@ -40,7 +40,6 @@ class Aggregate:
 
     @classmethod
     def from_json(cls, saved: list[Any]) -> Aggregate:
-        """Return the aggregate that :meth:`as_json` wrote."""
         name, function, node = saved
         return cls(name, function, decode(node))
 

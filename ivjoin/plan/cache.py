@@ -123,7 +123,6 @@ def _kept(key: Hashable, make: Callable[[], T]) -> T:
 
 
 def forget_plans() -> None:
-    """Clear the cache."""
     with _lock:
         _plans.clear()
         _schemas.clear()

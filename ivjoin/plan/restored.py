@@ -83,7 +83,6 @@ def _check_lookup(spec: JoinSpec) -> None:
 
 
 def _expressions(spec: JoinSpec) -> list[Node]:
-    """Return all expressions of a question."""
     found: list[Node | None] = [spec.condition, *spec.implied, *(a.node for a in spec.aggregates)]
     found += [o.node for side in spec.orders for o in side]
     found += [n for side in spec.bounds for n, _, _ in side]

@@ -197,7 +197,6 @@ class JoinSpec:
         return replace(self, on_late=on_late)
 
     def with_orders(self, left: tuple[Order, ...], right: tuple[Order, ...], on_late: str) -> JoinSpec:
-        """Return the same join with other orders."""
         return replace(self, orders=(left, right), on_late=on_late)
 
     def __hash__(self) -> int:

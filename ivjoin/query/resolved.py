@@ -103,7 +103,6 @@ class _Visible:
         self._ambiguous |= own & self.merged.keys()
 
     def scope(self, *more: str) -> Scope:
-        """Return the scope of visible inputs and of further ones."""
         inputs = self.schemas | {alias: self._all[alias] for alias in more}
         others = {n.lower() for alias in more for n in self._all[alias].names}
         merged = {n: node for n, node in self.merged.items() if n not in self._ambiguous | others}
@@ -171,7 +170,6 @@ def pushed(c: Node, steps: list[Step], count: int) -> bool:
 
 
 def _columns(select: Select, item: Item, visible: _Visible, zone: str) -> list[tuple[str, Node]]:
-    """Return the output columns of an entry of the select list."""
     if item.tree is not None:
         node = select.node(item.tree, visible.scope(), zone)
         column = node.op == "column" and item.name.lower() == node.params[1].lower()

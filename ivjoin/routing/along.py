@@ -44,7 +44,6 @@ class Plan(Protocol):
     def copies(self, s: int, batch: pa.RecordBatch, f: Features) -> Copies: ...
 
     def summary(self) -> str:
-        """Return a short description."""
         ...
 
 

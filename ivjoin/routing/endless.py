@@ -95,7 +95,6 @@ class EndlessPlan:
         return np.repeat(at, across), cells, np.ones(len(cells), dtype=bool)
 
     def summary(self) -> str:
-        """Return a short description."""
         how = f"a grid {self.grid[0]} x {self.grid[1]}" if self.grid else f"slices of {self.width} ordinals"
         where = "" if self.used is None else f", in {self.used} bucket{'s' if self.used > 1 else ''}"
         if not self.keyed:

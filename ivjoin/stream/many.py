@@ -185,7 +185,6 @@ class MultiJoinStream(JoinStream):
 
     @property
     def schema(self) -> pa.Schema:
-        """Schema of the output."""
         return self._schema
 
     @property

@@ -103,7 +103,6 @@ class PreparedJoin:
         return self._sort
 
     def end(self) -> None:
-        """Release the inputs."""
         self._sources = self._looked_up = None
 
     def open(self) -> None:

@@ -75,7 +75,6 @@ class Question:
 def condition_of(
     condition: Any, schemas: tuple[pa.Schema, pa.Schema], on: Keys | None, timezone: str | None, params: Params | None
 ) -> Node | None:
-    """Return the node of a condition over two inputs."""
     scope = expr.Scope(*schemas, on=on_pairs(on, schemas), params=params)
     return expr.condition(condition, scope, timezone=zone_of_call(timezone))
 
@@ -271,13 +270,11 @@ class SharedStream(WrappedStream):
         return self._inner.views  # type: ignore[attr-defined]
 
     def explain(self) -> Explanation:
-        """As :meth:`JoinStream.explain`."""
         return self._written(None).explain()
 
     def _question(self) -> str:
         return self._written(None)._question()
 
     def output_bounds(self) -> dict[str, Any]:
-        """As :meth:`JoinStream.output_bounds`."""
         bounds = self._inner.output_bounds()
         return {n: bounds[n] for n in self.schema.names if n in bounds}

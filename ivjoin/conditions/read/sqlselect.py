@@ -68,7 +68,6 @@ class Select:
     items: tuple[Item, ...]
 
     def node(self, e: exp.Expression, scope: Scope, timezone: str) -> Node:
-        """Return the node of an expression of this query."""
         return node_of(e, self.text, scope, timezone)
 
 

@@ -319,7 +319,6 @@ def not_(a: Node) -> Node:
 
 
 def is_null(a: Node) -> Node:
-    """Return ``a IS NULL``, for any type."""
     return literal(a.params[0] is None) if is_literal(a) else make("is_null", (a,), (), BOOL)
 
 

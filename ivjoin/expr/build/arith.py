@@ -207,7 +207,6 @@ def is_day_count(x: Node) -> bool:
 
 
 def duration_of_days(x: Node) -> Node:
-    """Return a day count as a duration."""
     return mul(literal(_DAY_SECONDS * 1_000_000, duration("us")), x)
 
 

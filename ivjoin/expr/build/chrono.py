@@ -224,7 +224,6 @@ def unix_date(x: Node, zone: str = "UTC") -> Node:
 
 
 def from_days(n: Node) -> Node:
-    """Return ``date_from_unix_date(n)``."""
     return make("add_days", (literal(0, DATE), as_int32(n, "date_from_unix_date")), (), DATE)
 
 

@@ -436,7 +436,6 @@ def exact_value(node: Node) -> Fraction | None:
 
 
 def as_double(x: Node, what: str) -> Node:
-    """Return ``x`` as float64."""
     if not x.type.is_numeric and x.type.kind not in ("string", "null"):
         raise ConditionError(f"{what} needs a number, not {x.type}: {x}{_cast_hint(x.type, FLOAT64)}")
     return _implicit(x, FLOAT64, "UTC", what)

@@ -25,7 +25,6 @@ __all__ = ["array_contains", "as_length", "as_list", "common_nested", "field", "
 
 
 def field(x: Node, name: str, case_sensitive: bool = True) -> Node:
-    """Return ``x.name`` of a struct."""
     t = nested_arrow(x.type)
     if t is None or not pa.types.is_struct(t):
         error = ConditionError if t is None else UnsupportedError

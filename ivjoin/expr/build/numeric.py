@@ -145,7 +145,6 @@ def log1p(a: Node) -> Node:
 
 
 def log(base: Node, a: Node) -> Node:
-    """Return ``log(base, a)``."""
     return div(ln(a), ln(base))
 
 

@@ -143,12 +143,10 @@ def substring(x: Node, position: int, count: int | None = None) -> Node:
 
 
 def left_part(x: Node, count: int) -> Node:
-    """Return ``left(x, count)``."""
     return substring(x, 1, count)
 
 
 def right_part(x: Node, count: int) -> Node:
-    """Return ``right(x, count)``."""
     return substring(x, 1, 0) if count <= 0 else substring(x, -count)
 
 

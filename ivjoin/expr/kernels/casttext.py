@@ -293,7 +293,6 @@ def _reinterpreted(t: Type, u: Type, zone: Zone) -> Kernel:
 
 
 def uuid_texts(a: Cell) -> Cell:
-    """Write UUIDs as texts."""
     v, ok, err = a
     return pa.array([None if b is None else uuid_text(b) for b in v.to_pylist()], pa.large_string()), ok, err
 

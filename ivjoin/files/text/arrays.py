@@ -45,7 +45,6 @@ class ObjectLines:
         return int(self._file.fileno())
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
     def _lines(self, text: bytes) -> bytes:

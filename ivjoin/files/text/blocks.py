@@ -96,7 +96,6 @@ class Blocks:
         return text
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
     def _cut(self, text: bytes) -> bytes:

@@ -33,8 +33,6 @@ _RESCALED = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?(Rescaling .*|.*[D
 
 
 class CsvText(Text):
-    """A CSV file."""
-
     kind = "csv"
     option = "ivjoin.csv(path, types={{{column!r}: {type!r}}})"
 

@@ -35,7 +35,6 @@ class JsonWriter:
         self._file, self._names = file, schema.names
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Write a line for each row."""
         if not batch.num_rows:
             return
         parts: list[Any] = []

@@ -355,7 +355,6 @@ def _renamed(node: Node) -> Node:
 
 
 def in_(p: Place) -> Rule | None:
-    """Return ``x IN (literals)``."""
     i, x = p.i, p.at[0]
     t = p.node.args[0].type
     items = p.node.params

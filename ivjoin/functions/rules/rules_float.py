@@ -20,7 +20,6 @@ ENTIRE: Pair = (-inf, inf)
 
 
 def format_of(t: Type) -> m.Format:
-    """Return the format of the values of a float type."""
     return t.format
 
 

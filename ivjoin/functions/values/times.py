@@ -50,7 +50,6 @@ def _extract(n: Node, arg: Arg) -> tuple[str, int]:
 
 
 def extracted(field: str, x: Node, zone: str) -> Node:
-    """Return ``EXTRACT(field FROM x)``."""
     if field.lower().rstrip("s") in ("second", "sec", ""):
         raise UnsupportedError(
             "EXTRACT(SECOND) has a fraction, which is not supported; second(x) gives the whole second"

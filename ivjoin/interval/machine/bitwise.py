@@ -93,16 +93,13 @@ def _hull(x: Pair, y: Pair, least: Ends, greatest: Ends, negative: Callable[[boo
 
 
 def or_(x: Pair, y: Pair) -> Pair:
-    """Return the interval of ``x | y``."""
     return _hull(x, y, _least_or, _greatest_or, bool.__or__)
 
 
 def and_(x: Pair, y: Pair) -> Pair:
-    """Return the interval of ``x & y``."""
     low, high = or_((~x[1], ~x[0]), (~y[1], ~y[0]))
     return ~high, ~low
 
 
 def xor(x: Pair, y: Pair) -> Pair:
-    """Return the interval of ``x ^ y``."""
     return _hull(x, y, _least_xor, _greatest_xor, bool.__xor__)

@@ -178,7 +178,6 @@ def add_nan(a: Pair, b: Pair) -> bool:
 
 
 def add_rev(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
-    """Return the members of ``x`` with ``x + b`` in ``z``."""
     lo, hi = _addend_from(f, z[0], b[1]), -_addend_from(f, -z[1], -b[0])
     return meet((lo, hi), x)
 
@@ -247,7 +246,6 @@ def _fall(p: float, b: float) -> float:
 
 
 def mul_rev(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
-    """Return the members of ``x`` with ``x * b`` in ``z``."""
     p, q = f.cell_low(z[0]), f.cell_high(z[1])
     if p <= 0 <= q and b[0] <= 0 <= b[1]:
         return x
@@ -297,7 +295,6 @@ def _product_bounds(p: float, q: float, bl: float, bh: float) -> Pair:
 
 
 def div_rev_dividend(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
-    """Return the members of ``x`` with ``x / b`` in ``z``."""
     p, q = f.cell_low(z[0]), f.cell_high(z[1])
     out = EMPTY
     if b[1] > 0:

@@ -40,7 +40,6 @@ def meet(a: Pair, b: Pair) -> Pair:
 
 
 def mul(a: Pair, b: Pair) -> Pair:
-    """Return ``a * b``."""
     p, q, r, s = a[0] * b[0], a[0] * b[1], a[1] * b[0], a[1] * b[1]
     return min(p, q, r, s), max(p, q, r, s)
 
@@ -67,7 +66,6 @@ def _neg(a: Pair) -> Pair:
 
 
 def mul_rev(z: Pair, b: Pair, x: Pair) -> Pair:
-    """Return the members of ``x`` with ``x * b`` in ``z``."""
     if b[0] <= 0 <= b[1] and z[0] <= 0 <= z[1]:
         return x
     return _by_sign(b, lambda bl, bh: meet(_ratio(z, bl, bh), x), lambda bl, bh: meet(_neg(_ratio(z, bl, bh)), x))
@@ -132,7 +130,6 @@ def _dividends(q: Pair, bl: int, bh: int) -> Pair:
 
 
 def div_rev_dividend(q: Pair, b: Pair, x: Pair) -> Pair:
-    """Return the members of ``x`` with ``x div b`` in ``q``."""
     return _by_sign(
         b, lambda bl, bh: meet(_dividends(q, bl, bh), x), lambda bl, bh: meet(_neg(_dividends(q, bl, bh)), x)
     )
@@ -238,7 +235,6 @@ def _roughly_signed(z: Pair, bl: int, x: Pair) -> Pair:
 
 
 def mod_rev_dividend(z: Pair, b: Pair, x: Pair) -> Pair:
-    """Return the members of ``x`` with ``x % b`` in ``z``."""
     m = abs_(b)
     bl, bh = max(m[0], 1), m[1]
     if bh - bl < _FEW:
@@ -290,8 +286,6 @@ def pmod(a: Pair, b: Pair) -> Pair:
 
 
 def pmod_rev_dividend(z: Pair, b: Pair, x: Pair) -> Pair:
-    """Return the members of ``x`` with ``pmod(x, b)`` in ``z``."""
-
     def positive(bl: int, bh: int) -> Pair:
         if z[1] < 0:
             return EMPTY

@@ -130,7 +130,6 @@ def _fma_exactly(a: float, b: float, c: float, up: bool) -> float:
 
 
 def add_down(a: float, b: float) -> float:
-    """Return ``a + b`` rounded down."""
     s = a + b
     t = s - a
     e = (a - (s - t)) + (b - t)
@@ -140,7 +139,6 @@ def add_down(a: float, b: float) -> float:
 
 
 def add_up(a: float, b: float) -> float:
-    """Return ``a + b`` rounded up."""
     s = a + b
     t = s - a
     e = (a - (s - t)) + (b - t)

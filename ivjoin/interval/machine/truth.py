@@ -18,7 +18,6 @@ _NOT = (0, 2, 1, 3, 4, 6, 5, 7)
 
 
 def not_(a: int) -> int:
-    """Return ``NOT a``."""
     return _NOT[a]
 
 

@@ -90,7 +90,6 @@ class Type:
 
     @property
     def format(self) -> Format:
-        """Return the binary format of a float."""
         return _FORMATS[self.bits]
 
     @property

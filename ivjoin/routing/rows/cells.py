@@ -198,7 +198,6 @@ class Layout:
         return (key & np.uint64(len(self._slots) - 1)).astype(np.int64)
 
     def light(self, key: np.ndarray) -> np.ndarray:
-        """Return the light cell of each key."""
         return _dealt(key, self.n_light)
 
     def lone(self, row_hash: np.ndarray) -> np.ndarray:

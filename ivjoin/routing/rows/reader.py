@@ -55,13 +55,11 @@ class Features:
         return low, low if self.high is self.low else self.high[at], low if self.home is self.low else self.home[at]
 
     def part(self, start: int, stop: int) -> Features:
-        """Return the features of the given rows."""
         stop = min(stop, self.n)
         key, lone, wild = (None if a is None else a[start:stop] for a in (self.key, self.lone, self.wild))
         return Features(stop - start, key, lone, wild, *self.range_of(slice(start, stop)))
 
     def taken(self, rows: np.ndarray) -> Features:
-        """Return the features of the rows with these numbers."""
         key, lone, wild = (None if a is None else a[rows] for a in (self.key, self.lone, self.wild))
         return Features(len(rows), key, lone, wild, *self.range_of(rows))
 
@@ -101,7 +99,6 @@ class Reader:
                 )
 
     def values(self, s: int, batch: pa.RecordBatch, nodes: list[Node]) -> dict[Node, Vector]:
-        """Return the values of expressions of side s."""
         index = self._index[s]
         distinct = list(dict.fromkeys(nodes))
         vectors = evaluate(distinct, lambda _, name: batch.column(index[name]), batch.num_rows) if distinct else []

@@ -51,7 +51,6 @@ class KeyCounts:
         self._add(fresh, counts)
 
     def merge(self, other: KeyCounts) -> None:
-        """Add the counts of another one."""
         self.rows += other.rows
         if other._sketch is not None:
             self._to_sketch()

@@ -125,7 +125,6 @@ class Lookups:
         raise AssertionError("an as-of join without a lookup")
 
     def fields(self, raw: pa.Schema, names: dict[int, dict[str, str]]) -> pa.Schema:
-        """Return the schema of the output."""
         made = [raw.field(n) for n in self._left]
         for o in self._outputs:
             field = raw.field(names[o.step][o.column]).with_name(o.name).with_nullable(True)
@@ -135,7 +134,6 @@ class Lookups:
         return pa.schema(made)
 
     def array(self, name: str, batch: pa.RecordBatch, names: dict[int, dict[str, str]]) -> pa.Array:
-        """Return an output column."""
         found = next((o for o in self._outputs if o.name == name), None)
         if found is None:
             return batch.column(name)
@@ -165,7 +163,6 @@ class _Looked(Chosen):
         self.plan, self.names, self.schema = self._raw.plan, self._raw.names, schema
 
     def pick(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the output columns of a batch."""
         raw = pa.RecordBatch.from_arrays(self._raw.pick(batch).columns, schema=self._named)
         arrays = [self._lookups.array(n, raw, self._given) for n in self.schema.names]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)

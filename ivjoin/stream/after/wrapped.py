@@ -45,7 +45,6 @@ class WrappedStream(JoinStream):
 
     @property
     def schema(self) -> pa.Schema:
-        """Schema of the output."""
         return self._schema
 
     @property
@@ -54,17 +53,14 @@ class WrappedStream(JoinStream):
 
     @property
     def metrics(self) -> JoinMetrics:
-        """Counts of the join so far."""
         return self._inner.metrics
 
     @property
     def sorting(self) -> str:
-        """As :attr:`JoinStream.sorting`."""
         return self._inner.sorting
 
     @property
     def row_groups_skipped(self) -> tuple[int, int] | None:
-        """As :attr:`JoinStream.row_groups_skipped`."""
         return self._inner.row_groups_skipped
 
     def explain(self) -> Explanation:

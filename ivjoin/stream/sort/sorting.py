@@ -153,7 +153,6 @@ class Given:
 
     @property
     def rows(self) -> int | None:
-        """The number of rows, if it is known."""
         return self.source.rows if self.table is None or self.rest is not None else self.table.num_rows
 
     def batches(self) -> Iterator[pa.RecordBatch]:

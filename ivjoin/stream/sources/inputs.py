@@ -101,7 +101,6 @@ class Source:
         self._files.keep_groups(groups)
 
     def groups(self) -> list[int]:
-        """Return the row groups that are read."""
         assert self._files is not None
         return self._files.groups()
 
@@ -155,7 +154,6 @@ class Source:
         return pa.Table.from_batches(held, self.schema), None
 
     def table(self) -> pa.Table:
-        """Return all rows as one table."""
         if self._files is not None:
             return self._files.table(self._names)
         got = self._read(self._names)
