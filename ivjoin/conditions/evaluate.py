@@ -32,21 +32,13 @@ Program = Callable[[Column, int], list["Vector"]]
 class Vector:
     """The values of one expression for n rows.
 
-    Attributes
-    ----------
-    values : ndarray[n] or pa.Array
-        Physical values (``ivjoin.expr.types``), arbitrary where not valid. Decimals are int64 up to 18 digits, else
-        Python ints; dates and months int32; times int64; strings and bytes ``large_string`` and ``large_binary``
-        arrays.
-    valid : bool[n] or None
-        Rows that are not NULL; None means all.
-    error : bool[n] or None
-        Rows with an error, whether or not ``valid`` is True there; None means no row.
+    ``values`` are physical (``ivjoin.expr.types``), arbitrary where not valid. Decimals are int64 up to 18 digits, else
+    Python ints; dates and months int32; times int64; strings and bytes ``large_string`` and ``large_binary`` arrays.
     """
 
     values: Any
-    valid: np.ndarray | None
-    error: np.ndarray | None
+    valid: np.ndarray | None  # bool[n]: rows that are not NULL; None means all
+    error: np.ndarray | None  # bool[n]: rows with an error, valid or not; None means no row
 
 
 _LIMIT = 256

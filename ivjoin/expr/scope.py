@@ -27,18 +27,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
 class Scope:
     """The columns of both inputs, by the names that a condition may use.
 
-    Parameters
-    ----------
-    left, right : pa.Schema
-        For an expression over one input, the other may be an empty schema.
-    on : iterable of (str, str), optional
-        The key columns, left and right name. A bare name that both keys have means the key.
-    case_sensitive : bool, optional
-        Whether ``TS`` and ``ts`` are two names.
-    aliases : mapping of str to str, optional
-        Further names of the sides than ``l``, ``left``, ``r`` and ``right``: alias -> ``"left"`` or ``"right"``.
-    params : mapping of str to value, optional
-        The values of ``:name`` in a condition.
+    ``on`` are the key columns; a bare name that both keys have means the key. ``aliases`` map further names than ``l``,
+    ``left``, ``r`` and ``right`` to a side. ``params`` has the values of ``:name``.
     """
 
     __slots__ = (

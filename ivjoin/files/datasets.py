@@ -54,19 +54,10 @@ Read = Callable[[Sequence[str] | None, list[int] | None, bool], Iterator[pa.Reco
 
 
 class Files:
-    """An input of one or more files.
+    """An input of one or more files, with its schema; ``ends`` is False for a pipe.
 
-    Attributes
-    ----------
-    schema : pa.Schema
-    rows : int or None
-        The number of rows, if the files state it.
-    ends : bool
-        False for a pipe.
-    ranges : Ranges or None
-        For Parquet, the domains of columns in each row group, from the footers.
-    local : InputFiles or None
-        The files on this machine that the input is read from, if their names are known.
+    ``rows`` is the number of rows, if the files state it. ``ranges`` are the domains of columns in each Parquet row
+    group, from the footers. ``local`` are the files on this machine, if their names are known.
     """
 
     def __init__(

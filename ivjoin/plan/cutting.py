@@ -27,26 +27,17 @@ Offset = tuple[Node, int]
 class Cut:
     """An axis to cut along.
 
-    Attributes
-    ----------
-    own, axis, node
-        The side (0 left, 1 right) whose rows lie in one slice each, and the ordered expression among its axes.
-    falling : bool
-        Whether the order descends.
-    lows, highs : tuple of (Node, int)
-        A row of the other side matches axis ordinals from the greatest ``expression + int`` of ``lows`` to the least of
-        ``highs``.
-    both : bool
-        Whether both sides are preserved, so that the other side's rows have a home too.
+    A row of the other side matches axis ordinals from the greatest ``expression + int`` of ``lows`` to the least of
+    ``highs``.
     """
 
-    own: int
-    axis: int
+    own: int  # the side (0 left, 1 right) whose rows lie in one slice each
+    axis: int  # the place of the ordered expression among that side's axes
     node: Node
     falling: bool
     lows: tuple[Offset, ...]
     highs: tuple[Offset, ...]
-    both: bool
+    both: bool  # both sides are preserved, so that the other side's rows have a home too
 
     def __str__(self) -> str:
         return f"along {self.node} of the {SIDES[self.own]} side"

@@ -27,49 +27,24 @@ __all__ = ["JoinPlan", "SidePlan", "band_table"]
 class SidePlan:
     """The expressions and columns of one input that are evaluated and stored.
 
-    Attributes
-    ----------
-    schema, stored
-        The input's schema, and the columns of a stored row.
-    keys : list of Node
-        Key expressions, in the order of the other side's keys.
-    axes : list of Node
-        The expressions that bands and bounds compare; the first one is the primary axis.
-    sums : list of (int, float)
-        The last axes, which are not stored: the place of another axis and a number that is added to it. The ordinals of
-        the other ``n_stored_axes`` are stored.
-    band_axes : int
-        The number of axes of band terms. A null on these decides the row.
-    filters : list of Node
-        Conjuncts that read only this side.
-    guards : list of (Node, int, int)
-        Ranges; for a row outside of its range, the whole condition decides each pair.
-    orders : list of (Node, name, Order)
-    bounds : dict of Node to (int, int)
-        Declared bounds, as ordinals.
-    never_null, present : frozenset of Node
-        Columns that the schema declares not nullable; these, and columns that are not NULL in a matching row, if
-        computed.
-    numbers : frozenset of Node
-        Float expressions that are not NaN in a matching row.
-    checked : frozenset of Node
-        Axes of the checks. A null there decides nothing; after an error, the whole condition is evaluated.
+    The ordinals of ``n_stored_axes`` are stored with each row; ``sums`` are the last axes. For a row outside of a range
+    in ``guards``, the whole condition decides each pair. A null on one of ``checked`` decides nothing.
     """
 
     schema: pa.Schema
-    stored: list[int] = field(default_factory=list)
-    keys: list[Node] = field(default_factory=list)
-    axes: list[Node] = field(default_factory=list)
-    sums: list[tuple[int, float]] = field(default_factory=list)
-    band_axes: int = 0
-    filters: list[Node] = field(default_factory=list)
+    stored: list[int] = field(default_factory=list)  # columns of a stored row
+    keys: list[Node] = field(default_factory=list)  # in the order of the other side's keys
+    axes: list[Node] = field(default_factory=list)  # of bands and bounds, the primary one first
+    sums: list[tuple[int, float]] = field(default_factory=list)  # the place of another axis, and what is added
+    band_axes: int = 0  # axes of band terms; a null on these decides the row
+    filters: list[Node] = field(default_factory=list)  # conjuncts of this side alone
     guards: list[tuple[Node, int, int]] = field(default_factory=list)
     orders: list[tuple[Node, str, Order]] = field(default_factory=list)
-    bounds: dict[Node, tuple[int, int]] = field(default_factory=dict)
-    never_null: frozenset[Node] = frozenset()
-    present: frozenset[Node] = frozenset()
-    numbers: frozenset[Node] = frozenset()
-    checked: frozenset[Node] = frozenset()
+    bounds: dict[Node, tuple[int, int]] = field(default_factory=dict)  # as ordinals
+    never_null: frozenset[Node] = frozenset()  # columns that the schema declares not nullable
+    present: frozenset[Node] = frozenset()  # these, and columns that are not NULL in a matching row, if computed
+    numbers: frozenset[Node] = frozenset()  # floats that are not NaN in a matching row
+    checked: frozenset[Node] = frozenset()  # axes of the checks; after an error, the whole condition is evaluated
 
     @property
     def n_stored_axes(self) -> int:

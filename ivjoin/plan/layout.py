@@ -15,32 +15,16 @@ __all__ = ["RowLayout", "row_layouts"]
 
 @dataclass(frozen=True, slots=True)
 class RowLayout:
-    """The columns of one side, by their places in its schema; shared by operators and immutable.
+    """The columns of one side, by their places in its schema; shared by operators and immutable."""
 
-    Attributes
-    ----------
-    schema : pa.Schema, or None
-        The schema with the operator's types (``ivjoin.shj.plain.plain_type``), if they differ from the input's types.
-    changed : list of (int, pa.DataType)
-        Columns that are stored in another type than the input's.
-    stored, stored_widths
-        Types of the stored columns, in order, and the bytes of a value of each or None.
-    widths : list of int or None
-        Bytes of a value of each column.
-    places, index
-        The place of each column among the stored ones, or -1; places by name.
-    never_null : list of int
-        Columns that are declared not nullable.
-    """
-
-    schema: pa.Schema | None
-    changed: list[tuple[int, pa.DataType]]
-    stored: list[pa.DataType]
-    stored_widths: list[int | None]
-    widths: list[int | None]
-    places: list[int]
-    never_null: list[int]
-    index: dict[str, int]
+    schema: pa.Schema | None  # with the types of ``ivjoin.shj.plain.plain_type``, if the input's types differ
+    changed: list[tuple[int, pa.DataType]]  # columns that are stored in another type than the input's
+    stored: list[pa.DataType]  # the types of the stored columns, in order
+    stored_widths: list[int | None]  # bytes of a value
+    widths: list[int | None]  # bytes of a value of each column
+    places: list[int]  # of each column among the stored ones, or -1
+    never_null: list[int]  # columns that are declared not nullable
+    index: dict[str, int]  # places by name
 
 
 def row_layouts(plan: JoinPlan) -> tuple[RowLayout, RowLayout]:

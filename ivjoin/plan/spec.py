@@ -34,25 +34,15 @@ _Pairs = tuple[tuple[str, str], ...]
 class Pick:
     """How a left row selects one of the right rows that satisfy the whole condition.
 
-    Attributes
-    ----------
-    which : {"last", "first", "nearest", "least", "greatest"}
-        The first three take one row, decided as right rows arrive. The last two compare all matches of a left row.
-    by : tuple of Node
-        Expressions of the right side, or for ``least`` and ``greatest`` of both sides; the later ones break ties.
-    near : Node or None
-        Expression of the left side at which the distance starts, for ``nearest``.
-    unbounded : bool
-        Whether sums of the condition are over unbounded numbers, so that an overflow is not an error.
-    k, ties
-        For ``least`` and ``greatest``: the most rows to take, and whether rows that tie with the last one are taken
-        too.
+    ``which`` is last, first, nearest, least or greatest. The first three take one row, decided as right rows arrive.
+    The others compare all matches of a left row, and take ``k`` of them, with ``ties`` also those that tie with the
+    last.
     """
 
     which: str
-    by: tuple[Node, ...]
-    near: Node | None = None
-    unbounded: bool = False
+    by: tuple[Node, ...]  # of the right side, or for least and greatest of both sides; the later ones break ties
+    near: Node | None = None  # of the left side: where the distance of nearest starts
+    unbounded: bool = False  # sums of the condition do not overflow
     k: int = 1
     ties: bool = False
 
@@ -74,47 +64,24 @@ class Pick:
 class JoinSpec:
     """A join, fully described: frozen, hashable, picklable. :func:`ivjoin.plan.question.join_spec` makes one.
 
-    Attributes
-    ----------
-    schemas, on, how
-        Schemas (left, right), pairs of key columns, and the join type by its own name.
-    condition : Node or None
-        The condition besides the keys, as given.
-    orders : (tuple of Order, tuple of Order)
-        The orders, with nodes as expressions.
-    bounds : (tuple of (Node, int, int), the same)
-        Closed bounds of every row, as ordinals (``ivjoin.expr.ordinal``).
-    batch_size : int
-        Greatest number of rows of an output batch.
-    left_over : tuple of str
-        Conjuncts, in the caller's own language, that the caller applies to the joined rows.
-    pick : Pick or None
-        The selection of one match for each left row; None for all matches.
-    aggregates : tuple of Aggregate
-        Aggregates of each left row's matches, in place of the pairs.
-    first_by : (Node, bool) or None
-        The right expression that orders matches for first and last, and whether it falls; None for the band's.
-    include_previous : bool
-        Whether the last row before a window counts as the first row of it, for aggregates.
-    implied : tuple of Node
-        Further conditions that are true for every pair that the caller needs. They prune, and decide no pair.
+    ``implied`` are conditions that are true for every pair that the caller needs. They prune, and decide no pair.
     """
 
     schemas: tuple[pa.Schema, pa.Schema]
-    on: _Pairs = ()
-    condition: Node | None = None
+    on: _Pairs = ()  # key columns, left and right
+    condition: Node | None = None  # besides the keys, as given
     how: str = "inner"
-    orders: tuple[tuple[Order, ...], tuple[Order, ...]] = ((), ())
-    bounds: tuple[Bounds, Bounds] = ((), ())
+    orders: tuple[tuple[Order, ...], tuple[Order, ...]] = ((), ())  # with nodes as expressions
+    bounds: tuple[Bounds, Bounds] = ((), ())  # closed, of every row, as ordinals (``ivjoin.expr.ordinal``)
     suffix: str = "_right"
-    batch_size: int = 65536
+    batch_size: int = 65536  # most rows of an output batch
     on_late: str = "raise"
     timezone: str = "UTC"
-    left_over: tuple[str, ...] = ()
-    pick: Pick | None = None
-    aggregates: tuple[Aggregate, ...] = ()
-    first_by: tuple[Node, bool] | None = None
-    include_previous: bool = False
+    left_over: tuple[str, ...] = ()  # conjuncts that the caller applies to the joined rows
+    pick: Pick | None = None  # None for all matches
+    aggregates: tuple[Aggregate, ...] = ()  # of each left row's matches, in place of the pairs
+    first_by: tuple[Node, bool] | None = None  # what orders matches for first and last, and whether it falls
+    include_previous: bool = False  # the row before a window is the first row of it
     implied: tuple[Node, ...] = ()
 
     @property

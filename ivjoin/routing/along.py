@@ -83,28 +83,14 @@ class Sent:
 
 @dataclass(frozen=True)
 class PlanList:
-    """Plans by their start on the axis. Routing depends only on this immutable list and the row.
-
-    Attributes
-    ----------
-    plans : tuple of Plan
-    starts : tuple of int
-        Rising ordinals at which plans begin, without the first; inverted (``~ordinal``) for a falling axis.
-    axis : Axis
-    both : bool
-        Whether rows of both sides have a home plan.
-    falling : bool
-        Whether rows arrive in falling order of the axis, so that later plans cover smaller places.
-    first : int
-        The number of the first plan that is still in the list.
-    """
+    """Plans by their start on the axis. Routing depends only on this immutable list and the row."""
 
     plans: tuple[Plan, ...]
-    starts: tuple[int, ...]
+    starts: tuple[int, ...]  # rising ordinals without the first plan's; inverted (``~ordinal``) for a falling axis
     axis: Axis
-    both: bool
-    falling: bool = False
-    first: int = 0
+    both: bool  # rows of both sides have a home plan
+    falling: bool = False  # rows arrive in falling order, so later plans cover smaller places
+    first: int = 0  # the number of the first plan that is still in the list
 
     @property
     def reader(self) -> Reader:

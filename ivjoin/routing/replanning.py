@@ -80,31 +80,15 @@ class Counts:
 
 @dataclass(frozen=True)
 class Note:
-    """The state of the planner between micro-batches.
-
-    Attributes
-    ----------
-    rows, keys
-        The rows in all, and of each key, with lower weights for older micro-batches.
-    edge : Edge
-        The edge of all routed rows.
-    seen : (list of int or None, list of int or None)
-        How far the orders of both sides have advanced, inverted if they descend.
-    step : float
-        How far the cut side advances along the axis in a micro-batch.
-    newest : int
-        The number of the newest plan file; -1 before the first.
-    idle : int
-        The number of consecutive micro-batches with few rows for the buckets in use.
-    """
+    """The state of the planner between micro-batches; older ones have a lower weight in ``rows`` and ``keys``."""
 
     rows: float = 0.0
     keys: dict[int, tuple[float, float]] = field(default_factory=dict)
-    edge: Edge = field(default_factory=Edge)
-    seen: tuple[list[int | None], list[int | None]] = ([], [])
-    step: float = 0.0
-    newest: int = -1
-    idle: int = 0
+    edge: Edge = field(default_factory=Edge)  # of all routed rows
+    seen: tuple[list[int | None], list[int | None]] = ([], [])  # how far orders have advanced, inverted if they descend
+    step: float = 0.0  # how far the cut side advances along the axis in a micro-batch
+    newest: int = -1  # the number of the newest plan file; -1 before the first
+    idle: int = 0  # consecutive micro-batches with few rows for the buckets in use
 
     def text(self) -> str:
         return json.dumps({

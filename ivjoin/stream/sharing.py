@@ -85,18 +85,8 @@ def separated(
 ) -> Question | None:
     """Return the join with its constants as columns, from the second condition of a shape on; else None.
 
-    Parameters
-    ----------
-    inputs : mapping of str to Source
-        By side or alias.
-    condition, params
-        As for :func:`ivjoin.band_join`.
-    also, asked : mapping
-        The other arguments that the meaning of the condition depends on, and all arguments of the join as written.
-    read : function
-        Reads a condition over the schemas of the inputs.
-    zone : str
-        The zone of local times.
+    ``inputs`` are by side or alias. The meaning of the condition also depends on ``also``; ``asked`` are all arguments
+    of the join as written. ``read`` reads a condition over the schemas of the inputs. Local times are in ``zone``.
     """
     if params is not None and not (isinstance(params, Mapping) and all(map(_is_name, params))):
         return None

@@ -36,17 +36,8 @@ class Blocks:
     """Whole rows of a stream of bytes, always UTF-8. No thread reads ahead.
 
     Arrow's streaming readers wait for a thread that reads ahead before they raise an error, and handle no signal while
-    they wait.
-
-    Parameters
-    ----------
-    file : binary file
-    end_of_rows : function
-        Takes bytes and returns the end of the last complete row, or 0.
-    live : bool
-        Whether bytes arrive with time: then rows do not wait for a whole block.
-    encoding : str, optional
-        Of the text, if it is not UTF-8.
+    they wait. ``end_of_rows`` returns the end of the last complete row, or 0. ``live``: bytes arrive with time, so rows
+    do not wait for a whole block. ``encoding`` is of the text, if it is not UTF-8.
     """
 
     def __init__(

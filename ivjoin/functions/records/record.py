@@ -93,35 +93,17 @@ def of_texts(f: Call) -> Call:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operator:
-    """The definition of an operator.
+    """The definition of an operator."""
 
-    Attributes
-    ----------
-    name : str
-        The name of its nodes (``ivjoin.expr.nodes``); for a string function, the name in pyarrow.compute.
-    meanings : mapping of str to Meaning
-        One for each kind of arguments (``time`` if one is a time), or ``*`` for all.
-    examples : tuple of str
-        Expressions over :data:`COLUMNS` that contain it, at least one for each meaning.
-    text, build, infix, calls, sympy
-        How it is written as SQL, and read: from Python, an infix operator (sqlglot's name), functions, a SymPy class.
-    direction, linear : rules or Absent
-        The order of its values; its form as a sum of multiples.
-    warns : bool or None
-        Whether numpy could warn about the kernel; None: only with floats.
-    inner : bool
-        Whether only bands create it, so that it has no text.
-    """
-
-    name: str
-    meanings: Mapping[str, Meaning]
-    examples: tuple[str, ...]
-    text: Written
-    direction: DirectionRule | Absent
-    linear: Linear | Absent
-    build: Build | None = None
-    infix: str = ""
-    calls: tuple[Call, ...] = ()
-    sympy: str | Absent = field(default=NOT_IN_SYMPY)
-    warns: bool | None = None
-    inner: bool = False
+    name: str  # of its nodes (``ivjoin.expr.nodes``); for a string function, the name in pyarrow.compute
+    meanings: Mapping[str, Meaning]  # for each kind of arguments (``time`` if one is a time), or ``*`` for all
+    examples: tuple[str, ...]  # over COLUMNS, at least one for each meaning
+    text: Written  # writes it as SQL
+    direction: DirectionRule | Absent  # the order of its values
+    linear: Linear | Absent  # its form as a sum of multiples
+    build: Build | None = None  # for Python operators, SQL's infix and SymPy
+    infix: str = ""  # sqlglot's name
+    calls: tuple[Call, ...] = ()  # the functions that are read as this
+    sympy: str | Absent = field(default=NOT_IN_SYMPY)  # SymPy's class
+    warns: bool | None = None  # numpy could warn about the kernel; None: only with floats
+    inner: bool = False  # only bands create it, so that it has no text

@@ -34,22 +34,8 @@ class Structure:
 class State:
     """The domains, and the nodes whose rules must still run.
 
-    Attributes
-    ----------
-    D : list
-        Domain of each node: ``(lo, hi, flags)``, or a truth mask for bool.
-    required : bytearray
-        Nodes that are evaluated without error at every satisfying point.
-    up, down : bytearray
-        Nodes whose forward (up) or backward (down) rule may narrow a domain.
-    narrowed : bool
-        Whether a domain shrank since this was last set to False.
-    source : int
-        The node whose rule is running and is not notified of its own changes; -1 notifies all.
-    touched : list of int
-        Nodes whose domains shrank, in order, with repetitions.
-    scope : bytearray or None
-        The nodes that are notified of changes; None is all. The others stay wider, which is correct.
+    A domain is ``(lo, hi, flags)``, or a truth mask for bool. ``required`` nodes are evaluated without error at every
+    satisfying point. ``up`` and ``down`` mark nodes whose forward or backward rule may narrow a domain.
     """
 
     __slots__ = ("D", "down", "narrowed", "required", "scope", "source", "structure", "touched", "up")
@@ -60,10 +46,10 @@ class State:
         self.required = required
         self.up = up
         self.down = down
-        self.narrowed = False
-        self.source = -1
-        self.touched: list[int] = []
-        self.scope: bytearray | None = None
+        self.narrowed = False  # whether a domain shrank since this was last set to False
+        self.source = -1  # the node whose rule runs and is not notified of its own changes; -1 notifies all
+        self.touched: list[int] = []  # nodes whose domains shrank, in order, with repetitions
+        self.scope: bytearray | None = None  # the nodes that are notified; None is all. The others stay wider
 
     def copy(self) -> State:
         s = State(self.structure, self.D.copy(), self.required[:], self.up[:], self.down[:])

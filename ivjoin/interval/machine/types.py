@@ -39,32 +39,16 @@ _DISCRETE = frozenset({"int", "decimal", "date", "time", "timestamp", "duration"
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """The type of a value.
+    """The type of a value."""
 
-    Parameters
-    ----------
-    kind : str
-        A kind of the module's table, ``null`` or ``opaque``.
-    bits, signed
-        Width of an int (2 to 64) or float (16, 32, 64); whether an int is signed.
-    precision, scale : int
-        For decimals.
-    unit : str
-        ``s``, ``ms``, ``us`` or ``ns`` for time, timestamp and duration.
-    tz : str or None
-        Zone of a timestamp; None is a timestamp without zone.
-    text : str
-        The Arrow type's own text, for opaque types.
-    """
-
-    kind: str
-    bits: int = 0
-    signed: bool = True
-    precision: int = 0
+    kind: str  # one of the module's table, ``null`` or ``opaque``
+    bits: int = 0  # of an int (2 to 64) or float (16, 32, 64)
+    signed: bool = True  # for ints
+    precision: int = 0  # for decimals, like the scale
     scale: int = 0
-    unit: str = ""
-    tz: str | None = None
-    text: str = ""
+    unit: str = ""  # s, ms, us or ns, for time, timestamp and duration
+    tz: str | None = None  # zone of a timestamp; None is a timestamp without zone
+    text: str = ""  # the Arrow type's own text, for opaque types
 
     @property
     def is_discrete(self) -> bool:

@@ -40,35 +40,18 @@ _TIMES = ("date", "timestamp", "duration", "time")
 
 @dataclass(frozen=True)
 class AsOf:
-    """The arguments of a band join that is equivalent to an as-of join.
+    """The arguments of a band join that is equivalent to an as-of join."""
 
-    Attributes
-    ----------
-    on : (str, str)
-        The columns to compare, left and right.
-    condition : Expr
-    pick : Pick, or the pick of a plan
-        A :class:`~ivjoin.plan.picking.choice.Pick` if all matches of a left row must be compared.
-    """
-
-    on: tuple[str, str]
+    on: tuple[str, str]  # the columns to compare, left and right
     condition: Expr | None
-    pick: Pick | spec.Pick
+    pick: Pick | spec.Pick  # a caller's Pick if all matches of a left row must be compared
 
 
 def as_of(
     schemas: tuple[pa.Schema, pa.Schema], on: Any, direction: Any, tolerance: Any, allow_exact_matches: Any,
     ties: str | Sequence[str] | None = None, how: str = "left", offset: Any = None, *, zone: str,
 ) -> AsOf:
-    """Return the band join for the arguments of an as-of join; the left column is moved by ``offset``.
-
-    ``zone`` is the time zone of the call.
-
-    Raises
-    ------
-    IvjoinError
-        If an argument is invalid. ColumnError and ConditionError are subclasses.
-    """
+    """Return the band join for the arguments of an as-of join; the left column is moved by ``offset``."""
     pairs = on_pairs(on, schemas) if isinstance(on, (str, tuple, list)) else []
     if len(pairs) != 1:
         several = "; keys that must be equal go to by=" if len(pairs) > 1 else ""
@@ -199,8 +182,7 @@ def _within(direction: str, a: Expr, b: Expr, types: tuple[Type, Type], given: A
 def _within_time(direction: str, a: Expr, b: Expr, types: tuple[Type, Type], seconds: Fraction) -> list[Expr]:
     """Return the condition that two times are within a tolerance, in ticks of the finer unit of the two.
 
-    Every distance is a whole number of these ticks. A limit in a finer unit would convert both times to its unit, which
-    has a smaller range. A limit that is longer than every distance adds no condition.
+    A finer unit than these ticks would have a smaller range. A limit beyond every distance adds no condition.
     """
     unit = max((t.unit for t in types), key=("", "s", "ms", "us", "ns").index)
     per_second = Fraction(TICKS_PER_SECOND[unit] if unit else 1, 1 if unit else 86_400)

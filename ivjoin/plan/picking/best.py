@@ -25,23 +25,10 @@ __all__ = ["best_of"]
 def best_of(
     given: object, how: JoinType, condition: Node | None, right: pa.Schema, expression: Callable[[Any], Node], zone: str
 ) -> spec.Pick:
-    """Return the pick of a plan.
+    """Return the pick of a plan for the caller's ``pick``; ``expression`` returns the node of an expression.
 
-    Parameters
-    ----------
-    given : object
-        The caller's ``pick``.
-    expression : callable
-        Returns the node of an expression over both sides.
-
-    Raises
-    ------
-    OptionError
-        If ``given`` is not an ``ivjoin.Pick``.
-    ConditionError
-        If an expression has no order, or the join type is a semi or anti join.
-    ColumnError
-        If a name is unknown or ambiguous.
+    OptionError if it is not an ``ivjoin.Pick``, ColumnError for a wrong name, ConditionError for an expression without
+    an order or a semi or anti join.
     """
     pick = check_pick(given)
     if how.single is not None:

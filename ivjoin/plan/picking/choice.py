@@ -22,8 +22,8 @@ class Pick:
     Parameters
     ----------
     by : str, expression, or list of these
-        What the matches of a left row are ordered by: expressions over both sides, such as ``"abs(l.x - r.x)"``, or
-        right columns. Later ones break ties. Nulls sort last, whether the first or the last rows are taken.
+        How matches are ordered: by expressions over both sides, such as ``"abs(l.x - r.x)"``, or right columns. Later
+        ones break ties. Nulls sort last, whether the first or the last rows are taken.
     keep : {"first", "last"}
         Whether the rows with the least or with the greatest values are taken.
     k : int, default 1
@@ -65,13 +65,7 @@ class Pick:
 
 
 def check_pick(given: object, alias: str | None = None) -> Pick:
-    """Return a ``pick`` as it is. ``alias`` names the input that it takes rows of, in an error.
-
-    Raises
-    ------
-    OptionError
-        If it is not a :class:`Pick`.
-    """
+    """Return a ``pick`` as it is, or raise OptionError; ``alias`` names the input that it takes rows of."""
     if isinstance(given, Pick):
         return given
     of = "" if alias is None else f" of {alias!r}"

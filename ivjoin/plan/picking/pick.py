@@ -25,13 +25,7 @@ _DAY = 86_400  # seconds
 
 
 def meeting(near: Node, by: Node, zone: str) -> tuple[Node, Node]:
-    """Return both ends of a distance in one type.
-
-    Raises
-    ------
-    ConditionError
-        If no type has distances between them.
-    """
+    """Return both ends of a distance in one type; ConditionError if no type has distances between them."""
     for node in (near, by):
         if not has_ordinal(node.type) and node.type.kind in RANKED:
             raise ConditionError(
@@ -62,37 +56,20 @@ def _in_own_unit(node: Node) -> Node:
 class Picking:
     """The expressions that an operator with a pick computes and compares.
 
-    Attributes
-    ----------
-    which : str
-    lines : (list of Node, list of Node)
-        Expressions whose ordinals are stored with each row of either side. The right side starts with the lines that
-        compare rows.
-    axes : (list of int, list of int)
-        The line of each axis of a side.
-    n_sort, n_place : int
-        Number of right lines that compare rows. The first ``n_place`` give the place of a row; the others break ties.
-    flags : frozenset of int
-        Right lines that state whether the next line's expression is null, which loses against every value.
-    near : int
-        The left line that distances are measured from, or -1.
-    terms : int64[t, 4]
-        Left line, right line, least and greatest difference. The first ``n_search`` rise along the rows of a key.
-    n_search : int
-    reads : (list of Node, list of Node)
-        All expressions that are computed for a batch.
+    ``lines`` are stored as ordinals with each row. The right side starts with ``n_sort`` lines that compare rows. The
+    first ``n_place`` of these give the place of a row; the others break ties.
     """
 
     which: str
     lines: tuple[list[Node], list[Node]]
-    axes: tuple[list[int], list[int]]
+    axes: tuple[list[int], list[int]]  # the line of each axis of a side
     n_sort: int
     n_place: int
-    flags: frozenset[int]
-    near: int
-    terms: np.ndarray
-    n_search: int
-    reads: tuple[list[Node], list[Node]]
+    flags: frozenset[int]  # right lines: the next line's expression is null, which loses against every value
+    near: int  # the left line that distances are measured from, or -1
+    terms: np.ndarray  # int64[t, 4]: left line, right line, least and greatest difference
+    n_search: int  # terms that rise along the rows of a key, the first ones
+    reads: tuple[list[Node], list[Node]]  # all expressions that are computed for a batch
 
     @property
     def step(self) -> int:

@@ -58,26 +58,12 @@ class Entry:
 
 @dataclass(slots=True)
 class Layout:
-    """The cells of a plan.
+    """The cells of a plan, numbered by entry, then by slice, then by row of the grid."""
 
-    Attributes
-    ----------
-    n_light : int
-        Cells 0 to n_light - 1 belong to keys without an entry.
-    entries : list of Entry
-        Ordered by key. The cells are numbered by entry, then by slice, then by row of the grid.
-    both : bool
-        Whether rows of both sides have a home and also go elsewhere. A copy is owned at home.
-    salted : bool
-        Whether equal rows of a batch are numbered when they go to a grid.
-    only : int64[entries]
-        The cell of an entry with a single cell, else -1.
-    """
-
-    n_light: int
-    entries: Sequence[Entry]
-    both: bool = False
-    salted: bool = False
+    n_light: int  # cells 0 to n_light - 1 belong to keys without an entry
+    entries: Sequence[Entry]  # ordered by key
+    both: bool = False  # rows of both sides have a home and also go elsewhere; a copy is owned at home
+    salted: bool = False  # equal rows of a batch are numbered when they go to a grid
     cells: int = field(init=False)
     keys: np.ndarray = field(init=False)
     _first: np.ndarray = field(init=False)
@@ -94,7 +80,7 @@ class Layout:
     _slots: np.ndarray = field(init=False)
     _by_slot: np.ndarray = field(init=False)
     _goes_on: np.ndarray = field(init=False)
-    only: np.ndarray = field(init=False)
+    only: np.ndarray = field(init=False)  # int64[entries]: the cell of an entry with a single cell, else -1
     _shares: list[tuple[np.ndarray, np.ndarray] | None] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -24,25 +24,16 @@ __all__ = ["Axis", "Reach", "owes", "reach_of"]
 class Axis:
     """An axis along which a join can be cut.
 
-    Attributes
-    ----------
-    divided, node
-        The side (0 left, 1 right) whose rows have one place each, and the place.
-    low, high : tuple of (Node, int)
-        A row of the other side reaches from the greatest ``node + offset`` of low to the least one of high.
-    home : Node or None
-        If not None, ``node + shift`` is the place of rows of the other side.
-    back : (int, int)
-        A row of the divided side matches rows with a home from its place + back[0] to its place + back[1].
+    A row of the other side reaches from the greatest ``node + offset`` of low to the least one of high.
     """
 
-    divided: int
-    node: Node
+    divided: int  # the side (0 left, 1 right) whose rows have one place each
+    node: Node  # the place of its rows
     low: tuple[Offset, ...]
     high: tuple[Offset, ...]
-    home: Node | None = None
+    home: Node | None = None  # if not None, ``node + shift`` is the place of rows of the other side
     shift: int = 0
-    back: tuple[int, int] = (0, 0)
+    back: tuple[int, int] = (0, 0)  # a divided row matches homes from its place + back[0] to + back[1]
 
     @property
     def width(self) -> int | None:
@@ -63,29 +54,15 @@ class Axis:
 
 @dataclass(frozen=True)
 class Reach:
-    """The parts of a join that determine how rows are spread.
+    """The parts of a join that determine how rows are spread."""
 
-    Attributes
-    ----------
-    keys, null_safe
-        The keys of each side whose hash spreads the rows, in the same order, and whether null equals null.
-    axes, bands : list of Axis
-        The axes along which rows can be cut, and all axes of the condition, also with endless ranges.
-    surely : frozenset of Node
-        If one of these raises an error, the condition is not TRUE for any other row.
-    lone : (list of Node, list of Node)
-        If one of these is null, the row cannot match.
-    notes : list of str
-        The parts that cannot be used, with reasons.
-    """
-
-    keys: tuple[list[Node], list[Node]]
+    keys: tuple[list[Node], list[Node]]  # of each side, whose hash spreads the rows, in the same order
     null_safe: list[bool]
-    axes: list[Axis]
-    bands: list[Axis]
-    surely: frozenset[Node]
-    lone: tuple[list[Node], list[Node]]
-    notes: list[str]
+    axes: list[Axis]  # along which rows can be cut
+    bands: list[Axis]  # all axes of the condition, also with endless ranges
+    surely: frozenset[Node]  # if one raises an error, the condition is not TRUE for any other row
+    lone: tuple[list[Node], list[Node]]  # if one is null, the row cannot match
+    notes: list[str]  # the parts that cannot be used, with reasons
 
     def why_it_may_raise(self, axis: Axis) -> str | None:
         """Return which key or place may raise an error, so that a row must go to all cells; None if none may."""

@@ -25,27 +25,19 @@ __all__ = ["Features", "Reader", "as_batch"]
 
 @dataclass(slots=True)
 class Features:
-    """The features of n rows of one side.
+    """The features of n rows of one side; arrays have n elements.
 
-    Attributes
-    ----------
-    key : uint64[n] or None
-        The hash of each key; None for a join without a key.
-    lone : bool[n] or None
-        Rows that cannot match; None if all rows can.
-    wild : bool[n] or None
-        Rows of ``lone`` whose key or place raises an error. They go to all cells, and raise it where they meet a row.
-    low, high, home : int64[n] or None
-        The closed range of the axis to which a row is sent, and its own place in it; None without an axis.
+    ``wild`` are rows of ``lone`` whose key or place raises an error. They go to all cells, and raise it where they meet
+    a row. ``low`` to ``high`` is the closed range of the axis to which a row is sent.
     """
 
     n: int
-    key: np.ndarray | None
-    lone: np.ndarray | None
+    key: np.ndarray | None  # uint64: the hash of each key; None for a join without a key
+    lone: np.ndarray | None  # bool: rows that cannot match; None if all rows can
     wild: np.ndarray | None = None
     low: np.ndarray | None = None
     high: np.ndarray | None = None
-    home: np.ndarray | None = None
+    home: np.ndarray | None = None  # int64: the row's own place; None without an axis, like the range
 
     def range_of(self, at: np.ndarray | slice) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
         """Return low, high and home of the given rows; equal arrays stay one object."""

@@ -40,41 +40,19 @@ _FIRST_ROWS = 1 << 22  # of a file that is read as a whole before it is known wh
 
 @dataclass
 class Arranged:
-    """Inputs in the order in which they are joined.
+    """Inputs in the order in which they are joined."""
 
-    Attributes
-    ----------
-    plan : JoinPlan
-        The plan, with the orders of sorted inputs.
-    batches, ends, rows
-        By side: the batches, whether the input has an end, and the number of rows, if known.
-    errors_first : bool
-        Whether rows for which the expression of the order raises an error come before the others.
-    sweep : Sweep or None
-        How far to read one side before the other, if both were sorted or found in order.
-    said : str
-        One line that states what was done; "" if nothing was.
-    copies : bool
-        Whether rows were copied, so that batches of a table in memory own their memory.
-    leads : int or None
-        The side to read to its end first, whatever the orders.
-    compared : float
-        If no order prunes, the share of all row pairs for which the residual is evaluated.
-    ready : (Ready or None, Ready or None)
-        The sides that were given an order.
-    """
-
-    plan: JoinPlan
+    plan: JoinPlan  # with the orders of sorted inputs
     batches: tuple[Iterator[pa.RecordBatch], Iterator[pa.RecordBatch]]
-    errors_first: bool = False
-    ends: tuple[bool, bool] = (False, False)
-    rows: tuple[int | None, int | None] = (None, None)
-    sweep: Sweep | None = None
-    said: str = ""
-    copies: bool = False
-    leads: int | None = None
-    compared: float = 0.0
-    ready: tuple[Ready | None, Ready | None] = (None, None)
+    errors_first: bool = False  # rows for which the expression of the order raises an error come before the others
+    ends: tuple[bool, bool] = (False, False)  # whether each input has an end
+    rows: tuple[int | None, int | None] = (None, None)  # if known
+    sweep: Sweep | None = None  # how far to read one side before the other, if both are in order
+    said: str = ""  # one line that states what was done; "" if nothing was
+    copies: bool = False  # rows were copied, so that batches of a table in memory own their memory
+    leads: int | None = None  # the side to read to its end first, whatever the orders
+    compared: float = 0.0  # if no order prunes, the share of row pairs for which the residual is evaluated
+    ready: tuple[Ready | None, Ready | None] = (None, None)  # the sides that were given an order
 
     @property
     def first(self) -> int | None:
@@ -319,28 +297,14 @@ _DONE = {
 
 @dataclass
 class Prospect:
-    """What :func:`arrange` will do, as far as that is known before it reads an input.
+    """What :func:`arrange` will do, as far as that is known before it reads an input."""
 
-    Attributes
-    ----------
-    choices : list of Axis
-        The axes that may be chosen; a single one if both sides could be sampled.
-    orders : (tuple of Order, tuple of Order) or None
-        The orders of both sides after sorting; None if nothing is sorted.
-    size : float or None
-        Megabytes that sorting takes, with the data that it must read.
-    middle : (int or None, int or None)
-        The median ordinal of each sample.
-    compared : float
-        As for :class:`Arranged`.
-    """
-
-    choices: list[Axis]
+    choices: list[Axis]  # the axes that may be chosen; a single one if both sides could be sampled
     small: bool = False
-    orders: tuple[tuple[Order, ...], tuple[Order, ...]] | None = None
-    size: float | None = None
-    middle: tuple[int | None, int | None] = (None, None)
-    compared: float = 0.0
+    orders: tuple[tuple[Order, ...], tuple[Order, ...]] | None = None  # after sorting; None if nothing is sorted
+    size: float | None = None  # megabytes that sorting takes, with the data that it must read
+    middle: tuple[int | None, int | None] = (None, None)  # the median ordinal of each sample
+    compared: float = 0.0  # as for Arranged
 
     @property
     def axis(self) -> Axis | None:

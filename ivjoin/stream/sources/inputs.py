@@ -42,20 +42,9 @@ Read = Callable[[Sequence[str] | None], Iterator[pa.RecordBatch] | pa.Table]
 class Source:
     """An opened input. It is read once, as batches or, if it has an end, as a table.
 
-    Parameters
-    ----------
-    schema : pa.Schema
-        Schema of all columns.
-    read : function
-        Takes the names of the columns to read, or None for all, and returns a table or an iterator of batches.
-    ends : bool
-        Whether the join may read all of it before it joins the first row.
-    rows : int, optional
-        The number of rows, if it is known before reading.
-    files, read_from
-        The files to read, and the local files that ``read`` reads.
-    early : bool
-        Read the input when the join is created: the reader of the output may use the same connection as the input.
+    ``read`` takes the names of the columns, or None for all, and returns a table or an iterator of batches. ``early``:
+    read the input when the join is created, because the reader of the output may use the same connection. ``read_from``
+    are the local files that ``read`` reads.
     """
 
     def __init__(

@@ -38,32 +38,19 @@ def to_the_end(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class Memory:
-    """The parts of a divided limit.
-
-    Attributes
-    ----------
-    threads : int
-        The number of threads to use, at most the requested number. Slices of two or more threads have at least 16,384
-        rows.
-    gathered : int
-        Bytes of rows that wait for their slice, or in slices for a thread. ``views`` of the caller's tables count none.
-    output : int
-        Bytes of output of each slice that may wait for the reader.
-    rows, pairs : int
-        Greatest number of rows of both sides in a slice, and of candidate pairs that it evaluates at once.
-    """
+    """The parts of a divided limit, for at most ``threads`` threads; ``views`` of a caller's table do not count."""
 
     def __init__(self, budget: Budget, threads: int, views: bool) -> None:
         self.budget = budget
         output = min(budget.limit // _OUTPUT, _MOST_OUTPUT)
-        self.gathered = budget.limit // (_VIEWED if views else _HELD)
+        self.gathered = budget.limit // (_VIEWED if views else _HELD)  # bytes of rows that wait for a slice or thread
         scratch = budget.limit - output - self.gathered
         while threads > 1 and scratch // threads < _SCRATCH * _LEAST_ROWS:
             threads -= 1
-        self.threads = threads
-        self.output = output // (_AHEAD * threads)
-        self.rows = max(1, scratch // threads // _SCRATCH)
-        self.pairs = max(1 << 10, min(1 << 16, self.output // 64, scratch // threads // (4 * _PAIR)))
+        self.threads = threads  # with two or more, slices have at least 16,384 rows
+        self.output = output // (_AHEAD * threads)  # bytes of each slice's output that may wait for the reader
+        self.rows = max(1, scratch // threads // _SCRATCH)  # of both sides in a slice, at most
+        self.pairs = max(1 << 10, min(1 << 16, self.output // 64, scratch // threads // (4 * _PAIR)))  # at once in a slice
 
     def most_rows(self, batch: pa.RecordBatch) -> int:
         """Return how many rows of a batch to take at once: a small part of the memory for rows that wait."""

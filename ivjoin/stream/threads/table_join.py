@@ -41,24 +41,14 @@ _SEEN = 64  # rows of which the window is looked at
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Rows from ``start`` to ``end`` of the own side, and the rows of the other side that can meet them.
-
-    Attributes
-    ----------
-    last : int
-        Where the copies of own rows end, which rows at home here can meet; ``end`` if no copy is needed.
-    first_other, end_other : int
-        Rows of the other side.
-    home, end_home : int
-        Rows of the other side whose home is this slice; all of them only if they are emitted unmatched.
-    """
+    """Rows from ``start`` to ``end`` of the own side, and the rows of the other side that can meet them."""
 
     start: int
     end: int
-    last: int
-    first_other: int
+    last: int  # where the copies of own rows end, which rows at home here can meet
+    first_other: int  # rows of the other side, to end_other
     end_other: int
-    home: int
+    home: int  # rows of the other side whose home is this slice; all of them only if they are emitted unmatched
     end_home: int
 
     @property
