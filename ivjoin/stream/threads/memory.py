@@ -50,7 +50,7 @@ class Memory:
         self.threads = threads  # with two or more, slices have at least 16,384 rows
         self.output = output // (_AHEAD * threads)  # bytes of each slice's output that may wait for the reader
         self.rows = max(1, scratch // threads // _SCRATCH)  # of both sides in a slice, at most
-        self.pairs = max(1 << 10, min(1 << 16, self.output // 64, scratch // threads // (4 * _PAIR)))  # at once in a slice
+        self.pairs = max(1 << 10, min(1 << 16, self.output // 64, scratch // threads // (4 * _PAIR)))  # at a time
 
     def most_rows(self, batch: pa.RecordBatch) -> int:
         """Return how many rows of a batch to take at once: a small part of the memory for rows that wait."""
