@@ -59,7 +59,7 @@ def params_of(options: argparse.Namespace) -> dict[str, Any] | None:
 
 
 class Tables(Mapping[str, Files]):
-    """The files of a query by name or path, each opened when the query asks for it."""
+    """The files of a query by name or path, each opened when the query needs it."""
 
     def __init__(self, named: list[str], opened: Callable[[str], Files]) -> None:
         self._paths: dict[str, str] = {}

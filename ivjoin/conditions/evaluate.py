@@ -51,16 +51,6 @@ def evaluate(roots: Sequence[Node], column: Column, n: int) -> list[Vector]:
 
     ``column(side, name)`` returns the Arrow array (or chunked array) of n rows. UnsupportedError depends on types only,
     never on a value. EvaluationError: a function of texts reads text that is not UTF-8.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> from ivjoin.expr.nodes import make
-    >>> from ivjoin.expr.types import INT64
-    >>> a = make("column", (), ("left", "a"), INT64)
-    >>> [v] = evaluate([make("add", (a, a), (), INT64)], lambda side, name: pa.array([1, None, 2**62]), 3)
-    >>> v.values[0], v.valid.tolist(), v.error.tolist()
-    (np.int64(2), [True, False, True], [False, False, True])
     """
     key = tuple(roots)
     program = _programs.get(key)

@@ -86,23 +86,9 @@ def open_source(
 ) -> Source:
     """Open an input for reading batch by batch. The whole file is never in memory.
 
-    Parameters
-    ----------
-    path : str
-        A file, or ``-`` for standard input.
-    declared : str, optional
-        One of :data:`FORMATS`, for a name whose extension does not show the format.
-    batch_rows : int
-        Greatest number of rows in a batch.
-    dialect : Csv or Json, optional
-        The form of a text file.
-    row_groups, columns, alone
-        For Parquet: the row groups and columns to read, and whether the calling thread decodes all columns.
-
-    Raises
-    ------
-    FileError
-        If the file is missing, unreadable, or not of its format.
+    ``declared`` is one of :data:`FORMATS`, for a name whose extension does not show it; ``-`` is standard input. A
+    batch has at most ``batch_rows`` rows. For Parquet, ``row_groups`` and ``columns`` select what is read, and
+    ``alone`` lets the calling thread decode all columns. FileError if the file is unreadable or not of its format.
     """
     kind = format_of(path, declared)
     if path == "-" and sys.stdin is None:

@@ -112,7 +112,7 @@ class MultiSpec:
 
     @cached_property
     def certain(self) -> tuple[frozenset[Node], frozenset[Node]]:
-        """Columns over a wide row that are not NULL in any result, and falling floats that are not NaN."""
+        """Return columns over a wide row that are not NULL in any result, and falling floats that are not NaN."""
         never_null = frozenset(
             make("column", (), (LEFT, f.name), from_arrow(f.type))
             for a in self.schemas for f in self.wide(a) if not f.nullable
@@ -131,7 +131,7 @@ class MultiSpec:
 
     @cached_property
     def implied(self) -> tuple[Part, ...]:
-        """The comparisons of two inputs that follow from conjuncts over three or more."""
+        """Return the comparisons of two inputs that follow from conjuncts over three or more."""
         out: list[Part] = []
         for p in self.parts:
             if len(p.aliases) > 2:

@@ -86,12 +86,12 @@ class JoinSpec:
 
     @property
     def grouped(self) -> bool:
-        """Whether a left row is answered from all of its matches at once: aggregates, or the best ones."""
+        """Return whether all matches of a left row are answered at once: aggregates, or the best ones."""
         return bool(self.aggregates) or (self.pick is not None and self.pick.which in RANKS)
 
     @property
     def picks_one(self) -> bool:
-        """Whether a left row takes one right row, decided as right rows arrive."""
+        """Return whether a left row takes one right row, decided as right rows arrive."""
         return self.pick is not None and self.pick.which not in RANKS
 
     @cached_property

@@ -53,23 +53,10 @@ def contract_nodes(
     conjuncts: Sequence[Node], known: Mapping[Node, Dom], want: Sequence[Node], also: Sequence[Node] | None = None,
     rounds: int = 2,
 ) -> tuple[Outcome, dict[Node, Dom]]:
-    """Return the outcome, and the domains of expressions at the points where every conjunct is TRUE.
+    """Return the outcome, and the domains of the expressions ``want`` at the points where every conjunct is TRUE.
 
-    Parameters
-    ----------
-    conjuncts, known
-        Conditions, and known domains of expressions, all true at once.
-    want : sequence of Node
-        The wanted expressions.
-    also : sequence of Node, optional
-        All expressions that later calls want, so that one propagator serves several calls.
-    rounds : int
-        The greatest number of passes up and down. A bound may travel through one conjunct in each round.
-
-    Returns
-    -------
-    Outcome
-        INFEASIBLE if no point satisfies the conjuncts, CONTRACTED if a wanted domain is smaller than its known domain.
-    dict of Node to Dom
+    The outcome is INFEASIBLE if no point satisfies the conjuncts, CONTRACTED if a wanted domain is smaller than its
+    known domain. ``also`` are all expressions that later calls want, so that one propagator serves them. A bound may
+    travel through one conjunct in each of ``rounds`` passes.
     """
     return propagator(tuple(conjuncts), tuple(want if also is None else also)).contract(known, want, rounds)

@@ -27,14 +27,6 @@ def ordering(node: Node, orders: Mapping[Node, Direction], known: Mapping[Node, 
     """Return the direction of an expression; NONE unless a direction is proved.
 
     ``known`` are known domains, such as bounds: a product rises if no factor is negative.
-
-    Examples
-    --------
-    >>> from ivjoin.expr import build
-    >>> from ivjoin.expr.types import INT64
-    >>> a, b = build.column("left", "a", INT64), build.column("left", "b", INT64)
-    >>> ordering(build.sub(a, b), {a: Direction.ASCENDING, b: Direction.DESCENDING}).name
-    'ASCENDING'
     """
     p = Propagator((), (node,))
     domains = [Dom(n.type, d) for n, d in zip(p.nodes, p.upward(known or {}))]

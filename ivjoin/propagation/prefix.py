@@ -60,16 +60,6 @@ def dead_until(
 
     ``near`` is where the search starts, such as the result for an earlier frontier. The cost is logarithmic in the
     distance.
-
-    Examples
-    --------
-    >>> from ivjoin.expr import build
-    >>> from ivjoin.expr.types import FLOAT64, INT64
-    >>> a, b = build.column("left", "a", INT64), build.column("right", "a", INT64)
-    >>> apart = build.cast(build.sub(b, a), FLOAT64)
-    >>> p = Propagator([build.le(build.pow_(build.literal(2.0, FLOAT64), apart), build.literal(1024.0, FLOAT64))], [a])
-    >>> dead_until(p, {b: Dom.of(INT64, 1000, None)}, a)
-    989
     """
     refuted = _refuter(p, known, axis, falling)
     least, most = _ends(axis, known.get(axis))

@@ -126,7 +126,7 @@ class _Calls:
         return {**self.options, "on_late": lambda side, rows: on_late(named[side], rows)}
 
     def many(self, first: str, steps: Sequence[Step], later: Iterable[Node]) -> tuple[JoinStream, _Names]:
-        """Inner joins of many inputs."""
+        """Join many inputs by inner joins."""
         aliases = [first, *(s.alias for s in steps)]
         names = {(a, n): f"{a}_{n}" for a in aliases for n in self.sources[a].schema.names}
         stream = join_many(
@@ -139,7 +139,7 @@ class _Calls:
     def two(
         self, left: Source, names: _Names, step: Step, later: Iterable[Node], first: str | None
     ) -> tuple[JoinStream, _Names]:
-        """A join on any condition. ``first``: the alias of ``left``, unless it is a result."""
+        """Join two inputs on any condition; ``first`` is the alias of ``left``, unless it is a result."""
         right = self.sources[step.alias]
         out, suffix = _joined_names(names, left, right, step)
         pick = step.pick
@@ -157,7 +157,7 @@ class _Calls:
     def window(
         self, left: Source, names: _Names, step: Step, later: Iterable[Node], first: str | None
     ) -> tuple[JoinStream, _Names]:
-        """Aggregates of the matches of each joined row; their columns have no alias."""
+        """Aggregate the matches of each joined row; the aggregates have no alias."""
         assert step.aggregate is not None
         right, options = self.sources[step.alias], self.options
         # A name that the joined rows have already is that of another column.
@@ -181,7 +181,7 @@ class _Calls:
     def asof(
         self, left: Source, names: _Names, step: Step, later: Iterable[Node], alone: bool
     ) -> tuple[JoinStream, _Names]:
-        """A join with the nearest row."""
+        """Join with the nearest row."""
         right = self.sources[step.alias]
         zone = str(zone_of_call(self.options["timezone"]))
         by, on, direction, exact = _asof_question(step, names, zone)

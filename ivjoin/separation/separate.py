@@ -78,25 +78,9 @@ def separate(
 ) -> Separation:
     """Split a condition (None is TRUE) into one-sided filters, keys, bands over pairs of nodes, and the rest.
 
-    Parameters
-    ----------
-    condition
-        A boolean expression over both inputs.
-    present, numbers
-        Expressions that are not NULL, and floats that are not NaN, if the condition is TRUE.
-    implied
-        Further conditions that are true for every wanted pair. They give band terms, and decide no pair.
-    infer : callable, optional
-        Returns comparisons that follow from a comparison without a band of its own.
-
-    Examples
-    --------
-    >>> from ivjoin.expr import Scope, condition
-    >>> import pyarrow as pa
-    >>> scope = Scope(pa.schema({"a": pa.int64()}), pa.schema({"a": pa.int64()}))
-    >>> (band,) = separate(condition("2 * l.a < 2 * r.a + 5", scope)).bands
-    >>> str(band.left), str(band.right), band.lo, band.hi
-    ('l.a', 'r.a', None, 2)
+    ``present`` expressions are not NULL, and ``numbers`` floats not NaN, if the condition is TRUE. ``implied``
+    conditions are true for every wanted pair: they give band terms, and decide no pair. ``infer`` returns comparisons
+    that follow from a comparison without a band of its own.
     """
     if condition is None and not implied:
         return Separation()

@@ -32,11 +32,8 @@ __all__ = ["Optimum", "optimal_offline"]
 class Optimum:
     """The greatest number of matches, and one choice that gives it.
 
-    Attributes
-    ----------
-    matches : int
-    kept : {"left": list of (row, step), "right": the same}
-        Each stored row, and the step at whose end it is dropped (it still meets the rows of that step).
+    ``kept["left"]`` and ``kept["right"]`` list (row, step): each stored row, and the step at whose end it is dropped.
+    It still meets the rows of that step.
     """
 
     matches: int

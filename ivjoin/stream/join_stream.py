@@ -88,7 +88,7 @@ class JoinStream(Outputs):
 
     @property
     def row_groups_skipped(self) -> tuple[int, int] | None:
-        """How many row groups of each side are skipped, since they cannot match; None unless both are Parquet files."""
+        """Return how many row groups of each side are skipped; None unless both are Parquet files."""
         return self._join.skipped
 
     def explain(self) -> Explanation:

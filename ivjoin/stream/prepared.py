@@ -99,7 +99,7 @@ class PreparedJoin:
 
     @property
     def sorts(self) -> bool:
-        """Whether inputs without an order may be sorted."""
+        """Return whether inputs without an order may be sorted."""
         return self._sort
 
     def end(self) -> None:

@@ -78,12 +78,12 @@ class RunOfTwo(Run):
 
     @property
     def sorting(self) -> str:
-        """What was done to inputs without an order, in a line."""
+        """Return what was done to inputs without an order, in one line."""
         return "" if self._arranged is None else self._arranged.said
 
     @property
     def arranged(self) -> Arranged | None:
-        """How the inputs are read; None before the first row."""
+        """Return how the inputs are read; None before the first row."""
         return self._arranged
 
     def release(self) -> None:
@@ -110,7 +110,7 @@ class RunOfTwo(Run):
         yield from self._pushed(self._pusher, inputs)
 
     def _pushed(self, op: SymmetricHashJoin | SlicedJoin, inputs: tuple[Pieces, Pieces]) -> Iterator[pa.RecordBatch]:
-        """The output of rows that are pushed, piece by piece."""
+        """Push rows piece by piece, and yield the output."""
         assert self._arranged is not None
         names, first = ("left", "right"), self._arranged.first
         if self._arranged.sweep is not None:

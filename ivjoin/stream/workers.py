@@ -51,7 +51,7 @@ class _Place(Generic[_Task]):
 
 
 class _Shared(Generic[_Task]):
-    """What the threads share."""
+    """The state that threads share."""
 
     def __init__(self, make: Callable[[], Callable[[_Task], Iterator[pa.RecordBatch]]], most_bytes: int | None) -> None:
         self.make = make
@@ -68,21 +68,21 @@ class _Shared(Generic[_Task]):
         return place.added - place.taken > self.most_bytes
 
     def joiner(self) -> Callable[[_Task], Iterator[pa.RecordBatch]]:
-        """What joins tasks, one after the other."""
+        """Return a function that joins tasks, one after the other."""
         try:
             return self.spare.pop()
         except IndexError:
             return self.make()
 
     def claimed(self) -> _Place[_Task] | None:
-        """A task that no thread has begun; the caller has the lock, but ``stop`` does not."""
+        """Return a task that no thread has begun; the caller has the lock, except ``stop``."""
         try:
             return self.waiting.popleft()
         except IndexError:
             return None
 
     def run(self) -> None:
-        """What each thread does."""
+        """Join tasks, in each thread."""
         join = None
         while True:
             with self.held:
@@ -139,12 +139,12 @@ class Workers(Generic[_Task]):
         self._process = os.getpid()
 
     def __len__(self) -> int:
-        """How many tasks have output that was not taken."""
+        """Return the number of tasks whose output was not taken."""
         return len(self._places)
 
     @property
     def tasks(self) -> list[_Task]:
-        """Tasks that are not joined yet."""
+        """Return the tasks that are not joined yet."""
         return [task for place in list(self._places) if (task := place.task) is not None]
 
     def add(self, task: _Task) -> None:
@@ -214,7 +214,7 @@ class Workers(Generic[_Task]):
     def _step(
         self, place: _Place[_Task], rest: Iterator[pa.RecordBatch]
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """The next batch of the reader's own task."""
+        """Return the next batch of the reader's own task."""
         error = None
         try:
             batch = next(rest, None)
@@ -229,7 +229,7 @@ class Workers(Generic[_Task]):
             place.add(batch)
 
     def _taken(self, place: _Place[_Task]) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """What waits of the next task."""
+        """Yield the waiting output of the next task."""
         done = place.done  # before its batches are looked at
         while place.batches:
             batch = place.batches.popleft()

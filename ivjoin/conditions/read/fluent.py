@@ -23,13 +23,8 @@ __all__ = ["Expr", "When", "column", "function", "left", "lit", "right", "when"]
 class Expr:
     """An expression over the columns of two inputs, built with Python operators.
 
-    Methods in addition to the operators:
-
-    - :meth:`between`, :meth:`isin`, :meth:`is_null`, :meth:`is_not_null`, :meth:`eq_null_safe`, :meth:`cast`
-    - :meth:`field` of a struct
-    - ``bit_and``, ``bit_or``, ``bit_xor`` and ``bit_not`` for SQL's ``& | ^ ~``
-    - every SQL function that takes the expression as its first argument: ``left("s").upper()`` is
-      ``function("upper", left("s"))``
+    Every SQL function that takes the expression first is a method: ``left("s").upper()`` is ``function("upper",
+    left("s"))``. The methods ``bit_and``, ``bit_or``, ``bit_xor`` and ``bit_not`` are SQL's ``& | ^ ~``.
     """
 
     __slots__ = ("_args", "_op", "_params")

@@ -25,7 +25,7 @@ def year_month_day(days: int) -> tuple[int, int, int]:
 
 
 def days_from_civil(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01 of a civil date."""
+    """Return the days from 1970-01-01 to a civil date."""
     y = year - (month <= 2)
     era = y // 400
     yoe = y - era * 400

@@ -165,7 +165,7 @@ def _sin_cos_of_64th(j: int, w: int) -> tuple[int, int]:
 
 
 def sin_cos_fixed(r: int, p: int) -> tuple[int, int]:
-    """Sine and cosine of ``r / 2**p`` in ``[0, 2)``."""
+    """Return sine and cosine of ``r / 2**p`` in ``[0, 2)``."""
     w = p + GUARD
     r <<= GUARD
     j = r >> (w - 6)

@@ -49,7 +49,7 @@ def rad(x: Interval) -> float:
 
 
 def mid_rad(x: Interval) -> tuple[float, float]:
-    """`mid` and `rad`."""
+    """Return `mid` and `rad`."""
     return mid(x), rad(x)
 
 

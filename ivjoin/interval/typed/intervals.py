@@ -230,7 +230,7 @@ def _above(d: Type, value: Any) -> Any:
 
 
 def entire(domain: str | Type, null: bool = False) -> DomainInterval:
-    """All values of a domain, NaN too."""
+    """Return all values of a domain, NaN too."""
     d = _domain(domain)
     return DomainInterval(d, *d.limits, d.kind == "float", null)
 

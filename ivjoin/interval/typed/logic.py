@@ -100,7 +100,7 @@ def _mask(x: Any) -> int:
 
 
 def logical_not(x: BoolInterval) -> BoolInterval:
-    """NOT."""
+    """Return NOT of the argument."""
     return _of(truth.not_(_mask(x)))
 
 
@@ -113,12 +113,12 @@ def logical_not_rev(c: BoolInterval, x: BoolInterval = _ANY) -> BoolInterval:
 
 
 def logical_and(*args: BoolInterval) -> BoolInterval:
-    """AND of the arguments from left to right."""
+    """Return AND of the arguments from left to right."""
     return _of(truth.and_(map(_mask, args)))
 
 
 def logical_or(*args: BoolInterval) -> BoolInterval:
-    """OR of the arguments from left to right."""
+    """Return OR of the arguments from left to right."""
     return _of(truth.or_(map(_mask, args)))
 
 

@@ -22,7 +22,7 @@ VERSION = 1
 
 
 class SavedJoin(Protocol):
-    """What a snapshot saves of a join, and how a join continues from it."""
+    """The part of a join that a snapshot saves, and the calls with which a join continues from it."""
 
     spec: MultiSpec
     shape: Shape

@@ -73,7 +73,7 @@ class Picking:
 
     @property
     def step(self) -> int:
-        """Number of ticks of the distance in one tick of the place, if the place has a coarser unit; else 0."""
+        """Return the ticks of the distance in one tick of the place, if the place has a coarser unit; else 0."""
         node = self.lines[1][0]
         if self.near < 0 or not is_met(node) or node.args[0].type.unit == node.type.unit:
             return 0

@@ -26,14 +26,6 @@ def heavy_grids(
     right rows over all keys, the desired sizes are rows * sqrt(workers / OUT). A size above twice the desired one is
     halved, and a size below half of it doubled. A new key starts at the nearest power of two, at the midpoint (sqrt(2)
     times) the smaller one.
-
-    Examples
-    --------
-    >>> now = heavy_grids({"b1": (100, 100), "b2": (50, 200)}, workers=8)
-    >>> now
-    {'b1': (2, 2), 'b2': (1, 4)}
-    >>> heavy_grids({"b1": (100, 300), "b2": (50, 200)}, workers=8, current=now)
-    {'b1': (2, 4), 'b2': (1, 4)}
     """
     workers = worker_count(workers)
     if not isinstance(heavy, Mapping):

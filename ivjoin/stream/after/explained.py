@@ -44,7 +44,7 @@ def explain_inputs(
 
 
 def _frontier(found: Prospect) -> dict[str, dict[Any, Any]]:
-    """The middle of the rows that were looked at, as values of the expressions that will order them."""
+    """Return the middle of the sampled rows, as values of the expressions that will order them."""
     out: dict[str, dict[Any, Any]] = {}
     for s, ordinal in enumerate(found.middle):
         if ordinal is not None and found.axis is not None:

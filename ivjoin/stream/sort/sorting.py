@@ -56,7 +56,7 @@ class Arranged:
 
     @property
     def first(self) -> int | None:
-        """The side to read to its end first if nothing prunes. If both sides end, it is the shorter one."""
+        """Return the side to read to its end first if nothing prunes: the shorter one if both end."""
         if self.leads is not None:
             return self.leads
         if any(side.orders for side in self.plan.sides) or not any(self.ends):

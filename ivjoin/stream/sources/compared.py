@@ -11,7 +11,7 @@ MANY = 1 << 28  # pairs; a second or more
 
 
 def pairs_said(rows: tuple[int | None, int | None], share: float) -> str:
-    """How many pairs are compared, as a clause; "" where few are."""
+    """Return how many pairs are compared, as a clause; "" if they are few."""
     if not share:
         return ""
     left, right = rows

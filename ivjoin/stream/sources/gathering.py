@@ -16,7 +16,7 @@ _GATHERED_ROWS = 2048
 
 
 class Pieces:
-    """One input's batches, read one ahead at most; ``whole``: of an input that is in memory as a whole."""
+    """One input's batches, read one ahead at most; ``whole``: the whole input is in memory."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], most: int, whole: bool = False) -> None:
         self._batches = batches
@@ -28,7 +28,7 @@ class Pieces:
         self.rows = 0
 
     def next(self) -> pa.RecordBatch | None:
-        """The next piece, None at the end."""
+        """Return the next piece, None at the end."""
         while self._held is None or self._at >= self._held.num_rows:
             self._held, self._at = self._read(), 0
             if self._held is None:

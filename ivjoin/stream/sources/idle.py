@@ -80,7 +80,7 @@ class _Reader(threading.Thread):
 
     @property
     def waits(self) -> bool:
-        """Whether a piece, or the end, has arrived."""
+        """Return whether a piece, or the end, has arrived."""
         return not self._found.empty()
 
     def take(self) -> pa.RecordBatch | None:

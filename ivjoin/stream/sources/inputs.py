@@ -69,7 +69,7 @@ class Source:
 
     @property
     def apart(self) -> bool:
-        """Whether another thread may read row groups, since each read opens the file again."""
+        """Return whether another thread may read row groups, since each read opens the file again."""
         return self._files is not None and self._files.apart
 
     def keep(self, names: Sequence[str]) -> None:

@@ -57,7 +57,7 @@ class _Matched(MatchedTables):
         self._run = None
 
     def _each(self, take: Callable[[np.ndarray, Matches], None]) -> None:
-        """Call a function with the numbers of left rows, and their matches, for all left rows with a match."""
+        """Call a function with left rows and their matches, for all left rows with a match."""
         run = self._run
         assert run is not None
 
@@ -266,7 +266,7 @@ class BestOfTables(_Matched):
 
 
 def best_of_tables(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -> BestOfTables | None:
-    """The join of two tables that compares all matches of a left row; None if rows must be pushed."""
+    """Return the join of two tables that compares all matches of a left row; None if rows must be pushed."""
     plan = plan.own()
     if plan.raises:
         return None

@@ -39,7 +39,7 @@ class Piece:
 
     @classmethod
     def of(cls, batch: pa.RecordBatch, low: np.ndarray, high: np.ndarray) -> Piece:
-        """The rows of a batch, put in order."""
+        """Return the rows of a batch, sorted by where their ranges begin."""
         if not rises(low):
             order = np.lexsort((high, low))
             batch, low, high = rows_at(batch, order), low[order], high[order]
@@ -54,23 +54,23 @@ class Piece:
         return int(self.each * len(self.low))
 
     def begin(self, row: int) -> int:
-        """Where the range of a row begins."""
+        """Return where the range of a row begins."""
         return _moved(self.low[row], self.low_by)
 
     def lows(self) -> np.ndarray:
-        """Where the ranges begin : int64[n]."""
+        """Return where the ranges begin : int64[n]."""
         return shifted(self.low, self.low_by)
 
     def highs(self) -> np.ndarray:
-        """Where the ranges end : int64[n]."""
+        """Return where the ranges end : int64[n]."""
         return shifted(self.high, self.high_by)
 
     def below(self, end: int) -> int:
-        """How many rows' ranges begin below a value."""
+        """Return the number of rows whose ranges begin below a value."""
         return _place(self.low, end, self.low_by)
 
     def ended(self, end: int) -> int:
-        """How many rows' ranges end below a value."""
+        """Return the number of rows whose ranges end below a value."""
         if self.rises:
             return _place(self.high, end, self.high_by)
         return int(np.count_nonzero(self.highs() < end)) if end <= I64_MAX else self.rows
@@ -84,15 +84,15 @@ class Piece:
         return I64_MIN if last <= self.below(start) else _moved(self.high[last - 1], self.high_by)
 
     def starting_below(self, end: int) -> Piece | None:
-        """The rows whose ranges begin below a value."""
+        """Return the rows whose ranges begin below a value."""
         return self._part(0, self.below(end))
 
     def starting_from(self, end: int) -> Piece | None:
-        """The others."""
+        """Return the rows whose ranges begin at a value or above."""
         return self._part(self.below(end), self.rows)
 
     def ending_from(self, end: int) -> Piece | None:
-        """The rows whose ranges do not end below a value, or do not begin below it."""
+        """Return the rows whose ranges do not end below a value, or do not begin below it."""
         if self.low is self.high and self.low_by <= self.high_by:
             return self._part(_place(self.high, end, self.high_by), self.rows)
         keep = np.flatnonzero((self.highs() >= end) | (self.lows() >= end))
@@ -115,7 +115,7 @@ class Piece:
 
 
 def rises(values: np.ndarray) -> bool:
-    """Whether values never fall."""
+    """Return whether values never fall."""
     return bool((values[1:] >= values[:-1]).all())
 
 
@@ -124,7 +124,7 @@ def _moved(value: np.int64 | int, by: int) -> int:
 
 
 def _place(values: np.ndarray, end: int, by: int) -> int:
-    """How many of the values, which rise, are below ``end`` when ``by`` has been added."""
+    """Return how many of the rising values plus ``by`` are below ``end``."""
     value = end - by
     if end > I64_MAX or value > int(values[-1]):
         return len(values)

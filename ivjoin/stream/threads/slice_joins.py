@@ -24,7 +24,7 @@ Pieces = tuple[list[Piece], list[Piece]]
 
 
 def is_whole(plan: JoinPlan, cut: Cut) -> bool:
-    """Whether a slice is joined by one compiled call: the ranges of rows in order rise at both ends."""
+    """Return whether one compiled call joins a slice: the ranges of rows in order rise at both ends."""
     if why_pushed(plan):
         return False
     ends = {node for node, _ in (*cut.lows, *cut.highs)}
@@ -52,7 +52,7 @@ class Slice:
         return sum(piece.nbytes for side in self.pieces for piece in side)
 
     def split(self, end: int) -> tuple[Slice, Slice]:
-        """What is a join of its own below a value, and what is from it on."""
+        """Return two slices that can be joined separately, below and from a value."""
         cut = self.cut
         mine: Pieces = ([], [])
         kept: Pieces = ([], [])

@@ -93,7 +93,7 @@ class SlicedAxis:
     def _in_order(
         self, batch: pa.RecordBatch, values: np.ndarray, low_by: int, high_by: int, start: int
     ) -> Piece | None:
-        """Rows whose ranges are one expression's values, moved; None unless these rise."""
+        """Return the rows whose ranges are one expression's values, moved; None unless these rise."""
         if self._cut.falling:
             values, low_by, high_by = ~values, -high_by, -low_by
         if low_by > high_by or int(values[0]) + low_by < start or not rises(values):

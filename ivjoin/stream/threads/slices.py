@@ -82,7 +82,6 @@ class SlicedJoin:
 
     @property
     def schema(self) -> pa.Schema:
-        """Schema of the output."""
         return self._plan.schema
 
     @property
@@ -201,7 +200,7 @@ class SlicedJoin:
         return (size if self._views else size + piece.batch.nbytes) / piece.rows
 
     def _made_room(self, more: int) -> Iterator[pa.RecordBatch]:
-        """Free memory for ``more`` bytes of waiting rows: wait for running slices, and stop cutting if need be."""
+        """Free memory for ``more`` bytes of waiting rows: wait for running slices, and stop cutting if necessary."""
         assert self._memory is not None
         most = len(self._workers)
         while most and self._bytes + sum(task.nbytes for task in self._workers.tasks) + more > self._memory.gathered:

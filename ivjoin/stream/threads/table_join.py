@@ -104,7 +104,6 @@ class TableJoin:
 
     @property
     def schema(self) -> pa.Schema:
-        """Schema of the output."""
         return self.plan.schema
 
     @property
@@ -115,7 +114,7 @@ class TableJoin:
         return m
 
     def output(self) -> Iterator[pa.RecordBatch]:
-        """The output, slice by slice, each batch of as many rows as the caller allows."""
+        """Yield the output, slice by slice, each batch of as many rows as the caller allows."""
         most = self.plan.spec.batch_size
         for number, batch in joined(self.slices, self._joiner, self._threads):
             self._at = number
@@ -126,7 +125,7 @@ class TableJoin:
         self._at = len(self.slices)
 
     def output_bounds(self) -> dict[str, tuple[Any, Any]]:
-        """What later output rows can still hold, as ``SymmetricHashJoin.output_bounds`` says."""
+        """Return bounds of later output rows, as ``SymmetricHashJoin.output_bounds`` does."""
         op = SymmetricHashJoin.from_plan(self.plan)
         part = self.slices[self._at] if self._at < len(self.slices) else None
         for s in (0, 1):
@@ -140,7 +139,7 @@ class TableJoin:
         return op.output_bounds()
 
     def _edges(self, s: int, row: int) -> list[int | None]:
-        """Where the orders of a side are at a row."""
+        """Return how far the orders of a side have advanced at a row."""
         batch = self._sides[s].part(row, row + 1)
         orders = [(n, o.descending) for n, _, o in self.plan.sides[s].orders if not o.follows]
         edges: list[int | None] = []
@@ -152,7 +151,6 @@ class TableJoin:
         return edges
 
     def close(self) -> None:
-        """Release the tables."""
         self._spare.clear()
         left, right = (TableRows(pa.Table.from_batches([], side.schema)) for side in self.plan.sides)
         self._sides = left, right
@@ -166,7 +164,7 @@ class TableJoin:
 
 
 class _Counts:
-    """What threads count; they know no more of the join. Each list is only added to, by any thread."""
+    """The counts of all threads; any thread appends to the lists."""
 
     def __init__(self, own: int) -> None:
         self._own = own
@@ -209,7 +207,7 @@ def _join(
 
 
 def table_join(arranged: Arranged, sources: tuple[Source, Source], threads: int) -> TableJoin | None:
-    """The join of two inputs in slices, if both are tables in memory and their rows can be cut; else None."""
+    """Return the join of two inputs in slices; None unless both are tables in memory and their rows can be cut."""
     plan = arranged.plan
     cut = cut_of(plan)
     if isinstance(cut, str) or why_pushed(plan) or arranged.errors_first:
@@ -256,7 +254,7 @@ def _rows_of(arranged: Arranged, source: Source, s: int) -> TableRows | None:
 def _clean(
     plan: JoinPlan, arranged: Arranged, sides: tuple[TableRows, TableRows]
 ) -> tuple[frozenset[Node], frozenset[Node]]:
-    """For each side, the ordered expressions whose order no row breaks."""
+    """Return for each side the ordered expressions whose order every row follows."""
     left, right = (
         frozenset(
             node for node, _, order in plan.sides[s].orders
@@ -268,7 +266,7 @@ def _clean(
 
 
 def _own_rows(own: np.ndarray, low: Bounds, high: Bounds) -> int | None:
-    """How many own rows a slice has; None where its band would have it copy too many rows."""
+    """Return the number of own rows of a slice; None if its band would make it copy too many rows."""
     n, m = len(own), len(low)
     if not n or not m:
         return _OWN_ROWS

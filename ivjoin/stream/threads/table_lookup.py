@@ -41,7 +41,6 @@ class TableLookup:
 
     @property
     def schema(self) -> pa.Schema:
-        """Schema of the output."""
         return self.plan.schema
 
     @property
@@ -50,7 +49,7 @@ class TableLookup:
         return self._metrics
 
     def output(self) -> Iterator[pa.RecordBatch]:
-        """The output in the order of the left rows, each batch of as many rows as the caller allows."""
+        """Yield the output in the order of the left rows, each batch of as many rows as the caller allows."""
         m = self._metrics
         m.state_rows = m.peak_state_rows = m.left_rows_in + m.right_rows_in
         tasks, work = self._tasks()
@@ -64,11 +63,11 @@ class TableLookup:
         m.state_rows = m.state_bytes = 0
 
     def _tasks(self) -> tuple[Sequence[Any], Callable[[Any], Iterator[pa.RecordBatch]]]:
-        """Return parts of the output, and what yields the batches of one of them."""
+        """Return parts of the output, and a function that yields the batches of one of them."""
         raise NotImplementedError
 
     def output_bounds(self) -> dict[str, tuple[Any, Any]]:
-        """What output rows can hold, as ``SymmetricHashJoin.output_bounds`` says."""
+        """Return bounds of output rows, as ``SymmetricHashJoin.output_bounds`` does."""
         op = SymmetricHashJoin.from_plan(self.plan)
         if not self._metrics.state_rows and self._metrics.left_rows_retired:
             for side in SIDES:
@@ -76,7 +75,6 @@ class TableLookup:
         return op.output_bounds()
 
     def close(self) -> None:
-        """Release the tables."""
         left, right = (side.schema for side in self.plan.sides)
         self._left, self._right = TableRows(pa.Table.from_batches([], left)), no_rows(right)
 

@@ -85,7 +85,7 @@ class TablePick(MatchedTables):
 
 
 def table_pick(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -> TablePick | PairedPick | None:
-    """The join of two tables that picks one right row for each left row; None if their rows must be pushed."""
+    """Return the join of two tables that picks one right row for each left row; None if their rows must be pushed."""
     picking = picking_of(plan)
     passes = passes_of(picking)
     if passes is None or plan.separation.residual:

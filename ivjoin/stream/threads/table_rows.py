@@ -48,7 +48,7 @@ class TableRows:
         self._starts = np.cumsum([0, *(b.num_rows for b in self._batches)])
 
     def is_cut(self, rows: int) -> bool:
-        """Whether any so many rows fit into one batch."""
+        """Return whether any range of this many rows fits into one batch."""
         if len(self._batches) <= 1:
             return True
         if self._index is not None or _has_dictionaries(self._table.schema):
@@ -75,11 +75,11 @@ class TableRows:
         return in_one_batch(parts)
 
     def batches(self) -> Sequence[pa.RecordBatch]:
-        """All rows, in no order."""
+        """Return all rows, in no order."""
         return self._batches
 
     def values(self, node: Node, falls: bool) -> AxisValues | None:
-        """Ordinals of an expression in the order of the rows; None where one errs. Values are turned if they fall."""
+        """Return an expression's ordinals in the order of the rows, turned if they fall; None if one row errs."""
         if node not in self._found:
             self._found[node] = self._values(node, falls)
         return self._found[node]
@@ -98,7 +98,7 @@ class TableRows:
         return AxisValues(filled, False, rises(values[there]), falls)
 
     def moved(self, offsets: Sequence[Offset], cut: Cut, ends: bool) -> Bounds | None:
-        """The greatest of some expressions and offsets of each row (``ends``: the least); None if one errs or falls."""
+        """Return each row's greatest (``ends``: least) sum of an expression and offset; None if one errs or falls."""
         found: list[Bounds] = []
         for node, by in offsets:
             one = self.values(node, cut.falling)
@@ -111,13 +111,13 @@ class TableRows:
         return Bounds(reduce(meet, (shifted(bounds.values, bounds.by) for bounds in found)), 0)
 
     def keeps_order(self, node: Node, falls: bool) -> bool:
-        """Whether each row is known to have a value of an expression, and the values rise, or fall."""
+        """Return whether each row is known to have a value of an expression, and the values rise or fall."""
         found = self._found.get(node)
         known = found is not None and found.every and found.rises and found.turned == falls
         return known and node.type.kind != "float"
 
     def spans(self) -> dict[Node, tuple[int, int]]:
-        """The least and the greatest value of expressions whose values are known to rise or fall."""
+        """Return the least and the greatest value of expressions whose values are known to rise or fall."""
         out = {}
         for node, found in self._found.items():
             is_own = node.type.kind != "float" and has_ordinal(node.type) and ordinal_of(0, node.type) == 0
@@ -151,15 +151,14 @@ class Bounds:
         return len(self.values)
 
     def at(self, row: int) -> int:
-        """The bound of a row."""
         return int(self.values[row]) + self.by
 
     def below(self, x: int) -> int:
-        """How many bounds are less than x."""
+        """Return the number of bounds less than x."""
         return places(self.values, x - self.by, "left")
 
     def up_to(self, x: int) -> int:
-        """How many bounds are no greater than x."""
+        """Return the number of bounds that are at most x."""
         return places(self.values, x - self.by, "right")
 
 
@@ -178,7 +177,7 @@ def in_one_batch(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def places(values: np.ndarray, x: int, side: Literal["left", "right"]) -> int:
-    """How many values, which rise, are less than x (``"right"``: no greater), which may lie outside of int64."""
+    """Return how many rising values are less than x (``"right"``: at most x), which may lie outside of int64."""
     if x > I64_MAX:
         return len(values)
     return 0 if x < I64_MIN else int(np.searchsorted(values, x, side=side))
@@ -189,7 +188,7 @@ def _has_dictionaries(schema: pa.Schema) -> bool:
 
 
 def any_late(plan: JoinPlan, sides: tuple[TableRows, TableRows], clean: Sequence[frozenset[Node]]) -> bool:
-    """Whether some row breaks an order or a bound, or errs there. ``clean``: expressions whose order is known."""
+    """Return whether some row breaks an order or a bound, or errs there; ``clean`` expressions have a known order."""
     intake = Intake(plan, plan.frontiers(of_all=True))
     for s, side in enumerate(sides):
         if not plan.sides[s].bounds and {n for n, _, _ in plan.sides[s].orders} <= clean[s]:

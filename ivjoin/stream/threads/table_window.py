@@ -110,7 +110,7 @@ class TableWindow(TableLookup):
 
 
 def _left_rows(found: Aggregated | OneRun) -> int:
-    """How many left rows a slice has: many windows' worth, or all of them if these are too wide."""
+    """Return the number of left rows of a slice: many windows' worth, or all of them if windows are too wide."""
     if isinstance(found, OneRun):
         return max(_RUN_ROWS, len(found.left) // _MOST_SLICES)
     left, right = found.left, found.right
@@ -154,7 +154,7 @@ def _is_much_text(plan: JoinPlan, n: int, right: pa.RecordBatch) -> bool:
 
 
 def table_window(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -> TableWindow | None:
-    """The join of two tables that aggregates; None if their rows must be pushed."""
+    """Return the join of two tables that aggregates; None if their rows must be pushed."""
     lists = any(a.function == "array_agg" for a in plan.spec.aggregates)  # of pairs, some at a time
     if plan.raises or lists or plan.spec.include_previous:
         return None

@@ -142,7 +142,7 @@ def window_plan(
 
 
 class Finished(Chosen):
-    """The columns that a window join reads, and its output columns, which it makes of the engine's."""
+    """The columns that a window join reads, and the output columns that it computes from the engine's."""
 
     def __init__(
         self, asked: Asked, plan: JoinPlan, columns: Sequence[str] | None, whole: tuple[bool, bool],

@@ -34,7 +34,7 @@ _SHAPE = "{name: text} such as {'n': 'count(*)', 'vwap': 'sum(r.price * r.qty) /
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """A column that is made of a column of lists, and of one of lists of bools that says which values count."""
+    """A column computed from a column of lists, and from a column of lists of bools that select values."""
 
     function: str
     lists: str
