@@ -22,14 +22,14 @@ def add_asof(command: argparse.ArgumentParser) -> None:
     add("--on", required=True, metavar="NAME", help="the column of time: a name, or left=right")
     add("--by", action="append", default=[], metavar="KEYS", help="key columns: name, a,b or left=right; repeatable")
     add("--direction", default="backward", help="backward (default), forward or nearest")
-    add("--tolerance", metavar="N", help="how far away, at most: 5, 500ms, '5 minutes'")
+    add("--tolerance", metavar="N", help="the greatest distance: 5, 500ms, '5 minutes'")
     add("--where", metavar="CONDITION", help="what a match must satisfy in addition, as SQL")
     add_param(command)
     add("--how", default="left", help="left (default), inner, right or full")
     add("--ties", metavar="NAMES", help="right columns that decide between rows of the same time, or all: take all")
     add("--interpolate", metavar="NAMES", help="right columns to interpolate between the previous and the next row")
     add("--offsets", metavar="LIST", help="several times to look up, such as --offsets=-1s,0s,5s")
-    add("--no-exact", action="store_true", help="rows of the same time do not count")
+    add("--no-exact", action="store_true", help="do not match rows of the same time")
 
 
 def asof_question(options: argparse.Namespace) -> dict[str, Any]:

@@ -147,7 +147,7 @@ def _parser() -> argparse.ArgumentParser:
     window.set_defaults(run=_window)
 
     sql = commands.add_parser(
-        "sql", help="join files as a SQL query says", description="Join files as a SQL query says, in Spark's dialect.",
+        "sql", help="join files by a SQL query", description="Join files by a SQL query in Spark's dialect.",
         epilog=SQL_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     add_sql(sql)
@@ -156,7 +156,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_output(sql, names=False)
     sql.set_defaults(run=_sql)
 
-    explain = commands.add_parser("explain", help="show what a condition prunes, and why not")
+    explain = commands.add_parser("explain", help="show which rows a join evicts, and what prevents it")
     _add_explain(explain)
     explain.set_defaults(run=_explain)
 
@@ -172,7 +172,7 @@ def _add_explain(explain: argparse.ArgumentParser) -> None:
     _add_question(explain)
     add_aggregate(explain)
     explain.set_defaults(how=None)  # of a window join: left
-    explain.add_argument("--workers", type=int, default=8, metavar="N", help="of the grid shown for many inputs")
+    explain.add_argument("--workers", type=int, default=8, metavar="N", help="workers in the grid of many inputs")
 
 
 def _threads(text: str) -> int | str:
@@ -184,8 +184,8 @@ def _add_join(join: argparse.ArgumentParser) -> None:
     _add_output(join)
     _add_threads(join)
     add_limit(join, "raise (default), spill to files or shed rows")
-    join.add_argument("--shed", metavar="POLICY", help="which rows go first: prob (default), life or random")
-    join.add_argument("--shed-shared", action="store_true", help="both sides share the memory, not half of it each")
+    join.add_argument("--shed", metavar="POLICY", help="which rows to drop first: prob (default), life or random")
+    join.add_argument("--shed-shared", action="store_true", help="share the memory between the sides, not half each")
     join.add_argument("--pick", metavar="WHICH", help="which matches a left row takes: 'first 3 by abs(l.x - r.x)'")
 
 
@@ -199,7 +199,7 @@ def _add_threads(command: argparse.ArgumentParser) -> None:
 def _add_inputs(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("left", metavar="LEFT", help="Parquet, CSV, JSON lines or Arrow: file, pattern, folder; - is standard input")
-    add("right", metavar="RIGHT", help="likewise")
+    add("right", metavar="RIGHT", help="the same as for LEFT")
 
 
 def _add_orders(command: argparse.ArgumentParser) -> None:
@@ -214,30 +214,30 @@ def _add_output(command: argparse.ArgumentParser, names: bool = True) -> None:
     add = command.add_argument
     if names:
         add("--suffix", default="_right", help="added to the name of a right column that collides")
-        add("--columns", metavar="NAMES", help="columns of the result, a,b,c; all by default")
-    add("--batch-size", type=int, default=65536, metavar="ROWS", help="rows of an output batch, at most")
+        add("--columns", metavar="NAMES", help="columns of the output, a,b,c; all by default")
+    add("--batch-size", type=int, default=65536, metavar="ROWS", help="most rows of an output batch")
     add("--on-late", default="raise", help="what to do with a row out of order: raise, drop or join")
-    add("-o", "--output", default="-", metavar="FILE", help="result; - (the default) is standard output")
-    add("--output-format", choices=FORMATS, help="format of an output whose name tells none (default: an Arrow stream)")
-    add("--metrics-json", metavar="FILE", help="write the metrics there as well")
-    add("--sort", default="auto", help="auto (default): sort what has no order; never: join as it is")
-    add("--progress", action="store_true", help="show how far it has come without a terminal, too")
+    add("-o", "--output", default="-", metavar="FILE", help="the output; - (the default) is standard output")
+    add("--output-format", choices=FORMATS, help="format of an output whose name does not show it (default: arrows)")
+    add("--metrics-json", metavar="FILE", help="also write the metrics to this file")
+    add("--sort", default="auto", help="auto (default): sort inputs without an order; never: do not sort")
+    add("--progress", action="store_true", help="show a progress bar even without a terminal")
     add("-q", "--quiet", action="store_true", help="no progress bar, no metrics on standard error")
 
 
 def _add_files(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("--timezone", metavar="ZONE", help="zone of calendar days and of times without a zone (default UTC)")
-    add("--format", choices=FORMATS, help="format of names that tell none; - is an Arrow stream by default")
+    add("--format", choices=FORMATS, help="format of inputs whose names do not show it; - is arrows by default")
     add_csv(command)
 
 
 def _add_question(command: argparse.ArgumentParser) -> None:
     _add_inputs(command)
     add = command.add_argument
-    add("more", metavar="INPUT", nargs="*", help="more inputs; then each is ALIAS=FILE")
+    add("more", metavar="INPUT", nargs="*", help="further inputs; write every input as ALIAS=FILE then")
     add("--on", action="append", default=[], metavar="KEYS", help="key columns: name, a,b or left=right; repeatable")
-    add("--where", metavar="CONDITION", help="what must hold besides, as SQL; l. and r. name the sides")
+    add("--where", metavar="CONDITION", help="the condition besides the keys, as SQL; l. and r. name the sides")
     kinds = "inner (default), left, right, full, or left_ or right_ with semi or anti; a=left,b=full for many inputs"
     add("--how", default="inner", help=kinds)
     _add_orders(command)

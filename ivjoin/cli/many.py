@@ -33,7 +33,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("--order", action="append", default=[], metavar="ALIAS=ORDER", help="promised order of an input; repeatable")
     add("--bounds", action="append", default=[], metavar="ALIAS.NAME=A..B", help="promised bounds; repeatable")
-    add("--views", default="auto", help="results of some inputs to keep: auto (default), none, all, or a,b;a,b,c")
+    add("--views", default="auto", help="intermediate results to store: auto (default), none, all, or a,b;a,b,c")
     add("--allow-cross", action="store_true", help="pair all rows of inputs that no key or --where connects")
 
 

@@ -35,9 +35,9 @@ _MOST_DIGITS = 310
 def add_limit(command: argparse.ArgumentParser, ways: str) -> None:
     """Add the options of a memory limit. ``ways``: what may happen at the limit."""
     add = command.add_argument
-    add("--memory-limit", metavar="BYTES", help="what the join may hold, such as 512MB (default: all)")
+    add("--memory-limit", metavar="BYTES", help="limit for the memory of the join, such as 512MB (default: no limit)")
     add("--when-full", default="raise", help=f"at the limit: {ways}")
-    add("--spill-dir", metavar="DIR", help="where to spill; the folder for temporary files by default")
+    add("--spill-dir", metavar="DIR", help="folder for spilled rows (default: the folder for temporary files)")
 
 
 def limit_of(options: argparse.Namespace) -> dict[str, Any]:

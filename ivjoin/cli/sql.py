@@ -28,7 +28,7 @@ _WORDS = {"true": True, "false": False, "null": None}
 def add_sql(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("query", metavar="QUERY", help="SELECT ... FROM 'file' l JOIN 'file' r ON ...; a path is in single quotes")
-    add("files", metavar="NAME=FILE", nargs="*", help="a file by the name that the query has for it")
+    add("files", metavar="NAME=FILE", nargs="*", help="a file, by its name in the query")
     add("--order", action="append", default=[], metavar="ALIAS=ORDER", help="promised order of a table; repeatable")
     add_param(command)
 
