@@ -332,13 +332,11 @@ def _gone_by_a_better_one(plan: JoinPlan, s: int, bounder: Bounder) -> str | Non
     """Return when a row of a picking join is released before its band ends; None if it is not."""
     picking = picking_of(plan)
     if s == 1:
-        future = [bounder.future(0, n) for n in picking.lines[0]]
-        lows, highs = [low for low, _ in future], [high for _, high in future]
         ways = ways_of(picking, not plan.separation.residual)
         key = " of their key" if plan.sides[1].keys else ""
         said = f"are evicted once a better one{key} has come that every waiting or future left row can take"
-        return said if any(way.possible(lows, highs) for way in ways) else None
-    low, high = bounder.future(1, picking.lines[1][0])
+        return said if any(way.possible(bounder) for way in ways) else None
+    low, high = bounder.future(1, picking.place)
     ends = {"first": low != I64_MIN, "last": high != I64_MAX}.get(picking.which, low != I64_MIN or high != I64_MAX)
     return "are emitted once they have a match and no later right row can be a better one" if ends else None
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,8 @@ from ivjoin.expr.ordinal import NAN_ORDINAL
 from ivjoin.operator.lookup.distance import compared
 from ivjoin.operator.lookup.key_ids import KeyIds
 from ivjoin.operator.lookup.sides import Sorted, Term, count_to
-from ivjoin.plan.picking.pick import Picking
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.picking.pick import picking_of
 from ivjoin.shj.kernels.lookup import lookup_kernels
 
 __all__ = ["Found", "LookupSlice", "Pass", "is_far", "nearer", "passes_of", "slices_of"]
@@ -37,7 +39,7 @@ class Pass:
         Take the last place within the range, not the first one.
     grouped : bool
         Of equal last values take the first one.
-    lows, highs : list of (left line, right line, offset)
+    lows, highs : list of (left axis, right axis, offset)
         Closed bounds of right values: ``left value + offset``.
     """
 
@@ -52,26 +54,29 @@ class Pass:
         return self.highs if self.down else self.lows
 
 
-def passes_of(picking: Picking) -> list[Pass] | None:
+def passes_of(plan: JoinPlan) -> list[Pass] | None:
     """Return the passes of a pick; None unless the bounds where they begin follow one left value."""
-    if picking.n_place != 1:
+    picking = picking_of(plan)
+    place = plan.axis(1, picking.place)
+    if picking.met or place is None:
         return None
-    if picking.which == "nearest":
+    bands = [(plan.axis(0, t.left), plan.axis(1, t.right), t.low, t.high) for t in picking.terms]
+    if picking.near is not None:
+        near = plan.axis(0, picking.near)
         passes = [
-            _pass(picking.with_near(I64_MIN, 0), True, picking.n_sort > 1),
-            _pass(picking.with_near(1, I64_MAX), False, False),
+            _pass([(near, place, I64_MIN, 0), *bands], True, not picking.plain),
+            _pass([(near, place, 1, I64_MAX), *bands], False, False),
         ]
     else:
-        passes = [_pass(picking.terms, picking.which == "last", False)]
-    mine = {line for p in passes for line, _, _ in p.main}
-    theirs = {line for p in passes if p.grouped for _, line, _ in p.main}
-    return passes if len(mine) == 1 and all(p.main for p in passes) and theirs <= {0} else None
+        passes = [_pass(bands, picking.which == "last", False)]
+    mine = {axis for p in passes for axis, _, _ in p.main}
+    theirs = {axis for p in passes if p.grouped for _, axis, _ in p.main}
+    return passes if len(mine) == 1 and all(p.main for p in passes) and theirs <= {place} else None
 
 
-def _pass(terms: np.ndarray, down: bool, grouped: bool) -> Pass:
-    rows = terms.tolist()
-    lows = [(mine, theirs, low) for mine, theirs, low, _ in rows if low != I64_MIN]
-    return Pass(down, grouped, lows, [(mine, theirs, high) for mine, theirs, _, high in rows if high != I64_MAX])
+def _pass(bands: list[Any], down: bool, grouped: bool) -> Pass:
+    lows = [(mine, theirs, low) for mine, theirs, low, _ in bands if low != I64_MIN]
+    return Pass(down, grouped, lows, [(mine, theirs, high) for mine, theirs, _, high in bands if high != I64_MAX])
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +90,15 @@ class LookupSlice:
     last: int
 
 
-def slices_of(way: Pass, left: Sorted, right: Sorted, rows: int) -> list[LookupSlice]:
+def slices_of(way: Pass, left: Sorted, right: Sorted, rows: int, place: int) -> list[LookupSlice]:
     """Cut both sides into slices of about so many rows of both. The rows alone decide where.
 
-    No left row before a cut begins its search behind the cut's place, and no other one before it. Equal right values
-    lie in one slice.
+    No left row before a cut begins its search behind the cut's place, and no other one before it. Right rows that are
+    equal on the axis ``place`` lie in one slice.
     """
     n, m = len(left), len(right)
     share = max(1, rows * m // max(1, n + m))
-    values = right.lines[0]
+    values = right.lines[place]
     places = np.unique(np.searchsorted(values, values[np.arange(share, m, share)])).tolist()
     cuts = [(0, 0)]
     for row, place in [*((_rows_before(way, left, right, p), p) for p in places if p), (n, m)]:
@@ -142,6 +147,8 @@ class Found:
     way : Pass
     left, right : Sorted
     ids : KeyIds
+    place : int
+        The axis that sorts the right rows.
     in_turn : bool
         One thread visits all slices in turn, so none leaves anything to others.
     places : int32[n]
@@ -152,6 +159,7 @@ class Found:
     left: Sorted
     right: Sorted
     ids: KeyIds
+    place: int
     in_turn: bool
     places: np.ndarray
     _left: dict[int, _Left] = field(default_factory=dict)
@@ -172,7 +180,7 @@ class Found:
         out, rows = self.places[a:b], np.empty(b - a, dtype=np.int32)
         least = self.ids.least
         if self.way.down:
-            groups = self.right.lines[0][c:d] if self.way.grouped else _NONE
+            groups = self.right.lines[self.place][c:d] if self.way.grouped else _NONE
             floor = 0 if self.in_turn else c
             count = lookup_kernels.last_of_key(kids, first, last, theirs, groups, least, c, floor, at, out, rows)
         else:

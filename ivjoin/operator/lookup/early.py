@@ -11,7 +11,7 @@ from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.operator.windows.rows import Rows
 from ivjoin.plan.cutting import shifted
 from ivjoin.plan.join_plan import JoinPlan
-from ivjoin.plan.picking.pick import picking_of
+from ivjoin.plan.picking.pick import PickTerm, picking_of
 
 __all__ = ["Early"]
 
@@ -29,14 +29,12 @@ class Early:
 
     def __init__(self, plan: JoinPlan, bounder: Bounder) -> None:
         picking = picking_of(plan)
-        self.which, self.near, self._plain = picking.which, picking.near, picking.n_sort == 1
-        self._node, self._exact = picking.lines[1][0], not picking.step
-        # (left axis, right line, low, high): low <= right - left <= high; the first ones follow the value that picks.
-        self._terms, self._n_search = picking.terms.tolist(), picking.n_search
-        self._nodes, self._axes = picking.lines[1], {line: axis for axis, line in enumerate(picking.axes[1])}
-        self._bounder = bounder
-        self._top = [I64_MIN] * len(self._axes)
-        self._bottom = [I64_MAX] * len(self._axes)
+        self._plan, self._picking, self._bounder, self._node = plan, picking, bounder, picking.place
+        self.near = None if picking.near is None else plan.axis(0, picking.near)
+        self._place = plan.axis(1, picking.place)
+        self._last = picking.which == "last"
+        axes = len(plan.sides[1].axes)
+        self._top, self._bottom = [I64_MIN] * axes, [I64_MAX] * axes
 
     def came(self, rows: Rows) -> None:
         """Record right rows that have arrived."""
@@ -51,29 +49,32 @@ class Early:
         """
         low, high = self._bounder.future(1, self._node)
         rising, falling = low != I64_MIN, high != I64_MAX
-        if (not rising and not falling) or 0 not in self._axes:
+        place, picking = self._place, self._picking
+        if (not rising and not falling) or place is None:
             return None
-        if self.which == "nearest":
+        if self.near is not None:
             x = values[self.near]
-            place = self._axes[0]
             return x <= max(self._top[place], low) if rising else x >= min(self._bottom[place], high)
         # The end of the range where the better rows lie, if they come first; otherwise the other end.
-        column = 3 if self.which == "last" else 2
-        ends = [t for t in self._terms[: self._n_search] if t[column] not in (I64_MIN, I64_MAX)]
+        ends = [t for t in picking.terms[: picking.n_search] if self._end(t) not in (I64_MIN, I64_MAX)]
         if not ends:
-            return np.ones(n, dtype=bool) if rising != (self.which == "last") else None
+            return np.ones(n, dtype=bool) if rising != self._last else None
         out = None
         for t in ends:
             # How far rows have come, or what is promised about later rows.
-            least, most = (low, high) if t[1] == 0 else self._bounder.future(1, self._nodes[t[1]])
-            axis = self._axes[t[1]]
-            limit = (max(self._top[axis], least) if rising else min(self._bottom[axis], most)) - t[column]
+            least, most = self._bounder.future(1, t.right)
+            axis, by = self._plan.axis(1, t.right), self._end(t)
+            limit = (max(self._top[axis], least) if rising else min(self._bottom[axis], most)) - by  # type: ignore[index]
             if limit < I64_MIN if rising else limit > I64_MAX:
                 return None
-            x = values[t[0]]
+            x = values[self._plan.axis(0, t.left)]  # type: ignore[index]
             ripe = x <= limit if rising else x >= limit
             out = ripe if out is None else out & ripe
         return out
+
+    def _end(self, t: PickTerm) -> int:
+        """Return the end of a band where better rows lie."""
+        return t.high if self._last else t.low
 
     def settled(self, rows: Rows, best: np.ndarray) -> np.ndarray:
         """Return which rows have a match than which no later right row is better : bool[n].
@@ -81,24 +82,24 @@ class Early:
         ``best`` : int64[n] has the values that picked their matches so far.
         """
         low, high = self._bounder.future(1, self._node)
-        if self.which == "nearest":
+        plain = self._picking.plain
+        if self.near is not None:
             x = rows.axes[self.near]
-            out = (x == best) & self._plain
+            out = (x == best) & plain
             for end, beyond in ((low, x < low), (high, x > high)):
                 at = np.flatnonzero(beyond & ~out)
                 if len(at) and end not in (I64_MIN, I64_MAX):
                     # A later row is no nearer than the frontier, and no earlier if the frontier lies above.
                     edge = np.full(len(at), end)
                     nearer = compared(x[at], edge, best[at], self._node.type)
-                    wins = (nearer < 0) | ((nearer == 0) & (edge < best[at])) | ((edge == best[at]) & (not self._plain))
+                    wins = (nearer < 0) | ((nearer == 0) & (edge < best[at])) | ((edge == best[at]) & (not plain))
                     out[at[~wins]] = True
-            return out if self._exact else out & (best != I64_MIN) & (best != I64_MAX)
-        if self.which == "last":
-            out = best >= high if self._plain else best > high
+            return out if not self._picking.step else out & (best != I64_MIN) & (best != I64_MAX)
+        if self._last:
+            out = best >= high if plain else best > high
         else:
-            out = best <= low if self._plain else best < low
-        column = 3 if self.which == "last" else 2
-        for t in self._terms if self._plain else ():
-            if t[1] == 0 and t[column] not in (I64_MIN, I64_MAX):
-                out |= best == shifted(rows.axes[t[0]], t[column])
+            out = best <= low if plain else best < low
+        for t in self._picking.terms if plain else ():
+            if t.right == self._node and self._end(t) not in (I64_MIN, I64_MAX):
+                out |= best == shifted(rows.axes[self._plan.axis(0, t.left)], self._end(t))  # type: ignore[index]
         return out

@@ -57,20 +57,19 @@ class KeyIds:
 
     @classmethod
     def of(
-        cls, kids: tuple[np.ndarray, np.ndarray], usable: tuple[np.ndarray | None, np.ndarray | None], keys: KeyTable
+        cls, kids: tuple[np.ndarray, np.ndarray], keys: KeyTable
     ) -> tuple[KeyIds, tuple[np.ndarray, np.ndarray]]:
         """Return ids of both sides' keys, and the keys. Whole numbers close to each other are their own ids."""
         if not isinstance(keys, IntKeys):
             return cls(0, max(1, keys.n_ids)), kids
-        there = [k if u is None else k[u] for k, u in zip(kids, usable, strict=True)]
         least, most = I64_MAX, I64_MIN
-        for k in there:
+        for k in kids:
             for start in range(0, len(k), _PIECE):  # both ends are found while a piece is in the cache
                 piece = k[start : start + _PIECE]
                 least, most = min(least, int(piece.min())), max(most, int(piece.max()))
         most = max(least, most)
         if most - least < _NARROW * sum(map(len, kids)) + _SOME:
             return cls(least, most - least + 1), kids
-        right = keys.ids(kids[1], usable[1])
-        left = keys.ids(kids[0], usable[0])
+        right = keys.ids(kids[1], None)
+        left = keys.ids(kids[0], None)
         return cls(0, max(1, keys.n_ids)), (left, right)

@@ -6,51 +6,34 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
-import pyarrow as pa
 
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL
 from ivjoin.operator.lookup.distance import compared, distance_keys
-from ivjoin.operator.match.output import in_parts
 from ivjoin.operator.match.residual import holds
 from ivjoin.operator.windows.answer import Stored
-from ivjoin.operator.windows.best import BestAnswers, Matches, PairColumns, StoredAt, keys_of
+from ivjoin.operator.windows.best import BestAnswers, Matches, PairColumns, keys_of
 from ivjoin.operator.windows.reduce import Ranges, spread, tree_of
 from ivjoin.operator.windows.rows import Rows
 from ivjoin.operator.windows.run import Found, Pairs, Run, reach
 from ivjoin.operator.windows.source import Source
 from ivjoin.operator.windows.trim import middle_of
 from ivjoin.plan.picking.pick import Picking, picking_of
-from ivjoin.shj.arrow import bitmap, taken
-from ivjoin.shj.store.keys import KeyTable
 
-__all__ = ["Looked", "PickedAnswers"]
+__all__ = ["PickedAnswers"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _PAIRS = 1 << 17  # pairs decided at once
 _FIRST_TRIES, _SEARCH, _MOST_TRIES = 4, 64, 1 << 14  # candidates of a left row that are decided at once
 
 
-class Looked:
-    """Left rows with their best matches among the stored right rows.
-
-    Attributes
-    ----------
-    rows : Rows
-    found : Matches
-    best : int64[n]
-        For each row the place of its best match in ``found``, or -1.
-    """
-
-    def __init__(self, rows: Rows, found: Matches, best: np.ndarray) -> None:
-        self.rows, self.found, self.best = rows, found, best
-
-
 class PickedStored(Stored, Protocol):
-    """The same with the table of the key ids."""
+    """The same with ids of keys from 0 on."""
 
-    keys: KeyTable
+    @property
+    def n_ids(self) -> int:
+        """An upper bound of the ids of keys."""
 
 
 class PickedAnswers(BestAnswers):
@@ -65,16 +48,16 @@ class PickedAnswers(BestAnswers):
         """Find the compared axes again, after the plan's axes have changed."""
         plan, pick = self._core.plan, self._pick
         self._picking: Picking = picking_of(plan)
-        self.place = plan.axis(1, self._picking.lines[1][0])
+        self.place = plan.axis(1, self._picking.place)
         self._own = plan.axis(1, pick.by[0])
         near = self._picking.near
-        self._far = self._picking.lines[1][0].type.kind == "float"
+        self._far = self._picking.place.type.kind == "float"
         # Whether a range of the axis that sorts runs has all matches, and any of equal ones may be taken.
         axis = self._core.axis
         self._plain = axis is not None and axis == self._own == self.place and len(pick.by) == 1 and all(
             t.right == axis for t in self._core.terms
         )
-        self.near = None if near < 0 else plan.axis(0, self._picking.lines[0][near])
+        self.near = None if near is None else plan.axis(0, near)
 
     def limit_output(self, rows: int) -> None:
         """Set the greatest number of rows of an output batch."""
@@ -82,24 +65,13 @@ class PickedAnswers(BestAnswers):
 
     # -- the best match of each left row -----------------------------------------------------------------------------
 
-    def look(self, rows: Rows, runs: list[Run]) -> Iterator[Looked]:
-        """Yield rows in pieces, with their best matches."""
-        for some, pairs in self.blocks(rows, runs):
-            found = Matches(self._core, some, runs, pairs or [], self._checks(runs))
-            best = np.full(len(some), -1, dtype=np.int64)
-            chosen = self.chosen(found)
-            best[found.here[chosen]] = chosen
-            yield Looked(some, found, best)
-
     def _checks(self, runs: list[Run]) -> list[Node]:
         """Return what is still to be decided of the pairs of runs."""
         return [] if self._own is not None and self._core.axis == self._own else self._core.decides()
 
     def chosen(self, found: Matches) -> np.ndarray:
         here = found.here
-        if bool((here[1:] > here[:-1]).all()):
-            return np.arange(len(here))
-        return super().chosen(found)
+        return np.arange(len(here)) if bool((here[1:] > here[:-1]).all()) else super().chosen(found)
 
     def _keys(self, found: Matches) -> list[np.ndarray]:
         if self.near is None:
@@ -112,7 +84,7 @@ class PickedAnswers(BestAnswers):
         finer = (found.axis(1, self._own), step) if step and self._own is not None else None
         to = found.axis(1, self.place)
         return [
-            *distance_keys(found.axis(0, self.near), to, self._picking.lines[1][0].type, finer), to,
+            *distance_keys(found.axis(0, self.near), to, self._picking.place.type, finer), to,
             *super()._keys(found),
         ]
 
@@ -148,7 +120,7 @@ class PickedAnswers(BestAnswers):
     def _one(self, run: Run, rows: Rows) -> np.ndarray:
         """Return the place of the best row of each left row, or -1, if a range of the value that picks has all matches.
         """
-        n_ids = self._core.keys.n_ids
+        n_ids = self._core.n_ids
         known = None if bool((rows.kids >= 0).all()) else np.flatnonzero(rows.kids >= 0)
         left = rows if known is None else rows.take(known)
         low, high = run.window(left, self._core.terms)
@@ -163,7 +135,7 @@ class PickedAnswers(BestAnswers):
             one, other = values.take(before, mode="clip"), values.take(after, mode="clip")
             no_one = (before < starts.take(left.kids)) | (one < low) | (one > high)
             no_other = (after < 0) | (other < low) | (other > high)
-            nearer = no_one | (compared(x, other, one, self._picking.lines[1][0].type) < 0)
+            nearer = no_one | (compared(x, other, one, self._picking.place.type) < 0)
             out = np.where(nearer & ~no_other, after, np.where(no_one, -1, before))
             if self._far:  # all numbers are equally far from an infinity: the first one, if none is equal
                 far = (x >= NAN_ORDINAL - 1) & (out >= 0)
@@ -265,42 +237,3 @@ class PickedAnswers(BestAnswers):
             true = holds(nodes, PairColumns(self._core.layouts, rows, here, run.rows, there), len(here))
             here, there = here[true], there[true]
         return here, there
-
-    # -- output ------------------------------------------------------------------------------------------------------
-
-    def emitted(self, looked: Looked, done: np.ndarray) -> Iterator[pa.RecordBatch]:
-        """Yield the marked left rows with their matches."""
-        at = np.flatnonzero(done if self._all else done & (looked.best >= 0))
-        best = looked.best[at]
-        places = self._core.layouts
-
-        def built(cut: slice) -> pa.RecordBatch:
-            left = StoredAt(looked.rows, at[cut], places[0])
-            return self._emitter.batch(left, _Best(looked.found, best[cut], places[1].index))
-
-        for piece in self._emitter.slices(len(at)):
-            yield from in_parts(built, piece.start, piece.stop)
-
-
-class _Best:
-    """The right rows of pairs; nulls for -1. An Emitter reads them."""
-
-    def __init__(self, found: Matches, best: np.ndarray, index: dict[str, int]) -> None:
-        self._found, self._best = found, best
-        self._names = {i: name for name, i in index.items()}
-        none = best < 0
-        self._none = none if none.any() else None
-
-    def __len__(self) -> int:
-        return len(self._best)
-
-    def column(self, index: int) -> pa.Array:
-        name = self._names[index]
-        if self._none is None:
-            return self._found.right(name, self._best)
-        array = self._found.right(name, self._best[~self._none])
-        if not len(array):
-            return pa.nulls(len(self), array.type)
-        valid = ~self._none
-        places = pa.py_buffer(np.where(valid, np.cumsum(valid) - 1, 0))
-        return taken(array, pa.Array.from_buffers(pa.int64(), len(self), [bitmap(valid), places]))

@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.operator.lookup.early import Early
-from ivjoin.operator.lookup.picked import Looked, PickedAnswers
+from ivjoin.operator.lookup.picked import PickedAnswers
 from ivjoin.operator.lookup.thinning import Thinning
+from ivjoin.operator.windows.best import Looked
 from ivjoin.operator.windows.core import WindowCore
 from ivjoin.operator.windows.held import RightRows, dead_rows
 from ivjoin.operator.windows.reading import Arrived

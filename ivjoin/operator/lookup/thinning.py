@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from ivjoin.expr.nodes import Node
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.operator.windows.held import Waiting
 from ivjoin.operator.windows.run import Run
@@ -27,45 +28,51 @@ class Way:
     ----------
     last : bool
         Whether greater values are better, and not lesser ones.
-    ends : list of (int, int, int, bool)
-        Left line, right line, offset, and whether the right value must not lie above ``left + offset``, else below it.
+    ends : list of (Node, Node, int, bool)
+        Left and right value, offset, and whether the right one must not lie above ``left + offset``, else below it.
     first_stays : bool
         Whether the rows with the least value of a key stay.
     """
 
     last: bool
-    ends: list[tuple[int, int, int, bool]]
+    ends: list[tuple[Node, Node, int, bool]]
     first_stays: bool = False
 
-    def possible(self, lows: Sequence[int], highs: Sequence[int]) -> bool:
-        """Return whether some row can lie within the ends, given the ends of each left line."""
-        return all(lows[left] != I64_MIN if above else highs[left] != I64_MAX for left, _, _, above in self.ends)
+    def possible(self, bounder: Bounder) -> bool:
+        """Return whether some row can lie within the ends, given what later left rows can be."""
+        return all(_edge(bounder, left, above) is not None for left, _, _, above in self.ends)
 
 
 def ways_of(picking: Picking, decided: bool) -> list[Way]:
     """Return how right rows become useless; nothing unless keys and bands are the whole condition."""
-    terms = picking.terms.tolist()
+    terms = picking.terms
     if not decided:
         return []
 
     def way(last: bool, first_stays: bool = False) -> Way:
-        ends = [(picking.near, 0, 0, last)] if picking.near >= 0 else []
-        for t, (left, line, low, high) in enumerate(terms):
+        ends = [(picking.near, picking.place, 0, last)] if picking.near is not None else []
+        for t, (left, right, low, high) in enumerate(terms):
             # In a line that rises within a key, a row that fails at the other end is worse than rows that fail there.
             if high != I64_MAX and (last or t >= picking.n_search):
-                ends.append((left, line, high, True))
+                ends.append((left, right, high, True))
             if low != I64_MIN and (not last or t >= picking.n_search):
-                ends.append((left, line, low, False))
+                ends.append((left, right, low, False))
         return Way(last, ends, first_stays)
 
     if picking.which != "nearest":
         return [way(picking.which == "last")]
     if picking.n_search < len(terms):
         return []
-    if picking.lines[0][picking.near].type.kind != "float":
+    if picking.place.type.kind != "float":
         return [way(True), way(False)]
     # All numbers are equally far from an infinity, so that it takes the first one.
-    return [*([] if any(t[2] != I64_MIN for t in terms) else [way(True, True)]), way(False)]
+    return [*([] if any(t.low != I64_MIN for t in terms) else [way(True, True)]), way(False)]
+
+
+def _edge(bounder: Bounder, left: Node, above: bool) -> int | None:
+    """Return the least value of later left rows (``above``), or the greatest; None if it has no bound."""
+    edge = bounder.future(0, left)[0 if above else 1]
+    return None if edge == (I64_MIN if above else I64_MAX) else edge
 
 
 class Thinning:
@@ -82,39 +89,40 @@ class Thinning:
     def __init__(self, plan: JoinPlan, bounder: Bounder, ranks: Callable[[Run], np.ndarray]) -> None:
         self._picking = picking = picking_of(plan)
         self._ways, self._bounder, self._ranks = ways_of(picking, not plan.separation.residual), bounder, ranks
-        self._axes = {line: axis for axis, line in enumerate(picking.axes[1])}
         assert plan.spec.pick is not None
+        self._plan = plan
         self._own, self._ties = plan.axis(1, plan.spec.pick.by[0]), len(plan.spec.pick.by) > 1
         self._loose = picking.n_search < len(picking.terms)
-        self.reads = {left for w in self._ways for left, _, _, _ in w.ends}  # left axes
+        self.reads = {self._axis(0, left) for w in self._ways for left, _, _, _ in w.ends}  # left axes
 
     def possible(self) -> bool:
         """Return whether rows can become useless at all, given what later left rows can be."""
-        ends = self._future()
-        return any(w.possible([low for low, _ in ends], [high for _, high in ends]) for w in self._ways)
+        return any(w.possible(self._bounder) for w in self._ways)
 
-    def _future(self) -> list[tuple[int, int]]:
-        return [self._bounder.future(0, node) for node in self._picking.lines[0]]
+    def _axis(self, s: int, node: Node) -> int:
+        axis = self._plan.axis(s, node)
+        assert axis is not None
+        return axis
 
     def useless(self, run: Run, waiting: Waiting | None, full: bool) -> np.ndarray:
         """Return which rows of a run are useless : bool[n]. ``full``: whether the whole condition decides pairs."""
-        out, ends = np.zeros(len(run), dtype=bool), self._future()
+        out = np.zeros(len(run), dtype=bool)
         along = self._own is not None and run.axis == self._own
         if along and not self._loose and self._ways:
             self._alike(run, out)
         starts, sizes = run.keys()
         for way in self._ways:
             sure = np.ones(len(run), dtype=bool)
-            for left, line, by, above in way.ends:
-                limit = self._limit(run, waiting, left, by, above, ends[left])
+            for left, right, by, above in way.ends:
+                limit, axis = self._limit(run, waiting, left, by, above), self._axis(1, right)
                 if limit is None:
                     break
-                values = run.rows.axes[self._axes[line]]
+                values = run.rows.axes[axis]
                 if full:  # values at the ends may lie beyond them
                     sure &= (values > I64_MIN) & (values < I64_MAX)
                 sure &= values <= np.repeat(limit, sizes) if above else values >= np.repeat(limit, sizes)
-                if self._axes[line] in run.rows.absent:
-                    sure &= ~run.rows.absent[self._axes[line]]
+                if axis in run.rows.absent:
+                    sure &= ~run.rows.absent[axis]
             else:
                 if not sure.any():
                     continue
@@ -128,17 +136,17 @@ class Thinning:
         return out
 
     def _limit(
-        self, run: Run, waiting: Waiting | None, left: int, by: int, above: bool, future: tuple[int, int]
+        self, run: Run, waiting: Waiting | None, left: Node, by: int, above: bool
     ) -> np.ndarray | None:
         """Return the limit of each key's right values, from its waiting left rows and all later ones; None if none."""
-        end = future[0] if above else future[1]
-        if end == (I64_MIN if above else I64_MAX):
+        end = _edge(self._bounder, left, above)
+        if end is None:
             return None
         starts, _ = run.keys()
         out = np.full(len(starts), end)
         if waiting is not None:
             at, there = waiting.places(run.rows.kids.take(starts))
-            values = waiting.ends[left][0 if above else 1].take(at)
+            values = waiting.ends[self._axis(0, left)][0 if above else 1].take(at)
             out = np.where(there, (np.minimum if above else np.maximum)(out, values), out)
             none = out == (I64_MIN if above else I64_MAX)
             return np.where(none, out, shifted(out, by))
@@ -146,7 +154,7 @@ class Thinning:
 
     def _score(self, run: Run, way: Way, along: bool) -> np.ndarray:
         """Return int64[n] that is greater for better rows."""
-        if self._picking.near >= 0:
+        if self._picking.near is not None:
             assert self._own is not None
             values = run.rows.axes[self._own]
             return values if way.last else ~values

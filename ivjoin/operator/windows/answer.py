@@ -63,8 +63,8 @@ class Answers:
         axis = None if core.axis is None else plan.sides[1].axes[core.axis]
         self._in_order = by is None if axis is None else by is not None and by[0] is axis and not by[1]
 
-    def without(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Yield output for left rows that match nothing."""
+    def without(self, batch: pa.RecordBatch, s: int = 0) -> Iterator[pa.RecordBatch]:
+        """Yield output for rows of side s that match nothing; only left rows have any."""
         size = self._core.plan.spec.batch_size
         for start in range(0, batch.num_rows, size):
             piece = batch.slice(start, size)

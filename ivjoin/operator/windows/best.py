@@ -21,11 +21,11 @@ from ivjoin.operator.windows.trim import trim_of
 from ivjoin.outer.emit import BatchRows, Emitter
 from ivjoin.outer.values import has_value
 from ivjoin.plan.layout import RowLayout
-from ivjoin.shj.arrow import byte_width, counted, take
+from ivjoin.shj.arrow import bitmap, byte_width, counted, take, taken
 from ivjoin.shj.dictionaries import one_array
 from ivjoin.shj.sorting import order_by_key
 
-__all__ = ["BestAnswers", "Matches", "PairColumns", "StoredAt", "images", "keys_of"]
+__all__ = ["BestAnswers", "Looked", "PairColumns", "keys_of", "padded"]
 
 _FEW = 256  # pairs that are sorted at once
 
@@ -49,10 +49,6 @@ class BestAnswers(Answers):
         trim = None if self._core.decides() else self._trim
         return run.pairs(rows, self._core.terms, most, trim)
 
-    def without(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Yield output for left rows that match nothing."""
-        yield from self._lone(batch, 0)
-
     def untaken(self, rows: Rows) -> Iterator[pa.RecordBatch]:
         """Yield output for right rows that no later left row can match and that no left row has taken."""
         assert self.taken is not None
@@ -60,33 +56,45 @@ class BestAnswers(Answers):
         for piece in self._emitter.slices(len(at)):
             yield self._emitter.batch(None, StoredAt(rows, at[piece], self._core.layouts[1]))
 
-    def untaken_batch(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Yield output for right rows that cannot match."""
-        yield from self._lone(batch, 1)
-
-    def _lone(self, batch: pa.RecordBatch, s: int) -> Iterator[pa.RecordBatch]:
+    def without(self, batch: pa.RecordBatch, s: int = 0) -> Iterator[pa.RecordBatch]:
+        """Yield output for rows of side s that match nothing."""
         widths = [byte_width(t) for t in batch.schema.types]
         for piece in self._emitter.slices(batch.num_rows):
             rows = BatchRows(batch.slice(piece.start, piece.stop - piece.start), None, widths)
             yield self._emitter.batch(rows if s == 0 else None, rows if s == 1 else None)
 
-    def _answers(self, rows: Rows, runs: list[Run], pairs: list[Pairs] | None) -> Iterator[pa.RecordBatch]:
-        found = Matches(self._core, rows, runs, pairs or [])
-        chosen = self.chosen(found)
-        here = found.here[chosen]
+    def of(self, rows: Rows, runs: list[Run]) -> Iterator[pa.RecordBatch]:
+        """Yield output for left rows with their best matches."""
+        for looked in self.look(rows, runs):
+            yield from self.emitted(looked)
+
+    def look(self, rows: Rows, runs: list[Run]) -> Iterator[Looked]:
+        """Yield rows in pieces, with their best matches."""
+        for some, pairs in self.blocks(rows, runs):
+            found = Matches(self._core, some, runs, pairs or [], self._checks(runs))
+            yield Looked(some, found, self.chosen(found))
+
+    def _checks(self, runs: list[Run]) -> list[Node]:
+        """Return what is still to be decided of the pairs of runs."""
+        return self._core.decides()
+
+    def emitted(self, looked: Looked, done: np.ndarray | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield left rows with their best matches. ``done`` : bool[n], if given, marks the rows."""
+        chosen = looked.chosen
         if self.taken is not None:
-            self.taken.add(found.seq[chosen])
+            self.taken.add(looked.found.seq[chosen])
+        counts = np.bincount(looked.here, minlength=len(looked.rows))
+        if done is not None:
+            counts, chosen = np.where(done, counts, 0), chosen[done[looked.here]]
+        index, pairs = padded(counts, chosen, (True if done is None else done) if self._all else None)
+        left, right = self._core.layouts
 
         def built(cut: slice) -> pa.RecordBatch:
-            left = StoredAt(rows, here[cut], self._core.layouts[0])
-            return self._emitter.batch(left, _Right(found, chosen[cut], self._core.layouts[1]))
+            there = PairRows(looked.found, pairs[cut], right)
+            return self._emitter.batch(StoredAt(looked.rows, index[cut], left), there)
 
-        for piece in self._emitter.slices(len(chosen)):
+        for piece in self._emitter.slices(len(index)):
             yield from in_parts(built, piece.start, piece.stop)
-        if self._all:
-            alone = np.flatnonzero(np.bincount(here, minlength=len(rows)) == 0)
-            for piece in self._emitter.slices(len(alone)):
-                yield self._emitter.batch(StoredAt(rows, alone[piece], self._core.layouts[0]), None)
 
     def chosen(self, found: Matches) -> np.ndarray:
         """Return the pairs that are taken, by left row and then by rank : int64[p]."""
@@ -105,7 +113,6 @@ class BestAnswers(Answers):
             place = np.maximum.accumulate(np.where(new, place, 0))  # of the first row that ties
         first = np.repeat(start, np.diff(np.append(start, n)))
         return order[place - first < self._pick.k]
-
 
     def _keys(self, found: Matches) -> list[np.ndarray]:
         """Return arrays that compare the pairs, the first one first."""
@@ -144,16 +151,37 @@ def _order(here: np.ndarray, keys: list[np.ndarray], seq: np.ndarray) -> np.ndar
     return np.arange(len(here)) if order is None else order
 
 
+class Looked:
+    """Left rows with their best matches among the stored right rows.
+
+    Attributes
+    ----------
+    rows : Rows
+    found : Matches
+    chosen, here : int64[p]
+        The places of the best matches in ``found``, and their left rows.
+    """
+
+    def __init__(self, rows: Rows, found: Matches, chosen: np.ndarray) -> None:
+        self.rows, self.found, self.chosen, self.here = rows, found, chosen, found.here[chosen]
+
+    @property
+    def best(self) -> np.ndarray:
+        """For each row the place of its only best match in ``found``, or -1 : int64[n]."""
+        out = np.full(len(self.rows), -1, dtype=np.int64)
+        out[self.here] = self.chosen
+        return out
+
+
 class Matches:
     """The pairs of left rows and right rows of all runs for which the whole condition is TRUE."""
 
     def __init__(
-        self, core: Stored, rows: Rows, runs: list[Run], pairs: list[Pairs], nodes: list[Node] | None = None
+        self, core: Stored, rows: Rows, runs: list[Run], pairs: list[Pairs], nodes: list[Node]
     ) -> None:
         self._rows, self._layouts = rows, core.layouts
         self._stored: list[Rows] = []
         self._there: list[np.ndarray] = []
-        nodes = core.decides() if nodes is None else nodes
         heres = [np.zeros(0, dtype=np.int64)]
         seqs = [np.zeros(0, dtype=np.int64)]
         for run, (here, there) in zip(runs, pairs, strict=True):
@@ -235,18 +263,48 @@ class StoredAt:
         return self._rows.some(self._layout.places[index], self._at)
 
 
-class _Right:
-    """The right rows of pairs, as an Emitter reads them."""
+class PairRows:
+    """The right rows of pairs, as an Emitter reads them; -1 is a row of nulls."""
 
     def __init__(self, found: Matches, at: np.ndarray, layout: RowLayout) -> None:
         self._found, self._at = found, at
         self._names = {i: name for name, i in layout.index.items()}
+        there = at >= 0
+        self._there = None if there.all() else there
 
     def __len__(self) -> int:
         return len(self._at)
 
     def column(self, index: int) -> pa.Array:
-        return self._found.right(self._names[index], self._at)
+        name, there = self._names[index], self._there
+        if there is None:
+            return self._found.right(name, self._at)
+        array = self._found.right(name, self._at[there])
+        if not len(array):
+            return pa.nulls(len(self), array.type)
+        places = pa.py_buffer(np.where(there, np.cumsum(there) - 1, 0))
+        return taken(array, pa.Array.from_buffers(pa.int64(), len(self), [bitmap(there), places]))
+
+
+def padded(counts: np.ndarray, found: np.ndarray, alone: np.ndarray | bool | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows for output : int64[m], and what was found for each, or -1 : int64[m].
+
+    Parameters
+    ----------
+    counts : int64[n]
+        How many of ``found`` each row has.
+    found : intN
+        Row by row.
+    alone : bool[n] or bool or None
+        The rows that come once if nothing was found for them.
+    """
+    many = counts if alone is None else np.maximum(counts, np.asarray(alone, dtype=np.int64))
+    index = np.repeat(np.arange(len(counts)), many)
+    if len(index) == len(found):
+        return index, found
+    out = np.full(len(index), -1, dtype=found.dtype)
+    out[counts.take(index) > 0] = found
+    return index, out
 
 
 def images(v: Vector, node: Node) -> np.ndarray:

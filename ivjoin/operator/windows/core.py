@@ -69,6 +69,11 @@ class WindowCore(WaitingCore):
         """The axis that sorts the right rows."""
         return self._axis
 
+    @property
+    def n_ids(self) -> int:
+        """An upper bound of the ids of keys."""
+        return self.keys.n_ids
+
     # -- a push ------------------------------------------------------------------------------------------------------
 
     def take(self, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -114,19 +119,18 @@ class WindowCore(WaitingCore):
     def _read(self, p: int, batch: pa.RecordBatch) -> Arrived:
         seq = np.arange(self.seq[p], self.seq[p] + batch.num_rows, dtype=np.int64)
         stored = [batch.column(i) for i in self.plan.sides[p].stored]
-        at = self.intake, self.keys, batch.columns, self.plan.spec.picks_one
-        arrived = read(self.plan, p, stored, seq, self.layouts[p], *at)
+        named = self.plan.spec.picks_one
+        arrived = read(self.plan, p, stored, seq, self.layouts[p], self.intake, self.keys, batch.columns, named)
         if arrived.found.key_erred:
             self.rekey()
-            at = self.intake, self.keys, batch.columns, False
-            arrived = read(self.plan, p, stored, seq, self.layouts[p], *at)
+            arrived = read(self.plan, p, stored, seq, self.layouts[p], self.intake, self.keys, batch.columns)
         self.full_predicate = self.full_predicate or arrived.found.wild
         return arrived
 
     def _rest(self, p: int, batch: pa.RecordBatch, usable: np.ndarray | None) -> Iterator[pa.RecordBatch]:
         if usable is not None and self.how.keep[p]:
             alone = rows_at(batch, np.flatnonzero(~usable))
-            yield from self._answers.without(alone) if p == 0 else self._best.untaken_batch(alone)
+            yield from self._answers.without(alone, p)
         yield from self._moved(p, False)
 
     def _moved(self, p: int, force: bool) -> Iterator[pa.RecordBatch]:

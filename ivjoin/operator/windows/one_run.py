@@ -9,11 +9,12 @@ import pyarrow as pa
 
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.operator.lookup.key_ids import KeyIds
+from ivjoin.operator.lookup.picked import PickedAnswers
 from ivjoin.operator.lookup.sides import Sorted
 from ivjoin.operator.windows.answer import Answers
-from ivjoin.operator.windows.best import BestAnswers
+from ivjoin.operator.windows.best import BestAnswers, Looked
 from ivjoin.operator.windows.rows import Rows
-from ivjoin.operator.windows.run import Pairs, Run, Term
+from ivjoin.operator.windows.run import Run, Term
 from ivjoin.operator.windows.search import search_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
@@ -54,8 +55,8 @@ class OneRun:
         self.plan, self.how, self.layouts = plan, plan.how, row_layouts(plan)
         self.terms, self.order, self.axis = search_of(plan)
         mine, theirs = rows
-        ids, (left_kids, right_kids) = KeyIds.of((mine.kids, theirs.kids), (None, None), keys)
-        n_ids = ids.n_ids
+        ids, (left_kids, right_kids) = KeyIds.of((mine.kids, theirs.kids), keys)
+        self.n_ids = n_ids = ids.n_ids
         known = None
         if right is not None and n_ids == 1 and right.order is not None and self.axis is not None:
             known = right.order, right.lines[self.axis]
@@ -64,7 +65,8 @@ class OneRun:
         self._rows = self._sorted(0, mine, left_kids - ids.least, n_ids, _line(self.terms, self.axis), batches[0])
         lies = len(self._rows) == sum(b.num_rows for b in batches[0]) and self._rows.seq is mine.seq
         self.left = Sorted(mine.kids, None, {}, None if lies else self._rows.seq)
-        self.answers = Answers(self) if plan.spec.aggregates else BestAnswers(self)
+        pick = PickedAnswers if plan.spec.picks_one else BestAnswers
+        self.answers = Answers(self) if plan.spec.aggregates else pick(self)
 
     def _sorted(
         self, s: int, rows: Rows, kids: np.ndarray, n_ids: int, axis: int | None, batches: Sequence[pa.RecordBatch],
@@ -111,9 +113,10 @@ class OneRun:
         """Return the conjuncts to evaluate for each pair."""
         return list(self.plan.separation.residual)
 
-    def blocks(self, part: slice) -> Iterator[tuple[Rows, list[Pairs] | None]]:
-        """Yield left rows of a part in pieces, with their pairs in the run; None if ranges answer them."""
-        yield from self.answers.blocks(self._rows.slice(part.start, part.stop), self.runs)
+    def look(self, part: slice) -> Iterator[Looked]:
+        """Yield left rows of a part in pieces, with their best matches."""
+        assert isinstance(self.answers, BestAnswers)
+        yield from self.answers.look(self._rows.slice(part.start, part.stop), self.runs)
 
     def pieces(self, part: slice) -> Iterator[tuple[np.ndarray, list[pa.Array]]]:
         """Yield how many right rows match each left row of a part, and its aggregates, in pieces.
@@ -123,7 +126,7 @@ class OneRun:
         EvaluationError
             If the condition or an aggregate has an error.
         """
-        for rows, pairs in self.blocks(part):
+        for rows, pairs in self.answers.blocks(self._rows.slice(part.start, part.stop), self.runs):
             yield self.answers.reduced(rows, self.runs, pairs)
 
 

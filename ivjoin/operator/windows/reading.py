@@ -21,7 +21,7 @@ from ivjoin.plan.picking.pick import picking_of
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.store.keys import KeyTable
 
-__all__ = ["Arrived", "Evaluated", "evaluated", "read"]
+__all__ = ["Arrived", "Evaluated", "read"]
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class Arrived:
 
 def read(
     plan: JoinPlan, s: int, columns: Sequence[pa.Array], seq: np.ndarray, layout: RowLayout, intake: Intake,
-    keys: KeyTable, every: Sequence[pa.Array] | None = None, picks: bool = False,
+    keys: KeyTable, every: Sequence[pa.Array] | None = None, named: bool = False,
 ) -> Arrived:
     """Evaluate rows of side s: keys, axes, filters and guards.
 
@@ -89,38 +89,34 @@ def read(
         Gives ids to keys that are not one whole number.
     every : list of pa.Array, optional
         All columns of the side, to evaluate filters. Stored rows have passed them.
-    picks : bool
-        Whether each left row takes one right row. Then all keys have ids of the table, -1 for left rows that match
-        nothing, which are not left out.
+    named : bool
+        Whether all keys have ids of the table, -1 for left rows that match nothing, which are not left out.
 
     Raises
     ------
     EvaluationError
-        See :func:`evaluated`.
+        See :func:`_evaluated`.
     """
     def column(_: str, name: str) -> pa.Array:
         i = layout.index[name]
         return every[i] if every is not None else columns[layout.places[i]]
 
     n = len(seq)
-    e = evaluated(plan, s, n, column, every is not None, picks)
+    e = _evaluated(plan, s, n, column, every is not None)
     whole = bool(e.usable.all())
     if e.key_erred:
         kids = np.zeros(n, dtype=np.int64)
-    elif picks:
+    elif named:
         kids = intake.key_ids(s, n, e.values, keys, None if whole else e.usable)
     else:
         kids = _kids(plan, s, e.values, n, intake, keys)
     rows = Rows(list(columns), seq, kids, e.axes, e.absent)
-    if whole or (s == 0 and picks):
+    if whole or (s == 0 and named):
         return Arrived(rows, None, e)
     return Arrived(rows.take(np.flatnonzero(e.usable)), e.usable, e)
 
 
-def evaluated(
-    plan: JoinPlan, s: int, n: int, column: Callable[[str, str], pa.Array], fresh: bool, picks: bool,
-    more: Sequence[Node] = (),
-) -> Evaluated:
+def _evaluated(plan: JoinPlan, s: int, n: int, column: Callable[[str, str], pa.Array], fresh: bool) -> Evaluated:
     """Evaluate n rows of side s: keys, axes, filters and guards.
 
     Parameters
@@ -129,20 +125,18 @@ def evaluated(
         Returns a column by the name of its side and its own.
     fresh : bool
         Whether rows have just arrived. Stored rows have passed the filters.
-    picks : bool
-        Whether each left row takes one right row.
-    more : sequence of Node
-        Further expressions to evaluate.
 
     Raises
     ------
     EvaluationError
-        With ``picks``, if a key, an expression that picks right rows or one that distances start at has an error.
+        If each left row takes one right row, and a key, an expression that picks right rows or one that distances start
+        at has an error.
     """
     side = plan.sides[s]
     filters, guards = (side.filters, side.guards) if fresh else ([], [])
+    picks = plan.spec.picks_one
     musts = _musts(plan, s) if fresh and picks else []
-    nodes = [*side.keys, *side.axes, *filters, *(g for g, _, _ in guards), *(node for _, node, _ in musts), *more]
+    nodes = [*side.keys, *side.axes, *filters, *(g for g, _, _ in guards), *(node for _, node, _ in musts)]
     nodes = list(dict.fromkeys(nodes))
     values = dict(zip(nodes, evaluate(nodes, column, n), strict=True)) if nodes else {}
     usable, wild, key_erred = np.ones(n, dtype=bool), plan.raises, False
@@ -200,7 +194,7 @@ def _musts(plan: JoinPlan, s: int) -> list[tuple[str, Node, bool]]:
     out = [("the key", node, False) for node in plan.sides[s].keys]
     if s == 1 and pick is not None:
         return out + [("the pick", node, i == 0) for i, node in enumerate(pick.by)]
-    return out + ([("the distance", picking.lines[0][picking.near], True)] if picking.near >= 0 else [])
+    return out + ([("the distance", picking.near, True)] if picking.near is not None else [])
 
 
 def _unbounded(plan: JoinPlan) -> bool:

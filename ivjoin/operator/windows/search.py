@@ -17,11 +17,11 @@ __all__ = ["search_of"]
 def search_of(plan: JoinPlan, by_pick: bool = False) -> tuple[list[Term], tuple[Node, bool] | None, int | None]:
     """Return the bands, the order of first and last, and the right axis that sorts the rows of a key.
 
-    A plan without bands gets the axes of its pick, and with ``by_pick`` any plan. Then the value that picks sorts the
-    rows, unless no band follows it.
+    A plan without bands, or one that picks one row, gets the axes of its pick. With ``by_pick``, the value that picks
+    sorts the rows, unless no band follows it.
     """
     pick = plan.spec.pick
-    if pick is not None and (by_pick or not plan.kernel_terms):
+    if pick is not None and (plan.spec.picks_one or not plan.kernel_terms):
         _add_axes(plan, pick)
     terms = [
         Term(plan.sides[0].axes.index(t.left), plan.sides[1].axes.index(t.right), t.lo, t.hi)
@@ -30,7 +30,7 @@ def search_of(plan: JoinPlan, by_pick: bool = False) -> tuple[list[Term], tuple[
     order = plan.spec.first_by or ((plan.kernel_terms[0].right, False) if plan.kernel_terms else None)
     if by_pick and pick is not None:
         picking, place = picking_of(plan), plan.axis(1, pick.by[0])
-        if place is not None and (picking.n_search or picking.near >= 0 or not terms):
+        if place is not None and (picking.n_search or picking.near is not None or not terms):
             return terms, order, place
     return terms, order, _sorted_by(plan, terms, order)
 
@@ -40,7 +40,7 @@ def _add_axes(plan: JoinPlan, pick: Pick) -> None:
     nodes: tuple[Node, ...] = distance_of(pick.by[0]) or (pick.by[0],)
     if plan.spec.picks_one:
         picking = picking_of(plan)
-        nodes = (pick.by[0], picking.lines[1][0], *([picking.lines[0][picking.near]] if picking.near >= 0 else []))
+        nodes = (pick.by[0], picking.place, *([picking.near] if picking.near is not None else []))
     for s, name in enumerate(SIDES):
         axes = plan.sides[s].axes
         new = [n for n in dict.fromkeys(nodes) if n not in axes and sides_of(n) == {name} and has_ordinal(n.type)]

@@ -39,10 +39,11 @@ def trim_of(plan: JoinPlan, axis: int | None) -> Trim | None:
     right, ties = plan.sides[1].axes[axis], pick.ties or len(pick.by) > 1
     if pick.near is not None:
         picking = picking_of(plan)
-        met, start = plan.axis(1, picking.lines[1][0]), plan.axis(0, picking.lines[0][picking.near])
+        assert picking.near is not None
+        met, start = plan.axis(1, picking.place), plan.axis(0, picking.near)
         if met is None or start is None or pick.by[0] is not right:
             return None
-        axes, far = (start, met), picking.lines[1][0].type.kind == "float"
+        axes, far = (start, met), picking.place.type.kind == "float"
         return lambda run, rows, r: _nearest(run, rows, axes, r, ties, far)
     if pick.by[0] is right:
         first = pick.which in ("least", "first")

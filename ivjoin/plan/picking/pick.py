@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-
-import numpy as np
+from typing import NamedTuple
 
 from ivjoin.errors import ConditionError
 from ivjoin.expr import build
@@ -16,16 +15,21 @@ from ivjoin.plan.join_plan import JoinPlan, SidePlan
 from ivjoin.plan.planner import inferred
 from ivjoin.plan.spec import SIDES
 
-__all__ = ["RANKED", "WHICH", "Picking", "beside", "meeting", "picking_of"]
+__all__ = ["RANKED", "WHICH", "PickTerm", "Picking", "beside", "meeting", "picking_of"]
 
 WHICH = ("last", "first", "nearest")
 RANKED = ("string", "binary", "decimal", "decimal256")  # kinds that compare without an ordinal of their own
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _DAY = 86_400  # seconds
 
 
 def meeting(near: Node, by: Node, zone: str) -> tuple[Node, Node]:
-    """Return both ends of a distance in one type; ConditionError if no type has distances between them."""
+    """Return both ends of a distance in one type.
+
+    Raises
+    ------
+    ConditionError
+        If no type has distances between them.
+    """
     for node in (near, by):
         if not has_ordinal(node.type) and node.type.kind in RANKED:
             raise ConditionError(
@@ -52,38 +56,51 @@ def _in_own_unit(node: Node) -> Node:
     return node
 
 
+class PickTerm(NamedTuple):
+    """``low <= left - right <= high``, in ordinals; the ends of int64 for an open end."""
+
+    left: Node
+    right: Node
+    low: int
+    high: int
+
+
 @dataclass(frozen=True)
 class Picking:
-    """The expressions that an operator with a pick computes and compares.
+    """How right rows are compared to pick one of them.
 
-    ``lines`` are stored as ordinals with each row. The right side starts with ``n_sort`` lines that compare rows. The
-    first ``n_place`` of these give the place of a row; the others break ties.
+    Attributes
+    ----------
+    which : str
+    place : Node
+        The right value that is compared first; of a distance, its end in the type of both ends.
+    near : Node or None
+        The left value that distances are measured from.
+    plain : bool
+        Whether nothing but the place compares rows.
+    met : bool
+        Whether the place is a cast of the value that picks.
+    terms : tuple of PickTerm
+        The bands. The right values of the first ``n_search`` rise with the place.
+    n_search : int
     """
 
     which: str
-    lines: tuple[list[Node], list[Node]]
-    axes: tuple[list[int], list[int]]  # the line of each axis of a side
-    n_sort: int
-    n_place: int
-    flags: frozenset[int]  # right lines: the next line's expression is null, which loses against every value
-    near: int  # the left line that distances are measured from, or -1
-    terms: np.ndarray  # int64[t, 4]: left line, right line, least and greatest difference
-    n_search: int  # terms that rise along the rows of a key, the first ones
-    reads: tuple[list[Node], list[Node]]  # all expressions that are computed for a batch
+    place: Node
+    near: Node | None
+    plain: bool
+    met: bool
+    terms: tuple[PickTerm, ...]
+    n_search: int
 
     @property
     def step(self) -> int:
-        """Return the ticks of the distance in one tick of the place, if the place has a coarser unit; else 0."""
-        node = self.lines[1][0]
-        if self.near < 0 or not is_met(node) or node.args[0].type.unit == node.type.unit:
+        """Number of ticks of the distance in one tick of the place, if the place has a coarser unit; else 0."""
+        node = self.place
+        if self.near is None or not is_met(node) or node.args[0].type.unit == node.type.unit:
             return 0
         ticks = TICKS_PER_SECOND[node.type.unit]
         return ticks * _DAY if node.args[0].type.kind == "date" else ticks // TICKS_PER_SECOND[node.args[0].type.unit]
-
-    def with_near(self, low: int, high: int) -> np.ndarray:
-        """Return the terms, preceded by one for the distance of the place from the expression to be near to."""
-        own = np.array([[self.near, 0, low, high]], dtype=np.int64)
-        return np.ascontiguousarray(np.concatenate((own, self.terms)))
 
 
 def picking_of(plan: JoinPlan) -> Picking:
@@ -94,45 +111,27 @@ def picking_of(plan: JoinPlan) -> Picking:
 def _picking(plan: JoinPlan) -> Picking:
     pick = plan.spec.pick
     assert pick is not None
-    place = pick.by[0]
-    sort = list(pick.by)
+    own = place = pick.by[0]
     near = None
-    n_place = 1
     if pick.near is not None:
-        near, met = meeting(pick.near, place, plan.spec.timezone)
-        if met is not place:
-            sort, n_place = [met, *sort], 2
-    left = list(dict.fromkeys([*plan.sides[0].axes, *([near] if near is not None else [])]))
-    lines: list[tuple[Node, bool]] = [(n, False) for n in sort[:n_place]]
-    for tie in sort[n_place:]:
-        lines += [(tie, False)] if tie in plan.sides[1].never_null else [(tie, True), (tie, False)]
-    n_sort = len(lines)
-    lines += [(n, False) for n in dict.fromkeys(plan.sides[1].axes) if (n, False) not in lines]
-    right = [n for n, _ in lines]
-    axes = [left.index(n) for n in plan.sides[0].axes], [lines.index((n, False)) for n in plan.sides[1].axes]
-    rows = []
+        near, place = meeting(pick.near, own, plan.spec.timezone)
+    found = []
     for mine, theirs, low, high in plan.tables[0].terms.tolist():
-        line = axes[1][theirs]
-        rises = line < n_place or _rises(plan.sides[1], place, right[line])
-        rows.append((not rises, axes[0][mine], line, low, high))
-    rows.sort()
-    terms = np.array([r[1:] for r in rows], dtype=np.int64).reshape(len(rows), 4)
-    reads = tuple(
-        list(dict.fromkeys([*side.keys, *lines, *side.filters, *(g for g, _, _ in side.guards)]))
-        for side, lines in zip(plan.sides, (left, right), strict=True)
-    )
-    flags = frozenset(i for i, (_, flag) in enumerate(lines) if flag)
+        node = plan.sides[1].axes[theirs]
+        rises = node in (own, place) or _rises(plan.sides[1], own, node)
+        found.append((rises, PickTerm(plan.sides[0].axes[mine], node, low, high)))
+    terms = (*(t for rises, t in found if rises), *(t for rises, t in found if not rises))
     return Picking(
-        pick.which, (left, right), axes, n_sort, n_place, flags, -1 if near is None else left.index(near), terms,
-        sum(not r[0] for r in rows), (reads[0], reads[1]),
+        pick.which, place, near, place is own and len(pick.by) == 1, place is not own, terms,
+        sum(rises for rises, _ in found),
     )
 
 
 def beside(picking: Picking) -> Node | None:
     """Return the left expression of the same kind as the picked place that is compared with it."""
-    if picking.near >= 0:
-        return picking.lines[0][picking.near]
-    return next((picking.lines[0][t[0]] for t in picking.terms.tolist() if t[1] == 0), None)
+    if picking.near is not None:
+        return picking.near
+    return next((t.left for t in picking.terms if t.right == picking.place), None)
 
 
 def _rises(side: SidePlan, by: Node, node: Node) -> bool:

@@ -65,9 +65,9 @@ def _pick_key(plan: JoinPlan) -> SortKey | None:
     if found is None:
         return None
     left, right = (
-        as_spark_sql(n, side.schema.names) for n, side in zip((found, picking.lines[1][0]), plan.sides, strict=True)
+        as_spark_sql(n, side.schema.names) for n, side in zip((found, picking.place), plan.sides, strict=True)
     )
-    return SortKey((found, picking.lines[1][0]), None if left is None or right is None else (left, right))
+    return SortKey((found, picking.place), None if left is None or right is None else (left, right))
 
 
 def _worth(t: BandTerm) -> tuple[int, ...]:

@@ -127,7 +127,7 @@ def _axis(plan: JoinPlan) -> Axis | None:
     near = beside(picking)
     if near is None:
         return None
-    nodes = near, picking.lines[1][0]
+    nodes = near, picking.place
     falls = any(n is nodes[s] and o.descending for s, side in enumerate(plan.sides) for n, _, o in side.orders)
     return Axis(nodes, falls)
 

@@ -8,15 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ivjoin.frontier.tracking import Frontier
-from ivjoin.operator.intake import Intake
 from ivjoin.operator.lookup.aggregated import Aggregated, Window
-from ivjoin.operator.lookup.key_ids import KeyIds, key_table
+from ivjoin.operator.lookup.key_ids import KeyIds
 from ivjoin.operator.lookup.sides import Sorted, Term, count_to
 from ivjoin.operator.windows.measures import measures
 from ivjoin.operator.windows.one_run import OneRun
-from ivjoin.operator.windows.reading import Arrived, read
-from ivjoin.operator.windows.rows import Rows, joined
+from ivjoin.operator.windows.rows import Rows
 from ivjoin.operator.windows.search import search_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
@@ -24,10 +21,11 @@ from ivjoin.shj.arrow import byte_width, take, whole_numbers
 from ivjoin.shj.dictionaries import one_array
 from ivjoin.shj.plain import from_plain, nulls
 from ivjoin.shj.store.keys import KeyTable
-from ivjoin.stream.sort.dealing import order_of, rises, values_at
+from ivjoin.stream.sort.dealing import rises
 from ivjoin.stream.sources.inputs import Source
 from ivjoin.stream.threads.table_lookup import OUT_ROWS, TableLookup, opened, parts_of
 from ivjoin.stream.threads.table_rows import TableRows
+from ivjoin.stream.threads.table_sides import evaluated_sides, in_order
 from ivjoin.stream.workers import each
 
 __all__ = ["TableWindow", "table_window"]
@@ -188,60 +186,21 @@ def _by_ranges(
     if any(abs(by) > I64_MAX for _, _, by in (*lows, *highs)):
         return None
     (mine, theirs), (of, right) = rows, tables
-    ids, (left_kids, right_kids) = KeyIds.of((mine.kids, theirs.kids), (None, None), keys)
+    ids, (left_kids, right_kids) = KeyIds.of((mine.kids, theirs.kids), keys)
     axis = search_of(plan)[2]
-    ordered = _in_order(theirs, right_kids, axis, {b for _, b, _ in (*lows, *highs)}, right.num_rows, threads)
+    ordered = in_order(theirs, right_kids, axis, {b for _, b, _ in (*lows, *highs)}, right.num_rows, threads)
     if not all(rises(values, threads) for values in ordered.lines.values()):
         return ordered
     lines = {a for a, _, _ in (*lows, *highs)}
-    left = _in_order(mine, left_kids, _most_used([a for a, _, _ in (*lows, *highs)]), lines, of, threads)
+    left = in_order(mine, left_kids, _most_used([a for a, _, _ in (*lows, *highs)]), lines, of, threads)
     by = plan.spec.first_by or ((plan.kernel_terms[0].right, False) if plan.kernel_terms else None)
     node = None if axis is None else plan.sides[1].axes[axis]
-    in_order = by is None if node is None else by is not None and by[0] is node and not by[1]
+    rises_by = by is None if node is None else by is not None and by[0] is node and not by[1]
     columns = [right.column(i) for i in plan.sides[1].stored]
     made = measures(plan.spec.aggregates, plan.sides[1].schema)
-    return Aggregated(left, ordered, ids, Window(lows, highs), columns, row_layouts(plan)[1], made, by, in_order)
-
-
-def evaluated_sides(
-    plan: JoinPlan, batches: Sequence[Sequence[pa.RecordBatch]]
-) -> tuple[tuple[Rows, Rows] | None, KeyTable]:
-    """Return the rows of two tables that can match, without columns, and their keys.
-
-    Return no rows if the whole condition decides the pairs of some row.
-    """
-    keys = key_table(plan)
-    intake = Intake(plan, (Frontier([], {}), Frontier([], {})))
-    found: list[Rows] = []
-    for s in (1, 0):
-        parts = list(_read(plan, s, batches[s], intake, keys))
-        if any(part.found.wild or part.found.key_erred for part in parts):
-            return None, keys
-        found.append(joined([part.rows for part in parts]))
-    return (found[1], found[0]), keys
-
-
-def _read(
-    plan: JoinPlan, s: int, batches: Sequence[pa.RecordBatch], intake: Intake, keys: KeyTable
-) -> Iterator[Arrived]:
-    first = 0
-    for batch in batches:
-        seq = np.arange(first, first + batch.num_rows)
-        first += batch.num_rows
-        yield read(plan, s, [], seq, row_layouts(plan)[s], intake, keys, batch.columns)
+    return Aggregated(left, ordered, ids, Window(lows, highs), columns, row_layouts(plan)[1], made, by, rises_by)
 
 
 def _most_used(lines: Sequence[int]) -> int | None:
     """Return the line that most bounds compare, the first of several; None if there are no bounds."""
     return max(dict.fromkeys(lines), key=lines.count) if lines else None
-
-
-def _in_order(rows: Rows, kids: np.ndarray, axis: int | None, lines: set[int], of: int, threads: int) -> Sorted:
-    """Return rows of a table with ``of`` rows in the order of an axis; rows alike come as they lie."""
-    order: np.ndarray | None = None
-    found: dict[int, np.ndarray] = {}
-    if axis is not None:
-        order, found[axis] = order_of(rows.axes[axis], None, threads)
-    for line in lines - {axis}:
-        found[line] = values_at(rows.axes[line], order, threads)
-    return Sorted(kids, order, found, None if len(rows) == of else rows.seq)

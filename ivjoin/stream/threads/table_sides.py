@@ -1,0 +1,68 @@
+"""Both sides of a join of two tables, evaluated as a whole and put in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.frontier.tracking import Frontier
+from ivjoin.operator.intake import Intake
+from ivjoin.operator.lookup.key_ids import key_table
+from ivjoin.operator.lookup.sides import Sorted
+from ivjoin.operator.windows.reading import Arrived, read
+from ivjoin.operator.windows.rows import Rows, joined
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.layout import row_layouts
+from ivjoin.shj.store.keys import KeyTable
+from ivjoin.stream.sort.dealing import order_of, values_at
+
+__all__ = ["evaluated_sides", "in_order"]
+
+
+def evaluated_sides(
+    plan: JoinPlan, batches: Sequence[Sequence[pa.RecordBatch]]
+) -> tuple[tuple[Rows, Rows] | None, KeyTable]:
+    """Return the rows of two tables that can match, without columns, and their keys.
+
+    Return no rows if the whole condition decides the pairs of some row.
+    """
+    keys = key_table(plan)
+    intake = Intake(plan, (Frontier([], {}), Frontier([], {})))
+    found: list[Rows] = []
+    beyond = at_end = False
+    for s in (1, 0):
+        parts = list(_read(plan, s, batches[s], intake, keys))
+        beyond = beyond or any(part.found.beyond for part in parts)
+        at_end = at_end or any(part.found.at_end for part in parts)
+        if (beyond and at_end) or any(part.found.wild or part.found.key_erred for part in parts):
+            return None, keys
+        found.append(joined([part.rows for part in parts]))
+    return (found[1], found[0]), keys
+
+
+def _read(
+    plan: JoinPlan, s: int, batches: Sequence[pa.RecordBatch], intake: Intake, keys: KeyTable
+) -> Iterator[Arrived]:
+    first = 0
+    for batch in batches:
+        seq = np.arange(first, first + batch.num_rows)
+        first += batch.num_rows
+        yield read(plan, s, [], seq, row_layouts(plan)[s], intake, keys, batch.columns)
+
+
+def in_order(
+    rows: Rows, kids: np.ndarray, axis: int | None, lines: set[int], of: int, threads: int,
+    order: np.ndarray | None = None,
+) -> Sorted:
+    """Return rows of a table with ``of`` rows in the order of an axis, or the given one; equal rows come as they lie.
+
+    ``lines``: further axes whose values are wanted.
+    """
+    found: dict[int, np.ndarray] = {}
+    if axis is not None and order is None:
+        order, found[axis] = order_of(rows.axes[axis], None, threads)
+    for line in lines - found.keys():
+        found[line] = values_at(rows.axes[line], order, threads)
+    return Sorted(kids, order, found, None if len(rows) == of else rows.seq)
