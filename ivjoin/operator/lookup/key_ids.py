@@ -57,19 +57,23 @@ class KeyIds:
 
     @classmethod
     def of(
-        cls, kids: tuple[np.ndarray, np.ndarray], keys: KeyTable
+        cls, left: tuple[np.ndarray, np.ndarray | None], right: tuple[np.ndarray, np.ndarray | None], keys: KeyTable
     ) -> tuple[KeyIds, tuple[np.ndarray, np.ndarray]]:
-        """Return ids of both sides' keys, and the keys. Whole numbers close to each other are their own ids."""
+        """Return ids of both sides' keys, and the keys. Whole numbers close to each other are their own ids.
+
+        ``left``, ``right`` : (int64[n], bool[n] or None) are keys and the rows that can match.
+        """
+        kids = left[0], right[0]
         if not isinstance(keys, IntKeys):
             return cls(0, max(1, keys.n_ids)), kids
         least, most = I64_MAX, I64_MIN
-        for k in kids:
+        for k in (k if u is None else k[u] for k, u in (left, right)):
             for start in range(0, len(k), _PIECE):  # both ends are found while a piece is in the cache
                 piece = k[start : start + _PIECE]
                 least, most = min(least, int(piece.min())), max(most, int(piece.max()))
         most = max(least, most)
         if most - least < _NARROW * sum(map(len, kids)) + _SOME:
             return cls(least, most - least + 1), kids
-        right = keys.ids(kids[1], None)
-        left = keys.ids(kids[0], None)
-        return cls(0, max(1, keys.n_ids)), (left, right)
+        theirs = keys.ids(*right)
+        mine = keys.ids(*left)
+        return cls(0, max(1, keys.n_ids)), (mine, theirs)

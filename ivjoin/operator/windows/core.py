@@ -88,8 +88,9 @@ class WindowCore(WaitingCore):
             self.frontiers[p].reset(before)
             raise
         self.came(p, batch.num_rows, late)
-        self.went(p, kept.num_rows - len(arrived.rows))
-        self._store(p, arrived.rows)
+        rows = arrived.rows
+        self.went(p, kept.num_rows - len(rows))
+        self._store(p, rows)
         self.seq[p] += kept.num_rows
         return self._rest(p, kept, arrived.usable)
 

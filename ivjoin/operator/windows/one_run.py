@@ -13,6 +13,7 @@ from ivjoin.operator.lookup.picked import PickedAnswers
 from ivjoin.operator.lookup.sides import Sorted
 from ivjoin.operator.windows.answer import Answers
 from ivjoin.operator.windows.best import BestAnswers, Looked
+from ivjoin.operator.windows.reading import Arrived
 from ivjoin.operator.windows.rows import Rows
 from ivjoin.operator.windows.run import Run, Term
 from ivjoin.operator.windows.search import search_of
@@ -32,7 +33,7 @@ class OneRun:
     ----------
     plan : JoinPlan
         One that no other operator uses.
-    rows : (Rows, Rows)
+    sides : (Arrived, Arrived)
         Evaluated rows without columns, numbered by ``seq`` as they lie in their tables.
     batches : (list of RecordBatch, list of RecordBatch)
         The tables.
@@ -49,17 +50,17 @@ class OneRun:
     """
 
     def __init__(
-        self, plan: JoinPlan, rows: tuple[Rows, Rows], batches: Sequence[Sequence[pa.RecordBatch]], keys: KeyTable,
-        right: Sorted | None = None,
+        self, plan: JoinPlan, sides: tuple[Arrived, Arrived], batches: Sequence[Sequence[pa.RecordBatch]],
+        keys: KeyTable, right: Sorted | None = None,
     ) -> None:
         self.plan, self.how, self.layouts = plan, plan.how, row_layouts(plan)
         self.terms, self.order, self.axis = search_of(plan)
-        mine, theirs = rows
-        ids, (left_kids, right_kids) = KeyIds.of((mine.kids, theirs.kids), keys)
+        mine, theirs = sides[0].rows, sides[1].rows
+        ids, (left_kids, right_kids) = KeyIds.of((mine.kids, None), (theirs.kids, None), keys)
         self.n_ids = n_ids = ids.n_ids
         known = None
-        if right is not None and n_ids == 1 and right.order is not None and self.axis is not None:
-            known = right.order, right.lines[self.axis]
+        if right is not None and n_ids == 1 and len(right) == len(theirs) == len(right.keys):
+            known = None if self.axis is None or right.order is None else (right.order, right.lines[self.axis])
         run = self._sorted(1, theirs, right_kids - ids.least, n_ids, self.axis, batches[1], known)
         self.runs = [Run(run, self.axis)] if len(run) else []
         self._rows = self._sorted(0, mine, left_kids - ids.least, n_ids, _line(self.terms, self.axis), batches[0])

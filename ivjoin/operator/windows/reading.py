@@ -13,7 +13,7 @@ from ivjoin.errors import EvaluationError
 from ivjoin.expr.nodes import Node, is_met
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.operator.intake import Intake, outside
-from ivjoin.operator.windows.rows import Rows
+from ivjoin.operator.windows.rows import Rows, joined
 from ivjoin.outer.values import has_value
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import RowLayout
@@ -63,16 +63,33 @@ class Arrived:
 
     Attributes
     ----------
-    rows : Rows
-        The rows that may match.
+    every : Rows
+        All rows.
     usable : bool[n] or None
-        Which rows of the batch these are; None for all.
+        The rows that may match; None for all.
     found : Evaluated
     """
 
-    rows: Rows
+    every: Rows
     usable: np.ndarray | None
     found: Evaluated
+
+    @property
+    def kids(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """The keys of all rows, and ``usable``."""
+        return self.every.kids, self.usable
+
+    @property
+    def rows(self) -> Rows:
+        """The rows that may match."""
+        return self.every if self.usable is None else self.every.take(np.flatnonzero(self.usable))
+
+    @classmethod
+    def of(cls, parts: Sequence[Arrived]) -> Arrived:
+        """Join batches."""
+        usable = [np.ones(len(p.every), dtype=bool) if p.usable is None else p.usable for p in parts]
+        every = all(p.usable is None for p in parts)
+        return cls(joined([p.every for p in parts]), None if every else np.concatenate(usable), parts[0].found)
 
 
 def read(
@@ -111,9 +128,7 @@ def read(
     else:
         kids = _kids(plan, s, e.values, n, intake, keys)
     rows = Rows(list(columns), seq, kids, e.axes, e.absent)
-    if whole or (s == 0 and named):
-        return Arrived(rows, None, e)
-    return Arrived(rows.take(np.flatnonzero(e.usable)), e.usable, e)
+    return Arrived(rows, None if whole or (s == 0 and named) else e.usable, e)
 
 
 def _evaluated(plan: JoinPlan, s: int, n: int, column: Callable[[str, str], pa.Array], fresh: bool) -> Evaluated:

@@ -24,7 +24,7 @@ from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.picking.pick import picking_of
 from ivjoin.shj.arrow import counted
 from ivjoin.shj.dictionaries import one_array
-from ivjoin.shj.sorting import in_order
+from ivjoin.shj.kernels.lookup import grouped_kernels
 from ivjoin.stream.sort.axis import kept_pairs, sample
 from ivjoin.stream.sources.inputs import Source
 from ivjoin.stream.threads.table_lookup import OUT_ROWS, MatchedRows, MatchedTables, opened, parts_of
@@ -63,9 +63,10 @@ class BestOfTables(MatchedTables):
         n = len(run.left)
         each(parts_of(n, max(_SLICE_ROWS, n // _MOST_SLICES)), lambda: look, self._threads)
         left, right = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        order, left = in_order(left)
-        starts = np.searchsorted(left, np.arange(self._left.rows + 1))
-        right = right.take(order).astype(np.int32)
+        starts = np.zeros(self._left.rows + 1, dtype=np.int64)
+        grouped, order = np.empty(len(right), dtype=np.int64), np.empty(len(right), dtype=np.int64)
+        grouped_kernels.group_values(left, right, starts, grouped, order)
+        right = grouped.astype(np.int32)
         self._metrics.state_bytes = self._metrics.peak_state_bytes = starts.nbytes + right.nbytes
         keep = self.plan.how.keep
 

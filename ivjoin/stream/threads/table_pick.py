@@ -16,7 +16,7 @@ from ivjoin.operator.lookup.best import Found, LookupSlice, Pass, is_far, nearer
 from ivjoin.operator.lookup.key_ids import KeyIds
 from ivjoin.operator.lookup.sides import Sorted
 from ivjoin.operator.windows.best import keys_of
-from ivjoin.operator.windows.rows import Rows
+from ivjoin.operator.windows.reading import Arrived
 from ivjoin.operator.windows.search import search_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import picking_of
@@ -69,20 +69,18 @@ class TablePick(MatchedTables):
         place = self.plan.axis(1, kind)
         assert place is not None
         found = [self._looked(way, left, right, place) for way in self._passes]
-        if len(found) == 1 and left.lies_in_order and right.lies_in_order:
+        if len(found) == 1 and left.order is None and right.order is None:
             return found[0]
-        out = found[0] if left.lies_in_order else np.full(self._left.rows, -1, dtype=np.int32)
+        out = found[0] if left.order is None else np.full(self._left.rows, -1, dtype=np.int32)
         values = left.lines[self._passes[0].main[0][0]]
 
         def settle(part: slice) -> None:
             places = found[0][part]
             if len(found) == 2:
                 places = nearer(values[part], right.lines[place], places, found[1][part], kind.type)
-            if not right.lies_in_order:
-                there = np.flatnonzero(places >= 0)
-                places = places.copy()
-                places[there] = right.rows_at(places[there])
-            out[part if left.lies_in_order else left.rows_at(np.arange(part.start, part.stop))] = places
+            if right.order is not None and len(right):
+                places = np.where(places < 0, -1, right.order.take(places, mode="clip"))
+            out[part if left.order is None else left.order[part]] = places
 
         each(parts_of(len(left), OUT_ROWS), lambda: settle, self._threads)
         return out
@@ -116,27 +114,30 @@ def table_pick(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -> 
     if sides is None:
         return None
     mine, theirs = sides
-    if picking.near is not None and is_far(mine.axes[passes[0].main[0][0]], picking.place.type.kind):
+    if picking.near is not None and is_far(mine.every.axes[passes[0].main[0][0]], picking.place.type.kind):
         return None
-    ids, (left_kids, right_kids) = KeyIds.of((mine.kids, theirs.kids), keys)
+    ids, (left_kids, right_kids) = KeyIds.of(mine.kids, theirs.kids, keys)
     bounds = [b for p in passes for b in (*p.lows, *p.highs)]
     right = batches[1][0]
     order = None if picking.plain else _order(plan, theirs, right)
     place = plan.axis(1, picking.place)
     assert place is not None
     lines = {b for _, b, _ in bounds} | {place}
-    ordered = in_order(theirs, right_kids, place, lines, right.num_rows, threads, order)
+    ordered = in_order(theirs, right_kids, place, lines, threads, order)
     if not all(rises(values, threads) for values in ordered.lines.values()):
         return paired_pick(shared, sources, threads)
-    left = in_order(mine, left_kids, passes[0].main[0][0], {a for a, _, _ in bounds}, rows.rows, threads)
+    left = in_order(mine, left_kids, passes[0].main[0][0], {a for a, _, _ in bounds}, threads)
     return TablePick(plan, rows, right, (left, ordered), ids, passes, threads)
 
 
-def _order(plan: JoinPlan, rows: Rows, right: pa.RecordBatch) -> np.ndarray:
+def _order(plan: JoinPlan, side: Arrived, right: pa.RecordBatch) -> np.ndarray:
     """Return the order of right rows by all expressions that compare them; equal rows come as they lie."""
     pick = plan.spec.pick
     assert pick is not None
     last = pick.which == "last"
     vectors = evaluate(pick.by, lambda _, name: right.column(name), right.num_rows)
-    keys = [(~key if last else key).take(rows.seq) for key in keys_of(vectors, pick.by, last)]
-    return np.lexsort(keys[::-1])
+    keys = [~key if last else key for key in keys_of(vectors, pick.by, last)]
+    if side.usable is None:
+        return np.lexsort(keys[::-1])
+    rows = np.flatnonzero(side.usable)
+    return rows.take(np.lexsort([key.take(rows) for key in keys[::-1]]))

@@ -12,7 +12,6 @@ from ivjoin.operator.intake import Intake
 from ivjoin.operator.lookup.key_ids import key_table
 from ivjoin.operator.lookup.sides import Sorted
 from ivjoin.operator.windows.reading import Arrived, read
-from ivjoin.operator.windows.rows import Rows, joined
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.shj.store.keys import KeyTable
@@ -23,22 +22,22 @@ __all__ = ["evaluated_sides", "in_order"]
 
 def evaluated_sides(
     plan: JoinPlan, batches: Sequence[Sequence[pa.RecordBatch]]
-) -> tuple[tuple[Rows, Rows] | None, KeyTable]:
-    """Return the rows of two tables that can match, without columns, and their keys.
+) -> tuple[tuple[Arrived, Arrived] | None, KeyTable]:
+    """Return the rows of two tables, without columns, and their keys.
 
     Return no rows if the whole condition decides the pairs of some row.
     """
     keys = key_table(plan)
     intake = Intake(plan, (Frontier([], {}), Frontier([], {})))
-    found: list[Rows] = []
+    found: list[Arrived] = []
     beyond = at_end = False
     for s in (1, 0):
         parts = list(_read(plan, s, batches[s], intake, keys))
-        beyond = beyond or any(part.found.beyond for part in parts)
-        at_end = at_end or any(part.found.at_end for part in parts)
-        if (beyond and at_end) or any(part.found.wild or part.found.key_erred for part in parts):
-            return None, keys
-        found.append(joined([part.rows for part in parts]))
+        for e in (part.found for part in parts):
+            beyond, at_end = beyond or e.beyond, at_end or e.at_end
+            if e.wild or e.key_erred or (beyond and at_end):
+                return None, keys
+        found.append(parts[0] if len(parts) == 1 else Arrived.of(parts))
     return (found[1], found[0]), keys
 
 
@@ -53,16 +52,18 @@ def _read(
 
 
 def in_order(
-    rows: Rows, kids: np.ndarray, axis: int | None, lines: set[int], of: int, threads: int,
-    order: np.ndarray | None = None,
+    side: Arrived, kids: np.ndarray, axis: int | None, lines: set[int], threads: int, order: np.ndarray | None = None
 ) -> Sorted:
-    """Return rows of a table with ``of`` rows in the order of an axis, or the given one; equal rows come as they lie.
+    """Return the rows that can match in the order of an axis, or the given one; equal rows come as they lie.
 
     ``lines``: further axes whose values are wanted.
     """
     found: dict[int, np.ndarray] = {}
+    axes = side.every.axes
     if axis is not None and order is None:
-        order, found[axis] = order_of(rows.axes[axis], None, threads)
+        order, found[axis] = order_of(axes[axis], side.usable, threads)
+    elif order is None and side.usable is not None:
+        order = np.flatnonzero(side.usable)
     for line in lines - found.keys():
-        found[line] = values_at(rows.axes[line], order, threads)
-    return Sorted(kids, order, found, None if len(rows) == of else rows.seq)
+        found[line] = values_at(axes[line], order, threads)
+    return Sorted(kids, order, found)

@@ -13,7 +13,7 @@ from ivjoin.operator.lookup.key_ids import KeyIds
 from ivjoin.operator.lookup.sides import Sorted, Term, count_to
 from ivjoin.operator.windows.measures import measures
 from ivjoin.operator.windows.one_run import OneRun
-from ivjoin.operator.windows.rows import Rows
+from ivjoin.operator.windows.reading import Arrived
 from ivjoin.operator.windows.search import search_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
@@ -167,13 +167,13 @@ def table_window(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -
     read_, keys = evaluated_sides(plan, batches)
     if read_ is None:
         return None
-    found = None if plan.separation.residual else _by_ranges(plan, read_, (rows.rows, right), keys, threads)
+    found = None if plan.separation.residual else _by_ranges(plan, read_, right, keys, threads)
     answers = found if isinstance(found, Aggregated) else OneRun(plan, read_, batches, keys, found)
     return TableWindow(plan, rows, right, answers, threads)
 
 
 def _by_ranges(
-    plan: JoinPlan, rows: tuple[Rows, Rows], tables: tuple[int, pa.RecordBatch], keys: KeyTable, threads: int
+    plan: JoinPlan, sides: tuple[Arrived, Arrived], right: pa.RecordBatch, keys: KeyTable, threads: int
 ) -> Aggregated | Sorted | None:
     """Return the answers by ranges of right rows in the order of all bands.
 
@@ -185,14 +185,14 @@ def _by_ranges(
     highs: list[Term] = [(a, b, -low) for a, b, low, _ in terms if low is not None]
     if any(abs(by) > I64_MAX for _, _, by in (*lows, *highs)):
         return None
-    (mine, theirs), (of, right) = rows, tables
-    ids, (left_kids, right_kids) = KeyIds.of((mine.kids, theirs.kids), keys)
+    mine, theirs = sides
+    ids, (left_kids, right_kids) = KeyIds.of(mine.kids, theirs.kids, keys)
     axis = search_of(plan)[2]
-    ordered = in_order(theirs, right_kids, axis, {b for _, b, _ in (*lows, *highs)}, right.num_rows, threads)
+    ordered = in_order(theirs, right_kids, axis, {b for _, b, _ in (*lows, *highs)}, threads)
     if not all(rises(values, threads) for values in ordered.lines.values()):
         return ordered
     lines = {a for a, _, _ in (*lows, *highs)}
-    left = in_order(mine, left_kids, _most_used([a for a, _, _ in (*lows, *highs)]), lines, of, threads)
+    left = in_order(mine, left_kids, _most_used([a for a, _, _ in (*lows, *highs)]), lines, threads)
     by = plan.spec.first_by or ((plan.kernel_terms[0].right, False) if plan.kernel_terms else None)
     node = None if axis is None else plan.sides[1].axes[axis]
     rises_by = by is None if node is None else by is not None and by[0] is node and not by[1]
