@@ -23,13 +23,7 @@ _DAY = 86_400  # seconds
 
 
 def meeting(near: Node, by: Node, zone: str) -> tuple[Node, Node]:
-    """Return both ends of a distance in one type.
-
-    Raises
-    ------
-    ConditionError
-        If no type has distances between them.
-    """
+    """Return both ends of a distance in one type; ConditionError if no type has distances between them."""
     for node in (near, by):
         if not has_ordinal(node.type) and node.type.kind in RANKED:
             raise ConditionError(
@@ -67,35 +61,19 @@ class PickTerm(NamedTuple):
 
 @dataclass(frozen=True)
 class Picking:
-    """How right rows are compared to pick one of them.
-
-    Attributes
-    ----------
-    which : str
-    place : Node
-        The right value that is compared first; of a distance, its end in the type of both ends.
-    near : Node or None
-        The left value that distances are measured from.
-    plain : bool
-        Whether nothing but the place compares rows.
-    met : bool
-        Whether the place is a cast of the value that picks.
-    terms : tuple of PickTerm
-        The bands. The right values of the first ``n_search`` rise with the place.
-    n_search : int
-    """
+    """How right rows are compared to pick one of them."""
 
     which: str
-    place: Node
-    near: Node | None
-    plain: bool
-    met: bool
-    terms: tuple[PickTerm, ...]
+    place: Node  # the right value that is compared first; of a distance, its end in the type of both ends
+    near: Node | None  # the left value that distances are measured from
+    plain: bool  # nothing but the place compares rows
+    met: bool  # the place is a cast of the value that picks
+    terms: tuple[PickTerm, ...]  # the bands; the right values of the first `n_search` rise with the place
     n_search: int
 
     @property
     def step(self) -> int:
-        """Number of ticks of the distance in one tick of the place, if the place has a coarser unit; else 0."""
+        """Return the ticks of the distance in one tick of the place, if the place has a coarser unit; else 0."""
         node = self.place
         if self.near is None or not is_met(node) or node.args[0].type.unit == node.type.unit:
             return 0

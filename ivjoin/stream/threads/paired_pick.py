@@ -100,7 +100,7 @@ class BestOfTables(MatchedTables):
 
 
 def best_of_tables(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -> BestOfTables | None:
-    """The join of two tables that compares all matches of a left row; None if rows must be pushed."""
+    """Return the join of two tables that compares all matches of a left row; None if rows must be pushed."""
     plan = plan.own()
     if plan.raises:
         return None
@@ -116,7 +116,7 @@ def best_of_tables(plan: JoinPlan, sources: tuple[Source, Source], threads: int)
 
 
 def paired_pick(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -> BestOfTables | None:
-    """The join of two tables that takes one match; None if a search costs less, or rows must be pushed."""
+    """Return the join of two tables that takes one match; None if a search costs less, or rows must be pushed."""
     if not plan.kernel_terms or any(plan.overflows) or not all(source.in_memory for source in sources):
         return None
     if not _pays(plan, (sources[0].table(), sources[1].table())):

@@ -35,19 +35,7 @@ _NOTHING = Sorted(np.empty(0, dtype=np.int64), None, {})
 
 
 class TablePick(MatchedTables):
-    """The join of two tables that picks one right row for each left row.
-
-    Parameters
-    ----------
-    plan : JoinPlan
-    left : TableRows
-    right : pa.RecordBatch
-        All right rows.
-    sides : (Sorted, Sorted)
-    ids : KeyIds
-    passes : list of Pass
-    threads : int
-    """
+    """The join of two tables that picks one right row for each left row."""
 
     def __init__(
         self, plan: JoinPlan, left: TableRows, right: pa.RecordBatch, sides: tuple[Sorted, Sorted], ids: KeyIds,
