@@ -96,7 +96,8 @@ class PickedAnswers(BestAnswers):
             here = np.flatnonzero(at >= 0)
             return (here, at[here]), len(rows)
         if not nodes and not run.asks(terms):
-            return run.pairs(rows, terms, most, self._trim if along else self._ranked)
+            by_rank = self._ranked if self.near is None else None  # distances depend on the left row
+            return run.pairs(rows, terms, most, self._trim if along else by_rank)
         if not along:
             return run.pairs(rows, terms, most)
         found = run.find(rows, terms)

@@ -106,3 +106,13 @@ def test_the_rows_of_a_hot_key_are_searched(hot: float, pays: bool, text: bool) 
     )
     assert stream.read_all().num_rows == n
     assert (type(stream._operator).__name__ == "BestOfTables") == pays
+
+
+def test_the_nearest_row_among_few_matches_by_another_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paired_pick, "_pays", lambda *_: True)
+    left = pa.table({"t": [5.0, float("nan"), float("inf"), -0.0], "u": [9, 9, 9, 2]})
+    right = pa.table({"t": [5.0, -1e300, float("nan"), 0.0, 9.0], "u": [1, 0, 3, 2, 0], "x": range(5)})
+    pick = one_of(left.schema, right.schema, "nearest", "t")
+    stream = ivjoin.band_join(left, right, condition="r.u <= l.u", how="left", pick=pick)
+    assert stream.read_all()["x"].to_pylist() == [0, 2, 1, 3]  # all numbers are equally far from an infinity
+    assert type(stream._operator).__name__ == "BestOfTables"
