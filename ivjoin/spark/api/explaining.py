@@ -84,7 +84,7 @@ def explain(
         return "\n".join([how, *_pruning(call.spec.with_orders((), (), "raise"), call.notes)])
     if streaming:
         count = stream_count(buckets, call.settings.partitions)
-        spread_out = stream_spread(call.spec, count, routing, hot_keys, routing_dir)
+        spread_out = stream_spread(call.spec, buckets, routing, hot_keys, routing_dir)
         return "\n".join(_streaming(call.spec, call.notes, count, spread_out))
     plan = plan_of(call.spec)
     keys = key_sql(plan)

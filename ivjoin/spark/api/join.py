@@ -101,8 +101,8 @@ def band_join(
         The session's by default.
     buckets : int, optional
         For streams, the number of groups into which the state is divided: by default 16, or
-        ``spark.sql.shuffle.partitions`` if that is less. A checkpoint retains the number with which it began. For
-        static frames, the number of tasks.
+        ``spark.sql.shuffle.partitions`` if that is less. A query retains the number with which it began, whatever the
+        session has when it starts again. For static frames, the number of tasks.
     backend : {"applyInPandasWithState", "transformWithState"}
         For streaming frames.
     name : str or Observation, optional
@@ -214,11 +214,13 @@ def joined_frames(
             for frame, side in zip((left, right), SIDES, strict=True):
                 refuse_second_state(frame, side)
         count = stream_count(buckets, call.settings.partitions)
-        spread_out = stream_spread(call.spec, count, routing, hot_keys, routing_dir)
+        spread_out = stream_spread(call.spec, buckets, routing, hot_keys, routing_dir)
         kernels_early(left)
         if not call.spec.left_over:  # which Spark has yet to look at
             start_early(left)
-        joined = _joined_stream(left, right, call, out, count, observed_name(name), backend, spread_out, budget)
+        joined = _joined_stream(
+            left, right, call, out, buckets, count, observed_name(name), backend, spread_out, budget
+        )
     if keeps and not streaming:  # a join without state has no late rows
         joined = joined.withColumn(REASON, F.lit(None).cast("string"))
     if not call.spec.left_over:
@@ -231,8 +233,8 @@ def joined_frames(
 
 
 def _joined_stream(
-    left: Any, right: Any, call: Resolved, out: Any, buckets: int, name: str, backend: str, spread: StreamSpread,
-    budget: Budget | None,
+    left: Any, right: Any, call: Resolved, out: Any, buckets: int | None, count: int, name: str, backend: str,
+    spread: StreamSpread, budget: Budget | None,
 ) -> DataFrame:
     """Return the joined stream, and remember it for sinks that read its packed rows."""
     from ivjoin.spark.state.segments import segmented_join
@@ -246,7 +248,7 @@ def _joined_stream(
         return build(sides, call.spec, buckets, name, results, spread, budget)
 
     joined = opened(packed(), call.spec, out)
-    remember(Joined(joined, call.spec, call.notes, buckets, spread, packed))
+    remember(Joined(joined, call.spec, call.notes, count, spread, packed))
     return joined
 
 

@@ -10,7 +10,9 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import Type
 from ivjoin.plan.join_plan import JoinPlan
 
-__all__ = ["as_spark_sql", "bucket_sql", "condition_sql", "key_sql", "literal_sql", "place", "type_name", "widens"]
+__all__ = [
+    "as_spark_sql", "bucket_sql", "condition_sql", "hash_sql", "key_sql", "literal_sql", "place", "type_name", "widens",
+]
 
 _INTS = {8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}
 _KINDS = {"bool": "BOOLEAN", "string": "STRING", "binary": "BINARY", "date": "DATE"}
@@ -121,14 +123,16 @@ def type_name(t: Type) -> str | None:
     return _KINDS.get(t.kind)
 
 
-def key_sql(plan: JoinPlan) -> list[tuple[str, str]]:
+def key_sql(plan: JoinPlan, by_name: bool = False) -> list[tuple[str, str]]:
     """Return the join keys that Spark can hash on both sides, as (left, right) SQL; empty if the join has no such key.
 
-    Hashes depend on the type, so both sides must have their common type. The nodes already have it.
+    Hashes depend on the type, so both sides must have their common type. The nodes already have it. The order is that
+    of the condition, or with ``by_name`` an order that its spelling does not change.
     """
     names = [side.schema.names for side in plan.sides]
     out = []
-    for key in plan.separation.keys:
+    keys = plan.separation.keys
+    for key in sorted(keys, key=lambda k: (str(k.left), str(k.right))) if by_name else keys:
         left, right = as_spark_sql(key.left, names[0]), as_spark_sql(key.right, names[1])
         if left is not None and right is not None:
             out.append((left, right))
@@ -137,6 +141,9 @@ def key_sql(plan: JoinPlan) -> list[tuple[str, str]]:
 
 def bucket_sql(keys: Sequence[tuple[str, str]], side: int, buckets: int) -> str:
     """Return SQL for the bucket number of a row of a side; 0 for all rows of a join without keys."""
-    if not keys or buckets == 1:
-        return "0"
-    return f"pmod(hash({', '.join(pair[side] for pair in keys)}), {buckets})"
+    return "0" if buckets == 1 else f"pmod({hash_sql(keys, side)}, {buckets})"
+
+
+def hash_sql(keys: Sequence[tuple[str, str]], side: int) -> str:
+    """Return SQL for the hash of the keys of a row of a side; 0 without keys."""
+    return f"hash({', '.join(pair[side] for pair in keys)})" if keys else "0"

@@ -19,12 +19,14 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from ivjoin.errors import SnapshotError
+from ivjoin.spark.spread.spec import differences
 
 __all__ = [
     "FORMAT", "STATE_SCHEMA", "BucketState", "compressed", "expanded", "meta_text", "new_token", "note_and_state",
@@ -52,10 +54,13 @@ class BucketState:
         A name from the turn that wrote the state. An operator in memory equals this state exactly if it has this token.
     payload : bytes
         ``SymmetricHashJoin.snapshot()`` or a packed ``Log``, compressed.
+    moved : bool
+        Whether the query that wrote the state differs in what may change, such as a slack.
     """
 
     token: str
     payload: bytes
+    moved: bool = False
 
 
 @cache
@@ -121,7 +126,7 @@ def _transpose_back(block: np.ndarray, out: np.ndarray) -> None:
     out[whole:] = block[whole:]
 
 
-def meta_text(identity: dict[str, str], buckets: int) -> str:
+def meta_text(identity: dict[str, Any], buckets: int) -> str:
     """Return the identity of a state's join as text, which is stored with the state."""
     return json.dumps({**identity, "buckets": str(buckets)}, sort_keys=True)
 
@@ -145,9 +150,13 @@ def read_state(stored: tuple[int, str, str, bytes], meta: str) -> BucketState:
             f"the checkpoint holds band_join state of format {version}; this ivjoin reads format {FORMAT}: "
             f"{'upgrade ivjoin' if version > FORMAT else 'start from a new checkpoint'}"
         )
-    if was != meta:
-        raise SnapshotError(changes(was, meta))
-    return BucketState(token, bytes(payload))
+    lines = [] if was == meta else differences(json.loads(was), json.loads(meta))
+    if lines:
+        raise SnapshotError(
+            f"the checkpoint was written by another band_join: {'; '.join(lines)}. "
+            "Start the query as it was, or with a new checkpointLocation"
+        )
+    return BucketState(token, bytes(payload), was != meta)
 
 
 def with_note(note: str, payload: bytes) -> bytes:
@@ -163,17 +172,3 @@ def note_and_state(stored: tuple[int, str, str, bytes]) -> tuple[str, tuple[int,
         return "", (version, was, token, payload)
     begin = _SIZE_BYTES + int.from_bytes(payload[:_SIZE_BYTES], "little")
     return bytes(payload[_SIZE_BYTES:begin]).decode(), (version, was, token, bytes(payload[begin:]))
-
-
-def changes(was: str, now: str) -> str:
-    """Describe which arguments differ between a checkpoint and the query that was started on it."""
-    old, new = json.loads(was), json.loads(now)
-    lines = [
-        f"{name} was {old.get(name)!r} and is now {new.get(name)!r}"
-        for name in sorted({*old, *new})
-        if old.get(name) != new.get(name) and name != "condition form"
-    ] or ["condition: it reads the same but was built from other types or functions"]
-    return (
-        f"the checkpoint was written by another band_join: {'; '.join(lines)}. "
-        "Start the query as it was, or with a new checkpointLocation"
-    )

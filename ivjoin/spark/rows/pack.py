@@ -39,7 +39,7 @@ __all__ = [
 
 _Packed = tuple[int, int, bytes | None, bytes | None]
 MapStage = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-# From rows and their buckets to one row for each copy, with its added columns, and the buckets of the copies.
+# From rows and their hashes to one row for each copy, with its added columns, and the buckets of the copies.
 Way = Callable[[pa.RecordBatch, np.ndarray], tuple[pa.RecordBatch, np.ndarray]]
 # Makes the ``Way`` of a side, once in each task. If it has an attribute ``heard``, its value goes to the first bucket.
 Route = Callable[[int], Way]
@@ -114,7 +114,9 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def packer(
     spec: JoinSpec, side: int, labels: Sequence[int], tag: int | None = None, route: Route | None = None
 ) -> MapStage:
-    """Return the function of a map task. Its input has the bucket number first, and then the side's columns.
+    """Return the function of a map task. Its input has a hash first, and then the side's columns.
+
+    A row goes to the bucket whose number is the hash modulo the number of buckets.
 
     ``tag`` replaces the number of the side in the packed rows. With a ``route``, each row has a copy for each of its
     cells.
@@ -154,10 +156,12 @@ def _packed(
 ) -> Iterator[pa.RecordBatch]:
     """Yield one packed row per bucket that has rows."""
     rows = whole(pieces)
-    buckets = np.asarray(rows.column(0))
+    hashes = np.asarray(rows.column(0))
     batch = fitted(rows.select(rows.schema.names[1:]), schema)
-    if way is not None:
-        batch, buckets = way(batch, buckets)
+    if way is None:
+        buckets = hashes % len(labels)
+    else:
+        batch, buckets = way(batch, hashes)
     if len(labels) == 1:
         yield _rows([(labels[0], side, batch.serialize().to_pybytes(), None)])
         return

@@ -146,7 +146,7 @@ def late_rows(count: int, side: str | None = None, promised: Sequence[object] = 
     error = LateRowError(
         f"{rows} late{where}: below what the order, watermark or bounds of its input promised{which}. To drop and "
         'count late rows, start the query again with on_late="drop": it continues from its checkpoint. A greater '
-        "slack or watermark delay needs a new checkpoint"
+        "slack or watermark delay may be given there too, but applies to later rows only"
     )
     error.side = side
     return error

@@ -13,13 +13,15 @@ from functools import lru_cache
 from ivjoin.errors import IvjoinError
 
 __all__ = [
-    "MOST_BY_DEFAULT", "bucket_labels", "checked_count", "murmur3_of_int", "second_key", "state_partition",
-    "stream_count",
+    "MOST_BY_DEFAULT", "bucket_labels", "checked_count", "count_in_task", "murmur3_of_int", "second_key",
+    "state_partition", "stream_count",
 ]  # fmt: skip
 
 #: Buckets of a stream, at most, unless the caller sets their number. It depends on nothing that may change between two
 #: runs of a query, such as the number of cores, since a checkpoint retains the number.
 MOST_BY_DEFAULT = 16
+# State partitions of a query, as tasks see them: since Spark 4.1, and before.
+_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions", "spark.sql.shuffle.partitions"
 _MASK = 0xFFFFFFFF
 # Beyond this the labels are found by luck alone and the search would take long; an even spread comes by itself.
 _MOST_CHOSEN = 512
@@ -106,6 +108,21 @@ def stream_count(buckets: object, partitions: int) -> int:
         As :func:`checked_count`.
     """
     return checked_count(buckets, min(partitions, MOST_BY_DEFAULT))
+
+
+def count_in_task(buckets: int | None) -> int:
+    """Return the number of buckets of a stream, in a task of its query.
+
+    Without ``buckets``, the number of state partitions limits it. Spark stores that number in the checkpoint and tells
+    tasks of it, whatever the session has when the query starts again.
+    """
+    if buckets is not None:
+        return buckets
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    said = [] if context is None else [context.getLocalProperty(name) for name in _PARTITIONS]
+    return stream_count(None, int(next(filter(None, said), MOST_BY_DEFAULT)))
 
 
 def checked_count(buckets: object, default: int) -> int:

@@ -13,6 +13,7 @@ Only these files decide, so all tasks of a micro-batch agree, and a repeated tas
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,9 +28,9 @@ from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.routing.along import PlanList
 from ivjoin.routing.endless import EndlessPlan, buckets_of, cell_keys, endless_plans
 from ivjoin.routing.replanning import Counts, Note, next_plans
-from ivjoin.spark.rows.codec import meta_text
+from ivjoin.spark.spread.buckets import count_in_task
 from ivjoin.spark.spread.planfiles import PlanFile, PlanFiles
-from ivjoin.spark.spread.spec import identity
+from ivjoin.spark.spread.spec import FREE, condition_digest, identity
 
 __all__ = ["Planner", "Replanning", "TaskWay", "live_plans"]
 
@@ -44,15 +45,15 @@ class Replanning:
         The join of the caller.
     folder : str
         The folder of the plan files.
-    buckets : int
-        The number of buckets.
+    buckets : int or None
+        The number of buckets, if the caller set it.
     pinned : tuple of int
         Hashes of the keys that are heavy from the beginning, whatever rows arrive.
     """
 
     spec: JoinSpec
     folder: str
-    buckets: int
+    buckets: int | None
     pinned: tuple[int, ...] = ()
 
     @property
@@ -62,8 +63,9 @@ class Replanning:
     @property
     def join(self) -> str:
         """Return a digest of the arguments that must not change."""
-        said = meta_text({**identity(self.spec), "heavy": str(sorted(self.pinned))}, self.buckets)
-        return hashlib.sha256(said.encode()).hexdigest()[:32]
+        fixed = {name: said for name, said in identity(self.spec).items() if name != FREE}
+        fixed |= {"heavy": sorted(self.pinned), "spelling": condition_digest(self.spec), "buckets": self.buckets}
+        return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()[:32]
 
     @property
     def first(self) -> PlanList:
@@ -84,7 +86,7 @@ class Replanning:
         """Return the object that sends rows of a side in a map task. Call this in the task."""
         query, batch = _query_and_batch()
         file = self.files.newest(batch, query)
-        return TaskWay(self.plans(file), side, self.buckets, -1 if file is None else file.number)
+        return TaskWay(self.plans(file), side, count_in_task(self.buckets), -1 if file is None else file.number)
 
     def planner(self) -> Planner:
         """Return the planner of a micro-batch. Call this in the task of the planner's bucket."""
@@ -160,8 +162,9 @@ class Planner:
         counts = Counts()
         for h in heard:
             counts.merge(h)
-        note = note.after(plans, counts, seen, self._all.buckets)
-        more = next_plans(plans, note, self._all.buckets, self._all.pinned)
+        buckets = count_in_task(self._all.buckets)
+        note = note.after(plans, counts, seen, buckets)
+        more = next_plans(plans, note, buckets, self._all.pinned)
         if more is not None or not said:
             # the first micro-batch always writes its plans, which marks the folder as this query's
             files.create(PlanFile(self._batch, self._query, self._all.join, _as_json(more or plans)))

@@ -33,7 +33,7 @@ from ivjoin.spark.rows.results import COUNTS, GROWING, late_rows, limit_explaine
 
 __all__ = [
     "COUNTS", "GROWING", "Arrivals", "Keep", "Turn", "arrivals", "in_order", "keep", "new_operator", "play",
-    "restored", "taken",
+    "restored", "run_spec", "taken",
 ]
 
 Keep = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -79,13 +79,17 @@ def arrivals(spec: JoinSpec, frames: Iterator[pd.DataFrame]) -> Arrivals:
 
 
 def new_operator(spec: JoinSpec, budget: Budget | None = None) -> SymmetricHashJoin:
-    """Return an operator without rows.
+    """Return an operator without rows, for the join of :func:`run_spec`."""
+    return SymmetricHashJoin.from_plan(plan_of(run_spec(spec)), late_within=False, budget=budget)
+
+
+def run_spec(spec: JoinSpec) -> JoinSpec:
+    """Return the join that the operator of a bucket runs.
 
     Under ``on_late="raise"`` it drops late rows, too, and :func:`play` raises the error. The stored state is then the
     same for both, and a query that stopped at a late row can continue from its checkpoint with ``on_late="drop"``.
     """
-    run = spec.with_late("drop") if spec.on_late in ("raise", KEEP) else spec
-    return SymmetricHashJoin.from_plan(plan_of(run), late_within=False, budget=budget)
+    return spec.with_late("drop") if spec.on_late in ("raise", KEEP) else spec
 
 
 def restored(snapshot: bytes, budget: Budget | None = None) -> SymmetricHashJoin:

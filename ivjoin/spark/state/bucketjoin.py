@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import pandas as pd
 
@@ -10,7 +11,7 @@ from ivjoin.operator.memory.budget import Budget
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.rows.codec import compressed, meta_text
 from ivjoin.spark.rows.results import Results
-from ivjoin.spark.spread.buckets import bucket_labels
+from ivjoin.spark.spread.buckets import bucket_labels, count_in_task
 from ivjoin.spark.spread.spec import identity
 from ivjoin.spark.state.bucket import Arrivals, Turn, keep, play
 from ivjoin.spark.state.journal import StateBackend, opened
@@ -27,18 +28,25 @@ class BucketJoin:
     spec : JoinSpec
         The join inside a bucket.
     meta : str
-        The identity of the join, which its state carries.
+        The identity of the join, which its state carries; known in a task.
     """
 
     def __init__(
-        self, spec: JoinSpec, buckets: int, results: Results, spread: StreamSpread = UNSPREAD,
+        self, spec: JoinSpec, buckets: int | None, results: Results, spread: StreamSpread = UNSPREAD,
         budget: Budget | None = None,
     ) -> None:
         self.spec = spread.run(spec)
-        self.meta = meta_text(identity(spec) | spread.identity, buckets)
+        self._identity, self._buckets = identity(spec) | spread.identity, buckets
         self._owned, self._plans = spread.owner(spec), spread.plans
-        self._labels = bucket_labels(buckets)
         self._results, self._budget = results, budget
+
+    @cached_property
+    def meta(self) -> str:
+        return meta_text(self._identity, len(self._labels))
+
+    @cached_property
+    def _labels(self) -> tuple[int, ...]:
+        return bucket_labels(count_in_task(self._buckets))
 
     def turn(
         self, label: int, came: Arrivals, state: StateBackend, turn: Turn

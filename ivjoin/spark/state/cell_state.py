@@ -37,6 +37,7 @@ from ivjoin.spark.runtime.environment import arrow_batch_rows
 from ivjoin.spark.runtime.workers import own_workers
 from ivjoin.spark.spread.buckets import bucket_labels
 from ivjoin.spark.spread.cells import hashable, in_cells
+from ivjoin.spark.spread.spec import FREE
 
 __all__ = ["cell_function", "counts_of", "streamed_in_cells"]
 
@@ -144,11 +145,11 @@ def _arrivals(
     return packed, seen, arrived
 
 
-def _identity(spec: MultiSpec, plan: HypercubePlan) -> dict[str, str]:
+def _identity(spec: MultiSpec, plan: HypercubePlan) -> dict[str, Any]:
     """What must stay the same for a checkpoint to go on, in words, by the name of the argument."""
     said = spec.as_json
-    out = {
-        "condition": str(spec.condition), "condition form": json.dumps(said["condition"], sort_keys=True),
+    out: dict[str, Any] = {
+        FREE: {"condition": str(spec.condition)}, "condition form": json.dumps(said["condition"], sort_keys=True),
         "grid": str(plan.dims), "timezone": spec.options.timezone,
         "on_late": "join" if spec.options.on_late == "join" else "drop or raise",
     }  # fmt: skip

@@ -20,7 +20,8 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.rows.codec import compressed, expanded
 from ivjoin.spark.rows.pack import Seen
-from ivjoin.spark.state.bucket import Arrivals, Turn, new_operator, play, restored, taken
+from ivjoin.spark.state.bucket import Arrivals, Turn, new_operator, play, restored, run_spec, taken
+from ivjoin.spark.state.moving import moved
 
 __all__ = ["Log", "Segment", "StateBackend", "opened", "segment_of"]
 
@@ -74,15 +75,18 @@ class StateBackend(Protocol):
     before, after : str
         Tokens of the state before the turn and after it; ``before`` is empty if the bucket has no state yet.
     rebased : bool
-        Whether the turn writes a new base.
+        Whether the turn writes a new base. The first turn does, and each turn of a state that is ``moved``.
+    moved : bool
+        Whether a query wrote the state that differs in what may change, as in ``BucketState``.
     """
 
     before: str
     after: str
     rebased: bool
+    moved: bool
 
-    def base(self) -> bytes | None:
-        """Return the compressed snapshot; None if there is no base."""
+    def base(self) -> bytes:
+        """Return the compressed snapshot of a state."""
 
     def log(self) -> Log:
         """Return the log before this turn."""
@@ -122,12 +126,12 @@ def opened(
         turn.caught_up = len(missed)
     else:
         turn.restored = True
-        payload = state.base()
-        op = new_operator(spec, budget) if payload is None else restored(expanded(payload), budget)
+        op = restored(expanded(state.base()), budget)
+    of_log = op.plan.spec  # the join that wrote the state
     for _, segment in missed:
-        for _ in play(op, spec, _arrivals_of(spec, expanded(segment)), again=True):
+        for _ in play(op, of_log, _arrivals_of(of_log, expanded(segment)), again=True):
             pass
-    return op
+    return restored(moved(op.snapshot(), run_spec(spec)), budget) if state.moved else op
 
 
 def _bytes_of(came: Arrivals) -> bytes:

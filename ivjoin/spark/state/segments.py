@@ -40,7 +40,7 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 
 
 def segmented_join(
-    packed: Any, spec: JoinSpec, buckets: int, name: str, results: Results | None = None,
+    packed: Any, spec: JoinSpec, buckets: int | None, name: str, results: Results | None = None,
     spread: StreamSpread = UNSPREAD, budget: Budget | None = None,
 ) -> Any:
     """Join like ``streaming_join``, with the state in segments. One query may have several such joins.
@@ -55,7 +55,7 @@ def segmented_join(
         played = packed.groupBy("label").transformWithStateInPandas(
             SegmentedBucket(spec, buckets, results, spread, budget), RESULT_SCHEMA, "append", "None"
         )
-    return observed(played, name, by_bucket=buckets <= MOST_GATHERED)
+    return observed(played, name, by_bucket=(buckets or 0) <= MOST_GATHERED)
 
 
 def _check_setup(spark: Any) -> None:
@@ -83,7 +83,7 @@ class SegmentedBucket(StatefulProcessor):
     """Run the operator of a bucket, and store its state as head, base and log."""
 
     def __init__(
-        self, spec: JoinSpec, buckets: int, results: Results | None = None, spread: StreamSpread = UNSPREAD,
+        self, spec: JoinSpec, buckets: int | None, results: Results | None = None, spread: StreamSpread = UNSPREAD,
         budget: Budget | None = None,
     ) -> None:
         # On this backend PySpark passes every frame on at once.
@@ -118,12 +118,13 @@ class _Stored:
 
     def __init__(self, of: SegmentedBucket, meta: str) -> None:
         self._of, self._meta = of, meta
-        self.before, self.after, self.rebased = "", new_token(), True
+        self.before, self.after, self.rebased, self.moved = "", new_token(), True, False
         self._base, self._base_size, self._log_size = "", 0, 0
         self._segment: bytes | None = None
         if of.head.exists():
             version, was, token, self._base, self._base_size, self._log_size = of.head.get()
-            self.before = read_state((version, was, token, b""), meta).token
+            found = read_state((version, was, token, b""), meta)
+            self.before, self.moved = found.token, found.moved
 
     @property
     def room(self) -> int:
@@ -132,10 +133,10 @@ class _Stored:
 
     def receive(self, segment: bytes | None) -> None:
         """Take the input of the turn as a segment. None means that the turn writes a new base."""
-        self._segment, self.rebased = segment, segment is None
+        self._segment, self.rebased = segment, segment is None or self.moved or not self.before
 
-    def base(self) -> bytes | None:
-        return bytes(self._of.payload.get()[0]) if self._of.payload.exists() else None
+    def base(self) -> bytes:
+        return bytes(self._of.payload.get()[0])
 
     def log(self) -> Log:
         return Log(self._base, segments=tuple((token, bytes(made)) for token, made in self._of.segments.get()))

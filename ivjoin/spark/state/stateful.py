@@ -22,7 +22,7 @@ import pandas as pd
 from ivjoin.errors import SnapshotError
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.plan.spec import JoinSpec
-from ivjoin.spark.rows.codec import FORMAT, new_token, note_and_state, read_state, with_note
+from ivjoin.spark.rows.codec import FORMAT, BucketState, new_token, note_and_state, read_state, with_note
 from ivjoin.spark.rows.results import Results
 from ivjoin.spark.state.bucket import Arrivals, Turn, arrivals
 from ivjoin.spark.state.bucketjoin import BucketJoin
@@ -53,6 +53,7 @@ class _TwoGroups:
     after: str
     from_log: Log
     rebased: bool
+    moved: bool
     log_bytes: int
     stored: bytes = b""
     write: Callable[[bytes], None] = lambda _: None
@@ -71,7 +72,7 @@ class _TwoGroups:
 
 
 def bucket_function(
-    spec: JoinSpec, buckets: int, results: Results, spread: StreamSpread = UNSPREAD, budget: Budget | None = None
+    spec: JoinSpec, buckets: int | None, results: Results, spread: StreamSpread = UNSPREAD, budget: Budget | None = None
 ) -> StateFunction:
     """Return the function that Spark calls for each group. The key is a label, and null or a number."""
     return BucketFunction(spec, buckets, results, spread, budget)
@@ -81,7 +82,7 @@ class BucketFunction:
     """The function that :func:`bucket_function` returns."""
 
     def __init__(
-        self, spec: JoinSpec, buckets: int, results: Results, spread: StreamSpread, budget: Budget | None
+        self, spec: JoinSpec, buckets: int | None, results: Results, spread: StreamSpread, budget: Budget | None
     ) -> None:
         self._join = BucketJoin(spec, buckets, results, spread, budget)
         self._has_notes = spread.plans is not None
@@ -99,14 +100,15 @@ class BucketFunction:
     def _log(self, label: int, frames: Iterator[pd.DataFrame], state: Any) -> None:
         """Read the input of the micro-batch, and write the log."""
         turn = Turn({})
-        said, before, payload = self._read(state)
-        log = Log.unpacked(payload) if before else Log()
+        said, stored = self._read(state)
+        before = stored.token
+        log = Log.unpacked(stored.payload) if before else Log()
         base, size = _sizes.get((self._join.meta, label), ("", 0))
         if before and base == log.base:
             log = replace(log, base_size=size)
         came = arrivals(self._join.spec, frames)
         again = sum(len(s) for _, s in log.segments)  # Spark writes the whole state, with the old segments
-        segment = segment_of(came, log.base_size - log.written - again)
+        segment = None if stored.moved else segment_of(came, log.base_size - log.written - again)
         after = new_token()
         if segment is None:
             new = Log(after, log.base_size)
@@ -117,15 +119,15 @@ class BucketFunction:
         if self._join.plans_in(label):
             said = self._join.note(said, came)
         self._write(state, after, said, packed)
-        self._begun[label] = _TwoGroups(turn, came, before, after, log, segment is None, len(packed))
+        self._begun[label] = _TwoGroups(turn, came, before, after, log, segment is None, stored.moved, len(packed))
 
     def _base(self, label: int, state: Any) -> Iterator[pd.DataFrame]:
         """Join the input of the micro-batch, and write the operator's snapshot if the log ends."""
         begun = self._begun.pop(label, None)
-        base, payload = self._read(state)[1:]
-        if begun is None or base != begun.from_log.base:
+        stored = self._read(state)[1]
+        if begun is None or stored.token != begun.from_log.base:
             raise SnapshotError(
-                f"of bucket {label}, the base of the state is {base!r} and its log "
+                f"of bucket {label}, the base of the state is {stored.token!r} and its log "
                 f"{'was not met before it' if begun is None else f'belongs to {begun.from_log.base!r}'}; expected them "
                 "in one partition, of one micro-batch: start from a new checkpoint"
             )
@@ -134,16 +136,15 @@ class BucketFunction:
             _remember((self._join.meta, label), begun.after, len(made))
             self._write(state, begun.after, "", made)
 
-        begun.stored, begun.write = payload, write
+        begun.stored, begun.write = stored.payload, write
         yield from self._join.turn(label, begun.came, begun, begun.turn)
 
-    def _read(self, state: Any) -> tuple[str, str, bytes]:
-        """Return the note, token and payload of a state; empty if the group has no state."""
+    def _read(self, state: Any) -> tuple[str, BucketState]:
+        """Return the note and the state of a group; empty if it has none."""
         if not state.exists:
-            return "", "", b""
+            return "", BucketState("", b"")
         said, stored = note_and_state(state.get) if self._has_notes else ("", state.get)
-        held = read_state(stored, self._join.meta)
-        return said, held.token, held.payload
+        return said, read_state(stored, self._join.meta)
 
     def _write(self, state: Any, token: str, said: str, payload: bytes) -> None:
         stored = with_note(said, payload) if self._has_notes else payload

@@ -11,24 +11,26 @@ No Spark timeout and no Spark watermark takes part: the frontier comes from the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import JoinSpec
-from ivjoin.spark.rows.arrow import bucket_sql, key_sql, place
+from ivjoin.spark.rows.arrow import hash_sql, key_sql, place
 from ivjoin.spark.rows.codec import STATE_SCHEMA
 from ivjoin.spark.rows.late import joined_schema, kept_late
 from ivjoin.spark.rows.metrics import MOST_GATHERED, observed
-from ivjoin.spark.rows.pack import PACKED_IN_TWO, PACKED_SCHEMA, in_two, packer
+from ivjoin.spark.rows.pack import PACKED_IN_TWO, PACKED_SCHEMA, MapStage, in_two, packer
 from ivjoin.spark.rows.results import RESULT_SCHEMA, Results, opener
 from ivjoin.spark.runtime.environment import arrow_batch_rows
 from ivjoin.spark.runtime.workers import own_workers
-from ivjoin.spark.spread.buckets import bucket_labels, second_key
+from ivjoin.spark.spread.buckets import bucket_labels, count_in_task, second_key
 from ivjoin.spark.state.stateful import bucket_function
 from ivjoin.spark.state.streamspread import UNSPREAD, StreamSpread
 
@@ -36,30 +38,40 @@ __all__ = ["opened", "packed_sides", "streaming_join"]
 
 
 def packed_sides(
-    left: Any, right: Any, spec: JoinSpec, buckets: int, spread: StreamSpread = UNSPREAD, two_groups: bool = False
+    left: Any, right: Any, spec: JoinSpec, buckets: int | None, spread: StreamSpread = UNSPREAD,
+    two_groups: bool = False,
 ) -> Any:
     """Both inputs as packed rows: ``PACKED_SCHEMA``, or ``PACKED_IN_TWO`` for buckets of two groups."""
-    keys = key_sql(plan_of(spec))
-    labels = bucket_labels(spread.used(spec, buckets))
-    route = spread.router(len(labels))
+    plan = plan_of(spec)
     packed = []
     for side, frame in enumerate((left, right)):
         columns = [place(i) for i in range(len(spec.schemas[side]))]
-        bucket = F.lit(0)  # plans of a stream look at the rows themselves
+        hashed = F.lit(0)  # plans of a stream look at the rows themselves
         if spread.plans is None:
-            bucket = F.expr(bucket_sql(keys, side, len(labels))).cast("int")
+            hashed = F.expr(hash_sql(key_sql(plan, by_name=True), side))
         if spread.slices is not None:
-            bucket = spread.in_slices(keys, side, bucket)
-        rows = frame.toDF(*columns).select(bucket.alias("bucket"), "*")
-        pack, schema = packer(spec, side, labels, route=route), PACKED_SCHEMA
-        if two_groups:
-            pack, schema = in_two(pack, {label: second_key(label) for label in labels}), PACKED_IN_TWO
-        packed.append(rows.mapInArrow(pack, schema))
+            hashed = spread.in_slices(key_sql(plan), side, hashed)
+        rows = frame.toDF(*columns).select(hashed.cast("bigint").alias("hash"), "*")
+        pack = _packer(spec, side, buckets, spread, two_groups)
+        packed.append(rows.mapInArrow(pack, PACKED_IN_TWO if two_groups else PACKED_SCHEMA))
     return packed[0].union(packed[1])
 
 
+def _packer(spec: JoinSpec, side: int, buckets: int | None, spread: StreamSpread, two_groups: bool) -> MapStage:
+    """Return the function of a map task, which asks for the number of buckets when it runs."""
+
+    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        labels = bucket_labels(spread.used(spec, count_in_task(buckets)))
+        stage = packer(spec, side, labels, route=spread.router(len(labels)))
+        if two_groups:
+            stage = in_two(stage, {label: second_key(label) for label in labels})
+        return stage(batches)
+
+    return pack
+
+
 def streaming_join(
-    packed: Any, spec: JoinSpec, buckets: int, name: str, results: Results | None = None,
+    packed: Any, spec: JoinSpec, buckets: int | None, name: str, results: Results | None = None,
     spread: StreamSpread = UNSPREAD, budget: Budget | None = None,
 ) -> Any:
     """The stream that joins what :func:`packed_sides` gave, as packed rows, its counts observed under ``name``."""
@@ -69,7 +81,7 @@ def streaming_join(
         played = packed.groupBy("label", "part").applyInPandasWithState(
             bucket_function(spec, buckets, results, spread, budget), RESULT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
         )
-    return observed(played, name, by_bucket=buckets <= MOST_GATHERED)
+    return observed(played, name, by_bucket=(buckets or 0) <= MOST_GATHERED)
 
 
 def opened(packed: Any, spec: JoinSpec, out: StructType) -> Any:

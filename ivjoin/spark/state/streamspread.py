@@ -28,11 +28,12 @@ from ivjoin.spark.rows.pack import Route, Way
 from ivjoin.spark.spread.ownership import cell_spec, only_owned
 from ivjoin.spark.spread.planfiles import checked_folder
 from ivjoin.spark.spread.replanning import Replanning, live_plans
+from ivjoin.spark.spread.spec import condition_digest
 from ivjoin.spark.state.bucket import Keep
 
 __all__ = ["UNSPREAD", "StreamSpread", "stream_spread"]
 
-_IN_SLICES = -1  # marks rows that are divided by slices
+_IN_SLICES = 1 << 32  # marks rows that are divided by slices, in the place of a hash
 _NO_SLICE = -(2**63)
 
 HotKey = tuple[object, ...]
@@ -73,7 +74,8 @@ class StreamSpread:
         """Return, in words, the settings that must not change if the query continues from its checkpoint."""
         hot = ", ".join(sorted(map(repr, self.hot)))
         if self.plans is not None:
-            return {"routing": "plans of routing_dir" + (f", hot from the beginning {hot}" if hot else "")}
+            how = "plans of routing_dir" + (f", hot from the beginning {hot}" if hot else "")
+            return {"routing": how, "spelling of the condition": condition_digest(self.plans.spec)}
         if self.slices is None:
             return {}
         return {"routing": str(self.slices) + (f", of the keys {hot}" if hot else "")}
@@ -86,8 +88,8 @@ class StreamSpread:
         """Return a function that drops the joined rows that a bucket does not own; None if it owns all rows."""
         return partial(only_owned, schema=plan_of(spec).schema) if self.spreads else None
 
-    def in_slices(self, keys: Sequence[tuple[str, str]], side: int, bucket: Any) -> Any:
-        """Return the column of bucket numbers, with -1 for rows that are divided by slices."""
+    def in_slices(self, keys: Sequence[tuple[str, str]], side: int, hashed: Any) -> Any:
+        """Return the column of hashes, with a mark for rows that are divided by slices."""
         from pyspark.sql import functions as F
 
         if not self.hot:
@@ -98,7 +100,7 @@ class StreamSpread:
             for pair, value in zip(keys, key, strict=True):
                 same = same & F.expr(pair[side]).eqNullSafe(F.lit(value))
             hot = hot | same
-        return F.when(hot, F.lit(_IN_SLICES)).otherwise(bucket)
+        return F.when(hot, F.lit(_IN_SLICES)).otherwise(hashed)
 
     def router(self, buckets: int) -> Route | None:
         if self.plans is not None:
@@ -114,24 +116,24 @@ def _way(slices: PeriodicSlices, count: int, side: int) -> Way:
 
 
 def _routed(
-    slices: PeriodicSlices, count: int, side: int, batch: pa.RecordBatch, buckets: np.ndarray
+    slices: PeriodicSlices, count: int, side: int, batch: pa.RecordBatch, hashes: np.ndarray
 ) -> tuple[pa.RecordBatch, np.ndarray]:
     """Return one row for each copy, with its slice and whether it is owned, and the buckets of the copies."""
-    hot = np.flatnonzero(buckets == _IN_SLICES)
-    light = np.flatnonzero(buckets != _IN_SLICES)
+    hot = np.flatnonzero(hashes == _IN_SLICES)
+    light = np.flatnonzero(hashes != _IN_SLICES)
     part = batch if len(light) == 0 else batch.take(pa.array(hot))
     rows, numbers, owned = slices.copies(side, part)
     rows = np.concatenate([light, hot[rows]])
     cells = np.concatenate([np.full(len(light), _NO_SLICE), numbers])
     marks = np.concatenate([np.ones(len(light), dtype=bool), owned])
-    places = np.concatenate([buckets[light], numbers % count])
+    places = np.concatenate([hashes[light], numbers]) % count
     taken = batch.take(pa.array(rows))
     schema = pa.schema([*taken.schema, pa.field("cell", pa.int64()), pa.field("owned", pa.bool_())])
     return pa.RecordBatch.from_arrays([*taken.columns, pa.array(cells), pa.array(marks)], schema=schema), places
 
 
 def stream_spread(
-    spec: JoinSpec, buckets: int, routing: str, hot_keys: Sequence[object] | None, routing_dir: object = None
+    spec: JoinSpec, buckets: int | None, routing: str, hot_keys: Sequence[object] | None, routing_dir: object = None
 ) -> StreamSpread:
     """Decide from the plan of the join alone, because the rows of a stream are not known in advance.
 
@@ -159,7 +161,7 @@ def stream_spread(
     return StreamSpread(None, hot, slices) if isinstance(slices, str) else StreamSpread(slices, hot)
 
 
-def _replanned(spec: JoinSpec, buckets: int, hot: tuple[HotKey, ...], folder: str) -> StreamSpread:
+def _replanned(spec: JoinSpec, buckets: int | None, hot: tuple[HotKey, ...], folder: str) -> StreamSpread:
     begin = endless_plans(plan_of(spec))
     if isinstance(begin, str):
         return StreamSpread(None, hot, begin)

@@ -36,7 +36,7 @@ from ivjoin.spark.rows.sqlwriter import called, case_when, literal
 from ivjoin.spark.runtime import environment
 from ivjoin.spark.runtime.watermark import with_watermarks
 from ivjoin.spark.spread.buckets import bucket_labels, checked_count, murmur3_of_int, state_partition, stream_count
-from ivjoin.spark.spread.spec import identity
+from ivjoin.spark.spread.spec import differences, identity
 from ivjoin.spark.state.bucket import new_operator
 
 
@@ -76,15 +76,49 @@ def test_streams_have_at_most_sixteen_buckets_by_default() -> None:
 
 
 def test_state_of_another_join_is_refused_with_the_difference() -> None:
-    meta = meta_text({"how": "inner", "condition": "l.t > r.t"}, 8)
+    meta = meta_text({"how": "inner"}, 8)
     token = new_token()
     assert read_state((FORMAT, meta, token, b"rows"), meta).payload == b"rows"
-    with pytest.raises(SnapshotError, match="buckets was '8' and is now '4'; condition was"):
-        read_state((FORMAT, meta, token, b""), meta_text({"how": "inner", "condition": "l.t < r.t"}, 4))
-    with pytest.raises(SnapshotError, match="format 4.*reads format 3: upgrade"):
-        read_state((4, meta, token, b""), meta)
-    with pytest.raises(SnapshotError, match="format 2.*reads format 3: start from a new checkpoint"):
+    with pytest.raises(SnapshotError, match="buckets was '8' and is now '4'; how was 'inner' and is now 'left'"):
+        read_state((FORMAT, meta, token, b""), meta_text({"how": "left"}, 4))
+    with pytest.raises(SnapshotError, match="format 5.*reads format 4: upgrade"):
+        read_state((5, meta, token, b""), meta)
+    with pytest.raises(SnapshotError, match="format 2.*reads format 4: start from a new checkpoint"):
         read_state((2, meta, token, b""), meta)
+
+
+NUMBERED = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("v", pa.int64())])
+
+
+def numbered(condition: str = "l.t BETWEEN r.t - 3 AND r.t", slack: int = 4, **changed: Any) -> dict[str, Any]:
+    given = {"on": "k", "left_order": Order("t", slack=slack), "right_order": "t", "right": NUMBERED} | changed
+    return identity(join_spec(NUMBERED, given.pop("right"), condition=condition, **given))
+
+
+@pytest.mark.parametrize("now", [
+    numbered("r.t >= l.t AND r.t - 3 <= l.t"), numbered("NOT (l.t > r.t) AND l.t - r.t >= -3"), numbered(slack=5),
+    numbered(suffix="_r"), numbered(on_late="drop"), numbered(on_late="join"),
+    numbered(right=pa.schema(list(NUMBERED)[::-1])),
+])  # fmt: skip
+def test_what_leaves_the_state_alone_may_change(now: dict[str, Any]) -> None:
+    assert now != numbered()
+    assert differences(numbered(), now) == []
+
+
+@pytest.mark.parametrize(("now", "said"), [
+    (numbered(slack=3), "the slack of left_order was 4 and is now 3"),
+    (numbered("l.t BETWEEN r.t - 2 AND r.t"), "condition was"),
+    (numbered("l.t BETWEEN r.t - 3 AND r.t AND l.v > 0"), "condition was"),
+    (numbered("l.t BETWEEN r.t - 3 AND r.t AND l.v * 2 > r.v"), "condition was"),
+    (numbered(how="full"), "how was 'inner' and is now 'full'"),
+    (numbered(right_order=None), "right_order was 'r.t' and is now 'none'"),
+    (numbered(left_bounds={"v": (0, 9)}), "left_bounds was 'none' and is now"),
+    (numbered(right=NUMBERED.append(pa.field("w", pa.int64()))), "right columns was"),
+    (numbered(on=["k", "v"]), "on was 'k' and is now 'k, v'"), (numbered(timezone="Europe/Paris"), "timezone was"),
+])  # fmt: skip
+def test_what_changes_the_state_may_not(now: dict[str, Any], said: str) -> None:
+    lines = differences(numbered(), now)
+    assert any(line.startswith(said) for line in lines), lines
 
 
 def test_a_declared_order_keeps_all_that_it_says() -> None:
@@ -96,7 +130,7 @@ def test_a_declared_order_keeps_all_that_it_says() -> None:
     assert str(found.expr) == "l.t"
     assert (found.descending, found.slack, found.nulls) == (True, 3, "last")
     spec = join_spec(schema, schema, on="k", condition="l.t >= r.t", left_order=found)
-    assert identity(spec)["left_order"] == "l.t descending nulls last slack 3"
+    assert identity(spec)["left_order"] == "l.t descending nulls last"
 
 
 @pytest.mark.parametrize("snapshot", [b"", b"x", bytes(range(256)) * 5000], ids=["empty", "a byte", "a megabyte"])

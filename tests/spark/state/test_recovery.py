@@ -21,6 +21,8 @@ from spark.recovery import NUMBERED, band, expected, rows
 from spark.script import Script, StreamFailed, rows_of
 from spark.tiers import short
 
+from ivjoin.frontier.order import Order
+
 pytestmark = pytest.mark.spark
 
 
@@ -60,6 +62,23 @@ def test_another_join_on_the_same_checkpoint_is_refused(spark: Any, tmp_path: Pa
             script.run()
     script.join = band
     assert len(script.run()) == 20  # the refused starts have spoilt nothing
+
+
+def test_a_restart_keeps_the_number_of_buckets_and_takes_what_may_change(spark: Any, tmp_path: Path) -> None:
+    script = Script(spark, tmp_path, lambda a, b: band(a, b, buckets=None), NUMBERED, NUMBERED)
+    script.add(left=rows(0), right=rows(0)).run()
+    script.join = lambda a, b: band(
+        a, b, buckets=None, left_order=Order("t", slack=2), condition="r.t >= l.t AND l.t + 3 >= r.t"
+    )
+    script.add(left=rows(1), right=rows(1))
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", 8)
+    try:
+        script.run()
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before)
+    assert script.seen == expected(rows(0) + rows(1), rows(0) + rows(1), 40)
+    assert {of["bucket"] for counts in script.counts() for of in counts["buckets"]} == set(range(int(before)))
 
 
 def wrapped(monkeypatch: pytest.MonkeyPatch, wrap: Any) -> None:
