@@ -126,8 +126,8 @@ def type_name(t: Type) -> str | None:
 def key_sql(plan: JoinPlan, by_name: bool = False) -> list[tuple[str, str]]:
     """Return the join keys that Spark can hash on both sides, as (left, right) SQL; empty if the join has no such key.
 
-    Hashes depend on the type, so both sides must have their common type. The nodes already have it. The order is that
-    of the condition, or with ``by_name`` an order that its spelling does not change.
+    Hashes depend on the type, so both sides must have their common type. The nodes already have it. The keys have the
+    order of the condition, or with ``by_name`` an order that does not depend on its spelling.
     """
     names = [side.schema.names for side in plan.sides]
     out = []

@@ -140,7 +140,7 @@ class BucketFunction:
         yield from self._join.turn(label, begun.came, begun, begun.turn)
 
     def _read(self, state: Any) -> tuple[str, BucketState]:
-        """Return the note and the state of a group; empty if it has none."""
+        """Return the note and the state of a group; both are empty before the first turn."""
         if not state.exists:
             return "", BucketState("", b"")
         said, stored = note_and_state(state.get) if self._has_notes else ("", state.get)

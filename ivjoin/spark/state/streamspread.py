@@ -31,9 +31,9 @@ from ivjoin.spark.spread.replanning import Replanning, live_plans
 from ivjoin.spark.spread.spec import condition_digest
 from ivjoin.spark.state.bucket import Keep
 
-__all__ = ["UNSPREAD", "StreamSpread", "stream_spread"]
+__all__ = ["IN_SLICES", "UNSPREAD", "StreamSpread", "stream_spread"]
 
-_IN_SLICES = 1 << 32  # marks rows that are divided by slices, in the place of a hash
+IN_SLICES = 1 << 32  #: marks rows that are divided by slices, in the place of a hash
 _NO_SLICE = -(2**63)
 
 HotKey = tuple[object, ...]
@@ -93,14 +93,14 @@ class StreamSpread:
         from pyspark.sql import functions as F
 
         if not self.hot:
-            return F.lit(_IN_SLICES)
+            return F.lit(IN_SLICES)
         hot = F.lit(False)
         for key in self.hot:
             same = F.lit(True)
             for pair, value in zip(keys, key, strict=True):
                 same = same & F.expr(pair[side]).eqNullSafe(F.lit(value))
             hot = hot | same
-        return F.when(hot, F.lit(_IN_SLICES)).otherwise(hashed)
+        return F.when(hot, F.lit(IN_SLICES)).otherwise(hashed)
 
     def router(self, buckets: int) -> Route | None:
         if self.plans is not None:
@@ -119,8 +119,8 @@ def _routed(
     slices: PeriodicSlices, count: int, side: int, batch: pa.RecordBatch, hashes: np.ndarray
 ) -> tuple[pa.RecordBatch, np.ndarray]:
     """Return one row for each copy, with its slice and whether it is owned, and the buckets of the copies."""
-    hot = np.flatnonzero(hashes == _IN_SLICES)
-    light = np.flatnonzero(hashes != _IN_SLICES)
+    hot = np.flatnonzero(hashes == IN_SLICES)
+    light = np.flatnonzero(hashes != IN_SLICES)
     part = batch if len(light) == 0 else batch.take(pa.array(hot))
     rows, numbers, owned = slices.copies(side, part)
     rows = np.concatenate([light, hot[rows]])

@@ -24,7 +24,7 @@ from ivjoin.plan.question import join_spec
 from ivjoin.routing.periodic import periodic_slices
 from ivjoin.spark.rows.pack import packer
 from ivjoin.spark.state.bucket import arrivals, new_operator, play
-from ivjoin.spark.state.streamspread import StreamSpread, stream_spread
+from ivjoin.spark.state.streamspread import IN_SLICES, StreamSpread, stream_spread
 
 pytestmark = pytest.mark.spark
 
@@ -53,9 +53,9 @@ def played(spec: Any, spread: StreamSpread, batches: list[tuple[list[Row], list[
             for part in (rows[side][::2], rows[side][1::2]):
                 batch = pa.RecordBatch.from_pylist([dict(zip("ktv", r, strict=True)) for r in part], SCHEMA)
                 hot = {k for k, in spread.hot}
-                bucket = [-1 if not spread.hot or r[0] in hot else hash(r[0]) % count for r in part]
+                hashes = [IN_SLICES if not spread.hot or r[0] in hot else hash(r[0]) for r in part]
                 given = pa.RecordBatch.from_arrays(
-                    [pa.array(bucket, pa.int32()), *batch.columns], names=["bucket", *SCHEMA.names]
+                    [pa.array(hashes, pa.int64()), *batch.columns], names=["hash", *SCHEMA.names]
                 )
                 packed += packer(spec, side, range(count), route=spread.router(count))(iter([given]))
         frame = pa.Table.from_batches(packed).to_pandas()
