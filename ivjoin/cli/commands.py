@@ -28,7 +28,7 @@ from ivjoin.cli.window import WINDOW_EXAMPLE, add_aggregate, add_window, parse_a
 from ivjoin.errors import IvjoinError
 from ivjoin.files.atomic import Replacement, output_place, remove_unfinished, unwritable
 from ivjoin.files.datasets import Files, open_files, open_stream
-from ivjoin.files.formats import FORMATS, Sink, tells_no_format
+from ivjoin.files.formats import FORMATS, Sink, has_no_format
 from ivjoin.files.overwriting import refuse_overwriting, same_place
 
 __all__ = ["main"]
@@ -370,7 +370,7 @@ def _output_format(options: argparse.Namespace) -> str | None:
     if options.output_format is None and options.format == "json":
         paths = _many(options) if hasattr(options, "more") else None
         inputs = [options.left, options.right] if paths is None else paths.values()
-        return None if any(tells_no_format(path) for path in inputs) else "json"
+        return None if any(has_no_format(path) for path in inputs) else "json"
     return options.output_format or options.format
 
 

@@ -8,7 +8,7 @@ from ivjoin.errors import ConditionError
 from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import Node, columns_of, walk
 
-__all__ = ["UnstatedZone", "in_utc_unasked", "refuse_mixed", "zone_of_call"]
+__all__ = ["UnstatedZone", "read_in_utc", "refuse_mixed", "zone_of_call"]
 
 _UTC = frozenset({"UTC", "Etc/UTC", "Z", "GMT", "UT", "+00:00"})
 
@@ -47,7 +47,7 @@ def refuse_mixed(a: Node, b: Node, zone: str) -> None:
     )
 
 
-def in_utc_unasked(roots: Iterable[Node]) -> tuple[Node, str] | None:
+def read_in_utc(roots: Iterable[Node]) -> tuple[Node, str] | None:
     """Return an expression that reads the local time of a column with a zone, and that zone, unless it is UTC."""
     for n in walk(*roots):
         t = n.args[0].type if n.args else None

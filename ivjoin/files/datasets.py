@@ -15,7 +15,7 @@ from pyarrow import fs
 
 from ivjoin.errors import came, named
 from ivjoin.files.atomic import FileError
-from ivjoin.files.formats import COMPRESSED, format_of, open_source, unreadable, what_was_said
+from ivjoin.files.formats import COMPRESSED, format_of, open_source, reason_of, unreadable
 from ivjoin.files.overwriting import InputFiles, input_files
 from ivjoin.files.parquet import (
     dataset_format,
@@ -443,7 +443,7 @@ def _damaged(dataset: ds.Dataset, columns: list[str] | None, kind: str) -> str |
 
 
 def _unreadable(what: str, kind: str, error: Exception) -> FileError:
-    return FileError(f"cannot read {what} as {kind}: {what_was_said(error)}")
+    return FileError(f"cannot read {what} as {kind}: {reason_of(error)}")
 
 
 @contextmanager

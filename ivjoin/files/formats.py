@@ -23,7 +23,7 @@ from ivjoin.shj.plain import no_rows, to_values, value_type
 
 __all__ = [
     "COMPRESSED", "FORMATS", "FileError", "Sink", "Source", "format_of", "open_source",
-    "tells_no_format", "unreadable", "what_was_said",
+    "has_no_format", "unreadable", "reason_of",
 ]  # fmt: skip
 
 FORMATS = ("parquet", "csv", "json", "arrow", "arrows")
@@ -65,7 +65,7 @@ def format_of(path: str, declared: str | None = None) -> str:
     raise FileError(f"the name {named(path)} does not tell its format; expected one of {expected}, or --format")
 
 
-def tells_no_format(path: str) -> bool:
+def has_no_format(path: str) -> bool:
     """Return whether the name of an input, perhaps compressed, does not show its format."""
     name = Path(path)
     inner = name.with_suffix("") if name.suffix.lower() in COMPRESSED else name
@@ -176,10 +176,10 @@ def unreadable(path: str, kind: str, error: Exception) -> FileError:
         return FileError(f"cannot read {name}: there is no such file")
     if isinstance(error, UnicodeDecodeError):
         return FileError(f"cannot read {name} as {kind}: it is not in UTF-8, as {came(error.object)}; convert it first")
-    return FileError(f"cannot read {name} as {kind}: {what_was_said(error)}")
+    return FileError(f"cannot read {name} as {kind}: {reason_of(error)}")
 
 
-def what_was_said(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """Return the message of the system or Arrow about a file, in one line."""
     said = str(getattr(error, "strerror", None) or error).strip().splitlines() or [type(error).__name__]
     return said[0].rstrip(".")

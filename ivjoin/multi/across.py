@@ -9,7 +9,7 @@ from ivjoin.frontier.order import ordinal_range
 from ivjoin.frontier.tracking import Frontier
 from ivjoin.multi.inputs import Input
 from ivjoin.multi.question import MultiSpec
-from ivjoin.multi.reach import Box, Reach, Span, columns_asked, hull, united
+from ivjoin.multi.reach import Box, Reach, Span, columns_read, hull, united
 from ivjoin.multi.steps import Step, local, wide
 from ivjoin.operator.match.step_join import StepJoin
 from ivjoin.plan.cache import plan_of
@@ -29,7 +29,7 @@ _RAREST = 64  # the interval doubles, up to this factor, if a computation evicte
 _NEXT_TO_NOTHING = 64  # one evicted row in so many
 # Stored rows are scanned by the bounds of inputs beyond their step after so many rows, or so great a part of the state.
 # The interval doubles, up to this factor, if a scan evicted almost nothing.
-_GONE_EVERY, _GONE_PART, _SPARSEST = 4096, 8, 64
+_EVICT_EVERY, _EVICT_PART, _SPARSEST = 4096, 8, 64
 _FEW = 4096  # stored rows that cost less than to evict some of them
 _FORCED = 16  # calls of ``advance`` without rows between them
 
@@ -47,13 +47,13 @@ class Across:
         self._spec, self._steps, self._inputs, self._operators = spec, steps, inputs, operators
         self.closed = [[False, False] for _ in steps]
         # By step and side: the expressions whose bounds it uses, and the last bounds.
-        self._told: dict[tuple[int, int], dict[Node, Span]] = {}
-        self._asked = {(i, p): self._asks(i, p) for i in range(len(self._steps)) for p in (0, 1)}
+        self._passed: dict[tuple[int, int], dict[Node, Span]] = {}
+        self._wanted = {(i, p): self._wanted_of(i, p) for i in range(len(self._steps)) for p in (0, 1)}
         # A side that matches no stored rows bounds none.
-        self._asked = {(i, p): nodes for (i, p), nodes in self._asked.items() if self._steps[i].sides[1 - p].keeps}
+        self._wanted = {(i, p): nodes for (i, p), nodes in self._wanted.items() if self._steps[i].sides[1 - p].keeps}
         # Columns of the rows that a side's later rows match, if inputs outside of the step may bound them.
-        self._kept = {(i, p): found for i, p in self._asked if (found := self._through(i, p))}
-        self._reach = Reach(spec, (n for nodes in (*self._asked.values(), *self._kept.values()) for n in nodes))
+        self._kept = {(i, p): found for i, p in self._wanted if (found := self._through(i, p))}
+        self._reach = Reach(spec, (n for nodes in (*self._wanted.values(), *self._kept.values()) for n in nodes))
         self._names = [frozenset(f.name for f in step.spec.schemas[0]) for step in self._steps]
         self._local: dict[tuple[int, Node], Node] = {}
         self.hulls: dict[str, Box] = {}
@@ -64,24 +64,24 @@ class Across:
             for a, i in self._inputs.items():
                 own = Frontier([], i.frontier.bounds, spec.certain[0])
                 self.hulls[a] = {n: domain_of(n, v) for n, v in own.intervals.items()}
-        self._since_look = self._since_spans = self._since_gone = 0
-        self._owed = False  # whether a forced computation waits for rows
+        self._since_look = self._since_spans = self._since_evict = 0
+        self._pending = False  # whether a forced computation waits for rows
         self._rarer = self._sparser = 1
 
-    def _asks(self, i: int, p: int) -> list[Node]:
+    def _wanted_of(self, i: int, p: int) -> list[Node]:
         """Return the expressions of a step's side, over wide names, whose bounds prune the other side.
 
         These are columns, because a bound needs an expression without errors, and declared orders, which raised none.
         """
         step, plan = self._steps[i], plan_of(self._steps[i].spec)
         mine = [t.left if p == 0 else t.right for t in plan.terms]
-        mine += [c for c in columns_asked(plan.separation.residual) if c.params[0] == SIDES[p]]
+        mine += [c for c in columns_read(plan.separation.residual) if c.params[0] == SIDES[p]]
         found = [wide(n) for n in mine]
         declared = [
             n for a in step.sides[p].aliases for f in (self._inputs[a].frontier,) for n in (*f.intervals, *f.bounds)
         ]
         inside = set(walk(*found))
-        return list(dict.fromkeys([*columns_asked(found), *(n for n in declared if n in inside)]))
+        return list(dict.fromkeys([*columns_read(found), *(n for n in declared if n in inside)]))
 
     def _through(self, i: int, p: int) -> list[Node]:
         """Return the columns of rows that match side p in conjuncts with inputs outside of the step."""
@@ -89,11 +89,11 @@ class Across:
         here = {*met, *self._steps[i].sides[p].aliases}
         names = {f.name for a in met for f in self._spec.wide(a)}
         beyond = [x.node for x in self._spec.parts if not x.aliases.isdisjoint(met) and not x.aliases <= here]
-        return [c for c in columns_asked(beyond) if c.params[1] in names]
+        return [c for c in columns_read(beyond) if c.params[1] in names]
 
     def prepare(self) -> None:
         """Declare all possible bounds to each step at once; a later declaration would scan all of its rows."""
-        for (i, p), nodes in self._asked.items():
+        for (i, p), nodes in self._wanted.items():
             if not self.closed[i][p]:
                 spans = {self._locally(i, n): ordinal_range(n.type) for n in nodes}
                 for _ in self._operators[i].narrow(SIDES[p], spans):
@@ -110,50 +110,50 @@ class Across:
         """Count pushed rows."""
         self._since_look += rows
         self._since_spans += rows
-        self._since_gone += rows
+        self._since_evict += rows
 
-    def prune(self, held: int, force: bool, soon: bool = True) -> None:
+    def prune(self, stored: int, force: bool, soon: bool = True) -> None:
         """Compute bounds across the inputs, and pass them to each step.
 
-        ``held``: the number of stored rows. Without ``force``, the computation waits until it pays. With few stored
+        ``stored``: the number of stored rows. Without ``force``, the computation waits until it pays. With few stored
         rows and without ``soon``, a forced one waits for the next rows.
         """
         if all(i.ended for i in self._inputs.values()):
-            self._tell()
+            self._pass_bounds()
             return
-        if force and not soon and held <= _FEW:
-            self._owed = True
+        if force and not soon and stored <= _FEW:
+            self._pending = True
             return
-        if not force and self._since_look < max(_LOOK_EVERY, min(_LOOK_AT_LEAST, held // 2)):
+        if not force and self._since_look < max(_LOOK_EVERY, min(_LOOK_AT_LEAST, stored // 2)):
             return
-        force, self._owed = force or self._owed, False
+        force, self._pending = force or self._pending, False
         if force:
-            self._since_spans += held // _FORCED + 1
+            self._since_spans += stored // _FORCED + 1
         # A scan of the state pays if much of it is new, or if it is small.
         every = _SPANS_EVERY if self._waits else _SPANS_EVERY * _IN_ORDER * self._rarer
-        deep = self._since_spans >= max(every, held) or (force and held <= _SPANS_EVERY)
+        deep = self._since_spans >= max(every, stored) or (force and stored <= _SPANS_EVERY)
         self._since_look = 0
-        due = self._since_gone >= max(_GONE_EVERY * self._sparser, held // _GONE_PART)
-        due = due or (force and held <= _SPANS_EVERY)
+        due = self._since_evict >= max(_EVICT_EVERY * self._sparser, stored // _EVICT_PART)
+        due = due or (force and stored <= _SPANS_EVERY)
         if deep and not force and not self._waits:
-            self._tell()
+            self._pass_bounds()
             before = self._rows()
             self._look_at_stored()
-            self._tell()
+            self._pass_bounds()
             few = (before - self._rows()) * _NEXT_TO_NOTHING < before
             self._rarer = min(2 * self._rarer, _RAREST) if few else 1
         else:
             if deep:
                 self._look_at_stored()
-            while self._tell() and deep and force:
+            while self._pass_bounds() and deep and force:
                 self._look_at_stored()  # the remaining rows may give narrower bounds
-        while due and self._let_go() and deep and force:
+        while due and self._evict() and deep and force:
             self._look_at_stored()
-            self._tell()
+            self._pass_bounds()
 
-    def _let_go(self) -> bool:
+    def _evict(self) -> bool:
         """Evict stored rows that only the whole condition excludes. Return whether these were many."""
-        self._since_gone, before, gone = 0, self._rows(), 0
+        self._since_evict, before, evicted = 0, self._rows(), 0
         for (i, p), columns in self._kept.items():
             live = [box for a in self._steps[i].sides[p].awaits if (box := self._boxes[a]) is not None]
             if self.closed[i][p] or not live:
@@ -161,8 +161,8 @@ class Across:
             found = {n: united([box[n] for box in live], n) for n in columns if all(n in box for box in live)}
             spans = {self._locally(i, n): span for n, span in found.items() if span is not None}
             if spans:
-                gone += self._operators[i].let_go(SIDES[1 - p], spans)
-        few = gone * _NEXT_TO_NOTHING < max(before, 1)
+                evicted += self._operators[i].let_go(SIDES[1 - p], spans)
+        few = evicted * _NEXT_TO_NOTHING < max(before, 1)
         self._sparser = min(2 * self._sparser, _SPARSEST) if few else 1
         return not few
 
@@ -174,11 +174,11 @@ class Across:
         """Return whether only its stored rows bound an input."""
         return any(i.ended or not i.frontier.intervals for i in self._inputs.values())
 
-    def _tell(self) -> bool:
+    def _pass_bounds(self) -> bool:
         """Pass the bounds of later rows to each step. Return whether one of them changed."""
         news = self._looked()
         moved = False
-        for (i, p), nodes in self._asked.items():
+        for (i, p), nodes in self._wanted.items():
             side = self._steps[i].sides[p]
             if self.closed[i][p] or news.isdisjoint(side.awaits):
                 continue
@@ -192,7 +192,7 @@ class Across:
             spans = self._spans_of(i, p, nodes, live)
             if spans:
                 moved = True
-                self._told.setdefault((i, p), {}).update(spans)
+                self._passed.setdefault((i, p), {}).update(spans)
                 for _ in op.narrow(SIDES[p], {self._locally(i, n): span for n, span in spans.items()}):
                     raise AssertionError("an inner join emitted rows when it was pruned")
         return moved
@@ -212,11 +212,11 @@ class Across:
 
     def _spans_of(self, i: int, p: int, nodes: list[Node], live: list[Box]) -> dict[Node, Span]:
         """Return the new bounds of expressions of a step's side."""
-        side, told, out = self._steps[i].sides[p], self._told.get((i, p), {}), {}
+        side, passed, out = self._steps[i].sides[p], self._passed.get((i, p), {}), {}
         own = self._inputs[side.aliases[0]].frontier if not side.is_joined else None
         for n in nodes:
             span = united([box[n] for box in live if n in box], n)
-            if span is None or told.get(n) == span:
+            if span is None or passed.get(n) == span:
                 continue
             # The step itself follows the bounds from an input's own order.
             if own is None or n in own.promised or own.intervals.get(n, ())[:2] != span:
@@ -239,7 +239,7 @@ class Across:
         out: dict[str, Box] = {}
         for a, own in self._inputs.items():
             names = set(self._spec.wide(a).names)
-            mine = [n for n in nodes if {c.params[1] for c in columns_asked([n])} <= names]
+            mine = [n for n in nodes if {c.params[1] for c in columns_read([n])} <= names]
             mine = [n for n in mine if n.op == "column" or n in own.frontier.matching]
             box: Box = {}
             for i, step in enumerate(self._steps):

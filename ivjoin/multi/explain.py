@@ -8,7 +8,7 @@ from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.frontier.tracking import Frontier, OrderTracker
 from ivjoin.multi.question import MultiSpec, Part
-from ivjoin.multi.reach import Span, columns_asked, rounds_of, united
+from ivjoin.multi.reach import Span, columns_read, rounds_of, united
 from ivjoin.multi.spread import attributes, cube
 from ivjoin.multi.steps import Layout, Side, Step
 from ivjoin.operator.explaining.explain import interval_text, typical
@@ -138,7 +138,7 @@ def _path(source: str, target: str, parts: list[Part]) -> list[str]:
 
 def _columns(spec: MultiSpec, alias: str) -> list[Node]:
     names = set(spec.wide(alias).names)
-    return [c for c in columns_asked(p.node for p in spec.parts) if c.params[1] in names and has_ordinal(c.type)]
+    return [c for c in columns_read(p.node for p in spec.parts) if c.params[1] in names and has_ordinal(c.type)]
 
 
 def _reaches(spec: MultiSpec, words: _Words) -> list[str]:
@@ -170,11 +170,11 @@ def _state(spec: MultiSpec, layout: Layout, words: _Words) -> list[str]:
     for step in layout.steps:
         for p, side in enumerate(step.sides):
             if side.keeps:
-                out.append(f"  {side.name}: {_held(spec, step, side, step.sides[1 - p], words)}")
+                out.append(f"  {side.name}: {_stored(spec, step, side, step.sides[1 - p], words)}")
     return out
 
 
-def _held(spec: MultiSpec, step: Step, side: Side, other: Side, words: _Words) -> str:
+def _stored(spec: MultiSpec, step: Step, side: Side, other: Side, words: _Words) -> str:
     nodes = [c for a in side.aliases for c in _columns(spec, a)]
     bound: list[str] = []
     whole: list[str] = []

@@ -18,7 +18,7 @@ from ivjoin.multi.across import Across
 from ivjoin.multi.inputs import Input
 from ivjoin.multi.pace import behind, offsets
 from ivjoin.multi.question import AliasBounds, AliasOrders, MultiSpec, Views, alias_named, multi_spec
-from ivjoin.multi.reach import Box, Reach, columns_asked, hull, united
+from ivjoin.multi.reach import Box, Reach, columns_read, hull, united
 from ivjoin.multi.state.memory import SharedLimit, allowed, part_of, refused, stopped
 from ivjoin.multi.steps import Shape, laid_out
 from ivjoin.multi.trees import best_shape
@@ -163,7 +163,7 @@ class MultiJoin(OneCall):
         """Continue from a snapshot."""
         self.across.closed = closed
         self._rows_out, self._peak_rows, self._peak_bytes = counts
-        self._rows = self._held()[0]
+        self._rows = self._stored()[0]
 
     @property
     def counts(self) -> tuple[int, int, int]:
@@ -195,7 +195,7 @@ class MultiJoin(OneCall):
             ", ".join(side.aliases): self.operators[i].stored(SIDES[p])
             for i, step in enumerate(self.steps) for p, side in enumerate(step.sides) if side.is_view
         }
-        rows, size = self._held()
+        rows, size = self._stored()
         spilled = [op.spilled for op in self.operators]
         return MultiJoinMetrics(
             rows_in={a: i.rows_in for a, i in self.inputs.items()},
@@ -323,7 +323,7 @@ class MultiJoin(OneCall):
 
         self._enter(between=False)
         try:
-            columns = {n.params[1]: n for n in columns_asked(self._every_column())}
+            columns = {n.params[1]: n for n in columns_read(self._every_column())}
             boxes = self._boxes_to_come(list(columns.values()))
             if not boxes:
                 return {}
@@ -452,9 +452,9 @@ class MultiJoin(OneCall):
     def _every_column(self) -> list[Node]:
         return [make("column", (), (LEFT, f.name), from_arrow(f.type)) for f in self.schema]
 
-    def _held(self) -> tuple[int, int]:
-        held = [op.held for op in self.operators]
-        return sum(rows for rows, _ in held), sum(size for _, size in held)
+    def _stored(self) -> tuple[int, int]:
+        stored = [op.held for op in self.operators]
+        return sum(rows for rows, _ in stored), sum(size for _, size in stored)
 
     def _stepped(self, ended: bool) -> None:
         if not ended:
@@ -463,7 +463,7 @@ class MultiJoin(OneCall):
         self._uncounted += 1
         if rows > self._peak_rows or self._uncounted >= _COUNT_EVERY or self._shared is not None:
             self._uncounted = 0
-            self._peak_bytes = max(self._peak_bytes, self._held()[1])
+            self._peak_bytes = max(self._peak_bytes, self._stored()[1])
         self._rows, self._peak_rows = rows, max(self._peak_rows, rows)
 
     def _gave(self, batch: pa.RecordBatch) -> None:

@@ -62,7 +62,7 @@ def sorted_along(
     declared = {a: {o.node for o in spec.inputs[a].orders[0]} for a in spec.aliases}
     owner = {f.name: a for a in spec.aliases for f in spec.wide(a)}
     best: dict[str, tuple[Node, Node]] = {}
-    most, held = 1, None
+    most, stored = 1, None
     roots = [n for a in spec.aliases for n in declared[a]]
     widths = _widths(steps)
     for group in (*offsets(steps, roots, keys=False), *offsets(steps, roots)):
@@ -78,10 +78,10 @@ def sorted_along(
         both = len(covered | found.keys())
         if not found or both < most or both < 2:
             continue
-        own = None if covered else _held(found, widths, seen or {})
-        fewer = held is not None and own is not None and held > _MANY and own * _FEWER < held
+        own = None if covered else _stored(found, widths, seen or {})
+        fewer = stored is not None and own is not None and stored > _MANY and own * _FEWER < stored
         if both > most or fewer:
-            best, most, held = found, both, own
+            best, most, stored = found, both, own
     return best
 
 
@@ -102,7 +102,7 @@ def _widths(steps: Sequence[Step]) -> dict[Node, float]:
     return out
 
 
-def _held(
+def _stored(
     by: Mapping[str, tuple[Node, Node]], widths: Mapping[Node, float], seen: Mapping[str, Seen]
 ) -> float | None:
     """Return the rows that are stored at once for this sorting (of a band, or of the most frequent key).

@@ -109,6 +109,6 @@ def united(doms: Sequence[Any], node: Node) -> Span | None:
     return None if low <= least and high >= most else (low, high)
 
 
-def columns_asked(parts: Iterable[Node]) -> list[Node]:
+def columns_read(parts: Iterable[Node]) -> list[Node]:
     """Return the columns of expressions that can be bounded."""
     return [c for c in columns_of(*parts) if has_ordinal(c.type)]

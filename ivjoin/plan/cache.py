@@ -48,19 +48,19 @@ _schemas: dict[int, tuple[ref[pa.Schema], _SchemaKey]] = {}
 class _SchemaKey:
     """The key of a schema; its hash is computed once."""
 
-    __slots__ = ("_hash", "_told")
+    __slots__ = ("_fields", "_hash")
 
-    def __init__(self, told: tuple[Any, ...]) -> None:
-        self._told, self._hash = told, hash(told)
+    def __init__(self, fields: tuple[Any, ...]) -> None:
+        self._fields, self._hash = fields, hash(fields)
 
     def __hash__(self) -> int:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is _SchemaKey and self._told == other._told
+        return type(other) is _SchemaKey and self._fields == other._fields
 
 
-class _Untold(Exception):
+class _NoExactKey(Exception):
     """An argument without an exact key."""
 
 
@@ -78,7 +78,7 @@ def is_known(schemas: Iterable[Any], arguments: Mapping[str, Any]) -> bool:
     """Return whether the cache has what :func:`shared` returns."""
     try:
         return _key(schemas, arguments) in _plans
-    except _Untold:
+    except _NoExactKey:
         return False
 
 
@@ -86,7 +86,7 @@ def shared(schemas: Iterable[Any], arguments: Mapping[str, Any], make: Callable[
     """Return what ``make`` returns for these schemas and arguments, new or from the cache; it is not to be changed."""
     try:
         key = _key(schemas, arguments)
-    except _Untold:
+    except _NoExactKey:
         return make()
     return _kept(key, make)
 
@@ -133,7 +133,7 @@ def _schema(schema: Any) -> _SchemaKey:
     known = _schemas.get(id(schema))
     if known is not None and known[0]() is schema:
         return known[1]
-    key = _SchemaKey(_schema_told(schema))
+    key = _SchemaKey(_schema_fields(schema))
     with _lock:
         if len(_schemas) >= 2 * MOST_PLANS:
             _schemas.clear()
@@ -141,20 +141,20 @@ def _schema(schema: Any) -> _SchemaKey:
     return key
 
 
-def _schema_told(schema: Any) -> tuple[Any, ...]:
+def _schema_fields(schema: Any) -> tuple[Any, ...]:
     """Return names, types, nullability and metadata, in order, as bytes.
 
     The bytes do not show extension types, which only they themselves can compare, so such schemas have no key.
     """
     if type(schema) is not pa.Schema:
-        raise _Untold
+        raise _NoExactKey
     types = tuple(schema.types)
     if any(isinstance(t, pa.BaseExtensionType) for t in types):
-        raise _Untold
+        raise _NoExactKey
     try:
         return schema.serialize().to_pybytes(), types
     except (pa.ArrowException, NotImplementedError) as e:
-        raise _Untold from e
+        raise _NoExactKey from e
 
 
 class _Parts:
@@ -168,16 +168,16 @@ class _Parts:
 
 
 def _exact(value: Any, parts: _Parts) -> Any:
-    """Return a hashable that is equal only for values that the planner cannot distinguish, or raise _Untold."""
+    """Return a hashable that is equal only for values that the planner cannot distinguish, or raise _NoExactKey."""
     parts.count += 1
     if parts.count > _MOST_PARTS:
-        raise _Untold
+        raise _NoExactKey
     kind = type(value)
     if value is None or kind is Node or kind is Type:
         return value  # frozen; a node equals only itself
     if kind is str or kind is bytes:
         if len(value) > _LONGEST_TEXT:
-            raise _Untold
+            raise _NoExactKey
         return kind, value
     if kind is bool or kind is int or kind is timedelta or kind is date:
         return kind, value
@@ -193,7 +193,7 @@ def _exact(value: Any, parts: _Parts) -> Any:
         return kind, *[_exact(getattr(value, name), parts) for name in value.__dataclass_fields__]
     if kind is Expr:
         return kind, *_expression(value, parts)
-    raise _Untold
+    raise _NoExactKey
 
 
 def _plain_zone(value: datetime) -> bool:
@@ -210,7 +210,7 @@ def _expression(root: Expr, parts: _Parts) -> list[Any]:
         if id(e) in parts.met:
             continue
         if type(e) is not Expr:
-            raise _Untold
+            raise _NoExactKey
         if ready:
             parts.met[id(e)] = len(parts.met)
             out.append((e._op, *[parts.met[id(a)] for a in e._args], _exact(e._params, parts)))

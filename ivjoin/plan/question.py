@@ -17,7 +17,7 @@ from ivjoin.expr import build
 from ivjoin.expr.arguments import MOST_ROWS, one_of, text, warn_caller, whole_number
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import has_ordinal
-from ivjoin.expr.timezones import in_utc_unasked, refuse_mixed, zone_of_call
+from ivjoin.expr.timezones import read_in_utc, refuse_mixed, zone_of_call
 from ivjoin.expr.types import from_arrow
 from ivjoin.frontier.order import Order, ordinal_range, physical_ordinal
 from ivjoin.outer.jointype import join_type
@@ -116,7 +116,7 @@ def join_spec(
 
 def warn_of_utc(nodes: list[Node]) -> None:
     """Warn if a condition reads local times in UTC of a column that has another zone."""
-    found = in_utc_unasked(nodes)
+    found = read_in_utc(nodes)
     if found is not None:
         warn_caller(TimezoneWarning(
             f"{found[0]} reads the local time of UTC, though the column has the zone {found[1]}; give timezone= "

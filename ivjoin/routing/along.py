@@ -256,8 +256,8 @@ def along(plan: RoutingPlan, falling: bool = False) -> PlanList:
     if not isinstance(plan, RoutingPlan):
         raise OptionError(f"plan is {came(plan)}; expected a RoutingPlan")
     reach = plan.reader.reach
-    owed = owes(plan.join_type, 0), owes(plan.join_type, 1)
-    fit = [(owed[1 - a.divided], a) for a in reach.axes if not owed[1 - a.divided] or a.home is not None]
+    preserved = owes(plan.join_type, 0), owes(plan.join_type, 1)
+    fit = [(preserved[1 - a.divided], a) for a in reach.axes if not preserved[1 - a.divided] or a.home is not None]
     if not fit:
         why = (
             f"a {plan.how} join has no place on {reach.axes[0]} for the rows that reach it" if reach.axes

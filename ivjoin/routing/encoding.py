@@ -122,14 +122,14 @@ def _check_keys(n_light: int, keys: list[int | None], keyed: bool) -> None:
 
 def _check_owners(plan: JoinPlan, entries: list[Entry], axis: Axis | None, both: bool) -> None:
     """Check that each row of a preserved side has one owner, so that it is emitted once if unmatched."""
-    owed = owes(plan.how, 0), owes(plan.how, 1)
+    preserved = owes(plan.how, 0), owes(plan.how, 1)
     for e in entries:
         split = any(a > 1 for a, _ in e.grids), any(b > 1 for _, b in e.grids)
         if e.twofold != (both and split != (False, False)):
             raise damaged("the grids of a key do not fit the homes of its rows")
-        if not e.twofold and ((owed[0] and split[1]) or (owed[1] and split[0])):
+        if not e.twofold and ((preserved[0] and split[1]) or (preserved[1] and split[0])):
             raise damaged(f"a {plan.how.name} join has a key in the grids {came(e.grids)}")
-        if e.cuts and (axis is None or (axis.home is None if both else owed[1 - axis.divided])):
+        if e.cuts and (axis is None or (axis.home is None if both else preserved[1 - axis.divided])):
             raise damaged(f"a {plan.how.name} join has a key in slices along {axis}")
 
 

@@ -58,10 +58,10 @@ def _by_worker(plan: RoutingPlan, cells: np.ndarray) -> np.ndarray:
 
 def indivisible(how: JoinType, reach: Reach) -> str | None:
     """Return the grids if only grids divide a key, for any scheme; None if a key can be divided freely."""
-    owed = owes(how, 0), owes(how, 1)
-    if not any(owed) or any(not owed[1 - a.divided] or a.home is not None for a in reach.axes):
+    preserved = owes(how, 0), owes(how, 1)
+    if not any(preserved) or any(not preserved[1 - a.divided] or a.home is not None for a in reach.axes):
         return None
-    return TWOFOLD if all(owed) else LEFT if owed[0] else RIGHT
+    return TWOFOLD if all(preserved) else LEFT if preserved[0] else RIGHT
 
 
 def heaviest_piece(

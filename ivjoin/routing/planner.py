@@ -232,10 +232,10 @@ class _Planner:
         """Return the axes to try, each with whether both sides have a home on it."""
         if self.scheme not in ("auto", "slices") or len(self.heavy) == 0 or self.reader.plan.never:
             return []
-        owed = owes(self.how, 0), owes(self.how, 1)
+        preserved = owes(self.how, 0), owes(self.how, 1)
         found: list[tuple[Axis, bool]] = []
         for axis in self.reader.reach.axes:
-            if not owed[1 - axis.divided]:
+            if not preserved[1 - axis.divided]:
                 found.append((axis, False))
         if not found:
             for axis in self.reader.reach.axes:

@@ -169,8 +169,8 @@ def next_plans(plans: PlanList, note: Note, buckets: int, pinned: Iterable[int] 
         return None
     if plans.axis.node.type.kind == "float" and not plans.falling and note.edge.top >= NAN_ORDINAL:
         return None  # a NaN is above all values
-    gone = passed(plans, note.seen)
-    rest = plans if gone is None else plans.without_dead(max(I64_MIN, min(I64_MAX, gone)))
+    lowest = passed(plans, note.seen)
+    rest = plans if lowest is None else plans.without_dead(max(I64_MIN, min(I64_MAX, lowest)))
     more = EndlessPlan(newest.reader, newest.axis, newest.both, hot, width, grid, None if used == buckets else used)
     return rest.add(more, note.edge)
 
@@ -220,12 +220,12 @@ def _shape(plan: EndlessPlan, note: Note, buckets: int, hot: np.ndarray) -> tupl
 
 def _grids(plan: EndlessPlan, left: float, right: float, buckets: int) -> list[Grid]:
     how: JoinType = plan.reader.plan.how
-    owed = owes(how, 0), owes(how, 1)
-    if plan.both or all(owed):
+    preserved = owes(how, 0), owes(how, 1)
+    if plan.both or all(preserved):
         return []
-    if owed[0]:
+    if preserved[0]:
         return [(buckets, 1)]
-    if owed[1]:
+    if preserved[1]:
         return [(1, buckets)]
     return [min(((a, buckets // a) for a in range(1, buckets + 1)), key=lambda g: left / g[0] + right / g[1])]
 

@@ -65,8 +65,8 @@ class LoadReport:
             lines.append(f"{w:>8} {self.rows_in[w]:>14,} {self.rows_out[w]:>14,} {loads[w]:>14,.0f}")
         rest = order[_MOST_LINES:]
         if len(rest):
-            more, came, gone = f"+{len(rest)} more", self.rows_in[rest].sum(), self.rows_out[rest].sum()
-            lines.append(f"{more:>8} {came:>14,} {gone:>14,} {loads[rest[-1]]:>6,.0f} or more")
+            more, received, emitted = f"+{len(rest)} more", self.rows_in[rest].sum(), self.rows_out[rest].sum()
+            lines.append(f"{more:>8} {received:>14,} {emitted:>14,} {loads[rest[-1]]:>6,.0f} or more")
         lines.append(
             f"greatest load {self.load:,.0f}, {self.over_bound:.3g} times the lower bound of {self.lower_bound:,.0f}; "
             f"skew degree {self.skew_degree:.3g}, replication {self.replication:.3g}"

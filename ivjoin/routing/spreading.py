@@ -103,8 +103,8 @@ class HeavyKey:
         """Return slices that are grids of one shape with cells of about ``size``; None if that is not possible."""
         if self._ramp is None:
             return None
-        room = size / (1 + self._chance(grid, *self.rows))
-        return self._in_parts(self._ramp, self._ramp.cut(room, slack, self._most, grid), lambda *_: grid)
+        load = size / (1 + self._chance(grid, *self.rows))
+        return self._in_parts(self._ramp, self._ramp.cut(load, slack, self._most, grid), lambda *_: grid)
 
     def _in_parts(
         self, ramp: Ramp, parts: list[tuple[int, int]] | None, grid_in: Callable[[float, float, float], Grid]

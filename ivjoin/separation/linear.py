@@ -216,24 +216,24 @@ def guard_box(limits: Iterable[Limit]) -> Box | None:
         ends = {n: reach(n) for n in limit.terms}
         top = [(n, c, c * ends[n][1 if c > 0 else 0]) for n, c in limit.terms.items()]
         bottom = [(n, -c, -c * ends[n][0 if c > 0 else 1]) for n, c in limit.terms.items()]
-        for room, parts in ((limit.hi - limit.constant, top), (limit.constant - limit.lo, bottom)):
-            if room < 0:
+        for margin, parts in ((limit.hi - limit.constant, top), (limit.constant - limit.lo, bottom)):
+            if margin < 0:
                 return None
-            for n, c, share in _shares(room, parts):
+            for n, c, share in _shares(margin, parts):
                 lo, hi = box.get(n, ends[n])
                 box[n] = (lo, min(hi, share / Fraction(c))) if c > 0 else (max(lo, share / Fraction(c)), hi)
     return box if all(_is_roomy(n, lo, hi) for n, (lo, hi) in box.items()) else None
 
 
-def _shares(room: Number, parts: list[tuple[Node, Number, Number]]) -> list[tuple[Node, Number, Number]]:
-    if sum(full for _, _, full in parts) <= room:
+def _shares(margin: Number, parts: list[tuple[Node, Number, Number]]) -> list[tuple[Node, Number, Number]]:
+    if sum(full for _, _, full in parts) <= margin:
         return []
     parts = sorted(parts, key=lambda p: p[2])
     for i, (_, _, full) in enumerate(parts):
-        share = Fraction(room) / (len(parts) - i)
+        share = Fraction(margin) / (len(parts) - i)
         if full > share:
             return [(n, c, share) for n, c, _ in parts[i:]]
-        room -= full
+        margin -= full
     return []
 
 

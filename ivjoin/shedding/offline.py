@@ -70,23 +70,23 @@ def optimal_offline(left_keys: Keys, right_keys: Keys, *, window: int, memory: i
     5
     """
     left, right, _, window = coded(left_keys, right_keys, window)
-    rooms = memory_of(memory, shared)
+    limits = memory_of(memory, shared)
     at_once = int(np.count_nonzero((left == right) & (left >= 0)))
-    lanes = {"left": list(_lanes(left, right, window)), "right": list(_lanes(right, left, window))}
+    chains = {"left": list(_chains(left, right, window)), "right": list(_chains(right, left, window))}
     kept: dict[str, list[tuple[int, int]]] = {"left": [], "right": []}
-    if isinstance(rooms, int):
-        problems: list[tuple[tuple[str, ...], int]] = [(("left", "right"), rooms)]
+    if isinstance(limits, int):
+        problems: list[tuple[tuple[str, ...], int]] = [(("left", "right"), limits)]
     else:
-        problems = [(("left",), rooms[0]), (("right",), rooms[1])]
+        problems = [(("left",), limits[0]), (("right",), limits[1])]
     matches = at_once
-    for sides, room in problems:
-        if room and len(left):  # a timeline needs steps
-            matches += _solved(len(left), room, {side: lanes[side] for side in sides}, kept)
+    for sides, capacity in problems:
+        if capacity and len(left):  # a timeline needs steps
+            matches += _solved(len(left), capacity, {side: chains[side] for side in sides}, kept)
     return Optimum(matches, {side: sorted(rows) for side, rows in kept.items()})
 
 
 @dataclass(slots=True)
-class _Lane:
+class _Chain:
     """Rows of one key on one side, and the other side's rows of that key."""
 
     rows: np.ndarray  # steps at which a row to store arrives
@@ -95,7 +95,7 @@ class _Lane:
     alive: np.ndarray  # for each of ``meets`` but the last: rows from before it that live to the next
 
 
-def _lanes(own: np.ndarray, other: np.ndarray, window: int) -> Iterator[_Lane]:
+def _chains(own: np.ndarray, other: np.ndarray, window: int) -> Iterator[_Chain]:
     for key in np.unique(own[own >= 0]):
         rows, meets = np.flatnonzero(own == key), np.flatnonzero(other == key)
         if not len(meets):
@@ -105,10 +105,10 @@ def _lanes(own: np.ndarray, other: np.ndarray, window: int) -> Iterator[_Lane]:
         there[there] = meets[enters[there]] - rows[there] < window
         first = np.searchsorted(rows, meets[1:] - window, "right")
         alive = np.maximum(np.searchsorted(rows, meets[:-1], "left") - first, 0)
-        yield _Lane(rows, meets, np.where(there, enters, -1), alive)
+        yield _Chain(rows, meets, np.where(there, enters, -1), alive)
 
 
-def _solved(n: int, room: int, lanes: dict[str, list[_Lane]], kept: dict[str, list[tuple[int, int]]]) -> int:
+def _solved(n: int, capacity: int, chains: dict[str, list[_Chain]], kept: dict[str, list[tuple[int, int]]]) -> int:
     """Return the matches of rows of different steps, and write the rows that give them to ``kept``."""
     try:
         from ortools.graph.python import min_cost_flow
@@ -116,9 +116,10 @@ def _solved(n: int, room: int, lanes: dict[str, list[_Lane]], kept: dict[str, li
         raise MissingPackageError(
             "optimal_offline needs OR-Tools for its min-cost flow: pip install 'ivjoin[shedding]'"
         ) from e
-    tails, heads, capacities, costs = [np.arange(n)], [np.arange(1, n + 1)], [np.full(n, room)], [np.zeros(n, np.int64)]
+    tails, heads = [np.arange(n)], [np.arange(1, n + 1)]
+    capacities, costs = [np.full(n, capacity)], [np.zeros(n, np.int64)]
     node = n + 1
-    entries, chains = [], []  # where each chain's arcs begin among all arcs
+    entries, links = [], []  # where each chain's arcs begin among all arcs
     count = n
 
     def arcs(tail: np.ndarray, head: np.ndarray, capacity: np.ndarray, cost: int) -> int:
@@ -128,48 +129,48 @@ def _solved(n: int, room: int, lanes: dict[str, list[_Lane]], kept: dict[str, li
         count += len(tail)
         return count - len(tail)
 
-    for lane in (lane for side in lanes.values() for lane in side):
-        at = node + np.arange(len(lane.meets))
+    for chain in (chain for side in chains.values() for chain in side):
+        at = node + np.arange(len(chain.meets))
         node += len(at)
-        usable = lane.enters >= 0
-        entries.append(arcs(lane.rows[usable], at[lane.enters[usable]], np.ones(usable.sum(), np.int64), -1))
-        chains.append(arcs(at[:-1], at[1:], lane.alive, -1))
-        arcs(at, lane.meets, np.full(len(at), room), 0)
+        usable = chain.enters >= 0
+        entries.append(arcs(chain.rows[usable], at[chain.enters[usable]], np.ones(usable.sum(), np.int64), -1))
+        links.append(arcs(at[:-1], at[1:], chain.alive, -1))
+        arcs(at, chain.meets, np.full(len(at), capacity), 0)
     flow: Any = min_cost_flow.SimpleMinCostFlow()
     flow.add_arcs_with_capacity_and_unit_cost(*(np.concatenate(x) for x in (tails, heads, capacities, costs)))
     supplies = np.zeros(node, dtype=np.int64)
-    supplies[0], supplies[n] = room, -room
+    supplies[0], supplies[n] = capacity, -capacity
     flow.set_nodes_supplies(np.arange(node), supplies)
     status = flow.solve()
     if status != flow.OPTIMAL:
         raise AssertionError(f"a flow that always exists was not found: status {status}")
     flows = flow.flows(np.arange(count))
     i = 0
-    for side, of_side in lanes.items():
-        for lane in of_side:
-            usable = lane.enters >= 0
-            entered = np.zeros(len(lane.rows), dtype=bool)
+    for side, of_side in chains.items():
+        for chain in of_side:
+            usable = chain.enters >= 0
+            entered = np.zeros(len(chain.rows), dtype=bool)
             entered[usable] = flows[entries[i] : entries[i] + usable.sum()] > 0
-            onward = flows[chains[i] : chains[i] + max(len(lane.meets) - 1, 0)]
-            kept[side] += _held(lane, entered, onward)
+            onward = flows[links[i] : links[i] + max(len(chain.meets) - 1, 0)]
+            kept[side] += _stored(chain, entered, onward)
             i += 1
     return -int(flow.optimal_cost())
 
 
-def _held(lane: _Lane, entered: np.ndarray, onward: np.ndarray) -> list[tuple[int, int]]:
+def _stored(chain: _Chain, entered: np.ndarray, onward: np.ndarray) -> list[tuple[int, int]]:
     """Return the rows to store as (row, step of removal): the newest ones, as many as there are units in the chain."""
-    held: list[int] = []
+    stored: list[int] = []
     out: list[tuple[int, int]] = []
-    events = [(int(t), 0, i) for i, t in enumerate(lane.meets)] + [(int(t), 1, i) for i, t in enumerate(lane.rows)]
+    events = [(int(t), 0, i) for i, t in enumerate(chain.meets)] + [(int(t), 1, i) for i, t in enumerate(chain.rows)]
     for step, is_row, i in sorted(events):  # a step's rows meet before one of them is stored
         if is_row:
             if entered[i]:
-                held.append(step)
-            elif held:  # the new row matches as much as the oldest, and for longer
-                out.append((held.pop(0), step))
-                held.append(step)
+                stored.append(step)
+            elif stored:  # the new row matches as much as the oldest, and for longer
+                out.append((stored.pop(0), step))
+                stored.append(step)
             continue
         stay = int(onward[i]) if i < len(onward) else 0
-        while len(held) > stay:
-            out.append((held.pop(0), step))
-    return out + [(row, row) for row in held]
+        while len(stored) > stay:
+            out.append((stored.pop(0), step))
+    return out + [(row, row) for row in stored]

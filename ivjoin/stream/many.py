@@ -159,15 +159,15 @@ class _RunOfMany(Run):
         op = self.joining
         rows = dict.fromkeys(inputs, 0)
         # inputs without an order to prune by are read to their ends first, the shortest one first
-        held = [a for a, s in self._many.sources.items() if s.ends and not op.inputs[a].frontier.trackers]
-        held.sort(key=lambda a: self._many.sources[a].rows or 0)
+        unordered = [a for a, s in self._many.sources.items() if s.ends and not op.inputs[a].frontier.trackers]
+        unordered.sort(key=lambda a: self._many.sources[a].rows or 0)
         while rows:
-            alias = held[0] if held else op.lagging(rows)
+            alias = unordered[0] if unordered else op.lagging(rows)
             batch = inputs[alias].next()
             if batch is None:
                 del rows[alias]
-                if held:
-                    held.pop(0)
+                if unordered:
+                    unordered.pop(0)
                 yield from op.end(alias, False)
             else:
                 rows[alias] += batch.num_rows

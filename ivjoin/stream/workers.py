@@ -60,9 +60,9 @@ class _Shared(Generic[_Task]):
         self.waiting: deque[_Place[_Task]] = deque()  # tasks that no thread has begun
         self.spare: list[Callable[[_Task], Iterator[pa.RecordBatch]]] = []  # of threads that have ended
         self.at_work = 0  # threads, without the reader
-        # Used by `with held`: an interrupt may come within Condition's own __enter__ once it has the lock.
-        self.held = Lock()
-        self.changed = Condition(self.held)
+        # Used by `with lock`: an interrupt may come within Condition's own __enter__ once it has the lock.
+        self.lock = Lock()
+        self.changed = Condition(self.lock)
 
     def is_full(self, place: _Place[_Task]) -> bool:
         return place.added - place.taken > self.most_bytes
@@ -85,7 +85,7 @@ class _Shared(Generic[_Task]):
         """Join tasks, in each thread."""
         join = None
         while True:
-            with self.held:
+            with self.lock:
                 place = self.claimed()
                 if place is None or self.stopped:
                     self.at_work -= 1
@@ -108,11 +108,11 @@ class _Shared(Generic[_Task]):
                 error, join = e, None
             place.end(error)
             del place, error  # the error's traceback refers to this call, which is not to refer to the error
-            with self.held:
+            with self.lock:
                 self.changed.notify_all()
 
     def _wait_for_reader(self, place: _Place[_Task]) -> None:
-        with self.held:
+        with self.lock:
             self.changed.notify_all()
             while not self.stopped and self.is_full(place):
                 self.changed.wait(_WAIT)
@@ -154,7 +154,7 @@ class Workers(Generic[_Task]):
         place = _Place(self._given, task)
         self._given += 1
         self._places.append(place)
-        with shared.held:
+        with shared.lock:
             shared.waiting.append(place)
             starts = shared.at_work < self._threads - 1
             shared.at_work += starts
@@ -165,7 +165,7 @@ class Workers(Generic[_Task]):
                 thread.start()
             except RuntimeError:  # the system refuses more threads; the others do the work
                 self._threads = 1
-                with shared.held:
+                with shared.lock:
                     shared.at_work -= 1
 
     def output(self, most: int) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -183,7 +183,7 @@ class Workers(Generic[_Task]):
             elif self._own is None and len(self._places) <= most:
                 return
             elif self._own is not None or not self._begin():
-                with self._shared.held:
+                with self._shared.lock:
                     if not (place.done or place.batches):
                         self._shared.changed.wait(_WAIT)
 
@@ -202,7 +202,7 @@ class Workers(Generic[_Task]):
     def _begin(self) -> bool:
         """Begin a task that no thread has begun, if there is one."""
         shared = self._shared
-        with shared.held:
+        with shared.lock:
             place = shared.claimed()
         if place is None:
             return False
@@ -239,7 +239,7 @@ class Workers(Generic[_Task]):
             self._places.popleft()
             if place.error is not None:
                 raise place.error
-        with self._shared.held:
+        with self._shared.lock:
             self._shared.changed.notify_all()
 
 

@@ -71,9 +71,9 @@ def test_tables_are_to_be_sorted() -> None:
     assert "the right side is not ordered: it will be sorted by r.ts, about 0.1 MB" in text
     assert re.search(r"left: l.ts >= 2026-\d\d-\d\d", text)
     text = ivjoin.explain(left, right, condition="l.price < r.price")
-    assert "sorting would not let fewer rows be held: the shorter side is held whole" in text
+    assert "sorting would not reduce the state: the shorter side is stored as a whole" in text
     text = ivjoin.explain(left.slice(0, 9), right.slice(0, 9), condition="abs(l.price - r.price) < 0.5")
-    assert "there are few rows: they are joined as they come" in text
+    assert "there are few rows, so they are not sorted" in text
 
 
 def test_what_is_said_is_what_is_done() -> None:
@@ -98,13 +98,13 @@ def test_files_are_not_read_for_it(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pq.ParquetFile, "iter_batches", refused)
         text = ivjoin.explain(*places, condition="abs(l.price - r.price) < 0.5 AND l.ts <= r.ts AND l.ts >= r.ts")
-    assert "both will be sorted by l.price and r.price or l.ts and r.ts, whichever a sample says, about 0.6 MB" in text
+    assert "both will be sorted by l.price and r.price or l.ts and r.ts, which a sample decides, about 0.6 MB" in text
 
 
 def test_streams_are_not_sorted_and_not_read() -> None:
     reader = table(1).to_reader()
     text = ivjoin.explain(reader, table(2), condition="abs(l.price - r.price) < 0.5")
-    assert "the left input is a stream, of which every row is held until the other one ends" in text
+    assert "every row of the left stream stays in state until the other input ends" in text
     assert reader.read_all().num_rows == N
 
     def batches() -> Iterator[pa.RecordBatch]:

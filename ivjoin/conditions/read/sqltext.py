@@ -227,7 +227,7 @@ class Reader:
                     f"comparisons do not chain; write a < b AND b < c, or put parentheses around one{hint}"
                 )
 
-    def refuse_loose_bits(self, e: Any) -> None:
+    def refuse_bits_without_parentheses(self, e: Any) -> None:
         """Refuse mixed bit operators: Spark applies shifts, then &, ^ and |, while sqlglot goes from left to right."""
         from sqlglot import exp
 
@@ -301,7 +301,7 @@ class Reader:
 
         if isinstance(e.expression, (exp.Add, exp.Sub)):
             raise ConditionError("|| is next to + or -; put parentheses around one of them")
-        self.refuse_loose_bits(e)
+        self.refuse_bits_without_parentheses(e)
         return strings.concat(self.text_of(e.this), self.text_of(e.expression))
 
     def case(self, e: Any) -> Node:
@@ -465,5 +465,5 @@ def _infix(op: str, r: Reader, e: Any) -> Node:
     make = OPERATORS[op].build
     assert make is not None
     if op.startswith(("bit_", "shift")):
-        r.refuse_loose_bits(e)
+        r.refuse_bits_without_parentheses(e)
     return make([r.read(x) for x in (e.this, e.args.get("expression")) if x is not None], r.zone)

@@ -103,11 +103,11 @@ def within(f: Callable[[Pair], Pair], back: Callable[[Pair, Pair], Pair], limits
     return forward
 
 
-def refined(domain: Type, forward: Forward, back1: Backward, back2: Backward, loose: bool = False) -> Binary:
+def refined(domain: Type, forward: Forward, back1: Backward, back2: Backward, wide: bool = False) -> Binary:
     """Return an operator of ints that is exact where few values decide, from outer bounds.
 
     ``forward`` must be exact for a single second argument, and ``back1`` or ``back2`` for a single other argument.
-    ``loose``: ``forward`` is wider than its clipping, and ``back2`` wider than the hull even for a single first
+    ``wide``: ``forward`` is wider than its clipping, and ``back2`` wider than the hull even for a single first
     argument.
     """
     limits = domain.limits
@@ -115,7 +115,7 @@ def refined(domain: Type, forward: Forward, back1: Backward, back2: Backward, lo
     def up(a: Pair, b: Pair) -> Pair:
         out = forward(a, b)
         inside = limits[0] <= out[0] and out[1] <= limits[1]
-        if inside and not loose:
+        if inside and not wide:
             return out
 
         def at(v: Pair) -> Pair:
@@ -128,13 +128,13 @@ def refined(domain: Type, forward: Forward, back1: Backward, back2: Backward, lo
         out = clipped(back1(z, b, x), x)
         if b[0] == b[1] or empty(out):
             return out
-        if loose:
+        if wide:
             return valued(b, lambda v: clipped(back1(z, v, x), x), out)
         return shaved(out, lambda v: not empty(back2(z, v, b)))
 
     def second(z: Pair, a: Pair, x: Pair) -> Pair:
         out = clipped(back2(z, a, x), x)
-        if empty(out) or (a[0] == a[1] and not loose):
+        if empty(out) or (a[0] == a[1] and not wide):
             return out
         return shaved(out, lambda v: not empty(back1(z, v, a)))
 

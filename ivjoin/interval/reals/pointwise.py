@@ -66,7 +66,7 @@ def _mirrored(enclosure: Enclosure) -> Enclosure:
     return -hi, -lo, e
 
 
-def _beside(x: float, outward: bool) -> Enclosure:
+def _neighbour(x: float, outward: bool) -> Enclosure:
     """Return a representative of the gap next to `x`, on the side away from zero or on the side of zero."""
     m, e = significand(x)
     step = 1 if outward is (m > 0) else -1
@@ -193,7 +193,7 @@ def _sin_cos(x: float, p: int) -> tuple[int, int, int]:
 
 def sin_at(x: float, p: int) -> Enclosure:
     if -_SMALL < x < _SMALL:
-        return _beside(x, False) if x else _ZERO
+        return _neighbour(x, False) if x else _ZERO
     q, s, c = _sin_cos(x, p)
     return _about((s, c, -s, -c)[q], 8, -p)
 
@@ -207,7 +207,7 @@ def cos_at(x: float, p: int) -> Enclosure:
 
 def tan_at(x: float, p: int) -> Enclosure:
     if -_SMALL < x < _SMALL:
-        return _beside(x, True) if x else _ZERO
+        return _neighbour(x, True) if x else _ZERO
     q, s, c = _sin_cos(x, p)
     if q & 1:
         return _mirrored(_quotient(c, 8, s, 8, p))
@@ -231,7 +231,7 @@ def _arc(x: float, p: int) -> tuple[int, int]:
 
 def asin_at(x: float, p: int) -> Enclosure:
     if -_SMALL < x < _SMALL:
-        return _beside(x, True) if x else _ZERO
+        return _neighbour(x, True) if x else _ZERO
     return asin_enclosed(x, p)
 
 
@@ -252,7 +252,7 @@ def acos_at(x: float, p: int) -> Enclosure:
 
 def atan_at(x: float, p: int) -> Enclosure:
     if -_SMALL < x < _SMALL:
-        return _beside(x, False) if x else _ZERO
+        return _neighbour(x, False) if x else _ZERO
     return atan_enclosed(x, p)
 
 
@@ -302,7 +302,7 @@ def _exp_pair(x: float, p: int) -> tuple[int, int, int, int]:
 
 def sinh_at(x: float, p: int) -> Enclosure:
     if -_SMALL < x < _SMALL:
-        return _beside(x, True) if x else _ZERO
+        return _neighbour(x, True) if x else _ZERO
     if abs(x) > 720.0:
         return _HUGE if x > 0.0 else _mirrored(_HUGE)
     grown, shrunk, units, e = _exp_pair(abs(x), p)
@@ -321,7 +321,7 @@ def cosh_at(x: float, p: int) -> Enclosure:
 
 def tanh_at(x: float, p: int) -> Enclosure:
     if -_SMALL < x < _SMALL:
-        return _beside(x, False) if x else _ZERO
+        return _neighbour(x, False) if x else _ZERO
     if abs(x) > 22.0:
         return _ALMOST_ONE if x > 0.0 else _mirrored(_ALMOST_ONE)
     grown, shrunk, units, _ = _exp_pair(abs(x), p)
@@ -331,7 +331,7 @@ def tanh_at(x: float, p: int) -> Enclosure:
 
 def asinh_at(x: float, p: int) -> Enclosure:
     if -_SMALL < x < _SMALL:
-        return _beside(x, False) if x else _ZERO
+        return _neighbour(x, False) if x else _ZERO
     n, s = _dyadic(abs(x))
     more = max(0, p + 8 - s)
     root = isqrt((n * n + (1 << 2 * s)) << 2 * more)
@@ -350,6 +350,6 @@ def acosh_at(x: float, p: int) -> Enclosure:
 
 def atanh_at(x: float, p: int) -> Enclosure:
     if -_SMALL < x < _SMALL:
-        return _beside(x, True) if x else _ZERO
+        return _neighbour(x, True) if x else _ZERO
     n, s = _dyadic(x)
     return _about(log_fixed((1 << s) + n, (1 << s) - n, p), UNITS, -p - 1)

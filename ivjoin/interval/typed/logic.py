@@ -191,7 +191,7 @@ lt, le, gt, ge = map(_comparison, ("lt", "le", "gt", "ge"))
 eq, ne = map(_comparison, ("eq", "ne"))
 
 
-def _beside(d: Type, value: Any, up: bool) -> Any:
+def _neighbour(d: Type, value: Any, up: bool) -> Any:
     """Return the next value of a domain; None beyond its end."""
     if value == d.limits[1 if up else 0]:
         return None
@@ -206,12 +206,12 @@ def _held(name: str, x: DomainInterval, y: DomainInterval) -> DomainInterval:
     if name in ("lt", "le"):
         if y.nan:
             return DomainInterval(d, lo, hi, x.nan and name == "le")
-        top = None if y.is_void else y.hi if name == "le" else _beside(d, y.hi, False)
+        top = None if y.is_void else y.hi if name == "le" else _neighbour(d, y.hi, False)
         return void(d) if top is None or x.is_void else DomainInterval(d, *clipped((lo, top), (lo, hi)))
     if name in ("gt", "ge"):
         if y.is_void:
             return void(d, nan=x.nan and y.nan and name == "ge")
-        low = y.lo if name == "ge" else _beside(d, y.lo, True)
+        low = y.lo if name == "ge" else _neighbour(d, y.lo, True)
         return DomainInterval(d, *(NONE if low is None or x.is_void else clipped((low, hi), (lo, hi))), nan=x.nan)
     if name == "eq":
         return DomainInterval(d, *(NONE if x.is_void or y.is_void else clipped((lo, hi), y.pair)), nan=x.nan and y.nan)
@@ -225,7 +225,7 @@ def _pieces_unequal(x: DomainInterval, y: DomainInterval) -> tuple[Pair, Pair]:
     if y.nan or y.lo != y.hi or not x.lo <= y.lo <= x.hi:
         return x.pair, NONE
     d = x.domain
-    below, above = _beside(d, y.lo, False), _beside(d, y.lo, True)
+    below, above = _neighbour(d, y.lo, False), _neighbour(d, y.lo, True)
     first = NONE if below is None else clipped((x.lo, below), x.pair)
     second = NONE if above is None else clipped((above, x.hi), x.pair)
     return (second, NONE) if first[0] > first[1] else (first, second)

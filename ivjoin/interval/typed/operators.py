@@ -77,9 +77,9 @@ def _integer(name: str, d: Type) -> Binary:
     if name == "div":
         return refined(d, m.div, m.div_rev_dividend, m.div_rev_divisor)
     if name == "rem":
-        return refined(d, m.mod, m.mod_rev_dividend, m.mod_rev_divisor, loose=True)
+        return refined(d, m.mod, m.mod_rev_dividend, m.mod_rev_divisor, wide=True)
     if name == "pmod":
-        return refined(d, m.pmod, m.pmod_rev_dividend, m.pmod_rev_divisor, loose=True)
+        return refined(d, m.pmod, m.pmod_rev_dividend, m.pmod_rev_divisor, wide=True)
     raise _unknown(name, d, d)
 
 
@@ -132,7 +132,7 @@ def _decimal(name: str, s: Type, u: Type) -> Binary:
         return refined(
             result, lambda a, b: f(_scaled_up(a, j), _scaled_up(b, k)),
             lambda z, b, x: _scaled_down(back1(z, _scaled_up(b, k), _scaled_up(x, j)), j),
-            lambda z, a, x: _scaled_down(back2(z, _scaled_up(a, j), _scaled_up(x, k)), k), loose=True,
+            lambda z, a, x: _scaled_down(back2(z, _scaled_up(a, j), _scaled_up(x, k)), k), wide=True,
         )  # fmt: skip
     raise _unknown(name, s, u)
 

@@ -41,9 +41,9 @@ def grid_of(size: float, left: float, right: float, out: float, beta: float, mod
         b = _divided(size - left, right, left, most)
         return a, b
     rows = np.arange(1, most + 1, dtype=np.float64)
-    room = size - left / rows
+    free = size - left / rows
     with np.errstate(divide="ignore", invalid="ignore"):
-        columns = np.where(room > 0, np.ceil((right + beta * out / rows) / room * (1 - 1e-12)), np.inf)
+        columns = np.where(free > 0, np.ceil((right + beta * out / rows) / free * (1 - 1e-12)), np.inf)
     columns = np.maximum(columns, 1)
     received = np.where(columns <= most, left * columns + right * rows, np.inf)
     best = int(np.argmin(received))
@@ -52,8 +52,8 @@ def grid_of(size: float, left: float, right: float, out: float, beta: float, mod
     return int(rows[best]), int(columns[best])
 
 
-def _divided(room: float, split: float, copied: float, most: int) -> int:
+def _divided(free: float, split: float, copied: float, most: int) -> int:
     """Return into how many parts to divide ``split``; each part also gets all of ``copied``."""
-    if room <= 0.1 * copied:  # the copies outweigh the gain of dividing
-        room = max(room, copied) if copied else split
-    return max(1, min(most, ceil(split / room * (1 - 1e-12)))) if room > 0 else 1
+    if free <= 0.1 * copied:  # the copies outweigh the gain of dividing
+        free = max(free, copied) if copied else split
+    return max(1, min(most, ceil(split / free * (1 - 1e-12)))) if free > 0 else 1

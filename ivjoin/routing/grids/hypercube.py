@@ -261,9 +261,9 @@ def best_dims(rows: np.ndarray, has: np.ndarray, workers: int) -> list[int]:
     for d in range(n_dims):
         grown = []
         for chosen, product, divisor in parts:
-            room = workers // product
-            parent = np.repeat(np.arange(len(room)), room)
-            size = np.arange(len(parent)) - np.repeat(np.cumsum(room) - room, room) + 1
+            free = workers // product
+            parent = np.repeat(np.arange(len(free)), free)
+            size = np.arange(len(parent)) - np.repeat(np.cumsum(free) - free, free) + 1
             for at in range(0, len(parent), _MOST_HELD):
                 piece, dim = parent[at : at + _MOST_HELD], size[at : at + _MOST_HELD]
                 new = divisor[piece] * np.where(has[:, d], dim[:, None], 1)
@@ -281,20 +281,20 @@ def best_dims(rows: np.ndarray, has: np.ndarray, workers: int) -> list[int]:
     return [int(x) for x in chosen[ranked[0]]]
 
 
-def _least_load(rows: np.ndarray, divisor: np.ndarray, still: Any, room: np.ndarray, rest: np.ndarray) -> Any:
+def _least_load(rows: np.ndarray, divisor: np.ndarray, still: Any, free: np.ndarray, rest: np.ndarray) -> Any:
     """Return a lower bound of the load of each partial solution."""
     parts = rows / divisor
     done = parts[:, ~still].sum(axis=1)
     if not still.any():
         return done
-    open_parts, left = parts[:, still], room[:, None].astype(float)
+    open_parts, left = parts[:, still], free[:, None].astype(float)
     alone = (open_parts / left).sum(axis=1)
     counts = rest[still].sum(axis=0)
     if (counts <= 1).all():
-        # each dim divides one relation: the mean of n parts with a product of at least prod / room
+        # each dim divides one relation: the mean of n parts with a product of at least prod / free
         n = open_parts.shape[1]
         with np.errstate(over="ignore", invalid="ignore"):  # a product beyond all doubles is not a bound
-            mean = n * (open_parts.prod(axis=1) / room) ** (1 / n)
+            mean = n * (open_parts.prod(axis=1) / free) ** (1 / n)
         alone = np.maximum(alone, np.where(np.isfinite(mean), mean * (1 - 1e-9), 0.0))
     return done + alone
 

@@ -15,7 +15,7 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.sort.picked import picked_arrival
 from ivjoin.stream.sort.sorting import Prospect, prospect
-from ivjoin.stream.sources.compared import pairs_said
+from ivjoin.stream.sources.compared import pairs_text
 from ivjoin.stream.sources.inputs import Source
 
 if TYPE_CHECKING:
@@ -64,24 +64,23 @@ def _arrival(plan: JoinPlan, sources: tuple[Source | None, Source | None], found
     both = "both" if len(unordered) == 2 else "it"
     left, right = sources
     rows = None if left is None else left.rows, None if right is None else right.rows
-    pairs = pairs_said(rows, found.compared if len(unordered) == 2 else 0.0)
+    pairs = pairs_text(rows, found.compared if len(unordered) == 2 else 0.0)
     if all(sources[s] is None for s in unordered):
         if not by:
             return [f"{who}: {pairs}"] if pairs else []
         return [
-            f"{who}: a table or files would be sorted by {names}; of a stream every row is held until the "
-            f"other input ends"
+            f"{who}: a table or files would be sorted by {names}; every row of a stream stays in state until "
+            f"the other input ends"
         ]
     if found.small:
-        return [f"{who}, and there are few rows: they are joined as they come"]
+        return [f"{who}, and there are few rows, so they are not sorted"]
     if found.orders is None:
         streams = [SIDES[s] for s in unordered if (source := sources[s]) is not None and not source.ends]
         if streams:
-            held = "a stream, of which every row is held until the other one ends"
-            return [f"{who}: the {listed(streams)} input is {held}"]
-        found_none = f"{who}, and sorting would not let fewer rows be held: the shorter side is held whole"
+            return [f"{who}: every row of the {listed(streams)} stream stays in state until the other input ends"]
+        found_none = f"{who}, and sorting would not reduce the state: the shorter side is stored as a whole"
         return [f"{found_none}; {pairs}" if pairs else found_none]
     if len(by) > 1:
-        names += ", whichever a sample says"
+        names += ", which a sample decides"
     size = "" if found.size is None else f", about {max(found.size, 0.1):,.1f} MB"
     return [f"{who}: {both} will be sorted by {names}{size}"]

@@ -25,7 +25,7 @@ from ivjoin.shj.arrow import taken
 from ivjoin.shj.dictionaries import combined
 from ivjoin.shj.plain import no_rows
 
-__all__ = ["Axis", "axes", "best_axis", "compared_share", "indices", "kept_pairs", "sample"]
+__all__ = ["Axis", "axes", "best_axis", "compared_share", "indices", "candidate_pairs", "sample"]
 
 SAMPLE_ROWS = 400  # a side
 _GOLDEN = 0.6180339887498949  # the fractional parts of its multiples are spread evenly
@@ -114,11 +114,11 @@ def compared_share(plan: JoinPlan, samples: tuple[pa.RecordBatch | None, pa.Reco
         return 1.0
     if samples[0] is None or samples[1] is None:
         return 0.0
-    kept = kept_pairs(plan, (samples[0], samples[1]))
+    kept = candidate_pairs(plan, (samples[0], samples[1]))
     return float(kept.mean()) if kept.size else 0.0
 
 
-def kept_pairs(plan: JoinPlan, samples: tuple[pa.RecordBatch, pa.RecordBatch]) -> np.ndarray:
+def candidate_pairs(plan: JoinPlan, samples: tuple[pa.RecordBatch, pa.RecordBatch]) -> np.ndarray:
     """Return bool[left rows, right rows]: which pairs of sampled rows satisfy all bands, whatever their keys."""
     found = _values_of(plan, [], samples)
     ends = [end for t in plan.kernel_terms for end in _inside(t, found) if end is not None]

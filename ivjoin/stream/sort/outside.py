@@ -20,7 +20,7 @@ from ivjoin.shj.store.disk.backing import give_back
 from ivjoin.stream.sort.ordered import Ordinals, gathered
 from ivjoin.stream.sort.sweep import Ordered
 
-__all__ = ["Outside", "room_for", "sorted_outside"]
+__all__ = ["Outside", "capacity_for", "sorted_outside"]
 
 _LEAST_ROOM = 8 << 20  # bytes of a run, however low the limit
 _SHARE = 4  # one run may take 1 / _SHARE of a limit
@@ -30,17 +30,17 @@ _LEAST_ROWS = 64  # of a piece, and of a run, however wide they are
 _PER_ROW = 48  # bytes for sorting a row by indices
 
 
-def room_for(limit: int) -> int:
+def capacity_for(limit: int) -> int:
     """Return the bytes of rows that may be in memory together while they are sorted."""
     return max(_LEAST_ROOM, limit // _SHARE)
 
 
-def fits(table: pa.Table, in_memory: bool, room: int) -> bool:
+def fits(table: pa.Table, in_memory: bool, capacity: int) -> bool:
     """Return whether a table may be sorted in memory. A table that is in memory anyway needs only its indices."""
-    return _PER_ROW * table.num_rows + (0 if in_memory else int(table.nbytes)) <= room
+    return _PER_ROW * table.num_rows + (0 if in_memory else int(table.nbytes)) <= capacity
 
 
-Held = tuple[list[pa.RecordBatch], np.ndarray]  # rows of a run, and their ordinals
+Loaded = tuple[list[pa.RecordBatch], np.ndarray]  # rows of a run, and their ordinals
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,11 @@ class _Piece:
 class Outside:
     """Sorted runs in a file of ``nbytes``.
 
-    ``room``: bytes of rows that may be in memory together. ``errs``: the expression raises an error for some row.
+    ``capacity``: bytes of rows that may be in memory together. ``errs``: the expression raises an error for some row.
     """
 
     folder: str
-    room: int
+    capacity: int
     errs: bool = False
     nbytes: int = 0
     _runs: list[list[_Piece]] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Outside:
                 dir=self.folder or None, prefix="ivjoin-", buffering=0
             )
         except OSError as e:
-            raise self._no_room(0, e) from e
+            raise self._full(0, e) from e
 
     def add(self, table: pa.Table, node: Node, descending: bool) -> None:
         """Sort rows by an expression, and write them as one run; MemoryLimitError if the file cannot be written."""
@@ -100,13 +100,13 @@ class Outside:
                     self.nbytes += done
                     part = part[done:]
         except OSError as e:
-            raise self._no_room(self.nbytes, e) from e
+            raise self._full(self.nbytes, e) from e
         return piece
 
-    def _more(self, held: Held, run: list[_Piece], rows: int) -> Held:
+    def _more(self, loaded: Loaded, run: list[_Piece], rows: int) -> Loaded:
         """Add the next pieces of a run, up to this number of rows; ``run`` has the unread pieces in reverse."""
-        batches, values = list(held[0]), [held[1]]
-        rows -= len(held[1])
+        batches, values = list(loaded[0]), [loaded[1]]
+        rows -= len(loaded[1])
         while run and rows > 0:
             batch, found = self._read(run.pop())
             batches.append(batch)
@@ -131,28 +131,30 @@ class Outside:
         """Yield all rows in order. The order of equal rows is unspecified."""
         waiting = [list(reversed(run)) for run in self._runs if run]
         total = sum(piece.rows for run in waiting for piece in run)
-        most = min(self.room // 2, _MERGED) * total // max(1, self.nbytes)
+        most = min(self.capacity // 2, _MERGED) * total // max(1, self.nbytes)
         rows = max(1, most // max(1, len(waiting)))  # of each run, in memory
-        held: list[Held] = [([], np.empty(0, dtype=np.int64)) for _ in waiting]
+        loaded: list[Loaded] = [([], np.empty(0, dtype=np.int64)) for _ in waiting]
         while waiting:
-            held = [self._more(h, run, rows) if len(h[1]) < rows else h for h, run in zip(held, waiting, strict=True)]
+            loaded = [
+                self._more(h, run, rows) if len(h[1]) < rows else h for h, run in zip(loaded, waiting, strict=True)
+            ]
             # up to this value, each run is in memory or at its end
-            ends = [int(values[-1]) for (_, values), run in zip(held, waiting, strict=True) if run]
+            ends = [int(values[-1]) for (_, values), run in zip(loaded, waiting, strict=True) if run]
             end = min(ends, default=None)
-            parts: list[Held] = []
-            for i, (batches, values) in enumerate(held):
+            parts: list[Loaded] = []
+            for i, (batches, values) in enumerate(loaded):
                 n = len(values) if end is None else int(np.searchsorted(values, end, side="right"))
                 first, rest = _cut(batches, n)
                 parts.append((first, values[:n]))
-                held[i] = rest, values[n:]
+                loaded[i] = rest, values[n:]
             yield from _merged(parts)
-            left = [i for i, run in enumerate(waiting) if run or len(held[i][1])]
-            held, waiting = [held[i] for i in left], [waiting[i] for i in left]
+            left = [i for i, run in enumerate(waiting) if run or len(loaded[i][1])]
+            loaded, waiting = [loaded[i] for i in left], [waiting[i] for i in left]
 
-    def _no_room(self, size: int, e: OSError) -> MemoryLimitError:
+    def _full(self, size: int, e: OSError) -> MemoryLimitError:
         return MemoryLimitError(
             f"cannot sort outside memory: a file in {self.folder or tempfile.gettempdir()!r} takes no more than "
-            f"{size:,} bytes ({e.strerror or e}). Give room there; name another folder by when_full='spill' and "
+            f"{size:,} bytes ({e.strerror or e}). Free space there; name another folder by when_full='spill' and "
             "Spill(dir=...); or raise memory_limit"
         )
 
@@ -168,7 +170,7 @@ def _cut(batches: list[pa.RecordBatch], n: int) -> tuple[list[pa.RecordBatch], l
     return first, []
 
 
-def _merged(parts: list[Held]) -> Ordered:
+def _merged(parts: list[Loaded]) -> Ordered:
     values = np.concatenate([v for _, v in parts])
     order = np.argsort(values, kind="stable")
     values, at = values[order], 0
@@ -178,28 +180,28 @@ def _merged(parts: list[Held]) -> Ordered:
 
 
 def sorted_outside(
-    batches: Iterator[pa.RecordBatch], schema: pa.Schema, node: Node, descending: bool, room: int, folder: str
+    batches: Iterator[pa.RecordBatch], schema: pa.Schema, node: Node, descending: bool, capacity: int, folder: str
 ) -> Outside:
-    """Sort rows by an expression, with at most ``room`` bytes of them in memory.
+    """Sort rows by an expression, with at most ``capacity`` bytes of them in memory.
 
     MemoryLimitError if the folder cannot store the runs.
     """
-    out = Outside(folder, room)
-    held: list[pa.RecordBatch] = []
+    out = Outside(folder, capacity)
+    loaded: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
         each = max(1, batch.nbytes // max(1, batch.num_rows)) + _PER_ROW
-        most = max(_LEAST_ROWS, room // each)  # of a batch that is larger than a run
+        most = max(_LEAST_ROWS, capacity // each)  # of a batch that is larger than a run
         for start in range(0, batch.num_rows, most):
             piece = batch.slice(start, most)
-            if held and size + each * piece.num_rows > room:
-                out.add(pa.Table.from_batches(held, schema), node, descending)
-                held, size = [], 0
+            if loaded and size + each * piece.num_rows > capacity:
+                out.add(pa.Table.from_batches(loaded, schema), node, descending)
+                loaded, size = [], 0
                 give_back()  # memory that Arrow retains would be used in addition to the limit
-            held.append(piece)
+            loaded.append(piece)
             size += each * piece.num_rows
-    if held:
-        out.add(pa.Table.from_batches(held, schema), node, descending)
-    del held
+    if loaded:
+        out.add(pa.Table.from_batches(loaded, schema), node, descending)
+    del loaded
     give_back()
     return out

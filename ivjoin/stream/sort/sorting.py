@@ -27,7 +27,7 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.sort.axis import Axis, axes, best_axis, compared_share, sample
 from ivjoin.stream.sort.ordered import I64_MAX, I64_MIN, Ordinals, Step, moves, of_steps, of_table, steps
-from ivjoin.stream.sort.outside import fits, room_for, sorted_outside
+from ivjoin.stream.sort.outside import capacity_for, fits, sorted_outside
 from ivjoin.stream.sort.sweep import Ordered, Sweep
 from ivjoin.stream.sources.inputs import SEEN_GROUPS, Source
 
@@ -123,9 +123,9 @@ class Given:
     def read(self) -> pa.Table:
         """Return the first rows; without a memory limit, these are all rows."""
         if self.table is None:
-            room = None if self.budget is None else room_for(self.budget.limit)
-            self.table, self.rest = (self.source.table(), None) if room is None else self.source.head(room)
-            if room is not None and self.rest is None and not fits(self.table, self.source.in_memory, room):
+            capacity = None if self.budget is None else capacity_for(self.budget.limit)
+            self.table, self.rest = (self.source.table(), None) if capacity is None else self.source.head(capacity)
+            if capacity is not None and self.rest is None and not fits(self.table, self.source.in_memory, capacity):
                 self.rest = iter(())
         return self.table
 
@@ -205,8 +205,8 @@ def _sampled(plan: JoinPlan, s: int, side: Given, choices: list[Axis]) -> pa.Rec
     if side.table is None and (side.source.ranges is None or _only(plan, s, side.source, choices)):
         return None
     names = _compared(plan, s)
-    room = None if side.budget is None else room_for(side.budget.limit)
-    return sample(side.table.select(names) if side.table is not None else side.source.some(names, room))
+    capacity = None if side.budget is None else capacity_for(side.budget.limit)
+    return sample(side.table.select(names) if side.table is not None else side.source.some(names, capacity))
 
 
 def _only(plan: JoinPlan, s: int, source: Source, choices: list[Axis]) -> bool:
@@ -227,11 +227,11 @@ def in_order(axis: Axis, s: int, side: Given, threads: int) -> Ready:
             return Ready(of_steps(found, source.of_groups, node, axis.descending, ahead), False, "groups")
     table = side.read()
     if side.rest is not None and side.budget is not None:
-        room, folder = room_for(side.budget.limit), side.budget.folder
+        capacity, folder = capacity_for(side.budget.limit), side.budget.folder
         side.table = None  # frees it while the other rows are read
         batches = chain(_given_up([table]), side.rest)
         del table
-        runs = sorted_outside(batches, source.schema, node, axis.descending, room, folder)
+        runs = sorted_outside(batches, source.schema, node, axis.descending, capacity, folder)
         return Ready(runs.rows(), runs.errs, "runs", runs.nbytes)
     sorted_rows = Ordinals.of(table, node, axis.descending, threads)
     done, size = ("kept", 0) if sorted_rows.index is None else ("sorted", 12 * len(sorted_rows.index))
@@ -261,9 +261,9 @@ def _shifted(rows: Ordered, by: int) -> Ordered:
         yield batch, np.where(moved < values, I64_MAX, moved) if by > 0 else np.where(moved > values, I64_MIN, moved)
 
 
-def _given_up(held: list[pa.Table]) -> Iterator[pa.RecordBatch]:
+def _given_up(tables: list[pa.Table]) -> Iterator[pa.RecordBatch]:
     """Yield the batches of a table, and release each one when it was yielded."""
-    batches = held.pop().to_batches()[::-1]
+    batches = tables.pop().to_batches()[::-1]
     while batches:
         yield batches.pop()
 

@@ -49,19 +49,19 @@ class _Side:
 
     def __init__(self, batches: Ordered) -> None:
         self._batches = batches
-        self._held: tuple[pa.RecordBatch, np.ndarray] | None = None
+        self._batch: tuple[pa.RecordBatch, np.ndarray] | None = None
         self._at = 0
         self.ended = False
         self.reached = -(2**63)  # the ordinal of the last row given
 
     def piece(self, most: int, limit: int | None = None) -> pa.RecordBatch | None:
         """Return the next rows, up to and including the first one beyond ``limit``; None at the end."""
-        while self._held is None or self._at >= self._held[0].num_rows:
-            self._held, self._at = next(self._batches, None), 0
-            if self._held is None:
+        while self._batch is None or self._at >= self._batch[0].num_rows:
+            self._batch, self._at = next(self._batches, None), 0
+            if self._batch is None:
                 self.ended = True
                 return None
-        batch, values = self._held
+        batch, values = self._batch
         rows = min(most, batch.num_rows - self._at)
         if limit is not None:
             rows = min(rows, int(np.searchsorted(values[self._at :], limit, side="right")) + 1)

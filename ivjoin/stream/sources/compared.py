@@ -5,12 +5,12 @@ from __future__ import annotations
 from ivjoin.errors import SlowJoinWarning
 from ivjoin.expr.arguments import warn_caller
 
-__all__ = ["pairs_said", "warn_of_pairs"]
+__all__ = ["pairs_text", "warn_of_pairs"]
 
 MANY = 1 << 28  # pairs; a second or more
 
 
-def pairs_said(rows: tuple[int | None, int | None], share: float) -> str:
+def pairs_text(rows: tuple[int | None, int | None], share: float) -> str:
     """Return how many pairs are compared, as a clause; "" if they are few."""
     if not share:
         return ""
@@ -25,6 +25,6 @@ def warn_of_pairs(rows: tuple[int | None, int | None], share: float) -> None:
     left, right = rows
     if share and left is not None and right is not None and left * right * share > MANY:
         warn_caller(SlowJoinWarning(
-            f"{pairs_said(rows, share)}, since the condition has no key, and no band that leaves out most pairs. Add a "
+            f"{pairs_text(rows, share)}, since the condition has no key, and no band that leaves out most pairs. Add a "
             "key to on=, or a comparison such as l.t BETWEEN r.t AND r.t + 10; ivjoin.explain shows what was found"
         ))

@@ -22,18 +22,18 @@ class Pieces:
         self._batches = batches
         self._coalesce = _GATHERED_ROWS if whole else 0
         self._most = most
-        self._held: pa.RecordBatch | None = None
+        self._batch: pa.RecordBatch | None = None
         self._gathered: list[pa.RecordBatch] = []  # the next ones, last first
         self._at = 0
         self.rows = 0
 
     def next(self) -> pa.RecordBatch | None:
         """Return the next piece, None at the end."""
-        while self._held is None or self._at >= self._held.num_rows:
-            self._held, self._at = self._read(), 0
-            if self._held is None:
+        while self._batch is None or self._at >= self._batch.num_rows:
+            self._batch, self._at = self._read(), 0
+            if self._batch is None:
                 return None
-        piece = self._held.slice(self._at, self._most) if self._held.num_rows > self._most else self._held
+        piece = self._batch.slice(self._at, self._most) if self._batch.num_rows > self._most else self._batch
         self._at += piece.num_rows
         self.rows += piece.num_rows
         return piece

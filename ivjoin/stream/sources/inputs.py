@@ -98,14 +98,14 @@ class Source:
         assert self._files is not None
         return self._files.table(self._names if names is None else names, groups)
 
-    def some(self, names: Sequence[str], room: int | None = None) -> pa.Table:
-        """Return columns of 1 to 8 row groups, spread over all; beyond the first, within ``room`` bytes if given."""
+    def some(self, names: Sequence[str], capacity: int | None = None) -> pa.Table:
+        """Return columns of 1 to 8 row groups, spread over all; beyond the first, within ``capacity`` bytes."""
         groups = self.groups()
         seen = SEEN_GROUPS
         if self.rows and groups:
             seen = max(2, min(seen, _SEEN_ROWS * len(groups) // self.rows))
-            if room is not None:
-                seen = max(1, min(seen, room * len(groups) // (16 * self.rows * max(1, len(names)))))
+            if capacity is not None:
+                seen = max(1, min(seen, capacity * len(groups) // (16 * self.rows * max(1, len(names)))))
         step = max(1, -(-len(groups) // seen))
         return self.of_groups(groups[step // 2 :: step], names)
 
@@ -129,18 +129,18 @@ class Source:
         got = self._read(self._names)
         return iter(got.to_batches()) if isinstance(got, pa.Table) else got
 
-    def head(self, room: int) -> tuple[pa.Table, Iterator[pa.RecordBatch] | None]:
-        """Return the first rows, until they take more than ``room`` bytes, and the other rows, or None at the end."""
+    def head(self, capacity: int) -> tuple[pa.Table, Iterator[pa.RecordBatch] | None]:
+        """Return the first rows, up to more than ``capacity`` bytes, and the other rows, or None at the end."""
         got = self._read(self._names) if self._files is None else self._files.batches(self._names, alone=True)
         if isinstance(got, pa.Table):
             return got, None
-        held, size = [], 0
+        taken, size = [], 0
         for batch in got:
-            held.append(batch)
+            taken.append(batch)
             size += batch.nbytes
-            if size > room:
-                return pa.Table.from_batches(held, self.schema), got
-        return pa.Table.from_batches(held, self.schema), None
+            if size > capacity:
+                return pa.Table.from_batches(taken, self.schema), got
+        return pa.Table.from_batches(taken, self.schema), None
 
     def table(self) -> pa.Table:
         if self._files is not None:

@@ -25,7 +25,7 @@ from ivjoin.plan.picking.pick import picking_of
 from ivjoin.shj.arrow import counted
 from ivjoin.shj.dictionaries import one_array
 from ivjoin.shj.kernels.lookup import grouped_kernels
-from ivjoin.stream.sort.axis import kept_pairs, sample
+from ivjoin.stream.sort.axis import candidate_pairs, sample
 from ivjoin.stream.sources.inputs import Source
 from ivjoin.stream.threads.table_lookup import OUT_ROWS, MatchedRows, MatchedTables, opened, parts_of
 from ivjoin.stream.threads.table_rows import TableRows
@@ -127,7 +127,7 @@ def paired_pick(plan: JoinPlan, sources: tuple[Source, Source], threads: int) ->
 def _pays(plan: JoinPlan, tables: tuple[pa.Table, pa.Table]) -> bool:
     """Return whether a left row has few matches, or fewer than right rows that a search in no order looks at."""
     some = sample(tables[0], _SEEN[0]), sample(tables[1], _SEEN[1])
-    kept = kept_pairs(plan, some)
+    kept = candidate_pairs(plan, some)
     if not kept.size:
         return False
     rows = tables[1].num_rows

@@ -76,7 +76,7 @@ class SlicedJoin:
         self._alone: SymmetricHashJoin | None = None  # joins the rest if the join cannot be cut
         self._metrics = JoinMetrics()
         self._left_out = [0, 0]  # rows that came late and were dropped
-        self._held = self._bytes = 0  # rows that wait, and their bytes
+        self._n_waiting = self._bytes = 0  # rows that wait, and their bytes
         self._next = 0  # rows that must wait before the next search for the end of a slice
         self._peak = 0, 0  # rows and bytes
 
@@ -101,7 +101,7 @@ class SlicedJoin:
         m = replace(self._metrics)
         self._intake.count_into(m)
         tasks = self._workers.tasks
-        m.state_rows = sum(task.rows for task in tasks) + (0 if self._views else self._held)
+        m.state_rows = sum(task.rows for task in tasks) + (0 if self._views else self._n_waiting)
         m.state_bytes = self._bytes + sum(task.nbytes for task in tasks) + self._joiners.nbytes
         if self._alone is not None:
             inside = self._alone.metrics
@@ -150,7 +150,7 @@ class SlicedJoin:
                 yield from self._made_room(piece.nbytes)
             if self._alone is None:
                 self._rest.pieces[p].append(piece)
-                self._held += piece.rows
+                self._n_waiting += piece.rows
                 self._bytes += piece.nbytes
                 if everywhere:
                     yield from self._give_up()
@@ -189,7 +189,7 @@ class SlicedJoin:
         self._note()
         self._workers.stop()
         self._joiners.clear()
-        self._rest, self._held, self._bytes = Slice(self._cut, ([], []), I64_MIN, I64_MAX + 1), 0, 0
+        self._rest, self._n_waiting, self._bytes = Slice(self._cut, ([], []), I64_MIN, I64_MAX + 1), 0, 0
 
     # -- memory --------------------------------------------------------------------------------------------------
 
@@ -215,7 +215,7 @@ class SlicedJoin:
             return _SLICE_ROWS
         fit = self._memory.rows
         if self._bytes:
-            fit = min(fit, self._memory.gathered * self._held // (self._bytes * (self._threads + 3)))
+            fit = min(fit, self._memory.gathered * self._n_waiting // (self._bytes * (self._threads + 3)))
         return max(1, min(_SLICE_ROWS, fit // 2))
 
     # -- slices --------------------------------------------------------------------------------------------------
@@ -224,13 +224,13 @@ class SlicedJoin:
         """Give complete slices of sufficient size to the threads, and yield the output of finished ones."""
         ended = all(f.ended for f in self._frontiers)
         enough = self._enough()
-        if self._held >= enough:
+        if self._n_waiting >= enough:
             settled = self._axis.settled()
-            while self._alone is None and self._held >= enough and (top := self._slice_end(settled)) is not None:
+            while self._alone is None and self._n_waiting >= enough and (top := self._slice_end(settled)) is not None:
                 yield from self._given(*self._rest.split(top))
                 enough = self._enough()
             most = _MANY_ROWS if ended else _MOST_ROWS
-            if self._alone is None and self._held >= most * _SLICE_ROWS:
+            if self._alone is None and self._n_waiting >= most * _SLICE_ROWS:
                 yield from self._give_up()
         if ended and self._alone is None:
             yield from self._given(self._rest, Slice(self._cut, ([], []), I64_MAX, I64_MAX + 1))
@@ -243,12 +243,12 @@ class SlicedJoin:
         end = settled
         if self._cut.both:  # rows of the other side at home here must find all rows that they can match
             end = min([end, *(p.begin(i) for p in other if (i := p.ended(settled)) < p.rows)])
-        if end <= self._rest.start or self._held < self._next:
+        if end <= self._rest.start or self._n_waiting < self._next:
             return None
         pieces = [p for side in self._rest.pieces for p in side]
         copies = sum(p.below(self._rest.start) for p in other)  # of rows of earlier slices
         most = sum(p.below(end) for p in pieces) - copies
-        few = self._memory is not None or self._held >= _MANY_ROWS * _SLICE_ROWS
+        few = self._memory is not None or self._n_waiting >= _MANY_ROWS * _SLICE_ROWS
         rows = self._enough()
         while rows <= most:
             cut = cut_at(pieces, rows + copies, self._rest.start, end)
@@ -257,7 +257,7 @@ class SlicedJoin:
                 self._next = 0
                 return cut
             rows *= 2
-        self._next = self._held + self._held // 8  # rows; scanning all that wait takes time
+        self._next = self._n_waiting + self._n_waiting // 8  # rows; scanning all that wait takes time
         return None
 
     def _given(self, task: Slice, rest: Slice) -> Iterator[pa.RecordBatch]:
@@ -266,7 +266,7 @@ class SlicedJoin:
             yield from self._give_up()
             return
         self._rest = rest
-        self._held, self._bytes = rest.rows, rest.nbytes
+        self._n_waiting, self._bytes = rest.rows, rest.nbytes
         if task.rows:
             self._workers.add(task)
             self._note()
@@ -291,12 +291,12 @@ class SlicedJoin:
             if copies:  # their home is an earlier slice, which has emitted the unmatched ones
                 yield from self._counted(op.push_matched(SIDES[p], piece.batch.slice(0, copies)))
             yield from self._counted(op.push(SIDES[p], piece.batch.slice(copies)))
-            self._held -= piece.rows
+            self._n_waiting -= piece.rows
             self._bytes = max(0, self._bytes - piece.nbytes)
             del piece
             if budget is not None:
                 op.account.limit = limit - self._bytes
-        self._held = self._bytes = 0
+        self._n_waiting = self._bytes = 0
         for p in (0, 1):
             if self._frontiers[p].ended:
                 yield from self._counted(op.finish(SIDES[p]))

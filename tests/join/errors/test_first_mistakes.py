@@ -202,7 +202,7 @@ def test_explain_takes_the_arguments_of_the_join() -> None:
 
 def test_explain_does_not_advise_against_itself() -> None:
     told = explain(T, T, on="k", condition="l.ts BETWEEN r.ts AND r.ts + 5")
-    assert "there are few rows: they are joined as they come" in told
+    assert "there are few rows, so they are not sorted" in told
     assert "declare " not in told.split("threads")[0]
     assert "left rows are stored until the right input ends, which is a table or files" in told
     assert "declare right_order='ts'" in explain(T.schema, T.schema, on="k", condition="l.ts BETWEEN r.ts AND r.ts + 5")

@@ -61,7 +61,7 @@ def no_room(seed: int) -> Iterator[None]:
     """A limit of memory within which next to nothing may be sorted."""
     rng = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sorting, "room_for", lambda limit: rng.choice([1, 100, 400]))
+        patch.setattr(sorting, "capacity_for", lambda limit: rng.choice([1, 100, 400]))
         patch.setattr(outside, "_PIECE", rng.choice([1, 100, 1000]))
         patch.setattr(outside, "_LEAST_ROWS", rng.choice([1, 2, 64]))
         yield
