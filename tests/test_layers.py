@@ -148,7 +148,7 @@ _LONG = {
     "shj/kernels/output/text_kernels.py", "shj/kernels/push/expiry_kernels.py", "shj/kernels/push/index_kernels.py",
     "shj/kernels/push/intake_kernels.py", "shj/kernels/push/push_kernels.py", "shj/kernels/slices/slice_join.py",
     "shj/kernels/slices/slice_kernels.py", "shj/store/disk/backing.py", "shj/store/key_table.py",
-    "shj/store/rows/frozen.py", "shj/store/rows/spilled.py", "shj/store/values/varying.py", "stream/sort/sorting.py",
+    "shj/store/rows/frozen.py", "shj/store/values/varying.py", "stream/sort/sorting.py",
     "stream/sources/inputs.py",
 }  # fmt: skip
 _WRITTEN = [p for room in ("ivjoin", "bench", "examples", "tests") for p in sorted((ROOT.parent / room).rglob("*.py"))]

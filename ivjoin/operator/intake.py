@@ -23,11 +23,10 @@ from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.kernels.keys import key_kernels
 from ivjoin.shj.plain import from_plain_rows, rows_at
+from ivjoin.shj.registers import I64_MIN
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys, pack
 
 __all__ = ["Intake", "outside"]
-
-I64_MIN = -(2**63)
 
 
 class Intake:

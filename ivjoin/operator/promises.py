@@ -14,10 +14,9 @@ from ivjoin.operator.cores import AnyCore
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.question import side_expression
 from ivjoin.plan.spec import SIDES
+from ivjoin.shj.registers import I64_MIN
 
 __all__ = ["check_edges", "promises_of", "requirements"]
-
-_I64_MIN = -(2**63)
 
 _MOST_WORDS = 64  # most texts of watermarks that an operator caches
 
@@ -74,7 +73,7 @@ def requirements(core: AnyCore, p: int) -> list[str]:
     frontier = core.frontiers[p]
     out = []
     for t in frontier.trackers:
-        if t.limit > _I64_MIN:
+        if t.limit > I64_MIN:
             sign, limit = ("<=", ~t.limit) if t.descending else (">=", t.limit)
             out.append(f"{t.name} {sign} {shown(limit, t.node.type)}")
     for node in {**frontier.bounds, **frontier.promised}:

@@ -19,13 +19,13 @@ from ivjoin.plan.derived.certain import domain_of, ordinals_of
 from ivjoin.plan.derived.residual_checks import bands_say_all
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.planner import watched
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 if TYPE_CHECKING:
     from ivjoin.propagation import Unclipped
 
 __all__ = ["Bounder"]
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 # The bounds of an axis that retain only the rows without a value there.
 NO_VALUE = I64_MAX, I64_MIN
 # Contracting the residual takes hundreds of microseconds, moving a band's bound takes one. The residual is contracted

@@ -15,10 +15,10 @@ from ivjoin.plan.sums import probes
 from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import byte_width, is_own_ordinal, offset_width
 from ivjoin.shj.plain import plain_type
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["SideSources", "column_of", "key_columns", "ordinal_columns", "side_sources"]
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 
 
 @dataclass(slots=True)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ivjoin.operator.memory import scratch
-from ivjoin.operator.memory.scratch import Scratch, scratch_bytes
+from ivjoin.operator.memory.scratch import Scratch, borrowed, give, scratch_bytes
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.memory import ARROW_ARRAY, RELEASE
 from ivjoin.shj.kernels.memory import address_of as address
@@ -59,7 +56,7 @@ class State:
         self._bytes = self.operator.nbytes + self.sides.nbytes
         self._lent: dict[Any, np.ndarray] = {}
         self._scratch: Scratch | None = None
-        self._pointed: Callable[[], Scratch | None] = lambda: None  # the scratch whose addresses the registers have
+        self._pointed = 0  # the number of the scratch whose addresses the registers have
         self._size = 0  # capacity of the last scratch, in rows
         self.room = 0  # capacity of the scratch now, in rows
         self._most_pairs = min(_MOST_PAIRS, batch_size)
@@ -143,46 +140,30 @@ class State:
 
     # -- scratch -------------------------------------------------------------------------------------------------
 
-    def row_room(self, n: int, sources: int) -> None:
-        """Make scratch for batches of n rows with ``sources`` sources. Before the first batch there is no scratch."""
-        if n <= self.room and (sources <= self._sources or not self.room):
-            self._sources = max(sources, self._sources)
+    def row_room(self, n: int, sources: int = 0) -> None:
+        """Get scratch for batches of n rows with ``sources`` sources. Before the first batch there is no scratch.
+
+        Under a limit, an operator has scratch of its own, which the limit counts.
+        """
+        self._sources, held = max(sources, self._sources), self._scratch
+        if held is not None and n <= held.room and self._sources <= held.sources:
+            return
+        if not n and held is None:
             if not self._size:
                 self.lend("values", np.empty((self._sources, 0), dtype=np.int64))
             return
-        self._sources = max(sources, self._sources)
-        room = self._size
-        if n > room:
-            room = 1 << (max(n, _FIRST_ROWS) - 1).bit_length()
-        nbytes = scratch_bytes(room, self._sources)
-        self._account.want(nbytes - (0 if self._scratch is None else self._scratch.nbytes))
-        self._take(room)
+        if n > self._size:
+            self._size = 1 << (max(n, _FIRST_ROWS) - 1).bit_length()
+        if self._account.limit is None:
+            self._take(borrowed(self._size, self._sources))
+        else:
+            self._account.want(scratch_bytes(self._size, self._sources) - (0 if held is None else held.nbytes))
+            self._take(Scratch(self._size, self._sources))
 
-    def borrow(self, n: int) -> None:
-        """Get scratch for a batch of n rows, which is usually the scratch of the last batch."""
-        try:
-            found = scratch.idle.pop()
-        except IndexError:  # checked first, another thread could still take the last one
-            found = None
-        if found is not None:
-            if found is self._pointed() and found.sources >= self._sources and n <= found.room and self.lends:
-                self._scratch, self.room = found, found.room
-                return
-            scratch.give(found)
-        self.row_room(n, self._sources)
-
-    @property
-    def lends(self) -> bool:
-        """Whether scratch passes from push to push. Under a limit, an operator has its own, which the limit counts."""
-        return self._account.limit is None
-
-    def _take(self, room: int) -> None:
-        """Replace the scratch by one for batches of ``room`` rows."""
-        taken = scratch.borrowed(room, self._sources) if self.lends else Scratch(room, self._sources)
-        self._scratch = taken
-        self._size = self.room = taken.room
-        if taken is not self._pointed():
-            self._pointed = weakref.ref(taken)
+    def _take(self, taken: Scratch) -> None:
+        self._scratch, self._size, self.room = taken, taken.room, taken.room
+        if taken.number != self._pointed:
+            self._pointed = taken.number
             taken.point(self._words)
 
     def dead_room(self, n: int, going: bool = False) -> None:
@@ -201,7 +182,7 @@ class State:
         if self._size > 4 * n + 1024:
             self._size = 1 << (n - 1).bit_length()
             if self._scratch is not None:
-                self._take(self._size)
+                self._take(Scratch(self._size, self._sources))
         if self.get("dead_size") > 4 * live + 1024:
             self.set(dead=self.hold("dead", np.empty(live, dtype=np.int64)), dead_size=live)
         self.set(largest=0)
@@ -220,9 +201,8 @@ class State:
         """Give back the scratch of rows until the next push, and the reserved memory that this push has not used."""
         self._account.promised = 0
         held = self._scratch
-        if held is not None and held.goes_round and self._account.limit is None:
+        if held is not None and self._account.limit is None and give(held):
             self._scratch, self.room = None, 0
-            scratch.give(held)
 
     def wake(self) -> None:
         """Make the scratch of pairs as large as before a rest, or smaller if memory is limited."""

@@ -23,10 +23,10 @@ from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import byte_width, is_own_ordinal, offset_width
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.kernels.push import index_kernels
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["OutputTable", "SideTables", "join_fields", "output_table", "side_tables"]
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)

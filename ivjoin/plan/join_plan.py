@@ -17,7 +17,7 @@ from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.derivations import Derived
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.separation.separate import BandTerm, Separation
-from ivjoin.shj.kernels.push.index_kernels import I64_MAX, I64_MIN
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.rows.bands import BandTable
 
 __all__ = ["JoinPlan", "SidePlan", "band_table"]

@@ -25,7 +25,7 @@ from ivjoin.plan.join_plan import JoinPlan, SidePlan, band_table
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.plan.sums import leave_sums
 from ivjoin.separation.separate import BandTerm, JoinKey, Separation, conjuncts_of, separate
-from ivjoin.shj.kernels.push.index_kernels import I64_MAX, I64_MIN
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.rows.bands import BandTable
 
 __all__ = ["inferred", "make_plan", "watched"]

@@ -13,7 +13,7 @@ import numpy as np
 from ivjoin.expr.nodes import Node, walk
 from ivjoin.plan.join_plan import JoinPlan, SidePlan
 from ivjoin.separation.separate import Separation
-from ivjoin.shj.kernels.push.index_kernels import I64_MAX, I64_MIN
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.rows.bands import BandTable
 
 __all__ = ["Line", "leave_sums", "probes", "sum_of"]

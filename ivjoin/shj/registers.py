@@ -14,13 +14,16 @@ import numpy as np
 __all__ = [
     "ARRAYS", "AS_DOUBLE", "AS_READ", "BAND_ROLE", "BEGIN", "BEYOND", "BITS", "BOUND", "BOUNDING", "BOUNDS",
     "BYTES", "CODES", "DECIDE", "DROPPED", "EMITTING", "EXPIRY", "FIELD", "FIXED_PIECE", "FULL", "GATHER", "GIVEN",
-    "GROUPING", "HEAP", "INDEX", "INT", "INTS", "KEEPING", "KEYED", "KEYS", "KEY_PIECE", "KEY_ROLE", "KEY_WORD",
+    "GROUPING", "HEAP", "I64_MAX", "I64_MIN", "INDEX", "INT", "INTS", "KEEPING", "KEYED", "KEYS", "KEY_PIECE",
+    "KEY_ROLE", "KEY_WORD",
     "LARGE_TEXT_PIECE", "LATE", "LEAST", "LEAVING", "LINK", "MINUS", "MORE", "NAMING", "NAN_BITS", "NAN_ORDINAL",
     "NO_KEY", "OPERATOR", "ORDINAL_PIECE", "OUTPUT", "PIECE", "PLUS", "PROBING", "PRUNING", "RETIRING", "RING",
     "ROOM", "RUNS", "Register", "SIDE", "SLICE", "SOURCE", "STORE", "STORED", "STORING", "SUM", "SWEEP", "TERM", "TEXT",
     "TEXT_ALONE", "TEXT_PIECE", "TIDY", "TIMES", "TRACKER", "USABLE", "VALIDITY_PIECE", "VALIDITY_WORD",
     "VALUE_WORD", "WILD", "WORDS", "as_words", "blank", "placed", "words_in", "words_of",
 ]
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 
 
 def _record(*lines: str) -> np.dtype:
@@ -85,9 +88,8 @@ KEY_PIECE = _record("kind source column width safe nulls")
 KEY_WORD = _record("row source kind")
 # A column of the input as it is stored. If the column is not words, ``values`` is the address of its TEXT record.
 # Stride 0: the key, a word. For text, stride -1 - k: piece k of a byte-string key. For words, a negative stride:
-# ordinals of doubles, -stride bytes apart. ``filed``: the column lies in files and its records were read; this is the
-# bit of the byte at ``valid``, in the first record, that is set if the value is not null.
-RING = _record("values stride valid filed")
+# ordinals of doubles, -stride bytes apart.
+RING = _record("values stride valid")
 # A stored column of text or bools. A bool column has ``starts`` alone, its values. ``room``: usable bytes of the arena.
 TEXT = _record("column kind start_width offset_width room top base next wanted", "starts arena valid")  # address
 

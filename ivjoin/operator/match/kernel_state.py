@@ -27,16 +27,16 @@ from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.sums import probes
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.push import push_kernels
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys
 from ivjoin.shj.store.rows.ring_room import can_be_cleared, is_loose
 from ivjoin.shj.store.rows.side import SideStore
-from ivjoin.shj.store.rows.spilled import FixedInFile, TextInFile
-from ivjoin.shj.store.values.columns import OrdinalColumn, WordColumn
+from ivjoin.shj.store.rows.spilled import InFile
+from ivjoin.shj.store.values.varying import KeyTextColumn, SegmentColumn
 
 __all__ = ["KernelState"]
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _TRACKER = at.words_in(at.TRACKER)
 _FIRST_LOOKS = 4  # looks at what Python alone knows of later rows, before looks are put off
 
@@ -112,7 +112,6 @@ class KernelState:
         self.keys, self.stores = left.keys, left.stores
         self.keeps_text, self.mixes = left.keeps_text, left.mixes
         self.gathers, self._compiled = [False, False], (state.get("blocks"), left.mixes)
-        self.filed: list[list[int]] = [[], []]
         self.shared, self.packs, self.prepares = left.tables, [*left.packs], left.prepares
         self.sources = [t.sources for t in left.tables]
         state.set(within=int(self.intake.late_within))
@@ -159,7 +158,6 @@ class KernelState:
         self.mixes = compiled and kinds is not None and not kinds <= {at.WORDS}
         blocks = int(compiled and kinds is not None and kinds <= {at.WORDS})
         self.gathers, self._compiled = [False, False], (blocks, self.mixes)
-        self.filed = [[], []]
         state.set(
             key_kind=self.keys.kind, never=int(plan.never), rekeyed=int(self.rekeyed),
             within=int(self.intake.late_within), raises=int(on_late == "raise"), drops=int(on_late == "drop"),
@@ -228,10 +226,11 @@ class KernelState:
         blocks = any(self._compiled)
 
         def found(s: int, store: SideStore) -> frozenset[int]:
-            columns = {
-                column for column, c in zip(plan.sides[s].stored, store.columns, strict=True)
-                if isinstance(c, (WordColumn, OrdinalColumn, FixedInFile))  # memory or file: tables are shared
-                or (self.keeps_text and (c in store.texts or isinstance(c, TextInFile)))
+            columns = {  # whether they lie in memory or in files, because operators share the tables
+                column for column, c, width in zip(
+                    plan.sides[s].stored, store.columns, self.layouts[s].stored_widths, strict=True
+                )
+                if width is not None or (self.keeps_text and not isinstance(c, (KeyTextColumn, SegmentColumn)))
             }
             if blocks:
                 columns |= {i for f in plan.fields if (i := f.left if s == 0 else f.right) is not None}
@@ -273,22 +272,15 @@ class KernelState:
                 self.stores[s].schedule(axis, True)
 
     def gather_output(self, s: int) -> None:
-        """Note that columns of side s now lie in files, so that they are read before output is built.
-
-        If all of these columns are records, compiled code builds the output. If one is text, Arrow does.
-        """
+        """Let Arrow build output with rows of side s, if some of its columns in the output now lie in files."""
         columns, out = self.stores[s].columns, (f.left if s == 0 else f.right for f in self.plan.fields)
-        places = [self.places[s][k] for k in out if k is not None]
-        filed = [i for i in places if isinstance(columns[i], (FixedInFile, TextInFile))]
-        fixed = any(self._compiled) and all(isinstance(columns[i], FixedInFile) for i in filed)
-        self.filed[s] = filed if fixed else []
-        self.gathers[s] = bool(filed) or not fixed
+        self.gathers[s] = any(isinstance(columns[self.places[s][k]], InFile) for k in out if k is not None)
         self.put_out(self._puts_out)  # a push may be under way, on either side
 
     def put_out(self, p: int) -> None:
         """Choose whether compiled code or Arrow builds the output of a push on side p, before its first row."""
         self._puts_out = p
-        blocks, self.mixes = (0, bool(self.filed[1 - p])) if self.gathers[1 - p] else self._compiled
+        blocks, self.mixes = (0, False) if self.gathers[1 - p] else self._compiled
         self.state.set(blocks=blocks)
 
     def limit_output(self, rows: int) -> None:

@@ -14,7 +14,6 @@ from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.output import text_kernels
 from ivjoin.shj.kernels.push import push_kernels
 from ivjoin.shj.store.disk.backing import keep_pages
-from ivjoin.shj.store.rows.column_spill import read_for_kernels
 from ivjoin.shj.store.values.varying import too_much_text
 
 __all__ = ["gathered", "in_parts", "made", "mixed"]
@@ -29,10 +28,8 @@ def made(core: Core) -> pa.RecordBatch:
 
 
 def mixed(core: Core, p: int) -> int:
-    """Let compiled code build an output batch with text, bools or columns in files; return the kernels' status."""
+    """Let compiled code build an output batch with text or bools; return the kernels' status."""
     state = core.state
-    if core.gathers[1 - p]:
-        _read(core, p)
     r = state.operator[0]
     whole = int(r["batch_size"])
     try:
@@ -47,17 +44,6 @@ def mixed(core: Core, p: int) -> int:
     if not status & at.GATHER and r["phase"] == at.EMITTING and r["n_pairs"] == state.pairs:
         state.more_pairs()
     return status
-
-
-def _read(core: Core, p: int) -> None:
-    """Read the columns in files of the stored rows that compiled code is about to emit."""
-    state, store = core.state, core.stores[1 - p]
-    r = state.operator[0]
-    phase, cursor = int(r["phase"]), int(r["cursor"])
-    if phase != at.LEAVING:
-        total, listed = (r["n_pairs"], "pair_places") if phase == at.EMITTING else (r["n_dead"], "dead")
-        places = state[listed][cursor : min(int(total), cursor + int(r["batch_size"]))]
-        read_for_kernels(store, core.filed[1 - p], store.ids_at(places))
 
 
 def gathered(core: Core, p: int, batch: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:

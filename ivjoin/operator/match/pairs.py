@@ -14,12 +14,12 @@ from ivjoin.plan.sums import probes
 from ivjoin.separation.separate import conjuncts_of
 from ivjoin.shj.arrow import take
 from ivjoin.shj.kernels.push import index_kernels, run_kernels
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.disk.backing import keep_pages
 from ivjoin.shj.store.rows.selectivity import most_selective
 
 __all__ = ["chosen", "decide", "look_beyond", "may_crowd", "next_piece", "probe_runs"]
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _MANY = 4096  # pairs whose arrays malloc might give back to the system
 _MOST_STEPS = 50_000_000  # steps of a batch along one axis, after which another axis is considered
 

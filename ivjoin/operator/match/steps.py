@@ -52,7 +52,7 @@ def _taken(core: Core, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterat
         before = core.frontiers[p].mark()
     try:
         if n > state.room:
-            state.borrow(n)
+            state.row_room(n)
         if before is not None:
             values.prepare(core, p, batch)
             state = core.state

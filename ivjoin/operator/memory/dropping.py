@@ -14,11 +14,11 @@ from ivjoin.operator.core import Core
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.operator.memory.recall import Recall
 from ivjoin.shedding.policies import DecayedCounts, DecayedSample, worth
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.rows.ring_room import drop
 
 __all__ = ["Dropping"]
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _ROWS = 65_536  # rows whose worth is computed at once
 _AT_ONCE = 8  # each time the limit is reached, a part of it (1 / _AT_ONCE) is freed
 _UNCOUNTED = 24 << 20  # bytes of scratch that dropping rows may use outside the limit

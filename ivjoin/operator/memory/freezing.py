@@ -22,6 +22,7 @@ from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import Bytes, take
 from ivjoin.shj.kernels.output import byte_kernels
 from ivjoin.shj.kernels.push import index_kernels
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.disk.backing import Files
 from ivjoin.shj.store.keys import NoKeys
 from ivjoin.shj.store.rows.frozen import FrozenRows, Taken, can_freeze
@@ -31,7 +32,6 @@ from ivjoin.shj.store.sizes import fitting
 
 __all__ = ["Frozen"]
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _AT_ONCE = 16384  # rows
 # Most rows to spill of a side at once if a quarter is fewer, and fewest if half is more.
 _MANY, _SOME = 1 << 16, 1 << 15

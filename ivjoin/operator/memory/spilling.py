@@ -22,9 +22,8 @@ from ivjoin.plan.spec import SIDES
 from ivjoin.shj import registers as at
 from ivjoin.shj.store.disk.backing import Files, give_back, in_memory, own_memory, slide
 from ivjoin.shj.store.keys import ByteKeys, WordKeys
-from ivjoin.shj.store.rows.column_spill import can_spill, spill_columns
 from ivjoin.shj.store.rows.side import SideStore
-from ivjoin.shj.store.rows.spilled import TextInFile
+from ivjoin.shj.store.rows.spilled import can_spill, spill_columns
 from ivjoin.shj.store.values.varying import SegmentColumn
 
 __all__ = ["MORE_PAGES", "Spilling"]
@@ -177,8 +176,6 @@ class Spilling:
                 if isinstance(c, SegmentColumn):
                     if size := c.nbytes:
                         yield when, size, lambda c=c: c.spill(self.files)  # type: ignore[misc]
-                elif isinstance(c, TextInFile):
-                    yield from self._item(_attribute(_INDEX, c, "_starts"))
                 elif can_spill(c):
                     groups[when].append(store.columns.index(c))
                 elif c.valid is not None and c.valid.ring is not None:

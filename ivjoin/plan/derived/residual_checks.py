@@ -10,7 +10,8 @@ import numpy as np
 from ivjoin.expr.nodes import Node, walk
 from ivjoin.separation.checks import Check
 from ivjoin.separation.separate import BandTerm, Separation
-from ivjoin.shj.kernels.push.index_kernels import I64_MAX, I64_MIN, MOST_AXES
+from ivjoin.shj.kernels.push.index_kernels import MOST_AXES
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["bands_say_all", "check_table", "keep_checked"]
 

@@ -15,6 +15,7 @@ from ivjoin.shj import registers
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.kernels.keys import key_kernels, word_key_kernels
 from ivjoin.shj.kernels.memory import address_of as address
+from ivjoin.shj.registers import I64_MAX
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.disk.backing import fresh, in_memory
 from ivjoin.shj.store.key_table import KeyTable, longer
@@ -23,7 +24,6 @@ __all__ = ["ByteKeys", "IntKeys", "KeyTable", "NoKeys", "WordKeys", "pack"]
 
 _NONE_U8 = np.empty(0, dtype=np.uint8)
 _NEAR_ROWS = 1 << 12  # batches from this size on are checked for keys in a narrow range
-_I64_MAX = 2**63 - 1
 _SPANS, _ARENA, _ARENA_ROOM, _REST = map(
     registers.words_of(registers.OPERATOR).__getitem__, ("spans", "arena", "arena_room", "rest")
 )
@@ -82,7 +82,7 @@ class IntKeys(KeyTable):
         if n < _NEAR_ROWS:
             return self._named(keys, usable)
         there = keys if usable is None else keys[usable]
-        least = int(there.min(initial=_I64_MAX))
+        least = int(there.min(initial=I64_MAX))
         span = int(there.max(initial=least)) - least + 1
         if span > n:
             return self._named(keys, usable)

@@ -184,7 +184,6 @@ def test_what_is_behind_the_frontier_goes_unread(tmp_path: Path, monkeypatch: py
         raise AssertionError("a block was read")
 
     monkeypatch.setattr(type(rows.records), "rows", read)
-    monkeypatch.setattr(type(rows._axes), "read", read)
     for numbers in rows.outside([(640, 2**62)]):
         rows.drop(numbers)
     assert rows.live == rows.top - 640

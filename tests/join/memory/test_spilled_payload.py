@@ -121,23 +121,23 @@ def _of_words(batch: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
 @pytest.mark.parametrize(
     ("question", "how"), [(q, h) for i, q in enumerate(OF_RECORDS) for j, h in enumerate(HOWS) if (i + j) % 2]
 )
-def test_kernels_put_out_what_lies_in_records(question: str, how: str, names: list[str]) -> None:
+def test_output_of_records(question: str, how: str, names: list[str]) -> None:
     rng = np.random.default_rng(HOWS.index(how) * 11 + len(question))
     schema = _of_words(drawn(rng, SCHEMA, 0, 1, 0.0, False), names).schema
     ask = {**OF_RECORDS[question], "how": how}
     free = SymmetricHashJoin(schema, schema, **ask)
     limit = {"memory_limit": 26_000, "when_full": "spill"}
     op = SymmetricHashJoin(schema, schema, **ask, **limit)
-    filed = False
+    gathers = False
     for i in range(12):
         for side in ("left", "right"):
             batch = drawn(rng, SCHEMA, 20 * i, int(rng.choice([1, 40, 150])), 0.1 if i > 4 else 0.0, False)
             batch = _of_words(batch, names)
             assert rows_of(op.push(side, batch)) == rows_of(free.push(side, batch))
-            filed |= any(op._core.filed)
+            gathers |= any(op._core.gathers)
         if i == 7:
             op = SymmetricHashJoin.restore(op.snapshot(), **limit)
-    assert filed or "semi" in how or "anti" in how or not wanted()
+    assert gathers or "semi" in how or "anti" in how or not wanted()
     assert rows_of(op.finish()) == rows_of(free.finish())
 
 
@@ -167,21 +167,6 @@ def test_rows_that_are_gone_give_their_room_in_the_file_back(tmp_path: Path) -> 
                 pass
         sizes.append(op.metrics.spilled_bytes)
     assert 0 < max(sizes[20:]) <= 2 * max(sizes[:20])
-
-
-@pytest.mark.slow
-def test_text_beyond_what_narrow_starts_tell_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spilled, "_NARROW", 2000)
-    rng = np.random.default_rng(5)
-    free = SymmetricHashJoin(SCHEMA, SCHEMA, **QUESTIONS["disorder"])
-    op = SymmetricHashJoin(SCHEMA, SCHEMA, **QUESTIONS["disorder"], memory_limit=40_000, when_full="spill")
-    for i in range(12):
-        for side in ("left", "right"):
-            batch = drawn(rng, SCHEMA, 20 * i, 90, 0.1, True)
-            assert rows_of(op.push(side, batch)) == rows_of(free.push(side, batch))
-    starts = {c._starts.dtype for s in op._core.stores for c in s.columns if isinstance(c, spilled.TextInFile)}
-    assert np.dtype(np.uint64) in starts
-    assert rows_of(op.finish()) == rows_of(free.finish())
 
 
 def test_a_log_is_what_was_written(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from memory.kinds import KINDS, QUESTIONS, piece, schema_of
 
 from ivjoin import Order, SymmetricHashJoin
 from ivjoin.operator.match.blocks import VARIABLE
-from ivjoin.operator.memory import scratch
 from ivjoin.shj.kernels.compiling import COMPILES
 from ivjoin.shj.store.disk.pages import Pages
 
@@ -55,8 +54,7 @@ def reachable(root: Any, without: set[int]) -> dict[int, int]:
 
 
 def held(op: SymmetricHashJoin) -> int:
-    # Tables that all operators of a plan share, and numbers that all operators do.
-    plans = reachable((op.plan, scratch._numbers), set())
+    plans = reachable(op.plan, set())  # tables that all operators of a plan share
     mine = {k: v for k, v in op.__dict__.items() if k not in ("plan", "_layouts", "_emitter")}
     return sum(reachable(mine, set(plans)).values())
 

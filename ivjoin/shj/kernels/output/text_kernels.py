@@ -324,56 +324,6 @@ def _put_bools(op, p, other, side, column, n, rows, places, top, data):  # type:
 
 
 @inner
-def _copy_apart(target, source, width, stride, n):  # type: ignore[no-untyped-def]
-    """Copy n values of ``width`` bytes that lie ``stride`` bytes apart; the stride is a multiple of 8."""
-    if width & 7 == 0:
-        words, step = width >> 3, stride >> 3
-        t8, s8 = mem.at_u64(target), mem.at_u64(source)
-        if words == 1:
-            for i in range(n):
-                t8[i] = s8[step * i]
-        else:
-            for i in range(n):
-                for w in range(words):
-                    t8[words * i + w] = s8[step * i + w]
-    elif width == 4 and source & 3 == 0:
-        t4, s4 = mem.at_u32(target), mem.at_u32(source)
-        for i in range(n):
-            t4[i] = s4[(stride >> 2) * i]
-    else:
-        t1, s1 = mem.at_u8(target), mem.at_u8(source)
-        for i in range(n):
-            for b in range(width):
-                t1[width * i + b] = s1[stride * i + b]
-
-
-@inner
-def _bits_apart(target, source, stride, bit, n):  # type: ignore[no-untyped-def]
-    """Write a bitmap from one bit of each of n bytes that lie ``stride`` bytes apart; return how many bits are 0."""
-    out = mem.at_u8(target)
-    flags = mem.at_u8(source)
-    unset = np.int64(0)
-    for b in range((n + 7) >> 3):
-        word = np.int64(0)
-        for i in range(8 * b, min(8 * b + 8, n)):
-            is_set = np.int64(flags[stride * i] & bit != 0)
-            word |= is_set << (i & 7)
-            unset += 1 - is_set
-        out[b] = word
-    return unset
-
-
-@inner
-def _put_filed(ring, field, n, top, data):  # type: ignore[no-untyped-def]
-    """Write validity and values of a column whose records were read from a file; return the number of nulls."""
-    if field.kind == at.BITS:
-        _bits_apart(data, ring.values, ring.stride, 1, n)
-    else:
-        _copy_apart(data, ring.values, field.width, ring.stride, n)
-    return _bits_apart(top, ring.valid, ring.stride, ring.filed, n) if ring.valid else np.int64(0)
-
-
-@inner
 def _build(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def]
     """Do as ``build_block``, also with columns of text and bools.
 
@@ -414,8 +364,6 @@ def _build(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def
         if side < 0:
             blank(top, (n + 7) >> 3)
             blank(data, text - data if field.kind == at.BYTES else after - data)
-        elif side != p and ring_at(other.rings, column).filed:
-            nulls = _put_filed(ring_at(other.rings, column), field, n, top, data)
         elif field.kind == at.WORDS:
             nulls = put_words(op, p, other, side, column, width, n, rows, places, top, data)
         elif field.kind == at.BITS:
@@ -441,7 +389,6 @@ def build_mixed(operator, p):  # type: ignore[no-untyped-def]
     """Build the next output batch that ``push_batch`` requested to gather; GATHER in the status means that more follow.
 
     Returns ``ROOM`` if a column's text exceeds its offsets; ``state_at`` then has the column and the number of bytes.
-    For columns in files, the caller has read the records of the batch's rows, in the order of the rows.
     """
     op = operator_at(operator, 0)
     other = side_at(op.sides, 1 - p)

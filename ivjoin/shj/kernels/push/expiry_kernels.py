@@ -16,8 +16,6 @@ from ivjoin.shj.kernels.push.index_kernels import (
     FIRST_ABSENCE,
     FIRST_AXIS,
     FLAGS,
-    I64_MAX,
-    I64_MIN,
     LIVE,
     MATCHED,
     MOST_AXES,
@@ -25,6 +23,7 @@ from ivjoin.shj.kernels.push.index_kernels import (
 )
 from ivjoin.shj.kernels.push.sum_kernels import bounds_of_sums
 from ivjoin.shj.kernels.records import bound_at, expiry_at, operator_at, side_at, term_at, tracker_at
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = [
     "absence", "bounds_of", "enlist", "heaps_have_room", "in_order", "prune", "reschedule", "scan", "take_out",

@@ -19,6 +19,7 @@ import numpy as np
 
 from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IO1, IO2, IO2_I4, IO_U8, compiled, inner
 from ivjoin.shj.kernels.memory import AHEAD, line_of, prefetch
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = [
     "ASK", "FALSE", "FIRST_ABSENCE", "FIRST_AXIS", "FIRST_PROBE", "FIRST_STORE", "FLAGS", "KEY", "LIVE", "MARK_PROBE",
@@ -27,8 +28,6 @@ __all__ = [
     "probe", "probe_rows", "unlink", "verdict", "window",
 ]
 
-I64_MIN = -(2**63)
-I64_MAX = 2**63 - 1
 
 # A store switches to sorted runs above this many walked steps per row, plus a constant allowance.
 WORTH_WALKING, SOME_STEPS = 128, 500_000

@@ -11,9 +11,9 @@ from ivjoin.shj.kernels.keys.packed_key_kernels import packed_bytes_wanted
 from ivjoin.shj.kernels.memory import BUFFERS, CHILDREN, LENGTH, NULL_COUNT, OFFSET, at_i64, at_u8, load
 from ivjoin.shj.kernels.output.batch_memory import are_told_by_ordinals, double_below, read_double, read_source
 from ivjoin.shj.kernels.push.expiry_kernels import heaps_have_room
-from ivjoin.shj.kernels.push.index_kernels import I64_MAX, I64_MIN
 from ivjoin.shj.kernels.push.sum_kernels import read_least
 from ivjoin.shj.kernels.records import bound_at, piece_at, source_at, stored_at, tracker_at
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["arrive", "below", "check_orders", "read_columns", "settle_marks"]
 

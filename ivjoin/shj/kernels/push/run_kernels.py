@@ -10,7 +10,6 @@ from ivjoin.shj.kernels.push.index_kernels import (
     FIRST_PROBE,
     FIRST_STORE,
     FLAGS,
-    I64_MIN,
     LIVE,
     MARK_PROBE,
     MARK_STORE,
@@ -20,6 +19,7 @@ from ivjoin.shj.kernels.push.index_kernels import (
     verdict,
     window,
 )
+from ivjoin.shj.registers import I64_MIN
 
 __all__ = ["merge_runs", "probe_runs", "top_run"]
 

@@ -9,8 +9,8 @@ from ivjoin.shj import registers as at
 from ivjoin.shj.kernels import memory as mem
 from ivjoin.shj.kernels.compiling import I8, IN1, IO1, VOID, compiled, inner
 from ivjoin.shj.kernels.output.batch_memory import bits_of_double, float_ordinal
-from ivjoin.shj.kernels.push.index_kernels import I64_MAX, I64_MIN
 from ivjoin.shj.kernels.records import bound_at, sum_at
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["bounds_of_sums", "least_of", "read_least"]
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from ivjoin.shj.kernels.compiling import inner, tiny
 from ivjoin.shj.kernels.memory import at_i32, at_i64
-from ivjoin.shj.kernels.push.index_kernels import FIRST_AXIS, FLAGS, I64_MAX, I64_MIN, KEY, LIVE, link_one
+from ivjoin.shj.kernels.push.index_kernels import FIRST_AXIS, FLAGS, KEY, LIVE, link_one
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["FEW", "MANY", "link_loose", "may_sweep", "store_loose", "sweep"]
 

@@ -11,11 +11,11 @@ import numpy as np
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import I8, compiled, inner
 from ivjoin.shj.kernels.memory import LENGTH, RELEASE, at_i32, at_i64, at_u8, load, release
-from ivjoin.shj.kernels.push.index_kernels import I64_MAX, I64_MIN
 from ivjoin.shj.kernels.push.intake_kernels import check_orders, read_columns, settle_marks
 from ivjoin.shj.kernels.records import operator_at, side_at, slice_at, source_at
 from ivjoin.shj.kernels.slices import slice_kernels as steps
 from ivjoin.shj.kernels.slices.slice_blocks import PAIRS, build_rows
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["join_slice", "most_ids"]
 

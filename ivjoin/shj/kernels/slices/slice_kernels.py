@@ -13,7 +13,8 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj.kernels.compiling import inner
-from ivjoin.shj.kernels.push.index_kernels import ASK, I64_MAX, I64_MIN, TRUE, lies_within
+from ivjoin.shj.kernels.push.index_kernels import ASK, TRUE, lies_within
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = [
     "FALLS", "LOOKS", "RISES", "course", "fill", "group_places", "mark", "meet", "meet_all", "meets_any", "named",

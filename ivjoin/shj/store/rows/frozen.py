@@ -3,8 +3,8 @@ they may match.
 
 A row takes nine bytes of memory: a word with its key's hash and its number, and a byte of flags. The words lie in
 sorted runs that are merged so that few remain (a log-structured merge, after O'Neil, Cheng, Gawlick and O'Neil, 1996).
-Axes and payload form one record in a log, in the order of arrival. The least and greatest value of every axis are
-stored for each block of rows, so a block behind the frontier is not read.
+Axes and payload form one record in a log, in the order of arrival. For each block of rows, the least and greatest value
+of every axis stay in memory, so a block behind the frontier is not read.
 """
 
 from __future__ import annotations
@@ -17,17 +17,14 @@ import pyarrow as pa
 
 from ivjoin.errors import MemoryLimitError
 from ivjoin.shj import arrow
-from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.kernels.push import hash_run_kernels
+from ivjoin.shj.registers import I64_MAX
 from ivjoin.shj.store.disk.backing import Files, fresh, in_memory
-from ivjoin.shj.store.disk.logs import Log
 from ivjoin.shj.store.rows.spilled import Records
-from ivjoin.shj.store.values.varying import text_array
 
 __all__ = ["FrozenRows", "Taken", "can_freeze"]
 
 LIVE, MATCHED = hash_run_kernels.LIVE, 2
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _CACHED = 2  # blocks whose axes are cached after they were read
 _MOST_MERGED = 1 << 19  # a run with more entries is not merged with a younger one
 _CANDIDATES = 1 << 16  # candidate rows that one search returns, at most
@@ -36,13 +33,9 @@ _DROPPED = 31  # low bits of a 63-bit hash that runs do not store
 _TO_LOOK_THROUGH = 8  # entries that share the first bits, on average
 
 
-def _is_text(t: pa.DataType) -> bool:
-    return arrow.offset_width(t) is not None
-
-
 def can_freeze(t: pa.DataType) -> bool:
     """Return whether values of a type can be stored in records and logs."""
-    return pa.types.is_boolean(t) or bool(arrow.byte_width(t)) or _is_text(t)
+    return pa.types.is_boolean(t) or bool(arrow.byte_width(t)) or arrow.offset_width(t) is not None
 
 
 class Taken:
@@ -67,11 +60,11 @@ class Taken:
 
     def axis(self, a: int) -> np.ndarray:
         """Return the values of an axis : int64[n]."""
-        return self._rows.words(self._records, a)
+        return self._rows.axis(a, self._records)
 
     def column(self, i: int) -> pa.Array:
         """Return a stored column, by its position among the stored columns."""
-        return self._rows.column(i, self._records)
+        return self._rows.records.column(self._rows.n_axes + i, self._records)
 
 
 class _Run:
@@ -108,19 +101,8 @@ class FrozenRows:
     """
 
     def __init__(self, files: Files, types: Sequence[pa.DataType], n_axes: int, block: int) -> None:
-        self._files, self._types, self.n_axes, self._size = files, list(types), n_axes, block
-        fields: list[pa.DataType] = [pa.int64()] * n_axes
-        self._fields: list[int] = []  # of each column, its field of the record: the value, or the validity of text
-        self._texts: dict[int, Log] = {}
-        for i, t in enumerate(types):
-            self._fields.append(len(fields))
-            fields.append(t)
-            if _is_text(t):
-                fields += [pa.int64(), pa.int64()]  # start of the text, and its length in bytes
-                self._texts[i] = Log(files)
-        self.records = Records(files, fields, 0)
-        self._axes = Log(files)
-        self._unlogged = np.empty((n_axes, block), dtype=np.int64)  # axes of the last block, which is not full
+        self.n_axes, self._size = n_axes, block
+        self.records = Records(files, [*[pa.int64()] * n_axes, *types], 0)
         self._runs: list[_Run] = []
         self._new: list[np.ndarray] = []  # in no run yet
         self._run_bytes = 0, 0  # of runs in memory; of their tables and new entries
@@ -130,7 +112,6 @@ class FrozenRows:
         self._first = 0  # number of the first block
         self._least, self._most = np.empty((n_axes, 0), np.int64), np.empty((n_axes, 0), np.int64)
         self._counts = np.empty(0, np.int64)  # live rows of each block
-        self._starts: list[list[int]] = []  # of each block, where its texts begin in their logs
         self._absent: dict[int, dict[int, np.ndarray]] = {}  # block: axis: bool[self._size]
         self._cache = np.empty((_CACHED, n_axes, block), dtype=np.int64)
         self._cached = [-1] * _CACHED  # the numbers of the cached blocks
@@ -140,7 +121,7 @@ class FrozenRows:
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        blocks = self._least.nbytes + self._most.nbytes + self._counts.nbytes + self._unlogged.nbytes
+        blocks = self._least.nbytes + self._most.nbytes + self._counts.nbytes
         return blocks + self._cache.nbytes + self._flags.nbytes + self._run_bytes[0] + self._run_bytes[1]
 
     def runs_in_memory(self) -> int:
@@ -183,38 +164,16 @@ class FrozenRows:
             If the disk is full. Nothing has changed then.
         """
         n = len(hashes)
-        pieces = {i: Bytes.of(arrays[i]) for i in self._texts}
         self.records.reserve(n)
-        self._axes.reserve((n + self._size) * 8 * self.n_axes)
-        for i, log in self._texts.items():
-            log.reserve(int(pieces[i].offsets[-1] - pieces[i].offsets[0]))
-        cuts = np.arange(-(self.top % self._size), n, self._size)  # first rows of blocks
-        for at in cuts[cuts >= 0].tolist():
-            self._starts.append(
-                [log.top + int(pieces[i].offsets[at] - pieces[i].offsets[0]) for i, log in self._texts.items()]
-            )
-        self._write(axes, arrays, pieces)
+        for i, array in enumerate(arrays):
+            self.records.reserve_text(self.n_axes + i, array)
+        if n:
+            self.records.write([*map(pa.array, axes), *arrays])
         self._flag(matched)
         self._block(n, axes, absent)
         self.top += n
         self.live += n
         self._index(hashes)
-
-    def _write(self, axes: np.ndarray, arrays: Sequence[pa.Array], pieces: dict[int, Bytes]) -> None:
-        k = 0
-        for a in range(self.n_axes):
-            self.records.append(k, pa.array(axes[a]))
-            k += 1
-        for i, array in enumerate(arrays):
-            self.records.append(k, array)
-            k += 1
-            if i in pieces:
-                piece, log = pieces[i], self._texts[i]
-                low, high = int(piece.offsets[0]), int(piece.offsets[-1])
-                self.records.append(k, pa.array(piece.offsets[:-1] + (log.top - low)))
-                self.records.append(k + 1, pa.array(np.diff(piece.offsets)))
-                log.append(piece.buffer[low:high])
-                k += 2
 
     def _flag(self, matched: np.ndarray) -> None:
         n, held = len(matched), self.top - self._base
@@ -226,7 +185,7 @@ class FrozenRows:
         self._flags[held : held + n] = np.where(matched, LIVE | MATCHED, LIVE)
 
     def _block(self, n: int, axes: np.ndarray, absent: dict[int, np.ndarray]) -> None:
-        """Update the counts and bounds of each block, and write the axes of each block that becomes full to the log."""
+        """Update the counts and bounds of each block."""
         at = 0
         while at < n:
             number = self.top + at
@@ -249,9 +208,6 @@ class FrozenRows:
                 if len(values):
                     self._least[a, b] = min(self._least[a, b], values.min())
                     self._most[a, b] = max(self._most[a, b], values.max())
-            self._unlogged[:, inside : inside + size] = piece
-            if inside + size == self._size:
-                self._axes.append(self._unlogged.reshape(-1).view(np.uint8))
             at += size
 
     def _index(self, hashes: np.ndarray) -> None:
@@ -314,21 +270,9 @@ class FrozenRows:
         self.records.forget()
         return Taken(self, numbers, records)
 
-    def column(self, i: int, records: np.ndarray) -> pa.Array:
-        t, k = self._types[i], self._fields[i]
-        valid = self.records.valid_of(records, k)
-        if i in self._texts:
-            begins, sizes = self.words(records, k + 1), self.words(records, k + 2)
-            offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
-            np.cumsum(sizes, out=offsets[1:])
-            out = np.empty(int(offsets[-1]), dtype=np.uint8)
-            self._texts[i].read(begins, sizes, offsets[:-1], out)
-            return text_array(t, Bytes(offsets, out), valid)
-        return self.records.array(t, np.ascontiguousarray(self.records.field(records, k)), valid)
-
-    def words(self, records: np.ndarray, k: int) -> np.ndarray:
-        """Return an integer field of records : int64[n]."""
-        return np.ascontiguousarray(self.records.field(records, k)).view(np.int64)
+    def axis(self, a: int, records: np.ndarray) -> np.ndarray:
+        """Return an axis of records that were read : int64[n]."""
+        return np.ascontiguousarray(self.records.field(records, a)).view(np.int64)
 
     def matched(self, numbers: np.ndarray) -> np.ndarray:
         """Return which of these rows have matched : bool[n]."""
@@ -370,7 +314,7 @@ class FrozenRows:
                 yield self._live_in(at)
                 continue
             numbers = self._live_in(at)
-            axes = self._axes_of(block)[:, numbers % self._size]
+            axes = self._axes_of(block)[:, numbers - block * self._size]
             dead = np.asarray((axes < low) | (axes > high))
             for a, mask in self._absent.get(block, {}).items():
                 dead[a] &= ~mask[numbers % self._size]
@@ -398,13 +342,9 @@ class FrozenRows:
             self._absent.pop(block, None)
         self._counts = self._counts[n:].copy()
         self._least, self._most = self._least[:, n:].copy(), self._most[:, n:].copy()
-        del self._starts[:n]
         self._first += n
         self.low = self._first * self._size
         self.records.trim(self.low)
-        self._axes.trim(self.low * 8 * self.n_axes)
-        for i, log in enumerate(self._texts.values()):
-            log.trim(self._starts[0][i] if self._starts else log.top)
         size = sum(len(run) for run in self._runs)
         if size > 2 * self.live + 4096:
             none = np.empty(0, dtype=np.int64)
@@ -419,14 +359,13 @@ class FrozenRows:
 
     def _axes_of(self, block: int) -> np.ndarray:
         """Return the axes of a block : int64[a, n]."""
-        if block == self.top // self._size:
-            return self._unlogged
-        at = block % _CACHED
-        if self._cached[at] != block and self.n_axes:
-            size = self._size * 8 * self.n_axes
-            zero = np.zeros(1, dtype=np.int64)
-            self._axes.read(zero + block * size, zero + size, zero, self._cache[at].reshape(-1).view(np.uint8))
-            self._cached[at] = block
+        at, start = block % _CACHED, block * self._size
+        if self._cached[at] != block:
+            numbers = np.arange(start, min(start + self._size, self.top))
+            taken = self.take(numbers)
+            for a in range(self.n_axes):
+                self._cache[at, a, : len(numbers)] = taken.axis(a)
+            self._cached[at] = block if len(numbers) == self._size else -1
         return self._cache[at]
 
 

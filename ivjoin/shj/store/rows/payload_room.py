@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from ivjoin.shj.store.rows.side import SideStore
-from ivjoin.shj.store.rows.spilled import FixedInFile, TextInFile
+from ivjoin.shj.store.rows.spilled import InFile
 from ivjoin.shj.store.values.rings import Column
 from ivjoin.shj.store.values.varying import BytesColumn, SegmentColumn, text_bytes
 
@@ -61,12 +61,7 @@ def _make_column_room(store: SideStore, c: Column, array: pa.Array) -> None:
         if c.used + size > c.room:
             store.account.want(lambda: c.more_room(c.used + size))
             c.make_room(c.used + size)
-    elif isinstance(c, (FixedInFile, TextInFile)):
-        if isinstance(c, TextInFile):
-            size = text_bytes(array)
-            store.account.want(lambda: c.more_memory(size))
-            c.reserve(size)
-        if c.leads:
-            c.records.reserve(len(array))
+    elif isinstance(c, InFile):
+        c.reserve(array)
     elif isinstance(c, SegmentColumn):
         store.account.promise(SegmentColumn.more_room(array))

@@ -11,7 +11,7 @@ from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.disk.backing import extended, fresh, in_memory, moving
 from ivjoin.shj.store.disk.pages import let_go
 from ivjoin.shj.store.rows.runs import SortedRuns
-from ivjoin.shj.store.rows.spilled import FixedInFile, TextInFile
+from ivjoin.shj.store.rows.spilled import InFile
 from ivjoin.shj.store.rows.stored_rows import StoredRows
 from ivjoin.shj.store.sizes import TIGHT, fitting, larger
 from ivjoin.shj.store.values.columns import BoolColumn, OrdinalColumn, WordColumn
@@ -95,8 +95,7 @@ def _want_disk(store: StoredRows, rows: int, texts: bool = False) -> None:
     size = sum(a.strides[0] for a in arrays if not in_memory(a)) * max(rows, 0)
     if texts:
         size += sum(c.room for c in store.columns if isinstance(c, BytesColumn))
-        size += sum(c.disk(rows) for c in store.columns if isinstance(c, (FixedInFile, TextInFile)))
-        size += sum(c.disk() for c in store.columns if isinstance(c, SegmentColumn))
+        size += sum(c.disk() for c in store.columns if isinstance(c, (InFile, SegmentColumn)))
     store.account.want_disk(size)
 
 

@@ -6,7 +6,7 @@ from itertools import permutations
 
 import numpy as np
 
-from ivjoin.shj.kernels.push.index_kernels import I64_MAX, I64_MIN
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.rows.bands import BandTable
 from ivjoin.shj.store.rows.side import SideStore
 

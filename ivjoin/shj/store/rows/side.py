@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.shj.kernels.push import index_kernels
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.rows.ring_room import keep_apart, more, next_cap, note_order, recap, renumber, sort
 from ivjoin.shj.store.rows.stored_rows import StoredRows
 from ivjoin.shj.store.sizes import extend, fitting, is_wide
@@ -15,7 +16,6 @@ from ivjoin.shj.store.values.columns import OrdinalColumn
 
 __all__ = ["SideStore"]
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _NO_IDS = np.empty(0, dtype=np.int64)
 _MOST_PATIENCE = 2**60
 

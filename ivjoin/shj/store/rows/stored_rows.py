@@ -134,12 +134,21 @@ class StoredRows:
         # each time). Another thread may count during a change; its entry then has the old number and is not used.
         self._changes = 0
         self._counted: tuple[int, int, list[Column]] | None = None
+        self.compiled_text = False  # whether kernels store the text
+        self.sort_columns()
+        self.point()
+
+    def sort_columns(self) -> None:
+        """Note which columns kernels do not store, after columns have changed."""
         by_kernel = WordColumn, OrdinalColumn, KeyTextColumn
         self.by_python = [i for i, c in enumerate(self.columns) if not isinstance(c, by_kernel)]
         self.texts = [c for c in self.columns if isinstance(c, (BytesColumn, BoolColumn))]
-        self.compiled_text = False  # whether kernels store the text
         self.others = [i for i in self.by_python if self.columns[i] not in self.texts]  # columns no kernel can store
-        self.point()
+        if len(self._texts) != len(self.texts):  # some have moved to files
+            self._texts = at.blank(at.TEXT, len(self.texts))
+            for k, c in enumerate(self.texts):
+                self._texts[k : k + 1] = c.record
+                c.take_record(self._texts[k : k + 1])
 
     def point(self) -> None:
         """Write the addresses of the arrays to the side's record, after memory has moved."""
@@ -271,7 +280,6 @@ class StoredRows:
         return self._flags(self.places(ids))
 
     def _flags(self, places: np.ndarray) -> np.ndarray:
-        """Return the flags, such as LIVE and MATCHED, of the rows at some places : int32[n]."""
         return self.links.reshape(-1).take(places * self.links.shape[1] + index_kernels.FLAGS)
 
     def matched(self, ids: np.ndarray) -> np.ndarray:
@@ -282,7 +290,6 @@ class StoredRows:
         self.links[places, index_kernels.FLAGS] |= index_kernels.MATCHED
 
     def key_ids(self, ids: np.ndarray) -> np.ndarray:
-        """Return the key ids of rows : int64[n]."""
         return self.links[self.places(ids), index_kernels.KEY].astype(np.int64)
 
     def _key_ids_at(self, places: np.ndarray) -> np.ndarray:
@@ -292,7 +299,6 @@ class StoredRows:
         return self.columns[column].gather(ids, self.places(ids))
 
     def gather_all(self, ids: np.ndarray) -> list[pa.Array]:
-        """Return every stored column of some rows."""
         places = self.places(ids)
         return [c.gather(ids, places) for c in self.columns]
 

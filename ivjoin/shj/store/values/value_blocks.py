@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ivjoin.shj.kernels.lookup import range_kernels
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["ValueBlocks"]
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _SEARCH = 256  # values that a sweep may look at in vain for each row: as long as a search in the blocks takes
 
 
