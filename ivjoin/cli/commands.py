@@ -301,7 +301,7 @@ def _join(options: argparse.Namespace) -> int:
         asked = question_of_many(options, {alias: f.schema for alias, f in files.items()})
         stream = ivjoin.multi_join(
             files, **asked, **steps_of_many(options), batch_size=options.batch_size, on_late=options.on_late,
-            sort=options.sort, columns=names(options.columns), **limit_of(options),
+            sort=options.sort, columns=names(options.columns), threads=options.threads, **limit_of(options),
         )
         inputs = list(files.values())
     return _written(options, inputs, stream)

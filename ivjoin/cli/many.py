@@ -24,7 +24,6 @@ _OF_TWO = {
     "left_order": "write --order a=ts", "right_order": "write --order a=ts",
     "left_bounds": "write --bounds a.w=0..60", "right_bounds": "write --bounds a.w=0..60",
     "aggregate": "explain a window join of two inputs", "suffix": "columns are named alias_name",
-    "threads": "it runs on one thread",
     "shed": "no rows are dropped", "shed_shared": "no rows are dropped",
 }  # fmt: skip
 

@@ -12,7 +12,7 @@ from ivjoin.errors import IvjoinError
 from ivjoin.expr.nodes import LEFT, make
 from ivjoin.expr.types import from_arrow
 
-__all__ = ["by_their_names", "of_input", "own_names"]
+__all__ = ["by_their_names", "in_own_names", "of_input", "own_names"]
 
 _NO_INPUT = re.compile(r"names no input; expected one of l, left, r, right(?:; did you mean '\w+')?")
 _OF_A_SIDE = re.compile(r"\b[lr]\.(?:`(?:[^`]|``)+`|\w+)")
@@ -40,6 +40,11 @@ def own_names(schemas: Mapping[str, pa.Schema]) -> dict[str, str]:
     }
 
 
+def in_own_names(text: str, names: Mapping[str, str]) -> str:
+    """Return a text about the sides of a step with the names of the inputs."""
+    return _OF_A_SIDE.sub(lambda m: names.get(m[0][2:], m[0]), text)
+
+
 @contextmanager
 def by_their_names(names: Mapping[str, str]) -> Iterator[None]:
     """Raise an error of a step with the names of the inputs in place of its sides."""
@@ -47,7 +52,7 @@ def by_their_names(names: Mapping[str, str]) -> Iterator[None]:
         yield
     except IvjoinError as e:
         said = str(e)
-        plain = _OF_A_SIDE.sub(lambda m: names.get(m[0][2:], m[0]), said)
+        plain = in_own_names(said, names)
         if plain == said:
             raise
         raise e.saying(plain) from e

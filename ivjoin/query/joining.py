@@ -132,7 +132,8 @@ class _Calls:
         stream = join_many(
             {a: self.sources[a] for a in aliases}, _all([c for s in steps for c in s.conjuncts]),
             orders=_of(self.orders, aliases), bounds=_of(self.bounds, aliases),
-            columns=_needed(names, later), allow_cross=any(s.crossed for s in steps), **self.options,
+            columns=_needed(names, later), allow_cross=any(s.crossed for s in steps), threads=self.threads,
+            **self.options,
         )
         return stream, names
 

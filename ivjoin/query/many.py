@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -25,6 +25,7 @@ from ivjoin.query.resolved import Resolved, Step, pushed, sides
 from ivjoin.separation.normal import conjuncts_of
 from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.many import join_many, opened
+from ivjoin.stream.pull import thread_count
 from ivjoin.stream.sources.columns import places_of
 from ivjoin.stream.sources.hints import index_hints
 from ivjoin.stream.sources.inputs import ArrowStream
@@ -49,7 +50,8 @@ def multi_join(
     aggregate: WindowAggregates | None = None, orders: AliasOrders | None = None,
     bounds: AliasBounds | None = None, batch_size: int = 65536, views: Views = "auto", on_late: OnLate = "raise",
     timezone: str | None = None, allow_cross: bool = False, sort: Sort = "auto", columns: Sequence[str] | None = None,
-    memory_limit: int | str | None = None, when_full: WhenFull = "raise", params: Params | None = None,
+    threads: int | Literal["auto"] = "auto", memory_limit: int | str | None = None, when_full: WhenFull = "raise",
+    params: Params | None = None,
 ) -> JoinStream:
     """Join two to eight tables or streams in one step, and store only the rows that can still match.
 
@@ -93,6 +95,9 @@ def multi_join(
     columns : list of str, optional
         Names of the output columns, as ``alias_name``, in the order you want; all by default. ivjoin reads only the
         columns that it needs for them.
+    threads : int or "auto", default "auto"
+        Threads that join tables in memory. The rows and their order are the same for any number. Streams, files, and
+        joins with ``orders``, ``bounds``, ``memory_limit`` or ``sort="never"`` use one thread.
     memory_limit, when_full
         As for :class:`MultiJoin`. The limit does not count tables that are read or sorted as a whole.
     params : mapping of str to value, optional
@@ -133,8 +138,8 @@ def multi_join(
     if hows is None and pick is None and aggregate is None:
         return join_many(
             inputs, condition, orders=orders, bounds=bounds, batch_size=batch_size, views=views, on_late=on_late,
-            timezone=timezone, allow_cross=allow_cross, sort=sort, columns=columns, memory_limit=memory_limit,
-            when_full=when_full, params=params,
+            timezone=timezone, allow_cross=allow_cross, sort=sort, columns=columns, threads=threads,
+            memory_limit=memory_limit, when_full=when_full, params=params,
         )
     one_of("sort", sort, ("auto", "never"))
     if views != "auto":
@@ -155,7 +160,7 @@ def multi_join(
         question, sources, orders or {}, bounds or {},
         {"batch_size": batch_size, "on_late": on_late, "timezone": timezone, "sort": sort,
          "memory_limit": memory_limit, "when_full": when_full},
-        "auto", params,
+        thread_count(threads), params,
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from ivjoin.stream.after.explained import explain_inputs
 from ivjoin.stream.after.matched import matching_of
 from ivjoin.stream.asof import asof_plan
 from ivjoin.stream.options import DEFAULTS, JoinOptions
-from ivjoin.stream.pull import check_call, refuse_cross
+from ivjoin.stream.pull import check_call, refuse_cross, thread_count
 from ivjoin.stream.sources.columns import chosen
 from ivjoin.stream.sources.idle import idle_of
 from ivjoin.stream.sources.inputs import ArrowStream, Source, open_input
@@ -124,19 +124,20 @@ def explain(
     rule, _ = late_rule(on_late)
     matching_of(given["maintain_order"], given["indicator"], given["validate"])  # for their errors
     idle_of(given["idle_timeout"], given["idle"])
+    budget = budget_of(memory_limit, when_full)
     if isinstance(left, Mapping):
+        thread_count(threads)
         if condition is not None and right is not None:
             raise OptionError("explain got {alias: input}, another input and a condition; pass explain(inputs, text)")
         return _of_many(
-            left, right if condition is None else condition, workers, orders=orders, bounds=bounds, views=views,
-            batch_size=given["batch_size"], on_late=rule, timezone=timezone, allow_cross=given["allow_cross"],
-            params=params,
+            left, right if condition is None else condition, workers, sort != "never" and budget is None,
+            orders=orders, bounds=bounds, views=views, batch_size=given["batch_size"], on_late=rule,
+            timezone=timezone, allow_cross=given["allow_cross"], params=params,
         )
     if isinstance(left, str) and _CONDITION.search(left):
         raise SchemaError(f"the left input is the text {came(left)}; expected explain(left, right, condition=...)")
     if right is None or hasattr(on, "__arrow_c_schema__") or hasattr(on, "__arrow_c_stream__"):
         raise SchemaError("explain got one input; expected explain(left, right, ...), or explain({alias: input}, text)")
-    budget = budget_of(memory_limit, when_full)
     sources = _source(left, "left"), _source(right, "right")
     schemas = [x if s is None else s.schema for x, s in zip((left, right), sources, strict=True)]
     ends = [s is not None and s.ends for s in sources]
@@ -174,26 +175,31 @@ def explain(
     return explain_inputs(plan, sources, sort != "never", frontier)
 
 
-def _of_many(inputs: Any, condition: Any, workers: int, **question: Any) -> Explanation:
+def _of_many(inputs: Any, condition: Any, workers: int, sorts: bool, **question: Any) -> Explanation:
     from ivjoin.multi.explain import explained
     from ivjoin.multi.question import multi_spec, named_inputs
     from ivjoin.multi.steps import laid_out
     from ivjoin.routing.rows.arguments import worker_count
-    from ivjoin.stream.many import prepared
+    from ivjoin.stream.many import prepared, with_line, with_present
+    from ivjoin.stream.threads.table_steps import HELD, table_steps
 
     workers = worker_count(workers)
     given = named_inputs(inputs)
     sources = {a: _source(x, repr(a)) for a, x in given.items()}
     schemas = {a: given[a] if s is None else s.schema for a, s in sources.items()}
     spec = multi_spec(schemas, condition, **question)
-    spec, shape, by = prepared(spec, sources)
+    unsorted = with_present(spec, sources)
+    spec, shape, by = prepared(unsorted, sources)
     rows = {a: float(s.rows) for a, s in sources.items() if s and s.rows}
     text = explained(spec, laid_out(spec, shape), rows, workers)
     if not by:
         return text
     names = listed([f"{a}.{n.params[1]}" for a, n in by.items()])
-    first, rest = text.split("\n", 1)
-    return Explanation(f"{first}\n  sorted, where not in order already, by {names}\n{rest}", (), text.state)
+    text = with_line(text, f"  sorted, where not in order already, by {names}")
+    known = {a: s for a, s in sources.items() if s is not None}
+    if sorts and len(known) == len(sources) and table_steps(unsorted, shape, known, 1) is not None:
+        text = with_line(text, HELD)
+    return text
 
 
 def _source(given: Any, side: str) -> Source | None:

@@ -12,15 +12,15 @@ from ivjoin.errors import ProtocolError
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.explaining.explain import explain_plan
 from ivjoin.operator.explaining.picture import Explanation
-from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.stream.after.explained import explain_inputs
 from ivjoin.stream.outputs import Outputs
 from ivjoin.stream.prepared import PreparedJoin
 from ivjoin.stream.running import CLOSED, ENDED, Run, RunOfTwo, stopped_by
+from ivjoin.stream.threads.slices import SlicedJoin
 
 if TYPE_CHECKING:
     from ivjoin.expr.literals import Value
-    from ivjoin.stream.threads.slices import SlicedJoin
+    from ivjoin.operator.operator import SymmetricHashJoin
     from ivjoin.stream.threads.table_join import TableJoin
     from ivjoin.stream.threads.table_lookup import TableLookup
 
@@ -129,7 +129,7 @@ class JoinStream(Outputs):
             After an error, once the stream is closed, or if several threads join.
         """
         self._check_bounded()
-        if not isinstance(self._operator, SymmetricHashJoin):
+        if isinstance(self._operator, SlicedJoin):
             raise ProtocolError("output_bounds() is of one operator; this stream has several (threads > 1)")
         return self._operator.output_bounds()
 

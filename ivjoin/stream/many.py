@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -28,6 +28,7 @@ from ivjoin.operator.explaining.wording import listed
 from ivjoin.operator.memory.budget import WhenFull
 from ivjoin.plan.derived.certain import passes_nulls
 from ivjoin.stream.join_stream import JoinStream
+from ivjoin.stream.pull import thread_count
 from ivjoin.stream.running import Run
 from ivjoin.stream.sharing import Question, SharedStream, separated
 from ivjoin.stream.sort.ordered import Ordinals, moves, of_steps, of_table, steps
@@ -37,6 +38,7 @@ from ivjoin.stream.sources.hints import index_hints
 from ivjoin.stream.sources.inputs import ArrowStream, Source, open_input
 from ivjoin.stream.sources.sampled import seen_of
 from ivjoin.stream.threads.memory import to_the_end
+from ivjoin.stream.threads.table_steps import HELD, TableSteps, table_steps
 
 if TYPE_CHECKING:
     from ivjoin.conditions.written import Expression
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from ivjoin.operator.memory.budget import Budget
     from ivjoin.plan.question import Sort
 
-__all__ = ["MultiJoinStream", "join_many", "opened", "prepared"]
+__all__ = ["MultiJoinStream", "join_many", "opened", "prepared", "with_line", "with_present"]
 
 # Rows of a push: from a stream, and from a table that is in memory as a whole.
 _PUSH_ROWS, _TABLE_ROWS = 4096, 16_384
@@ -56,12 +58,20 @@ class _Many:
 
     def __init__(
         self, spec: MultiSpec, sources: dict[str, Source], sort: bool,
-        columns: Sequence[str] | None = None, budget: Budget | None = None,
+        columns: Sequence[str] | None = None, budget: Budget | None = None, threads: int | Literal["auto"] = "auto",
     ) -> None:
-        self.sources, self.budget = sources, budget
+        self.sources, self.budget, self.threads = sources, budget, threads
         whole = spec.schema
         self.schema = whole if columns is None else pa.schema([whole.field(n) for n in columns])
-        self.spec, self.shape, self.by = prepared(spec, sources, sort)
+        self.unsorted = with_present(spec, sources)
+        self.spec, self.shape, self.by = prepared(self.unsorted, sources, sort)
+        self._sort = sort
+
+    def of_tables(self) -> TableSteps | None:
+        """Return the join in steps of two tables; None if rows are pushed."""
+        if not self._sort or self.budget is not None:
+            return None
+        return table_steps(self.unsorted, self.shape, self.sources, self.threads)
 
     def begin(self) -> tuple[dict[str, Pieces], str]:
         """Return the inputs, sorted where that prunes rows, and a text that states what was sorted."""
@@ -84,7 +94,7 @@ def prepared(
     spec: MultiSpec, sources: Mapping[str, Source | None], sort: bool = True
 ) -> tuple[MultiSpec, Shape, dict[str, Node]]:
     """Return the question with the orders of sorted inputs, its steps, and the column that sorts each of these."""
-    spec = _with_present(spec, sources)
+    spec = with_present(spec, sources)
     seen = seen_of(spec, sources)
     shape = best_shape(spec, seen)
     by = sorted_by(spec, shape, sources, seen) if sort else {}
@@ -94,7 +104,7 @@ def prepared(
     return ordered, shape, by
 
 
-def _with_present(spec: MultiSpec, sources: Mapping[str, Source | None]) -> MultiSpec:
+def with_present(spec: MultiSpec, sources: Mapping[str, Source | None]) -> MultiSpec:
     """Return the question, with the null-free columns of tables in memory if the condition skips nulls."""
     if not passes_nulls(p.node for p in spec.parts):
         return spec
@@ -135,15 +145,36 @@ def sorted_by(
     }
 
 
+def with_line(text: Explanation, line: str) -> Explanation:
+    """Return an explanation with a line after its first one."""
+    first, rest = text.split("\n", 1)
+    return Explanation(f"{first}\n{line}\n{rest}", (), text.state)
+
+
 class _RunOfMany(Run):
     """A join of many inputs under way."""
 
     def __init__(self, many: _Many) -> None:
-        self._many, self.sorting = many, ""
+        self._many, self._said = many, ""
         self.joining = MultiJoin.from_spec(many.spec, many.shape, budget=many.budget)
+        self.tables = many.of_tables()
+
+    @property
+    def metrics(self) -> MultiJoinMetrics:
+        return self.joining.metrics if self.tables is None else self.tables.metrics
+
+    @property
+    def sorting(self) -> str:
+        return self._said if self.tables is None else self.tables.sorting
+
+    def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
+        bounds = None if self.tables is None else self.tables.output_bounds()
+        return self.joining.output_bounds() if bounds is None else bounds
 
     def release(self) -> None:
         self._many.sources = {}
+        if self.tables is not None:
+            self.tables.close()
 
     def output(self) -> Iterator[pa.RecordBatch]:
         joined, schema = to_the_end(self._joined()), self._many.schema
@@ -155,7 +186,11 @@ class _RunOfMany(Run):
             yield pa.RecordBatch.from_arrays([batch.column(i) for i in places], schema=schema)
 
     def _joined(self) -> Iterator[pa.RecordBatch]:
-        inputs, self.sorting = self._many.begin()
+        if self.tables is not None and self.tables.prepare():
+            yield from self.tables.output()
+            return
+        self.tables = None
+        inputs, self._said = self._many.begin()
         op = self.joining
         rows = dict.fromkeys(inputs, 0)
         # inputs without an order to prune by are read to their ends first, the shortest one first
@@ -190,7 +225,7 @@ class MultiJoinStream(JoinStream):
     @property
     def metrics(self) -> MultiJoinMetrics:  # type: ignore[override]
         """Counts so far."""
-        return self._many.joining.metrics
+        return self._many.metrics
 
     @property
     def views(self) -> list[tuple[str, ...]]:
@@ -213,12 +248,13 @@ class MultiJoinStream(JoinStream):
         ProtocolError after an error, or once the stream is closed.
         """
         self._check_bounded()
-        bounds = self._many.joining.output_bounds()
+        bounds = self._many.output_bounds()
         return {n: bounds[n] for n in self._schema.names if n in bounds}
 
     def explain(self) -> Explanation:
         """Return the steps, the rows that each side stores, and the inputs that bound them."""
-        return self._many.joining.explain()
+        text = self._many.joining.explain()
+        return text if self._many.tables is None else with_line(text, HELD)
 
     def _question(self) -> str:
         spec = self._many.joining.spec
@@ -245,10 +281,12 @@ def join_many(
     inputs: Mapping[str, ArrowStream], condition: Expression | None = None, *, orders: AliasOrders | None = None,
     bounds: AliasBounds | None = None, batch_size: int = 65536, views: Views = "auto", on_late: OnLate = "raise",
     timezone: str | None = None, allow_cross: bool = False, sort: Sort = "auto", columns: Sequence[str] | None = None,
-    memory_limit: int | str | None = None, when_full: WhenFull = "raise", params: Params | None = None,
+    threads: int | Literal["auto"] = "auto", memory_limit: int | str | None = None, when_full: WhenFull = "raise",
+    params: Params | None = None,
 ) -> JoinStream:
     """Return the inner join of many inputs; see :func:`ivjoin.multi_join`."""
     one_of("sort", sort, ("auto", "never"))
+    threads = thread_count(threads)
     rule, report = late_rule(on_late)
     sources = opened(inputs)
     budget = allowed(memory_limit, when_full)
@@ -272,7 +310,7 @@ def join_many(
                 source.keep(spec.schemas[alias].names)
         for source in opened.values():
             source.ready()
-        stream = MultiJoinStream(_Many(spec, opened, sort == "auto", names, budget))
+        stream = MultiJoinStream(_Many(spec, opened, sort == "auto", names, budget, threads))
         for own in stream._many.joining.inputs.values():
             own.report_late(report)
         return stream

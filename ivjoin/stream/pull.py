@@ -230,12 +230,23 @@ def refuse_cross(plan: JoinPlan, allow_cross: bool) -> None:
         )
 
 
+def thread_count(threads: int | Literal["auto"]) -> int | Literal["auto"]:
+    """Return a valid number of threads, or "auto".
+
+    Raises
+    ------
+    OptionError
+    """
+    if isinstance(threads, str) and threads == "auto":
+        return threads
+    return whole_number("threads", threads, 1, _MOST_THREADS, "'auto' or a whole number")
+
+
 def check_call(
     plan: JoinPlan, threads: int | Literal["auto"], sort: str, budget: Budget | None
 ) -> int | Literal["auto"]:
     """Check the options, and return ``threads``; UnsupportedError if ``when_full="shed"`` has several threads."""
-    if not isinstance(threads, str) or threads != "auto":
-        threads = whole_number("threads", threads, 1, _MOST_THREADS, "'auto' or a whole number")
+    threads = thread_count(threads)
     one_of("sort", sort, ("auto", "never"))
     if budget is not None:
         budget.check(plan)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from multi.wild import Case, check_pushed, check_tables
+from multi.wild import Case, check_pushed, check_steps, check_tables
 
 SEEDS = range(12)
 
@@ -12,6 +12,12 @@ SEEDS = range(12)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_of_tables_and_readers(seed: int) -> None:
     check_tables(seed)
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_of_tables_step_by_step_on_threads(seed: int) -> None:
+    assert check_steps(seed)
 
 
 @pytest.mark.slow
@@ -32,4 +38,5 @@ def test_some_of_them_have_rows() -> None:
 @pytest.mark.parametrize("seed", range(10_000, 10_400))
 def test_many_more(seed: int) -> None:
     check_tables(seed)
+    check_steps(seed)
     check_pushed(seed)

@@ -117,3 +117,17 @@ def test_a_stream_that_was_closed_says_so() -> None:
         stream.close()
         with pytest.raises(ProtocolError, match="this stream was closed and gives nothing more"):
             stream.output_bounds()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_of_tables_that_are_joined_in_slices(threads: int) -> None:
+    n = 40_000
+    t = pa.table({"k": pa.array(range(n)), "t": pa.array(range(n))})
+    stream = band_join(t, t, on="k", condition="l.t BETWEEN r.t - 1 AND r.t", batch_size=9000, threads=threads)
+    told: list[dict[str, tuple[Any, Any]]] = [stream.output_bounds()]
+    for batch in stream:
+        for bounds in told:
+            inside(bounds, batch)
+        told.append(stream.output_bounds())
+    assert any(bounds["t"][0] for bounds in told if bounds)
+    assert stream.output_bounds() == {}

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from decimal import Decimal
 from typing import Any
+from unittest.mock import patch
 
 import duckdb
 import numpy as np
@@ -14,6 +15,11 @@ import pyarrow as pa
 from multi.turns import ids, in_turns
 
 from ivjoin import MultiJoin, Order, multi_join
+from ivjoin.operator.match.whole import why_pushed
+from ivjoin.plan.cache import plan_of
+from ivjoin.stream import prepared
+from ivjoin.stream.sort import sorting
+from ivjoin.stream.threads import table_join, table_steps
 
 SCHEMA = pa.schema(
     {
@@ -160,6 +166,37 @@ def check_tables(seed: int) -> int:
     return sum(want.values())
 
 
+def check_steps(seed: int) -> int:
+    """``multi_join`` of tables, step by step: the rows and their order do not depend on the threads."""
+    c = Case(seed)
+    batch_size = int(c.rng.choice([1, 7, 65536]))
+    tables = {a: pa.table(b) for a, b in c.batches.items()}
+    views = "all" if c.views == "none" else c.views
+    with (
+        patch.multiple(table_steps, _LEAST_ROWS=0, _MOST_TIMES=1e9), patch.object(prepared, "_LEAST_IN_SLICES", 0),
+        patch.object(sorting, "SMALL", -1), patch.multiple(table_join, _OWN_ROWS=3, _MOST_COPIED=1 << 20),
+    ):
+        one, more = (
+            multi_join(tables, c.condition, views=views, allow_cross=True, batch_size=batch_size, threads=threads)
+            for threads in (1, int(c.rng.integers(2, 5)))
+        )
+        there = "each step joins two of them" in one.explain()
+        rows = one.read_all()
+        of_more = more.read_all()
+        # Rows that may overflow beyond the band are pushed: by one operator, or by one for each slice.
+        if not any(why_pushed(plan_of(step.spec)) for step in one._many.joining.steps):  # type: ignore[attr-defined]
+            for name in (f"{a}_id" for a in c.aliases):
+                assert rows[name].equals(of_more[name]), f"seed {seed}: the order depends on the threads"
+    want = c.expected(c.batches)
+    _difference(seed, c, ids(c.aliases, rows.to_batches()), want)
+    assert one.metrics.state_rows == 0, f"seed {seed}: {one.metrics}"
+    assert one.metrics.rows_out == sum(want.values())
+    assert one.metrics.rows_in == {  # type: ignore[attr-defined]
+        a: b.num_rows for a, b in c.batches.items()
+    }
+    return int(there)
+
+
 def check_pushed(seed: int) -> int:
     """``MultiJoin`` by hand: late rows, watermarks, snapshots, inputs that end in any order."""
     c = Case(seed)
@@ -211,9 +248,9 @@ if __name__ == "__main__":
     first, count = int(sys.argv[1]), int(sys.argv[2])
     total = 0
     for s in range(first, first + count):
-        for check in (check_tables, check_pushed):
+        for check in (check_tables, check_steps, check_pushed):
             try:
                 total += check(s)
             except Exception as e:
                 print(s, check.__name__, type(e).__name__, str(e)[:400], "|", Case(s).condition, flush=True)
-    print(count, "joins twice,", total, "rows")
+    print(count, "joins in three ways,", total, "rows")

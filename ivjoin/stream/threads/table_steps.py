@@ -1,0 +1,160 @@
+"""A join of many tables, step by step: each step joins two tables on all threads.
+
+The result of a step is stored as a table until the next step has joined it. Estimates select the steps, so results are
+usually small. If they have many more rows than the inputs, the rows are pushed instead, and a window of them is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Literal
+
+import pyarrow as pa
+
+from ivjoin.errors import ProtocolError
+from ivjoin.metrics import JoinMetrics, MultiJoinMetrics
+from ivjoin.multi.question import MultiSpec
+from ivjoin.multi.steps import Shape, Step, laid_out
+from ivjoin.multi.wording import by_their_names, in_own_names, own_names
+from ivjoin.plan.cache import plan_of
+from ivjoin.stream.pull import stream_of
+from ivjoin.stream.sources.inputs import Source, open_inputs
+
+if TYPE_CHECKING:
+    from ivjoin.expr.literals import Value
+    from ivjoin.stream.join_stream import JoinStream
+
+__all__ = ["HELD", "TableSteps", "table_steps"]
+
+HELD = "  tables: each step joins two of them on all threads; its result is stored until the next step has joined it"
+
+_LEAST_ROWS = 1 << 16  # of all inputs; pushing fewer costs less than a stream for each step
+_MOST_TIMES = 2  # the rows of all inputs that the results of steps may have together
+
+
+class TableSteps:
+    """The join of many tables.
+
+    Parameters
+    ----------
+    spec : MultiSpec
+        Without orders.
+    steps : list of Step
+        Of a tree.
+    tables : mapping of alias to Table
+    threads : int or "auto"
+    """
+
+    def __init__(
+        self, spec: MultiSpec, steps: list[Step], tables: Mapping[str, pa.Table], threads: int | Literal["auto"]
+    ) -> None:
+        self._spec, self._steps, self._threads = spec, steps, threads
+        self._rows = {a: t.num_rows for a, t in tables.items()}
+        self._held: dict[tuple[str, ...], pa.Table] = {
+            (a,): t.rename_columns(spec.wide(a).names) for a, t in tables.items()
+        }
+        self._names = own_names(spec.schemas)
+        self._at = 0  # the step that is joined
+        self._stream: JoinStream | None = None  # of this step
+        self._views: dict[tuple[str, ...], pa.Table] = {}  # stored results
+        self._peak = 0, 0  # rows and bytes, before this step
+        self._said: list[str] = []
+
+    def prepare(self) -> bool:
+        """Join all steps but the last one; return whether their results have few rows."""
+        most = _MOST_TIMES * sum(self._rows.values())
+        for step in self._steps[:-1]:
+            stream, batches, rows = self._join(step, None), [], 0
+            with by_their_names(self._names):
+                for batch in stream:
+                    batches.append(batch)
+                    rows += batch.num_rows
+                    if rows + sum(t.num_rows for t in self._views.values()) > most:
+                        stream.close()
+                        return False
+            self._end_step(step)
+            name = step.sides[0].aliases + step.sides[1].aliases
+            self._held[name] = self._views[name] = pa.Table.from_batches(batches, stream.schema)
+        return True
+
+    def output(self) -> Iterator[pa.RecordBatch]:
+        """Yield the output of the last step."""
+        schema = self._spec.schema
+        stream = self._join(self._steps[-1], schema.names)
+        with by_their_names(self._names):
+            for batch in stream:
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+        self._end_step(self._steps[-1])
+
+    def _join(self, step: Step, columns: list[str] | None) -> JoinStream:
+        left, right = (self._held.pop(side.aliases) for side in step.sides)
+        with by_their_names(self._names):
+            self._stream = stream_of(open_inputs(left, right), plan_of(step.spec), self._threads, "auto", columns)
+        return self._stream
+
+    def _end_step(self, step: Step) -> None:
+        m, stream = self.metrics, self._stream
+        assert stream is not None
+        self._peak = m.peak_state_rows, m.peak_state_bytes
+        if stream.sorting:
+            self._said.append(in_own_names(stream.sorting, self._names))
+        for side in step.sides:
+            self._views.pop(side.aliases, None)
+        self._at += 1
+
+    @property
+    def sorting(self) -> str:
+        """What was done to inputs without an order, by step."""
+        return "; ".join(dict.fromkeys(self._said))
+
+    @property
+    def metrics(self) -> MultiJoinMetrics:
+        """Counts so far. The state has the rows of the step under way and the stored results."""
+        m = JoinMetrics() if self._stream is None else self._stream.metrics
+        came, gone = dict.fromkeys(self._rows, 0), dict.fromkeys(self._rows, 0)
+        for i, step in enumerate(self._steps[: self._at + 1]):
+            counts = (m.left_rows_in, m.left_rows_retired), (m.right_rows_in, m.right_rows_retired)
+            for side, (now, retired) in zip(step.sides, counts, strict=True):
+                if not side.is_joined:
+                    alias, done = side.aliases[0], i < self._at
+                    came[alias] = self._rows[alias] if done else now
+                    gone[alias] = self._rows[alias] if done else retired
+        views = {", ".join(s.aliases): 0 for step in self._steps for s in step.sides if s.is_view}
+        views |= {", ".join(name): t.num_rows for name, t in self._views.items()}
+        rows = m.state_rows + sum(views.values())
+        size = m.state_bytes + sum(t.nbytes for t in self._views.values())
+        return MultiJoinMetrics(
+            rows_in=came, rows_retired=gone, late=dict.fromkeys(came, 0), lateness=dict.fromkeys(came),
+            stored={a: came[a] - gone[a] for a in came}, views=views,
+            rows_out=m.rows_out if self._at >= len(self._steps) - 1 else 0, state_rows=rows, state_bytes=size,
+            peak_state_rows=max(self._peak[0], rows, m.peak_state_rows),
+            peak_state_bytes=max(self._peak[1], size, m.peak_state_bytes),
+        )
+
+    def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]] | None:
+        """Return the bounds of the columns of later output; None before the last step."""
+        if self._stream is None or self._at < len(self._steps) - 1:
+            return None
+        return self._stream.output_bounds()
+
+    def close(self) -> None:
+        """Release the tables."""
+        self._held.clear()
+        self._views.clear()
+        if self._stream is not None:
+            with suppress(ProtocolError):
+                self._stream.close()
+
+
+def table_steps(
+    spec: MultiSpec, shape: Shape, sources: Mapping[str, Source], threads: int | Literal["auto"]
+) -> TableSteps | None:
+    """Return the join of tables in steps; None if rows are pushed: of streams, orders, cascades or small tables."""
+    if isinstance(shape, (dict, str)) or not all(s.in_memory for s in sources.values()):
+        return None
+    if sum(s.rows or 0 for s in sources.values()) < _LEAST_ROWS:
+        return None
+    if any(any(own.orders) or any(own.bounds) for own in spec.inputs.values()):
+        return None
+    return TableSteps(spec, laid_out(spec, shape).steps, {a: s.table() for a, s in sources.items()}, threads)
