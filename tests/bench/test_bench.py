@@ -13,7 +13,7 @@ import oracle
 import pyarrow as pa
 import pytest
 
-from bench import answer, cell, multiway, multiway_state, multiway_views, report, routing, runner, tables
+from bench import answer, cell, multiway_state, multiway_views, report, routing, runner, tables
 from bench.case import Band, Case
 from bench.cases import ALL, named, select
 from bench.cases.scaling import CASES as SCALING
@@ -274,12 +274,6 @@ def test_the_tables_of_parallel_joins_are_made(tmp_path: Path) -> None:
     assert text.count("| 1.5 | auto |") == 2 and text.count("| full |") == 2 * 2 * 3
     assert f"**{planned['over']:.2f}**" in text
 
-
-@pytest.mark.slow
-def test_the_tables_of_joins_of_many_inputs_are_made(tmp_path: Path) -> None:
-    out, page = tmp_path / "multiway.jsonl", tmp_path / "multiway.md"
-    assert multiway.main(["--rows", "3000", "--runs", "1", "--out", str(out), "--page", str(page)]) == 0
-    assert page.read_text().count("| triangle |") == 1
 
 
 @pytest.mark.slow

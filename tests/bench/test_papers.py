@@ -166,13 +166,6 @@ def test_the_grids_of_squalls_queries() -> None:
     assert len(views) == 5 and all(r["rows_out"] > 0 for r in views)
 
 
-@pytest.mark.slow
-def test_sections_without_a_join_in_time_are_made(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    assert papers.main(["2", "3", "--quick", "--out", str(tmp_path), "--page", str(tmp_path / "p.md")]) == 0
-    assert sorted(f.name for f in tmp_path.glob("*.svg")) == ["papers-hypercube.svg", "papers-squall.svg"]
-    assert (tmp_path / "papers-squall.jsonl").read_text().count('"kind": "local views"') == 5
-
 
 @pytest.mark.slow
 def test_no_policy_is_better_than_the_optimum(tmp_path: Path) -> None:

@@ -103,9 +103,7 @@ def test_refused_before_any_work(
         pytest.param(["--on", "id", "--left-bounds", "ts=0..25"], r"(?i)ts is 30.*25", id="row out of bounds"),
     ],
 )
-def test_refused_at_a_row(
-    folder: Path, question: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_refused_at_a_row(folder: Path, question: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     message = refusal(folder, "join", "l.parquet", "r.parquet", *question, "-o", "out.parquet", capsys=capsys)
     assert re.search(said, message), message
 
@@ -123,9 +121,7 @@ def test_refused_at_a_row(
         pytest.param([], "COMMAND.*see 'ivjoin --help'", id="no command"),
     ],
 )
-def test_refused_arguments(
-    folder: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_refused_arguments(folder: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert re.search(said, refusal(folder, *arguments, capsys=capsys))
 
 

@@ -59,11 +59,7 @@ def test_slack_that_cannot_be_read(text: str) -> None:
 
 SCHEMA = pa.schema(
     {
-        "k": pa.int64(),
-        "x": pa.float64(),
-        "p": pa.decimal128(9, 2),
-        "d": pa.date32(),
-        "t": pa.timestamp("us"),
+        "k": pa.int64(), "x": pa.float64(), "p": pa.decimal128(9, 2), "d": pa.date32(), "t": pa.timestamp("us"),
         "z": pa.timestamp("us", "UTC"),
     }
 )

@@ -69,8 +69,8 @@ def lines_until(process: subprocess.Popen[bytes], last: bytes) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_rows_come_out_as_they_come_in_and_a_signal_ends_the_wait(tmp_path: Path, number: signal.Signals) -> None:
+def test_rows_come_out_as_they_come_in_and_a_signal_ends_the_wait(tmp_path: Path) -> None:
+    number = signal.SIGINT
     rows = 130_000
     right = written(tmp_path / "r.parquet", table(rows))
     text = text_of(rows)
@@ -90,8 +90,7 @@ def test_rows_come_out_as_they_come_in_and_a_signal_ends_the_wait(tmp_path: Path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bad", [b"1,5\n", b"x,5,y\n", b"1,\xff,y\n"])
-@pytest.mark.parametrize("more", [0, 300_000])
+@pytest.mark.parametrize(("bad", "more"), [(b"1,5\n", 0), (b"x,5,y\n", 300_000), (b"1,\xff,y\n", 0)])
 def test_an_error_in_a_later_block_ends_the_join_at_once(tmp_path: Path, bad: bytes, more: int) -> None:
     right = written(tmp_path / "r.parquet", table(10))
     with started("-", right, *BAND, "--format", "csv") as process:
@@ -157,8 +156,8 @@ def csv_of(pipe: Path, text: bytes, pieces: int, seed: int) -> pa.Table:
 
 @pytest.mark.slow
 @needs_named_pipes
-@pytest.mark.parametrize("pieces", [700, 90_000])
-def test_text_of_several_lines_and_of_any_beginning(tmp_path: Path, pieces: int) -> None:
+def test_text_of_several_lines_and_of_any_beginning(tmp_path: Path) -> None:
+    pieces = 700
     each = ["a\nb", 'q"q', "", None, "\ufeffmark", "x\r\ny", 'e"', "plain", ',"', '"\n']
     values = each * 17_000
     of = pa.table({"n": range(len(values)), "s": values, "f": [i / 4 for i in range(len(values))]})
@@ -270,9 +269,8 @@ def jsonl_of(rows: pa.Table) -> bytes:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pieces", [1, 7])
-def test_json_lines(tmp_path: Path, pieces: int) -> None:
-    rows = 60_000
+def test_json_lines(tmp_path: Path) -> None:
+    rows, pieces = 60_000, 7
     given = table(rows).append_column("n", pa.array([None if i % 3 else f"ü\n{{{i}" for i in range(rows)]))
     text = jsonl_of(given)
     assert len(text) > 2 * CSV_BLOCK

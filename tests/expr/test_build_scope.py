@@ -17,14 +17,9 @@ RIGHT = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us")), ("amount", pa
 @pytest.mark.parametrize(
     ("qualifier", "name", "expected"),
     [
-        ("l", "ts", ("left", "ts")),
-        ("LEFT", "ts", ("left", "ts")),
-        ("r", "ts", ("right", "ts")),
-        ("Right", "id", ("right", "id")),
-        (None, "price", ("left", "price")),
-        (None, "amount", ("right", "amount")),
-        (None, "id", ("left", "id")),
-        ("c", "id", ("left", "id")),
+        ("l", "ts", ("left", "ts")), ("LEFT", "ts", ("left", "ts")), ("r", "ts", ("right", "ts")),
+        ("Right", "id", ("right", "id")), (None, "price", ("left", "price")), (None, "amount", ("right", "amount")),
+        (None, "id", ("left", "id")), ("c", "id", ("left", "id")),
     ],
 )
 def test_resolve(qualifier, name, expected):

@@ -200,8 +200,7 @@ def test_casts_of_units(t: str, u: str) -> None:
     have, want = TICKS_PER_SECOND[t], TICKS_PER_SECOND[u]
     ticks = [0, 1, -1, 999, -999, 1001, -1001, 10**12, -(10**12) - 1, 2**63 - 1, -(2**63), 2**62, 9_223_372_036]
     for source, target in (
-        (pa.timestamp(t), ty.timestamp(u)),
-        (pa.timestamp(t, "UTC"), ty.timestamp(u, "UTC")),
+        (pa.timestamp(t), ty.timestamp(u)), (pa.timestamp(t, "UTC"), ty.timestamp(u, "UTC")),
         (pa.duration(t), ty.duration(u)),
     ):
         x = pa.array(ticks, pa.int64()).cast(source)

@@ -47,9 +47,7 @@ TYPES = [
     pytest.param(pa.int64(), [[-(2**63), -(2**53) - 1], [-(2**53), 2**53], [2**53 + 1, 2**63 - 1]], 0, id="int64"),
     pytest.param(pa.uint8(), [[0, 100], [101, 200], [201, 255]], 150, id="uint8"),
     pytest.param(pa.uint32(), [[0, 2**31 - 1], [2**31, 2**31 + 5], [2**31 + 6, 2**32 - 1]], 2**31, id="uint32"),
-    pytest.param(
-        pa.uint64(), [[0, 5], [2**63, 2**63 + 9], [2**64 - 2, 2**64 - 1]], Decimal(2**63 + 1), id="uint64"
-    ),
+    pytest.param(pa.uint64(), [[0, 5], [2**63, 2**63 + 9], [2**64 - 2, 2**64 - 1]], Decimal(2**63 + 1), id="uint64"),
     pytest.param(pa.bool_(), [[False, False], [True, True], [False, False]], True, id="bool"),
     pytest.param(pa.float64(), [[-1e300, -1.0], [-0.5, 0.5], [1.0, 1e300]], 0.25, id="float64"),
     pytest.param(pa.float32(), [[-3.0, -1.0], [-0.5, 0.5], [1.0, 3e38]], 0.25, id="float32"),

@@ -4,7 +4,7 @@ A grid is at most 16 values a side, which make 136 intervals, and 18,496 pairs o
 of 16 neighbours, at both ends of the type, at zero and between, each beside each. Over other types a grid is the values
 that the walk over the table tries (``test_table``): ends, neighbours of ends, zeros, infinities. The suite draws pairs;
 the tests marked soak leave none out, and take all pairs of the 561 intervals between 33 edges of int8 besides.
-``test_all_intervals_of_bytes`` takes all 32,896 intervals of one argument. Not tried are all pairs of these.
+``test_bytes`` takes the hull over every interval of one argument. Not tried are all pairs of the 32,896 intervals.
 """
 
 from __future__ import annotations

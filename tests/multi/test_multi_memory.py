@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from multi.fuzz import case
 from multi.turns import ids
+from multi.wild import Case
 
 import ivjoin
 from ivjoin import (
@@ -245,10 +245,10 @@ def _rows(out: pa.RecordBatch) -> list[tuple[Any, ...]]:
 @pytest.mark.one_in(11)
 @pytest.mark.parametrize("seed", range(300, 330))
 def test_random_joins_in_files(seed: int, tmp_path: Path) -> None:
-    c = case(seed)
+    c = Case(seed)
     limit = int(np.random.default_rng(seed).choice([700_000, 1_500_000]))
     options: dict[str, Any] = {"memory_limit": limit, "when_full": Spill(tmp_path)}
-    stream = ivjoin.multi_join(c.tables, c.condition, orders=c.orders, views=c.views, **options)
+    stream = ivjoin.multi_join(c.tables, c.condition, orders=c.orders, views=c.views, allow_cross=True, **options)
     assert ids(c.tables, stream) == c.expected()
     assert stream.metrics.peak_state_bytes <= limit
 
@@ -256,11 +256,12 @@ def test_random_joins_in_files(seed: int, tmp_path: Path) -> None:
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(200, 206))
 def test_columns_of_the_output(seed: int) -> None:
-    c = case(seed)
+    c = Case(seed)
     first, *_, last = c.tables
     names = [f"{last}_s", f"{first}_id", f"{last}_id"]
-    whole = ivjoin.multi_join(c.tables, c.condition, orders=c.orders, views=c.views)
-    some = ivjoin.multi_join(c.tables, c.condition, orders=c.orders, views=c.views, columns=names)
+    options: dict[str, Any] = {"orders": c.orders, "views": c.views, "allow_cross": True}
+    whole = ivjoin.multi_join(c.tables, c.condition, **options)
+    some = ivjoin.multi_join(c.tables, c.condition, columns=names, **options)
     assert some.schema.names == names
     assert list(some.output_bounds()) == names
     order = [(n, "ascending") for n in names[1:]]

@@ -34,9 +34,7 @@ def schema(kind: str, nullable: bool) -> pa.Schema:
     return pa.schema([pa.field("k", pa.int64()), pa.field("ts", TYPES[kind][0], nullable)])
 
 
-def rows(
-    seed: int, kind: str = "int64", falls: bool = False, nullable: bool = False, n: int = ROWS
-) -> pa.RecordBatch:
+def rows(seed: int, kind: str = "int64", falls: bool = False, nullable: bool = False, n: int = ROWS) -> pa.RecordBatch:
     rng = np.random.default_rng(seed)
     ts = np.sort(rng.integers(0, 2 * n, n))
     values = pa.array(ts[::-1] if falls else ts)

@@ -93,13 +93,7 @@ def test_every_join_type_against_all_pairs(how: str, disorder: float, nulls: flo
         condition += "" if early is None else f" AND (l.v < {early} OR l.t - r.t < {high})"
         order = Order("t", slack=40 if disorder else None)
         op = SymmetricHashJoin(
-            SCHEMA,
-            SCHEMA,
-            on="k",
-            condition=condition,
-            how=how,
-            left_order=order,
-            right_order=order,
+            SCHEMA, SCHEMA, on="k", condition=condition, how=how, left_order=order, right_order=order,
             batch_size=rng.choice([3, 65536]),
         )
         sizes = [rng.choice([1, 7, 16, 33, 64, 150]) for _ in range(5)]
@@ -111,11 +105,7 @@ def test_every_join_type_against_all_pairs(how: str, disorder: float, nulls: flo
 def test_a_store_in_order_is_swept_again_once_late_rows_have_left() -> None:
     rng = random.Random(5)
     op = SymmetricHashJoin(
-        SCHEMA,
-        SCHEMA,
-        on="k",
-        condition="l.t - r.t BETWEEN 0 AND 1",
-        left_order=Order("t", slack=3),
+        SCHEMA, SCHEMA, on="k", condition="l.t - r.t BETWEEN 0 AND 1", left_order=Order("t", slack=3),
         right_order=Order("t", slack=3),
     )
     rows: list[Row] = [(rng.randrange(4), i, i) for i in range(400)]

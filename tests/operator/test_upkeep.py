@@ -212,15 +212,14 @@ def test_a_sweep_that_ends_half_way_stops_the_operator(monkeypatch: pytest.Monke
             call()
 
 
-@pytest.mark.slow
 @many_rows
 def test_what_waited_out_of_order_leaves_no_room_behind() -> None:
     """Rows in disorder wait in heaps; once rows come in order again, these shrink to what a batch may need."""
     order = {"left_order": Order("x", slack=4000), "right_order": Order("x", slack=4000)}
     op = SymmetricHashJoin(SCHEMA, SCHEMA, on="k", condition="l.x BETWEEN r.x - 4000 AND r.x + 4000", **order)
     rng, x, held = np.random.default_rng(3), 0, []
-    for size, disorder in ((1000, 3000), (50, 1)):
-        for _ in range(200):
+    for pushes, size, disorder in ((16, 1000, 3000), (50, 200, 1)):
+        for _ in range(pushes):
             rows = np.arange(x, x + size)
             x += size
             for side in ("left", "right"):

@@ -95,9 +95,7 @@ class Stamp(pa.ExtensionType):
 EXTENDED = pa.schema([pa.field("k", pa.int64()), pa.field("e", Stamp())])
 AS_STORED = pa.schema([
     pa.field("k", pa.int64()),
-    pa.field("e", pa.int64(), metadata={
-        "ARROW:extension:metadata": "", "ARROW:extension:name": "ivjoin.tests.stamp"
-    }),
+    pa.field("e", pa.int64(), metadata={"ARROW:extension:metadata": "", "ARROW:extension:name": "ivjoin.tests.stamp"}),
 ])  # fmt: skip
 
 

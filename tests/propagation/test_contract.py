@@ -62,16 +62,11 @@ def test_a_band_with_open_ends() -> None:
 @pytest.mark.parametrize(
     "condition, box, want",
     [
-        ("a > 0", (1, 5), Outcome.UNCHANGED),
-        ("a > 2", (1, 5), Outcome.CONTRACTED),
-        ("a > 5", (1, 5), Outcome.INFEASIBLE),
-        ("a IS NULL", (1, 5), Outcome.INFEASIBLE),
-        ("a IS NOT NULL", (1, 5), Outcome.UNCHANGED),
-        ("a <=> NULL", (1, 5), Outcome.INFEASIBLE),
-        ("NULL", (1, 5), Outcome.INFEASIBLE),
-        ("TRUE", (1, 5), Outcome.UNCHANGED),
-        ("FALSE", (1, 5), Outcome.INFEASIBLE),
-        (None, (1, 5), Outcome.UNCHANGED),
+        ("a > 0", (1, 5), Outcome.UNCHANGED), ("a > 2", (1, 5), Outcome.CONTRACTED),
+        ("a > 5", (1, 5), Outcome.INFEASIBLE), ("a IS NULL", (1, 5), Outcome.INFEASIBLE),
+        ("a IS NOT NULL", (1, 5), Outcome.UNCHANGED), ("a <=> NULL", (1, 5), Outcome.INFEASIBLE),
+        ("NULL", (1, 5), Outcome.INFEASIBLE), ("TRUE", (1, 5), Outcome.UNCHANGED),
+        ("FALSE", (1, 5), Outcome.INFEASIBLE), (None, (1, 5), Outcome.UNCHANGED),
         ("a = 3", (5, 1), Outcome.INFEASIBLE),
     ],
 )
@@ -274,9 +269,7 @@ def test_a_point_that_errs_does_not_satisfy() -> None:
 @pytest.mark.parametrize(
     "condition",
     [
-        "coalesce(1 div a, 5) = 5",
-        "least(1 div a, 5) = 5",
-        "(a % a) IS NULL",
+        "coalesce(1 div a, 5) = 5", "least(1 div a, 5) = 5", "(a % a) IS NULL",
         "CASE WHEN 1 div a > 0 THEN 1 ELSE 2 END = 2",
     ],
 )

@@ -81,7 +81,7 @@ def test_a_point_that_just_satisfies_is_kept(t: str) -> None:
     """Witness first: a box that touches the point on every side, or is the point."""
     rng = random.Random(t)
     tried = 0
-    for turn in range(500):
+    for turn in range(250):
         term = rng.choice(FLOATS if t in ("double", "float") else TERMS)
         point = {n: number(rng, t) for n in "abc"}
         made = just_true(rng, term, point, t)
@@ -99,7 +99,7 @@ def test_a_point_that_just_satisfies_is_kept(t: str) -> None:
         assert c.outcome is not Outcome.INFEASIBLE, (turn, condition, point, box)
         for n, v in point.items():
             assert v in c.box[n], (turn, n, condition, point, box, c)
-    assert tried > 310
+    assert tried > 155
 
 
 @pytest.mark.slow
@@ -142,9 +142,7 @@ LOOSE = {
     "slow convergence": ("1.1D * a - a - b <= 0", {"a": (0, 100), "b": (1, 2)}, (0, 20)),
     "terms that cancel": ("(a - b) + (b - c) BETWEEN 0 AND 5", {"a": (0, 100), "b": (0, 100), "c": (40, 50)}, (40, 55)),
     "two linear terms": ("2 * (a + b) - 3 * (a - b) BETWEEN 0 AND 10", {"a": (0, 100), "b": (0, 10)}, (0, 50)),
-    "a common factor": (
-        "a * b + a * c BETWEEN 10 AND 20", {"a": (1, 100), "b": (-4, 10), "c": (5, 8)}, (1, 20),
-    ),
+    "a common factor": ("a * b + a * c BETWEEN 10 AND 20", {"a": (1, 100), "b": (-4, 10), "c": (5, 8)}, (1, 20)),
     "a common factor, less": (
         "a * b - a * c BETWEEN 10 AND 20", {"a": (0, 100), "b": (9, 10), "c": (5, 6)}, (2, Fraction(20, 3)),
     ),

@@ -1,6 +1,6 @@
 """Ways in which propagation goes wrong, one test each, on `contract` and, where rows must come and go, on the join.
 
-The traps about single operators are tested in tests/interval/typed/test_traps.py; the numbers are those of one list.
+The random tests of interval rules (tests/interval, tests/functions) cover the traps of single operators.
 """
 
 from __future__ import annotations

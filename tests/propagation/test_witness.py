@@ -24,13 +24,7 @@ from ivjoin.functions.rules.state import Infeasible
 from ivjoin.interval.machine import floats as machine_float
 from ivjoin.interval.machine import integers as machine
 from ivjoin.interval.machine import truth
-from ivjoin.propagation import (
-    Dom,
-    Outcome,
-    Propagator,
-    contract_nodes,
-    forward,
-)
+from ivjoin.propagation import Dom, Outcome, Propagator, contract_nodes, forward
 from ivjoin.propagation.search import narrowed
 
 

@@ -101,12 +101,12 @@ class Run:
 @pytest.mark.parametrize("how", oracle.HOWS)
 def test_every_row_once_over_all_plans(how: str) -> None:
     plans = 0
-    for seed in range(60):
+    for seed in range(30):
         run = Run(seed, how)
         run.route()
         assert owned_output(*run.sent, run.met, how) == run.expected(), seed
         plans += run.plans
-    assert plans > 100
+    assert plans > 50
 
 
 @pytest.mark.soak

@@ -347,9 +347,7 @@ def test_only_a_plan_becomes_text(given: Any) -> None:
 @pytest.mark.parametrize(("on", "scheme"), [("k", "auto"), (None, "auto"), (None, "grid")])
 def test_more_workers_than_rows_spread_as_far_as_rows_go(on: str | None, scheme: str) -> None:
     rows = pa.table({"k": [i % 7 for i in range(300)], "t": list(range(300))})
-    plan = plan_join(
-        rows, rows, on=on, condition="l.t BETWEEN r.t - 5 AND r.t + 5", workers=5_000, scheme=scheme
-    )
+    plan = plan_join(rows, rows, on=on, condition="l.t BETWEEN r.t - 5 AND r.t + 5", workers=5_000, scheme=scheme)
     assert plan.report.load <= 0.25 * plan_join(
         rows, rows, on=on, condition="l.t BETWEEN r.t - 5 AND r.t + 5", workers=1
     ).report.load

@@ -54,9 +54,7 @@ def test_no_row_is_invented(question: str, kind: str) -> None:
     key = [pa.int64(), pa.string()][seed % 2]
     schema = schema_of(kind, key)
     free = SymmetricHashJoin(schema, schema, **QUESTIONS[question])
-    limit: dict[str, Any] = {
-        "memory_limit": 40_000, "when_full": Shed(policy, shared=bool(seed % 3))
-    }
+    limit: dict[str, Any] = {"memory_limit": 40_000, "when_full": Shed(policy, shared=bool(seed % 3))}
     op = SymmetricHashJoin(schema, schema, **QUESTIONS[question], **limit)
     want: Counter[Any] = Counter()
     got: Counter[Any] = Counter()
@@ -106,18 +104,14 @@ def test_a_band_is_worth_what_lies_in_it() -> None:
     whole, _ = joined(4, keys=300, on=None, condition=band)
     share = {}
     for policy in ("random", "prob"):
-        got, _ = joined(
-            4, keys=300, on=None, condition=band, memory_limit="36kB", when_full=Shed(policy)
-        )
+        got, _ = joined(4, keys=300, on=None, condition=band, memory_limit="36kB", when_full=Shed(policy))
         assert not got - whole
         share[policy] = got.total() / whole.total()
     assert share["prob"] > 1.1 * share["random"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("runs", "good"), [(4, 3), pytest.param(60, 54, marks=pytest.mark.soak)], ids=["few", "many"]
-)
+@pytest.mark.parametrize(("runs", "good"), [(4, 3), pytest.param(60, 54, marks=pytest.mark.soak)], ids=["few", "many"])
 def test_the_estimate_is_right_within_its_error(runs: int, good: int) -> None:
     right = 0
     for seed in range(runs):
@@ -188,9 +182,7 @@ def test_what_was_seen_to_be_lost_stays_lost(seed: int, snapshots: bool) -> None
 @pytest.mark.slow
 def test_a_restored_operator_goes_on_estimating() -> None:
     limit: dict[str, Any] = {"memory_limit": 30_000, "when_full": Shed("random")}
-    question: dict[str, Any] = {
-        "on": "k", "condition": "abs(l.t - r.t) <= 600", "left_order": "t", "right_order": "t"
-    }
+    question: dict[str, Any] = {"on": "k", "condition": "abs(l.t - r.t) <= 600", "left_order": "t", "right_order": "t"}
     free, op = (SymmetricHashJoin(SCHEMA, SCHEMA, **question, **more) for more in ({}, limit))
     rng = np.random.default_rng(9)
     for i in range(30):
@@ -215,9 +207,7 @@ def test_a_restored_operator_goes_on_estimating() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("limited", [False, True])
 def test_what_a_restored_operator_has_no_room_for_is_counted(limited: bool) -> None:
-    question: dict[str, Any] = {
-        "on": "k", "condition": "abs(l.t - r.t) <= 600", "left_order": "t", "right_order": "t"
-    }
+    question: dict[str, Any] = {"on": "k", "condition": "abs(l.t - r.t) <= 600", "left_order": "t", "right_order": "t"}
     limit: dict[str, Any] = {"memory_limit": 90_000, "when_full": Shed("random")}
     rng = np.random.default_rng(3)
     batches = [

@@ -120,9 +120,7 @@ def test_a_silent_input_may_follow_the_other_one(advance: bool) -> None:
         pipe.queue.put(None)
     taken.join(20)
     matched = [] if advance else [(30, 31)]
-    assert sorted(taken.rows, key=str) == sorted(
-        [(10, 10), (50, None), (70, 71), *(matched or [(30, None)])], key=str
-    )
+    assert sorted(taken.rows, key=str) == sorted([(10, 10), (50, None), (70, 71), *(matched or [(30, None)])], key=str)
     assert late == ([("right", [31])] if advance else [])
     assert stream.metrics.right_late_rows == int(advance)
 

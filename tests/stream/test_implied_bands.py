@@ -121,10 +121,7 @@ def test_what_compares_every_pair_warns_once(condition: str, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("condition, options", [
-    ("l.t - r.t BETWEEN 0 AND 5", {}),
-    ("l.kind = r.kind AND l.y <> r.y", {}),
-    ("l.t >= r.t", {}),
-    (None, {}),
+    ("l.t - r.t BETWEEN 0 AND 5", {}), ("l.kind = r.kind AND l.y <> r.y", {}), ("l.t >= r.t", {}), (None, {}),
     ("abs(l.t - r.t) > 5", {"many": N * N}),
 ])  # fmt: skip
 def test_others_do_not_warn(condition: str | None, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

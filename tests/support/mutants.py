@@ -23,6 +23,7 @@ from faults.mutant import Mutant
 from faults.slices import SLICES
 
 ROOT = Path(__file__).resolve().parents[2]
+TABLES = {"kernels": KERNELS, "engine": ENGINE, "slices": SLICES}
 MUTANTS = [*KERNELS, *ENGINE, *SLICES]
 
 
@@ -78,11 +79,12 @@ def _copy(folder: Path) -> Path:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--of", nargs="*", choices=TABLES, default=[*TABLES], help="tables of faults; by default all")
     parser.add_argument("--only", default="", help="faults whose description contains this text")
     parser.add_argument("--seconds", type=float, default=600, help="of the tests of one, at most")
     parser.add_argument("--jobs", type=int, default=1, help="faults that are tried at the same time")
     args = parser.parse_args()
-    chosen = [mutant for mutant in MUTANTS if args.only in mutant.what]
+    chosen = [mutant for name in args.of for mutant in TABLES[name] if args.only in mutant.what]
     missed = 0
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(args.jobs) as pool:
         folders: SimpleQueue[Path] = SimpleQueue()

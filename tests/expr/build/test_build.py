@@ -73,14 +73,8 @@ def test_literal_physical_values():
 @pytest.mark.parametrize(
     ("value", "type"),
     [
-        (300, INT8),
-        (dt.timedelta(microseconds=1), duration("ms")),
-        (Decimal("1.234"), DEC),
-        (Decimal("1e9"), DEC),
-        ("x", INT32),
-        (1.5, INT32),
-        (True, INT32),
-        (dt.datetime(3000, 1, 1), timestamp("ns")),
+        (300, INT8), (dt.timedelta(microseconds=1), duration("ms")), (Decimal("1.234"), DEC), (Decimal("1e9"), DEC),
+        ("x", INT32), (1.5, INT32), (True, INT32), (dt.datetime(3000, 1, 1), timestamp("ns")),
     ],
 )
 def test_literal_that_does_not_fit_is_refused(value, type):
@@ -226,12 +220,7 @@ def test_nested_columns_are_compared_and_nothing_else():
 # A comparison with a literal: the column is compared in its own type, and the answer is the exact one.
 
 OPS = {
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
+    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
     "eq_null_safe": operator.eq,
 }
 
@@ -376,9 +365,7 @@ def test_overflow_of_constants_is_left_to_the_evaluator():
 def test_in():
     x = col(INT32)
     assert build.in_(x, [literal(1), literal(Decimal("2.5")), literal(3), literal(1)]).args == (
-        x,
-        literal(1),
-        literal(3),
+        x, literal(1), literal(3),
     )
     assert build.in_(x, [literal(5)]) is build.eq(x, literal(5))
     assert build.in_(x, [literal(1), literal(None)]).args == (x, literal(1), literal(None, INT32))
@@ -403,12 +390,7 @@ def test_case_needs_conditions_and_one_type():
 @pytest.mark.parametrize(
     ("source", "target"),
     [
-        (INT32, DATE),
-        (DATE, INT32),
-        (BOOL, DATE),
-        (BOOL, UTC_US),
-        (types.BINARY, INT32),
-        (UTC_US, BOOL),
+        (INT32, DATE), (DATE, INT32), (BOOL, DATE), (BOOL, UTC_US), (types.BINARY, INT32), (UTC_US, BOOL),
         (INT32, types.BINARY),
     ],
 )
@@ -420,25 +402,12 @@ def test_casts_that_ansi_does_not_know(source, target):
 @pytest.mark.parametrize(
     ("value", "target", "physical"),
     [
-        (Decimal("1.25"), types.decimal(3, 1), 13),
-        (Decimal("-1.25"), types.decimal(3, 1), -13),
-        (Decimal("-2.9"), INT32, -2),
-        (-2.9, INT64, -2),
-        (1.005, types.decimal(5, 2), 101),
-        ("12", INT32, 12),
-        (" +7 ", INT8, 7),
-        ("nope", INT8, None),
-        ("\u0661\u0662", INT32, None),
-        ("1e2", FLOAT64, 100.0),
-        ("1e2", INT32, None),
-        ("t", BOOL, True),
-        (True, INT32, 1),
-        (2**53 + 1, FLOAT64, 2.0**53),
-        (Decimal("0.1"), FLOAT64, 0.1),
-        ("-Infinity", FLOAT64, float("-inf")),
-        (float("nan"), INT32, None),
-        (12, types.STRING, "12"),
-        (1e300, types.decimal(38, 0), None),
+        (Decimal("1.25"), types.decimal(3, 1), 13), (Decimal("-1.25"), types.decimal(3, 1), -13),
+        (Decimal("-2.9"), INT32, -2), (-2.9, INT64, -2), (1.005, types.decimal(5, 2), 101), ("12", INT32, 12),
+        (" +7 ", INT8, 7), ("nope", INT8, None), ("\u0661\u0662", INT32, None), ("1e2", FLOAT64, 100.0),
+        ("1e2", INT32, None), ("t", BOOL, True), (True, INT32, 1), (2**53 + 1, FLOAT64, 2.0**53),
+        (Decimal("0.1"), FLOAT64, 0.1), ("-Infinity", FLOAT64, float("-inf")), (float("nan"), INT32, None),
+        (12, types.STRING, "12"), (1e300, types.decimal(38, 0), None),
     ],
 )
 def test_cast_of_a_literal(value, target, physical):

@@ -16,27 +16,11 @@ from ivjoin.errors import ColumnError, ConditionError, UnsupportedError
 from ivjoin.expr import Scope
 
 FIELDS = [
-    ("i8", pa.int8()),
-    ("a", pa.int32()),
-    ("b", pa.int64()),
-    ("u8", pa.uint8()),
-    ("f", pa.float32()),
-    ("x", pa.float64()),
-    ("d", pa.date32()),
-    ("ts", pa.timestamp("us", "UTC")),
-    ("tss", pa.timestamp("s", "UTC")),
-    ("tn", pa.timestamp("ns")),
-    ("dec", pa.decimal128(10, 2)),
-    ("s", pa.string()),
-    ("bin", pa.binary()),
-    ("t", pa.time64("us")),
-    ("du", pa.duration("us")),
-    ("bo", pa.bool_()),
-    ("w", pa.int32()),
-    ("st", pa.struct([("k", pa.int8())])),
-    ("we ird", pa.int32()),
-    ("end", pa.int32()),
-    ("select", pa.int32()),
+    ("i8", pa.int8()), ("a", pa.int32()), ("b", pa.int64()), ("u8", pa.uint8()), ("f", pa.float32()),
+    ("x", pa.float64()), ("d", pa.date32()), ("ts", pa.timestamp("us", "UTC")), ("tss", pa.timestamp("s", "UTC")),
+    ("tn", pa.timestamp("ns")), ("dec", pa.decimal128(10, 2)), ("s", pa.string()), ("bin", pa.binary()),
+    ("t", pa.time64("us")), ("du", pa.duration("us")), ("bo", pa.bool_()), ("w", pa.int32()),
+    ("st", pa.struct([("k", pa.int8())])), ("we ird", pa.int32()), ("end", pa.int32()), ("select", pa.int32()),
 ]
 SCOPE = Scope(pa.schema(FIELDS), pa.schema([*FIELDS, ("only", pa.int32())]))
 
@@ -145,23 +129,11 @@ def test_parse(sql, expected):
 @pytest.mark.parametrize(
     ("sql", "expected"),
     [
-        ("1", "int32"),
-        ("1L", "int64"),
-        ("2S", "int16"),
-        ("1.0", "decimal(2,1)"),
-        ("1e0", "float64"),
-        ("1D", "float64"),
-        ("1.5F", "float32"),
-        ("12345678901234567890", "decimal(20,0)"),
-        ("00.50", "decimal(2,2)"),
-        ("null", "null"),
-        ("cast(l.a as decimal)", "decimal(10,0)"),
-        ("l.a::tinyint", "int8"),
-        ("cast(l.s as timestamp_ntz)", "timestamp[us]"),
-        ("length(l.bin)", "int32"),
-        ("concat(l.bin, l.bin)", "binary"),
-        ("to_date(l.s)", "date"),
-        ("rint(l.a)", "float64"),
+        ("1", "int32"), ("1L", "int64"), ("2S", "int16"), ("1.0", "decimal(2,1)"), ("1e0", "float64"),
+        ("1D", "float64"), ("1.5F", "float32"), ("12345678901234567890", "decimal(20,0)"), ("00.50", "decimal(2,2)"),
+        ("null", "null"), ("cast(l.a as decimal)", "decimal(10,0)"), ("l.a::tinyint", "int8"),
+        ("cast(l.s as timestamp_ntz)", "timestamp[us]"), ("length(l.bin)", "int32"),
+        ("concat(l.bin, l.bin)", "binary"), ("to_date(l.s)", "date"), ("rint(l.a)", "float64"),
     ],
 )
 def test_type(sql, expected):

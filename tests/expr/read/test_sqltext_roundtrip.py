@@ -16,18 +16,9 @@ from ivjoin.expr import Scope
 from ivjoin.expr.nodes import columns_of, walk
 
 FIELDS = [
-    ("i8", pa.int8()),
-    ("a", pa.int32()),
-    ("b", pa.int64()),
-    ("f", pa.float32()),
-    ("x", pa.float64()),
-    ("d", pa.date32()),
-    ("ts", pa.timestamp("us", "UTC")),
-    ("dec", pa.decimal128(10, 2)),
-    ("s", pa.string()),
-    ("bo", pa.bool_()),
-    ("du", pa.duration("us")),
-    ("na`me", pa.int32()),
+    ("i8", pa.int8()), ("a", pa.int32()), ("b", pa.int64()), ("f", pa.float32()), ("x", pa.float64()),
+    ("d", pa.date32()), ("ts", pa.timestamp("us", "UTC")), ("dec", pa.decimal128(10, 2)), ("s", pa.string()),
+    ("bo", pa.bool_()), ("du", pa.duration("us")), ("na`me", pa.int32()),
 ]
 SCOPE = Scope(pa.schema(FIELDS), pa.schema(FIELDS))
 
@@ -95,10 +86,7 @@ truths = grown(
         columns("bo"),
     ),
     lambda b: st.one_of(
-        joined("({} AND {})", b, b),
-        joined("({} OR {})", b, b),
-        joined("NOT ({})", b),
-        joined("({}) IS NOT NULL", b),
+        joined("({} AND {})", b, b), joined("({} OR {})", b, b), joined("NOT ({})", b), joined("({}) IS NOT NULL", b),
         joined("({}) = ({})", b, b),
     ),
     2,

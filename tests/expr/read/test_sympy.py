@@ -12,11 +12,7 @@ from ivjoin.errors import ColumnError, ConditionError, UnsupportedError
 from ivjoin.expr import Scope
 
 FIELDS = [
-    ("a", pa.int32()),
-    ("b", pa.int64()),
-    ("x", pa.float64()),
-    ("ts", pa.timestamp("us", "UTC")),
-    ("bo", pa.bool_()),
+    ("a", pa.int32()), ("b", pa.int64()), ("x", pa.float64()), ("ts", pa.timestamp("us", "UTC")), ("bo", pa.bool_()),
 ]
 SCOPE = Scope(pa.schema([*FIELDS, ("l_w", pa.int32())]), pa.schema([*FIELDS, ("only", pa.int32()), ("w", pa.int32())]))
 

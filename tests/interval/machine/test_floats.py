@@ -126,7 +126,7 @@ def test_backward(op: Any, f: Callable[[Pair, Pair, Pair], Pair], place: int) ->
     """Tight targets around true results: where inverting the real operation loses points."""
     rng = random.Random(2)
     checked = 0
-    for _ in range(240):
+    for _ in range(120):
         b = interval(rng)
         others = some(members(b), rng, 4)
         one, other = rng.choice(HALF), rng.choice(others)
@@ -148,7 +148,7 @@ def test_backward(op: Any, f: Callable[[Pair, Pair, Pair], Pair], place: int) ->
         checked += 1
         if hit.size:
             assert got[0] <= hit.min() and hit.max() <= got[1], (z, b, x, got, hit.min(), hit.max())
-    assert checked > 140
+    assert checked > 70
 
 
 def test_backward_is_tight_for_a_sum_with_a_constant() -> None:

@@ -81,13 +81,9 @@ def test_states(x):
 
 
 CONVERSE = {
-    Overlap.FIRST_EMPTY: Overlap.SECOND_EMPTY,
-    Overlap.BEFORE: Overlap.AFTER,
-    Overlap.MEETS: Overlap.MET_BY,
-    Overlap.OVERLAPS: Overlap.OVERLAPPED_BY,
-    Overlap.STARTS: Overlap.STARTED_BY,
-    Overlap.CONTAINED_BY: Overlap.CONTAINS,
-    Overlap.FINISHES: Overlap.FINISHED_BY,
+    Overlap.FIRST_EMPTY: Overlap.SECOND_EMPTY, Overlap.BEFORE: Overlap.AFTER, Overlap.MEETS: Overlap.MET_BY,
+    Overlap.OVERLAPS: Overlap.OVERLAPPED_BY, Overlap.STARTS: Overlap.STARTED_BY,
+    Overlap.CONTAINED_BY: Overlap.CONTAINS, Overlap.FINISHES: Overlap.FINISHED_BY,
 }
 CONVERSE |= {second: first for first, second in CONVERSE.items()}
 

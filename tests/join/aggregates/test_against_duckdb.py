@@ -52,8 +52,7 @@ def rounded(v: Any) -> Any:
 
 
 def compare(
-    left: pa.Table, right: pa.Table, got: pa.Table, how: str, condition: str, by: str = "r.t",
-    ties: bool = False,
+    left: pa.Table, right: pa.Table, got: pa.Table, how: str, condition: str, by: str = "r.t", ties: bool = False,
 ) -> None:
     with duckdb.connect(":memory:", config={"threads": 1}) as db:
         db.register("lt", left)

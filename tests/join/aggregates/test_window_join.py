@@ -34,13 +34,9 @@ TEXTS: dict[str, str | tuple[str, str]] = {
     "kinds": ("count_distinct(r.s)", "count(DISTINCT r.s)"),
     "values": ("count(DISTINCT r.x)", "count(DISTINCT r.x)"),
     "all": ("array_agg(r.small)", "array_agg(r.small ORDER BY r.t, r.j) FILTER (r.j IS NOT NULL)"),
-    "picked": (
-        "array_agg(r.s) FILTER (WHERE r.w > 0.3)", "array_agg(r.s ORDER BY r.t, r.j) FILTER (r.w > 0.3)",
-    ),
+    "picked": ("array_agg(r.s) FILTER (WHERE r.w > 0.3)", "array_agg(r.s ORDER BY r.t, r.j) FILTER (r.w > 0.3)"),
     "first_s": ("first(r.s)", "first(r.s ORDER BY r.t, r.j)"),
-    "last_some": (
-        "last(r.small) FILTER (WHERE r.w > 0.2)", "last(r.small ORDER BY r.t, r.j) FILTER (r.w > 0.2)",
-    ),
+    "last_some": ("last(r.small) FILTER (WHERE r.w > 0.2)", "last(r.small ORDER BY r.t, r.j) FILTER (r.w > 0.2)"),
     "every": "bool_and(r.w > 0.1)",
     "any": "bool_or(r.small > 3)",
     "there": ("any_value(r.small) IS NULL", "count(r.small) = 0"),

@@ -23,8 +23,8 @@ def test_random_joins(start: int) -> None:
 
 @pytest.mark.slow
 def test_many_random_joins() -> None:
-    engines = Counter(check(seed) for seed in range(1000, 1250))
-    assert engines["TablePick"] > 230, engines
+    engines = Counter(check(seed) for seed in range(1000, 1100))
+    assert engines["TablePick"] > 90, engines
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 16])

@@ -60,9 +60,7 @@ def ranked(
     return pairs, values
 
 
-def check(
-    got: pa.Table, left: pa.Table, right: pa.Table, on: str | None, condition: str, pick: Pick, how: str
-) -> None:
+def check(got: pa.Table, left: pa.Table, right: pa.Table, on: str | None, condition: str, pick: Pick, how: str) -> None:
     rows: Counter[Row] = Counter(zip(got["i"].to_pylist(), got["i_right"].to_pylist(), strict=True))
     pairs, values = ranked(left, right, on, condition, pick, how)
     if pick.ties == "all":
@@ -91,9 +89,7 @@ def values_of(left: pa.Table, right: pa.Table, on: str | None, condition: str, p
     with duckdb.connect(":memory:", config={"threads": 1}) as db:
         db.register("lt", left)
         db.register("rt", right)
-        rows = db.sql(
-            f"SELECT l.i, r.i, {listed(by)} FROM lt l JOIN rt r ON {keys}{condition}"
-        ).fetchall()
+        rows = db.sql(f"SELECT l.i, r.i, {listed(by)} FROM lt l JOIN rt r ON {keys}{condition}").fetchall()
     return {(a, b): str(v) for a, b, v in rows}
 
 
@@ -178,12 +174,9 @@ def test_few_rows_of_long_windows_are_compared(ties: Any) -> None:
 @pytest.mark.parametrize(
     ("pick", "how", "said"),
     [
-        ({"by": "nope"}, "left", "'nope'"),
-        ({"by": "t", "keep": "nearest"}, "left", "keep"),
-        ({"by": "t", "k": 0}, "left", "k is 0"),
-        ({"by": "t", "ties": "some"}, "left", "ties"),
-        ({"by": []}, "left", "by is"),
-        ({"by": "t"}, "left_semi", "pick="),
+        ({"by": "nope"}, "left", "'nope'"), ({"by": "t", "keep": "nearest"}, "left", "keep"),
+        ({"by": "t", "k": 0}, "left", "k is 0"), ({"by": "t", "ties": "some"}, "left", "ties"),
+        ({"by": []}, "left", "by is"), ({"by": "t"}, "left_semi", "pick="),
         ({"by": "struct"}, "left", "expected a number"),
     ],
 )  # fmt: skip

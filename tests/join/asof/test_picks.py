@@ -131,9 +131,7 @@ def test_late_rows() -> None:
 
 
 def test_descending_orders() -> None:
-    op = op_of(
-        left_order=Order("t", descending=True), right_order=Order("t", descending=True), condition="r.t <= l.t"
-    )
+    op = op_of(left_order=Order("t", descending=True), right_order=Order("t", descending=True), condition="r.t <= l.t")
     assert push(op, "left", (1, 9), (1, 5)) == []
     assert push(op, "right", (1, 10, 100), (1, 7, 70)) == [(9, 70)]
     assert push(op, "right", (1, 3, 30)) == [(5, 30)]
@@ -212,9 +210,7 @@ def test_a_memory_limit() -> None:
 # -- values ------------------------------------------------------------------------------------------------------------
 
 
-def picked(
-    t: pa.DataType, lefts: list[Any], rights: list[Any], which: str, condition: str | None = None
-) -> list[Any]:
+def picked(t: pa.DataType, lefts: list[Any], rights: list[Any], which: str, condition: str | None = None) -> list[Any]:
     """For each left value the place of the right one that it takes."""
     left = pa.table({"id": range(len(lefts)), "t": pa.array(lefts, t)})
     right = pa.table({"t": pa.array(rights, t), "x": range(len(rights))})

@@ -123,9 +123,7 @@ def test_within_a_third_of_what_is_needed(pick: str, first: str, tmp_path: Path)
     free = SymmetricHashJoin(schema, schema, **asked)
     want = fed(free, *both, first)
     need = free.metrics.peak_state_bytes
-    op = SymmetricHashJoin(
-        schema, schema, **asked, memory_limit=need // 3, when_full=Spill(str(tmp_path))
-    )
+    op = SymmetricHashJoin(schema, schema, **asked, memory_limit=need // 3, when_full=Spill(str(tmp_path)))
     assert fed(op, *both, first) == want
     m = op.metrics
     assert m.peak_state_bytes <= need // 3 and m.reads > 0
@@ -145,9 +143,7 @@ def tried(op: SymmetricHashJoin, side: str, b: pa.RecordBatch) -> tuple[Counter[
 def test_what_is_full_is_said(tmp_path: Path) -> None:
     """What rows are found by stays in memory, and the error tells how much of it there is, and of which side."""
     schema = stream(200, 0, 5, 10)[0].schema
-    op = SymmetricHashJoin(
-        schema, schema, **ASOF, pick=LAST, memory_limit=120_000, when_full=Spill(str(tmp_path))
-    )
+    op = SymmetricHashJoin(schema, schema, **ASOF, pick=LAST, memory_limit=120_000, when_full=Spill(str(tmp_path)))
     taken, said = 0, ""
     for b in stream(20_000, 0, 300, 10**6):
         _, said = tried(op, "left", b)
@@ -235,9 +231,7 @@ def test_a_new_promise_brings_nothing_back(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"on": "k", "condition": "r.t <= l.t AND r.id <= l.id + 10", "how": "left",
                              "pick": LAST}  # fmt: skip
     free = SymmetricHashJoin(schema, schema, **asked)
-    op = SymmetricHashJoin(
-        schema, schema, **asked, memory_limit=700_000, when_full=Spill(str(tmp_path))
-    )
+    op = SymmetricHashJoin(schema, schema, **asked, memory_limit=700_000, when_full=Spill(str(tmp_path)))
     want, got = Counter[str](), Counter[str]()
     for a, b in zip(left, right, strict=True):
         for found, each in ((want, free), (got, op)):

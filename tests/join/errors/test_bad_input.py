@@ -88,10 +88,7 @@ CASES = [
     bad("an option of no name", "OptionError", "no option 'left_ordr'", "did you mean 'left_order'", left_ordr="ts"),
     bad("batch_size a fraction", "IvjoinError", "batch_size", batch_size=2.5),
     bad(
-        "unknown time zone",
-        "IvjoinError",
-        "Mars/Olympus",
-        timezone="Mars/Olympus",
+        "unknown time zone", "IvjoinError", "Mars/Olympus", timezone="Mars/Olympus",
         condition="l.ts + INTERVAL 1 DAY > r.ts",
     ),
 ]
@@ -381,12 +378,7 @@ def test_a_snapshot_of_another_version_is_refused_by_name() -> None:
     blob = o.snapshot()
     assert isinstance(blob, bytes)
     for broken in (
-        b"",
-        b"hello",
-        blob[: len(blob) // 2],
-        blob[:-1],
-        b"PAR1" + blob,
-        blob[:20] + b"\xff" * 8 + blob[28:],
+        b"", b"hello", blob[: len(blob) // 2], blob[:-1], b"PAR1" + blob, blob[:20] + b"\xff" * 8 + blob[28:],
     ):
         with pytest.raises(ivjoin.SnapshotError) as e:
             ivjoin.SymmetricHashJoin.restore(broken)

@@ -180,9 +180,7 @@ def test_what_a_late_row_tells() -> None:
 def test_explain_takes_the_arguments_of_the_join() -> None:
     options: dict[str, Any] = {"on": "k", "condition": "l.ts BETWEEN r.ts AND r.ts + 5"}
     whole = explain(T, T, **options)
-    for more in (
-        {"threads": 2}, {"columns": ["k"]}, {"memory_limit": "64MB", "when_full": "spill"},
-    ):  # fmt: skip
+    for more in ({"threads": 2}, {"columns": ["k"]}, {"memory_limit": "64MB", "when_full": "spill"}):  # fmt: skip
         assert explain(T, T, **options, **more) == whole
     assert explain(T, T, "k", options["condition"]) == whole
     assert "sort='never'" in explain(T, T, **options, sort="never")

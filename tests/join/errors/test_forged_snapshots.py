@@ -100,9 +100,7 @@ def test_a_header_of_many_that_cannot_be(forge: Forge) -> None:
         ivjoin.MultiJoin.restore(sealed(good(True), header, rest))
 
 
-@pytest.mark.parametrize(("name", "value"), [
-    ("rate", 0), ("rate", 2), ("lost", "x"), ("variance", -1.0),
-])  # fmt: skip
+@pytest.mark.parametrize(("name", "value"), [("rate", 0), ("rate", 2), ("lost", "x"), ("variance", -1.0)])  # fmt: skip
 def test_a_sample_that_cannot_be(name: str, value: Any) -> None:
     header, rest = unsealed(good(False, 4))
     header["sample"] = {"rate": 0.5, "lost": 1.0, "variance": 1.0, "samples": [None, None]} | {name: value}

@@ -60,9 +60,7 @@ def pushed(how: str) -> Calls:
 
 
 def pushed_to_many(_: str) -> Calls:
-    op = MultiJoin(
-        {"l": LEFT.schema, "r": RIGHT.schema}, WHERE, orders={"l": "t", "r": "t"}, batch_size=2
-    )
+    op = MultiJoin({"l": LEFT.schema, "r": RIGHT.schema}, WHERE, orders={"l": "t", "r": "t"}, batch_size=2)
     return [
         ("left", lambda: op.push("l", LEFT.slice(0, 3).combine_chunks().to_batches()[0])),
         ("right", lambda: op.push("r", RIGHT.combine_chunks().to_batches()[0])),

@@ -81,6 +81,7 @@ def pushed(left: list[Row], right: list[Row], snapshots: bool, **ask: Any) -> pa
 
 
 @pytest.mark.nojit
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("how", ["inner", "left", "full", "left_anti"])
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_pairs_are_those_of_the_condition(name: str, how: str) -> None:

@@ -75,9 +75,7 @@ def test_one_far_row_among_many(first: str, restored: bool) -> None:
 
 def test_a_side_that_has_been_empty_forgets() -> None:
     schema = pa.schema({"t": pa.int64(), "a": pa.int64()})
-    op = SymmetricHashJoin(
-        schema, schema, condition=f"l.t = r.t AND {CONDITION}", left_order="t", right_order="t"
-    )
+    op = SymmetricHashJoin(schema, schema, condition=f"l.t = r.t AND {CONDITION}", left_order="t", right_order="t")
     one = lambda t, a: pa.record_batch({"t": [t], "a": [a]})  # noqa: E731
     list(op.push("left", one(1, -(2**63))))
     list(op.push("right", one(2, 5)))  # the far row has left

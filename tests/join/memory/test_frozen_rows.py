@@ -89,7 +89,7 @@ CASES = [
 
 
 @pytest.mark.slow
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize(("question", "key", "how"), list(dict.fromkeys(CASES)))
 def test_every_step_gives_the_rows_of_the_join_in_memory(question: str, key: str, how: str, tmp_path: Path) -> None:
     """Pushes, promises and ends of sides, with a snapshot after each step that goes on within a limit or without."""

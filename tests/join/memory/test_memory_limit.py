@@ -54,9 +54,7 @@ def drawn(rng: np.random.Generator, t: int, n: int, keys: int = 5) -> pa.RecordB
 @pytest.mark.parametrize("limit", [17_000, 30_000])
 def test_spilled_joins_are_those_of_the_nested_loop(how: str, limit: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(HOWS.index(how) + limit)
-    op = SymmetricHashJoin(
-        SCHEMA, SCHEMA, how=how, **WINDOW, memory_limit=limit, when_full=Spill(tmp_path)
-    )
+    op = SymmetricHashJoin(SCHEMA, SCHEMA, how=how, **WINDOW, memory_limit=limit, when_full=Spill(tmp_path))
     came: tuple[list[Any], list[Any]] = [], []
     got: list[tuple[Any, ...]] = []
     most = 0
@@ -243,9 +241,7 @@ def test_joins_that_may_not_shed(how: str) -> None:
 @pytest.mark.slow
 def test_a_join_of_tables_within_a_limit(tmp_path: Path) -> None:
     rng = np.random.default_rng(8)
-    left, right = (
-        pa.Table.from_batches([drawn(rng, 20 * i, 100) for i in range(60)]) for _ in range(2)
-    )
+    left, right = (pa.Table.from_batches([drawn(rng, 20 * i, 100) for i in range(30)]) for _ in range(2))
     want = Counter(rows_of(band_join(left, right, **WINDOW).read_all().to_batches()))
     stream = band_join(left, right, **WINDOW, memory_limit="30kB", when_full=Spill(tmp_path))
     assert Counter(rows_of(stream.read_all().to_batches())) == want
@@ -297,9 +293,7 @@ def test_a_disk_without_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 def test_a_folder_that_vanishes(tmp_path: Path) -> None:
     folder = tmp_path / "spill"
     folder.mkdir()
-    op = SymmetricHashJoin(
-        SCHEMA, SCHEMA, on="k", condition="l.t < r.t", memory_limit=30_000, when_full=Spill(folder)
-    )
+    op = SymmetricHashJoin(SCHEMA, SCHEMA, on="k", condition="l.t < r.t", memory_limit=30_000, when_full=Spill(folder))
     rng = np.random.default_rng(7)
     list(op.push("left", drawn(rng, 0, 10)))
     folder.rmdir()
@@ -344,10 +338,7 @@ print(peak - start, found)
 
 
 def child(way: str, limit: int, rows: int, window: int, kill: bool = False, folder: str = "") -> list[int]:
-    code = _CHILD.format(
-        paths=PATHS, way=way, limit=limit, rows=rows, window=window, kill=kill,
-        folder=folder,
-    )
+    code = _CHILD.format(paths=PATHS, way=way, limit=limit, rows=rows, window=window, kill=kill, folder=folder)
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=540)
     if kill:
         assert done.returncode == -9, done.stderr

@@ -22,7 +22,7 @@ from ivjoin.shj.store.disk.logs import Log
 from ivjoin.shj.store.keys import ByteKeys
 from ivjoin.shj.store.rows import ring_room
 
-TURNS, MOMENTS = 10, 8  # moments of each run that are tried
+TURNS, MOMENTS = 8, 5  # moments of each run that are tried
 # What of the system fails, and how: the folder is gone; the disk is full; it takes nothing more where there was room.
 FAULTS: dict[str, tuple[dict[str, Any], int]] = {
     "gone": ({"TemporaryFile": tempfile}, errno.ENOENT),
@@ -82,7 +82,7 @@ def joined(op: SymmetricHashJoin, kind: str, failing: Failing, folder: Path) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize(("kind", "how"), [("key", "left_anti"), ("key", "full"), ("no key", "full")])
 def test_whatever_call_fails_first(

@@ -21,9 +21,7 @@ from ivjoin import IvjoinError, ProtocolError, Spill, SymmetricHashJoin
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes that fork")
 def test_a_forked_process_leaves_the_files_alone(tmp_path: Path) -> None:
     turns = 12
-    op = SymmetricHashJoin(
-        SCHEMA, SCHEMA, **question_of("key"), memory_limit=60_000, when_full=Spill(tmp_path)
-    )
+    op = SymmetricHashJoin(SCHEMA, SCHEMA, **question_of("key"), memory_limit=60_000, when_full=Spill(tmp_path))
     got = pushed(op, "key", range(6))
     assert op.metrics.spilled_rows > 0
     read, write = os.pipe()
@@ -53,9 +51,7 @@ def test_a_folder_that_goes_while_rows_lie_there(kind: str, tmp_path: Path) -> N
     folder.mkdir()
     other.mkdir()
     schema = schema_of(kind)
-    op = SymmetricHashJoin(
-        schema, schema, **question_of(kind), memory_limit=60_000, when_full=Spill(folder)
-    )
+    op = SymmetricHashJoin(schema, schema, **question_of(kind), memory_limit=60_000, when_full=Spill(folder))
     lay = 0
 
     def at_turn(op: SymmetricHashJoin, i: int) -> None:
@@ -143,9 +139,7 @@ def test_a_folder_that_may_not_be_written_to(tmp_path: Path) -> None:
     if _is_root():
         pytest.skip("a mode does not stop this user")
     with pytest.raises(IvjoinError, match="where no file can be written .*name another folder"):
-        SymmetricHashJoin(
-            SCHEMA, SCHEMA, **question_of("key"), memory_limit=60_000, when_full=Spill(tmp_path)
-        )
+        SymmetricHashJoin(SCHEMA, SCHEMA, **question_of("key"), memory_limit=60_000, when_full=Spill(tmp_path))
 
 
 _ELSEWHERE = """
@@ -169,9 +163,7 @@ def test_a_snapshot_is_enough_for_another_process(kind: str, tmp_path: Path) -> 
     folder, blob = tmp_path / "spill", tmp_path / "blob"
     folder.mkdir()
     schema = schema_of(kind)
-    op = SymmetricHashJoin(
-        schema, schema, **question_of(kind), memory_limit=60_000, when_full=Spill(folder)
-    )
+    op = SymmetricHashJoin(schema, schema, **question_of(kind), memory_limit=60_000, when_full=Spill(folder))
     got = pushed(op, kind, range(12))
     assert op.metrics.spilled_rows > 0
     blob.write_bytes(op.snapshot())

@@ -15,8 +15,8 @@ from ivjoin.operator.match import lending
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "make", "condition"), KINDS, ids=[k for k, *_ in KINDS])
 def test_state_is_at_most_twice_the_payload(kind, make, condition):
-    found = held(kind, make, condition, 50_000)
-    assert 100_000 <= found["state_rows"] <= 105_000
+    found = held(kind, make, condition, 20_000)
+    assert 40_000 <= found["state_rows"] <= 42_000
     assert found["ratio"] <= 2.0
 
 

@@ -83,14 +83,8 @@ def test_a_null_key_is_decided_on_arrival(how: str, want: tuple) -> None:
 @pytest.mark.parametrize(
     ("how", "want"),
     [
-        ("left", [(1, None, None)]),
-        ("full", [(1, None, None)]),
-        ("left_anti", [(1, None)]),
-        ("inner", []),
-        ("right", []),
-        ("left_semi", []),
-        ("right_semi", []),
-        ("right_anti", []),
+        ("left", [(1, None, None)]), ("full", [(1, None, None)]), ("left_anti", [(1, None)]), ("inner", []),
+        ("right", []), ("left_semi", []), ("right_semi", []), ("right_anti", []),
     ],
 )
 @pytest.mark.parametrize("orders", [{}, {"left_order": None, "right_order": None}], ids=["ordered", "unordered"])

@@ -100,9 +100,7 @@ def test_dropped_rows_are_counted_and_are_no_rows_of_the_input(how: str) -> None
     """A dropped row neither joins nor comes out as unmatched."""
     op = make("drop", how)
     out = [
-        *op.push("left", batch(1, 5, 4, 9)),
-        *op.push("right", batch(4, 8, 3, 8)),
-        *op.push("left", batch(2, 9)),
+        *op.push("left", batch(1, 5, 4, 9)), *op.push("right", batch(4, 8, 3, 8)), *op.push("left", batch(2, 9)),
         *op.finish(),
     ]
     assert op.metrics.late_rows == 3

@@ -129,9 +129,7 @@ def test_past_the_other_sides_bounds_nothing_is_kept(how: str, condition: str, l
 def test_an_ended_side_retires_the_other_at_once(how: str, ordered: bool, ended: str) -> None:
     a = np.arange(N)
     order = {"left_order": "a", "right_order": "b"} if ordered else {}
-    play = Play(
-        pa.table({"a": a}), pa.table({"b": a}), condition="l.a BETWEEN r.b - 3 AND r.b + 3", how=how, **order
-    )
+    play = Play(pa.table({"a": a}), pa.table({"b": a}), condition="l.a BETWEEN r.b - 3 AND r.b + 3", how=how, **order)
     other = "right" if ended == "left" else "left"
     play.push(ended, 0, STEP)
     play.push(other, 0, STEP)

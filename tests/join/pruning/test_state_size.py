@@ -116,11 +116,8 @@ def test_reads_from_the_side_that_lags() -> None:
     right = pa.table({"n": np.arange(n // 10), "a": np.arange(n // 10)})
     for first, second in ((left, right), (right, left)):
         stream = ivjoin.band_join(
-            first.to_reader(max_chunksize=BATCH),
-            second.to_reader(max_chunksize=BATCH),
-            condition="l.a BETWEEN r.a - 10 AND r.a + 10",
-            left_order="a",
-            right_order="a",
+            first.to_reader(max_chunksize=BATCH), second.to_reader(max_chunksize=BATCH),
+            condition="l.a BETWEEN r.a - 10 AND r.a + 10", left_order="a", right_order="a",
         )
         rows = sum(b.num_rows for b in stream)
         # Each of the n/10 units has ten rows here and one there, 21 units in reach but at the ends.
@@ -133,12 +130,8 @@ def test_peak_of_a_pull_at_equal_rates() -> None:
 
     left = record(ints(FAST), {})
     stream = ivjoin.band_join(
-        left.to_reader(max_chunksize=BATCH),
-        left.to_reader(max_chunksize=BATCH),
-        how="full",
-        condition="l.a BETWEEN r.a - 10 AND r.a + 10",
-        left_order="a",
-        right_order="a",
+        left.to_reader(max_chunksize=BATCH), left.to_reader(max_chunksize=BATCH), how="full",
+        condition="l.a BETWEEN r.a - 10 AND r.a + 10", left_order="a", right_order="a",
     )
     assert sum(b.num_rows for b in stream) == FAST * 21 - 110
     assert stream.metrics.peak_state_rows <= 100 + 2 * BATCH
@@ -156,11 +149,8 @@ def test_one_input_ends_after_a_hundredth_of_the_other(how: str, ordered: bool, 
     left, right = (head, full) if short == "left" else (full, head)
     order = {"left_order": "a", "right_order": "a"} if ordered else {}
     stream = ivjoin.band_join(
-        left.to_reader(max_chunksize=BATCH),
-        right.to_reader(max_chunksize=BATCH),
-        how=how,
-        condition="abs(l.a - r.a) <= 10",
-        **order,
+        left.to_reader(max_chunksize=BATCH), right.to_reader(max_chunksize=BATCH), how=how,
+        condition="abs(l.a - r.a) <= 10", **order,
     )
     rows = sum(b.num_rows for b in stream)
     met, close = 100 * 21 - 55, 110
@@ -168,13 +158,9 @@ def test_one_input_ends_after_a_hundredth_of_the_other(how: str, ordered: bool, 
     assert (
         rows
         == {
-            "inner": met,
-            "full": met + lone,
-            "left": met + (0 if short == "left" else lone),
-            "right": met + (0 if short == "right" else lone),
-            "left_anti": 0 if short == "left" else lone,
-            "right_anti": 0 if short == "right" else lone,
-            "left_semi": 100 if short == "left" else close,
+            "inner": met, "full": met + lone, "left": met + (0 if short == "left" else lone),
+            "right": met + (0 if short == "right" else lone), "left_anti": 0 if short == "left" else lone,
+            "right_anti": 0 if short == "right" else lone, "left_semi": 100 if short == "left" else close,
             "right_semi": 100 if short == "right" else close,
         }[how]
     )

@@ -198,9 +198,7 @@ def test_where_nothing_else_prunes_python_is_asked_as_often_as_it_takes(monkeypa
 @pytest.mark.one_in(7)
 @pytest.mark.parametrize("falling", [False, True])
 @pytest.mark.parametrize("how", ["inner", "full", "left_anti"])
-def test_rows_of_long_runs_are_those_of_a_nested_loop(
-    how: str, falling: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_of_long_runs_are_those_of_a_nested_loop(how: str, falling: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks are put off, and brought forward again where ends are far away for a while."""
     monkeypatch.setattr(bounds, "_CONTRACT_EVERY", 2)
     schema = pa.schema({"id": pa.int64(), "k": pa.int64(), "a": pa.int64(), "b": pa.int64()})

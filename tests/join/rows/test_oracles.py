@@ -32,7 +32,7 @@ def _agree(case: Case) -> None:
 
 @pytest.mark.slow
 @given(cases())
-@examples()
+@examples(0.5)
 def test_nested_loop_and_duckdb_agree(case: Case) -> None:
     _agree(case)
 

@@ -66,7 +66,7 @@ def test_joins_of_plain_columns(play: Callable[[], None]) -> None:
 
 @pytest.mark.slow
 @given(cases())
-@examples(2)
+@examples(1)
 def test_pushed_batches(case: Case) -> None:
     check(case)
 

@@ -28,9 +28,9 @@ def test_slices_give_what_pushes_give(part: int) -> None:
 @pytest.mark.slow
 def test_many_slices_give_what_pushes_give() -> None:
     went: Counter[str] = Counter()
-    for seed in range(100, 200):
+    for seed in range(100, 150):
         check(seed, went)
-    assert went["several"] > 20
+    assert went["several"] > 10
 
 
 @pytest.mark.parametrize("on", ["k", "s", ["k", "k2"], ["s", "k"]])
@@ -78,9 +78,7 @@ def test_ends_with_nulls_that_do_not_rise_lose_no_row(how: str, seed: int) -> No
     left = pa.table({"t": t, "v": np.arange(300)})
     right = pa.table({"a": pa.array(a, mask=no_a), "b": pa.array(b, mask=no_b), "w": np.arange(300)})
     with slices_of(20, 0, 0):
-        stream = band_join(
-            left, right, condition="r.a <= l.t AND l.t < r.b", how=how, left_order="t", sort="never"
-        )
+        stream = band_join(left, right, condition="r.a <= l.t AND l.t < r.b", how=how, left_order="t", sort="never")
         out = stream.read_all()
     there = ~no_a & ~no_b
     pairs = {(i, j) for i in range(300) for j in range(300) if there[j] and a[j] <= t[i] < b[j]}
@@ -95,7 +93,7 @@ def test_ends_with_nulls_that_do_not_rise_lose_no_row(how: str, seed: int) -> No
 @pytest.mark.nojit
 def test_a_few_slices() -> None:
     went: Counter[str] = Counter()
-    for seed in (3, 5, 8):
+    for seed in (3, 5, 8, 11):
         check(seed, went)
     assert went
 

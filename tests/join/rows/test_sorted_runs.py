@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("contract_every_row")
 
 
 @pytest.mark.slow
-@examples(0.5)
+@examples(0.25)
 @given(cases(max_rows=30), st.integers(0, 2**16))
 def test_random_joins(case: Case, seed: int) -> None:
     with runs_at_once(seed):

@@ -100,14 +100,14 @@ def test_tiny_joins(case: Case) -> None:
 
 @pytest.mark.slow
 @given(plain_cases())
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_plain_columns(case: Case) -> None:
     check(case)
 
 
 @pytest.mark.slow
 @given(cases())
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_any_columns(case: Case) -> None:
     check(case)
 

@@ -197,9 +197,7 @@ print(two[0], one[1], *two[1:])
 
 
 def child(shape: str, limit: int, rows: int, window: int) -> tuple[int, int, int, str, int]:
-    code = _CHILD.format(
-        paths=PATHS, shape=shape, limit=limit, rows=rows, window=window
-    )
+    code = _CHILD.format(paths=PATHS, shape=shape, limit=limit, rows=rows, window=window)
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=540)
     assert done.returncode == 0, done.stderr
     peak, one, two, kind, spilled = done.stdout.split()

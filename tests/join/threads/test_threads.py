@@ -74,9 +74,7 @@ print(taken, refused)
 @pytest.mark.skipif(not COMPILES, reason="only compiled code lets other threads run in the middle")
 @pytest.mark.parametrize("kind", ["int64", "string"])
 def test_two_threads_neither_crash_nor_spoil(kind: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _RACE, kind], capture_output=True, text=True, timeout=300, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", _RACE, kind], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     taken, refused = map(int, done.stdout.split())
     assert taken > 0

@@ -12,10 +12,7 @@ RIGHT = pa.table({"k": ["x", "x", "z"], "a": [2, 4, 4], "w": [True, False, None]
 CALL: dict[str, Any] = {"on": "k", "condition": "l.a <= r.a", "how": "left", "left_order": "a", "right_order": "a"}
 WANT = sorted(
     [
-        ("x", 1, 1.5, 2, True),
-        ("x", 1, 1.5, 4, False),
-        ("x", 3, 2.5, 4, False),
-        ("y", 2, None, None, None),
+        ("x", 1, 1.5, 2, True), ("x", 1, 1.5, 4, False), ("x", 3, 2.5, 4, False), ("y", 2, None, None, None),
         (None, 4, 3.5, None, None),
     ],
     key=str,

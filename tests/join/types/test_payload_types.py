@@ -45,16 +45,8 @@ def payloads() -> dict[str, pa.Array]:
     out: dict[str, pa.Array] = {
         str(t): pa.array(numbers, t)
         for t in (
-            pa.int8(),
-            pa.int16(),
-            pa.int32(),
-            pa.int64(),
-            pa.uint8(),
-            pa.uint16(),
-            pa.uint32(),
-            pa.uint64(),
-            pa.float32(),
-            pa.float64(),
+            pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(),
+            pa.float32(), pa.float64(),
         )
     }
     out["float16"] = pa.array([None if v is None else float(v) for v in numbers], pa.float32()).cast(pa.float16())
@@ -193,12 +185,7 @@ def test_passes_through_pruning(name: str, how: str) -> None:
     payload = PAYLOADS[name]
     whole = batch(payload, 1, 0)
     op = SymmetricHashJoin(
-        whole.schema,
-        whole.schema,
-        condition="l.a BETWEEN r.a - 1 AND r.a",
-        how=how,
-        left_order="a",
-        right_order="a",
+        whole.schema, whole.schema, condition="l.a BETWEEN r.a - 1 AND r.a", how=how, left_order="a", right_order="a",
         batch_size=3,
     )
     out: list[pa.RecordBatch] = []

@@ -38,9 +38,7 @@ class Index:
     def __init__(self, kind: str, types: list[pa.DataType], n_axes: int, room: int = 7) -> None:
         self.state = State(16, 4)
         self.keys: KeyTable = {"int": IntKeys, "bytes": ByteKeys, "none": NoKeys}[kind](self.state.operator)
-        self.stores = [
-            SideStore(s, self.keys, types, n_axes, ordered=True, sides=self.state.sides) for s in (0, 1)
-        ]
+        self.stores = [SideStore(s, self.keys, types, n_axes, ordered=True, sides=self.state.sides) for s in (0, 1)]
         self.store = self.stores[1]
         self.room = room
         for s in (0, 1):

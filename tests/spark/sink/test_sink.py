@@ -313,9 +313,7 @@ def test_the_documented_chain_is_built(spark: Any, tmp_path: Path) -> None:
     assert names["hourly"].isStreaming
 
 
-def test_the_documented_examples(
-    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_documented_examples(spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The page's code in its order, its folders below another; Kafka's part with rows that have Kafka's columns."""
     page = (ROOT / "docs/spark-sink.md").read_text()
     for folder, row in (("clicks", "12:00:00' AS ts, 'home' AS page"), ("views", "11:30:00' AS ts, 'shoes' AS ad")):

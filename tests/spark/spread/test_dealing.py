@@ -49,6 +49,8 @@ def drawn(t: pa.DataType, values: list[Any], rng: random.Random, n: int = 60) ->
     return pa.table({**columns, "id": pa.array(range(n), pa.int64())})
 
 
+@pytest.mark.slow
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("t", "values"), TYPES, ids=[str(t) for t, _ in TYPES])
 @pytest.mark.parametrize("keyed", [False, True], ids=["no key", "key"])
 def test_cells_are_those_of_the_plan(spark: Any, t: pa.DataType, values: list[Any], keyed: bool) -> None:
@@ -109,6 +111,8 @@ def _is_copied(plan: RoutingPlan, s: int) -> bool:
     return plan.axis is not None and plan.axis.divided != s
 
 
+@pytest.mark.slow
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("how", HOWS)
 def test_values_at_the_ends_of_their_types_are_joined_as_by_one_task(spark: Any, how: str) -> None:
     for t, values in ((pa.int64(), I64), (pa.float64(), F64), (pa.timestamp("us"), TIMES)):
@@ -126,6 +130,8 @@ def counted(frame: Any) -> Counter[Any]:
     return Counter({tuple(map(repr, row)): n for row, n in rows_of(frame.toArrow()).items()})
 
 
+@pytest.mark.slow
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("how", HOWS)
 def test_ranges_between_columns_and_several_bands(spark: Any, how: str) -> None:
     rng = random.Random(how)

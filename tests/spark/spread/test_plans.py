@@ -159,9 +159,7 @@ def random_plans(rng: random.Random) -> Any:
     return next_plans
 
 
-def spec_of(
-    rng: random.Random, how: str, slack: int, late: str, keyed: bool, falling: bool
-) -> tuple[Any, int, int]:
+def spec_of(rng: random.Random, how: str, slack: int, late: str, keyed: bool, falling: bool) -> tuple[Any, int, int]:
     low = rng.randint(-6, 4)
     high = low + rng.randint(0, 8)
     sql = f"l.t >= r.t + ({low}) AND l.t <= r.t + ({high})"
@@ -317,9 +315,7 @@ def test_few_rows_and_even_keys_keep_the_first_plan(tmp_path: Path, monkeypatch:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("keyed", [True, False])
-def test_buckets_in_use_follow_the_rows_that_come(
-    keyed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_buckets_in_use_follow_the_rows_that_come(keyed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deciding, "_BUSY", 400)
     monkeypatch.setattr(deciding, "_BETWEEN", 100)
     monkeypatch.setattr(deciding, "_IDLE", 20)

@@ -24,9 +24,7 @@ pytestmark = pytest.mark.spark
 @pytest.mark.parametrize("backend, how", [
     (BACKENDS[0], "full"), pytest.param(BACKENDS[1], "left", marks=pytest.mark.soak),
 ])  # fmt: skip
-def test_a_heavy_key_is_spread_and_every_row_comes_once(
-    spark: Any, tmp_path: Path, backend: str, how: str
-) -> None:
+def test_a_heavy_key_is_spread_and_every_row_comes_once(spark: Any, tmp_path: Path, backend: str, how: str) -> None:
     with store_for(spark, backend):
         script = Script(spark, tmp_path, lambda a, b: follow(a, b, tmp_path, how=how, backend=backend), ROWS, ROWS)
         counts = []

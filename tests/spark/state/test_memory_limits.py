@@ -156,9 +156,7 @@ def test_a_stream_past_its_limit_goes_on_with_a_greater_one(spark: Any, tmp_path
     by_key: dict[int, list[tuple[int, int]]] = {}
     for k, t, v in given[1]:
         by_key.setdefault(k, []).append((t, v))
-    want = Counter(
-        (k, t, v, u, w) for k, t, v in given[0] for u, w in by_key.get(k, ()) if abs(t - u) <= 4000
-    )
+    want = Counter((k, t, v, u, w) for k, t, v in given[0] for u, w in by_key.get(k, ()) if abs(t - u) <= 4000)
     assert script.seen == want
     assert len(want) > 1000
 

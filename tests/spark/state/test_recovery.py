@@ -98,9 +98,7 @@ def wrapped(monkeypatch: pytest.MonkeyPatch, wrap: Any) -> None:
     monkeypatch.setattr(streaming, "bucket_function", other)
 
 
-def test_workers_that_exit_lose_and_double_nothing(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_that_exit_lose_and_double_nothing(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = str(tmp_path)
     when = dict(zip(random.Random(3).sample(range(16), 4), ["first", "half way", "last", "last"], strict=True))
 
@@ -223,9 +221,7 @@ def test_kill_of_the_whole_driver_in_mid_batch(spark: Any, tmp_path: Path, backe
         assert sum(everything.values()) > 16 * batches
 
 
-def test_every_type_travels_through_the_state(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_type_travels_through_the_state(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The left rows come in one query, their partners in the next, whose workers remember nothing."""
     from ivjoin.spark import metrics
 

@@ -152,9 +152,7 @@ def test_windows_counted_before_the_join_are_joined(rocksdb: Any, tmp_path: Path
             condition="l.end BETWEEN r.ts - INTERVAL 20 SECONDS AND r.ts",
         )
         start = "1714521600"
-        return joined.selectExpr(
-            "k", "count", f"unix_seconds(window.end) - {start}", f"unix_seconds(ts) - {start}"
-        )
+        return joined.selectExpr("k", "count", f"unix_seconds(window.end) - {start}", f"unix_seconds(ts) - {start}")
 
     script = Script(rocksdb, tmp_path, join, timed, timed)
     for s in (0, 10, 20, 90):

@@ -80,6 +80,8 @@ def test_conditions_without_on(frames: tuple[Any, Any], condition: str, sql: str
     assert rows_of(out.toArrow()) == joined(table(1), table(2), "full", sql or condition, columns)
 
 
+@pytest.mark.slow
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("how", HOWS)
 def test_a_row_whose_sum_is_no_bigint_is_sorted_all_the_same(spark: Any, how: str) -> None:
     """The rows are sorted by ``-r.x``, which has no value at the least bigint though ``l.x + r.x`` does."""

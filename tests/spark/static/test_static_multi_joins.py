@@ -144,8 +144,7 @@ def test_cells_that_share_a_task_are_joined_apart(frames: dict[str, Any], monkey
 def test_what_is_shuffled_and_sorted_by_does_not_travel_twice(spark: Any, kind: pa.DataType) -> None:
     """Columns stand in other places in each input; a key of another type is cast, and then travels by itself."""
     tables = {
-        "a": table(4).select(["id", "ts", "j"]),
-        "b": table(5).select(["j", "k", "ts", "id"]),
+        "a": table(4).select(["id", "ts", "j"]), "b": table(5).select(["j", "k", "ts", "id"]),
         "c": table(6).select(["ts", "j", "id"]),
     }
     tables["c"] = tables["c"].set_column(1, "j", tables["c"]["j"].cast(kind))

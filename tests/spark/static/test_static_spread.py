@@ -34,6 +34,8 @@ def test_a_hot_key(spark: Any, how: str) -> None:
     assert tasks == 3
 
 
+@pytest.mark.slow
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("how", HOWS)
 def test_no_key(spark: Any, how: str) -> None:
     a, b, left, right = pair(spark)
@@ -83,6 +85,8 @@ def test_rows_that_may_be_others_when_read_again_are_read_once(spark: Any) -> No
     assert "Exchange" in found._jdf.queryExecution().executedPlan().toString(), "so many tasks would read too much"
 
 
+@pytest.mark.slow
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("how", ["inner", "left", "full", "right_anti"])
 @pytest.mark.parametrize("condition, options", [
     pytest.param("l.x > r.x + 1900", {}, id="one end"),
@@ -124,6 +128,8 @@ def jobs_of(spark: Any, act: Any) -> int:
         context.setLocalProperty("spark.jobGroup.id", None)
 
 
+@pytest.mark.slow
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("how", HOWS)
 def test_small_frames_with_keys_are_joined_by_one_task_without_a_sample(spark: Any, how: str) -> None:
     a, b, left, right = pair(spark, hot=0.5)

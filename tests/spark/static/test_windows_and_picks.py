@@ -34,9 +34,7 @@ def test_aggregates_of_a_window(spark: Any) -> None:
     assert out.columns == ["k", "x", "n", "share", "gap"]
     assert rows(out.toArrow()) == rows(ivjoin.window_join(left, right, **options).to_arrow())
     with pytest.raises(ivjoin.UnsupportedError, match="all values"):
-        spark.createDataFrame(left).window_join(
-            spark.createDataFrame(right), on="k", aggregate={"m": "median(r.q)"}
-        )
+        spark.createDataFrame(left).window_join(spark.createDataFrame(right), on="k", aggregate={"m": "median(r.q)"})
 
 
 def test_the_first_rows_by_a_distance(spark: Any) -> None:

@@ -71,9 +71,7 @@ def test_what_is_known_of_other_conditions(
     condition: str, orders: tuple[Any, Any], changed: dict[str, Any], known: dict[int, Any]
 ) -> None:
     given = {"on_late": "drop"} | changed
-    spec = join_spec(
-        TIMES, TIMES, on="k", condition=condition, left_order=orders[0], right_order=orders[1], **given
-    )
+    spec = join_spec(TIMES, TIMES, on="k", condition=condition, left_order=orders[0], right_order=orders[1], **given)
     assert output_slacks(spec) == known
 
 

@@ -371,9 +371,7 @@ def test_a_watermark_may_be_set_again_behind_the_join(spark: Any, tmp_path: Path
     def join(a: Any, b: Any) -> Any:
         if backend == BACKENDS[0]:
             a, b = a.withWatermark("ts", "0 seconds"), b.withWatermark("ts", "0 seconds")
-        joined = a.band_join(
-            b, on="k", condition=BAND, how="left", left_order="ts", right_order="ts", backend=backend
-        )
+        joined = a.band_join(b, on="k", condition=BAND, how="left", left_order="ts", right_order="ts", backend=backend)
         windows = joined.withWatermark("ts", "15 seconds").groupBy(F.window("ts", "50 seconds")).count()
         return windows.selectExpr("unix_seconds(window.start) - 1714521600", "count")
 

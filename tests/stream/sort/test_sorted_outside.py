@@ -89,9 +89,7 @@ def test_files_and_tables(how: str, kind: str, tmp_path: Path, monkeypatch: pyte
     assert "in files" in said, said
 
 
-def test_what_was_read_is_not_lost_where_an_expression_errs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_read_is_not_lost_where_an_expression_errs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The side that is sorted errs, the other has an order: neither may be sorted, and both are whole."""
     monkeypatch.setattr(sorting, "capacity_for", lambda limit: 10_000)
     monkeypatch.setattr(sorting, "best_axis", lambda plan, samples: next(sorting.axes(plan)))
@@ -135,9 +133,7 @@ def test_a_disk_without_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         return FileIO("/dev/full", "r+")
 
     t = _table(2000, 4).select(["k", "x"])
-    stream = band_join(
-        t, t, on="k", condition="abs(l.x - r.x) < 1", memory_limit="1GB", when_full=Spill(tmp_path)
-    )
+    stream = band_join(t, t, on="k", condition="abs(l.x - r.x) < 1", memory_limit="1GB", when_full=Spill(tmp_path))
     monkeypatch.setattr(outside.tempfile, "TemporaryFile", full)
     with pytest.raises(MemoryLimitError, match="cannot sort outside memory.*No space left.*Spill"):
         stream.read_all()
@@ -148,9 +144,7 @@ def test_a_folder_that_vanished(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     folder = tmp_path / "there"
     folder.mkdir()
     t = _table(2000, 4).select(["k", "x"])
-    stream = band_join(
-        t, t, on="k", condition="abs(l.x - r.x) < 1", memory_limit="1GB", when_full=Spill(folder)
-    )
+    stream = band_join(t, t, on="k", condition="abs(l.x - r.x) < 1", memory_limit="1GB", when_full=Spill(folder))
     folder.rmdir()
     with pytest.raises(MemoryLimitError, match="cannot sort outside memory.*No such file"):
         stream.read_all()

@@ -78,8 +78,7 @@ def other_operation(path: Path, pair: Pair) -> bool:
 
 
 UNSEEN: list[Callable[[Path, Pair], bool]] = [
-    solved_for_a_side, row_is_dropped, refused_by_another_band, product_by_its_root, narrow_sum,
-    other_operation,
+    solved_for_a_side, row_is_dropped, refused_by_another_band, product_by_its_root, narrow_sum, other_operation,
 ]  # fmt: skip
 
 

@@ -19,13 +19,7 @@ def strict(kind: Kind, values: Sequence[Any], op: str, f: Callable[[Any, Any], A
 
 F32 = KINDS["float32"]
 SINGLES = [
-    f32(-2.0),
-    -f32(1e-45),
-    -0.0,
-    f32(1e-45),
-    float(np.nextafter(np.float32(1), np.float32(0))),
-    1.0,
-    f32(1.0000001),
+    f32(-2.0), -f32(1e-45), -0.0, f32(1e-45), float(np.nextafter(np.float32(1), np.float32(0))), 1.0, f32(1.0000001),
 ]
 EDGES: list[tuple[Kind, list[Any]]] = [
     (F64, [-9.0, *near(1.1), -0.0, 5e-324, INF]),

@@ -119,14 +119,8 @@ def play(
 
             @seed(round_)
             @settings(
-                max_examples=ROUND,
-                deadline=None,
-                database=None,
-                phases=PHASES,
-                derandomize=False,
-                verbosity=Verbosity.quiet,
-                suppress_health_check=list(HealthCheck),
-                report_multiple_bugs=False,
+                max_examples=ROUND, deadline=None, database=None, phases=PHASES, derandomize=False,
+                verbosity=Verbosity.quiet, suppress_health_check=list(HealthCheck), report_multiple_bugs=False,
             )
             @given(strategy, just((way, index)))
             def one_round(case: Case, played: tuple[Any, Any]) -> None:
@@ -163,9 +157,7 @@ def main() -> int:
     args = parser.parse_args()
     end = time.monotonic() + args.seconds
     try:
-        done, last = play(
-            args.leg, args.seed, lambda n: n >= args.joins or time.monotonic() > end, args.rows, args.how
-        )
+        done, last = play(args.leg, args.seed, lambda n: n >= args.joins or time.monotonic() > end, args.rows, args.how)
     except Failed as e:
         print(e)
         return 1

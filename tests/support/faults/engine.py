@@ -22,7 +22,7 @@ ENGINE = [
     Mutant("of as-of joins, a left row at the end of what can come is decided", "ivjoin/operator/windows/rows.py",
          "above = self.axes[a] > high", "above = self.axes[a] >= high", "tests/join/asof"),
     Mutant("the first partner is settled one value before no better one can come", "ivjoin/operator/lookup/early.py",
-         "out = best <= low if self._plain else best < low", "out = best <= low + 1 if self._plain else best < low",
+         "out = best <= low if plain else best < low", "out = best <= low + 1 if plain else best < low",
          "tests/join/asof"),
     Mutant("the partners of a later run are not counted", "ivjoin/operator/windows/measures.py",
          "return Part(a.count + b.count)", "return Part(a.count)", "tests/join/aggregates"),

@@ -140,9 +140,7 @@ class Case:
     def reproduction(self) -> str:
         """Python text that does the same."""
         lines = [
-            "import datetime, pyarrow as pa, ivjoin",
-            "from decimal import Decimal",
-            "from datetime import timedelta",
+            "import datetime, pyarrow as pa, ivjoin", "from decimal import Decimal", "from datetime import timedelta",
         ]
         for side in ("left", "right"):
             table = getattr(self, side)

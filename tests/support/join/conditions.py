@@ -124,15 +124,8 @@ def _strict(f: Callable[..., Any], *terms: Term) -> Value:
 
 
 _RESULT = {
-    ("date", "days"): "date",
-    ("date", "date"): "days",
-    ("ts", "dur"): "ts",
-    ("ts", "ts"): "dur",
-    ("dur", "dur"): "dur",
-    ("int", "int"): "int",
-    ("dec", "dec"): "dec",
-    ("int", "dec"): "dec",
-    ("dec", "int"): "dec",
+    ("date", "days"): "date", ("date", "date"): "days", ("ts", "dur"): "ts", ("ts", "ts"): "dur",
+    ("dur", "dur"): "dur", ("int", "int"): "int", ("dec", "dec"): "dec", ("int", "dec"): "dec", ("dec", "int"): "dec",
     ("f32", "f32"): "f32",
 }
 
@@ -140,11 +133,7 @@ _RESULT = {
 def arith(op: str, x: Term, y: Term) -> Term:
     """``+ - *`` of two terms, at the width the machine has."""
     family = _RESULT.get((x.family, y.family)) or "f64"
-    f: Callable[[Any, Any], Any] = {
-        "+": lambda p, q: p + q,
-        "-": lambda p, q: p - q,
-        "*": lambda p, q: p * q,
-    }[op]
+    f: Callable[[Any, Any], Any] = {"+": lambda p, q: p + q, "-": lambda p, q: p - q, "*": lambda p, q: p * q}[op]
     if family == "f32":
         exact = f
 
@@ -238,9 +227,7 @@ def first_value(*terms: Term) -> Term:
         return next((v for v in (t.value(a, b) for t in terms) if v is not None), None)
 
     return Term(
-        f"coalesce({', '.join(t.sql for t in terms)})",
-        f"coalesce({', '.join(t.duck for t in terms)})",
-        value,
+        f"coalesce({', '.join(t.sql for t in terms)})", f"coalesce({', '.join(t.duck for t in terms)})", value,
         terms[0].family,
     )
 
@@ -255,9 +242,7 @@ def extreme(name: str, *terms: Term) -> Term:
         return (min if name == "least" else max)(values, key=rank)
 
     return Term(
-        f"{name}({', '.join(t.sql for t in terms)})",
-        f"{name}({', '.join(t.duck for t in terms)})",
-        value,
+        f"{name}({', '.join(t.sql for t in terms)})", f"{name}({', '.join(t.duck for t in terms)})", value,
         terms[0].family,
     )
 

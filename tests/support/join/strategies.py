@@ -109,9 +109,7 @@ def band_condition(draw: Draw, ka: Kind, kb: Kind) -> Term:
     ]
     if ka.family != "uint" or kb.family != "uint":
         signed: list[Callable[[], Term]] = [
-            lambda: c.between(
-                minus(a, b), _negative(ka, draw(st.integers(0, 4))), c.span(ka, draw(st.integers(0, 4)))
-            ),
+            lambda: c.between(minus(a, b), _negative(ka, draw(st.integers(0, 4))), c.span(ka, draw(st.integers(0, 4)))),
             lambda: c.compare(minus(a, b), less, c.span(ka, draw(st.integers(0, 4)))),
         ]
         windows += signed
@@ -219,10 +217,7 @@ def branches(draw: Draw, ka: Kind, kb: Kind, depth: int = 2) -> Term:
     ]
     if has_distance(ka) and has_distance(kb):
         far = c.span(ka, draw(st.integers(0, 12)))
-        leaves += 3 * [
-            lambda: c.between(a, b, c.arith("+", b, far)),
-            lambda: c.compare(a, sign, c.arith("+", b, far)),
-        ]
+        leaves += 3 * [lambda: c.between(a, b, c.arith("+", b, far)), lambda: c.compare(a, sign, c.arith("+", b, far))]
     return draw(st.sampled_from(leaves))()
 
 
@@ -265,13 +260,7 @@ def keeps_order(seen: Sequence[Any], slack: Any) -> bool:
     return True
 
 
-def arranged(
-    draw: Draw,
-    seen: list[Any],
-    descending: bool,
-    slack: Any,
-    nulls: str | None,
-) -> list[int]:
+def arranged(draw: Draw, seen: list[Any], descending: bool, slack: Any, nulls: str | None) -> list[int]:
     """A permutation of positions after which the values keep the order; nulls and NaN stay where they stand."""
     quiet = [v is None or v != v for v in seen]
     live = [i for i, q in enumerate(quiet) if not q]
@@ -320,23 +309,12 @@ class SideDraw:
     """One side while it is being drawn: its columns, then the orders they are put in."""
 
     def __init__(
-        self,
-        draw: Draw,
-        key_name: str,
-        key: Kind,
-        band: Kind,
-        rows: int,
-        windows: Sequence[tuple[int, int]],
+        self, draw: Draw, key_name: str, key: Kind, band: Kind, rows: int, windows: Sequence[tuple[int, int]],
     ) -> None:
         self.draw = draw
         nulls = draw(st.booleans())
         self.kinds = {
-            "n": KINDS["int64"],
-            key_name: key,
-            "a": band,
-            "b": band,
-            "x": KINDS["int32"],
-            "w": KINDS["int32"],
+            "n": KINDS["int64"], key_name: key, "a": band, "b": band, "x": KINDS["int32"], "w": KINDS["int32"],
             "s": KINDS["string"],
         }
         self.data: dict[str, list[Any]] = {

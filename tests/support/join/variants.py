@@ -8,11 +8,7 @@ from join.cases import Case, Event
 from join.conditions import Term, swapped
 
 MIRROR = {
-    "left": "right",
-    "right": "left",
-    "left_semi": "right_semi",
-    "right_semi": "left_semi",
-    "left_anti": "right_anti",
+    "left": "right", "right": "left", "left_semi": "right_semi", "right_semi": "left_semi", "left_anti": "right_anti",
     "right_anti": "left_anti",
 }
 

@@ -16,11 +16,8 @@ def ints(n: int) -> Columns:
     """One row a unit, ascending; a small random offset, a width, a word and a bounded column beside it."""
     rng = np.random.default_rng(n)
     return {
-        "a": np.arange(n) + 1000,
-        "x": rng.integers(0, 50, n),
-        "w": rng.integers(0, 21, n),
-        "k": rng.integers(0, 7, n),
-        "s": rng.choice(np.array(["ab", "b", "c"]), n),
+        "a": np.arange(n) + 1000, "x": rng.integers(0, 50, n), "w": rng.integers(0, 21, n),
+        "k": rng.integers(0, 7, n), "s": rng.choice(np.array(["ab", "b", "c"]), n),
     }
 
 

@@ -1,4 +1,4 @@
-"""Random joins of two to eight inputs with values at the ends of their types, tables, late rows and watermarks."""
+"""Random joins of two to eight inputs, against DuckDB: ends of types, tables, late rows and watermarks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import datetime as dt
 import sys
 from collections import Counter
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 from unittest.mock import patch
 
@@ -97,6 +98,8 @@ class Case:
         if n > 2 and rng.random() < 0.2:
             a, b, c = rng.permutation(self.aliases)[:3]
             parts.append(str(rng.choice(OF_THREE)).format(a=a, b=b, c=c))
+        if n > 2 and rng.random() < 0.1:  # one equality for all
+            parts += [f"{a}.k = {b}.k" for a, b in pairwise(self.aliases)]
         self.condition = " AND ".join(parts) or None
         self.orders: dict[str, Any] = {}
         self.batches: dict[str, pa.RecordBatch] = {}
@@ -108,6 +111,14 @@ class Case:
             if kind != "none":
                 self.slack[alias] = int(rng.choice([0, 0, 4]))
                 self.orders[alias] = Order("ts", descending=kind == "falling", slack=self.slack[alias])
+        if rng.random() < 0.1:  # one table for all
+            a, *others = self.aliases
+            for alias in others:
+                self.batches[alias] = self.batches[a].slice(0, most // 2)
+                for mine in (self.orders, self.slack):
+                    mine.pop(alias, None)
+                    if a in mine:
+                        mine[alias] = mine[a]
         groups: list[Any] = ["auto", "auto", "none", "all"]
         if n > 2:
             groups.append([tuple(str(x) for x in rng.permutation(self.aliases)[:2])])
@@ -123,10 +134,14 @@ class Case:
             out.append(str(rng.choice(BANDS)).format(a=a, b=b, v=v, w=w))
         return out
 
-    def expected(self, batches: dict[str, pa.RecordBatch]) -> Counter[tuple[int, ...]]:
+    @property
+    def tables(self) -> dict[str, pa.Table]:
+        return {alias: pa.Table.from_batches([batch]) for alias, batch in self.batches.items()}
+
+    def expected(self, batches: dict[str, pa.RecordBatch] | None = None) -> Counter[tuple[int, ...]]:
         con = duckdb.connect()
         con.execute("SET threads = 1")
-        for alias, batch in batches.items():
+        for alias, batch in (batches or self.batches).items():
             con.register(f"in_{alias}", pa.table(batch))
         ids = ", ".join(f"{a}.id" for a in self.aliases)
         inputs = ", ".join(f"in_{a} AS {a}" for a in self.aliases)
@@ -218,8 +233,12 @@ def check_pushed(seed: int) -> int:
     restores = 1.0 if rng.random() < 0.4 else 0.05
     advances = 0.3 if on_late == "raise" else 0.0
     turns = in_turns(rng, op, c.batches, c.orders, "ts", advances=advances, restores=restores)
+    bounds: dict[str, Any] | None = None
     for op, out in turns:
         found += ids(c.aliases, out)
+        if bounds is not None:
+            _within(bounds, out, f"seed {seed}")
+        bounds = op.output_bounds() if on_late == "raise" and rng.random() < 0.1 else bounds
         m = op.metrics
     want = c.expected(kept)
     if on_late == "join":
@@ -232,6 +251,16 @@ def check_pushed(seed: int) -> int:
     late = sum(b.num_rows - kept[a].num_rows for a, b in c.batches.items())
     assert m.late_rows == late, f"seed {seed}: {m.late_rows} late, {late} are"
     return sum(want.values())
+
+
+def _within(bounds: dict[str, Any], out: list[pa.RecordBatch], case: str) -> None:
+    for row in (row for batch in out for row in batch.to_pylist()):
+        assert bounds, f"{case}: rows after none was to come"
+        for name, (low, high) in bounds.items():
+            v = row[name]
+            if v is not None:
+                assert low is None or v >= low or v != v, f"{case}: {name} {v} below {low}"
+                assert high is None or v <= high, f"{case}: {name} {v} above {high}"
 
 
 def _in_time(c: Case, alias: str, batch: pa.RecordBatch) -> pa.RecordBatch:

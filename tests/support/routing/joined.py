@@ -20,9 +20,7 @@ def whole(left: pa.Table, right: pa.Table, call: dict[str, Any]) -> pa.Table:
     return ivjoin.band_join(left, right, **call).to_arrow()
 
 
-def cell_by_cell(
-    plan: RoutingPlan, left: pa.Table, right: pa.Table, call: dict[str, Any]
-) -> Counter[Any]:
+def cell_by_cell(plan: RoutingPlan, left: pa.Table, right: pa.Table, call: dict[str, Any]) -> Counter[Any]:
     """What is owned of each cell's join."""
     parts: list[dict[int, tuple[list[int], list[bool]]]] = [{}, {}]
     for s, (side, table) in enumerate((("left", left), ("right", right))):
