@@ -17,8 +17,7 @@ an error are sorted first, with the nulls, because the condition as a whole need
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator, Sequence
-from functools import reduce
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import numpy as np
@@ -34,14 +33,13 @@ from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.api.joiners import Joiner, joined_by
 from ivjoin.spark.rows.arrow import key_sql, place
 from ivjoin.spark.rows.results import limit_explained
-from ivjoin.spark.rows.slots import columns_packed, laid_together, null_of, selected
+from ivjoin.spark.rows.slots import laid_together, null_of, selected
 from ivjoin.spark.rows.sorting import image_adder, sort_key
 from ivjoin.spark.spread.ownership import cell_spec, only_owned
 from ivjoin.spark.spread.spreading import Spread, routed
 
 __all__ = ["static_join"]
 
-_NAME = "ivjoin name"
 _OF_A_TASK = (
     "Of static frames, memory_limit bounds one task. Fixes: a greater memory_limit; when_full='spill'; more tasks "
     "(buckets=); a narrower band; a lower spark.sql.execution.arrow.maxRecordsPerBatch, by which rows are read ahead"
@@ -67,45 +65,28 @@ def static_join(
     slots, places, found = laid_together(types, [[_column_of(text) for text in pair] for pair in together])
     by = [f"b{i}" if slot is None else f"s{slot}" for i, slot in enumerate(found)]
     order = by.pop(0) if ordered is not None else "o"
-    whole, ways = [], []
+    tagged = []
     for side, frame in enumerate((left, right)):
         rows = frame.toDF(*[place(i) for i in range(len(types[side]))])
         if key is not None and key.sql is None:
             rows = _with_image(rows, spec, side, key.nodes[side])
-        whole.append(rows)
-        if is_routed:
-            ways.append(routed(rows, frame, spec, side, spread))
-    parts = []
-    for worker in spread.readers:
-        tagged = []
-        for side, rows in enumerate(whole):
-            added: dict[str, str] = {}
-            if is_routed:
-                rows, added = ways[side](worker)
-            where = {slot: i for i, slot in enumerate(places[side])}
-            columns: dict[str, Any] = {
-                f"s{i}": place(where[i]) if i in where else null_of(t) for i, t in enumerate(slots)
-            }
-            for i, (pair, at) in enumerate(zip(together, found, strict=True)):
-                if at is None:
-                    columns[f"b{i}"] = pair[side]
-            if key is not None and ordered is None:
-                columns["o"] = "o"
-            columns["side"] = f"CAST({side} AS TINYINT)"
-            columns |= added
-            tagged.append(selected(rows, **columns_packed(columns, order)))
-        parts.append(tagged[0].union(tagged[1]))
-    if spread.read_by_all:
-        both = _apart(parts)
+        rows, added = routed(rows, frame, spec, side, spread) if is_routed else (rows, {})
+        where = {slot: i for i, slot in enumerate(places[side])}
+        columns: dict[str, Any] = {f"s{i}": place(where[i]) if i in where else null_of(t) for i, t in enumerate(slots)}
+        for i, (pair, at) in enumerate(zip(together, found, strict=True)):
+            if at is None:
+                columns[f"b{i}"] = pair[side]
+        if key is not None and ordered is None:
+            columns["o"] = "o"
+        tagged.append(selected(rows, **columns, side=f"CAST({side} AS TINYINT)", **added))
+    both = tagged[0].union(tagged[1])
+    by = ["label"] if is_routed else by
+    if not by or spread.alone:
+        both = both.coalesce(1)
+    elif spread.tasks is None:
+        both = both.repartition(*by)
     else:
-        (both,) = parts
-        by = ["label"] if is_routed else by
-        if not by or spread.alone:
-            both = both.coalesce(1)
-        elif spread.tasks is None:
-            both = both.repartition(*by)
-        else:
-            both = both.repartition(spread.tasks, *by)
+        both = both.repartition(spread.tasks, *by)
     run = spec.with_orders((), (), "raise")
     if key is not None:
         both = both.sortWithinPartitions(order)
@@ -118,19 +99,6 @@ def static_join(
     else:
         joiner = _joiner(run, places, budget)
     return joined_by(joiner, payload, plan_of(run).schema, out, observation)
-
-
-def _apart(frames: Sequence[Any]) -> Any:
-    """Return the union of frames with the same columns, with the rows of each frame in a separate partition.
-
-    Since 4.1, Spark merges frames of one partition each into a single partition. It does not if the partitioning of the
-    first frame is unknown, such as after an unpivot.
-    """
-    first, *others = (frame.coalesce(1) for frame in frames)
-    if others:
-        rest = [name for name in first.columns if name != "side"]
-        first = first.unpivot(rest, ["side"], _NAME, "side").select(*first.columns)
-    return reduce(lambda a, b: a.union(b), others, first)
 
 
 def _column_of(sql: str) -> int | None:

@@ -20,8 +20,6 @@ from datetime import datetime, timedelta
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, value_of
 from ivjoin.plan.cutting import I64_MAX, I64_MIN
@@ -70,15 +68,12 @@ def why_in_python(spec: JoinSpec, plan: RoutingPlan) -> str:
     return ""
 
 
-#: For the cells of a worker (None: of all workers), return a frame with one row for each copy, and SQL of whether the
-#: copy is owned. The column ``cell`` (int) of the frame is the copy's cell.
-Dealt = Callable[[int | None], tuple[Any, str]]
-
-
 def dealt(
     rows: Any, spec: JoinSpec, plan: RoutingPlan, side: int, key_hash: str | None, row_hash: str
-) -> Dealt:
-    """Return a function from a worker, or None for all workers, to the rows of a side for it.
+) -> tuple[Any, str]:
+    """Return a frame with one row for each copy of a side's rows, and SQL of whether the copy is owned.
+
+    The column ``cell`` (int) of the frame is the copy's cell.
 
     Parameters
     ----------
@@ -124,50 +119,14 @@ def dealt(
         base = f"IF({lone}, {_part(row_hash, layout.n_light or layout.cells)}, {base})"
     if not lows or lows == highs:
         cell = f"{base} + {index('greatest', lows)}" if lows else base
-        placed = rows.selectExpr("*", f"{cell} AS cell")
-        return lambda worker: (_of_cells(placed, _cells_of(plan, worker)), "true")
+        return rows.selectExpr("*", f"{cell} AS cell"), "true"
     slices = {"base": base, "low": index("greatest", lows), "high": index("least", highs)}
     if home:
         slices["home"] = index("least", home)
     sliced = rows.selectExpr("*", *[f"{sql} AS {name}" for name, sql in slices.items()])
     begin, end = ("least(low, home)", "greatest(low, high, home)") if home else ("low", "greatest(low, high)")
     owned = "cell = base + home" if home else "true" if side == 0 else "cell = base + low"
-
-    def of(worker: int | None) -> tuple[Any, str]:
-        cells = _cells_of(plan, worker)
-        if cells is not None and (one := _one_of(plan, cells, f"base + {begin}", f"base + {end}")) is not None:
-            return sliced.selectExpr("*", f"{one} AS cell").where("cell IS NOT NULL"), owned
-        copied = sliced.selectExpr("*", f"explode(sequence(base + {begin}, base + {end})) AS cell")
-        return _of_cells(copied, cells), owned
-
-    return of
-
-
-def _cells_of(plan: RoutingPlan, worker: int | None) -> list[int] | None:
-    return None if worker is None else np.flatnonzero(plan.worker_of == worker).tolist()
-
-
-def _of_cells(rows: Any, cells: Sequence[int] | None) -> Any:
-    """Return the rows whose cell is one of ``cells``; all rows for None."""
-    return rows if cells is None else rows.where(f"cell IN ({', '.join(map(str, cells))})" if cells else "false")
-
-
-def _one_of(plan: RoutingPlan, cells: Sequence[int], begin: str, end: str) -> str | None:
-    """Return SQL for the one of these cells that a row has; the SQL is NULL for a row without one.
-
-    The cells of a row are all from ``begin`` to ``end``. Return None if a row may have more than one of these cells. A
-    row has only one light cell, but it may have any number of consecutive cells of an entry.
-    """
-    layout = plan.layout
-    ends = list(accumulate((e.cells for e in layout.entries), initial=layout.n_light))
-    light = [cell for cell in cells if cell < layout.n_light]
-    owners = np.searchsorted(ends, [cell for cell in cells if cell >= layout.n_light], side="right")
-    if len(np.unique(owners)) < len(owners):
-        return None
-    whens = [f"WHEN {begin} <= {cell} AND {end} >= {cell} THEN {cell}" for cell in cells if cell >= layout.n_light]
-    if light:
-        whens.append(f"WHEN {begin} IN ({', '.join(map(str, light))}) THEN {begin}")
-    return f"CASE {' '.join(whens)} END" if whens else "CAST(NULL AS INT)"
+    return sliced.selectExpr("*", f"explode(sequence(base + {begin}, base + {end})) AS cell"), owned
 
 
 _Terms = list[tuple[Node, int]]

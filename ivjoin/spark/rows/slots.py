@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType
 
-__all__ = ["columns_packed", "laid_together", "null_of", "selected", "share_slots"]
+__all__ = ["laid_together", "null_of", "selected", "share_slots"]
 
 
 def null_of(kind: Any) -> Any:
@@ -24,18 +24,6 @@ def selected(frame: Any, **columns: Any) -> Any:
     if all(isinstance(c, str) for c in columns.values()):
         return frame.selectExpr(*[f"{c} AS {name}" for name, c in columns.items()])
     return frame.select(*[(F.expr(c) if isinstance(c, str) else c).alias(name) for name, c in columns.items()])
-
-
-def columns_packed(columns: Mapping[str, Any], order: str) -> dict[str, Any]:
-    """Order the columns so that they compress to the fewest bytes: the sort column is last.
-
-    Spark writes a row as its length, its nulls and eight bytes for each column, in little-endian order. The compression
-    looks for repeated bytes. In the sort column, only the lower half of the values differs from row to row. If the
-    column is last, the length and nulls of the next row follow its upper half. Both are then one repeated sequence: in
-    ``bench/spark_multiway.py``, 13.2 MB instead of 13.8.
-    """
-    last = {name: c for name, c in columns.items() if name == order}
-    return {name: c for name, c in columns.items() if name != order} | last
 
 
 def laid_together(

@@ -38,7 +38,7 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.routing import HypercubePlan
 from ivjoin.spark.rows.arrow import as_spark_sql, condition_sql, place, type_name
 from ivjoin.spark.rows.pack import MapStage, gathered
-from ivjoin.spark.rows.slots import columns_packed, laid_together, null_of, selected
+from ivjoin.spark.rows.slots import laid_together, null_of, selected
 from ivjoin.spark.spread.buckets import bucket_labels
 
 __all__ = ["hashable", "in_cells", "joined_in_cells"]
@@ -117,7 +117,6 @@ def joined_in_cells(
             columns["tag"] = f"{cell} + {side}"
         else:
             columns["tag"] = f"CAST({side} AS TINYINT)"
-        columns = columns_packed(columns, order)
         tagged.append(selected(given, **columns))
     all_of = tagged[0]
     for one in tagged[1:]:

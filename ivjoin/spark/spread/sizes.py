@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 
 from ivjoin.spark.runtime.environment import is_connect
 
-__all__ = ["SMALL", "are_small", "estimated_bytes", "is_read_alike", "sound_bytes"]
+__all__ = ["SMALL", "are_small", "estimated_bytes", "sound_bytes"]
 
 # Average bytes of an input that one task can read and join in less time than a shuffle of them takes.
 SMALL = 2 << 20
@@ -19,12 +19,6 @@ SMALL = 2 << 20
 _KNOWN = frozenset({
     "Aggregate", "Distinct", "Filter", "GlobalLimit", "InMemoryRelation", "LocalLimit", "LocalRelation",
     "LogicalRelation", "OneRowRelation", "Project", "Range", "Sort", "SubqueryAlias", "Union",
-})  # fmt: skip
-# Operators that return the same rows in each read: files that were listed once, rows of the driver, and operators that
-# compute each row from one row alone.
-_READ_ALIKE = frozenset({
-    "Filter", "LocalRelation", "LogicalRelation", "OneRowRelation", "Project", "Range", "SubqueryAlias", "Union",
-    "View",
 })  # fmt: skip
 _FILES = 64  # the most files that one task may read, one after the other
 
@@ -56,24 +50,6 @@ def are_small(frames: Sequence[Any], sizes: Sequence[float | None], most: float 
     return sum(len(frame._jdf.inputFiles()) for frame in frames) <= _FILES
 
 
-def is_read_alike(frame: Any) -> bool:
-    """Return whether one query may read a frame more than once.
-
-    Each read must return the same rows, and neither Python nor a database may produce them.
-    """
-    if is_connect(frame):
-        return False
-    seen = frame.alias("seen")  # a new plan includes frames that were cached since then
-    plan = _optimized(seen)
-    if plan is None:
-        return False
-    # Check the plan before optimization, too: the optimizer evaluates parts of it, even random numbers.
-    given = seen._jdf.queryExecution().analyzed()
-    # Spark runs a subquery once for all reads only if a setting of the session allows it
-    once = bool(given.deterministic()) and bool(plan.subqueriesAll().isEmpty())
-    return once and _is_alike(given) and _is_alike(plan)
-
-
 def _optimized(frame: Any) -> Any:
     if is_connect(frame):
         return None
@@ -81,15 +57,6 @@ def _optimized(frame: Any) -> Any:
         return frame._jdf.queryExecution().optimizedPlan()
     except PySparkException:
         return None
-
-
-def _is_alike(plan: Any) -> bool:
-    if str(plan.nodeName()) not in _READ_ALIKE:
-        return False
-    if str(plan.nodeName()) == "LogicalRelation":
-        return str(plan.relation().getClass().getSimpleName()) == "HadoopFsRelation"
-    children = plan.children()
-    return all(_is_alike(children.apply(i)) for i in range(children.size()))
 
 
 def _operators(plan: Any) -> Iterator[str]:

@@ -11,7 +11,7 @@ copy of a row has a flag that shows whether it is owned::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -35,10 +35,9 @@ from ivjoin.spark.rows.sampling import (
     looked_schema,
     samples,
 )
-from ivjoin.spark.rows.sorting import sort_key
 from ivjoin.spark.runtime.environment import Settings, is_connect
 from ivjoin.spark.spread.buckets import bucket_labels, checked_count
-from ivjoin.spark.spread.sizes import are_small, is_read_alike, sound_bytes
+from ivjoin.spark.spread.sizes import are_small, sound_bytes
 
 if TYPE_CHECKING:
     from ivjoin.routing.plan import RoutingPlan
@@ -52,9 +51,6 @@ _MIDDLING = 8 << 20
 _ALONE = 1_000_000  # rows in, plus rows out with the weight of the planner
 _TASK_ROWS = 50_000  # the least rows of both frames for each task
 _WORTH = 1.25  # rows are routed if hashing gives the fullest task this many times the load
-# Up to this number of tasks, it takes less time if each task reads all of a file than to shuffle its rows. To read and
-# drop a row of three numbers costs a tenth of a shuffle.
-_READERS = 4
 _CORES = 8  # if their number is not available
 _ADDED = "label int, cell bigint, owned boolean"
 
@@ -77,8 +73,6 @@ class Spread:
         SQL for a hash of the keys of each side, with which the plan identifies keys.
     in_python : str
         Why rows are routed in Python; empty if Spark SQL routes them.
-    read_by_all : bool
-        Whether each task reads both frames and selects the rows for its cells, without a shuffle.
     """
 
     tasks: int | None
@@ -87,14 +81,6 @@ class Spread:
     alone: bool = False
     key_hash: KeyHash = None
     in_python: str = ""
-    read_by_all: bool = False
-
-    @property
-    def readers(self) -> list[int | None]:
-        """Return the workers that each read both frames; a single None stands for all workers together."""
-        if self.plan is None or not self.read_by_all:
-            return [None]
-        return sorted(set(self.plan.worker_of.tolist()))
 
 
 def spread_of(
@@ -140,11 +126,7 @@ def spread_of(
             return Spread(buckets, None, "; ".join(made.notes))
     if made.n_cells == 1:
         return Spread(buckets, None, "; ".join(made.notes) or why_undivided(plan))
-    in_python = why_in_python(spec, made)
-    key = sort_key(plan)
-    by_sql = not in_python and (key is None or key.sql is not None)
-    read_by_all = by_sql and tasks <= _READERS and all(map(is_read_alike, frames))
-    return Spread(tasks, made, key_hash=key_hash, in_python=in_python, read_by_all=read_by_all)
+    return Spread(tasks, made, key_hash=key_hash, in_python=why_in_python(spec, made))
 
 
 def _tasks(frame: Any, drawn: Sequence[Sampled], tasks: int, buckets: int | None) -> int:
@@ -204,13 +186,8 @@ def _cores(frame: Any) -> int:
     return _CORES if is_connect(frame) else int(frame.sparkSession.sparkContext.defaultParallelism)
 
 
-#: Returns a frame with one row for each copy, and SQL of its ``label``, its ``cell`` and whether it is ``owned``. For a
-#: worker, the frame only has the copies for its cells, and there is no label.
-Routed = Callable[[int | None], tuple[Any, dict[str, str]]]
-
-
-def routed(rows: Any, frame: Any, spec: JoinSpec, side: int, spread: Spread) -> Routed:
-    """Return a function from a worker, or None for all workers, to the routed rows of a side.
+def routed(rows: Any, frame: Any, spec: JoinSpec, side: int, spread: Spread) -> tuple[Any, dict[str, str]]:
+    """Return a frame with one row for each copy, and SQL of its ``label``, its ``cell`` and whether it is ``owned``.
 
     Parameters
     ----------
@@ -228,17 +205,12 @@ def routed(rows: Any, frame: Any, spec: JoinSpec, side: int, spread: Spread) -> 
         schema = StructType([*fields, *[StructField(f.name, f.dataType) for f in rows.schema]])
         hashes = [f"{row_hash} AS h", *([] if key_hash is None else [f"{key_hash} AS kh"])]
         routed_rows = rows.selectExpr(*hashes, *rows.columns).mapInArrow(_router(spec, side, spread), schema)
-        return lambda _: (routed_rows, {name: name for name in ("label", "cell", "owned")})
+        return routed_rows, {name: name for name in ("label", "cell", "owned")}
     labels = bucket_labels(spread.tasks)
     of_cell = ", ".join(str(labels[worker]) for worker in spread.plan.worker_of.tolist())
-    copies_of = dealt(rows, spec, spread.plan, side, key_hash, row_hash)
-
-    def of(worker: int | None) -> tuple[Any, dict[str, str]]:
-        copies, owned = copies_of(worker)
-        added = {"cell": "CAST(cell AS BIGINT)", "owned": owned}
-        return copies, added if worker is not None else {"label": f"element_at(array({of_cell}), cell + 1)"} | added
-
-    return of
+    copies, owned = dealt(rows, spec, spread.plan, side, key_hash, row_hash)
+    label = f"element_at(array({of_cell}), cell + 1)"
+    return copies, {"label": label, "cell": "CAST(cell AS BIGINT)", "owned": owned}
 
 
 # -- in the tasks ------------------------------------------------------------------------------------------------------

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -44,47 +41,6 @@ def test_no_key(spark: Any, how: str) -> None:
     assert tasks == 2, "as many as the session has"
 
 
-@pytest.mark.one_in(7)
-@pytest.mark.parametrize("how", HOWS)
-def test_few_tasks_read_files_for_themselves(spark: Any, tmp_path: Path, how: str) -> None:
-    """Without a shuffle: each reads all of both frames, and keeps the rows of its cells."""
-    tables = [table(seed, 0.7, n=3000) for seed in (1, 2)]
-    frames = []
-    for side, rows in zip(("left", "right"), tables, strict=True):
-        (tmp_path / side).mkdir()
-        for part in range(3):
-            pq.write_table(rows.slice(1000 * part, 1000), tmp_path / side / f"{part}.parquet")
-        frames.append(spark.read.parquet(str(tmp_path / side)).where("v <> 17"))
-    kept = [rows.filter(pc.field("v") != 17) for rows in tables]
-    for on, columns, buckets in ((None, UNKEYED, 4), ("k", KEYED, 2)):
-        found = frames[0].band_join(frames[1], on=on, condition=BAND, how=how, buckets=buckets)
-        assert "Exchange" not in found._jdf.queryExecution().executedPlan().toString()
-        rows, tasks = run(found)
-        assert rows == joined(*kept, how, BAND if on is None else f"l.k = r.k AND {BAND}", columns)
-        assert tasks == buckets
-
-
-def test_rows_that_may_be_others_when_read_again_are_read_once(spark: Any) -> None:
-    from ivjoin.spark.spread.sizes import is_read_alike
-
-    _, _, left, right = pair(spark)
-    left.createOrReplaceTempView("rows_of_left")
-    others = [
-        spark.sql("SELECT * FROM rows_of_left WHERE x < (SELECT max(x) FROM (SELECT x FROM rows_of_left LIMIT 9))"),
-        left.withColumn("v", F.rand()), left.where("rand() < 0.5"), left.limit(100), left.orderBy("x"),
-        left.groupBy("k").agg(F.sum("x").alias("x")), left.mapInArrow(lambda batches: batches, left.schema),
-        left.withColumn("v", F.monotonically_increasing_id()), left.repartition(2),
-    ]  # fmt: skip
-    assert [is_read_alike(other) for other in others] == [False] * len(others)
-    assert is_read_alike(left.where("x > 3").selectExpr("x + 1 AS x", "k").union(right.select("x", "k")))
-    for frame, shuffled in ((left.withColumn("v", F.rand()), True), (left, False), (left.repartition(2), True)):
-        found = frame.band_join(right, condition=BAND, buckets=2)
-        assert ("Exchange" in found._jdf.queryExecution().executedPlan().toString()) == shuffled
-        assert run(found)[1] == 2
-    found = left.band_join(right, condition=BAND, buckets=5)
-    assert "Exchange" in found._jdf.queryExecution().executedPlan().toString(), "so many tasks would read too much"
-
-
 @pytest.mark.slow
 @pytest.mark.one_in(5)
 @pytest.mark.parametrize("how", ["inner", "left", "full", "right_anti"])
@@ -112,7 +68,9 @@ def test_even_keys_are_hashed_by_spark(spark: Any) -> None:
     from ivjoin.spark import explain
 
     a, b, left, right = pair(spark)
-    assert "static: rows shuffled by the keys" in explain(left, right, on="k", condition=BAND, buckets=2)
+    text = explain(left, right, on="k", condition=BAND, buckets=2)
+    assert "static: rows shuffled by the keys" in text
+    assert "Spark's own join is often faster" in text
     rows, _ = run(left.band_join(right, on="k", condition=BAND, buckets=2))
     assert rows == joined(a, b, "inner", f"l.k = r.k AND {BAND}", KEYED)
 
@@ -228,6 +186,7 @@ def test_what_is_said_of_the_plan(spark: Any) -> None:
     text = explain(left, right, on="k", condition=BAND, buckets=3)
     assert text.startswith("static: rows routed to 3 tasks, sorted by l.x and r.x\n  inner join on 3 workers")
     assert "slices" in text
+    assert "Spark's own join" not in text
     text = explain(left, right, on="k", condition=BAND)
     assert text.startswith("static: rows in one task, since both frames are small, sorted by l.x and r.x")
     text = explain(left, right, condition=BAND, routing="hash")
