@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["explain"]
 
 _OFTEN_FASTER = (
-    "Spark's own join is often faster for static frames whose keys divide the rows evenly; band_join is faster for hot "
-    "keys and for conditions without a key"
+    "Spark's own join is often faster for up to about 100,000 static rows whose keys divide them evenly; band_join is "
+    "faster for more rows, for hot keys and for conditions without a key"
 )
 
 
