@@ -86,7 +86,7 @@ def check_types(options: argparse.Namespace, schemas: Sequence[pa.Schema]) -> No
             if not any(name in schema.names for schema in known):
                 option = f"--{prefix}csv_types".replace("_", "-")
                 columns = "; ".join(", ".join(schema.names) for schema in known)
-                raise IvjoinError(f"{option} has {came(name)}, which is no column of {columns}")
+                raise IvjoinError(f"{option} has {came(name)}, which is not a column of {columns}")
 
 
 def _types(text: str) -> dict[str, str]:

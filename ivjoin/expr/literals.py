@@ -157,13 +157,16 @@ def physical(value: Any, type: Type) -> Any:
             try:
                 value.encode()
             except UnicodeEncodeError as e:
-                raise ConditionError(f"the text {came(value)} holds half a character, which no column can hold") from e
+                raise ConditionError(
+                    f"the text {came(value)} contains an unpaired surrogate, which no column "
+                    "can contain"
+                ) from e
         return value
     elif isinstance(value, uuid.UUID) and type == UUID:
         return value.bytes
     elif isinstance(value, (bytes, bytearray, memoryview)) and kind == "binary":
         return bytes(value)
-    raise ConditionError(f"{came(value)} is no value of type {type}")
+    raise ConditionError(f"{came(value)} is not a value of type {type}")
 
 
 def _as_float(value: float, type: Type) -> float:

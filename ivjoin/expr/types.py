@@ -117,7 +117,7 @@ def to_arrow(t: Type) -> pa.DataType:
     }
     if t.kind in simple:
         return simple[t.kind]
-    raise UnsupportedError(f"a value of type {t} cannot take part in an expression, only travel as payload")
+    raise UnsupportedError(f"a value of type {t} cannot be part of an expression; it can only be an output column")
 
 
 def named(name: Any) -> Type:

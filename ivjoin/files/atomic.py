@@ -42,7 +42,7 @@ class Replacement:
 
     def _open(self) -> IO[bytes]:
         if "\0" in self.path:
-            raise FileError(f"cannot write {named(self.path)}: a name cannot hold the character NUL")
+            raise FileError(f"cannot write {named(self.path)}: a name cannot contain the character NUL")
         target = self._target
         if target.is_dir():
             raise FileError(f"cannot write {named(self.path)}: it is a directory; expected the name of a file")

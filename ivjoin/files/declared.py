@@ -138,7 +138,10 @@ def csv_dialect(
         try:
             encoding = codecs.lookup(_text("encoding", encoding)).name
         except LookupError as e:
-            raise OptionError(f"encoding is {came(encoding)}, which is unknown; expected such as 'latin-1'") from e
+            raise OptionError(
+                f"encoding is {came(encoding)}, which is unknown; expected a name such "
+                "as 'latin-1'"
+            ) from e
     names = None if columns is None else _texts("columns", columns)
     if names is not None and (not names or len(set(names)) < len(names)):
         raise OptionError(f"columns is {came(columns)}; expected the names of all columns of the file, each once")
@@ -174,5 +177,5 @@ def _opened(path: Any, kind: str, dialect: Dialect) -> Files:
 def _with_columns(files: Files, what: str, names: Iterable[str]) -> Files:
     for name in names:
         if name not in files.schema.names:
-            raise ColumnError(f"{what} holds {came(name)}; the file has {', '.join(files.schema.names)}")
+            raise ColumnError(f"{what} contains {came(name)}; the file has {', '.join(files.schema.names)}")
     return files

@@ -62,7 +62,7 @@ def format_of(path: str, declared: str | None = None) -> str:
     if path == "-":
         return "arrows"
     expected = ", ".join(_EXTENSIONS)
-    raise FileError(f"the name {named(path)} does not tell its format; expected one of {expected}, or --format")
+    raise FileError(f"the name {named(path)} does not show its format; expected one of {expected}, or --format")
 
 
 def has_no_format(path: str) -> bool:
@@ -116,7 +116,7 @@ def _open_parquet(
 ) -> Source:
     if is_pipe(path):
         name = "standard input" if path == "-" else f"the pipe {named(path)}"
-        raise FileError(f"Parquet cannot be read from {name}: its schema stands at the end; use an Arrow stream")
+        raise FileError(f"Parquet cannot be read from {name}: its schema is at the end; use an Arrow stream")
     file = open_parquet(path)
     schema = file.schema_arrow
     rows = sum(file.metadata.row_group(g).num_rows for g in row_groups or range(file.num_row_groups))
@@ -145,7 +145,10 @@ def _open_ipc(path: str) -> Source:
 def _check_stream(head: bytes) -> None:
     """Refuse bytes that are no Arrow stream. Arrow would read them as a length and wait for that many bytes."""
     if _IPC_FILE_MAGIC.startswith(head[:6]) and head:
-        raise pa.ArrowInvalid("it is an Arrow file, whose end must be known first; expected an Arrow stream, or a name")
+        raise pa.ArrowInvalid(
+            "it is an Arrow file, which is not a stream; expected an Arrow "
+            "stream, or the name of a file"
+        )
     # Old versions wrote a small length first. Newer ones write four bytes of ones before it.
     if len(head) >= 4 and head[:4] != b"\xff" * 4 and int.from_bytes(head[:4], "little") >= 1 << 24:
         hint = "json reads JSON lines" if head.lstrip().startswith(b"{") else "csv reads CSV"
@@ -217,7 +220,7 @@ class Sink:
                 f"cannot write {named(path)}: {self._kind} is compressed inside of the file; leave the last suffix out"
             )
         if path == "-" and self._kind not in ("csv", "json") and sys.stdout is not None and sys.stdout.isatty():
-            raise FileError(f"{self._kind} would fill the terminal with bytes; name a file with -o, or pipe it on")
+            raise FileError(f"{self._kind} would write binary data to the terminal; name a file with -o, or use a pipe")
         self._schema = schema
         if self._kind != "arrows":
             types = [_stored(t, self._kind) for t in schema.types]

@@ -117,7 +117,7 @@ def scheme_of(text: str) -> str:
 
 def _found(system: fs.FileSystem, path: str, text: str) -> tuple[list[str], str | None]:
     if "\0" in path:
-        raise FileError(f"cannot read {named(text)}: a name cannot hold the character NUL")
+        raise FileError(f"cannot read {named(text)}: a name cannot contain the character NUL")
     local = isinstance(system, fs.LocalFileSystem)
     try:
         info = system.get_file_info(path)
@@ -127,7 +127,7 @@ def _found(system: fs.FileSystem, path: str, text: str) -> tuple[list[str], str 
             inside = [i.path for i in system.get_file_info(fs.FileSelector(path, recursive=True)) if i.is_file]
             names = sorted(n for n in inside if not is_hidden(n, path))
             if not names:
-                raise FileError(f"cannot read {named(text)}: the folder holds no files")
+                raise FileError(f"cannot read {named(text)}: the folder contains no files")
             return names, path
         names = _matching(system, path, local) if any(c in path for c in PATTERN) else []
     except UnicodeError as e:

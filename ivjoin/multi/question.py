@@ -223,7 +223,7 @@ def named_inputs(inputs: Any) -> dict[str, Any]:
     for alias, given in pairs:
         if not isinstance(alias, str) or _ALIAS.fullmatch(alias) is None:
             raise SchemaError(
-                f"the alias {came(alias)} is no name; expected letters, digits and underscores, such as 'q'"
+                f"the alias {came(alias)} is not a valid name; expected letters, digits and underscores, such as 'q'"
             )
         twice = next((a for a in out if a.lower() == alias.lower()), None)
         if twice is not None:
@@ -316,7 +316,10 @@ def _by_alias(what: str, given: Any, schemas: Mapping[str, pa.Schema]) -> dict[s
     for alias in given:
         if alias not in schemas:
             hint = nearest(alias, schemas) if isinstance(alias, str) else ""
-            raise OrderError(f"{what} name {came(alias)}, which is no input; the inputs are {', '.join(schemas)}{hint}")
+            raise OrderError(
+                f"{what} name {came(alias)}, which is not an input; the inputs are "
+                f"{', '.join(schemas)}{hint}"
+            )
     return dict(given)
 
 
@@ -340,11 +343,14 @@ def _views(views: Any, aliases: list[str]) -> str | tuple[frozenset[str], ...]:
     out = []
     for group in views:
         if isinstance(group, str) or not isinstance(group, Iterable):
-            raise OptionError(f"views hold {came(group)}; expected a group of aliases such as ('q', 't')")
+            raise OptionError(f"views contain {came(group)}; expected a group of aliases such as ('q', 't')")
         names = list(group)
         for name in names:
             if name not in aliases:
-                raise OptionError(f"a view names {came(name)}, which is no input; the inputs are {', '.join(aliases)}")
+                raise OptionError(
+                    f"a view names {came(name)}, which is not an input; the inputs are "
+                    f"{', '.join(aliases)}"
+                )
         if len(set(names)) != len(names) or not 2 <= len(names) < len(aliases):
             raise OptionError(
                 f"the view {came(tuple(names))} is invalid; expected two or more aliases, each once, not all of them"

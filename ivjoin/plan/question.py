@@ -166,7 +166,7 @@ def named_pairs(on: Any) -> list[tuple[str, str]]:
         else:
             instead = f"; for several keys pass a list: {came(list(item))}" if isinstance(item, tuple) and item else ""
             raise ColumnError(
-                f"on holds {came(item)}; expected a column name or a pair (left name, right name){instead}"
+                f"on contains {came(item)}; expected a column name or a pair (left name, right name){instead}"
             )
     return pairs
 

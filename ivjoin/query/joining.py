@@ -266,7 +266,7 @@ def _asof_question(
     for c in step.conjuncts:
         pair = _columns_of_comparison(c, step.alias, zone)
         if pair is None:
-            raise _unlike_asof(step, f"{c} is no comparison of a column on either side")
+            raise _unlike_asof(step, f"{c} does not compare one column of each side")
         op, a, b = pair
         if op == "eq":
             by.append((names[a.params], b.params[1]))

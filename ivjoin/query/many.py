@@ -230,7 +230,7 @@ def _by_alias(what: str, given: Any, first: str, others: Sequence[str], such: st
             raise OptionError(f"{what} names {first!r}, the first input; expected one that joins it: {known}")
         if alias not in others:
             hint = nearest(alias, others) if isinstance(alias, str) else ""
-            raise OptionError(f"{what} names {came(alias)}, which is no input; expected one of {known}{hint}")
+            raise OptionError(f"{what} names {came(alias)}, which is not an input; expected one of {known}{hint}")
     return dict(given)
 
 

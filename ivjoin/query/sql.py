@@ -132,7 +132,10 @@ def _aliases(select: Select) -> list[str]:
         if any(t.alias.lower() == a.lower() for a in aliases):
             raise ConditionError(f"two tables of the query are named {t.alias!r}; give each an alias of its own")
         if not t.alias.isidentifier():
-            raise ConditionError(f"the alias {came(t.alias)} is no name; expected letters, digits and underscores")
+            raise ConditionError(
+                f"the alias {came(t.alias)} is not a valid name; expected letters, digits and "
+                "underscores"
+            )
         aliases.append(t.alias)
     return aliases
 
@@ -185,6 +188,6 @@ def _by_alias(what: str, declared: Any, aliases: list[str]) -> dict[str, Any]:
     out = {}
     for name, x in declared.items():
         if not isinstance(name, str) or name.lower() not in folded:
-            raise OptionError(f"{what} names {came(name)}, which is no table of the query: {', '.join(aliases)}")
+            raise OptionError(f"{what} names {came(name)}, which is not a table of the query: {', '.join(aliases)}")
         out[folded[name.lower()]] = x
     return out

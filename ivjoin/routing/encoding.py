@@ -59,7 +59,7 @@ def plan_from_json(text: str, left_schema: Any, right_schema: Any, **join: Any) 
         raise SnapshotError(f"the routing plan has version {version}; this release reads version {_VERSION}")
     plan = planned(left_schema, right_schema, **join)
     if d.get("join") != _join(plan):
-        raise OptionError(f"the routing plan is for another join: it says {d.get('join')}, this one is {_join(plan)}")
+        raise OptionError(f"the routing plan is for another join: it has {d.get('join')}, this one has {_join(plan)}")
     try:
         return _decoded(d, plan)
     except SnapshotError as e:

@@ -111,7 +111,10 @@ class JoinStream(Outputs):
         return f"{plan.how.name} join" + ("" if plan.condition is None else f" on {plan.condition}")
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("the output of a join comes once: it cannot be pickled or copied; read_all() gives a table")
+        raise TypeError(
+            "the output of a join can be read once, so it cannot be pickled or copied; read_all() "
+            "returns a table"
+        )
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         self._claim(None)
@@ -130,7 +133,7 @@ class JoinStream(Outputs):
         """
         self._check_bounded()
         if isinstance(self._operator, SlicedJoin):
-            raise ProtocolError("output_bounds() is of one operator; this stream has several (threads > 1)")
+            raise ProtocolError("output_bounds() needs one operator; this stream has several (threads > 1)")
         return self._operator.output_bounds()
 
     def _check_bounded(self) -> None:
@@ -199,7 +202,7 @@ class JoinStream(Outputs):
                     "the frame"
                 )
             if self._reader is not reader or self._run.over is not None:
-                raise ProtocolError("the output of this stream was handed to another reader, and comes once")
+                raise ProtocolError("the output of this stream was passed to another reader, and can be read only once")
             if again is None:
                 self._reader = None
                 return self
@@ -213,7 +216,10 @@ class JoinStream(Outputs):
         if self._run.over is not None:
             raise ProtocolError(self._run.over)
         if self._reader is not None and self._begun:
-            raise ProtocolError("another reader has begun to take the output of this stream, which comes once")
+            raise ProtocolError(
+                "another reader has begun to take the output of this stream, which can be "
+                "read only once"
+            )
         self._reader = reader
 
     def _next(self, reader: object | None, none_at_end: bool = False) -> Any:
@@ -222,7 +228,7 @@ class JoinStream(Outputs):
             raise ProtocolError(_READ_ELSEWHERE)
         try:
             if self._reader is not reader:
-                raise ProtocolError("the output of this stream was handed to another reader, and comes once")
+                raise ProtocolError("the output of this stream was passed to another reader, and can be read only once")
             if self._run.broken:
                 raise ProtocolError(self._run.over)
             self._begun = True

@@ -175,11 +175,11 @@ class Outputs:
         names = [partition_by] if isinstance(partition_by, str) else list(partition_by)
         for name in names:
             if name not in self.schema.names:
-                raise ColumnError(f"partition_by holds {came(name)}; the output has {', '.join(self.schema.names)}")
+                raise ColumnError(f"partition_by contains {came(name)}; the output has {', '.join(self.schema.names)}")
         if len(set(names)) < len(names) or len(names) == len(self.schema.names):
             raise ColumnError(
                 f"partition_by is {came(names)}; expected some of {', '.join(self.schema.names)}, each once, and not "
-                "all, since a file without a column holds no rows"
+                "all, since a file without columns has no rows"
             )
         folder = _place(path)
         if os.path.isdir(folder) and os.listdir(folder):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["CLOSED", "ENDED", "Run", "RunOfTwo", "stopped_by"]
 
 CLOSED = "this stream was closed and gives nothing more"
-ENDED = "the output was read to its end, and comes once: keep what was read, or join again"
+ENDED = "the output was read to its end, and can be read only once: store what you read, or join again"
 
 
 def stopped_by(error: BaseException) -> str:

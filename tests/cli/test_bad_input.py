@@ -111,7 +111,7 @@ def test_refused_at_a_row(folder: Path, question: list[str], said: str, capsys: 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        pytest.param(["join", "l.parquet", "r.gone"], "does not tell its format", id="unknown format"),
+        pytest.param(["join", "l.parquet", "r.gone"], "does not show its format", id="unknown format"),
         pytest.param(["join", "l.parquet", "r.arrow"], "there is no such file", id="missing file"),
         pytest.param(["join", "l.parquet", "nowhere/"], "'nowhere/': there is no such file", id="missing folder"),
         pytest.param(["join", "-", "-"], "both standard input", id="twice standard input"),

@@ -48,7 +48,7 @@ def test_asof_explain_and_inputs_by_alias() -> None:
     (["--csv-delimiter", ";;"], "delimiter is ';;'; expected one ASCII character"),
     (["--csv-types", "id"], "--csv-types is 'id'; expected NAME=TYPE"),
     (["--csv-types", "id=nope"], "unknown type name 'nope'"),
-    (["--csv-types", "zz=int64"], "--csv-types has 'zz', which is no column of id, w; id, w"),
+    (["--csv-types", "zz=int64"], "--csv-types has 'zz', which is not a column of id, w; id, w"),
     (["--csv-encoding", "nope"], "encoding is 'nope', which is unknown"),
 ])  # fmt: skip
 def test_options_without_a_meaning(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,7 +63,7 @@ def test_an_option_of_one_side_has_no_meaning_for_an_alias(capsys: pytest.Captur
 
 
 @pytest.mark.parametrize(("text", "said"), [
-    ("id;w\n1;5\n", "looks like delimiter ';'; give it, as in --csv-delimiter ';'"),
+    ("id;w\n1;5\n", "looks like delimiter ';'; pass it, as in --csv-delimiter ';'"),
     ("id,w\n1,Z\xfcrich\n", "give its encoding, such as --csv-encoding 'latin-1'"),
     ("id,w\n" + "1,5\n" * 300_000 + "1,x\n", "declare its type: --csv-types \"w=string\""),
 ])  # fmt: skip

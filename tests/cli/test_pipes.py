@@ -129,7 +129,7 @@ def test_two_named_pipes(tmp_path: Path, kind: str) -> None:
 def test_what_a_pipe_cannot_give(tmp_path: Path) -> None:
     pipe = tmp_path / "l.parquet"
     os.mkfifo(pipe)
-    with pytest.raises(FileError, match="Parquet cannot be read from the pipe .*its schema stands at the end"):
+    with pytest.raises(FileError, match="Parquet cannot be read from the pipe .*its schema is at the end"):
         open_source(str(pipe))
 
 
@@ -250,7 +250,7 @@ def test_a_few_rows_are_there_for_their_reader_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("text", "said"), [
-    (b"ARROW1\0\0", b"it is an Arrow file, whose end must be known first; expected an Arrow stream, or a name"),
+    (b"ARROW1\0\0", b"it is an Arrow file, which is not a stream; expected an Arrow stream, or the name of a file"),
     (b'{"k": 1, "t": 2}\n', b"it begins with b'{\"k\": 1,'; expected an Arrow stream. --format json reads JSON lines"),
     (b"k,t,s\n1,2,3\n", b"it begins with b'k,t,s\\n1,'; expected an Arrow stream. --format csv reads CSV"),
 ])  # fmt: skip

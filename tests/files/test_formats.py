@@ -100,7 +100,7 @@ def test_formats_by_name_and_by_declaration() -> None:
     assert format_of("x.dat", "arrow") == "arrow"
     assert format_of("-") == "arrows"
     assert format_of("-", "csv") == "csv"
-    with pytest.raises(FileError, match=r"'x\.dat' does not tell its format; expected one of .*--format"):
+    with pytest.raises(FileError, match=r"'x\.dat' does not show its format; expected one of .*--format"):
         format_of("x.dat")
 
 

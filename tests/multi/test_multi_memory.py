@@ -271,7 +271,7 @@ def test_columns_of_the_output(seed: int) -> None:
 def test_columns_that_are_not_there() -> None:
     t = pa.table({"k": [1], "ts": [2]})
     for columns, said in (
-        (["a.k"], "columns holds 'a.k', which is none of the output: a_k, a_ts, b_k, b_ts"), ([], "at least one"),
+        (["a.k"], "columns contains 'a.k', which the output does not have: a_k, a_ts, b_k, b_ts"), ([], "at least one"),
         (["a_k", "a_k"], "each once"), ("a_k", "expected a list"),
     ):
         with pytest.raises(ColumnError, match=said):

@@ -245,7 +245,7 @@ def test_partition_values_skip_files(tmp_path: Path) -> None:
     [
         ("no/such.parquet", "the left input: cannot read 'no/such.parquet': there is no such file"),
         ("no/such*.parquet", "no file matches it"),
-        ("left.txt", "does not tell its format"),
+        ("left.txt", "does not show its format"),
         (["a.csv", "b.parquet"], "there is no such file"),
         ("gopher://x/y.parquet", "fsspec"),
         ("", "the left input"),

@@ -90,16 +90,16 @@ def test_the_output_comes_once() -> None:
     for take in ("to_arrow", "to_polars", "to_pandas", "to_duckdb", "read_all", "to_reader"):
         s = stream()
         same(pa.Table.from_batches(list(s), s.schema))
-        with pytest.raises(ivjoin.ProtocolError, match="comes once"):
+        with pytest.raises(ivjoin.ProtocolError, match="be read only once"):
             getattr(s, take)()
-        with pytest.raises(ivjoin.ProtocolError, match="comes once"):
+        with pytest.raises(ivjoin.ProtocolError, match="be read only once"):
             list(s)
 
 
 @pytest.mark.parametrize("take", [pickle.dumps, copy.copy, copy.deepcopy])
 def test_the_output_is_not_copied(take: Any) -> None:
     s = stream()
-    with pytest.raises(TypeError, match="comes once: it cannot be pickled or copied"):
+    with pytest.raises(TypeError, match="can be read once, so it cannot be pickled or copied"):
         take(s)
     same(s.read_all())
 
@@ -180,7 +180,7 @@ def test_async_iteration() -> None:
     batches = asyncio.run(take(s))
     assert len(batches) == 4
     same(pa.Table.from_batches(batches))
-    with pytest.raises(ivjoin.ProtocolError, match="comes once"):
+    with pytest.raises(ivjoin.ProtocolError, match="be read only once"):
         asyncio.run(take(s))
 
 

@@ -131,7 +131,7 @@ def test_a_shared_join_shows_its_own_constants() -> None:
     assert stream.schema == pa.schema({"a": pa.int64()})
     assert stream.to_arrow().schema == stream.schema
     assert (stream.metrics.left_rows_in, stream.metrics.right_rows_in) == (8, 8)
-    with pytest.raises(ivjoin.ColumnError, match="columns holds 'b', which is none of the output: k, a, v"):
+    with pytest.raises(ivjoin.ColumnError, match="columns contains 'b', which the output does not have: k, a, v"):
         ivjoin.band_join(t, t, "k", "l.a <= r.a + 8", columns=["b"])
 
 

@@ -74,7 +74,7 @@ def _parsed(text: str, what: str, parse: Callable[[Any, list[Any]], list[Any]]) 
         for token in tokens:
             if token.token_type == TokenType.HEX_STRING and text[token.start : token.start + 1] == "0":
                 raise ConditionError(
-                    f"{text[token.start : token.end + 1]} is no number of Spark SQL; write it in decimal"
+                    f"{text[token.start : token.end + 1]} is not a number of Spark SQL; write it in decimal"
                 )
         trees = parse(_parser_class()(dialect=dialect), tokens)
     except TokenError as e:

@@ -86,7 +86,7 @@ def read_select(text: str) -> Select:
         raise _refused(e.key.upper())
     if not isinstance(e, exp.Select):
         raise ConditionError(
-            "the query is no SELECT; expected SELECT columns FROM left JOIN right ON condition"
+            "the query is not a SELECT; expected SELECT columns FROM left JOIN right ON condition"
             + ("; give a condition to condition= of ivjoin.band_join()" if isinstance(e, exp.Condition) else "")
         )
     _refuse_more(e)
@@ -167,7 +167,7 @@ def _join(e: exp.Join, text: str) -> JoinClause:
 
     method, side, kind = (str(e.args.get(n) or "").upper() for n in ("method", "side", "kind"))
     if e.args.get("global_") or method not in ("", "ASOF", "NATURAL") or kind not in _KINDS:
-        raise UnsupportedError(f"{e.sql('spark')} is no join that ivjoin.sql() knows")
+        raise UnsupportedError(f"{e.sql('spark')} is not a join that ivjoin.sql() supports")
     how = {"SEMI": "left_semi", "ANTI": "left_anti"}.get(kind) or side.lower() or "inner"
     if kind in ("SEMI", "ANTI") and side not in ("", "LEFT"):
         raise UnsupportedError(f"{side} {kind} JOIN; exchange the tables and write LEFT {kind} JOIN")

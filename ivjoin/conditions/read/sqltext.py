@@ -123,7 +123,7 @@ class Reader:
         if "e" in word.lower():
             value = float(word)
             if value == float("inf"):
-                raise ConditionError(f"the number {word} is beyond what a double holds")
+                raise ConditionError(f"the number {word} is beyond the range of a double")
             return literal(sign * value)
         if word.isdigit():
             return literal(sign * int(word))
@@ -342,7 +342,8 @@ class Reader:
             out = build.cast(literal(text), t, self.zone)
         if out is None or not is_literal(out):
             example = {"date": "2024-01-31", "timestamp": "2024-01-31 10:30:00", "time": "10:30:00"}.get(t.kind)
-            raise ConditionError(f"'{text}' is no {t.kind}" + (f"; expected such as '{example}'" if example else ""))
+            such = f"; expected a text such as '{example}'" if example else ""
+            raise ConditionError(f"'{text}' is not a {t.kind}{such}")
         return out
 
     def _type(self, to: Any) -> Type:

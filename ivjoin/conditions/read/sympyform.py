@@ -131,7 +131,10 @@ class _Reader:
     def modulo(self, e: Any) -> Node:
         a, b = e.args
         if not (b.is_number and b.is_positive):
-            raise UnsupportedError(f"Mod with a divisor that is no positive number: {e}; write pmod(a, b) as SQL text")
+            raise UnsupportedError(
+                f"Mod with a divisor that is not a positive number: {e}; write pmod(a, b) "
+                "as SQL text"
+            )
         return build.pmod(self.read(a), self.read(b))
 
     def logarithm(self, e: Any) -> Node:
@@ -194,7 +197,7 @@ def _number(e: Any) -> Node:
     if isinstance(e, sympy.Integer):
         return literal(int(e))
     if e is sympy.zoo:
-        raise ConditionError("the expression holds SymPy's complex infinity, from a division by zero")
+        raise ConditionError("the expression contains SymPy's complex infinity, from a division by zero")
     return literal(float(e))
 
 

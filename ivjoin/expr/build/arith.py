@@ -258,7 +258,7 @@ def intdiv(a: Node, b: Node) -> Node:
     for x in (a, b):
         if x.type.kind not in ("int", "decimal", "null"):
             raise ConditionError(
-                f"div needs whole numbers or decimals, not {x.type}: {x}; CAST(a / b AS BIGINT) does it"
+                f"div needs whole numbers or decimals, not {x.type}: {x}; use CAST(a / b AS BIGINT)"
             )
     a, b = (cast(x, INT64) if x.type.kind == "null" else x for x in (a, b))
     if _is_decimal_pair(a, b):

@@ -57,7 +57,7 @@ def interval(amount: Fraction | int, unit: str) -> Node:
     if unit in _MONTHS:
         months = Fraction(amount) * _MONTHS[unit]
         if months.denominator != 1:
-            raise ConditionError(f"INTERVAL {amount} {unit.upper()} is no whole number of months")
+            raise ConditionError(f"INTERVAL {amount} {unit.upper()} is not a whole number of months")
         return literal(int(months), MONTHS)
     nanos = Fraction(amount) * _NANOS[unit]
     if nanos.denominator != 1:
@@ -105,7 +105,10 @@ def interval_text(text: str, first: str | None = None, last: str | None = None) 
             return interval(sign * nanos, "nanosecond")
         shape = ("1 " if a == "day" else "") + ":".join(("02", "03", "04")[: len(units) - (a == "day")])
         raise ConditionError(f"INTERVAL '{text}' {a.upper()} TO {b.upper()}: expected '{shape}'")
-    raise ConditionError(f"INTERVAL ... {a.upper()} TO {b.upper()} is no interval; YEAR TO MONTH and DAY TO SECOND are")
+    raise ConditionError(
+        f"INTERVAL ... {a.upper()} TO {b.upper()} is not supported; use YEAR TO MONTH or "
+        "DAY TO SECOND"
+    )
 
 
 def _worded(s: str) -> Node:

@@ -470,7 +470,7 @@ def as_int32(x: Node, what: str) -> Node:
         return cast(x, INT32)
     if x.type.kind == "null" or (x.type.kind == "string" and is_literal(x)):
         return _implicit(x, INT32, "UTC", what)
-    raise ConditionError(f"{what} needs a whole number of int32, not {x.type}: {x}; CAST(... AS INT) makes it one")
+    raise ConditionError(f"{what} needs a whole number of int32, not {x.type}: {x}; use CAST(... AS INT)")
 
 
 def as_text(x: Node, what: str) -> Node:

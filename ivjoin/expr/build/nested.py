@@ -60,7 +60,10 @@ def array_contains(x: Node, value: Node, zone: str = "UTC") -> Node:
     element = from_arrow(t.value_type)
     common = common_type(element, value.type, zone)
     if element.kind == "opaque" or common != element or "string" in {element.kind, value.type.kind} - {common.kind}:
-        raise UnsupportedError(f"array_contains cannot find {value.type} among {element}: {value}; a CAST makes it one")
+        raise UnsupportedError(
+            f"array_contains cannot find {value.type} among {element}: {value}; cast it to the type of "
+            "the elements"
+        )
     return make("array_contains", (x, cast(value, element, zone)), (), BOOL)
 
 

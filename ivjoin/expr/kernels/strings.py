@@ -114,5 +114,5 @@ def _sample(a: Node) -> Any:
     if a.type.kind == "null":
         return pa.nulls(0)
     if a.type.kind in ("decimal", "opaque"):
-        raise UnsupportedError(f"{a} of type {a.type} is no argument of a string function")
+        raise UnsupportedError(f"{a} of type {a.type} is not an argument of a string function")
     return pa.array([], type=pa.from_numpy_dtype(dtype_of(a.type)))

@@ -193,7 +193,7 @@ class CsvText(Text):
             if other != self._delimiter and other in names[0]:
                 raise FileError(
                     f"cannot read {self._name} as csv: the header {came(names[0])} looks like delimiter {other!r}; "
-                    f"give it, as in ivjoin.csv(path, delimiter={other!r})"
+                    f"pass it, as in ivjoin.csv(path, delimiter={other!r})"
                 )
 
     def _reason(self, error: Exception) -> str:

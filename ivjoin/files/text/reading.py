@@ -125,7 +125,7 @@ class Text:
         found = encoding_of(head) if self.encoding is None else None
         if found is not None:
             raise FileError(
-                f"cannot read {self._name} as {self.kind}: it is not in UTF-8 but, by its first bytes, in {found}; "
+                f"cannot read {self._name} as {self.kind}: its first bytes show the encoding {found}, not UTF-8; "
                 f"{self._encoding_hint(found)}"
             )
 

@@ -29,7 +29,7 @@ class JsonWriter:
         for field in schema:
             if _has_binary(field.type):
                 raise FileError(
-                    f"JSON lines cannot hold column {came(field.name)}, which is {field.type}; leave it out of "
+                    f"JSON lines cannot store column {came(field.name)}, which is {field.type}; leave it out of "
                     "columns=, or write Parquet"
                 )
         self._file, self._names = file, schema.names

@@ -31,7 +31,7 @@ def _whole(x: Node, what: str) -> Node:
     if x.type.kind == "null":
         return cast(x, INT32)
     if x.type.kind != "int" or (not x.type.signed and x.type.bits == 64):
-        raise ConditionError(f"{what} needs a whole number, not {x.type}: {x}; a CAST to BIGINT makes it one")
+        raise ConditionError(f"{what} needs a whole number, not {x.type}: {x}; cast it to BIGINT")
     return x if x.type.signed else cast(x, Type("int", x.type.bits * 2))
 
 

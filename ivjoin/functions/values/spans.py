@@ -259,7 +259,7 @@ def _weekday(text: str) -> int:
     for i, (name, short) in enumerate(zip(_WEEKDAYS, _SHORT_WEEKDAYS)):
         if word in (name, name[:3], short):
             return i
-    raise ConditionError(f"'{text}' is no day of the week; expected such as 'Monday', 'MON' or 'MO'")
+    raise ConditionError(f"'{text}' is not a day of the week; expected a name such as 'Monday', 'MON' or 'MO'")
 
 
 def _next_day(a: list[Node], zone: str) -> Node:

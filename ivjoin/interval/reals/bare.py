@@ -32,7 +32,8 @@ def _plain(number: Any) -> Any:
     if isinstance(number, _NUMBERS):
         return number
     raise IntervalTypeError(
-        f"an interval holds real numbers (int, float, Fraction, Decimal); got {came(number)}, a {type(number).__name__}"
+        f"an interval contains real numbers (int, float, Fraction, Decimal); got {came(number)}, "
+        f"a {type(number).__name__}"
     )
 
 

@@ -86,7 +86,7 @@ def places_of(known: list[str], columns: Any) -> list[int]:
     at = {name: i for i, name in reversed(list(enumerate(known)))}
     for name in wanted:
         if not isinstance(name, str) or name not in at:
-            said = f"columns holds {came(name)}, which is none of the output: {', '.join(known)}"
+            said = f"columns contains {came(name)}, which the output does not have: {', '.join(known)}"
             raise ColumnError(said).of(str(name), None, known)
     if not wanted or len(set(wanted)) < len(wanted):
         raise ColumnError(f"columns is {came(wanted)}; expected names of output columns, each once, and at least one")

@@ -170,7 +170,7 @@ def in_one_batch(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     one, *more = combined(plain_rows(pa.Table.from_batches(parts))).to_batches()
     if more:
         raise CapacityError(
-            f"{sum(b.num_rows for b in parts):,} rows of a slice hold more text than one array can; cast the "
+            f"{sum(b.num_rows for b in parts):,} rows of a slice have more text than one array can contain; cast the "
             "columns of text to large_string"
         )
     return one

@@ -74,7 +74,7 @@ def test_scalar():
         (l_a + 1, ConditionError, "of type int32"),
         (l_ts - r_ts < 10, ConditionError, "INTERVAL 10 SECONDS"),
         (sp.gamma(l_x) < 1, UnsupportedError, "SymPy's gamma"),
-        (sp.Mod(l_a, r_a) < 1, UnsupportedError, "no positive number"),
+        (sp.Mod(l_a, r_a) < 1, UnsupportedError, "not a positive number"),
         (sp.I * l_x, UnsupportedError, "ImaginaryUnit"),
         (sp.zoo, ConditionError, "division by zero"),
         (sp.Contains(l_a, sp.S.Integers), UnsupportedError, "FiniteSet and Interval"),

@@ -73,7 +73,7 @@ def test_declared_types_hold_for_later_rows_and_all_files(tmp_path: Path) -> Non
 @pytest.mark.parametrize(("options", "error", "said"), [
     ({"delimiter": ";;"}, OptionError, "delimiter is ';;'; expected one ASCII character"),
     ({"decimal": None}, OptionError, "decimal is None"), ({"delimiter": "."}, OptionError, "also the decimal sign"),
-    ({"types": {"zz": "int64"}}, ColumnError, "types holds 'zz'; the file has id, v"),
+    ({"types": {"zz": "int64"}}, ColumnError, "types contains 'zz'; the file has id, v"),
     ({"types": {"id": "intt"}}, IvjoinError, "unknown type name 'intt'"),
     ({"types": ["id"]}, OptionError, r"types is \['id'\]; expected a dict"),
     ({"encoding": "nope"}, OptionError, "encoding is 'nope', which is unknown"),

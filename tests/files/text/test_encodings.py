@@ -44,7 +44,7 @@ def test_wide_encodings_are_named(tmp_path: Path, encoding: str, name: str) -> N
     text = "id,v\n1,a\n" if name == "t.csv" else '{"id": 1, "v": "a"}\n'
     (tmp_path / name).write_bytes(text.encode(encoding))
     wide = "utf-32" if encoding == "utf-32" else "utf-16"
-    with pytest.raises(FileError, match=rf"{name}' as \w+: it is not in UTF-8 but, by its first bytes, in {wide}"):
+    with pytest.raises(FileError, match=rf"{name}' as \w+: its first bytes show the encoding {wide}, not UTF-8"):
         open_files(str(tmp_path / name))
 
 
@@ -61,7 +61,7 @@ def test_a_mark_of_utf8_is_no_part_of_a_name(tmp_path: Path) -> None:
 ])  # fmt: skip
 def test_a_header_of_another_delimiter_names_it(tmp_path: Path, text: str, delimiter: str) -> None:
     (tmp_path / "t.csv").write_text(text)
-    said = f"looks like delimiter '{delimiter}'; give it, as in ivjoin.csv(path, delimiter='{delimiter}')"
+    said = f"looks like delimiter '{delimiter}'; pass it, as in ivjoin.csv(path, delimiter='{delimiter}')"
     with pytest.raises(FileError) as error:
         ivjoin.band_join(str(tmp_path / "t.csv"), RIGHT, on="id").read_all()
     assert said in str(error.value)

@@ -69,7 +69,7 @@ def test_every_line_is_json(tmp_path: Path) -> None:
 
 def test_what_json_lines_cannot_hold_is_refused_before_any_row(tmp_path: Path) -> None:
     for column in (pa.array([b"x"]), pa.array([[b"x"]])):
-        with pytest.raises(FileError, match=r"JSON lines cannot hold column 'b', which is .*binary"):
+        with pytest.raises(FileError, match=r"JSON lines cannot store column 'b', which is .*binary"):
             write(tmp_path / "t.jsonl", pa.table({"b": column}))
     assert not list(tmp_path.iterdir())
 

@@ -133,5 +133,5 @@ def test_an_error_does_not_name_the_columns_with_numbers() -> None:
     left, right = tables(1)
     with pytest.raises(ivjoin.ColumnError, match=r"is not in left: k, a$"):
         ivjoin.band_join(left, right, on="zzz", indicator=True)
-    with pytest.raises(ivjoin.ColumnError, match="none of the output: k, a, b$"):
+    with pytest.raises(ivjoin.ColumnError, match="the output does not have: k, a, b$"):
         ivjoin.band_join(left, right, on="k", indicator=True, columns=["nix"])
