@@ -7,6 +7,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Without bytecode of modules that nothing may import: installing takes a third less time. pip reads "no" as --no-compile.
 PIP_INSTALL := PIP_NO_COMPILE=no $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Modules are compiled once, as they are imported, and not by each of the hundreds of processes that tests start.
+unexport PYTHONDONTWRITEBYTECODE
 DEMO_ARGS ?=
 PYTEST_ARGS ?=
 BENCH_ARGS ?=

@@ -48,7 +48,10 @@ def finder(mutant: Mutant, folder: Path, seconds: float) -> str:
 
 
 def _found(mutant: Mutant, folder: Path, marks: str, seconds: float, profile: str) -> str:
-    env = {**os.environ, "PYTHONPATH": str(folder), "IVJOIN_PACE": "0", "IVJOIN_HYPOTHESIS": profile}
+    env = {
+        **os.environ, "PYTHONPATH": str(folder), "IVJOIN_PACE": "0", "IVJOIN_HYPOTHESIS": profile,
+        "PYTHONDONTWRITEBYTECODE": "1",  # or a module that is changed within a second might run as it was
+    }
     command = [
         sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", "-m", marks,
         *mutant.tests.split(),
