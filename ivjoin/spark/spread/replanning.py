@@ -30,7 +30,7 @@ from ivjoin.routing.endless import EndlessPlan, buckets_of, cell_keys, endless_p
 from ivjoin.routing.replanning import Counts, Note, next_plans
 from ivjoin.spark.spread.buckets import count_in_task
 from ivjoin.spark.spread.planfiles import PlanFile, PlanFiles
-from ivjoin.spark.spread.spec import FREE, condition_digest, identity
+from ivjoin.spark.spread.spec import FREE, identity, spelling_digest
 
 __all__ = ["Planner", "Replanning", "TaskWay", "live_plans"]
 
@@ -64,7 +64,7 @@ class Replanning:
     def join(self) -> str:
         """Return a digest of the arguments that must not change."""
         fixed = {name: said for name, said in identity(self.spec).items() if name != FREE}
-        fixed |= {"heavy": sorted(self.pinned), "spelling": condition_digest(self.spec), "buckets": self.buckets}
+        fixed |= {"heavy": sorted(self.pinned), "spelling": spelling_digest(self.spec), "buckets": self.buckets}
         return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()[:32]
 
     @property

@@ -15,7 +15,7 @@ from ivjoin.frontier.slack import slack_ticks
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES, JoinSpec
 
-__all__ = ["FREE", "condition_digest", "differences", "identity"]
+__all__ = ["FREE", "differences", "identity", "spelling_digest"]
 
 FREE = "free"  # the name of what may change
 _FORM = "condition form"
@@ -75,9 +75,9 @@ def differences(was: dict[str, Any], now: dict[str, Any]) -> list[str]:
     return lines
 
 
-def condition_digest(spec: JoinSpec) -> str:
-    """Return a digest of the condition as it is spelt."""
-    return _digest([encode(spec.condition)])
+def spelling_digest(spec: JoinSpec) -> str:
+    """Return a digest of the keys, the condition and the columns as they are written."""
+    return _digest([spec.on, encode(spec.condition), *(schema.names for schema in spec.schemas)])
 
 
 def _form(spec: JoinSpec) -> str:

@@ -28,7 +28,7 @@ from ivjoin.spark.rows.pack import Route, Way
 from ivjoin.spark.spread.ownership import cell_spec, only_owned
 from ivjoin.spark.spread.planfiles import checked_folder
 from ivjoin.spark.spread.replanning import Replanning, live_plans
-from ivjoin.spark.spread.spec import condition_digest
+from ivjoin.spark.spread.spec import spelling_digest
 from ivjoin.spark.state.bucket import Keep
 
 __all__ = ["IN_SLICES", "UNSPREAD", "StreamSpread", "stream_spread"]
@@ -53,12 +53,15 @@ class StreamSpread:
         The reason in words, if the join has no slices.
     plans : Replanning or None
         Plans that change with the stream; ``slices`` is then None.
+    hot_names : tuple of str
+        The left columns of the values of a hot key.
     """
 
     slices: PeriodicSlices | None = None
     hot: tuple[HotKey, ...] = ()
     why: str = ""
     plans: Replanning | None = None
+    hot_names: tuple[str, ...] = ()
 
     @property
     def spreads(self) -> bool:
@@ -72,13 +75,13 @@ class StreamSpread:
     @property
     def identity(self) -> dict[str, str]:
         """Return, in words, the settings that must not change if the query continues from its checkpoint."""
-        hot = ", ".join(sorted(map(repr, self.hot)))
-        if self.plans is not None:
-            how = "plans of routing_dir" + (f", hot from the beginning {hot}" if hot else "")
-            return {"routing": how, "spelling of the condition": condition_digest(self.plans.spec)}
-        if self.slices is None:
+        if not self.spreads:
             return {}
-        return {"routing": str(self.slices) + (f", of the keys {hot}" if hot else "")}
+        hot = ", ".join(sorted(repr(dict(sorted(zip(self.hot_names, key, strict=True)))) for key in self.hot))
+        if self.plans is None:
+            return {"routing": str(self.slices) + (f", of the keys {hot}" if hot else "")}
+        how = "plans of routing_dir" + (f", hot from the beginning {hot}" if hot else "")
+        return {"routing": how, "spelling of keys, condition and columns": spelling_digest(self.plans.spec)}
 
     def run(self, spec: JoinSpec) -> JoinSpec:
         """Return the join inside a bucket."""
@@ -158,7 +161,8 @@ def stream_spread(
     if folder is not None:
         return _replanned(spec, buckets, hot, folder)
     slices = periodic_slices(plan)
-    return StreamSpread(None, hot, slices) if isinstance(slices, str) else StreamSpread(slices, hot)
+    names = tuple(a for a, _ in spec.on) if hot else ()
+    return StreamSpread(None, hot, slices) if isinstance(slices, str) else StreamSpread(slices, hot, hot_names=names)
 
 
 def _replanned(spec: JoinSpec, buckets: int | None, hot: tuple[HotKey, ...], folder: str) -> StreamSpread:
@@ -168,7 +172,7 @@ def _replanned(spec: JoinSpec, buckets: int | None, hot: tuple[HotKey, ...], fol
     pinned = tuple(sorted(set(_hashes(begin.reader, hot))))
     plans = Replanning(spec, folder, buckets, pinned)
     live_plans(plans)  # raises an error if the existing files belong to another join
-    return StreamSpread(None, hot, "", plans)
+    return StreamSpread(None, hot, "", plans, tuple(a for a, _ in spec.on) if hot else ())
 
 
 def _hashes(reader: Reader, hot: tuple[HotKey, ...]) -> list[int]:

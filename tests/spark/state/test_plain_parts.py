@@ -31,13 +31,14 @@ from ivjoin.spark.rows.arrow import key_sql
 from ivjoin.spark.rows.codec import FORMAT, compressed, expanded, meta_text, new_token, read_state
 from ivjoin.spark.rows.pack import Seen, whole
 from ivjoin.spark.rows.results import Results, opener
-from ivjoin.spark.rows.slots import columns_packed, share_slots
+from ivjoin.spark.rows.slots import share_slots
 from ivjoin.spark.rows.sqlwriter import called, case_when, literal
 from ivjoin.spark.runtime import environment
 from ivjoin.spark.runtime.watermark import with_watermarks
 from ivjoin.spark.spread.buckets import bucket_labels, checked_count, murmur3_of_int, state_partition, stream_count
 from ivjoin.spark.spread.spec import differences, identity
 from ivjoin.spark.state.bucket import new_operator
+from ivjoin.spark.state.streamspread import stream_spread
 
 
 @pytest.mark.parametrize("value, hashed", [(0, 933211791), (1, -559580957), (12, -319098976), (-1, -1604776387)])
@@ -103,6 +104,15 @@ def numbered(condition: str = "l.t BETWEEN r.t - 3 AND r.t", slack: int = 4, **c
 def test_what_leaves_the_state_alone_may_change(now: dict[str, Any]) -> None:
     assert now != numbered()
     assert differences(numbered(), now) == []
+
+
+def test_keys_in_another_order_have_the_same_hot_keys() -> None:
+    def spread(on: list[str], key: tuple[int, int]) -> dict[str, str]:
+        spec = join_spec(NUMBERED, NUMBERED, on=on, condition="l.t BETWEEN r.t - 3 AND r.t", left_order="t")
+        return stream_spread(spec, 4, "auto", [key]).identity
+
+    assert "'v': 2" in spread(["k", "v"], (1, 2))["routing"]
+    assert spread(["k", "v"], (1, 2)) == spread(["v", "k"], (2, 1)) != spread(["v", "k"], (1, 2))
 
 
 @pytest.mark.parametrize(("now", "said"), [
@@ -196,11 +206,6 @@ def test_results_are_flushed_by_their_bytes() -> None:
     assert [len(results.output(batch)) for _ in range(7)] == [1, 1, 7, 1, 1, 7, 1]
     unlimited = Results(most_rows=0, flush_bytes=1)
     assert [len(unlimited.output(batch)) for _ in range(3)] == [1, 1, 1]
-
-
-def test_what_is_sorted_by_travels_last() -> None:
-    assert list(columns_packed({"s0": "c0", "s1": "c1", "side": "0"}, "s0")) == ["s1", "side", "s0"]
-    assert list(columns_packed({"s0": "c0", "side": "0"}, "o")) == ["s0", "side"]
 
 
 def test_columns_of_one_type_share_a_slot() -> None:
