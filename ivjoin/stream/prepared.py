@@ -67,9 +67,8 @@ class PreparedJoin:
         rows = sum(source.rows or 0 for source in sources)
         self._of_tables = threads_for(rows) if threads == "auto" and budget is None else self._threads
         self._sources: tuple[Source, Source] | None = sources  # until the end
-        known = all(source.in_memory for source in sources)
-        self._rows = sum(source.rows or 0 for source in sources) if known else 0
-        wide = known and max(len(side.schema) for side in found.plan.sides) > _MANY_COLUMNS
+        self._in_memory = all(source.in_memory for source in sources)
+        wide = self._in_memory and max(len(side.schema) for side in found.plan.sides) > _MANY_COLUMNS
         self._push_rows = _WIDE_ROWS if wide else _PUSH_ROWS
         small = self._threads == 1 and not found.plan.spec.grouped
         self.most = self._push_rows if small else _PARALLEL_ROWS
@@ -82,13 +81,18 @@ class PreparedJoin:
         if cut is None:
             op = SymmetricHashJoin.from_plan(plan, errors_first=errors_first, budget=self.budget)
         else:
-            views = bool(self._rows) and not copies
+            views = self._in_memory and not copies
             op = SlicedJoin(plan, cut, self._threads, errors_first, views, self.budget)
         op.report_late(self._report)
         return op
 
     def _cut(self, plan: JoinPlan) -> Cut | None:
-        """Return the axis along which threads join slices of pushed rows; None for one thread."""
+        """Return the axis along which threads join slices of pushed rows; None for one thread.
+
+        Tables in memory are joined in slices of rows, or by one thread: the order then does not depend on the threads.
+        """
+        if self._in_memory and self.budget is None and not plan.spec.grouped:
+            return None
         cut = cut_of(plan) if self._threads > 1 else ""
         return None if isinstance(cut, str) or not can_slice(plan, cut, self.budget) else cut
 

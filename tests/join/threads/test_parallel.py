@@ -161,8 +161,8 @@ def test_an_error_of_one_slice_ends_the_join() -> None:
     x = np.arange(4000)
     left = pa.table({"k": x % 3, "x": x, "d": np.where(x == 1700, 0, 1)})
     stream = band_join(
-        left, left, on="k", condition="l.x BETWEEN r.x - 3 AND r.x + 3 AND l.x % r.d = 0", left_order="x",
-        right_order="x", threads=2,
+        left.to_reader(512), left.to_reader(512), on="k", threads=2, left_order="x", right_order="x",
+        condition="l.x BETWEEN r.x - 3 AND r.x + 3 AND l.x % r.d = 0",
     )
     with pytest.raises(EvaluationError, match="by zero"):
         stream.read_all()
@@ -177,7 +177,7 @@ def test_the_reader_is_one_of_the_threads(how: str, monkeypatch: pytest.MonkeyPa
     options: dict[str, Any] = {"on": "k", "condition": BAND, "how": how, "left_order": "x", "right_order": "x"}
     for threads in (2, 3):
         want = rows_of(band_join(left, right, **options).read_all())
-        stream: Any = band_join(left, right, threads=threads, batch_size=50, **options)
+        stream: Any = band_join(left.to_reader(512), right.to_reader(512), threads=threads, batch_size=50, **options)
         found, others = [], []
         for batch in stream:
             found.append(batch)
@@ -318,3 +318,27 @@ def test_rows_that_wait_are_not_gone_through_for_each_batch(monkeypatch: pytest.
     assert sum(b.num_rows for b in stream) == sum(max(0, n - abs(by)) for by in range(-3, 7))
     assert cut(stream)
     assert looks < 20 * n
+
+
+TABLES = {
+    "few rows": (500, "l.x BETWEEN r.x - 3 AND r.x + 3"),
+    "overflow": (40_000, "(l.x - r.x) / 10.0 BETWEEN -0.3 AND 0.3"),
+    "no band": (3000, "l.x <= r.x"),
+    "bands": (40_000, "l.x BETWEEN r.x - 3 AND r.x + 3"),
+}
+
+
+@pytest.mark.parametrize("sort", ["auto", "never"])
+@pytest.mark.parametrize("name", TABLES)
+def test_the_order_of_the_rows_of_tables_does_not_depend_on_the_threads(name: str, sort: str) -> None:
+    rows, condition = TABLES[name]
+    x = np.arange(rows) // 2
+    shuffled = np.random.default_rng(0).permutation(x)
+    left, right = pa.table({"k": x % 997, "x": x}), pa.table({"k": shuffled % 997, "x": shuffled})
+    if sort == "never" and rows > 3000:
+        left, right = left.slice(0, 3000), right.slice(0, 3000)
+    options: dict[str, Any] = {"on": "k", "condition": condition, "sort": sort}
+    one = band_join(left, right, threads=1, **options).read_all()
+    for threads in (2, 3, 16):
+        assert band_join(left, right, threads=threads, **options).read_all().equals(one)
+    assert one.num_rows

@@ -33,13 +33,15 @@ def rows_of(table: pa.Table) -> Counter[str]:
 HOWS = ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
 
 
-def both(left: Any, right: Any, threads: int = 3, **options: Any) -> tuple[Any, Any]:
-    """The streams of one and of several threads, read to their ends, with their rows."""
-    streams = band_join(left, right, **options), band_join(left, right, threads=threads, **options)
+def both(left: pa.Table, right: pa.Table, threads: int = 3, **options: Any) -> tuple[Any, Any]:
+    """Joins of two tables as streams, by one and by several threads, read to their ends, with the same rows."""
+    streams = [
+        band_join(left.to_reader(512), right.to_reader(512), threads=n, **options) for n in (1, threads)
+    ]
     tables = [s.read_all() for s in streams]
     assert tables[0].schema == tables[1].schema
     assert rows_of(tables[1]) == rows_of(tables[0])
-    return streams
+    return streams[0], streams[1]
 
 
 def all_ended() -> bool:

@@ -73,7 +73,7 @@ def check(case: Case, seed: int) -> None:
         CUT["several"] += len(op.slices) > 2
     else:
         CUT["one" if not isinstance(op, SlicedJoin) else "slices" if op._alone is None else "up"] += 1
-    for way in ("raise", "spill") if isinstance(op, SlicedJoin) else ():
+    for way in ("raise", "spill") if threads > 1 and isinstance(op, (SlicedJoin, TableJoin)) else ():
         with at_once(seed), small_slices(seed), small_memory(seed + len(way)):
             op = _play(case, threads, as_tables, {"memory_limit": "2MB", "when_full": way})
             CUT["limited"] += isinstance(op, SlicedJoin) and op._alone is None
