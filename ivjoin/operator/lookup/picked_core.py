@@ -8,7 +8,6 @@ its key is better for every left row.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -18,17 +17,14 @@ from ivjoin.operator.lookup.picked import PickedAnswers
 from ivjoin.operator.lookup.thinning import Thinning
 from ivjoin.operator.windows.best import Looked
 from ivjoin.operator.windows.core import WindowCore
-from ivjoin.operator.windows.held import RightRows, dead_rows
+from ivjoin.operator.windows.held import Bounds, Waiting
 from ivjoin.operator.windows.reading import Arrived
 from ivjoin.operator.windows.rows import Rows
 from ivjoin.operator.windows.run import Run
 from ivjoin.plan.join_plan import JoinPlan
-from ivjoin.shj.store.disk.backing import Files
 
 __all__ = ["PickedCore"]
 
-_OFTEN = 64  # rows that arrive between two attempts to evict rows
-_SOME = 16  # if 1 in so many rows is new, rows are evicted before a batch is refused or columns are spilled
 _TWICE = 8 << 20  # bytes that may be used twice for a moment, in addition to the limit
 _Found = list[tuple[Looked, np.ndarray]]
 
@@ -36,10 +32,10 @@ _Found = list[tuple[Looked, np.ndarray]]
 class PickedCore(WindowCore):
     """The state of an operator that picks."""
 
+    _least, _share = 64, 4
+
     def __init__(self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> None:
         super().__init__(plan, late_within, errors_first)
-        self._new: Rows | None = None  # left rows that have just arrived
-        self._since, self._stale = 0, False  # rows since the last eviction, and whether a frontier has moved since
         self._beyond = self._at_end = False
         self._row_bytes = [0, 0]
         self._learned()
@@ -82,45 +78,14 @@ class PickedCore(WindowCore):
         return arrived
 
     def _store(self, p: int, rows: Rows) -> None:
-        self._since, self._stale = self._since + len(rows), True
-        if p == 0:
-            self._new = rows
-        elif self.ended[0] and not len(self.left):
-            self.went(1, len(rows))
-        else:
-            self.right.add(rows)
+        super()._store(p, rows)
+        if p == 1:
             self._early.came(rows)
-
-    def _moved(self, p: int, force: bool) -> Iterator[pa.RecordBatch]:
-        self.bounder.move(p, force, len(self.right) if p == 0 else len(self.left))
-        self._stale = self._stale or force
-        new, self._new = self._new, None
-        if new is not None:
-            rest, found = self._decided(new)
-            yield from self._out(found)
-            self.left.add(rest)
-        elif p == 1:
-            yield from self._look_again()
-        self._evict(force)
-        self._sweep_keys()
-        files = self.account.files
-        if files is not None:
-            self.left.keep([rows.compacted(files) for rows in self.left.chunks])
-            self.right.compact(files)
-
-    def _look_again(self) -> Iterator[pa.RecordBatch]:
-        """Emit the waiting rows that are decided now."""
-        chunks = []
-        for rows in self.left.chunks:
-            rest, found = (rows, []) if self._is_idle(rows) else self._decided(rows)
-            chunks.append(rest)
-            yield from self._out(found)
-        self.left.keep(chunks)
 
     def _is_idle(self, rows: Rows) -> bool:
         """Return whether the extreme values of a piece show that no row can be decided."""
         bounds = self.bounder.bounds(0)
-        if bounds is None or rows.absent:
+        if bounds is None or rows.absent or not len(rows) or bool((rows.kids < 0).any()):
             return False
         ends = [rows.ends(a) for a in range(len(rows.axes))]
         if any(least < low or most > high for (least, most), (low, high) in zip(ends, bounds, strict=True)):
@@ -130,6 +95,8 @@ class PickedCore(WindowCore):
 
     def _decided(self, rows: Rows) -> tuple[Rows, _Found]:
         """Return the rows that are not decided, and the others with their matches."""
+        if self._is_idle(rows):
+            return rows, []
         dead = rows.outside(self.bounder.bounds(0)) | (rows.kids < 0)
         ripe = None if bool(dead.all()) else self._early.ripe(rows.axes, len(rows))
         look = dead if ripe is None else dead | ripe
@@ -163,46 +130,17 @@ class PickedCore(WindowCore):
 
     # -- eviction ----------------------------------------------------------------------------------------------------
 
-    def _evict(self, force: bool) -> None:
-        """Evict the right rows that no left row can take, if enough rows have arrived."""
-        if not self._stale or (not force and self._since < max(_OFTEN, len(self.right) // 4)):
-            return
-        self._stale, self._since = False, 0
-        bounds, held = self.bounder.bounds(1), len(self.right)
-        if not held:
-            return
-        if bounds is None and not len(self.left):
-            self.right = RightRows(self._axis, self.keys)
-        else:
-            together = self._thinning.possible()
-            waiting = self.left.by_key({t.left for t in self.terms} | self._thinning.reads)
+    def _merges(self) -> bool:
+        return self._thinning.possible()
 
-            def dead(run: Run) -> np.ndarray:
-                out = dead_rows(run.rows, bounds, waiting, self.terms)
-                return out | self._thinning.useless(run, waiting, self.full_predicate) if together else out
+    def _dead(self, bounds: Bounds, waiting: Waiting | None) -> Callable[[Run], np.ndarray]:
+        dead = super()._dead(bounds, waiting)
+        if not self._thinning.possible():
+            return dead
+        return lambda run: dead(run) | self._thinning.useless(run, waiting, self.full_predicate)
 
-            self.right.thin(dead, together)
-        self.went(1, held - len(self.right))
-
-    # -- memory ------------------------------------------------------------------------------------------------------
-
-    def make_room(self, force: bool) -> None:
-        if force or self._since > len(self.right) // _SOME:
-            self._stale = True
-            self._evict(True)
-
-    def spill(self, files: Files, most: int) -> None:
-        def left() -> None:
-            self.left.keep([rows if rows.lies_in_files else rows.spilled(files) for rows in self.left.chunks])
-
-        first, second = self.bytes_of_sides()
-        ways: list[Callable[[], object]] = [left, partial(self.right.spill, files)]
-        for way in ways if first > second else ways[::-1]:
-            if self.bytes_held() > most:
-                way()
-
-    def filed_rows(self) -> int:
-        return sum(len(rows) for rows in (*self.left.chunks, *self.right.each()) if rows.lies_in_files)
+    def _waiting(self) -> Waiting | None:
+        return self.left.by_key({t.left for t in self.terms} | self._thinning.reads)
 
     # -- what is known of the sides ----------------------------------------------------------------------------------
 

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ivjoin.operator.memory.small_parts import put
-from ivjoin.operator.windows.previous import without_older
 from ivjoin.operator.windows.rows import Rows, joined
 from ivjoin.operator.windows.run import Run, Term, in_order
 from ivjoin.plan.cutting import shifted
 from ivjoin.shj.store.disk.backing import Files
 from ivjoin.shj.store.keys import KeyTable
 
-__all__ = ["Bounds", "LeftRows", "RightRows", "Waiting", "dead_rows"]
+__all__ = ["Bounds", "LeftRows", "RightRows", "Waiting", "dead_rows", "split"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 Bounds = Sequence[tuple[int, int]] | None  # closed, for each axis; None if no row can match
@@ -29,7 +27,6 @@ class LeftRows:
 
     def __init__(self) -> None:
         self.chunks: list[Rows] = []
-        self._whole: list[int] = []  # rows of the original chunk that each chunk is the rest of
 
     def __len__(self) -> int:
         return sum(map(len, self.chunks))
@@ -41,47 +38,12 @@ class LeftRows:
 
     def add(self, rows: Rows) -> None:
         """Store more rows."""
-        if not len(rows):
-            return
-        self._put(rows)
-        while len(self.chunks) > 1 and len(self.chunks[-2]) < 2 * len(self.chunks[-1]) and not self.chunks[-2].filed:
-            last, before = self.chunks.pop(), self.chunks.pop()
-            del self._whole[-2:]
-            self._put(joined([before, last]))
-
-    def _put(self, rows: Rows) -> None:
-        self.chunks.append(rows)
-        self._whole.append(len(rows))
-
-    def decided(self, bounds: Bounds) -> Iterator[Rows]:
-        """Remove and yield the rows that no future right row can match."""
-        chunks, wholes = self.chunks, self._whole
-        self.chunks, self._whole = [], []
-        out = []
-        for rows, whole in zip(chunks, wholes, strict=True):
-            done = rows.outside(bounds)
-            count = int(np.count_nonzero(done))
-            if count == len(rows):
-                out.append(rows)
-                continue
-            left = rows
-            if count and done[:count].all():
-                out.append(rows.slice(0, count))
-                left = rows.slice(count, len(rows))
-                if 2 * len(left) < whole:
-                    left, whole = left.apart(), len(left)
-            elif count:
-                out.append(rows.take(np.flatnonzero(done)))
-                left = rows.take(np.flatnonzero(~done))
-                whole = len(left)
-            self.chunks.append(left)
-            self._whole.append(whole)
-        yield from out
+        if len(rows):
+            _put(self.chunks, rows, 1 << 62)
 
     def keep(self, chunks: Sequence[Rows]) -> None:
         """Replace all rows."""
         self.chunks = [c for c in chunks if len(c)]
-        self._whole = [len(c) for c in self.chunks]
 
     def hull(self, axis: int) -> tuple[int, int] | None:
         """Return the least and greatest ordinal of an axis; None if a row has no value there."""
@@ -152,7 +114,6 @@ class RightRows:
         self.keys = keys  # the table of the key ids, if they are small numbers
         self._fresh: list[Rows] = []  # not part of a run yet
         self.evicted: list[Rows] | None = None  # where evicted rows go, if they may still be emitted
-        self._since = 0  # rows that arrived since the last eviction
 
     def __len__(self) -> int:
         return sum(map(len, self.runs)) + sum(map(len, self._fresh))
@@ -165,8 +126,7 @@ class RightRows:
     def add(self, rows: Rows) -> None:
         """Store more rows."""
         if len(rows):
-            put(self._fresh, rows, _TOGETHER, joined, len)
-            self._since += len(rows)
+            _put(self._fresh, rows, _TOGETHER)
 
     def sorted(self) -> list[Run]:
         """Return all rows as runs."""
@@ -187,70 +147,31 @@ class RightRows:
         n_ids = 0 if self.keys is None else self.keys.n_ids
         return Run(in_order(joined(parts), self._axis, n_ids), self._axis)
 
-    def prune(self, bounds: Bounds, waiting: LeftRows, terms: Sequence[Term], force: bool) -> int:
-        """Evict rows that neither a future left row nor a waiting one can match; return their number."""
-        if not force and _IDLE * self._since < len(self):
-            return 0
-        self._since = 0
-        spared = waiting.by_key(t.left for t in terms)
-        dropped = 0
-        runs, self.runs = self.runs, []
-        for run in runs:
-            rows = self._alive(run.rows, bounds, spared, terms, force)
-            dropped += len(run) - len(rows)
-            if len(rows):
-                self.runs.append(run if rows is run.rows else Run(rows, self._axis))
-        fresh, self._fresh = self._fresh, []
-        for part in fresh:
-            rows = self._alive(part, bounds, spared, terms, force)
-            dropped += len(part) - len(rows)
-            if len(rows):
-                self._fresh.append(rows)
-        return dropped
+    def clear(self) -> None:
+        """Evict all rows."""
+        if self.evicted is not None:
+            self.evicted += self.each()
+        self.runs, self._fresh = [], []
 
-    def prune_older(self, bounds: Bounds, waiting: LeftRows, terms: Sequence[Term], force: bool) -> int:
-        """Evict rows that no left row can match or have as the last row before its window; return their number."""
-        if bounds is None and not len(waiting):
-            dropped, self.runs, self._fresh = len(self), [], []
-            return dropped
-        if not force and _IDLE * self._since < len(self):
-            return 0
-        axis = self._axis
-        assert axis is not None
-        low = I64_MAX if bounds is None else bounds[axis][0]
-        for right, least, _ in _hulls(waiting, [t for t in terms if t.high is not None]) or ():
-            if right == axis:
-                low = min(low, least)
-        if len(waiting) and any(waiting.hull(t.left) is None for t in terms):
-            low = I64_MIN
-        self._since = dropped = 0
+    def evict(self, dead: Callable[[Run], np.ndarray], together: bool, force: bool) -> None:
+        """Evict the rows that ``dead`` marks : bool[n].
+
+        ``together``: merge all runs first. ``force``: copy the others even if few rows are evicted.
+        """
         runs = self.sorted()
-        self.runs = []
-        for run in runs:
-            dead = without_older(run, axis, low)
-            count = int(np.count_nonzero(dead))
-            if not count or (not force and count * _IDLE < len(run)):
-                self.runs.append(run)
-                continue
-            dropped += count
-            rows = run.rows.take(np.flatnonzero(~dead))
-            if len(rows):
-                self.runs.append(Run(rows, axis))
-        return dropped
-
-    def thin(self, dead: Callable[[Run], np.ndarray], together: bool) -> int:
-        """Evict the rows that ``dead`` marks : bool[n]; return their number. ``together``: merge all runs first."""
-        runs, dropped = self.sorted(), 0
         if together and len(runs) > 1:
             runs = [self._run([r.rows for r in runs])]
         self.runs = []
         for run in runs:
             gone = dead(run)
             count = int(np.count_nonzero(gone))
-            dropped += count
+            if not count or not (force or together or count * _IDLE >= len(run)):
+                self.runs.append(run)
+                continue
+            if self.evicted is not None:
+                self.evicted.append(run.rows.take(np.flatnonzero(gone)))
             if count < len(run):
-                self.runs.append(Run(run.rows.take(np.flatnonzero(~gone)), self._axis) if count else run)
-        return dropped
+                self.runs.append(Run(run.rows.take(np.flatnonzero(~gone)), self._axis))
 
     def spill(self, files: Files) -> None:
         """Move the columns of all rows to files."""
@@ -264,18 +185,6 @@ class RightRows:
             if rows is not run.rows:
                 self.runs[i] = Run(rows, self._axis)
 
-    def _alive(
-        self, rows: Rows, bounds: Bounds, spared: Waiting | None, terms: Sequence[Term], force: bool
-    ) -> Rows:
-        """Return the rows that may still match; all rows if too few are dead to pay for a copy."""
-        dead = dead_rows(rows, bounds, spared, terms)
-        count = int(np.count_nonzero(dead))
-        if count == 0 or (not force and count * _IDLE < len(rows)):
-            return rows
-        if self.evicted is not None:
-            self.evicted.append(rows.take(np.flatnonzero(dead)))
-        return rows.take(np.flatnonzero(~dead))
-
     def each(self) -> Iterator[Rows]:
         """Yield all rows in pieces."""
         yield from (r.rows for r in self.runs)
@@ -287,18 +196,23 @@ class RightRows:
         self.runs, self._fresh = [], [p for p in parts if len(p)]
 
 
-def _hulls(waiting: LeftRows, terms: Sequence[Term]) -> list[tuple[int, int, int]] | None:
-    """Return (right axis, least, greatest) that waiting left rows can match; None if no left row waits."""
-    if not len(waiting):
-        return None
-    out = []
-    for t in terms:
-        span = waiting.hull(t.left)
-        if span is not None:
-            low = I64_MIN if t.high is None else max(I64_MIN, span[0] - t.high)
-            high = I64_MAX if t.low is None else min(I64_MAX, span[1] - t.low)
-            out.append((t.right, low, high))
-    return out
+def _put(parts: list[Rows], rows: Rows, most: int) -> None:
+    """Append rows, and merge them with those before while these are less than twice as many, and fewer than ``most``.
+
+    Each part costs memory and time. A row is copied a logarithmic number of times, as in a log-structured merge tree.
+    """
+    parts.append(rows)
+    while len(parts) > 1 and len(parts[-2]) < min(2 * len(parts[-1]), most) and not parts[-2].filed:
+        parts[-2:] = [joined(parts[-2:])]
+
+
+def split(rows: Rows, done: np.ndarray) -> tuple[Rows, Rows]:
+    """Return the other rows, and those that are marked : bool[n]. The first rows are cut off without a copy."""
+    n, count = len(rows), int(np.count_nonzero(done))
+    if not count or not done[:count].all():
+        return (rows.take(np.flatnonzero(~done)) if count else rows), rows.take(np.flatnonzero(done))
+    rest = rows.slice(count, n)
+    return (rest.apart() if rest.is_little else rest), rows if count == n else rows.slice(0, count)
 
 
 def dead_rows(rows: Rows, bounds: Bounds, spared: Waiting | None, terms: Sequence[Term]) -> np.ndarray:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ivjoin.operator.windows.held import LeftRows
 from ivjoin.operator.windows.reduce import Ranges
 from ivjoin.operator.windows.rows import Rows
 from ivjoin.operator.windows.run import Run, Term, reach
 
-__all__ = ["previous_bounds", "previous_rows", "without_older"]
+__all__ = ["older_than", "previous_bounds", "previous_rows", "without_older"]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 Bounds = Sequence[tuple[int, int]] | None
@@ -47,6 +48,18 @@ def previous_bounds(bounds: Bounds, terms: Sequence[Term], axes: int) -> Bounds:
     """
     uppers = {t.left for t in terms if t.low is not None} if bounds is not None else ()
     return [(bounds[a][0] if bounds is not None and a in uppers else I64_MIN, I64_MAX) for a in range(axes)]
+
+
+def older_than(bounds: Bounds, waiting: LeftRows, terms: Sequence[Term], axis: int) -> int:
+    """Return the value below which right rows can only precede the windows of left rows."""
+    low = I64_MAX if bounds is None else bounds[axis][0]
+    for t in terms if len(waiting) else ():
+        span = waiting.hull(t.left)
+        if span is None:
+            return I64_MIN
+        if t.right == axis and t.high is not None:
+            low = min(low, max(I64_MIN, span[0] - t.high))
+    return low
 
 
 def without_older(run: Run, axis: int, low: int) -> np.ndarray:

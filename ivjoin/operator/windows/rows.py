@@ -92,6 +92,11 @@ class Rows:
         own = [take(c, every, byte_width(c.type)) for c in self.columns]
         return Rows(own, self.seq.copy(), self.kids.copy(), [a.copy() for a in self.axes], self.absent)
 
+    @property
+    def is_little(self) -> bool:
+        """Whether the rows are less than half of the arrays that they are a slice of."""
+        return self.seq.base is not None and 2 * len(self) < len(self.seq.base)
+
     def near(self) -> Rows:
         """Return the same rows, gathered if the columns are more than twice as long as the rows need.
 
