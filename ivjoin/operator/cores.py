@@ -8,11 +8,11 @@ from ivjoin.operator.core import Core
 from ivjoin.plan.join_plan import JoinPlan
 
 if TYPE_CHECKING:
-    from ivjoin.operator.windows.core import WindowCore
+    from ivjoin.operator.lookup.core import LookupCore
 
 __all__ = ["AnyCore", "core_of"]
 
-AnyCore: TypeAlias = "Core | WindowCore"
+AnyCore: TypeAlias = "Core | LookupCore"
 
 
 def core_of(
@@ -29,11 +29,11 @@ def core_of(
         Whether the core may reuse the memory of an operator of the same plan that has ended.
     """
     if plan.spec.grouped:
-        from ivjoin.operator.windows.core import WindowCore
+        from ivjoin.operator.lookup.core import LookupCore
 
-        return WindowCore(plan, late_within, errors_first)
+        return LookupCore(plan, late_within, errors_first)
     if plan.spec.pick is not None:
-        from ivjoin.operator.lookup.picked_core import PickedCore
+        from ivjoin.operator.lookup.picks.core import PickedCore
 
         return PickedCore(plan, late_within, errors_first)
     return Core(plan, late_within, errors_first, keeps, takes)

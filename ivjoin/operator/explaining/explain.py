@@ -16,7 +16,7 @@ from ivjoin.frontier.order import ordinal_range, physical_ordinal, shown
 from ivjoin.frontier.tracking import Frontier, OrderTracker
 from ivjoin.operator.explaining.picture import Box, Explanation
 from ivjoin.operator.explaining.wording import band_said, domain_said, label, listed, said
-from ivjoin.operator.lookup.thinning import ways_of
+from ivjoin.operator.lookup.picks.thinning import ways_of
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.plan.cutting import cut_of
 from ivjoin.plan.derived.certain import domain_of, passes_nulls

@@ -1,1 +1,1 @@
-"""One answer for each left row of two tables: its pick among the right rows, found slice by slice."""
+"""One answer for each left row: aggregates of its matches, or the best of them, from right rows in sorted runs."""

@@ -1,265 +1,323 @@
-"""Find the right row that each left row takes, slice by slice, by one pass through both sides in order.
-
-A *pass* goes along the places of the right rows and finds the last row of each left row's key within its range, or the
-first one. The nearest row is the nearer of the two. Slices are independent of each other: a left row whose key has no
-place in its slice yet is *open*, and takes the place that an earlier slice has left for its key.
-"""
+"""Output batches of the best matches of left rows that no later right row can match."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+import pyarrow as pa
 
-from ivjoin.expr.ordinal import NAN_ORDINAL
-from ivjoin.operator.lookup.distance import compared
-from ivjoin.operator.lookup.key_ids import KeyIds
-from ivjoin.operator.lookup.sides import Sorted, Term, count_to
-from ivjoin.plan.join_plan import JoinPlan
-from ivjoin.plan.picking.pick import picking_of
-from ivjoin.shj.kernels.lookup import lookup_kernels
+from ivjoin.conditions.evaluate import Vector, evaluate, first_error
+from ivjoin.errors import EvaluationError
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.ordinal import has_ordinal, ordinals
+from ivjoin.operator.lookup.answer import Answers, Stored
+from ivjoin.operator.lookup.picks.trim import trim_of
+from ivjoin.operator.lookup.rows import Rows
+from ivjoin.operator.lookup.run import Pairs, Run
+from ivjoin.operator.lookup.taken import Taken
+from ivjoin.operator.match.output import in_parts
+from ivjoin.operator.match.residual import holds
+from ivjoin.outer.emit import BatchRows, Emitter
+from ivjoin.outer.values import has_value
+from ivjoin.plan.layout import RowLayout
+from ivjoin.shj.arrow import bitmap, byte_width, counted, take, taken
+from ivjoin.shj.dictionaries import one_array
+from ivjoin.shj.sorting import order_by_key
 
-__all__ = ["Found", "LookupSlice", "Pass", "is_far", "nearer", "passes_of", "slices_of"]
+__all__ = ["BestAnswers", "Looked", "PairColumns", "keys_of", "padded"]
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
-_ABOVE = 2**31 - 1  # more than any place
-_NONE = np.empty(0, dtype=np.int64)
+_FEW = 256  # pairs that are sorted at once
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """One way through the places.
+class BestAnswers(Answers):
+    """Takes the best of the stored right rows that match left rows."""
+
+    def __init__(self, core: Stored) -> None:
+        super().__init__(core)
+        plan = core.plan
+        assert plan.spec.pick is not None
+        self._pick = plan.spec.pick
+        self._emitter = Emitter(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
+        self._trim = trim_of(plan, core.axis)
+        self.taken = Taken() if core.how.keep[1] else None
+
+    def _asks(self, runs: list[Run]) -> bool:
+        return True
+
+    def _pairs(self, run: Run, rows: Rows, most: int) -> tuple[Pairs, int]:
+        trim = None if self._core.decides() else self._trim
+        return run.pairs(rows, self._core.terms, most, trim)
+
+    def untaken(self, rows: Rows) -> Iterator[pa.RecordBatch]:
+        """Yield output for right rows that no later left row can match and that no left row has taken."""
+        assert self.taken is not None
+        at = np.flatnonzero(~self.taken.of(rows.seq))
+        for piece in self._emitter.slices(len(at)):
+            yield self._emitter.batch(None, StoredAt(rows, at[piece], self._core.layouts[1]))
+
+    def without(self, batch: pa.RecordBatch, s: int = 0) -> Iterator[pa.RecordBatch]:
+        """Yield output for rows of side s that match nothing."""
+        widths = [byte_width(t) for t in batch.schema.types]
+        for piece in self._emitter.slices(batch.num_rows):
+            rows = BatchRows(batch.slice(piece.start, piece.stop - piece.start), None, widths)
+            yield self._emitter.batch(rows if s == 0 else None, rows if s == 1 else None)
+
+    def of(self, rows: Rows, runs: list[Run]) -> Iterator[pa.RecordBatch]:
+        """Yield output for left rows with their best matches."""
+        for looked in self.look(rows, runs):
+            yield from self.emitted(looked)
+
+    def look(self, rows: Rows, runs: list[Run]) -> Iterator[Looked]:
+        """Yield rows in pieces, with their best matches."""
+        for some, pairs in self.blocks(rows, runs):
+            found = Matches(self._core, some, runs, pairs or [], self._checks(runs))
+            yield Looked(some, found, self.chosen(found))
+
+    def _checks(self, runs: list[Run]) -> list[Node]:
+        """Return what is still to be decided of the pairs of runs."""
+        return self._core.decides()
+
+    def emitted(self, looked: Looked, done: np.ndarray | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield left rows with their best matches. ``done`` : bool[n], if given, marks the rows."""
+        chosen = looked.chosen
+        if self.taken is not None:
+            self.taken.add(looked.found.seq[chosen])
+        counts = np.bincount(looked.here, minlength=len(looked.rows))
+        if done is not None:
+            counts, chosen = np.where(done, counts, 0), chosen[done[looked.here]]
+        index, pairs = padded(counts, chosen, (True if done is None else done) if self._all else None)
+        left, right = self._core.layouts
+
+        def built(cut: slice) -> pa.RecordBatch:
+            there = PairRows(looked.found, pairs[cut], right)
+            return self._emitter.batch(StoredAt(looked.rows, index[cut], left), there)
+
+        for piece in self._emitter.slices(len(index)):
+            yield from in_parts(built, piece.start, piece.stop)
+
+    def chosen(self, found: Matches) -> np.ndarray:
+        """Return the pairs that are taken, by left row and then by rank : int64[p]."""
+        n = len(found.here)
+        keys = self._keys(found)
+        order = _order(found.here, keys, found.seq)
+        h = found.here[order]
+        start = np.flatnonzero(np.concatenate((np.ones(min(n, 1), dtype=bool), h[1:] != h[:-1])))
+        place = np.arange(n)
+        if self._pick.ties and n:
+            new = np.ones(n, dtype=bool)
+            new[1:] = h[1:] != h[:-1]
+            for key in keys:
+                k = key[order]
+                new[1:] |= k[1:] != k[:-1]
+            place = np.maximum.accumulate(np.where(new, place, 0))  # of the first row that ties
+        first = np.repeat(start, np.diff(np.append(start, n)))
+        return order[place - first < self._pick.k]
+
+    def _keys(self, found: Matches) -> list[np.ndarray]:
+        """Return arrays that compare the pairs, the first one first."""
+        vectors = evaluate(self._pick.by, found.column, len(found.here))
+        for node, v in zip(self._pick.by, vectors, strict=True):
+            if v.error is not None and v.error.any():
+                raise EvaluationError(f"pick: {first_error(node, found.column, int(v.error.argmax()))}")
+        return keys_of(vectors, self._pick.by, self._pick.which in ("greatest", "last"))
+
+
+def keys_of(vectors: Sequence[Vector], nodes: Sequence[Node], falls: bool) -> list[np.ndarray]:
+    """Return arrays that compare rows by some expressions, the first one first; nulls come last."""
+    keys: list[np.ndarray] = []
+    for node, v in zip(nodes, vectors, strict=True):
+        there = has_value(v)
+        image = images(v, node)
+        image = ~image if falls else image
+        if there is not None:
+            keys += [~there, np.where(there, image, 0)]
+        else:
+            keys.append(image)
+    return keys
+
+
+def _order(here: np.ndarray, keys: list[np.ndarray], seq: np.ndarray) -> np.ndarray:
+    """Return the order of pairs by left row, by the keys, and by arrival : int64[p]."""
+    if len(here) < _FEW or not bool((here[1:] >= here[:-1]).all()):
+        return np.lexsort((seq, *keys[::-1], here))
+    order: np.ndarray | None = None  # the pairs of one run come by left row: sort those of each row
+    same = here[1:] == here[:-1]
+    for key in (seq, *keys[::-1]):
+        values = key if order is None else key.take(order)
+        if bool((same & (values[1:] < values[:-1])).any()):
+            at = order_by_key(here, values.astype(np.int64, copy=False), int(here[-1]) + 1)[2]
+            order = at if order is None else order.take(at)
+    return np.arange(len(here)) if order is None else order
+
+
+class Looked:
+    """Left rows with their best matches among the stored right rows.
 
     Attributes
     ----------
-    down : bool
-        Take the last place within the range, not the first one.
-    grouped : bool
-        Of equal last values take the first one.
-    lows, highs : list of (left axis, right axis, offset)
-        Closed bounds of right values: ``left value + offset``.
+    rows : Rows
+    found : Matches
+    chosen, here : int64[p]
+        The places of the best matches in ``found``, and their left rows.
     """
 
-    down: bool
-    grouped: bool
-    lows: list[Term]
-    highs: list[Term]
+    def __init__(self, rows: Rows, found: Matches, chosen: np.ndarray) -> None:
+        self.rows, self.found, self.chosen, self.here = rows, found, chosen, found.here[chosen]
 
     @property
-    def main(self) -> list[Term]:
-        """The bounds where the search begins."""
-        return self.highs if self.down else self.lows
-
-
-def passes_of(plan: JoinPlan) -> list[Pass] | None:
-    """Return the passes of a pick; None unless the bounds where they begin follow one left value."""
-    picking = picking_of(plan)
-    place = plan.axis(1, picking.place)
-    if picking.met or place is None:
-        return None
-    bands = [(plan.axis(0, t.left), plan.axis(1, t.right), t.low, t.high) for t in picking.terms]
-    if picking.near is not None:
-        near = plan.axis(0, picking.near)
-        passes = [
-            _pass([(near, place, I64_MIN, 0), *bands], True, not picking.plain),
-            _pass([(near, place, 1, I64_MAX), *bands], False, False),
-        ]
-    else:
-        passes = [_pass(bands, picking.which == "last", False)]
-    mine = {axis for p in passes for axis, _, _ in p.main}
-    theirs = {axis for p in passes if p.grouped for _, axis, _ in p.main}
-    return passes if len(mine) == 1 and all(p.main for p in passes) and theirs <= {place} else None
-
-
-def _pass(bands: list[Any], down: bool, grouped: bool) -> Pass:
-    lows = [(mine, theirs, low) for mine, theirs, low, _ in bands if low != I64_MIN]
-    return Pass(down, grouped, lows, [(mine, theirs, high) for mine, theirs, _, high in bands if high != I64_MAX])
-
-
-@dataclass(frozen=True, slots=True)
-class LookupSlice:
-    """Left rows from ``start`` to ``end`` in order, whose search begins among the places ``first`` to ``last``."""
-
-    number: int
-    start: int
-    end: int
-    first: int
-    last: int
-
-
-def slices_of(way: Pass, left: Sorted, right: Sorted, rows: int, place: int) -> list[LookupSlice]:
-    """Cut both sides into slices of about so many rows of both. The rows alone decide where.
-
-    No left row before a cut begins its search behind the cut's place, and no other one before it. Right rows that are
-    equal on the axis ``place`` lie in one slice.
-    """
-    n, m = len(left), len(right)
-    share = max(1, rows * m // max(1, n + m))
-    values = right.lines[place]
-    places = np.unique(np.searchsorted(values, values[np.arange(share, m, share)])).tolist()
-    cuts = [(0, 0)]
-    for row, place in [*((_rows_before(way, left, right, p), p) for p in places if p), (n, m)]:
-        while row - cuts[-1][0] > 2 * rows:  # many left rows, and few right rows between them
-            cut = cuts[-1][0] + rows
-            cuts.append((cut, _begin_of(way, left, right, cut - 1 if way.down else cut)))
-        cuts.append((row, place))
-    return [
-        LookupSlice(number, start, end, first, last)
-        for number, ((start, first), (end, last)) in enumerate(pairwise(cuts))
-    ]
-
-
-def _rows_before(way: Pass, left: Sorted, right: Sorted, place: int) -> int:
-    """Return how many left rows begin their search before a place; downwards, up to it."""
-    found = [
-        count_to(left.lines[mine], int(right.lines[theirs][place if way.down else place - 1]) - by, not way.down)
-        for mine, theirs, by in way.main
-    ]
-    return max(found) if way.down else min(found)
-
-
-def _begin_of(way: Pass, left: Sorted, right: Sorted, row: int) -> int:
-    """Return the place where a left row begins its search."""
-    found = [count_to(right.lines[theirs], int(left.lines[mine][row]) + by, way.down) for mine, theirs, by in way.main]
-    return min(found) if way.down else max(found)
-
-
-@dataclass(slots=True)
-class _Left:
-    """What a slice leaves to others: its open rows with their keys, and the last place of each of its keys."""
-
-    rows: np.ndarray
-    ids: np.ndarray
-    limits: np.ndarray
-    keys: np.ndarray
-    places: np.ndarray
-
-
-@dataclass(slots=True)
-class Found:
-    """The places that a pass finds.
-
-    Attributes
-    ----------
-    way : Pass
-    left, right : Sorted
-    ids : KeyIds
-    place : int
-        The axis that sorts the right rows.
-    in_turn : bool
-        One thread visits all slices in turn, so none leaves anything to others.
-    places : int32[n]
-        For each left row in order, the place of its right row, or -1.
-    """
-
-    way: Pass
-    left: Sorted
-    right: Sorted
-    ids: KeyIds
-    place: int
-    in_turn: bool
-    places: np.ndarray
-    _left: dict[int, _Left] = field(default_factory=dict)
-
-    def turns(self, slices: Sequence[LookupSlice]) -> list[LookupSlice]:
-        """Return slices in the order of their visits. Each thread visits later ones only."""
-        return list(slices) if self.way.down else list(slices[::-1])
-
-    def table(self) -> np.ndarray:
-        """Return the places of keys that a thread needs : int32[ids]."""
-        return np.full(self.ids.n_ids, -1 if self.way.down else _ABOVE, dtype=np.int32)
-
-    def look(self, part: LookupSlice, at: np.ndarray) -> None:
-        """Find the places of a slice's rows; ``at`` is the thread's table of places."""
-        a, b, c, d = part.start, part.end, part.first, part.last
-        first, last = self._ranges(part)
-        kids, theirs = self.left.kids(a, b), self.right.kids(c, d)
-        out, rows = self.places[a:b], np.empty(b - a, dtype=np.int32)
-        least = self.ids.least
-        if self.way.down:
-            groups = self.right.lines[self.place][c:d] if self.way.grouped else _NONE
-            floor = 0 if self.in_turn else c
-            count = lookup_kernels.last_of_key(kids, first, last, theirs, groups, least, c, floor, at, out, rows)
-        else:
-            ceiling = _ABOVE if self.in_turn else d
-            count = lookup_kernels.first_of_key(kids, first, last, theirs, least, c, ceiling, at, out, rows)
-        if not self.in_turn:
-            keys, places = np.empty(d - c, dtype=np.int64), np.empty(d - c, dtype=np.int32)
-            met = lookup_kernels.keys_met(theirs, least, c, at, keys, places)
-            rows = rows[:count].copy()
-            limits = (first if self.way.down else last)[rows]
-            self._left[part.number] = _Left(rows, kids[rows] - least, limits, keys[:met].copy(), places[:met].copy())
-
-    def carry(self, slices: Sequence[LookupSlice]) -> None:
-        """Give open rows the places that earlier slices have left."""
-        if self.in_turn:
-            return
-        held = self.table()
-        for part in self.turns(slices):
-            left = self._left.pop(part.number)
-            if len(left.rows):
-                place = held[left.ids]
-                good = place >= left.limits if self.way.down else place < left.limits
-                self.places[part.start + left.rows] = np.where(good, place, -1)
-            held[left.keys] = left.places
-
-    def _ranges(self, part: LookupSlice) -> tuple[np.ndarray, np.ndarray]:
-        """Return (first, last) : int32[rows of the slice]."""
-        way, n = self.way, part.end - part.start
-        first, last = np.zeros(n, dtype=np.int32), np.full(n, len(self.right), dtype=np.int32)
-        spare = np.empty(n, dtype=np.int32)
-        # The bounds where the search begins lie among the places of the slice; the others anywhere behind.
-        if n:
-            for term in way.highs:
-                window = (part.first, part.last) if way.down else (part.first, len(self.right))
-                np.minimum(last, self._counted(part, term, True, window, spare), out=last)
-            for term in way.lows:
-                window = (0, part.last) if way.down else (part.first, part.last)
-                np.maximum(first, self._counted(part, term, False, window, spare), out=first)
-        return first, last
-
-    def _counted(
-        self, part: LookupSlice, term: Term, closed: bool, window: tuple[int, int], out: np.ndarray
-    ) -> np.ndarray:
-        """Return how many values lie below a bound, those outside of the window not looked at : int32[rows]."""
-        mine, theirs, by = term
-        probes, values = self.left.lines[mine][part.start : part.end], self.right.lines[theirs]
-        begin, end = window
-        if self.way.down != closed:  # only what lies between the bounds of these rows
-            begin = max(begin, count_to(values, int(probes.min()) + by, False))
-            end = max(begin, min(end, count_to(values, int(probes.max()) + by, True)))
-        rises = mine == self.way.main[0][0] or bool((probes[:-1] <= probes[1:]).all())
-        lookup_kernels.count_below(values[begin:end], probes, rises, by, closed, begin, out)
+    def best(self) -> np.ndarray:
+        """For each row the place of its only best match in ``found``, or -1 : int64[n]."""
+        out = np.full(len(self.rows), -1, dtype=np.int64)
+        out[self.here] = self.chosen
         return out
 
 
-def nearer(
-    near: np.ndarray, values: np.ndarray, before: np.ndarray, after: np.ndarray, kind: object
-) -> np.ndarray:
-    """Return the nearer of two places, the one before if both are equally near : int32[n].
+class Matches:
+    """The pairs of left rows and right rows of all runs for which the whole condition is TRUE."""
+
+    def __init__(
+        self, core: Stored, rows: Rows, runs: list[Run], pairs: list[Pairs], nodes: list[Node]
+    ) -> None:
+        self._rows, self._layouts = rows, core.layouts
+        self._stored: list[Rows] = []
+        self._there: list[np.ndarray] = []
+        heres = [np.zeros(0, dtype=np.int64)]
+        seqs = [np.zeros(0, dtype=np.int64)]
+        for run, (here, there) in zip(runs, pairs, strict=True):
+            if nodes and len(here):
+                true = holds(nodes, PairColumns(core.layouts, rows, here, run.rows, there), len(here))
+                here, there = here[true], there[true]
+            if len(here):
+                self._stored.append(run.rows)
+                self._there.append(there)
+                heres.append(here)
+                seqs.append(run.rows.seq[there])
+        self.here, self.seq = np.concatenate(heres), np.concatenate(seqs)
+        self._ends = np.cumsum([len(t) for t in self._there])
+        self._kept: dict[tuple[str, str], pa.Array] = {}
+
+    def column(self, side: str, name: str) -> pa.Array:
+        """Return a column of either side for all pairs."""
+        if (side, name) not in self._kept:
+            if side == "left":
+                layout = self._layouts[0]
+                self._kept[side, name] = self._rows.some(layout.places[layout.index[name]], self.here)
+            else:
+                self._kept[side, name] = self.right(name, np.arange(len(self.here)))
+        return self._kept[side, name]
+
+    def axis(self, s: int, axis: int) -> np.ndarray:
+        """Return the values of an axis of either side for all pairs : int64[p]."""
+        if s == 0:
+            return self._rows.axes[axis].take(self.here)
+        parts = [rows.axes[axis].take(there) for rows, there in zip(self._stored, self._there, strict=True)]
+        return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+    def right(self, name: str, at: np.ndarray) -> pa.Array:
+        """Return a right column for the pairs at these places : int64[m]."""
+        layout = self._layouts[1]
+        place = layout.places[layout.index[name]]
+        if not self._stored or not len(at):
+            return pa.nulls(0, layout.stored[place])
+        if len(self._stored) == 1:
+            return self._stored[0].some(place, self._there[0].take(at))
+        run = np.searchsorted(self._ends, at, side="right")
+        parts, places = [], []
+        for i, (rows, there) in enumerate(zip(self._stored, self._there, strict=True)):
+            mine = np.flatnonzero(run == i)
+            if len(mine):
+                parts.append(rows.some(place, there[at[mine] - (int(self._ends[i]) - len(there))]))
+                places.append(mine)
+        if len(parts) == 1:
+            return parts[0]
+        back = np.empty(len(at), dtype=np.int64)
+        back[np.concatenate(places)] = np.arange(len(at))
+        whole = one_array(parts)
+        return take(whole, back, byte_width(whole.type))
+
+
+class PairColumns:
+    """The columns of pairs of left rows and stored right rows, for an evaluation."""
+
+    def __init__(
+        self, layouts: tuple[RowLayout, RowLayout], rows: Rows, here: np.ndarray, stored: Rows, there: np.ndarray
+    ) -> None:
+        self._layouts, self._sides = layouts, {"left": (0, rows, here), "right": (1, stored, there)}
+
+    def __call__(self, side: str, name: str) -> pa.Array:
+        s, rows, at = self._sides[side]
+        return rows.some(self._layouts[s].places[self._layouts[s].index[name]], at)
+
+
+class StoredAt:
+    """Stored rows at places, as an Emitter reads them."""
+
+    def __init__(self, rows: Rows, at: np.ndarray, layout: RowLayout) -> None:
+        self._rows, self._at, self._layout = rows, at, layout
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def column(self, index: int) -> pa.Array:
+        return self._rows.some(self._layout.places[index], self._at)
+
+
+class PairRows:
+    """The right rows of pairs, as an Emitter reads them; -1 is a row of nulls."""
+
+    def __init__(self, found: Matches, at: np.ndarray, layout: RowLayout) -> None:
+        self._found, self._at = found, at
+        self._names = {i: name for name, i in layout.index.items()}
+        there = at >= 0
+        self._there = None if there.all() else there
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def column(self, index: int) -> pa.Array:
+        name, there = self._names[index], self._there
+        if there is None:
+            return self._found.right(name, self._at)
+        array = self._found.right(name, self._at[there])
+        if not len(array):
+            return pa.nulls(len(self), array.type)
+        places = pa.py_buffer(np.where(there, np.cumsum(there) - 1, 0))
+        return taken(array, pa.Array.from_buffers(pa.int64(), len(self), [bitmap(there), places]))
+
+
+def padded(counts: np.ndarray, found: np.ndarray, alone: np.ndarray | bool | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows for output : int64[m], and what was found for each, or -1 : int64[m].
 
     Parameters
     ----------
-    near : int64[n]
-        The left values.
-    values : int64[m]
-        The right values in order.
-    before, after : int32[n]
-        Places, or -1.
-    kind : Type
-        Of the values.
+    counts : int64[n]
+        How many of ``found`` each row has.
+    found : intN
+        Row by row.
+    alone : bool[n] or bool or None
+        The rows that come once if nothing was found for them.
     """
-    out = np.where(before < 0, after, before)
-    both = np.flatnonzero((before >= 0) & (after >= 0))
-    if len(both):
-        of = compared(near[both], values[before[both]], values[after[both]], kind)  # type: ignore[arg-type]
-        out[both[of > 0]] = after[both[of > 0]]
-    return out
+    many = counts if alone is None else np.maximum(counts, np.asarray(alone, dtype=np.int64))
+    index = np.repeat(np.arange(len(counts)), many)
+    if len(index) == len(found):
+        return index, found
+    out = np.full(len(index), -1, dtype=found.dtype)
+    out[counts.take(index) > 0] = found
+    return index, out
 
 
-def is_far(near: np.ndarray, kind: str) -> bool:
-    """Return whether some left value is infinite or NaN: all numbers are equally far from it."""
-    return kind == "float" and bool((near >= NAN_ORDINAL - 1).any())
+def images(v: Vector, node: Node) -> np.ndarray:
+    """Return whole numbers that rise with the values : int64[n]."""
+    if has_ordinal(node.type):
+        return ordinals(v.values, node.type)
+    if isinstance(v.values, np.ndarray):
+        return np.unique(v.values, return_inverse=True)[1].astype(np.int64)
+    import pyarrow.compute as pc
+
+    array = v.values.combine_chunks() if isinstance(v.values, pa.ChunkedArray) else v.values
+    words = array.dictionary_encode(null_encoding="encode")
+    order = counted(pc.array_sort_indices(words.dictionary, null_placement="at_start"))
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return rank[counted(words.indices)] if len(words) else np.zeros(0, dtype=np.int64)

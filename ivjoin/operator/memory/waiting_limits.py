@@ -5,9 +5,9 @@ from __future__ import annotations
 from weakref import ref
 
 from ivjoin.errors import MemoryLimitError
+from ivjoin.operator.lookup.core import LookupCore
 from ivjoin.operator.memory.budget import GOES_ON, Budget
 from ivjoin.operator.memory.trimming import Trimming
-from ivjoin.operator.windows.core import WindowCore
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.store.disk.backing import Files, give_back
 
@@ -22,11 +22,11 @@ class WaitingLimits:
 
     Parameters
     ----------
-    core : WindowCore
+    core : LookupCore
     budget : Budget
     """
 
-    def __init__(self, core: WindowCore, budget: Budget) -> None:
+    def __init__(self, core: LookupCore, budget: Budget) -> None:
         self.budget = budget
         self._core = ref(core)
         self._trimming = Trimming(budget)
@@ -83,13 +83,13 @@ class WaitingLimits:
             return True
         raise self._refusal(core, needed, held)
 
-    def _files(self, core: WindowCore) -> Files:
+    def _files(self, core: LookupCore) -> Files:
         if core.account.files is None:
             core.account.files = Files(self.budget.folder)
             core.account.files.allowed = _PAGES
         return core.account.files
 
-    def _refusal(self, core: WindowCore, needed: int, held: int) -> MemoryLimitError:
+    def _refusal(self, core: LookupCore, needed: int, held: int) -> MemoryLimitError:
         from ivjoin.operator.explaining.explain import kept_lines
 
         spills = self.budget.when_full == "spill"

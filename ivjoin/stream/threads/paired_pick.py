@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.conditions.evaluate import evaluate
+from ivjoin.operator.lookup.best import padded
+from ivjoin.operator.lookup.search import search_of
+from ivjoin.operator.lookup.tables.one_run import OneRun
 from ivjoin.operator.match.output import in_parts
-from ivjoin.operator.windows.best import padded
-from ivjoin.operator.windows.one_run import OneRun
-from ivjoin.operator.windows.search import search_of
 from ivjoin.outer.emit import BatchRows
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.conditions.evaluate import evaluate
-from ivjoin.operator.lookup.best import Found, LookupSlice, Pass, is_far, nearer, passes_of, slices_of
+from ivjoin.operator.lookup.best import keys_of
 from ivjoin.operator.lookup.key_ids import KeyIds
-from ivjoin.operator.lookup.sides import Sorted
-from ivjoin.operator.windows.best import keys_of
-from ivjoin.operator.windows.reading import Arrived
-from ivjoin.operator.windows.search import search_of
+from ivjoin.operator.lookup.reading import Arrived
+from ivjoin.operator.lookup.search import search_of
+from ivjoin.operator.lookup.tables.ordered import Sorted
+from ivjoin.operator.lookup.tables.passes import Found, LookupSlice, Pass, is_far, nearer, passes_of, slices_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import picking_of
 from ivjoin.stream.sort.dealing import rises

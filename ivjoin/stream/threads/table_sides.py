@@ -10,8 +10,8 @@ import pyarrow as pa
 from ivjoin.frontier.tracking import Frontier
 from ivjoin.operator.intake import Intake
 from ivjoin.operator.lookup.key_ids import key_table
-from ivjoin.operator.lookup.sides import Sorted
-from ivjoin.operator.windows.reading import Arrived, read
+from ivjoin.operator.lookup.reading import Arrived, read
+from ivjoin.operator.lookup.tables.ordered import Sorted
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.shj.store.keys import KeyTable

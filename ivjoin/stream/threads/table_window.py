@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ivjoin.operator.lookup.aggregated import Aggregated, Window
+from ivjoin.operator.lookup.aggregates.measures import measures
 from ivjoin.operator.lookup.key_ids import KeyIds
-from ivjoin.operator.lookup.sides import Sorted, Term, count_to
-from ivjoin.operator.windows.measures import measures
-from ivjoin.operator.windows.one_run import OneRun
-from ivjoin.operator.windows.reading import Arrived
-from ivjoin.operator.windows.search import search_of
+from ivjoin.operator.lookup.reading import Arrived
+from ivjoin.operator.lookup.search import search_of
+from ivjoin.operator.lookup.tables.aggregated import Aggregated, Window
+from ivjoin.operator.lookup.tables.one_run import OneRun
+from ivjoin.operator.lookup.tables.ordered import Sorted, Term, count_to
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.shj.arrow import byte_width, take, whole_numbers

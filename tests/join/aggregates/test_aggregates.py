@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import ivjoin
-from ivjoin.operator.windows.reduce import Ranges, limbs_of, tree_of, words_of_limbs
+from ivjoin.operator.lookup.aggregates.reduce import Ranges, limbs_of, tree_of, words_of_limbs
 from ivjoin.plan.spec import JoinSpec
 
 ONE = pa.table({"i": [0], "t": [0]})

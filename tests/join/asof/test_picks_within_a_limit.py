@@ -31,8 +31,8 @@ from ivjoin import (
     band_join,
 )
 from ivjoin.cli import main
-from ivjoin.operator.lookup.picked_core import PickedCore
-from ivjoin.operator.windows import rows as stored
+from ivjoin.operator.lookup import rows as stored
+from ivjoin.operator.lookup.picks.core import PickedCore
 from ivjoin.stream.sort import outside, sorting
 
 ASOF: dict[str, Any] = {"on": "k", "condition": "r.t <= l.t", "how": "left", "left_order": "t", "right_order": "t"}

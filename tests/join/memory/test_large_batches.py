@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import ivjoin
-from ivjoin.operator.windows.answer import Answers
+from ivjoin.operator.lookup.answer import Answers
 from ivjoin.outer.emit import Emitter
 
 BIG = "x" * (32 << 20)

@@ -9,7 +9,7 @@ import pytest
 from drivers import restored
 
 import ivjoin
-from ivjoin.operator.windows import rows as stored
+from ivjoin.operator.lookup import rows as stored
 
 
 @pytest.mark.parametrize("block", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 6))])

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ivjoin.operator.windows.reduce import DoubleSums, Ranges
+from ivjoin.operator.lookup.aggregates.reduce import DoubleSums, Ranges
 
 _rng = np.random.default_rng(11)
 _TINY = 5e-324  # the least positive double

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ivjoin.operator.windows.held import LeftRows
-from ivjoin.operator.windows.reduce import Ranges
-from ivjoin.operator.windows.rows import Rows
-from ivjoin.operator.windows.run import Run, Term, reach
+from ivjoin.operator.lookup.aggregates.reduce import Ranges
+from ivjoin.operator.lookup.rows import Rows
+from ivjoin.operator.lookup.run import Run, Term, reach
+from ivjoin.operator.lookup.stored import LeftRows
 
 __all__ = ["older_than", "previous_bounds", "previous_rows", "without_older"]
 

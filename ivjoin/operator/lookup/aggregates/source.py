@@ -11,7 +11,7 @@ import pyarrow as pa
 from ivjoin.conditions.evaluate import Vector, evaluate, first_error
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
-from ivjoin.operator.windows.rows import Rows
+from ivjoin.operator.lookup.rows import Rows
 from ivjoin.outer.values import has_value, plain_array
 from ivjoin.plan.layout import RowLayout
 from ivjoin.shj.arrow import byte_width, counted, take

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ivjoin.errors import EvaluationError
-from ivjoin.operator.windows.reduce import Ranges
-from ivjoin.operator.windows.rows import Rows
+from ivjoin.operator.lookup.aggregates.reduce import Ranges
+from ivjoin.operator.lookup.rows import Rows
 from ivjoin.shj.kernels.lookup import grouped_kernels
 from ivjoin.shj.sorting import order_by_key
 from ivjoin.shj.store.values.value_blocks import ValueBlocks

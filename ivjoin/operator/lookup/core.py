@@ -8,75 +8,40 @@ whole. Otherwise the pairs of the range are evaluated in pieces.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
-from itertools import compress
 from typing import Any
-from weakref import WeakMethod
 
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.errors import EvaluationError
-from ivjoin.expr import build
-from ivjoin.expr.nodes import Node
-from ivjoin.expr.types import from_arrow
-from ivjoin.metrics import JoinMetrics
-from ivjoin.operator.intake import Intake
+from ivjoin.operator.lookup.aggregates.previous import older_than, previous_bounds, without_older
+from ivjoin.operator.lookup.answer import Answers
+from ivjoin.operator.lookup.best import BestAnswers
 from ivjoin.operator.lookup.key_ids import key_table, sweep_keys
-from ivjoin.operator.memory.memory_parts import OutputLimit
-from ivjoin.operator.prune_bounds import Bounder
-from ivjoin.operator.windows.answer import Answers
-from ivjoin.operator.windows.best import BestAnswers
-from ivjoin.operator.windows.held import Bounds, LeftRows, RightRows, Waiting, dead_rows, split
-from ivjoin.operator.windows.previous import older_than, previous_bounds, without_older
-from ivjoin.operator.windows.reading import Arrived, read
-from ivjoin.operator.windows.rows import Rows, joined
-from ivjoin.operator.windows.run import Run
-from ivjoin.operator.windows.search import search_of
-from ivjoin.plan.derivations import Derived
+from ivjoin.operator.lookup.reading import Arrived, read
+from ivjoin.operator.lookup.rows import Rows, joined
+from ivjoin.operator.lookup.run import Run
+from ivjoin.operator.lookup.state import LookupState
+from ivjoin.operator.lookup.stored import Bounds, LeftRows, RightRows, Waiting, dead_rows, split
 from ivjoin.plan.join_plan import JoinPlan
-from ivjoin.plan.layout import row_layouts
-from ivjoin.plan.spec import SIDES
-from ivjoin.separation.separate import conjuncts_of
 from ivjoin.shj.plain import rows_at
-from ivjoin.shj.store.account import Account
-from ivjoin.shj.store.disk.backing import Files
 
-__all__ = ["WindowCore"]
+__all__ = ["LookupCore"]
 
 _SOME = 16  # if 1 in so many rows is new, rows are evicted before a batch is refused or columns are spilled
 
 
-class WindowCore:
+class LookupCore(LookupState):
     """The state of an operator that aggregates, with the calls of ``Core`` and of ``steps``."""
 
     _least, _share = 0, 8  # rows are evicted after so many have come, and one in so many of the stored right rows
 
     def __init__(self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> None:
-        self.plan = plan = plan.own()
-        self.how, self.layouts = plan.how, row_layouts(plan)
-        self.frontiers = plan.frontiers()
-        self.bounder = Bounder(plan, self.frontiers)
-        self.intake = Intake(plan, self.frontiers, late_within, errors_first)
-        self.rekeyed, self.full_predicate, self.ended = False, plan.raises, [False, False]
-        self.watermarks: dict[tuple[int, str], tuple[Node, bool]] = {}
-        self.metrics = JoinMetrics()
-        self.limits: OutputLimit | None = None
-        held = WeakMethod(self.bytes_held)
-        self.account = Account(lambda: (of() if (of := held()) else 0))
-        self.keys = key_table(plan)
-        self.seq = [0, 0]
-        self.terms, self.order, self._axis = search_of(plan, plan.spec.picks_one)
-        for s in (0, 1):
-            self.bounder.refit(s)
-        self.left, self.right = LeftRows(), RightRows(self._axis)
+        super().__init__(plan, late_within, errors_first)
         self._answers = self._make_answers()
         self._untaken()
-        self._previous = plan.spec.include_previous
         self._new: Rows | None = None  # left rows that have just arrived
         self._since, self._stale = 0, False  # rows since the last eviction, and whether a frontier has moved since
-        self._giving: list[Rows] = []  # left rows that are being emitted
 
     def _make_answers(self) -> Answers:
         return Answers(self) if self.plan.spec.aggregates else BestAnswers(self)
@@ -89,16 +54,6 @@ class WindowCore:
     def _best(self) -> BestAnswers:
         assert isinstance(self._answers, BestAnswers)
         return self._answers
-
-    @property
-    def axis(self) -> int | None:
-        """The axis that sorts the right rows."""
-        return self._axis
-
-    @property
-    def n_ids(self) -> int:
-        """An upper bound of the ids of keys."""
-        return self.keys.n_ids
 
     # -- a push ------------------------------------------------------------------------------------------------------
 
@@ -127,10 +82,11 @@ class WindowCore:
         self.account.want(batch.nbytes + 8 * words * batch.num_rows + keys)
 
     def _store(self, p: int, rows: Rows) -> None:
-        self._since, self._stale = self._since + len(rows), True
+        self._stale = True
         if p == 0:
             self._new = rows
         else:
+            self._since += len(rows)
             self.right.add(rows)
 
     def _most_keys(self, p: int, batch: pa.RecordBatch) -> int:
@@ -252,66 +208,7 @@ class WindowCore:
             yield from self._moved(p, True)
         self.count_state()
 
-    # -- counts ------------------------------------------------------------------------------------------------------
-
-    def rows_held(self) -> tuple[int, int]:
-        """Return the number of stored rows of each side."""
-        return len(self.left), len(self.right)
-
-    def bytes_held(self) -> int:
-        """Return the approximate bytes of the state."""
-        return sum(self.bytes_of_sides()) + self.keys.nbytes
-
-    def bytes_of_sides(self) -> tuple[int, int]:
-        """Return the bytes of the left and the right side, without the keys, which both share."""
-        return self.left.nbytes, self.right.nbytes
-
-    def came(self, p: int, rows: int, late: int) -> None:
-        """Count ``rows`` rows that were pushed on side p, including ``late`` late rows."""
-        m = self.metrics
-        m.late_rows += late
-        if p == 0:
-            m.left_rows_in, m.left_late_rows = m.left_rows_in + rows, m.left_late_rows + late
-        else:
-            m.right_rows_in, m.right_late_rows = m.right_rows_in + rows, m.right_late_rows + late
-
-    def went(self, p: int, rows: int) -> None:
-        """Count rows of side p that are decided and no longer stored."""
-        if p == 0:
-            self.metrics.left_rows_retired += rows
-        else:
-            self.metrics.right_rows_retired += rows
-
-    def count_state(self) -> None:
-        """Update the counts of the state and their peaks."""
-        m = self.metrics
-        m.state_rows = sum(self.rows_held())
-        m.state_bytes = self.bytes_held()
-        m.peak_state_rows = max(m.peak_state_rows, m.state_rows)
-        m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)
-        if self.limits is not None:
-            self.limits.stepped()
-
-    def filed_rows(self) -> int:
-        """Return the number of rows with columns in files."""
-        return sum(len(rows) for rows in (*self.left.chunks, *self.right.each()) if rows.lies_in_files)
-
-    def counts(self) -> JoinMetrics:
-        """Return a copy of the counts at this moment."""
-        m = replace(self.metrics)
-        m.left_lateness, m.right_lateness = self.intake.lateness
-        m.state_rows = sum(self.rows_held())
-        m.peak_state_rows = max(m.peak_state_rows, m.state_rows)
-        m.state_bytes = self.bytes_held()
-        if self.account.files is not None:
-            m.spilled_rows, m.spilled_bytes = self.filed_rows(), self.account.files.nbytes
-        return m
-
     # -- memory ------------------------------------------------------------------------------------------------------
-
-    def limit(self, limit: OutputLimit) -> None:
-        """Obey a limit from now on."""
-        self.limits = limit
 
     def make_room(self, force: bool) -> None:
         """Drop rows that no row can match. Without ``force``, only if they are likely to be many."""
@@ -319,79 +216,12 @@ class WindowCore:
             self._stale = True
             self._evict(True)
 
-    def spill(self, files: Files, most: int) -> None:
-        """Spill columns until at most ``most`` bytes are in memory, or none; MemoryLimitError if the disk is full."""
-        def left() -> None:
-            self.left.keep([rows if rows.lies_in_files else rows.spilled(files) for rows in self.left.chunks])
-
-        first, second = self.bytes_of_sides()
-        ways: list[Callable[[], object]] = [left, partial(self.right.spill, files)]
-        for way in ways if first > second else ways[::-1]:
-            if self.bytes_held() > most:
-                way()
-
-    def is_refused(self, error: BaseException) -> bool:
-        """Return whether memory was refused for the push under way before it changed anything."""
-        return self.account.refused
-
     def let_go(self) -> None:
         """Release all rows."""
         self.metrics = self.counts()
         self.left, self.right, self.keys = LeftRows(), RightRows(self._axis), key_table(self.plan)
         self._untaken()
         self.count_state()
-
-    # -- what is known of the sides ----------------------------------------------------------------------------------
-
-    def promise(self, p: int, node: Node, ordinal: int, descending: bool) -> bool:
-        """Record a promise about later rows of a side; return whether its expression already had one."""
-        known = node in self.frontiers[p].promised
-        self.frontiers[p].promise(node, ordinal, descending)
-        return known
-
-    def learn(self) -> None:
-        """Add the axes that prune after the frontiers got new expressions."""
-        for frontier in self.frontiers:
-            frontier.refresh()
-        missing = list(self.bounder.missing_axes())
-        for s, node in missing:
-            if node not in self.plan.sides[s].axes:
-                self.plan.sides[s].axes.append(node)
-        if missing:
-            self.plan.derived = Derived()
-            for s in (0, 1):
-                self.bounder.refit(s)
-            self.read_again()
-
-    def rekey(self) -> None:
-        """After a computed key failed for some row: look up by plain columns only; pairs decide the rest."""
-        if self._previous:
-            raise EvaluationError(
-                "a computed key has an error for a row, and include_previous=True needs all keys; use try_cast or "
-                "try_add in the key, or filter the row first"
-            )
-        plan = self.plan
-        plain = [a.op == b.op == "column" for a, b in zip(plan.sides[0].keys, plan.sides[1].keys, strict=True)]
-        self.rekeyed = self.full_predicate = True
-        plan.null_safe = list(compress(plan.null_safe, plain))
-        for side in plan.sides:
-            side.keys = list(compress(side.keys, plain))
-        plan.derived = Derived()
-        self.read_again()
-
-    def read_again(self) -> None:
-        """Evaluate the stored rows again for other keys or axes."""
-        self.keys = key_table(self.plan)
-        self.right.keys = self.keys if self.right.keys is not None else None
-        self.left.keep([self._reread(0, rows) for rows in self.left.chunks])
-        self.right.replace(lambda rows: self._reread(1, rows))
-
-    def _reread(self, s: int, rows: Rows) -> Rows:
-        return self._stored_rows(s, rows.columns, rows.seq)
-
-    def _stored_rows(self, s: int, columns: Sequence[pa.Array], seq: np.ndarray) -> Rows:
-        picks = self.plan.spec.picks_one
-        return read(self.plan, s, columns, seq, self.layouts[s], self.intake, self.keys, None, picks).rows
 
     def saved_rows(self, s: int) -> tuple[list[pa.Array], np.ndarray]:
         """Return the stored rows of a side in order of arrival: the columns, and which are taken : bool[n]."""
@@ -414,30 +244,3 @@ class WindowCore:
             if s == 1 and self.how.keep[1] and (taken := self._best.taken) is not None:
                 taken.add(seq[np.asarray(marked, dtype=bool)])
             self.seq[s] += n
-
-    def column(self, s: int, index: int) -> Node:
-        """Return the node of a column of side s."""
-        field = self.plan.sides[s].schema.field(index)
-        return build.column(SIDES[s], field.name, from_arrow(field.type))
-
-    def rows_at_hand(self, s: int) -> Iterator[tuple[Callable[[int], pa.Array | None], int]]:
-        """Yield the rows of side s that later output may have: (function from place to column or None, rows)."""
-        places = self.layouts[s].places
-        for rows in (*self.left.chunks, *self._giving) if s == 0 else self.right.each():
-            yield (lambda i, r=rows: None if places[i] < 0 else r.column(places[i])), len(rows)  # type: ignore[misc]
-
-    def led(self, s: int) -> None:
-        """Return None: the index of a side never changes."""
-
-    def refresh_bounds(self) -> None:
-        """Compute axes and bounds again after the frontiers were set from outside."""
-        self.learn()
-        for p in (0, 1):
-            self.bounder.move(p, True, 1)
-
-    def decides(self) -> list[Node]:
-        """Return the conjuncts to evaluate for each pair."""
-        condition = self.plan.condition
-        if self.full_predicate and condition is not None:
-            return list(conjuncts_of(condition))
-        return list(self.plan.separation.residual)

@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.operator.lookup.early import Early
-from ivjoin.operator.lookup.picked import PickedAnswers
-from ivjoin.operator.lookup.thinning import Thinning
-from ivjoin.operator.windows.best import Looked
-from ivjoin.operator.windows.core import WindowCore
-from ivjoin.operator.windows.held import Bounds, Waiting
-from ivjoin.operator.windows.reading import Arrived
-from ivjoin.operator.windows.rows import Rows
-from ivjoin.operator.windows.run import Run
+from ivjoin.operator.lookup.best import Looked
+from ivjoin.operator.lookup.core import LookupCore
+from ivjoin.operator.lookup.picks.early import Early
+from ivjoin.operator.lookup.picks.picked import PickedAnswers
+from ivjoin.operator.lookup.picks.thinning import Thinning
+from ivjoin.operator.lookup.reading import Arrived
+from ivjoin.operator.lookup.rows import Rows
+from ivjoin.operator.lookup.run import Run
+from ivjoin.operator.lookup.stored import Bounds, Waiting
 from ivjoin.plan.join_plan import JoinPlan
 
 __all__ = ["PickedCore"]
@@ -29,7 +29,7 @@ _TWICE = 8 << 20  # bytes that may be used twice for a moment, in addition to th
 _Found = list[tuple[Looked, np.ndarray]]
 
 
-class PickedCore(WindowCore):
+class PickedCore(LookupCore):
     """The state of an operator that picks."""
 
     _least, _share = 64, 4
@@ -81,6 +81,8 @@ class PickedCore(WindowCore):
         super()._store(p, rows)
         if p == 1:
             self._early.came(rows)
+        else:
+            self._since += len(rows)
 
     def _is_idle(self, rows: Rows) -> bool:
         """Return whether the extreme values of a piece show that no row can be decided."""

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.expr.nodes import Node
+from ivjoin.operator.lookup.aggregates.measures import Measure
+from ivjoin.operator.lookup.aggregates.reduce import Ranges
+from ivjoin.operator.lookup.aggregates.source import Source
 from ivjoin.operator.lookup.key_ids import KeyIds
-from ivjoin.operator.lookup.sides import Sorted, Term, count_to
-from ivjoin.operator.windows.measures import Measure
-from ivjoin.operator.windows.reduce import Ranges
-from ivjoin.operator.windows.rows import Rows
-from ivjoin.operator.windows.source import Source
+from ivjoin.operator.lookup.rows import Rows
+from ivjoin.operator.lookup.tables.ordered import Sorted, Term, count_to
 from ivjoin.plan.layout import RowLayout
 from ivjoin.shj.kernels.lookup import lookup_kernels
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from ivjoin.errors import EvaluationError
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
-from ivjoin.operator.windows.reduce import (
+from ivjoin.operator.lookup.aggregates.reduce import (
     DoubleSums,
     Ranges,
     limbs_of,
@@ -26,7 +26,7 @@ from ivjoin.operator.windows.reduce import (
     widened,
     words_of_limbs,
 )
-from ivjoin.operator.windows.source import Source
+from ivjoin.operator.lookup.aggregates.source import Source
 from ivjoin.plan.aggregates import Aggregate, result_type
 from ivjoin.shj.arrow import bitmap, byte_width, fixed_array, take, truths, whole_numbers
 from ivjoin.shj.dictionaries import one_array

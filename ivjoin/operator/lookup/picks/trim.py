@@ -8,9 +8,9 @@ import numpy as np
 
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL
-from ivjoin.operator.windows.reduce import Ranges
-from ivjoin.operator.windows.rows import Rows
-from ivjoin.operator.windows.run import Run
+from ivjoin.operator.lookup.aggregates.reduce import Ranges
+from ivjoin.operator.lookup.rows import Rows
+from ivjoin.operator.lookup.run import Run
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import picking_of
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ivjoin.expr.nodes import Node, sides_of
 from ivjoin.expr.ordinal import has_ordinal
-from ivjoin.operator.windows.run import Term
-from ivjoin.operator.windows.trim import distance_of
+from ivjoin.operator.lookup.picks.trim import distance_of
+from ivjoin.operator.lookup.run import Term
 from ivjoin.plan.derivations import Derived
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import picking_of

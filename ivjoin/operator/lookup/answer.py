@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.expr.nodes import Node
+from ivjoin.operator.lookup.aggregates.measures import Part, measures
+from ivjoin.operator.lookup.aggregates.previous import previous_rows
+from ivjoin.operator.lookup.aggregates.reduce import Ranges
+from ivjoin.operator.lookup.aggregates.source import Picked, Source
+from ivjoin.operator.lookup.rows import Rows
+from ivjoin.operator.lookup.run import Pairs, Run, Term, order_of
 from ivjoin.operator.match.output import in_parts
 from ivjoin.operator.match.residual import holds
-from ivjoin.operator.windows.measures import Part, measures
-from ivjoin.operator.windows.previous import previous_rows
-from ivjoin.operator.windows.reduce import Ranges
-from ivjoin.operator.windows.rows import Rows
-from ivjoin.operator.windows.run import Pairs, Run, Term, order_of
-from ivjoin.operator.windows.source import Picked, Source
 from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import RowLayout

@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.expr.nodes import Node, columns_of
+from ivjoin.operator.lookup.answer import Answers
+from ivjoin.operator.lookup.best import BestAnswers, Looked
 from ivjoin.operator.lookup.key_ids import KeyIds
-from ivjoin.operator.lookup.picked import PickedAnswers
-from ivjoin.operator.lookup.sides import Sorted
-from ivjoin.operator.windows.answer import Answers
-from ivjoin.operator.windows.best import BestAnswers, Looked
-from ivjoin.operator.windows.reading import Arrived
-from ivjoin.operator.windows.rows import Rows
-from ivjoin.operator.windows.run import Run, Term
-from ivjoin.operator.windows.search import search_of
+from ivjoin.operator.lookup.picks.picked import PickedAnswers
+from ivjoin.operator.lookup.reading import Arrived
+from ivjoin.operator.lookup.rows import Rows
+from ivjoin.operator.lookup.run import Run, Term
+from ivjoin.operator.lookup.search import search_of
+from ivjoin.operator.lookup.tables.ordered import Sorted
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.shj.dictionaries import one_array

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ivjoin.expr.nodes import Node
+from ivjoin.operator.lookup.run import Run
+from ivjoin.operator.lookup.stored import Waiting
 from ivjoin.operator.prune_bounds import Bounder
-from ivjoin.operator.windows.held import Waiting
-from ivjoin.operator.windows.run import Run
 from ivjoin.plan.cutting import shifted
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import Picking, picking_of

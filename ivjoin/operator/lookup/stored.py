@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ivjoin.operator.windows.rows import Rows, joined
-from ivjoin.operator.windows.run import Run, Term, in_order
+from ivjoin.operator.lookup.rows import Rows, joined
+from ivjoin.operator.lookup.run import Run, Term, in_order
 from ivjoin.plan.cutting import shifted
 from ivjoin.shj.store.disk.backing import Files
 from ivjoin.shj.store.keys import KeyTable

@@ -10,15 +10,15 @@ import numpy as np
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL
-from ivjoin.operator.lookup.distance import compared, distance_keys
+from ivjoin.operator.lookup.aggregates.reduce import Ranges, spread, tree_of
+from ivjoin.operator.lookup.aggregates.source import Source
+from ivjoin.operator.lookup.answer import Stored
+from ivjoin.operator.lookup.best import BestAnswers, Matches, PairColumns, keys_of
+from ivjoin.operator.lookup.picks.distance import compared, distance_keys
+from ivjoin.operator.lookup.picks.trim import middle_of
+from ivjoin.operator.lookup.rows import Rows
+from ivjoin.operator.lookup.run import Found, Pairs, Run, reach
 from ivjoin.operator.match.residual import holds
-from ivjoin.operator.windows.answer import Stored
-from ivjoin.operator.windows.best import BestAnswers, Matches, PairColumns, keys_of
-from ivjoin.operator.windows.reduce import Ranges, spread, tree_of
-from ivjoin.operator.windows.rows import Rows
-from ivjoin.operator.windows.run import Found, Pairs, Run, reach
-from ivjoin.operator.windows.source import Source
-from ivjoin.operator.windows.trim import middle_of
 from ivjoin.plan.picking.pick import Picking, picking_of
 
 __all__ = ["PickedAnswers"]

@@ -13,7 +13,7 @@ from ivjoin.errors import EvaluationError
 from ivjoin.expr.nodes import Node, is_met
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.operator.intake import Intake, outside
-from ivjoin.operator.windows.rows import Rows, joined
+from ivjoin.operator.lookup.rows import Rows, joined
 from ivjoin.outer.values import has_value
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import RowLayout

@@ -1,0 +1,1 @@
+"""The aggregates over ranges of sorted right rows."""

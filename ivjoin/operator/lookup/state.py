@@ -1,0 +1,225 @@
+"""What an operator that answers left rows stores and knows: its rows, their counts and bytes, and its frontiers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import compress
+from weakref import WeakMethod
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.errors import EvaluationError
+from ivjoin.expr import build
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.types import from_arrow
+from ivjoin.metrics import JoinMetrics
+from ivjoin.operator.intake import Intake
+from ivjoin.operator.lookup.key_ids import key_table
+from ivjoin.operator.lookup.reading import read
+from ivjoin.operator.lookup.rows import Rows
+from ivjoin.operator.lookup.search import search_of
+from ivjoin.operator.lookup.stored import LeftRows, RightRows
+from ivjoin.operator.memory.memory_parts import OutputLimit
+from ivjoin.operator.prune_bounds import Bounder
+from ivjoin.plan.derivations import Derived
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.layout import row_layouts
+from ivjoin.plan.spec import SIDES
+from ivjoin.separation.separate import conjuncts_of
+from ivjoin.shj.store.account import Account
+from ivjoin.shj.store.disk.backing import Files
+
+__all__ = ["LookupState"]
+
+
+class LookupState:
+    """The plan, the frontiers, the rows and the counts of such an operator."""
+
+    def __init__(self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> None:
+        self.plan = plan = plan.own()
+        self.how, self.layouts = plan.how, row_layouts(plan)
+        self.frontiers = plan.frontiers()
+        self.bounder = Bounder(plan, self.frontiers)
+        self.intake = Intake(plan, self.frontiers, late_within, errors_first)
+        self.rekeyed, self.full_predicate, self.ended = False, plan.raises, [False, False]
+        self.watermarks: dict[tuple[int, str], tuple[Node, bool]] = {}
+        self.metrics = JoinMetrics()
+        self.limits: OutputLimit | None = None
+        held = WeakMethod(self.bytes_held)
+        self.account = Account(lambda: (of() if (of := held()) else 0))
+        self.keys = key_table(plan)
+        self.seq = [0, 0]
+        self.terms, self.order, self._axis = search_of(plan, plan.spec.picks_one)
+        for s in (0, 1):
+            self.bounder.refit(s)
+        self.left, self.right = LeftRows(), RightRows(self._axis)
+        self._previous = plan.spec.include_previous
+        self._giving: list[Rows] = []  # left rows that are being emitted
+
+    @property
+    def axis(self) -> int | None:
+        """The axis that sorts the right rows."""
+        return self._axis
+
+    @property
+    def n_ids(self) -> int:
+        """An upper bound of the ids of keys."""
+        return self.keys.n_ids
+
+    # -- counts ------------------------------------------------------------------------------------------------------
+
+    def rows_held(self) -> tuple[int, int]:
+        """Return the number of stored rows of each side."""
+        return len(self.left), len(self.right)
+
+    def bytes_held(self) -> int:
+        """Return the approximate bytes of the state."""
+        return sum(self.bytes_of_sides()) + self.keys.nbytes
+
+    def bytes_of_sides(self) -> tuple[int, int]:
+        """Return the bytes of the left and the right side, without the keys, which both share."""
+        return self.left.nbytes, self.right.nbytes
+
+    def came(self, p: int, rows: int, late: int) -> None:
+        """Count ``rows`` rows that were pushed on side p, including ``late`` late rows."""
+        m = self.metrics
+        m.late_rows += late
+        if p == 0:
+            m.left_rows_in, m.left_late_rows = m.left_rows_in + rows, m.left_late_rows + late
+        else:
+            m.right_rows_in, m.right_late_rows = m.right_rows_in + rows, m.right_late_rows + late
+
+    def went(self, p: int, rows: int) -> None:
+        """Count rows of side p that are decided and no longer stored."""
+        if p == 0:
+            self.metrics.left_rows_retired += rows
+        else:
+            self.metrics.right_rows_retired += rows
+
+    def count_state(self) -> None:
+        """Update the counts of the state and their peaks."""
+        m = self.metrics
+        m.state_rows = sum(self.rows_held())
+        m.state_bytes = self.bytes_held()
+        m.peak_state_rows = max(m.peak_state_rows, m.state_rows)
+        m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)
+        if self.limits is not None:
+            self.limits.stepped()
+
+    def filed_rows(self) -> int:
+        """Return the number of rows with columns in files."""
+        return sum(len(rows) for rows in (*self.left.chunks, *self.right.each()) if rows.lies_in_files)
+
+    def counts(self) -> JoinMetrics:
+        """Return a copy of the counts at this moment."""
+        m = replace(self.metrics)
+        m.left_lateness, m.right_lateness = self.intake.lateness
+        m.state_rows = sum(self.rows_held())
+        m.peak_state_rows = max(m.peak_state_rows, m.state_rows)
+        m.state_bytes = self.bytes_held()
+        if self.account.files is not None:
+            m.spilled_rows, m.spilled_bytes = self.filed_rows(), self.account.files.nbytes
+        return m
+
+    # -- memory ------------------------------------------------------------------------------------------------------
+
+    def limit(self, limit: OutputLimit) -> None:
+        """Obey a limit from now on."""
+        self.limits = limit
+
+    def spill(self, files: Files, most: int) -> None:
+        """Spill columns until at most ``most`` bytes are in memory, or none; MemoryLimitError if the disk is full."""
+        def left() -> None:
+            self.left.keep([rows if rows.lies_in_files else rows.spilled(files) for rows in self.left.chunks])
+
+        first, second = self.bytes_of_sides()
+        ways: list[Callable[[], object]] = [left, partial(self.right.spill, files)]
+        for way in ways if first > second else ways[::-1]:
+            if self.bytes_held() > most:
+                way()
+
+    def is_refused(self, error: BaseException) -> bool:
+        """Return whether memory was refused for the push under way before it changed anything."""
+        return self.account.refused
+
+    # -- what is known of the sides ----------------------------------------------------------------------------------
+
+    def promise(self, p: int, node: Node, ordinal: int, descending: bool) -> bool:
+        """Record a promise about later rows of a side; return whether its expression already had one."""
+        known = node in self.frontiers[p].promised
+        self.frontiers[p].promise(node, ordinal, descending)
+        return known
+
+    def learn(self) -> None:
+        """Add the axes that prune after the frontiers got new expressions."""
+        for frontier in self.frontiers:
+            frontier.refresh()
+        missing = list(self.bounder.missing_axes())
+        for s, node in missing:
+            if node not in self.plan.sides[s].axes:
+                self.plan.sides[s].axes.append(node)
+        if missing:
+            self.plan.derived = Derived()
+            for s in (0, 1):
+                self.bounder.refit(s)
+            self.read_again()
+
+    def rekey(self) -> None:
+        """After a computed key failed for some row: look up by plain columns only; pairs decide the rest."""
+        if self._previous:
+            raise EvaluationError(
+                "a computed key has an error for a row, and include_previous=True needs all keys; use try_cast or "
+                "try_add in the key, or filter the row first"
+            )
+        plan = self.plan
+        plain = [a.op == b.op == "column" for a, b in zip(plan.sides[0].keys, plan.sides[1].keys, strict=True)]
+        self.rekeyed = self.full_predicate = True
+        plan.null_safe = list(compress(plan.null_safe, plain))
+        for side in plan.sides:
+            side.keys = list(compress(side.keys, plain))
+        plan.derived = Derived()
+        self.read_again()
+
+    def read_again(self) -> None:
+        """Evaluate the stored rows again for other keys or axes."""
+        self.keys = key_table(self.plan)
+        self.right.keys = self.keys if self.right.keys is not None else None
+        self.left.keep([self._reread(0, rows) for rows in self.left.chunks])
+        self.right.replace(lambda rows: self._reread(1, rows))
+
+    def _reread(self, s: int, rows: Rows) -> Rows:
+        return self._stored_rows(s, rows.columns, rows.seq)
+
+    def _stored_rows(self, s: int, columns: Sequence[pa.Array], seq: np.ndarray) -> Rows:
+        picks = self.plan.spec.picks_one
+        return read(self.plan, s, columns, seq, self.layouts[s], self.intake, self.keys, None, picks).rows
+
+    def column(self, s: int, index: int) -> Node:
+        """Return the node of a column of side s."""
+        field = self.plan.sides[s].schema.field(index)
+        return build.column(SIDES[s], field.name, from_arrow(field.type))
+
+    def rows_at_hand(self, s: int) -> Iterator[tuple[Callable[[int], pa.Array | None], int]]:
+        """Yield the rows of side s that later output may have: (function from place to column or None, rows)."""
+        places = self.layouts[s].places
+        for rows in (*self.left.chunks, *self._giving) if s == 0 else self.right.each():
+            yield (lambda i, r=rows: None if places[i] < 0 else r.column(places[i])), len(rows)  # type: ignore[misc]
+
+    def led(self, s: int) -> None:
+        """Return None: the index of a side never changes."""
+
+    def refresh_bounds(self) -> None:
+        """Compute axes and bounds again after the frontiers were set from outside."""
+        self.learn()
+        for p in (0, 1):
+            self.bounder.move(p, True, 1)
+
+    def decides(self) -> list[Node]:
+        """Return the conjuncts to evaluate for each pair."""
+        condition = self.plan.condition
+        if self.full_predicate and condition is not None:
+            return list(conjuncts_of(condition))
+        return list(self.plan.separation.residual)

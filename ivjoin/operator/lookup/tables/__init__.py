@@ -1,0 +1,1 @@
+"""Answers to the left rows of two whole tables, slice by slice."""

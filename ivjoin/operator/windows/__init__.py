@@ -1,1 +1,0 @@
-"""Aggregates over the partners of each left row, found over slices of sorted rows and without making pairs."""
