@@ -28,6 +28,7 @@ from ivjoin.shj.plain import rows_at
 
 __all__ = ["LookupCore"]
 
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _SOME = 16  # if 1 in so many rows is new, rows are evicted before a batch is refused or columns are spilled
 
 
@@ -172,11 +173,19 @@ class LookupCore(LookupState):
             self.right.clear()
         elif not held or not self._stale or (not force and self._since < max(self._least, held // self._share)):
             return
+        elif not self._may_be_dead(bounds):
+            return
         else:
             self._stale, self._since = False, 0
             waiting = None if self._previous else self._waiting()
             self.right.evict(self._dead(bounds, waiting), self._merges(), force)
         self.went(1, held - len(self.right))
+
+    def _may_be_dead(self, bounds: Bounds) -> bool:
+        """Return whether some right row may be dead. If not, rows that have just arrived need not become a run."""
+        if bounds is None:
+            return self.ended[0] or not self._previous
+        return self._merges() or any(low != I64_MIN or high != I64_MAX for low, high in bounds)
 
     def _merges(self) -> bool:
         """Return whether all runs are merged first."""
@@ -185,8 +194,6 @@ class LookupCore(LookupState):
     def _dead(self, bounds: Bounds, waiting: Waiting | None) -> Callable[[Run], np.ndarray]:
         """Return what marks the rows of a run that no left row can match : bool[n]."""
         if self._previous:
-            if bounds is None and not self.ended[0]:
-                return lambda run: np.zeros(len(run), dtype=bool)
             assert self._axis is not None
             return partial(without_older, axis=self._axis, low=older_than(bounds, self.left, self.terms, self._axis))
         return lambda run: dead_rows(run.rows, bounds, waiting, self.terms)
