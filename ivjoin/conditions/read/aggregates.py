@@ -102,7 +102,7 @@ class _AggregateReader(Reader):
             except IvjoinError:
                 return
             raise placed(ConditionError(
-                f"{e.sql('spark')} is outside of an aggregate function; put it into one, such as "
+                f"{e.sql('spark')} is outside an aggregate function; put it into one, such as "
                 f"max({e.sql('spark')})"
             ), e, self.text) from None  # fmt: skip
 
@@ -162,7 +162,7 @@ class _ArgumentReader(Reader):
         from sqlglot import exp
 
         if isinstance(e, exp.Filter) or (isinstance(e, exp.Anonymous) and str(e.this).lower() in AGGREGATES):
-            raise placed(ConditionError("an aggregate function is inside of another one"), e, self.text)
+            raise placed(ConditionError("an aggregate function is within another one"), e, self.text)
         if isinstance(e, exp.Column) and self.scope.side_of(e.parts[0].name) == LEFT and len(e.parts) > 1:
             raise placed(ColumnError(
                 f"{e.sql('spark')} is a left column in an aggregate function; expected right columns. A left column "
