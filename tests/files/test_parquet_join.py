@@ -77,6 +77,12 @@ def test_gaps_of_a_file_are_seen(tmp_path: Path) -> None:
     assert reachable_row_groups(left, right, on="t") == ([0, 99], [0, 1])
 
 
+def test_row_groups_in_no_order_meet_those_before_the_last_match(tmp_path: Path) -> None:
+    left = store(tmp_path / "l.parquet", pa.table({"t": [5, 1, 9]}), 1)
+    right = store(tmp_path / "r.parquet", pa.table({"t": [1, 5, 3]}), 1)
+    assert reachable_row_groups(left, right, condition="l.t = r.t") == ([0, 1], [0, 1])
+
+
 def test_keys_prune_and_null_keys_too(tmp_path: Path) -> None:
     left = store(tmp_path / "l.parquet", pa.table({"k": ["a", "b", "m", "n", None, None]}), 2)
     right = store(tmp_path / "r.parquet", pa.table({"k": ["c", "z", None, "zz"]}), 1)
