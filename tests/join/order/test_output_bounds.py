@@ -102,7 +102,7 @@ def test_a_stream_tells_it_between_its_batches() -> None:
         told.append(stream.output_bounds())
     assert stream.output_bounds() == {}
     with pytest.raises(ProtocolError, match="threads"):
-        band_join(t, t, on="k", condition=band, left_order="t", right_order="t", threads=2).output_bounds()
+        band_join(t.to_reader(), t, on="k", condition=band, left_order="t", right_order="t", threads=2).output_bounds()
 
 
 def test_a_stream_that_was_closed_says_so() -> None:

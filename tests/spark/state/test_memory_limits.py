@@ -20,6 +20,7 @@ from ivjoin.errors import IvjoinError, MemoryLimitError, UnsupportedError
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.question import join_spec
+from ivjoin.spark.rows.codec import compressed
 from ivjoin.spark.rows.pack import Seen
 from ivjoin.spark.state.bucket import Arrivals, Turn, keep, new_operator, play, restored
 from ivjoin.spark.state.journal import Log, opened
@@ -107,7 +108,8 @@ def test_rows_of_two_orders_are_not_taken_in_pieces() -> None:
 
 def test_an_operator_kept_under_another_limit_is_not_taken() -> None:
     spec = join_spec(SCHEMA, SCHEMA, on="k", condition=BAND)
-    stored = SimpleNamespace(before="token", log=lambda: Log("token"), base=lambda: None)
+    base = compressed(new_operator(spec, None).snapshot())
+    stored = SimpleNamespace(before="token", moved=False, log=lambda: Log("token"), base=lambda: base)
     for given, wanted, same in ((None, None, True), (SMALL, SMALL, True), (None, SMALL, False), (SMALL, None, False)):
         op, name = new_operator(spec, given), ("a join", 0)
         keep(name, "token", op)

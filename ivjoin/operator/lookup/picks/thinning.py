@@ -88,9 +88,12 @@ class Thinning:
 
     def __init__(self, plan: JoinPlan, bounder: Bounder, ranks: Callable[[Run], np.ndarray]) -> None:
         self._picking = picking = picking_of(plan)
-        self._ways, self._bounder, self._ranks = ways_of(picking, not plan.separation.residual), bounder, ranks
+        self._plan, self._bounder, self._ranks = plan, bounder, ranks
+        self._ways = [  # a constant, such as a NULL of a column without a type, is no axis
+            way for way in ways_of(picking, not plan.separation.residual)
+            if all(plan.axis(0, left) is not None and plan.axis(1, right) is not None for left, right, _, _ in way.ends)
+        ]
         assert plan.spec.pick is not None
-        self._plan = plan
         self._own, self._ties = plan.axis(1, plan.spec.pick.by[0]), len(plan.spec.pick.by) > 1
         self._loose = picking.n_search < len(picking.terms)
         self.reads = {self._axis(0, left) for w in self._ways for left, _, _, _ in w.ends}  # left axes

@@ -55,14 +55,16 @@ class Pass:
 
 
 def passes_of(plan: JoinPlan) -> list[Pass] | None:
-    """Return the passes of a pick; None unless the bounds where they begin follow one left value."""
+    """Return the passes of a pick; None unless they begin where bounds of one left value say."""
     picking = picking_of(plan)
     place = plan.axis(1, picking.place)
     if picking.met or place is None:
         return None
     bands = [(plan.axis(0, t.left), plan.axis(1, t.right), t.low, t.high) for t in picking.terms]
-    if picking.near is not None:
-        near = plan.axis(0, picking.near)
+    near = None if picking.near is None else plan.axis(0, picking.near)
+    if (near is None) != (picking.near is None) or any(None in band[:2] for band in bands):
+        return None  # constants
+    if near is not None:
         passes = [
             _pass([(near, place, I64_MIN, 0), *bands], True, not picking.plain),
             _pass([(near, place, 1, I64_MAX), *bands], False, False),
