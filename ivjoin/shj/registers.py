@@ -58,7 +58,7 @@ SIDE = _record(
     # between two calls of Python (0: never), `look_least` its minimum, `unlooked` the rows since the last call,
     # `looks_left` the useless calls until `look_every` doubles, `looks_next` the value it restarts from.
     "look_every look_least unlooked looks_left looks_next",
-    "owes keeps semi single mode decide by_python patience beyond packs n_pieces",
+    "owes keeps semi single mode decide by_python patience has_nulls beyond packs n_pieces",
     "n_key_words n_key_pieces n_texts n_checks n_sums",
     "key_words pieces texts checks extents sums",  # address
 )

@@ -131,7 +131,7 @@ def finish(op, p, side, other):  # type: ignore[no-untyped-def]
             if much or (side.loose == other.loose == 0 and has_spare_room(op, side.live + other.live)):
                 status |= at.SWEEP
         text = side.by_python == at.TEXT_ALONE or other.by_python == at.TEXT_ALONE
-        if _is_wide(op, side) or _is_wide(op, other) or text:
+        if _is_wide(op, side) or _is_wide(op, other) or side.has_nulls or other.has_nulls or text:
             return status | at.TIDY
         # Scratch arrays that a burst of rows has enlarged.
         if op.room_rows > 4 * op.largest + 1024 or op.dead_size > 4 * max(side.live, other.live) + 1024:

@@ -32,7 +32,7 @@ __all__ = [
 _PAGE = mmap.PAGESIZE
 _PIECE = 4 << 20  # bytes copied at once, which bounds the pages of a file in memory during a copy
 _KEPT_BY_MALLOC = 4 << 20  # bytes
-_LOGS_ALLOWED = 8 << 20  # bytes of mapped pages up to which the pages of logs stay in memory
+_SETTLED = 4 << 20  # bytes of logs that may stay in memory between two steps, in addition to `logs_allowed`
 _FILLED = 1 << 20  # bytes of zeros that are written at once, at most
 _SPARE = 1 << 20  # bytes by which a file may be larger than requested
 _AS_IT_WAS = "; the operator's state is unchanged by this batch, and its snapshot() still works"
@@ -52,6 +52,9 @@ class MappedLog(Protocol):
 
     def let_go(self) -> None:
         """Release all pages of the mapping."""
+
+    def let_go_of(self, block: int) -> None:
+        """Release the pages of a block."""
 
 
 class _Map(mmap.mmap):
@@ -87,6 +90,8 @@ class Files:
         self._base: int | None = None
         self._hand = 0
         self.allowed = 1 << 62  # bytes of mapped files that may lie in memory
+        self.logs_allowed = 0  # bytes of mapped pages up to which log pages stay in memory
+        self.logs_stay = False  # whether a full cache drops only the block that was read last
         self._lock = Lock()  # operators in several threads may share the files
         os.close(self.unnamed(1))
 
@@ -154,17 +159,24 @@ class Files:
         """Release pages above ``allowed`` bytes, in the middle of a step that reads much."""
         self.settle(self.allowed)
 
-    def ease_logs(self) -> None:
-        """Release the pages of logs, in the middle of a step that reads much."""
-        self._settle_logs(_LOGS_ALLOWED)
+    def ease_logs(self, read: MappedLog, block: int) -> None:
+        """Release pages of logs after ``block`` of the log ``read`` was read, if more lies in memory than allowed.
 
-    def _settle_logs(self, most: int) -> None:
-        """Release the pages of logs if more than ``most`` bytes of files lie in memory."""
+        Rows of all ages are read repeatedly. With ``logs_stay``, only this block is released if that is enough.
+        """
+        if self.resident() <= self.logs_allowed:
+            return
+        logs = self._read_logs()
+        if self.mapped + sum(log.mapped for log in logs) > self.logs_allowed:
+            if self.logs_stay:
+                read.let_go_of(block)
+            if not self.logs_stay or self.resident() > self.logs_allowed:
+                for log in logs:
+                    log.let_go()
+
+    def _read_logs(self) -> list[MappedLog]:
         with self._lock:
-            logs = [log for log in self.logs if log.mapped]
-        if logs and self.mapped + sum(log.mapped for log in logs) > most and self.resident() > most:
-            for log in logs:
-                log.let_go()
+            return [log for log in self.logs if log.mapped]
 
     def settle(self, allowed: int) -> int:
         """Release pages until at most ``allowed`` bytes of mapped arrays lie in memory. Return the excess in bytes
@@ -172,8 +184,11 @@ class Files:
 
         Pages of logs are released first. They do not count towards the excess.
         """
-        self._settle_logs(min(allowed, _LOGS_ALLOWED))
-        mapped = self.mapped
+        mapped, logs = self.mapped, self._read_logs()
+        most = min(allowed, self.logs_allowed + _SETTLED)
+        if logs and mapped + sum(log.mapped for log in logs) > most and self.resident() > most:
+            for log in logs:
+                log.let_go()
         if mapped <= allowed:
             return 0
         with self._lock:

@@ -61,8 +61,9 @@ def clear(store: StoredRows, account: Account) -> None:
     store.schedules.clear(account)
     for column in store.columns:
         if isinstance(column, (BytesColumn, BoolColumn, WordColumn, OrdinalColumn)):
-            store._changes += column.valid.ring is not None
             column.clear()
+    if store._registers[_WORDS["has_nulls"]]:
+        store._changes += 1
     store.point()
 
 

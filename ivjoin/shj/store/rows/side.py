@@ -93,8 +93,7 @@ class SideStore(StoredRows):
         shrink = look and is_wide(self.cap, peak, self._rows_in - self._fitted)
         if look:
             self.peak = self.hi - self.lo
-            if self.schedules.fit(n):
-                self._changes += 1
+            self._give_back(n)
         self._reschedule(self.schedules.laden(self.live))
         if self.live == self.hi - self.lo and not shrink:
             if self.lo != self._trimmed:
@@ -119,6 +118,15 @@ class SideStore(StoredRows):
         elif shrink:
             self._fitted = self._rows_in
             recap(self, fitting(peak + peak // 32))
+
+    def _give_back(self, n: int) -> None:
+        """Free validity rings in which every row is valid, and excess capacity of heaps."""
+        kept = [c.valid for c in self.columns if c.valid is not None and c.valid.ring is not None]
+        places = self.places(np.arange(self.lo, self.hi)) if kept else _NO_IDS
+        forgotten = [valid.forget(places) for valid in kept]
+        if self.schedules.fit(n) or any(forgotten):
+            self._changes += 1
+            self.point()
 
     def _pass_dead(self) -> None:
         """Move ``lo`` over the dead rows in front."""

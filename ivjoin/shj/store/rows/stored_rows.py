@@ -33,10 +33,10 @@ __all__ = ["StoredRows"]
 _NO_IDS = np.empty(0, dtype=np.int64)
 _FIRST_AXIS = index_kernels.FIRST_AXIS
 _WORDS, _ENTRY, _RING = map(at.words_in, (SIDE, STORED, RING))
-(_ROWS, _N_AXES, _EXPIRY, _BY_PYTHON, _SORTED, _STORED, _N_STORED, _TEXTS, _N_TEXTS, _RINGS,
+(_ROWS, _N_AXES, _EXPIRY, _BY_PYTHON, _SORTED, _STORED, _N_STORED, _TEXTS, _N_TEXTS, _RINGS, _HAS_NULLS,
  _KEY_PIECES, _EXTENTS) = map(
     at.words_of(SIDE).__getitem__,
-    ("rows", "n_axes", "expiry", "by_python", "sorted", "stored", "n_stored", "texts", "n_texts", "rings",
+    ("rows", "n_axes", "expiry", "by_python", "sorted", "stored", "n_stored", "texts", "n_texts", "rings", "has_nulls",
      "n_key_pieces", "extents"),
 )
 
@@ -160,6 +160,7 @@ class StoredRows:
         r[_BY_PYTHON] = 0 if not self.by_python else at.TEXT_ALONE if alone else at.ARRAYS
         r[_SORTED] = self.runs is not None
         n = 0
+        nulls = False
         for column, c, width in zip(self.stored, self.columns, self._widths, strict=True):
             ring = None if c.valid is None else c.valid.ring
             valid = 0 if ring is None else address(ring)
@@ -186,9 +187,10 @@ class StoredRows:
                 rings[k], rings[k + 1], rings[k + 2] = address(c.record), 0, valid
             else:
                 continue
+            nulls |= valid != 0
         r[_STORED], r[_N_STORED] = address(self._table), n // _ENTRY
         r[_TEXTS], r[_N_TEXTS] = address(self._texts), len(self._texts)
-        r[_RINGS] = address(self._rings)
+        r[_RINGS], r[_HAS_NULLS] = address(self._rings), nulls
 
     def moved(self) -> None:
         """Note that memory has moved or grown."""

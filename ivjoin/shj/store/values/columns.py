@@ -107,6 +107,10 @@ class WordColumn:
     def row_bytes(self) -> int:
         return (self._ring.strides[0] if in_memory(self._ring) else 0) + self.valid.row_bytes
 
+    @property
+    def has_nulls(self) -> bool:
+        return self.valid.ring is not None
+
     def append(self, array: pa.Array, first: int) -> None:
         put(self._ring, first, arrow.fixed_view(array, self._width))
         if array.null_count or self.valid.ring is not None:
@@ -172,6 +176,10 @@ class OrdinalColumn:
     @property
     def row_bytes(self) -> int:
         return self.valid.row_bytes
+
+    @property
+    def has_nulls(self) -> bool:
+        return self.valid.ring is not None
 
     def tells(self, array: pa.Array) -> bool:
         """Return whether the ordinals determine every value of an array."""

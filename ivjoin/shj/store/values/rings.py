@@ -125,6 +125,13 @@ class Validity:
         valid = self.ring[places]
         return None if valid.all() else valid
 
+    def forget(self, places: np.ndarray) -> bool:
+        """Free the ring if all rows at ``places`` are valid. Return whether it was freed."""
+        if self.ring is None or not self.ring[places].all():
+            return False
+        self.ring = None
+        return True
+
     def select(self, places: np.ndarray, cap: int) -> None:
         if self.ring is not None:
             valid, old = self.ring[places], self.ring
