@@ -102,8 +102,8 @@ def test_an_aggregate_of_more_text_than_a_column_holds() -> None:
     schema = pa.schema({"k": pa.int64(), "t": pa.int64(), "s": pa.string()})
     batch = pa.record_batch({"k": [1] * 100, "t": [0] * 100, "s": ["x" * (1 << 20)] * 100}, schema=schema)
     right = pa.RecordBatchReader.from_batches(schema, (batch for _ in range(23)))
-    with pytest.raises(ivjoin.errors.CapacityError, match="cast text to large_string"):
-        ANSWERS["aggregates"](pa.table({"k": [1], "t": [0]}), right).read_all()
+    found = ANSWERS["aggregates"](pa.table({"k": [1], "t": [0]}), right).read_all()
+    assert found["s"].to_pylist() == ["x" * (1 << 20)]
     right = pa.RecordBatchReader.from_batches(schema, (batch for _ in range(23)))
     found = ivjoin.band_join(
         pa.table({"k": [1], "t": [0]}), right, on="k", condition="l.t = r.t", pick=ivjoin.Pick("t")
