@@ -226,9 +226,9 @@ def test_an_observation_takes_the_counts(spark: Any, frames: tuple[Any, Any]) ->
 
 
 @pytest.mark.parametrize("given, said", [
-    ({"on": 3}, "on is 3, a int; expected a column name"), ({"on": ["k", 3]}, "on holds 3; expected a column name"),
-    ({"on": [("k", "k", "k")]}, "on holds .*expected a column name or a pair"),
-    ({"on": [("k", 3)]}, "on holds .*expected a column name or a pair"),
+    ({"on": 3}, "on is 3, a int; expected a column name"), ({"on": ["k", 3]}, "on contains 3; expected a column name"),
+    ({"on": [("k", "k", "k")]}, "on contains .*expected a column name or a pair"),
+    ({"on": [("k", 3)]}, "on contains .*expected a column name or a pair"),
     ({"on": "k", "name": 3}, "name is a int; expected a pyspark.sql.Observation"),
 ])  # fmt: skip
 def test_what_is_no_key_and_no_name_is_said(frames: tuple[Any, Any], given: dict[str, Any], said: str) -> None:
