@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from queue import Queue
 from threading import Thread
+from threading import enumerate as enumerate_threads
 from typing import Any
 
 import pyarrow as pa
@@ -131,6 +132,15 @@ def test_errors_of_an_input_are_raised_and_threads_end() -> None:
     taken = Taken(ivjoin.band_join(left.reader(), right.reader(), idle_timeout=0.02, **BAND))
     taken.join(20)
     assert "the pipe is broken" in str(taken.error)
+    left.queue.put(None)  # the thread that waits for it ends
+    end = time.monotonic() + 20
+    while (found := _reading()) and time.monotonic() < end:
+        time.sleep(0.005)
+    assert not found
+
+
+def _reading() -> list[str]:
+    return [t.name for t in enumerate_threads() if t.name.startswith("ivjoin reading")]
 
 
 def test_tables_and_random_pieces_give_the_same_rows() -> None:
