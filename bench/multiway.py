@@ -74,8 +74,11 @@ def by_pairs(tables: Tables, pairs: list[tuple[str, str, str]]) -> tuple[int, in
     return held, rows
 
 
-def by_many(tables: Tables, condition: str, views: Any, ordered: bool = True) -> tuple[int, int]:
-    stream = multi_join(tables, condition, orders=dict.fromkeys(tables, "ts") if ordered else None, views=views)
+def by_many(tables: Tables, condition: str, views: Any, pushed: bool = True) -> tuple[int, int]:
+    if pushed:
+        stream = multi_join(tables, condition, orders=dict.fromkeys(tables, "ts"), views=views, sort="never")
+    else:
+        stream = multi_join(tables, condition)
     rows = sum(b.num_rows for b in stream)
     return stream.metrics.peak_state_rows, rows
 

@@ -97,7 +97,7 @@ def multi_join(
         columns that it needs for them.
     threads : int or "auto", default "auto"
         Threads that join tables in memory. The rows and their order are the same for any number. Streams, files, and
-        joins with ``orders``, ``bounds``, ``memory_limit`` or ``sort="never"`` use one thread.
+        joins with ``memory_limit`` or ``sort="never"`` use one thread.
     memory_limit, when_full
         As for :class:`MultiJoin`. The limit does not count tables that are read or sorted as a whole.
     params : mapping of str to value, optional

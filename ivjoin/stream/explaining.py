@@ -181,7 +181,7 @@ def _of_many(inputs: Any, condition: Any, workers: int, sorts: bool, **question:
     from ivjoin.multi.steps import laid_out
     from ivjoin.routing.rows.arguments import worker_count
     from ivjoin.stream.many import prepared, with_line, with_present
-    from ivjoin.stream.threads.table_steps import HELD, table_steps
+    from ivjoin.stream.threads.table_steps import BY_TABLES, table_steps
 
     workers = worker_count(workers)
     given = named_inputs(inputs)
@@ -192,13 +192,12 @@ def _of_many(inputs: Any, condition: Any, workers: int, sorts: bool, **question:
     spec, shape, by = prepared(unsorted, sources)
     rows = {a: float(s.rows) for a, s in sources.items() if s and s.rows}
     text = explained(spec, laid_out(spec, shape), rows, workers)
-    if not by:
-        return text
-    names = listed([f"{a}.{n.params[1]}" for a, n in by.items()])
-    text = with_line(text, f"  sorted, where not in order already, by {names}")
+    if by:
+        names = listed([f"{a}.{n.params[1]}" for a, n in by.items()])
+        text = with_line(text, f"  sorted, where not in order already, by {names}")
     known = {a: s for a, s in sources.items() if s is not None}
     if sorts and len(known) == len(sources) and table_steps(unsorted, shape, known, 1) is not None:
-        text = with_line(text, HELD)
+        text = with_line(text, BY_TABLES)
     return text
 
 

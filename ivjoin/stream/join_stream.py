@@ -129,7 +129,7 @@ class JoinStream(Outputs):
         Raises
         ------
         ProtocolError
-            After an error, once the stream is closed, or if several threads join.
+            After an error, once the stream is closed, or if several threads join streams.
         """
         self._check_bounded()
         if isinstance(self._operator, SlicedJoin):

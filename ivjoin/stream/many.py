@@ -38,7 +38,7 @@ from ivjoin.stream.sources.hints import index_hints
 from ivjoin.stream.sources.inputs import ArrowStream, Source, open_input
 from ivjoin.stream.sources.sampled import seen_of
 from ivjoin.stream.threads.memory import to_the_end
-from ivjoin.stream.threads.table_steps import HELD, TableSteps, table_steps
+from ivjoin.stream.threads.table_steps import BY_TABLES, TableSteps, table_steps
 
 if TYPE_CHECKING:
     from ivjoin.conditions.written import Expression
@@ -63,15 +63,14 @@ class _Many:
         self.sources, self.budget, self.threads = sources, budget, threads
         whole = spec.schema
         self.schema = whole if columns is None else pa.schema([whole.field(n) for n in columns])
-        self.unsorted = with_present(spec, sources)
-        self.spec, self.shape, self.by = prepared(self.unsorted, sources, sort)
-        self._sort = sort
+        self._unsorted, self._sort = with_present(spec, sources), sort
+        self.spec, self.shape, self.by = prepared(self._unsorted, sources, sort)
 
     def of_tables(self) -> TableSteps | None:
         """Return the join in steps of two tables; None if rows are pushed."""
         if not self._sort or self.budget is not None:
             return None
-        return table_steps(self.unsorted, self.shape, self.sources, self.threads)
+        return table_steps(self._unsorted, self.shape, self.sources, self.threads)
 
     def begin(self) -> tuple[dict[str, Pieces], str]:
         """Return the inputs, sorted where that prunes rows, and a text that states what was sorted."""
@@ -93,8 +92,10 @@ class _Many:
 def prepared(
     spec: MultiSpec, sources: Mapping[str, Source | None], sort: bool = True
 ) -> tuple[MultiSpec, Shape, dict[str, Node]]:
-    """Return the question with the orders of sorted inputs, its steps, and the column that sorts each of these."""
-    spec = with_present(spec, sources)
+    """Return the question with the orders of sorted inputs, its steps, and the column that sorts each of these.
+
+    ``spec`` comes from :func:`with_present`.
+    """
     seen = seen_of(spec, sources)
     shape = best_shape(spec, seen)
     by = sorted_by(spec, shape, sources, seen) if sort else {}
@@ -254,7 +255,7 @@ class MultiJoinStream(JoinStream):
     def explain(self) -> Explanation:
         """Return the steps, the rows that each side stores, and the inputs that bound them."""
         text = self._many.joining.explain()
-        return text if self._many.tables is None else with_line(text, HELD)
+        return text if self._many.tables is None else with_line(text, BY_TABLES)
 
     def _question(self) -> str:
         spec = self._many.joining.spec

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from ivjoin.errors import ProtocolError
+from ivjoin.errors import IvjoinError, ProtocolError
 from ivjoin.metrics import JoinMetrics, MultiJoinMetrics
+from ivjoin.multi.inputs import Input
 from ivjoin.multi.question import MultiSpec
 from ivjoin.multi.steps import Shape, Step, laid_out
 from ivjoin.multi.wording import by_their_names, in_own_names, own_names
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from ivjoin.expr.literals import Value
     from ivjoin.stream.join_stream import JoinStream
 
-__all__ = ["HELD", "TableSteps", "table_steps"]
+__all__ = ["BY_TABLES", "TableSteps", "table_steps"]
 
-HELD = "  tables: each step joins two of them on all threads; its result is stored until the next step has joined it"
+BY_TABLES = "  tables: each step joins two of them on all threads; its result is stored until the next step"
 
 _LEAST_ROWS = 1 << 16  # of all inputs; pushing fewer costs less than a stream for each step
 _MOST_TIMES = 2  # the rows of all inputs that the results of steps may have together
@@ -39,7 +40,7 @@ class TableSteps:
     Parameters
     ----------
     spec : MultiSpec
-        Without orders.
+        With the orders and bounds that were declared.
     steps : list of Step
         Of a tree.
     tables : mapping of alias to Table
@@ -51,9 +52,8 @@ class TableSteps:
     ) -> None:
         self._spec, self._steps, self._threads = spec, steps, threads
         self._rows = {a: t.num_rows for a, t in tables.items()}
-        self._held: dict[tuple[str, ...], pa.Table] = {
-            (a,): t.rename_columns(spec.wide(a).names) for a, t in tables.items()
-        }
+        # Inputs and results that no step has joined yet.
+        self._ready: dict[tuple[str, ...], pa.Table] = {(a,): t for a, t in tables.items()}
         self._names = own_names(spec.schemas)
         self._at = 0  # the step that is joined
         self._stream: JoinStream | None = None  # of this step
@@ -62,7 +62,14 @@ class TableSteps:
         self._said: list[str] = []
 
     def prepare(self) -> bool:
-        """Join all steps but the last one; return whether their results have few rows."""
+        """Join all steps but the last one.
+
+        Return False if the rows must be pushed: one breaks a promise, or the results have many rows.
+        """
+        for (alias,), table in self._ready.items():
+            if _breaks_a_promise(self._spec, alias, table):
+                return False
+            self._ready[alias,] = table.rename_columns(self._spec.wide(alias).names)
         most = _MOST_TIMES * sum(self._rows.values())
         for step in self._steps[:-1]:
             stream, batches, rows = self._join(step, None), [], 0
@@ -74,8 +81,9 @@ class TableSteps:
                         stream.close()
                         return False
             self._end_step(step)
+            self._stream = None
             name = step.sides[0].aliases + step.sides[1].aliases
-            self._held[name] = self._views[name] = pa.Table.from_batches(batches, stream.schema)
+            self._ready[name] = self._views[name] = pa.Table.from_batches(batches, stream.schema)
         return True
 
     def output(self) -> Iterator[pa.RecordBatch]:
@@ -88,7 +96,7 @@ class TableSteps:
         self._end_step(self._steps[-1])
 
     def _join(self, step: Step, columns: list[str] | None) -> JoinStream:
-        left, right = (self._held.pop(side.aliases) for side in step.sides)
+        left, right = (self._ready.pop(side.aliases) for side in step.sides)
         with by_their_names(self._names):
             self._stream = stream_of(open_inputs(left, right), plan_of(step.spec), self._threads, "auto", columns)
         return self._stream
@@ -140,7 +148,7 @@ class TableSteps:
 
     def close(self) -> None:
         """Release the tables."""
-        self._held.clear()
+        self._ready.clear()
         self._views.clear()
         if self._stream is not None:
             with suppress(ProtocolError):
@@ -150,11 +158,23 @@ class TableSteps:
 def table_steps(
     spec: MultiSpec, shape: Shape, sources: Mapping[str, Source], threads: int | Literal["auto"]
 ) -> TableSteps | None:
-    """Return the join of tables in steps; None if rows are pushed: of streams, orders, cascades or small tables."""
+    """Return the join of tables in steps; None if rows are pushed: of streams, cascades or small tables."""
     if isinstance(shape, (dict, str)) or not all(s.in_memory for s in sources.values()):
         return None
     if sum(s.rows or 0 for s in sources.values()) < _LEAST_ROWS:
         return None
-    if any(any(own.orders) or any(own.bounds) for own in spec.inputs.values()):
-        return None
     return TableSteps(spec, laid_out(spec, shape).steps, {a: s.table() for a, s in sources.items()}, threads)
+
+
+def _breaks_a_promise(spec: MultiSpec, alias: str, table: pa.Table) -> bool:
+    """Return whether a row is late, or its order cannot be evaluated. A push then raises or drops it."""
+    own = spec.inputs[alias]
+    if not own.orders[0] and not own.bounds[0]:
+        return False
+    found = Input(alias, spec.schemas[alias], own, certain=spec.certain)
+    try:
+        for batch in table.to_batches():
+            found.screen(found.wide(batch))
+    except IvjoinError:
+        return True
+    return bool(found.late)

@@ -185,12 +185,16 @@ def check_steps(seed: int) -> int:
     batch_size = int(c.rng.choice([1, 7, 65536]))
     tables = {a: pa.table(b) for a, b in c.batches.items()}
     views = "all" if c.views == "none" else c.views
+    orders = {a: order for a, order in c.orders.items() if c.rng.integers(2)}
     with (
         patch.multiple(table_steps, _LEAST_ROWS=0, _MOST_TIMES=1e9), patch.object(prepared, "_LEAST_IN_SLICES", 0),
         patch.object(sorting, "SMALL", -1), patch.multiple(table_join, _OWN_ROWS=3, _MOST_COPIED=1 << 20),
     ):
         one, more = (
-            multi_join(tables, c.condition, views=views, allow_cross=True, batch_size=batch_size, threads=threads)
+            multi_join(
+                tables, c.condition, orders=orders, views=views, allow_cross=True, batch_size=batch_size,
+                threads=threads,
+            )
             for threads in (1, int(c.rng.integers(2, 5)))
         )
         there = "each step joins two of them" in one.explain()
