@@ -10,9 +10,7 @@ import numpy as np
 
 from ivjoin.shj.kernels.compiling import I8, IN1, IO1, IO1_I4, VOID, compiled, inner
 
-__all__ = [
-    "DIGITS", "DOWN", "UP", "group_rows", "group_values", "meet_groups", "place_rising", "sort_groups", "sort_rows",
-]
+__all__ = ["DIGITS", "DOWN", "UP", "group_values", "meet_groups", "place_rising", "sort_groups", "sort_rows"]
 
 DOWN, UP = 0, 1  # whether the last or the first row within bounds is found
 
@@ -20,34 +18,6 @@ _FEW = 24  # up to this number of rows, a key or a bucket is sorted by insertion
 _NEAR = 1 << 15  # up to this number of rows, a key is sorted by buckets, which fit the processor's cache
 _BITS = 11  # bits per digit of the radix sort of larger keys
 DIGITS = 1 << _BITS
-
-
-@compiled(VOID(IN1, IO1, IO1))
-def group_rows(kids, starts, out):  # type: ignore[no-untyped-def]
-    """Group row numbers by key; the rows of one key stay in order.
-
-    Parameters
-    ----------
-    kids : int64[n]
-        Key ids.
-    starts : int64[ids + 1]
-        Zeros; afterwards where the rows of each key begin.
-    out : int64[n]
-        The row numbers.
-    """
-    n = kids.shape[0]
-    for i in range(n):
-        starts[kids[i] + 1] += 1
-    for k in range(1, starts.shape[0]):
-        starts[k] += starts[k - 1]
-    for i in range(n):
-        kid = kids[i]
-        out[starts[kid]] = i
-        starts[kid] += 1
-    for j in range(1, starts.shape[0]):
-        k = starts.shape[0] - j
-        starts[k] = starts[k - 1]
-    starts[0] = 0
 
 
 @compiled(VOID(IN1, IN1, IO1, IO1, IO1))
