@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.conditions.read.fluent import Expr, left, lit, right
+from ivjoin.conditions.read.fluent import Expr, left, lit, right, when
 from ivjoin.errors import ColumnError, ConditionError, came
 from ivjoin.expr import build
 from ivjoin.expr.arguments import one_of
@@ -100,7 +100,7 @@ def as_of(
     by = [b, *(right(n) for n in names)]
     if compared:
         if direction == "nearest":
-            by = [abs(a - b), *([] if every else by)]
+            by = [_distance(a, b, types), *([] if every else by)]
         keep: Literal["first", "last"] = "last" if direction == "backward" else "first"
         return AsOf((pair[0], pair[1]), condition, Pick(by, keep, ties="all" if every else "any"))
     if kind_of_join.single is not None:
@@ -113,6 +113,19 @@ def as_of(
     if near is not None:
         meeting(near, nodes[0], zone)
     return AsOf((pair[0], pair[1]), condition, spec.Pick(_PICKS[direction], nodes, near, unbounded=True))
+
+
+def _distance(a: Expr, b: Expr, types: Sequence[Type]) -> Expr:
+    """Return the distance of two values, where equal ones have distance 0: infinities and NaN, too."""
+    if any(t.kind == "float" for t in types):
+        return when(a == b, 0.0).otherwise(abs(a - b))
+    if all(t.kind == "int" for t in types):
+        low, high = min(t.limits[0] for t in types), max(t.limits[1] for t in types)
+        if high - low < 2**63:  # the difference of small or unsigned values would overflow in their own type
+            return abs(a.cast("bigint") - b.cast("bigint"))
+        if high >= 2**63:
+            return abs(a.cast("decimal(20,0)") - b.cast("decimal(20,0)"))
+    return abs(a - b)
 
 
 def _place(x: Expr, name: str, schema: pa.Schema, zone: str) -> Node:

@@ -6,6 +6,7 @@ import random
 from decimal import Decimal
 from fractions import Fraction
 from itertools import product
+from math import inf, nan
 from typing import Any
 
 import pyarrow as pa
@@ -97,3 +98,24 @@ def test_a_tolerance_never_overflows_where_units_are_the_same(key: str, directio
         for batches in product((left, left.to_batches(2)), (right, right.to_batches(1))):
             found = asof_join(*batches, on=("t", "u"), by=by, direction=direction, tolerance=tolerance)
             assert found.read_all()["j"].to_pylist() == want
+
+
+@pytest.mark.parametrize(("kind", "values"), [
+    (pa.float64(), [-inf, -1.5, 0.0, 5.0, inf, nan]), (pa.float32(), [-1.5, 2.0, inf, nan]),
+    (pa.int8(), [-128, 0, 127]), (pa.int32(), [-(2**31), 3, 2**31 - 1]), (pa.uint8(), [0, 8, 10, 255]),
+    (pa.uint32(), [0, 5, 2**32 - 1]), (pa.uint64(), [0, 7, 2**63, 2**64 - 1]),
+], ids=str)  # fmt: skip
+def test_the_nearest_row_is_the_same_for_every_kind_of_join(kind: pa.DataType, values: list[float]) -> None:
+    for given in (values, values[:1], values[-1:], values[1:], values[:-1]):
+        left = pa.table({"t": pa.array(values, kind), "i": range(len(values))})
+        right = pa.table({"t": pa.array(given, kind), "j": range(len(given))})
+
+        found = nearest_pairs(left, right)
+        assert len(found) == len(values)
+        assert nearest_pairs(left, right, how="full") == nearest_pairs(left, right, how="right") == found
+        assert found <= nearest_pairs(left, right, ties="all")
+
+
+def nearest_pairs(left: pa.Table, right: pa.Table, **options: Any) -> set[tuple[int, int]]:
+    rows = asof_join(left, right, on="t", direction="nearest", **options).read_all().to_pylist()
+    return {(row["i"], row["j"]) for row in rows if row["i"] is not None and row["j"] is not None}
