@@ -20,7 +20,6 @@ from ivjoin.shj.registers import I64_MAX, I64_MIN
 __all__ = ["SideSources", "column_of", "key_columns", "ordinal_columns", "side_sources"]
 
 
-
 @dataclass(slots=True)
 class SideSources:
     """The expressions of one side.

@@ -28,7 +28,6 @@ from ivjoin.shj.registers import I64_MAX, I64_MIN
 __all__ = ["OutputTable", "SideTables", "join_fields", "output_table", "side_tables"]
 
 
-
 @dataclass(frozen=True, slots=True)
 class OutputTable:
     """The output columns : FIELD[n], and their kinds; None if compiled code cannot build them all."""

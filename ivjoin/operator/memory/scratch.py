@@ -71,7 +71,7 @@ def borrowed(room: int, sources: int) -> Scratch:
 
 
 def give(scratch: Scratch) -> bool:
-    """Give scratch back for the next push; return whether it was taken."""
+    """Give scratch back for the next push. Return False if it is too large, so that the operator drops it itself."""
     if scratch.nbytes > _MOST_BYTES:
         return False
     if len(idle) < _MOST:

@@ -100,9 +100,9 @@ def band_join(
     timezone : str, optional
         The session's by default.
     buckets : int, optional
-        For streams, the number of groups into which the state is divided: by default 16, or
-        ``spark.sql.shuffle.partitions`` if that is less. A query retains the number with which it began, whatever the
-        session has when it starts again. For static frames, the number of tasks.
+        For streams, the number of groups into which the state is divided: by default 16, or one for each state
+        partition if there are fewer. A query retains the number with which it began, whatever the session has when it
+        starts again. For static frames, the number of tasks.
     backend : {"applyInPandasWithState", "transformWithState"}
         For streaming frames.
     name : str or Observation, optional

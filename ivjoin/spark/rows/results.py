@@ -143,10 +143,11 @@ def late_rows(count: int, side: str | None = None, promised: Sequence[object] = 
     rows = "1 row of this micro-batch is" if count == 1 else f"{count} rows of this micro-batch are"
     where = "" if side is None else f" on the {side} side"
     which = f" ({', '.join(map(str, promised))})" if promised else ""
+    # A join of many inputs refuses another slack.
+    slack = "" if side is None else ". It may also have a greater slack or watermark delay, which applies to later rows"
     error = LateRowError(
         f"{rows} late{where}: below what the order, watermark or bounds of its input promised{which}. To drop and "
-        'count late rows, start the query again with on_late="drop": it continues from its checkpoint. A greater '
-        "slack or watermark delay may be given there too, but applies to later rows only"
+        f'count late rows, start the query again with on_late="drop": it continues from its checkpoint{slack}'
     )
     error.side = side
     return error

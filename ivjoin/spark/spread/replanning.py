@@ -101,9 +101,8 @@ class TaskWay:
         self._plans, self._side, self._buckets, self._number = plans, side, buckets, number
         self._counts = Counts()
 
-    def __call__(self, batch: pa.RecordBatch, buckets: np.ndarray) -> tuple[pa.RecordBatch, np.ndarray]:
+    def __call__(self, batch: pa.RecordBatch, _hashes: np.ndarray) -> tuple[pa.RecordBatch, np.ndarray]:
         """Return one row for each copy, with its cell and whether it is owned, and the buckets of the copies."""
-        del buckets
         sent = self._plans.sent(SIDES[self._side], batch)
         f = sent.features
         self._counts.add(self._side, f.key, f.lone, f.n, sent.edge, self._buckets)

@@ -24,12 +24,12 @@ _FORM = "condition form"
 def identity(spec: JoinSpec) -> dict[str, Any]:
     """Return the identity of a join in words, by the name of the argument.
 
-    What may change stands under the name ``FREE``: other spellings of the condition, the order of columns, ``suffix``,
-    ``on_late``, and slacks, which may grow.
+    What may change is under the name ``FREE``: turned bands and keys, the order of conjuncts and columns, ``suffix``,
+    ``on_late``, ``batch_size``, and slacks, which may grow.
     """
     free: dict[str, Any] = {
         "condition": "none" if spec.condition is None else str(spec.condition), "suffix": spec.suffix,
-        "on_late": spec.on_late,
+        "on_late": spec.on_late, "batch_size": spec.batch_size,
     }  # fmt: skip
     out: dict[str, Any] = {
         "how": spec.how,
@@ -81,7 +81,7 @@ def spelling_digest(spec: JoinSpec) -> str:
 
 
 def _form(spec: JoinSpec) -> str:
-    """Return a digest of the condition that does not depend on its spelling.
+    """Return a digest of the condition, whatever the order of its conjuncts and the sides of its bands and keys.
 
     Keys, bands, filters and residual together are the condition (``separation.separate``).
     """

@@ -1,8 +1,8 @@
 """Store a bucket's state as a base and a log: the operator's snapshot, and the turns that it has run since.
 
 A turn depends only on the state and its input. So the operator can be built again from its base by replaying the log,
-and a micro-batch only has to write its input. When the bytes written to the log since the last base exceed the size of
-a base, a new base replaces the log. Over time, the log therefore takes no more writes than the bases.
+and a micro-batch only has to add its input to the log. When the bytes written to the log since the last base exceed
+the size of a base, a new base replaces the log. Over time, the log therefore takes no more writes than the bases.
 
 Spark hands a bucket to any worker of an executor. Each segment of the log carries the token of the state that it led
 to. So a worker whose operator is some turns old replays only what it missed.

@@ -103,7 +103,7 @@ class SegmentedBucket(StatefulProcessor):
         label, turn = int(key[0]), Turn({})
         state = _Stored(self, self._join.meta)
         came = arrivals(self._join.spec, rows)
-        state.receive(segment_of(came, state.room))
+        state.receive(None if state.moved or not state.before else segment_of(came, state.room))
         if self._note is not None and self._join.plans_in(label):
             said = self._note.get()[0] if self._note.exists() else ""
             self._note.update((self._join.note(said, came),))
@@ -133,7 +133,7 @@ class _Stored:
 
     def receive(self, segment: bytes | None) -> None:
         """Take the input of the turn as a segment. None means that the turn writes a new base."""
-        self._segment, self.rebased = segment, segment is None or self.moved or not self.before
+        self._segment, self.rebased = segment, segment is None
 
     def base(self) -> bytes:
         return bytes(self._of.payload.get()[0])

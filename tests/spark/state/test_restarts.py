@@ -238,6 +238,8 @@ CHANGES: dict[str, dict[str, Any]] = {
     "columns": {"left": pa.schema(list(ROWS)[::-1]), "right": pa.schema([ROWS.field(i) for i in (1, 0, 2)])},
     "suffix": {"suffix": "_of_r"},
     "on_late": {"on_late": "raise"},
+    "on_late, to join": {"on_late": "join"},
+    "batch_size": {"batch_size": 1},
 }
 
 
@@ -256,7 +258,7 @@ def test_a_changed_join_goes_on_from_the_state(
     ]
     left, right = [*drawn(seed), CLOSING[0]], [*drawn(seed + 1000), CLOSING[1]]
     kept, missed = kept_and_late(left, right)
-    if change == "on_late":
+    if "on_late" in CHANGES[change]:
         left, right, missed = kept[0], kept[1], 0
     if change == "slack":
         promised = max(t for rows in left[:3] for _, t, _ in rows if t is not None) - SLACK

@@ -184,7 +184,7 @@ class Records:
         return (ids[start : start + step] for start in range(0, len(ids), step))
 
     def trim(self, lo: int) -> None:
-        """Forget rows below ``lo``; up to about 1,024 of their texts stay."""
+        """Forget rows below ``lo``; their texts stay back to a mark, at most about 5,000 rows before."""
         row = lo - self._first
         self._log.trim(row * self.row_size)
         while len(self._marks) > 1 and self._marks[1][0] <= row:
@@ -217,7 +217,7 @@ class InFile:
         return self._i == 0
 
     def disk(self) -> int:
-        """Return the bytes that the stored rows take when they are written again."""
+        """Return the most bytes that the stored rows take when they are written again."""
         return self.records.nbytes if self.leads else 0
 
     def reserve(self, array: pa.Array) -> None:
