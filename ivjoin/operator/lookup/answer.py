@@ -15,6 +15,7 @@ from ivjoin.operator.lookup.aggregates.reduce import Ranges
 from ivjoin.operator.lookup.aggregates.source import Picked, Source
 from ivjoin.operator.lookup.rows import Rows
 from ivjoin.operator.lookup.run import Pairs, Run, Term, order_of
+from ivjoin.operator.lookup.search import comes_in_order
 from ivjoin.operator.match.output import in_parts
 from ivjoin.operator.match.residual import holds
 from ivjoin.outer.jointype import JoinType
@@ -59,9 +60,7 @@ class Answers:
         self._lists = any(a.function == "array_agg" for a in plan.spec.aggregates)
         self._previous = plan.spec.include_previous
         self._all = core.how.keep[0]
-        by = core.order
-        axis = None if core.axis is None else plan.sides[1].axes[core.axis]
-        self._in_order = by is None if axis is None else by is not None and by[0] is axis and not by[1]
+        self._in_order = comes_in_order(plan, core.order, core.axis)
 
     def without(self, batch: pa.RecordBatch, s: int = 0) -> Iterator[pa.RecordBatch]:
         """Yield output for rows of side s that match nothing; only left rows have any."""

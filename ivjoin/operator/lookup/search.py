@@ -11,7 +11,7 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import picking_of
 from ivjoin.plan.spec import SIDES, Pick
 
-__all__ = ["search_of"]
+__all__ = ["comes_in_order", "search_of"]
 
 
 def search_of(plan: JoinPlan, by_pick: bool = False) -> tuple[list[Term], tuple[Node, bool] | None, int | None]:
@@ -33,6 +33,13 @@ def search_of(plan: JoinPlan, by_pick: bool = False) -> tuple[list[Term], tuple[
         if place is not None and (picking.n_search or picking.near is not None or not terms):
             return terms, order, place
     return terms, order, _sorted_by(plan, terms, order)
+
+
+def comes_in_order(plan: JoinPlan, order: tuple[Node, bool] | None, axis: int | None) -> bool:
+    """Return whether the right rows of a key come in the order of first and last if this axis sorts them."""
+    if axis is None:
+        return order is None
+    return order is not None and order[0] is plan.sides[1].axes[axis] and not order[1]
 
 
 def _add_axes(plan: JoinPlan, pick: Pick) -> None:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from ivjoin.operator.lookup.aggregates.measures import measures
 from ivjoin.operator.lookup.key_ids import KeyIds
 from ivjoin.operator.lookup.reading import Arrived
-from ivjoin.operator.lookup.search import search_of
+from ivjoin.operator.lookup.search import comes_in_order, search_of
 from ivjoin.operator.lookup.tables.aggregated import Aggregated, Window
 from ivjoin.operator.lookup.tables.one_run import OneRun
 from ivjoin.operator.lookup.tables.ordered import Sorted, Term, count_to
@@ -179,25 +179,21 @@ def _by_ranges(
 
     Without such an order, pairs must be decided: return the right rows in the order of one axis, if it was found.
     """
-    terms = [(plan.sides[0].axes.index(t.left), plan.sides[1].axes.index(t.right), t.lo, t.hi)
-             for t in plan.kernel_terms]  # fmt: skip
-    lows: list[Term] = [(a, b, -high) for a, b, _, high in terms if high is not None]
-    highs: list[Term] = [(a, b, -low) for a, b, low, _ in terms if low is not None]
+    terms, by, axis = search_of(plan)
+    lows: list[Term] = [(t.left, t.right, -t.high) for t in terms if t.high is not None]
+    highs: list[Term] = [(t.left, t.right, -t.low) for t in terms if t.low is not None]
     if any(abs(by) > I64_MAX for _, _, by in (*lows, *highs)):
         return None
     mine, theirs = sides
     ids, (left_kids, right_kids) = KeyIds.of(mine.kids, theirs.kids, keys)
-    axis = search_of(plan)[2]
     ordered = in_order(theirs, right_kids, axis, {b for _, b, _ in (*lows, *highs)}, threads)
     if not all(rises(values, threads) for values in ordered.lines.values()):
         return ordered
     lines = {a for a, _, _ in (*lows, *highs)}
     left = in_order(mine, left_kids, _most_used([a for a, _, _ in (*lows, *highs)]), lines, threads)
-    by = plan.spec.first_by or ((plan.kernel_terms[0].right, False) if plan.kernel_terms else None)
-    node = None if axis is None else plan.sides[1].axes[axis]
-    rises_by = by is None if node is None else by is not None and by[0] is node and not by[1]
     columns = [right.column(i) for i in plan.sides[1].stored]
     made = measures(plan.spec.aggregates, plan.sides[1].schema)
+    rises_by = comes_in_order(plan, by, axis)
     return Aggregated(left, ordered, ids, Window(lows, highs), columns, row_layouts(plan)[1], made, by, rises_by)
 
 

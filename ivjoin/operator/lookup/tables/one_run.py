@@ -59,8 +59,9 @@ class OneRun:
         ids, (left_kids, right_kids) = KeyIds.of((mine.kids, None), (theirs.kids, None), keys)
         self.n_ids = n_ids = ids.n_ids
         known = None
-        if right is not None and n_ids == 1 and len(right) == len(theirs) == len(right.keys):
-            known = None if self.axis is None or right.order is None else (right.order, right.lines[self.axis])
+        if right is not None and right.order is not None and self.axis is not None and n_ids == 1:
+            whole = len(right) == len(theirs) == len(right.keys)
+            known = (right.order, right.lines[self.axis]) if whole else None
         run = self._sorted(1, theirs, right_kids - ids.least, n_ids, self.axis, batches[1], known)
         self.runs = [Run(run, self.axis)] if len(run) else []
         self._rows = self._sorted(0, mine, left_kids - ids.least, n_ids, _line(self.terms, self.axis), batches[0])
