@@ -48,8 +48,8 @@ class Script:
             n = self.added[side] = self.added[side] + 1
             path = self.folder / side / f"{n:05d}.parquet"
             pq.write_table(table, path.with_suffix(".tmp"))
+            os.utime(path.with_suffix(".tmp"), (1_600_000_000 + n, 1_600_000_000 + n))  # files are read in this order
             path.with_suffix(".tmp").rename(path)
-            os.utime(path, (1_600_000_000 + n, 1_600_000_000 + n))
         return self
 
     def _table(self, side: str, rows: list[Row]) -> pa.Table:
