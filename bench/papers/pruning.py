@@ -45,6 +45,7 @@ def over_time(card: int, rows: int, batch: int, prunes: bool) -> Record:
 
 def run(quick: bool) -> list[Record]:
     """All cells of the grid, and the runs over time."""
+    over_time(8, 1024, 128, True)  # compiles kernels where this was not done at installation
     arguments = ["seed/*/8192 rows", "--in-process", "--repeat", "1"] if quick else ["seed", "--repeat", "3"]
     with tempfile.TemporaryDirectory(prefix="ivjoin-bench-") as folder:
         path = Path(folder) / "cells.jsonl"
