@@ -13,6 +13,7 @@ import numpy as np
 
 from ivjoin.expr.nodes import Node
 from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.picking.pick import picking_of
 from ivjoin.plan.spec import SIDES
 from ivjoin.separation.separate import BandTerm
 
@@ -38,6 +39,10 @@ class Cut:
     lows: tuple[Offset, ...]
     highs: tuple[Offset, ...]
     both: bool  # both sides are preserved, so that the other side's rows have a home too
+    # The other side's rows lie at the one of `lows`. Later slices need only the last row of each key, up to `until`
+    # beyond its place (None: without end).
+    carries: bool = False
+    until: int | None = None
 
     def __str__(self) -> str:
         return f"along {self.node} of the {SIDES[self.own]} side"
@@ -45,15 +50,15 @@ class Cut:
 
 def cut_of(plan: JoinPlan) -> Cut | str:
     """Return how a join can be cut, or the reason why it cannot be cut."""
-    how = plan.how
-    if plan.spec.pick is not None:
-        return "each left row takes one partner, for which all of them are compared by one operator"
+    how, looks = plan.how, plan.looks_up
     if plan.spec.include_previous:
         return "the last row before a window may be of any slice before it"
+    if plan.spec.picks_one and (last := _by_last_rows(plan)) is not None:
+        return last
     why = []
     for own in (0, 1):
         other = 1 - own
-        if how.single == other or (how.owes(other) and not how.owes(own)) or (plan.spec.aggregates and own):
+        if how.single == other or (how.owes(other) and not how.owes(own)) or (looks and (own or how.keep[1])):
             continue  # the other side's rows must not be copied
         orders = {n: o.descending for n, _, o in plan.sides[own].orders}
         if not orders:
@@ -67,6 +72,27 @@ def cut_of(plan: JoinPlan) -> Cut | str:
             ends = "no band" if not (lows or highs) else "a band with one end alone"
             why.append(f"{node} has {ends}")
     return "; ".join(why) or "no side's rows can be spread"
+
+
+def _by_last_rows(plan: JoinPlan) -> Cut | None:
+    """Return the cut of a join that takes the last right row up to a left value; None if others may be better later."""
+    picking, kernel = picking_of(plan), plan.kernel_terms
+    place = picking.place
+    if picking.which != "last" or picking.near is not None or picking.met or not picking.plain:
+        return None
+    if plan.separation.residual or any(plan.overflows) or plan.how.keep[1] or place.type.kind == "float":
+        return None
+    nodes = {t.left for t in kernel}
+    if len(nodes) != 1 or {t.right for t in kernel} != {place}:
+        return None
+    node = nodes.pop()
+    lows, highs = met_by(kernel, 0, node)
+    axis = plan.axis(0, node)
+    rises = any(n is node and not o.descending for n, _, o in plan.sides[0].orders)
+    if not lows or axis is None or not rises:
+        return None
+    at = (place, max(by for _, by in lows))
+    return Cut(0, axis, node, False, (at,), (at,), False, True, min((by for _, by in highs), default=None))
 
 
 def met_by(terms: Sequence[BandTerm], own: int, node: Node) -> tuple[tuple[Offset, ...], tuple[Offset, ...]]:

@@ -98,6 +98,11 @@ class JoinPlan:
         return left, right
 
     @property
+    def looks_up(self) -> bool:
+        """Return whether each left row gets one answer from its matches: aggregates, or the rows that it takes."""
+        return bool(self.spec.aggregates) or self.spec.pick is not None
+
+    @property
     def word_keys(self) -> bool:
         """Return whether the key consists of ordinals, one or several."""
         return bool(self.null_safe) and all(has_ordinal(key.type) for key in self.sides[0].keys)

@@ -73,6 +73,8 @@ class PeriodicSlices:
 
 def periodic_slices(plan: JoinPlan) -> PeriodicSlices | str:
     """Return how a join of streams is cut, or the reason why it cannot be cut."""
+    if plan.spec.pick is not None:
+        return "each left row takes one partner, for which all of them are compared by one operator"
     cut = cut_of(plan)
     if isinstance(cut, str):
         return cut

@@ -181,7 +181,7 @@ def _of_many(inputs: Any, condition: Any, workers: int, sorts: bool, **question:
     from ivjoin.multi.steps import laid_out
     from ivjoin.routing.rows.arguments import worker_count
     from ivjoin.stream.many import prepared, with_line, with_present
-    from ivjoin.stream.threads.table_steps import BY_TABLES, table_steps
+    from ivjoin.stream.tables.table_steps import BY_TABLES, table_steps
 
     workers = worker_count(workers)
     given = named_inputs(inputs)

@@ -21,8 +21,9 @@ from ivjoin.stream.threads.slices import SlicedJoin
 if TYPE_CHECKING:
     from ivjoin.expr.literals import Value
     from ivjoin.operator.operator import SymmetricHashJoin
-    from ivjoin.stream.threads.table_join import TableJoin
-    from ivjoin.stream.threads.table_lookup import TableLookup
+    from ivjoin.stream.tables.lookup_parts import LookupParts
+    from ivjoin.stream.tables.table_join import TableJoin
+    from ivjoin.stream.tables.table_lookup import TableLookup
 
 __all__ = ["JoinStream"]
 
@@ -68,7 +69,7 @@ class JoinStream(Outputs):
         self._reader: object | None = None  # the last one handed out; None if the output is read from the stream itself
 
     @property
-    def _operator(self) -> SymmetricHashJoin | SlicedJoin | TableJoin | TableLookup:
+    def _operator(self) -> SymmetricHashJoin | SlicedJoin | TableJoin | TableLookup | LookupParts:
         return self._two.operator
 
     @property
@@ -129,11 +130,9 @@ class JoinStream(Outputs):
         Raises
         ------
         ProtocolError
-            After an error, once the stream is closed, or if several threads join streams.
+            After an error, or once the stream is closed.
         """
         self._check_bounded()
-        if isinstance(self._operator, SlicedJoin):
-            raise ProtocolError("output_bounds() needs one operator; this stream has several (threads > 1)")
         return self._operator.output_bounds()
 
     def _check_bounded(self) -> None:

@@ -37,8 +37,8 @@ from ivjoin.stream.sources.gathering import Pieces
 from ivjoin.stream.sources.hints import index_hints
 from ivjoin.stream.sources.inputs import ArrowStream, Source, open_input
 from ivjoin.stream.sources.sampled import seen_of
+from ivjoin.stream.tables.table_steps import BY_TABLES, TableSteps, table_steps
 from ivjoin.stream.threads.memory import to_the_end
-from ivjoin.stream.threads.table_steps import BY_TABLES, TableSteps, table_steps
 
 if TYPE_CHECKING:
     from ivjoin.conditions.written import Expression

@@ -17,13 +17,15 @@ from ivjoin.stream.sources.compared import warn_of_pairs
 from ivjoin.stream.sources.gathering import Pieces
 from ivjoin.stream.sources.idle import Idle
 from ivjoin.stream.sources.inputs import Source
+from ivjoin.stream.tables.looked_up import looked_up
 from ivjoin.stream.threads.cpus import threads_for
 from ivjoin.stream.threads.memory import threads_within
 from ivjoin.stream.threads.slices import SlicedJoin, can_slice
 
 if TYPE_CHECKING:
-    from ivjoin.stream.threads.table_join import TableJoin
-    from ivjoin.stream.threads.table_lookup import TableLookup
+    from ivjoin.stream.tables.lookup_parts import LookupParts
+    from ivjoin.stream.tables.table_join import TableJoin
+    from ivjoin.stream.tables.table_lookup import TableLookup
 
 __all__ = ["PreparedJoin"]
 
@@ -61,7 +63,7 @@ class PreparedJoin:
         self.chosen = found
         self.skipped: tuple[int, int] | None = None
         self._sort = sort
-        self._looked_up: TableLookup | None = None
+        self._looked_up: TableLookup | LookupParts | None = None
         self._threads = 1 if threads == "auto" else threads_within(budget, threads)
         # The threads for two tables, which are joined in slices if they can be, whatever the caller requests.
         rows = sum(source.rows or 0 for source in sources)
@@ -93,8 +95,13 @@ class PreparedJoin:
         """
         if self._in_memory and self.budget is None and not plan.spec.grouped:
             return None
-        cut = cut_of(plan) if self._threads > 1 else ""
+        cut = cut_of(plan) if self._threads > 1 or self._in_slices(plan) else ""
         return None if isinstance(cut, str) or not can_slice(plan, cut, self.budget) else cut
+
+    def _in_slices(self, plan: JoinPlan) -> bool:
+        """Return whether one thread joins slices, too: of inputs with an end, if each left row gets one answer."""
+        ends = self._sources is not None and all(source.ends for source in self._sources)
+        return plan.looks_up and ends and not self._in_memory and self.idle is None
 
     @property
     def inputs(self) -> tuple[Source | None, Source | None]:
@@ -130,13 +137,20 @@ class PreparedJoin:
             self._looked_up = self._lookup()
             sorts = self._sort and self._looked_up is None
             arranged = arrange_picked(self.plan, self._sources, sorts, self.budget)
-            self.most = _SWEEP_ROWS if arranged.leads is None else _PICK_ROWS
+            if self._cut(arranged.plan) is None:
+                self.most = _SWEEP_ROWS if arranged.leads is None else _PICK_ROWS
+            else:
+                self.most = _PARALLEL_ROWS
         else:
             self._looked_up = self._lookup()
             arrange_ = arrange if self._sort and self._looked_up is None else as_they_are
             arranged = arrange_(self.plan, self._sources, self._of_tables, self.budget)
             if self._cut(arranged.plan) is None and not self.plan.spec.grouped:
                 self.most = self._push_rows
+        if self._looked_up is None and self._takes_parts(arranged):
+            from ivjoin.stream.tables.lookup_parts import LookupParts
+
+            self._looked_up = LookupParts(self.plan, arranged.batches, self._of_tables)
         if not any(side.orders for side in arranged.plan.sides):
             warn_of_pairs(arranged.rows, arranged.compared)
         if self.budget is not None and (self.plan.spec.pick is not None or self.plan.spec.grouped):
@@ -151,32 +165,25 @@ class PreparedJoin:
         )
         return arranged, (left, right)
 
+    def _takes_parts(self, arranged: Arranged) -> bool:
+        """Return whether left rows are answered part by part, since nothing bounds the right rows to read."""
+        plain = not any(side.orders or side.bounds for side in arranged.plan.sides)
+        return plain and self.budget is None and self._in_slices(arranged.plan)
+
     def _lookup(self) -> TableLookup | None:
         """Return the join of two tables that gives each left row one answer; None if rows are pushed instead."""
         if self._sources is None or self.budget is not None:
             return None
-        if self.plan.spec.picks_one:
-            from ivjoin.stream.threads.table_pick import table_pick
+        return looked_up(self.plan, self._sources, self._of_tables) if self.plan.looks_up else None
 
-            return table_pick(self.plan, self._sources, self._of_tables)
-        if self.plan.spec.pick is not None:
-            from ivjoin.stream.threads.paired_pick import best_of_tables
-
-            return best_of_tables(self.plan, self._sources, self._of_tables)
-        if self.plan.spec.aggregates:
-            from ivjoin.stream.threads.table_window import table_window
-
-            return table_window(self.plan, self._sources, self._of_tables)
-        return None
-
-    def in_slices(self, arranged: Arranged) -> TableJoin | TableLookup | None:
+    def in_slices(self, arranged: Arranged) -> TableJoin | TableLookup | LookupParts | None:
         """Return the join of two tables in slices; None if their rows are pushed."""
-        if self.plan.spec.picks_one or self.plan.spec.grouped:
+        if self.plan.looks_up:
             return self._looked_up
         rows = sum(source.rows or 0 for source in self._sources or ())
         if self._sources is None or self.budget is not None or rows < _LEAST_IN_SLICES:
             return None
-        from ivjoin.stream.threads.table_join import table_join
+        from ivjoin.stream.tables.table_join import table_join
 
         return table_join(arranged, self._sources, self._of_tables)
 

@@ -14,12 +14,13 @@ from ivjoin.stream.sort.sorting import Arranged
 from ivjoin.stream.sources.gathering import Pieces
 from ivjoin.stream.sources.idle import joined_idly
 from ivjoin.stream.sources.inputs import first_line
+from ivjoin.stream.tables.table_join import TableJoin
 from ivjoin.stream.threads.memory import to_the_end
 from ivjoin.stream.threads.slices import SlicedJoin
-from ivjoin.stream.threads.table_join import TableJoin
 
 if TYPE_CHECKING:
-    from ivjoin.stream.threads.table_lookup import TableLookup
+    from ivjoin.stream.tables.lookup_parts import LookupParts
+    from ivjoin.stream.tables.table_lookup import TableLookup
 
 __all__ = ["CLOSED", "ENDED", "Run", "RunOfTwo", "stopped_by"]
 
@@ -73,7 +74,7 @@ class RunOfTwo(Run):
     def __init__(self, join: PreparedJoin) -> None:
         self._join = join
         self._pusher = join.operator(join.plan)
-        self.operator: SymmetricHashJoin | SlicedJoin | TableJoin | TableLookup = self._pusher
+        self.operator: SymmetricHashJoin | SlicedJoin | TableJoin | TableLookup | LookupParts = self._pusher
         self._arranged: Arranged | None = None
 
     @property

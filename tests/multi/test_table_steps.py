@@ -11,7 +11,7 @@ import pytest
 
 import ivjoin
 from ivjoin.cli import main
-from ivjoin.stream.threads import table_steps
+from ivjoin.stream.tables import table_steps
 
 ROWS = 30_000
 CONDITION = "a.k = b.k AND b.k = c.k AND b.t BETWEEN a.t AND a.t + 500 AND c.t BETWEEN b.t - 500 AND b.t"

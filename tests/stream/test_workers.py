@@ -15,8 +15,9 @@ import pytest
 
 from ivjoin import ProtocolError, band_join
 from ivjoin.stream import workers
-from ivjoin.stream.threads import slices, table_join
-from ivjoin.stream.threads.table_join import TableJoin
+from ivjoin.stream.tables import table_join
+from ivjoin.stream.tables.table_join import TableJoin
+from ivjoin.stream.threads import slices
 from ivjoin.stream.workers import joined
 
 THREADS = [1, 2, 3, 16]

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from ivjoin.operator.match.whole import Part, Whole, why_pushed
 from ivjoin.operator.operator import SymmetricHashJoin
+from ivjoin.plan.cache import plan_of
 from ivjoin.plan.cutting import Cut
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.plan.sums import sum_of
 from ivjoin.shj.plain import no_rows, rows_at
+from ivjoin.stream.sources.inputs import open_input
+from ivjoin.stream.tables.looked_up import looked_up
+from ivjoin.stream.tables.table_rows import in_one_batch, places
 from ivjoin.stream.threads.pieces import Piece, rises
-from ivjoin.stream.threads.table_rows import in_one_batch, places
 
 __all__ = ["Joiners", "Pieces", "Slice", "is_whole"]
 
@@ -35,13 +38,15 @@ def is_whole(plan: JoinPlan, cut: Cut) -> bool:
 class Slice:
     """Rows of both sides that are joined at once, as pieces.
 
-    The own side's rows from ``end`` on, and the other side's rows below ``start``, are copies.
+    The own side's rows from ``end`` on, and the other side's rows below ``start``, are copies. ``carried``: further
+    rows of the other side, from earlier slices.
     """
 
     cut: Cut
     pieces: Pieces
     start: int
     end: int
+    carried: list[pa.RecordBatch] = field(default_factory=list)
 
     @property
     def rows(self) -> int:
@@ -69,6 +74,10 @@ class Slice:
                 if rest is not None:
                     kept[p].append(rest)
         return Slice(cut, mine, self.start, end), Slice(cut, kept, end, self.end)
+
+    def batches(self, p: int) -> list[pa.RecordBatch]:
+        """Return the rows of a side."""
+        return [*(self.carried if p != self.cut.own else ()), *(piece.batch for piece in self.pieces[p])]
 
     def part(self, p: int, schema: pa.Schema) -> Part:
         """Return one side's rows in the order of the axis; some columns may be plain.
@@ -113,11 +122,31 @@ class _PushJoin:
     def __call__(self, task: Slice) -> Iterator[pa.RecordBatch]:
         op = SymmetricHashJoin.from_plan(self._plan)
         for p in (1 - self._own, self._own):
-            for piece in task.pieces[p]:
-                yield from op.push(SIDES[p], piece.batch)
+            for batch in task.batches(p):
+                yield from op.push(SIDES[p], batch)
                 self.nbytes = op.metrics.state_bytes
             yield from op.finish(SIDES[p])
         self.nbytes = 0
+
+
+class _LookupJoin:
+    """Joins slices whose left rows each get one answer, as tables."""
+
+    def __init__(self, plan: JoinPlan) -> None:
+        self._plan = plan_of(plan.spec.with_orders((), (), plan.spec.on_late))  # the slices follow the orders
+        self._pushed = _PushJoin(self._plan, 0)
+
+    @property
+    def nbytes(self) -> int:
+        return self._pushed.nbytes
+
+    def __call__(self, task: Slice) -> Iterator[pa.RecordBatch]:
+        left, right = (
+            open_input(pa.Table.from_batches(task.batches(p), side.schema), SIDES[p])
+            for p, side in enumerate(self._plan.sides)
+        )
+        found = looked_up(self._plan, (left, right), 1)
+        return self._pushed(task) if found is None else found.output()
 
 
 class Joiners:
@@ -129,10 +158,16 @@ class Joiners:
     def __init__(self, plan: JoinPlan, cut: Cut, pairs: int | None) -> None:
         self._plan, self._own, self._pairs = plan, cut.own, pairs
         self.whole = is_whole(plan, cut)
-        self._made: list[_WholeJoin | _PushJoin] = []
+        self._made: list[_WholeJoin | _LookupJoin | _PushJoin] = []
 
-    def __call__(self) -> _WholeJoin | _PushJoin:
-        made = _WholeJoin(self._plan, self._own, self._pairs) if self.whole else _PushJoin(self._plan, self._own)
+    def __call__(self) -> _WholeJoin | _LookupJoin | _PushJoin:
+        made: _WholeJoin | _LookupJoin | _PushJoin
+        if self._plan.looks_up:
+            made = _LookupJoin(self._plan)
+        elif self.whole:
+            made = _WholeJoin(self._plan, self._own, self._pairs)
+        else:
+            made = _PushJoin(self._plan, self._own)
         self._made.append(made)
         return made
 

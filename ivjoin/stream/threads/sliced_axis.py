@@ -96,6 +96,6 @@ class SlicedAxis:
         """Return the rows whose ranges are one expression's values, moved; None unless these rise."""
         if self._cut.falling:
             values, low_by, high_by = ~values, -high_by, -low_by
-        if low_by > high_by or int(values[0]) + low_by < start or not rises(values):
+        if low_by > high_by or int(values[0]) + low_by < max(start, I64_MIN + 1) or not rises(values):
             return None
         return Piece(batch, values, values, low_by, high_by)

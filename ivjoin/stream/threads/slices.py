@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,17 +33,23 @@ from ivjoin.stream.threads.slice_joins import Joiners, Slice, is_whole
 from ivjoin.stream.threads.sliced_axis import SlicedAxis
 from ivjoin.stream.workers import Workers
 
+if TYPE_CHECKING:
+    from ivjoin.stream.threads.carried import Carried
+
 __all__ = ["SlicedJoin", "can_slice"]
 
 _SLICE_ROWS = 131_072  # of both sides together, in a slice that pays for a call
 # At most 1 / this of the rows of a slice may be copied to the next one; the second applies to many rows or a limit.
 _COPIED, _MORE_COPIED = 8, 2
+_CARRIED = 4  # times as many rows as earlier slices have left, in a slice
 _MANY_ROWS = 16  # slices' worth of rows that count as many
 _MOST_ROWS = 64  # slices' worth of waiting rows that show that a band is too wide to be cut
 
 
 def can_slice(plan: JoinPlan, cut: Cut, budget: Budget | None) -> bool:
     """Return whether threads can join slices of streams. If not, one operator takes all rows."""
+    if plan.looks_up:
+        return budget is None and not (cut.both or plan.raises)
     return is_whole(plan, cut) or not (cut.both or budget is not None)
 
 
@@ -69,6 +76,11 @@ class SlicedJoin:
         pairs, output = (None, None) if self._memory is None else (self._memory.pairs, self._memory.output)
         self._joiners = Joiners(self._part, cut, pairs)
         self._whole = Whole(self._part, cut.own) if self._joiners.whole else None  # looks at rows
+        self._carried: Carried | None = None
+        if cut.carries:
+            from ivjoin.stream.threads.carried import Carried
+
+            self._carried = Carried(self._part, cut)
         self._threads = threads if self._memory is None else self._memory.threads
         self._workers = Workers(self._joiners, self._threads, output)
         # Rows that wait. All slices before it were given to threads.
@@ -94,6 +106,8 @@ class SlicedJoin:
         m = self._state()
         m.left_rows_retired = m.left_rows_in - self._left_out[0] - self._waiting(0)
         m.right_rows_retired = m.right_rows_in - self._left_out[1] - self._waiting(1)
+        if self._carried is not None:
+            m.right_rows_retired -= self._carried.rows
         return m
 
     def _state(self) -> JoinMetrics:
@@ -103,6 +117,9 @@ class SlicedJoin:
         tasks = self._workers.tasks
         m.state_rows = sum(task.rows for task in tasks) + (0 if self._views else self._n_waiting)
         m.state_bytes = self._bytes + sum(task.nbytes for task in tasks) + self._joiners.nbytes
+        if self._carried is not None:
+            m.state_rows += self._carried.rows
+            m.state_bytes += self._carried.nbytes
         if self._alone is not None:
             inside = self._alone.metrics
             m.state_rows += inside.state_rows
@@ -184,11 +201,20 @@ class SlicedJoin:
         """Return which side (0 left, 1 right) to read next."""
         return self._axis.lagging(rows_left, rows_right)
 
+    def output_bounds(self) -> dict[str, tuple[Any, Any]]:
+        """Return bounds of output rows, as ``SymmetricHashJoin.output_bounds`` does."""
+        op = SymmetricHashJoin.from_plan(self._plan)
+        if all(f.ended for f in self._frontiers) and not len(self._workers):
+            for side in SIDES:
+                list(op.finish(side))
+        return op.output_bounds()
+
     def close(self) -> None:
         """End all threads and release all rows. Do not push afterwards."""
         self._note()
         self._workers.stop()
         self._joiners.clear()
+        self._carried = None
         self._rest, self._n_waiting, self._bytes = Slice(self._cut, ([], []), I64_MIN, I64_MAX + 1), 0, 0
 
     # -- memory --------------------------------------------------------------------------------------------------
@@ -212,7 +238,7 @@ class SlicedJoin:
     def _enough(self) -> int:
         """Return the rows of a slice that pays for a call and leaves memory for the slices of other threads."""
         if self._memory is None:
-            return _SLICE_ROWS
+            return _SLICE_ROWS if self._carried is None else max(_SLICE_ROWS, _CARRIED * self._carried.rows)
         fit = self._memory.rows
         if self._bytes:
             fit = min(fit, self._memory.gathered * self._n_waiting // (self._bytes * (self._threads + 3)))
@@ -229,8 +255,8 @@ class SlicedJoin:
             while self._alone is None and self._n_waiting >= enough and (top := self._slice_end(settled)) is not None:
                 yield from self._given(*self._rest.split(top))
                 enough = self._enough()
-            most = _MANY_ROWS if ended else _MOST_ROWS
-            if self._alone is None and self._n_waiting >= most * _SLICE_ROWS:
+            most = (_MANY_ROWS if ended else _MOST_ROWS) * _SLICE_ROWS + 2 * enough
+            if self._alone is None and self._n_waiting >= most:
                 yield from self._give_up()
         if ended and self._alone is None:
             yield from self._given(self._rest, Slice(self._cut, ([], []), I64_MAX, I64_MAX + 1))
@@ -265,6 +291,11 @@ class SlicedJoin:
         if self._memory is not None and task.rows > self._memory.rows:
             yield from self._give_up()
             return
+        if self._carried is not None:
+            task.carried = [] if self._carried.batch is None else [self._carried.batch]
+            if task.end <= I64_MAX and not self._carried.after(task.batches(1)[len(task.carried):], task.end):
+                yield from self._give_up()
+                return
         self._rest = rest
         self._n_waiting, self._bytes = rest.rows, rest.nbytes
         if task.rows:
@@ -284,6 +315,9 @@ class SlicedJoin:
         self._rest = Slice(self._cut, ([], []), rest.start, I64_MAX + 1)
         left, right = (side[::-1] for side in rest.pieces)  # in the order of arrival, or rows would be late
         del rest
+        if self._carried is not None and self._carried.batch is not None:
+            yield from self._counted(op.push(SIDES[1], self._carried.batch))
+            self._carried = None
         while left or right:
             p = 0 if not right or (left and left[-1].begin(0) <= right[-1].begin(0)) else 1
             piece = (left, right)[p].pop()

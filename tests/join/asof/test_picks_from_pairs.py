@@ -11,7 +11,7 @@ from taken import one_of
 
 import ivjoin
 from ivjoin.stream.sort import sorting
-from ivjoin.stream.threads import paired_pick
+from ivjoin.stream.tables import paired_pick
 
 
 def best(

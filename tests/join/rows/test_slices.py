@@ -11,7 +11,7 @@ import pytest
 from drivers.in_slices import check, slices_of
 
 from ivjoin import band_join
-from ivjoin.stream.threads.table_join import TableJoin
+from ivjoin.stream.tables.table_join import TableJoin
 
 SEEDS = int(os.environ.get("IVJOIN_SLICES", "3000"))
 

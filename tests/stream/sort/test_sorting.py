@@ -13,7 +13,7 @@ import pytest
 import ivjoin
 from ivjoin.stream import prepared
 from ivjoin.stream.sort import axis, ordered, sorting
-from ivjoin.stream.threads import table_join
+from ivjoin.stream.tables import table_join
 
 N = 20_000
 

@@ -15,8 +15,8 @@ import pytest
 from ivjoin import Order, band_join
 from ivjoin.stream import prepared
 from ivjoin.stream.sort import sorting
-from ivjoin.stream.threads import table_join
-from ivjoin.stream.threads.table_join import TableJoin
+from ivjoin.stream.tables import table_join
+from ivjoin.stream.tables.table_join import TableJoin
 
 HOWS = ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
 BANDS = {

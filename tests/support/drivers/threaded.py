@@ -17,10 +17,10 @@ from stream.unordered import at_once, bare
 from ivjoin import SymmetricHashJoin, band_join
 from ivjoin.stream import prepared
 from ivjoin.stream.sort import dealing
+from ivjoin.stream.tables.table_join import TableJoin
+from ivjoin.stream.tables.table_lookup import TableLookup
 from ivjoin.stream.threads import memory, slices
 from ivjoin.stream.threads.slices import SlicedJoin
-from ivjoin.stream.threads.table_join import TableJoin
-from ivjoin.stream.threads.table_lookup import TableLookup
 
 CUT: Counter[str] = Counter()  # joins that ran on "one" operator, in "slices" to the end, or gave it "up"
 

@@ -18,7 +18,7 @@ from multi.turns import ids, in_turns
 from ivjoin import MultiJoin, Order, multi_join
 from ivjoin.stream import prepared
 from ivjoin.stream.sort import sorting
-from ivjoin.stream.threads import table_join, table_steps
+from ivjoin.stream.tables import table_join, table_steps
 
 SCHEMA = pa.schema(
     {

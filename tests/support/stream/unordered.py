@@ -18,7 +18,7 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.stream import prepared
 from ivjoin.stream.sort import ordered, outside, sorting
 from ivjoin.stream.sort.axis import Axis, axes
-from ivjoin.stream.threads import table_join
+from ivjoin.stream.tables import table_join
 
 SORTED: Counter[str] = Counter()  # what was said of the joins
 FILES: Counter[str] = Counter()  # how many of them were sorted outside memory

@@ -27,9 +27,9 @@ from ivjoin.shj.dictionaries import one_array
 from ivjoin.shj.kernels.lookup import grouped_kernels
 from ivjoin.stream.sort.axis import candidate_pairs, sample
 from ivjoin.stream.sources.inputs import Source
-from ivjoin.stream.threads.table_lookup import OUT_ROWS, MatchedRows, MatchedTables, opened, parts_of
-from ivjoin.stream.threads.table_rows import TableRows
-from ivjoin.stream.threads.table_sides import evaluated_sides
+from ivjoin.stream.tables.table_lookup import OUT_ROWS, MatchedRows, MatchedTables, opened, parts_of
+from ivjoin.stream.tables.table_rows import TableRows
+from ivjoin.stream.tables.table_sides import evaluated_sides
 from ivjoin.stream.workers import each
 
 __all__ = ["BestOfTables", "best_of_tables", "paired_pick"]

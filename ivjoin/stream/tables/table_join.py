@@ -27,7 +27,7 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.sort.sorting import Arranged
 from ivjoin.stream.sources.inputs import Source
-from ivjoin.stream.threads.table_rows import Bounds, TableRows, any_late, places
+from ivjoin.stream.tables.table_rows import Bounds, TableRows, any_late, places
 from ivjoin.stream.workers import joined
 
 __all__ = ["TableJoin", "table_join"]

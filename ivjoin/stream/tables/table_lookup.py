@@ -23,7 +23,7 @@ from ivjoin.shj.arrow import bitmap, fixed_array, fixed_view, taken
 from ivjoin.shj.dictionaries import combined
 from ivjoin.shj.plain import no_rows, plain_rows
 from ivjoin.stream.sources.inputs import Source
-from ivjoin.stream.threads.table_rows import TableRows, any_late
+from ivjoin.stream.tables.table_rows import TableRows, any_late
 from ivjoin.stream.workers import joined
 
 __all__ = ["OUT_ROWS", "MatchedRows", "MatchedTables", "TableLookup", "opened", "parts_of"]

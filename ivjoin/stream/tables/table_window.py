@@ -23,9 +23,9 @@ from ivjoin.shj.plain import from_plain, nulls
 from ivjoin.shj.store.keys import KeyTable
 from ivjoin.stream.sort.dealing import rises
 from ivjoin.stream.sources.inputs import Source
-from ivjoin.stream.threads.table_lookup import OUT_ROWS, TableLookup, opened, parts_of
-from ivjoin.stream.threads.table_rows import TableRows
-from ivjoin.stream.threads.table_sides import evaluated_sides, in_order
+from ivjoin.stream.tables.table_lookup import OUT_ROWS, TableLookup, opened, parts_of
+from ivjoin.stream.tables.table_rows import TableRows
+from ivjoin.stream.tables.table_sides import evaluated_sides, in_order
 from ivjoin.stream.workers import each
 
 __all__ = ["TableWindow", "table_window"]

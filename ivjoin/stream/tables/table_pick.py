@@ -22,10 +22,10 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import picking_of
 from ivjoin.stream.sort.dealing import rises
 from ivjoin.stream.sources.inputs import Source
-from ivjoin.stream.threads.paired_pick import BestOfTables, paired_pick
-from ivjoin.stream.threads.table_lookup import OUT_ROWS, MatchedTables, opened, parts_of
-from ivjoin.stream.threads.table_rows import TableRows
-from ivjoin.stream.threads.table_sides import evaluated_sides, in_order
+from ivjoin.stream.tables.paired_pick import BestOfTables, paired_pick
+from ivjoin.stream.tables.table_lookup import OUT_ROWS, MatchedTables, opened, parts_of
+from ivjoin.stream.tables.table_rows import TableRows
+from ivjoin.stream.tables.table_sides import evaluated_sides, in_order
 from ivjoin.stream.workers import each
 
 __all__ = ["TablePick", "table_pick"]

@@ -1,0 +1,30 @@
+"""Choose how two tables are joined if each left row gets one answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.stream.sources.inputs import Source
+
+if TYPE_CHECKING:
+    from ivjoin.stream.tables.table_lookup import TableLookup
+
+__all__ = ["looked_up"]
+
+
+def looked_up(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -> TableLookup | None:
+    """Return the join of two tables in memory that gives each left row one answer; None if rows must be pushed."""
+    if plan.spec.picks_one:
+        from ivjoin.stream.tables.table_pick import table_pick
+
+        return table_pick(plan, sources, threads)
+    if plan.spec.pick is not None:
+        from ivjoin.stream.tables.paired_pick import best_of_tables
+
+        return best_of_tables(plan, sources, threads)
+    if plan.spec.aggregates:
+        from ivjoin.stream.tables.table_window import table_window
+
+        return table_window(plan, sources, threads)
+    return None

@@ -1,0 +1,97 @@
+"""A join that gives each left row one answer, whose right side is read first: parts of the left side, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from ivjoin.metrics import JoinMetrics
+from ivjoin.operator.operator import SymmetricHashJoin
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.spec import SIDES
+from ivjoin.shj.dictionaries import combined
+from ivjoin.shj.plain import from_plain_rows, plain_rows
+from ivjoin.stream.sources.inputs import open_input
+from ivjoin.stream.tables.looked_up import looked_up
+
+__all__ = ["LookupParts"]
+
+_LEAST_ROWS = 1 << 20  # left rows of a part; at least as many as right rows, because each part evaluates these again
+
+
+class LookupParts:
+    """The join of two inputs without orders or bounds, in the order of the left rows."""
+
+    def __init__(
+        self, plan: JoinPlan, batches: tuple[Iterator[pa.RecordBatch], Iterator[pa.RecordBatch]], threads: int
+    ) -> None:
+        self.plan, self._batches, self._threads = plan, batches, threads
+        self._metrics = JoinMetrics()
+        self._ended = False
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.plan.schema
+
+    @property
+    def metrics(self) -> JoinMetrics:
+        """Counts so far. The state is the right rows, and a part of the left rows."""
+        return self._metrics
+
+    def output(self) -> Iterator[pa.RecordBatch]:
+        """Yield the output in the order of the left rows."""
+        (left, right), m = self._batches, self._metrics
+        # Plain rows in one piece, which no part copies again.
+        theirs = combined(plain_rows(pa.Table.from_batches(right, self.plan.sides[1].schema)))
+        m.right_rows_in = theirs.num_rows
+        for part in self._parts(left, max(_LEAST_ROWS, theirs.num_rows)):
+            m.left_rows_in += part.num_rows
+            m.state_rows, m.state_bytes = theirs.num_rows + part.num_rows, theirs.nbytes + part.nbytes
+            m.peak_state_rows = max(m.peak_state_rows, m.state_rows)
+            m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)
+            for batch in self._joined(part, theirs):
+                m.rows_out += batch.num_rows
+                yield batch
+            m.left_rows_retired = m.left_rows_in
+        m.right_rows_retired = m.right_rows_in
+        m.state_rows = m.state_bytes = 0
+        self._ended = True
+
+    def _parts(self, batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
+        """Yield tables of so many rows, at least one; all rows at once if unmatched right rows are emitted."""
+        schema, whole = self.plan.sides[0].schema, self.plan.how.keep[1]
+        some: list[pa.RecordBatch] = []
+        n = first = 0
+        for batch in batches:
+            some.append(batch)
+            n += batch.num_rows
+            if n >= rows and not whole:
+                yield pa.Table.from_batches(some, schema)
+                some, n, first = [], 0, 1
+        if some or not first:
+            yield pa.Table.from_batches(some, schema)
+
+    def _joined(self, left: pa.Table, right: pa.Table) -> Iterator[pa.RecordBatch]:
+        found = looked_up(self.plan, (open_input(left, SIDES[0]), open_input(right, SIDES[1])), self._threads)
+        if found is not None:
+            yield from found.output()
+            return
+        op = SymmetricHashJoin.from_plan(self.plan)
+        for p, table in ((1, right), (0, left)):
+            for batch in table.to_batches():
+                for piece in from_plain_rows(batch, self.plan.sides[p].schema):
+                    yield from op.push(SIDES[p], piece)
+            yield from op.finish(SIDES[p])
+
+    def output_bounds(self) -> dict[str, tuple[Any, Any]]:
+        """Return bounds of output rows, as ``SymmetricHashJoin.output_bounds`` does."""
+        op = SymmetricHashJoin.from_plan(self.plan)
+        if self._ended:
+            for side in SIDES:
+                list(op.finish(side))
+        return op.output_bounds()
+
+    def close(self) -> None:
+        self._batches = iter(()), iter(())
