@@ -13,6 +13,7 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.dictionaries import combined
 from ivjoin.shj.plain import from_plain_rows, plain_rows
+from ivjoin.stream.known_bounds import known_bounds
 from ivjoin.stream.sources.inputs import open_input
 from ivjoin.stream.tables.looked_up import looked_up
 
@@ -87,11 +88,7 @@ class LookupParts:
 
     def output_bounds(self) -> dict[str, tuple[Any, Any]]:
         """Return bounds of output rows, as ``SymmetricHashJoin.output_bounds`` does."""
-        op = SymmetricHashJoin.from_plan(self.plan)
-        if self._ended:
-            for side in SIDES:
-                list(op.finish(side))
-        return op.output_bounds()
+        return known_bounds(self.plan, self._ended)
 
     def close(self) -> None:
         self._batches = iter(()), iter(())

@@ -14,14 +14,13 @@ import pyarrow as pa
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.match.output import in_parts
 from ivjoin.operator.match.whole import BatchRows
-from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.outer.emit import Emitter
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
-from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import bitmap, fixed_array, fixed_view, taken
 from ivjoin.shj.dictionaries import combined
 from ivjoin.shj.plain import no_rows, plain_rows
+from ivjoin.stream.known_bounds import known_bounds
 from ivjoin.stream.sources.inputs import Source
 from ivjoin.stream.tables.table_rows import TableRows, any_late
 from ivjoin.stream.workers import joined
@@ -68,11 +67,7 @@ class TableLookup:
 
     def output_bounds(self) -> dict[str, tuple[Any, Any]]:
         """Return bounds of output rows, as ``SymmetricHashJoin.output_bounds`` does."""
-        op = SymmetricHashJoin.from_plan(self.plan)
-        if not self._metrics.state_rows and self._metrics.left_rows_retired:
-            for side in SIDES:
-                list(op.finish(side))
-        return op.output_bounds()
+        return known_bounds(self.plan, not self._metrics.state_rows and bool(self._metrics.left_rows_retired))
 
     def close(self) -> None:
         left, right = (side.schema for side in self.plan.sides)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ivjoin.frontier.tracking import Frontier
 from ivjoin.operator.intake import Intake
-from ivjoin.operator.lookup.key_ids import key_table, sweep_keys
+from ivjoin.operator.lookup.key_ids import KeyIds, key_table, sweep_keys
 from ivjoin.operator.lookup.reading import Arrived, read
 from ivjoin.operator.lookup.search import search_of
 from ivjoin.plan.cutting import Cut, shifted
@@ -22,9 +22,11 @@ from ivjoin.stream.threads.pieces import I64_MAX, rises
 
 __all__ = ["Carried"]
 
+_NONE = np.empty(0, dtype=np.int64)
+
 
 class Carried:
-    """The last right row of each key before the next slice; ``batch`` is None before the first one."""
+    """The last right row of each key before the next slice, in ``batch``."""
 
     def __init__(self, plan: JoinPlan, cut: Cut) -> None:
         self._plan, self._cut = plan.own(), cut
@@ -58,9 +60,11 @@ class Carried:
         found = [self._read(batch) for batch in batches]
         if any(f.found.wild or f.found.key_erred or f.found.beyond or f.found.at_end for f in found):
             return False
-        kids = [np.where(f.usable, f.every.kids, -1) if f.usable is not None else f.every.kids for f in found]
-        values = [f.every.axes[self._place] for f in found]
-        best = self._last(np.concatenate(kids), np.concatenate(values), end) if batches else np.empty(0, np.int64)
+        if not found:
+            return True
+        every = Arrived.of(found)
+        ids, (_, kids) = KeyIds.of((_NONE, None), every.kids, self._keys)
+        best = self._last(kids - ids.least, every.usable, every.every.axes[self._place], ids.n_ids, end)
         starts = np.cumsum([0, *(batch.num_rows for batch in batches)])
         ends = np.searchsorted(best, starts)
         parts = [
@@ -68,21 +72,29 @@ class Carried:
             for i, batch in enumerate(batches) if ends[i] < ends[i + 1]
         ]  # fmt: skip
         self.batch = in_one_batch(parts) if parts else None
-        sweep_keys(self._keys, self.rows, lambda: [np.concatenate(kids)[best]])
+        sweep_keys(self._keys, self.rows, list)  # ids are found again for each slice
         return True
 
     def _read(self, batch: pa.RecordBatch) -> Arrived:
         n = batch.num_rows
         layout = row_layouts(self._plan)[1]
-        return read(self._plan, 1, [], np.arange(n), layout, self._intake, self._keys, batch.columns, named=True)
+        return read(self._plan, 1, [], np.arange(n), layout, self._intake, self._keys, batch.columns)
 
-    def _last(self, kids: np.ndarray, values: np.ndarray, end: int) -> np.ndarray:
+    def _last(
+        self, kids: np.ndarray, usable: np.ndarray | None, values: np.ndarray, n_ids: int, end: int
+    ) -> np.ndarray:
         """Return the rows to carry, as they lie : int64[k]; of equal values the last row is carried."""
-        order = np.arange(len(kids)) if rises(values) else np.argsort(values, kind="stable")
-        last = np.full(int(kids.max(initial=-1)) + 2, -1, dtype=np.int64)  # the last entry is for rows without a key
-        last[kids[order]] = order  # the last of several assignments counts
-        best = last[:-1]
-        best = np.sort(best[best >= 0])
+        rows = None if usable is None else np.flatnonzero(usable)
+        if not rises(values):
+            order = np.argsort(values, kind="stable")
+            rows = order if usable is None else order[usable[order]]
+        last = np.full(n_ids, -1, dtype=np.int64)
+        # The last of several assignments counts.
+        if rows is None:
+            last[kids] = np.arange(len(kids))
+        else:
+            last[kids[rows]] = rows
+        best = np.sort(last[last >= 0])
         if self._cut.until is not None:
             best = best[shifted(values[best], self._cut.until) >= min(end, I64_MAX)]
         return best

@@ -53,6 +53,12 @@ class Piece:
     def nbytes(self) -> int:
         return int(self.each * len(self.low))
 
+    def bytes_a_row(self, views: bool) -> float:
+        """Return the bytes that a row takes; ``views``: without the batch, whose memory a caller owns."""
+        arrays = {id(a): a for a in (self.low, self.high)}.values()
+        size = sum(a.nbytes for a in arrays if not _lies_in(a, self.batch))
+        return (size if views else size + self.batch.nbytes) / self.rows
+
     def begin(self, row: int) -> int:
         """Return where the range of a row begins."""
         return _moved(self.low[row], self.low_by)
@@ -132,6 +138,7 @@ def _place(values: np.ndarray, end: int, by: int) -> int:
         return 0
     return int(np.searchsorted(values, value)) if value > I64_MIN else 0
 
+
 def cut_at(pieces: Sequence[Piece], enough: int, low: int, high: int) -> int:
     """Return a value up to ``high`` that has so many rows below it, and few more if possible."""
     while low < high:
@@ -144,3 +151,10 @@ def cut_at(pieces: Sequence[Piece], enough: int, low: int, high: int) -> int:
             if rows <= _ENOUGH * enough:
                 break
     return high
+
+
+def _lies_in(array: np.ndarray, batch: pa.RecordBatch) -> bool:
+    """Return whether an array is a view of a batch's memory."""
+    at = array.ctypes.data
+    buffers = (b for column in batch.columns for b in column.buffers() if b is not None)
+    return any(b.address <= at < b.address + b.size for b in buffers)

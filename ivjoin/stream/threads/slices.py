@@ -1,8 +1,7 @@
 """Join streams on several threads: cut an ordered axis into slices, and join each slice as a whole.
 
-Rows are gathered until no later row of either side can belong to a slice. Then the next free thread joins it. Rows of
-the other side that can match rows of two slices go to both. The join is divided along time, so keys and their skew do
-not matter (TiLT, ASPLOS 2023).
+Rows are gathered until no later row can belong to a slice. Then the next free thread joins it. Rows of the other side
+that can match rows of two slices go to both. Keys and their skew do not matter (TiLT, ASPLOS 2023).
 
 In a full join, each row has one home: the slice of its own value, or of the least value it can match. Copies in other
 slices are not emitted.
@@ -14,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from ivjoin.frontier.late import Report
@@ -27,8 +25,9 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.cutting import Cut
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
+from ivjoin.stream.known_bounds import known_bounds
 from ivjoin.stream.threads.memory import Memory
-from ivjoin.stream.threads.pieces import I64_MAX, I64_MIN, Piece, cut_at
+from ivjoin.stream.threads.pieces import I64_MAX, I64_MIN, cut_at
 from ivjoin.stream.threads.slice_joins import Joiners, Slice, is_whole
 from ivjoin.stream.threads.sliced_axis import SlicedAxis
 from ivjoin.stream.workers import Workers
@@ -100,14 +99,12 @@ class SlicedJoin:
     def metrics(self) -> JoinMetrics:
         """Counts of the whole join. A row that is copied to two slices counts once.
 
-        The state is the rows of slices that are not joined yet, the rows that wait, unless they are views of a caller's
-        table, and the scratch memory of the threads.
+        The state is the rows of slices that are not joined yet, rows that wait or were carried over, and the scratch
+        memory of the threads. Views of a caller's table do not count.
         """
         m = self._state()
         m.left_rows_retired = m.left_rows_in - self._left_out[0] - self._waiting(0)
         m.right_rows_retired = m.right_rows_in - self._left_out[1] - self._waiting(1)
-        if self._carried is not None:
-            m.right_rows_retired -= self._carried.rows
         return m
 
     def _state(self) -> JoinMetrics:
@@ -131,10 +128,7 @@ class SlicedJoin:
         return m
 
     def push(self, side: str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Push a batch to a side, and yield the output. The push takes effect as you iterate.
-
-        SchemaError, LateRowError, EvaluationError as :meth:`SymmetricHashJoin.push`.
-        """
+        """Push a batch to a side, and yield the output, as :meth:`SymmetricHashJoin.push` does."""
         p = SIDES.index(side)
         self._checker.check(side, batch)
         most = batch.num_rows if self._memory is None else self._memory.most_rows(batch)
@@ -161,7 +155,7 @@ class SlicedJoin:
         """
         if self._alone is None and batch.num_rows:
             piece, erred = self._axis.placed(p, batch, self._rest.start)
-            piece.each = self._each(piece)
+            piece.each = piece.bytes_a_row(self._views)
             everywhere = everywhere or erred or (self._whole is not None and self._whole.strays(p, [batch]))
             if self._memory is not None and not everywhere:
                 yield from self._made_room(piece.nbytes)
@@ -203,11 +197,7 @@ class SlicedJoin:
 
     def output_bounds(self) -> dict[str, tuple[Any, Any]]:
         """Return bounds of output rows, as ``SymmetricHashJoin.output_bounds`` does."""
-        op = SymmetricHashJoin.from_plan(self._plan)
-        if all(f.ended for f in self._frontiers) and not len(self._workers):
-            for side in SIDES:
-                list(op.finish(side))
-        return op.output_bounds()
+        return known_bounds(self._plan, all(f.ended for f in self._frontiers) and not len(self._workers))
 
     def close(self) -> None:
         """End all threads and release all rows. Do not push afterwards."""
@@ -218,12 +208,6 @@ class SlicedJoin:
         self._rest, self._n_waiting, self._bytes = Slice(self._cut, ([], []), I64_MIN, I64_MAX + 1), 0, 0
 
     # -- memory --------------------------------------------------------------------------------------------------
-
-    def _each(self, piece: Piece) -> float:
-        """Return the bytes that a row of a piece takes, without views of a caller's table."""
-        arrays = {id(a): a for a in (piece.low, piece.high)}.values()
-        size = sum(a.nbytes for a in arrays if not _lies_in(a, piece.batch))
-        return (size if self._views else size + piece.batch.nbytes) / piece.rows
 
     def _made_room(self, more: int) -> Iterator[pa.RecordBatch]:
         """Free memory for ``more`` bytes of waiting rows: wait for running slices, and stop cutting if necessary."""
@@ -237,8 +221,10 @@ class SlicedJoin:
 
     def _enough(self) -> int:
         """Return the rows of a slice that pays for a call and leaves memory for the slices of other threads."""
+        if self._carried is not None:
+            return max(_SLICE_ROWS, _CARRIED * self._carried.rows)
         if self._memory is None:
-            return _SLICE_ROWS if self._carried is None else max(_SLICE_ROWS, _CARRIED * self._carried.rows)
+            return _SLICE_ROWS
         fit = self._memory.rows
         if self._bytes:
             fit = min(fit, self._memory.gathered * self._n_waiting // (self._bytes * (self._threads + 3)))
@@ -255,7 +241,7 @@ class SlicedJoin:
             while self._alone is None and self._n_waiting >= enough and (top := self._slice_end(settled)) is not None:
                 yield from self._given(*self._rest.split(top))
                 enough = self._enough()
-            most = (_MANY_ROWS if ended else _MOST_ROWS) * _SLICE_ROWS + 2 * enough
+            most = max((_MANY_ROWS if ended else _MOST_ROWS) * _SLICE_ROWS, 2 * enough)
             if self._alone is None and self._n_waiting >= most:
                 yield from self._give_up()
         if ended and self._alone is None:
@@ -360,11 +346,5 @@ class SlicedJoin:
         pieces = self._rest.pieces[p]
         if p == self._cut.own:
             return sum(piece.rows for piece in pieces)
-        return sum(piece.rows - piece.below(self._rest.start) for piece in pieces)
-
-
-def _lies_in(array: np.ndarray, batch: pa.RecordBatch) -> bool:
-    """Return whether an array is a view of a batch's memory."""
-    at = array.ctypes.data
-    buffers = (b for column in batch.columns for b in column.buffers() if b is not None)
-    return any(b.address <= at < b.address + b.size for b in buffers)
+        carried = 0 if self._carried is None else self._carried.rows
+        return carried + sum(piece.rows - piece.below(self._rest.start) for piece in pieces)

@@ -91,18 +91,21 @@ def test_times_come_as_python_has_them() -> None:
     assert bounds["d"] == (dt.date(2024, 1, 1), dt.date(2024, 2, 1))
 
 
-def test_a_stream_tells_it_between_its_batches() -> None:
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_stream_gives_bounds_between_its_batches(threads: int) -> None:
     t = pa.table({"k": [1] * 50, "t": list(range(50))})
     band = "l.t BETWEEN r.t - 2 AND r.t"
-    stream = band_join(t, t, on="k", condition=band, left_order="t", right_order="t", batch_size=7)
+    stream = band_join(
+        t.to_reader(), t, on="k", condition=band, left_order="t", right_order="t", right_bounds={"t": (0, 60)},
+        batch_size=7, threads=threads,
+    )  # fmt: skip
     told: list[dict[str, tuple[Any, Any]]] = [stream.output_bounds()]
     for batch in stream:
         for bounds in told:
             inside(bounds, batch)
         told.append(stream.output_bounds())
+    assert told[0]["t_right"] == (0, 60)
     assert stream.output_bounds() == {}
-    with pytest.raises(ProtocolError, match="threads"):
-        band_join(t.to_reader(), t, on="k", condition=band, left_order="t", right_order="t", threads=2).output_bounds()
 
 
 def test_a_stream_that_was_closed_says_so() -> None:

@@ -104,8 +104,9 @@ def check(seed: int, given: Given | None = None) -> str:
             values = [b[by] for b in found if b[by] is not None]
             ends = min(values, default=None), max(values, default=None)
             tied[a["id"]] = {
-                "first": {b["x"] for b in found if b[by] == ends[0]}, "last": {b["s"] for b in found if b[by] == ends[1]}
-            }  # fmt: skip
+                "first": {b["x"] for b in found if b[by] == ends[0]},
+                "last": {b["s"] for b in found if b[by] == ends[1]},
+            }
     first: list[dict[str, Any]] | None = None
     engine = ""
     with in_small_slices(draw.choice([1, 7, 40, 1 << 17]), draw.choice([1, 9, 1 << 16])):

@@ -79,7 +79,8 @@ def check(what: str, kind: str, seed: int, folder: Path) -> str:
 
 def _sorted(table: pa.Table, number: str, draw: random.Random, late: int) -> pa.Table:
     """The rows by time, each at most so much too late, numbered again."""
-    values = table["t"].to_pylist() if pa.types.is_floating(table["t"].type) else table["t"].cast(pa.int64()).to_pylist()
+    column = table["t"]
+    values = (column if pa.types.is_floating(column.type) else column.cast(pa.int64())).to_pylist()
     times = [(1, 0) if t is None else (0, t + (draw.randint(0, late) if late else 0)) for t in values]
     rows = table.take(pa.array(sorted(range(len(times)), key=times.__getitem__), pa.int64()))
     return rows.set_column(rows.column_names.index(number), number, pa.array(range(rows.num_rows), pa.int64()))

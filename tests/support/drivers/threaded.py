@@ -17,6 +17,7 @@ from stream.unordered import at_once, bare
 from ivjoin import SymmetricHashJoin, band_join
 from ivjoin.stream import prepared
 from ivjoin.stream.sort import dealing
+from ivjoin.stream.tables.lookup_parts import LookupParts
 from ivjoin.stream.tables.table_join import TableJoin
 from ivjoin.stream.tables.table_lookup import TableLookup
 from ivjoin.stream.threads import memory, slices
@@ -81,7 +82,7 @@ def check(case: Case, seed: int) -> None:
 
 def _play(
     case: Case, threads: int, as_tables: bool, limit: dict[str, Any]
-) -> SymmetricHashJoin | SlicedJoin | TableJoin | TableLookup:
+) -> SymmetricHashJoin | SlicedJoin | TableJoin | TableLookup | LookupParts:
     inputs: list[pa.Table | pa.RecordBatchReader] = []
     for side in ("left", "right"):
         schema = (case.left if side == "left" else case.right).schema
