@@ -64,12 +64,17 @@ class PreparedJoin:
         self.skipped: tuple[int, int] | None = None
         self._sort = sort
         self._looked_up: TableLookup | LookupParts | None = None
-        self._threads = 1 if threads == "auto" else threads_within(budget, threads)
-        # The threads for two tables, which are joined in slices if they can be, whatever the caller requests.
-        rows = sum(source.rows or 0 for source in sources)
-        self._of_tables = threads_for(rows) if threads == "auto" and budget is None else self._threads
-        self._sources: tuple[Source, Source] | None = sources  # until the end
         self._in_memory = all(source.in_memory for source in sources)
+        # Inputs with an end are joined in slices if they can be, by any number of threads, so that their order does not
+        # depend on it.
+        self._rows = sum(source.rows or 0 for source in sources)
+        self._ends = all(source.ends for source in sources) and budget is None and idle is None
+        if threads == "auto":
+            self._of_tables = threads_for(self._rows) if self._ends else 1
+            self._threads = 1 if self._in_memory else self._of_tables
+        else:
+            self._of_tables = self._threads = threads_within(budget, threads)
+        self._sources: tuple[Source, Source] | None = sources  # until the end
         wide = self._in_memory and max(len(side.schema) for side in found.plan.sides) > _MANY_COLUMNS
         self._push_rows = _WIDE_ROWS if wide else _PUSH_ROWS
         small = self._threads == 1 and not found.plan.spec.grouped
@@ -99,9 +104,8 @@ class PreparedJoin:
         return None if isinstance(cut, str) or not can_slice(plan, cut, self.budget) else cut
 
     def _in_slices(self, plan: JoinPlan) -> bool:
-        """Return whether one thread joins slices, too: of inputs with an end, if each left row gets one answer."""
-        ends = self._sources is not None and all(source.ends for source in self._sources)
-        return plan.looks_up and ends and not self._in_memory and self.idle is None
+        """Return whether one thread joins slices, too: of inputs with an end, unless pushing few rows costs less."""
+        return self._ends and not self._in_memory and (plan.looks_up or self._rows >= _LEAST_IN_SLICES)
 
     @property
     def inputs(self) -> tuple[Source | None, Source | None]:
@@ -137,16 +141,15 @@ class PreparedJoin:
             self._looked_up = self._lookup()
             sorts = self._sort and self._looked_up is None
             arranged = arrange_picked(self.plan, self._sources, sorts, self.budget)
-            if self._cut(arranged.plan) is None:
-                self.most = _SWEEP_ROWS if arranged.leads is None else _PICK_ROWS
-            else:
-                self.most = _PARALLEL_ROWS
+            self.most = _SWEEP_ROWS if arranged.leads is None else _PICK_ROWS
         else:
             self._looked_up = self._lookup()
             arrange_ = arrange if self._sort and self._looked_up is None else as_they_are
             arranged = arrange_(self.plan, self._sources, self._of_tables, self.budget)
-            if self._cut(arranged.plan) is None and not self.plan.spec.grouped:
+            if not self.plan.spec.grouped:
                 self.most = self._push_rows
+        if self._cut(arranged.plan) is not None:
+            self.most = _PARALLEL_ROWS
         if self._looked_up is None and self._takes_parts(arranged):
             from ivjoin.stream.tables.lookup_parts import LookupParts
 
@@ -180,8 +183,7 @@ class PreparedJoin:
         """Return the join of two tables in slices; None if their rows are pushed."""
         if self.plan.looks_up:
             return self._looked_up
-        rows = sum(source.rows or 0 for source in self._sources or ())
-        if self._sources is None or self.budget is not None or rows < _LEAST_IN_SLICES:
+        if self._sources is None or self.budget is not None or self._rows < _LEAST_IN_SLICES:
             return None
         from ivjoin.stream.tables.table_join import table_join
 
