@@ -65,8 +65,6 @@ class PreparedJoin:
         self._sort = sort
         self._looked_up: TableLookup | LookupParts | None = None
         self._in_memory = all(source.in_memory for source in sources)
-        # Inputs with an end are joined in slices if they can be, by any number of threads, so that their order does not
-        # depend on it.
         self._rows = sum(source.rows or 0 for source in sources)
         self._ends = all(source.ends for source in sources) and budget is None and idle is None
         if threads == "auto":
@@ -104,8 +102,8 @@ class PreparedJoin:
         return None if isinstance(cut, str) or not can_slice(plan, cut, self.budget) else cut
 
     def _in_slices(self, plan: JoinPlan) -> bool:
-        """Return whether one thread joins slices, too: of inputs with an end, unless pushing few rows costs less."""
-        return self._ends and not self._in_memory and (plan.looks_up or self._rows >= _LEAST_IN_SLICES)
+        """Return whether one thread joins slices, too: if each left row gets one answer, pushing takes longer."""
+        return self._ends and not self._in_memory and plan.looks_up
 
     @property
     def inputs(self) -> tuple[Source | None, Source | None]:

@@ -6,6 +6,7 @@ from faults.mutant import Mutant
 
 _TESTS = "tests/join/rows/test_slices.py tests/join/rows/test_whole.py"
 _STREAMS = "tests/join/threads"
+_LOOKUPS = "tests/stream/test_lookups_of_files.py"
 
 SLICES = [
     Mutant("a slice lacks the last rows of the other side that can match", "ivjoin/stream/tables/table_join.py",
@@ -35,4 +36,12 @@ SLICES = [
     Mutant("rows of slices before are emitted again if slices end", "ivjoin/stream/threads/slices.py",
          "op.push_matched(SIDES[p], piece.batch.slice(0, copies))", "op.push(SIDES[p], piece.batch.slice(0, copies))",
          _STREAMS),
+    Mutant("a slice of an as-of join leaves the first row of each key", "ivjoin/stream/threads/carried.py",
+         "last[kids] = np.arange(len(kids))", "last[kids[::-1]] = np.arange(len(kids))[::-1]", _LOOKUPS),
+    Mutant("a slice of an as-of join leaves no row that a tolerance reaches by its whole length",
+         "ivjoin/stream/threads/carried.py", ">= min(end, I64_MAX)", "> min(end, I64_MAX)", _LOOKUPS),
+    Mutant("rows left by earlier slices are lost if slices end", "ivjoin/stream/threads/slices.py",
+         "yield from self._counted(op.push(SIDES[1], self._carried.batch))", "yield from ()", _LOOKUPS),
+    Mutant("a part of the left rows is joined twice", "ivjoin/stream/tables/lookup_parts.py",
+         "some, n, first = [], 0, 1", "n, first = 0, 1", _LOOKUPS),
 ]  # fmt: skip
