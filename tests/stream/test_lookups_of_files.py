@@ -24,8 +24,8 @@ def test_random_joins(what: str, kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("what", CHECKS)
 def test_many_random_joins(what: str, kind: str, tmp_path: Path) -> None:
-    found = engines(what, kind, range(100, 160), tmp_path)
-    assert found["LookupParts" if kind == "files" else "SlicedJoin"] >= 3, found
+    found = engines(what, kind, range(100, 125), tmp_path)
+    assert found["LookupParts" if kind == "files" else "SlicedJoin"] >= 2, found
 
 
 def carried(
@@ -53,4 +53,4 @@ def test_a_row_is_carried_as_far_as_the_tolerance_reaches(monkeypatch: pytest.Mo
 
 
 def test_one_operator_takes_over_what_slices_carried(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert carried(monkeypatch, [3, 5, 7, 7, 7, 7, 7, 8], [1, 2], most=2) == ([2] * 8, True)
+    assert carried(monkeypatch, [3, 4, 5, *[7] * 9, 8], [1, 2], most=4) == ([2] * 13, True)
