@@ -94,9 +94,9 @@ def asof_join(
     batch_size, on_late, timezone, sort, columns, maintain_order, indicator
         As for :func:`ivjoin.band_join`.
     threads : int or "auto", default "auto"
-        The number of threads that look up slices of two tables in memory. The output is the same for any number.
-        ``"auto"`` uses one thread for each 262,144 rows of both inputs, up to the CPUs of the process. Streams, files
-        and joins with ``memory_limit`` run on one thread.
+        The number of threads that look up slices of both inputs. The rows of tables come in the same order for any
+        number. ``"auto"`` uses one thread for each 262,144 rows of tables or Parquet files, up to the CPUs of the
+        process, and one for other inputs. Joins with ``memory_limit`` run on one thread.
     memory_limit : int or str, optional
         Limit in bytes for the memory of the join, without its inputs, or text such as "512MB". A right side without an
         order may take half of it. If it needs more, ivjoin sorts both sides by ``on``, in files if needed, and the

@@ -93,10 +93,10 @@ def band_join(
         :func:`ivjoin.explain` shows the reason.
 
         - Tables in memory: the output has the same rows in the same order for any number of threads.
-        - Streams: the output follows the slices. Each thread stores a slice of about 131,072 rows, or more if the band
-          is wide.
-        - ``"auto"``: tables use one thread for each 262,144 rows of both inputs, up to the CPUs of the process. Streams
-          and joins with ``memory_limit`` use one thread.
+        - Files and streams: the output follows the slices. Each thread stores two slices of about 131,072 rows, or more
+          if the band is wide.
+        - ``"auto"``: tables and Parquet files use one thread for each 262,144 rows of both inputs, up to the CPUs of
+          the process. Other files, streams and joins with ``memory_limit`` use one thread.
     sort : {"auto", "never"}
         What to do with an input that has an end and no declared order. ``"auto"`` sorts it along the band that needs
         the fewest rows in state, unless it is small or in order already. ``"never"`` reads it in the order given.
