@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["SlicedJoin", "can_slice"]
 
 _SLICE_ROWS = 131_072  # of both sides together, in a slice that pays for a call
+_SLICE_BYTES, _WIDE_ROWS = 16 << 20, 16_384  # a slice has fewer rows if these take more bytes, but no fewer than this
 # At most 1 / this of the rows of a slice may be copied to the next one; the second applies to many rows or a limit.
 _COPIED, _MORE_COPIED = 8, 2
 _CARRIED = 4  # times as many rows as earlier slices have left, in a slice
@@ -221,10 +222,9 @@ class SlicedJoin:
 
     def _enough(self) -> int:
         """Return the rows of a slice that pays for a call and leaves memory for the slices of other threads."""
-        if self._carried is not None:
-            return max(_SLICE_ROWS, _CARRIED * self._carried.rows)
         if self._memory is None:
-            return _SLICE_ROWS
+            wide = self._bytes and max(_WIDE_ROWS, _SLICE_BYTES * self._n_waiting // self._bytes)
+            return max(min(_SLICE_ROWS, wide or _SLICE_ROWS), _CARRIED * (self._carried.rows if self._carried else 0))
         fit = self._memory.rows
         if self._bytes:
             fit = min(fit, self._memory.gathered * self._n_waiting // (self._bytes * (self._threads + 3)))

@@ -342,3 +342,17 @@ def test_the_order_of_the_rows_of_tables_does_not_depend_on_the_threads(name: st
     for threads in (2, 3, 16):
         assert band_join(left, right, threads=threads, **options).read_all().equals(one)
     assert one.num_rows
+
+
+def test_slices_of_wide_rows_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    n = 4000
+    table = pa.table({"t": range(n), "text": ["x" * 100] * n})
+    peaks = []
+    for most in (16 << 20, 20_000):
+        for name, value in {"_SLICE_ROWS": 1 << 20, "_SLICE_BYTES": most, "_WIDE_ROWS": 16}.items():
+            monkeypatch.setattr(slices, name, value)
+        readers = (pa.RecordBatchReader.from_batches(table.schema, table.to_batches(50)) for _ in (0, 1))
+        stream = band_join(*readers, condition="l.t = r.t", left_order="t", right_order="t", threads=2)
+        assert stream.read_all().num_rows == n
+        peaks.append(stream.metrics.peak_state_rows)
+    assert peaks[1] < 1600 < 2 * n == peaks[0]
