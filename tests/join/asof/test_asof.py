@@ -21,6 +21,7 @@ from drivers import picks
 import ivjoin
 from ivjoin.cli import main
 from ivjoin.errors import ColumnError, ConditionError, IvjoinError, LateRowError
+from ivjoin.stream.threads import slices
 
 
 @pytest.mark.one_in(3)
@@ -207,7 +208,8 @@ def test_mistakes() -> None:
 
 
 @pytest.mark.slow
-def test_parquet_in_the_order_of_its_row_groups(tmp_path: Path) -> None:
+def test_parquet_in_the_order_of_its_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "_SLICE_ROWS", 2_000)
     left, right = tables(3, 20_000, 30_000, 5, True)
     for name, table in (("l", left), ("r", right)):
         pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=1_000)
