@@ -1,4 +1,6 @@
-"""``DataFrame.band_join`` for PySpark: importing this package adds it to classic and Connect DataFrames.
+"""Join Spark DataFrames on keys and a band condition, with ``DataFrame.band_join``.
+
+Importing this package adds ``band_join``, ``asof_join`` and ``window_join`` to classic and Connect DataFrames:
 
 >>> import ivjoin.spark  # doctest: +SKIP
 >>> matches = clicks.band_join(views, on="user", condition="l.ts BETWEEN r.ts AND r.ts + INTERVAL 1 HOUR",
@@ -70,7 +72,7 @@ class _Method:
 
 
 def attach() -> None:
-    """Add ``band_join``, ``asof_join`` and ``window_join`` to the DataFrame classes; called at import."""
+    """Add ``band_join``, ``asof_join`` and ``window_join`` to the DataFrame classes. Importing this package does it."""
     from pyspark.sql import DataFrame
 
     for name in ("band_join", "asof_join", "window_join"):

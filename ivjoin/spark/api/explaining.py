@@ -45,7 +45,7 @@ def explain(
     name: str | Observation | None = None, routing: str = "auto", memory_limit: int | str | None = None,
     when_full: WhenFull = "raise", **options: Unpack[SparkJoinOptions],
 ) -> str:
-    """Return the plan of ``left.band_join(right, ...)`` as text; takes the same arguments, and joins nothing.
+    """Return the plan of ``left.band_join(right, ...)`` as text, without running the join.
 
     It reads static frames once for a sample if ``band_join`` does so.
 
@@ -53,9 +53,8 @@ def explain(
     ----------
     left, right, on, condition, how, left_order, right_order, pick, params, suffix, on_late, timezone, buckets, \
     backend, name, routing, memory_limit, when_full, options
-        As for :func:`ivjoin.spark.band_join`; ``backend``, ``name`` and ``allow_unbounded`` change nothing. If ``left``
-        is a joined stream and the only argument, the text also says how :func:`ivjoin.spark.write_stream` would write
-        it.
+        As for :func:`ivjoin.spark.band_join`; ``backend``, ``name`` and ``allow_unbounded`` change nothing. Pass a
+        joined stream alone as ``left`` to see its plan, and how :func:`ivjoin.spark.write_stream` would write it.
 
     Returns
     -------
@@ -126,7 +125,6 @@ def _of_a_joined_stream(frame: DataFrame) -> str:
 
 
 def _streaming(spec: JoinSpec, notes: Sequence[Warning], buckets: int, spread: StreamSpread) -> list[str]:
-    """Return the lines about a join of streams."""
     plan = plan_of(spec)
     keys = key_sql(plan)
     if spread.plans is not None:

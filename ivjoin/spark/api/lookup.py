@@ -40,13 +40,7 @@ _OF_A_GROUP = (
 def table_join(
     left: Any, right: Any, spec: JoinSpec, out: StructType, buckets: int, budget: Budget | None = None
 ) -> Any:
-    """Return the joined stream of a stream and a static frame.
-
-    Raises
-    ------
-    UnsupportedError
-        If the join emits rows of the static frame alone.
-    """
+    """Return the joined stream; raise UnsupportedError if the join emits rows of the static frame alone."""
     stream = 0 if left.isStreaming else 1
     how = join_type(spec.how)
     one_side = how.name.split("_")[-1] in ("semi", "anti") and not how.name.startswith(SIDES[stream])
@@ -70,7 +64,7 @@ def table_join(
 
 
 def _joiner(spec: JoinSpec, stream: int, budget: Budget | None) -> Callable[[pa.Table, pa.Table], pa.Table]:
-    """Return the function of a bucket. It inserts the table's rows, and then probes with the rows of the stream."""
+    """Return the function of a bucket: insert the table's rows, then probe with the rows of the stream."""
 
     def join(left: pa.Table, right: pa.Table) -> pa.Table:
         plan = plan_of(spec)

@@ -1,4 +1,4 @@
-"""Joins of streams that are refused: unmatched rows that would never be emitted, two states that Spark cannot run."""
+"""Refuse joins of streams with unmatched rows that would never be emitted, or with two states that Spark cannot run."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from ivjoin.errors import OrderError, UnsupportedError
 from ivjoin.operator.explaining.explain import why_never_decided
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES, JoinSpec
+from ivjoin.spark.runtime.catalyst import analyzed, each, kind_of
 from ivjoin.spark.runtime.environment import is_connect
 
 __all__ = ["refuse_second_state", "refuse_undecided"]
@@ -16,36 +17,24 @@ _STATES = {"FlatMapGroupsInPandasWithState": "another band_join", "Aggregate": "
 
 
 def refuse_second_state(frame: Any, side: str) -> None:
-    """
-    Raises
-    ------
-    UnsupportedError
-        If the default backend cannot join this stream, since a stateful operator of Spark stands before the join. Over
-        Connect, Spark reports this when the query starts.
-    """
+    """Refuse a stream with a stateful operator of Spark before the join. Over Connect, Spark does so at the start."""
     if is_connect(frame):
         return
-    plans = [frame._jdf.queryExecution().analyzed()]
+    plans = [analyzed(frame)]
     while plans:
         plan = plans.pop()
-        what = _STATES.get(plan.getClass().getSimpleName())
+        what = _STATES.get(kind_of(plan))
         if what is not None:
             raise UnsupportedError(
                 f"the {side} input has {what} before this join, which Spark does not run in one query with "
                 'applyInPandasWithState; use backend="transformWithState", for all joins of the query. It needs the '
                 "package protobuf and the RocksDB state store"
             )
-        children = plan.children()
-        plans += [it for i in range(children.size()) if (it := children.apply(i)).isStreaming()]
+        plans += [child for child in each(plan.children()) if child.isStreaming()]
 
 
 def refuse_undecided(spec: JoinSpec) -> None:
-    """
-    Raises
-    ------
-    OrderError
-        If the join emits unmatched rows of a side, and no later row of the other side decides which ones these are.
-    """
+    """Raise OrderError if the join emits unmatched rows of a side, and no later row decides which ones these are."""
     plan = plan_of(spec)
     for s in (0, 1):
         why = why_never_decided(plan, s) if plan.how.owes(s) else None

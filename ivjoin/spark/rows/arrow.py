@@ -43,9 +43,9 @@ _COMPARED = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="
 
 
 def condition_sql(node: Node, names: Sequence[str]) -> str | None:
-    """Return a condition on columns of one input and literals as Spark SQL over :func:`place` names.
+    """Return a condition on columns of one input and literals as Spark SQL, which raises no errors.
 
-    Like :func:`as_spark_sql`, return None unless Spark certainly gives the same answer. The SQL raises no errors.
+    Like :func:`as_spark_sql`, return None unless Spark certainly gives the same answer.
     """
     if node.op in _COMPARED or node.op == "in":
         ends = [_operand(n, names) for n in node.args]
@@ -68,7 +68,6 @@ def condition_sql(node: Node, names: Sequence[str]) -> str | None:
 
 
 def _operand(node: Node, names: Sequence[str]) -> str | None:
-    """Return Spark SQL for a column or a literal; None for anything else."""
     return literal_sql(node.params[0], node.type) if node.op == "literal" else as_spark_sql(node, names)
 
 
@@ -124,10 +123,10 @@ def type_name(t: Type) -> str | None:
 
 
 def key_sql(plan: JoinPlan, by_name: bool = False) -> list[tuple[str, str]]:
-    """Return the join keys that Spark can hash on both sides, as (left, right) SQL; empty if the join has no such key.
+    """Return the join keys that Spark can hash on both sides, as (left, right) SQL.
 
-    Hashes depend on the type, so both sides must have their common type. The nodes already have it. The keys have the
-    order of the condition, or with ``by_name`` an order that does not depend on its spelling.
+    The nodes already have the common type of both sides, on which hashes depend. ``by_name`` sorts the keys, whatever
+    their order in the condition.
     """
     names = [side.schema.names for side in plan.sides]
     out = []

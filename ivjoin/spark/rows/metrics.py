@@ -1,4 +1,4 @@
-"""Counts of joins, which Spark's observed metrics carry in a query's progress or in an Observation."""
+"""Count joins with Spark's observed metrics, which a query's progress or an Observation carries."""
 
 from __future__ import annotations
 
@@ -37,10 +37,7 @@ _unnamed = itertools.count(1)
 
 
 def observed_name(name: str | None) -> str:
-    """Return the name of a join's observed counts; without ``name`` a new one each time, as a query of Spark requires.
-
-    It is not stored beyond the process, so a restarted query may use another one.
-    """
+    """Return the name of a join's observed counts. Without ``name``, it is another one each time, as Spark requires."""
     return f"{_PREFIX}#{next(_unnamed)}" if name is None else f"{_PREFIX}-{name}"
 
 

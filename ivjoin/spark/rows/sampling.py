@@ -38,9 +38,8 @@ def samples(
 ) -> list[Sampled]:
     """Return samples of both frames, with the schemas of :func:`looked_schema`.
 
-    ``sizes`` are sound estimates of the frames' bytes; with both, one job reads both frames. Otherwise one pass for
-    each frame counts its rows and sorts them at random. If the first frame has no rows, the second is not read and has
-    no sample.
+    If ``sizes``, sound estimates of the frames' bytes, are known, one job reads both frames. Otherwise one pass for
+    each frame counts its rows and sorts them at random. If the first frame has no rows, the second is not read.
     """
     columns = [looked_at(spec, s) for s in (0, 1)]
     if None not in sizes:
@@ -109,7 +108,7 @@ def _counted(frame: Any, schema: pa.Schema, columns: Sequence[int], key_hash: st
 def _in_one_pass(
     frames: Sequence[Any], spec: JoinSpec, columns: Sequence[list[int]], sizes: Sequence[float], key_hash: KeyHash
 ) -> list[Sampled] | None:
-    """Draw a share of the rows of each frame in one job. Return None if a share has far too few or too many rows."""
+    """Draw a share of the rows of each frame in one job; None if a share has far too few or too many rows."""
     types = [[frame.schema[i].dataType for i in own] for frame, own in zip(frames, columns, strict=True)]
     slots, *places = share_slots(types[0], types[1])
     shares, tagged = [], []

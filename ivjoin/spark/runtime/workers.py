@@ -53,10 +53,7 @@ def own_workers(frame: Any) -> Iterator[None]:
 
 
 def kernels_early(frame: Any) -> None:
-    """Compile the kernels that workers will call, if they are not on disk. Return at once, without waiting.
-
-    Over Connect, do nothing, because the workers are on other machines. If this fails, the workers compile the kernels.
-    """
+    """Start to compile the kernels that workers will call, if they are not on disk. Do nothing over Connect."""
     if not is_connect(frame):
         with suppress(OSError):
             everything.begin()
@@ -93,7 +90,7 @@ def start_early(frame: Any) -> threading.Thread | None:
 
 
 def _load(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Load the modules of both stages; runs in a worker."""
+    """Load the modules of both stages, in a worker."""
     from importlib import import_module
 
     from ivjoin.spark.runtime.daemon import MODULES

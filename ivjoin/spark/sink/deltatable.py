@@ -1,4 +1,4 @@
-"""One commit of a Delta table for each micro-batch, under the query's id, as an application transaction of Delta.
+"""Commit each micro-batch to a Delta table under the query's id, as an application transaction of Delta.
 
 Workers write Parquet files into the table's folder, which readers do not see until the log names them. The commit
 contains the query's id and the micro-batch next to its files. If a micro-batch finds its own commit in the log, it
@@ -68,13 +68,7 @@ def _delta_field(f: pa.Field) -> pa.Field:
 
 
 class DeltaFolder:
-    """The driver's part of a Delta sink.
-
-    Raises
-    ------
-    MissingPackageError
-        If deltalake is not installed.
-    """
+    """The driver's part of a Delta sink."""
 
     def __init__(self, layout: Layout) -> None:
         try:
@@ -90,13 +84,7 @@ class DeltaFolder:
         return {"_layout": self._layout, "_table": None}
 
     def check(self) -> None:
-        """Create the table if it does not exist.
-
-        Raises
-        ------
-        IvjoinError
-            If the table has other columns or partitions, or cannot be created.
-        """
+        """Create the table if it does not exist; refuse one with other columns or partitions."""
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
 

@@ -37,7 +37,7 @@ from ivjoin.multi.trees import Seen, best_shape
 from ivjoin.plan.cache import plan_of
 from ivjoin.routing import HypercubePlan
 from ivjoin.spark.rows.arrow import as_spark_sql, condition_sql, place, type_name
-from ivjoin.spark.rows.pack import MapStage, gathered
+from ivjoin.spark.rows.pack import MapStage, gathered, rows_of
 from ivjoin.spark.rows.slots import laid_together, null_of, selected
 from ivjoin.spark.spread.buckets import bucket_labels
 
@@ -49,8 +49,7 @@ def in_cells(
 ) -> tuple[Any, str]:
     """Copy each row of an input to its cells. Return the frame, and Spark SQL (int) for the cell times a stride.
 
-    Both use :func:`place` names. ``columns`` are the columns that Spark can hash. A row that is not copied costs only
-    its hashes.
+    Both use :func:`place` names. ``columns`` are the columns that Spark can hash.
     """
     named = attributes(spec)
     names = spec.wide(alias).names
@@ -182,7 +181,6 @@ def _column(spec: MultiSpec, alias: str, node: Node | None) -> int | None:
 
 
 def _none_like(node: Node) -> str:
-    """Return Spark SQL for a null of an expression's type."""
     return f"CAST(NULL AS {type_name(node.type)})"
 
 
@@ -215,12 +213,5 @@ def _pushed(
 ) -> Iterator[pa.RecordBatch]:
     for side, alias in enumerate(op.aliases):
         index = np.flatnonzero(tags == side)
-        if not len(index):
-            continue
-        columns = [batch.column(i) for i in places[side]]
-        if len(index) < batch.num_rows:
-            taken = pa.array(index)
-            columns = [c.take(taken) for c in columns]
-        schema = op.spec.schemas[alias]
-        fit = [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, schema, strict=True)]
-        yield from op.push(alias, pa.RecordBatch.from_arrays(fit, schema=schema))
+        if len(index):
+            yield from op.push(alias, rows_of(batch, index, places[side], op.spec.schemas[alias]))

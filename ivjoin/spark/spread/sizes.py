@@ -30,10 +30,7 @@ def estimated_bytes(frame: Any) -> float | None:
 
 
 def sound_bytes(frame: Any) -> float | None:
-    """Return an estimate that is based on files or local rows; None if an operator could return many more rows.
-
-    The size of a file is its size on disk.
-    """
+    """Return an estimate from the sizes of files or local rows; None if an operator could return many more rows."""
     plan = _optimized(frame)
     if plan is None or not all(n in _KNOWN for n in _operators(plan)):
         return None

@@ -1,4 +1,4 @@
-"""A join of many streaming frames: rows packed for the cells of a hypercube, each cell a ``MultiJoin`` with state.
+"""Join many streaming frames: rows are packed for the cells of a hypercube, each a ``MultiJoin`` with state.
 
 ::
 
@@ -6,8 +6,8 @@
     t -- cells -- pack (mapInArrow) --+-- union -- groupBy(label) -- applyInPandasWithState(join) -- open (mapInArrow)
     n -- cells -- pack (mapInArrow) --+
 
-As a join of two streams (``streaming``): all rows of a micro-batch first, an input's as one batch, then what the ticks
-say of how far each input has come. A cell's state is the operator's snapshot.
+As in a join of two streams (``streaming``), a micro-batch's rows come first, those of an input as one batch, and then
+the ticks. A cell's state is the operator's snapshot.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ StateFunction = Callable[[tuple[Any, ...], Iterator[pd.DataFrame], Any], Iterato
 
 
 def streamed_in_cells(frames: Mapping[str, Any], spec: MultiSpec, plan: HypercubePlan, out: StructType) -> Any:
-    """The joined stream."""
     labels = bucket_labels(plan.workers)
     packed = []
     for side, (alias, frame) in enumerate(frames.items()):
@@ -68,7 +67,7 @@ def streamed_in_cells(frames: Mapping[str, Any], spec: MultiSpec, plan: Hypercub
 
 
 def counts_of(aliases: Sequence[str]) -> list[str]:
-    """What one turn of a cell counts, in the order of its text; times in microseconds."""
+    """Return the names of a turn's counts, in the order of its text; times are in microseconds."""
     return [
         *(f"{a}_rows_in" for a in aliases), *(f"{a}_rows_retired" for a in aliases), "rows_out", "late_rows",
         "state_rows", "state_bytes", "bytes_written", "restored", *DELAYS, "read_us", "join_us", "write_us",
@@ -80,7 +79,7 @@ def _growing(m: MultiJoinMetrics) -> list[int]:
 
 
 def cell_function(spec: MultiSpec, plan: HypercubePlan, results: Results) -> StateFunction:
-    """The function that Spark calls once per cell and micro-batch."""
+    """Return the function that Spark calls for each cell and micro-batch."""
     meta = meta_text(_identity(spec, plan), plan.workers)
     refuses = spec.options.on_late == "raise"
     if refuses:  # the state is that of on_late="drop", as in ``bucket``
@@ -118,7 +117,7 @@ def cell_function(spec: MultiSpec, plan: HypercubePlan, results: Results) -> Sta
 def _played(
     op: MultiJoin, spec: MultiSpec, packed: Mapping[str, list[bytes]], seen: Mapping[str, Seen]
 ) -> Iterator[pa.RecordBatch]:
-    """All rows of a micro-batch, then how far each input has come; yields the output."""
+    """Push all rows of a micro-batch, then advance the frontier of each input; yield the output."""
     for alias in op.aliases:
         if packed[alias]:
             columns = whole([unpacked(rows, spec.wide(alias)) for rows in packed[alias]]).columns
@@ -130,7 +129,7 @@ def _played(
 def _arrivals(
     spec: MultiSpec, frames: Iterator[pd.DataFrame]
 ) -> tuple[dict[str, list[bytes]], dict[str, Seen], Arrived]:
-    """A cell's packed rows and ticks, by input; and when the micro-batch's rows came."""
+    """Return a cell's packed rows and ticks by input, and when the rows of the micro-batch arrived."""
     packed: dict[str, list[bytes]] = {a: [] for a in spec.aliases}
     seen, arrived = {a: Seen(plan_of(spec.inputs[a]), 0) for a in spec.aliases}, Arrived()
     for frame in frames:
@@ -146,7 +145,7 @@ def _arrivals(
 
 
 def _identity(spec: MultiSpec, plan: HypercubePlan) -> dict[str, Any]:
-    """What must stay the same for a checkpoint to go on, in words, by the name of the argument."""
+    """Return in words, by the name of the argument, what a checkpoint does not allow to change."""
     said = spec.as_json
     out: dict[str, Any] = {
         FREE: {"condition": str(spec.condition)}, "condition form": json.dumps(said["condition"], sort_keys=True),

@@ -81,7 +81,7 @@ class Stream:
         said = self.said
         if self.spread.plans is not None:
             first = came[0]
-            said = self.spread.plans.planner().turn(self.said, first.heard, [s.edges for s in first.seen])
+            said = self.spread.plans.planned(self.said, first.heard, [s.edges for s in first.seen])
         if fails:
             again = self.packed(rows)
             assert again is not None and again.sort_by("label").equals(packed.sort_by("label"))
