@@ -16,7 +16,8 @@ import pyarrow as pa
 from ivjoin.errors import OptionError, came
 from ivjoin.expr.arguments import known_options
 from ivjoin.plan.cutting import I64_MAX, I64_MIN
-from ivjoin.routing.plan import Copies, RoutingPlan, side_number
+from ivjoin.routing.plan import RoutingPlan, side_number
+from ivjoin.routing.rows.arrays import Copies
 from ivjoin.routing.rows.reach import Axis, owes
 from ivjoin.routing.rows.reader import Features, Reader
 from ivjoin.shj.plain import rows_at
@@ -68,17 +69,14 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The copies of a batch's rows over all plans, as :meth:`PlanList.cells` returns them, with their edge.
-
-    ``features`` has the features of the rows, with places inverted like the list's starts.
-    """
+    """The copies of a batch's rows over all plans, as :meth:`PlanList.cells` returns them, with their edge."""
 
     rows: np.ndarray
     plans: np.ndarray
     cells: np.ndarray
     owned: np.ndarray
     edge: Edge
-    features: Features
+    features: Features  # of the rows, with places inverted like the list's starts
 
 
 @dataclass(frozen=True)
@@ -164,8 +162,8 @@ class PlanList:
     def add(self, plan: Plan, edge: Edge, start: int | None = None) -> PlanList | None:
         """Return the list with a new plan for the same join, or None if it cannot begin now.
 
-        It cannot begin if rows reach without end, or while :data:`MOST_LIVE` plans are live. ``edge`` is the edge of
-        all rows that were routed so far. OptionError if ``start``, by default the earliest place, is not beyond it.
+        It cannot begin if rows reach without end, or while three plans are live. ``edge`` is the edge of all rows that were
+        routed so far. Raise OptionError if ``start``, by default the earliest place, is not beyond it.
         """
         if not isinstance(edge, Edge):
             raise OptionError(f"edge is {came(edge)}; expected the Edge of all routed rows, which edge() returns")
@@ -197,8 +195,6 @@ class PlanList:
             start = f"from {self.starts[e - 1]}" if e else "from the beginning"
             lines.append(f"plan {e + self.first}, {start}: {plan.summary()}")
         return "\n".join(lines)
-
-    # -- inside --------------------------------------------------------------------------------------------------
 
     def _turned(self, s: int, f: Features) -> Features:
         if self.falling and f.low is not None and f.high is not None and f.home is not None:

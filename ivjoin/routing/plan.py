@@ -14,18 +14,15 @@ from ivjoin.errors import ProtocolError, came
 from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.spec import SIDES
 from ivjoin.routing.report import LoadReport
+from ivjoin.routing.rows.arrays import Copies, stacked
 from ivjoin.routing.rows.cells import Layout
 from ivjoin.routing.rows.hashing import hash_of_rows, mixed
 from ivjoin.routing.rows.reach import Axis
 from ivjoin.routing.rows.reader import Features, Reader
 
-__all__ = ["Copies", "RoutingPlan", "side_number"]
-
-Copies = tuple[np.ndarray, np.ndarray, np.ndarray]
-
+__all__ = ["RoutingPlan", "side_number"]
 
 def side_number(side: Any) -> int:
-    """Return 0 for "left" and 1 for "right"; ProtocolError for anything else."""
     if not isinstance(side, str) or side not in SIDES:
         raise ProtocolError(f"side is {came(side)}; expected 'left' or 'right'")
     return SIDES.index(side)
@@ -59,8 +56,7 @@ class RoutingPlan:
     reader: Reader = field(repr=False)
     layout: Layout = field(repr=False)
     axis: Axis | None = field(repr=False)
-    #: Columns of each side with which a grid deals rows; empty for all.
-    dealt: tuple[list[int], list[int]] = field(repr=False)
+    dealt: tuple[list[int], list[int]] = field(repr=False)  # columns with which a grid deals rows; empty for all
     measure: Callable[[RoutingPlan], LoadReport] = field(repr=False)
 
     @property
@@ -101,15 +97,13 @@ class RoutingPlan:
         return self.axis, self.layout.both
 
     def summary(self) -> str:
-        """Return a short description."""
         return f"{self.n_cells} cells, {self.report.replication:.3g} copies a row"
 
     def features(self, s: int, batch: pa.RecordBatch) -> Features:
-        """Return the features of a batch that this plan needs."""
         return self.reader.features(s, batch, self.axis, self.layout.both)
 
     def copies(self, s: int, batch: pa.RecordBatch, f: Features) -> Copies:
-        """Do the same as :meth:`cells` for a batch whose features are known."""
+        """Return :meth:`cells` of a batch whose features are known."""
         layout, n = self.layout, f.n
         entry = layout.entry_of(f.key, n)
         # rows with one cell: light keys, keys with one cell, rows that cannot match
@@ -123,21 +117,16 @@ class RoutingPlan:
         if f.lone is not None:
             lone = np.flatnonzero(f.lone)
             cells[lone] = layout.lone(hash_of_rows(batch, lone))
-        if f.wild is None:
-            return self._placed(s, batch, f, entry, cells)
         rows, where, owned = self._placed(s, batch, f, entry, cells)
+        if f.wild is None:
+            return rows, where, owned
         tame, wild = ~f.wild[rows], np.flatnonzero(f.wild)
         everywhere = np.tile(np.arange(self.n_cells), len(wild))
-        parts: list[Copies] = [
-            (rows[tame], where[tame], owned[tame]),
-            (np.repeat(wild, self.n_cells), everywhere, everywhere == np.repeat(cells[wild], self.n_cells)),
-        ]
-        rows, where, owned = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return rows, where, owned
+        at_home = everywhere == np.repeat(cells[wild], self.n_cells)
+        all_of = np.repeat(wild, self.n_cells), everywhere, at_home
+        return stacked([(rows[tame], where[tame], owned[tame]), all_of])
 
-    def _placed(
-        self, s: int, batch: pa.RecordBatch, f: Features, entry: np.ndarray, cells: np.ndarray
-    ) -> Copies:
+    def _placed(self, s: int, batch: pa.RecordBatch, f: Features, entry: np.ndarray, cells: np.ndarray) -> Copies:
         n = f.n
         many = cells < 0
         left = int(np.count_nonzero(many))
@@ -146,21 +135,17 @@ class RoutingPlan:
         if left == n:
             return self._spread(s, batch, f, entry, slice(None))
         mine = np.flatnonzero(~many)
-        parts: list[Copies] = [(mine, cells[mine], np.ones(len(mine), dtype=bool))]
-        parts.append(self._spread(s, batch, f, entry, np.flatnonzero(many)))
-        rows, cells, owned = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return rows, cells, owned
+        placed = mine, cells[mine], np.ones(len(mine), dtype=bool)
+        return stacked([placed, self._spread(s, batch, f, entry, np.flatnonzero(many))])
 
-    def _spread(
-        self, s: int, batch: pa.RecordBatch, f: Features, entry: np.ndarray, at: np.ndarray | slice
-    ) -> Copies:
+    def _spread(self, s: int, batch: pa.RecordBatch, f: Features, entry: np.ndarray, at: np.ndarray | slice) -> Copies:
         layout = self.layout
         row_hash = self._row_hash(s, batch, at) if layout.needs_row_hash(s) else None
         rows, cells, owned = layout.copies(s, entry[at], *f.range_of(at), row_hash)
         return (rows if isinstance(at, slice) else at[rows]), cells, owned
 
     def share_out(self, s: int, batch: pa.RecordBatch) -> None:
-        """Set the planner's grids to deal these rows of side s in equal parts, before the plan is used."""
+        """Set the grids to deal these rows of side s in equal parts, before the plan is used."""
         layout = self.layout
         if not layout.needs_row_hash(s):
             return

@@ -7,6 +7,7 @@ of workers, not a rounded solution over the reals.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,6 +18,7 @@ import numpy as np
 from ivjoin.errors import OptionError, came
 from ivjoin.expr.arguments import known_options
 from ivjoin.routing.rows.arguments import near, one_of, worker_count
+from ivjoin.routing.rows.arrays import expanded
 
 __all__ = ["HypercubePlan", "Relation", "hypercube"]
 
@@ -25,7 +27,7 @@ SCHEMES = ("auto", "hash", "random", "hybrid")
 _TOP_SHARE = 0.5
 _MOST_DIMS = 24
 _MOST_ROWS = 1e30  # of an input; sums and loads of such numbers are finite
-_MOST_HELD = 1 << 22  # partial solutions in memory at once
+_MOST_AT_ONCE = 1 << 22  # partial solutions in memory
 
 
 @dataclass(frozen=True)
@@ -186,11 +188,8 @@ def _occurrences(relations: Mapping[str, Relation], skewed: Iterable[Any]) -> Oc
 
 def _joining(relations: Mapping[str, Relation]) -> list[str]:
     """Return the attributes of more than one relation, in the order of their first occurrence."""
-    count: dict[str, int] = {}
-    for r in relations.values():
-        for a in r.attributes:
-            count[a] = count.get(a, 0) + 1
-    return [a for a, n in count.items() if n > 1]
+    counts = Counter(a for r in relations.values() for a in r.attributes)
+    return [a for a, n in counts.items() if n > 1]
 
 
 Members = dict[str, tuple[str, ...]]
@@ -262,10 +261,9 @@ def best_dims(rows: np.ndarray, has: np.ndarray, workers: int) -> list[int]:
         grown = []
         for chosen, product, divisor in parts:
             free = workers // product
-            parent = np.repeat(np.arange(len(free)), free)
-            size = np.arange(len(parent)) - np.repeat(np.cumsum(free) - free, free) + 1
-            for at in range(0, len(parent), _MOST_HELD):
-                piece, dim = parent[at : at + _MOST_HELD], size[at : at + _MOST_HELD]
+            parent, size = expanded(np.ones_like(free), free)
+            for at in range(0, len(parent), _MOST_AT_ONCE):
+                piece, dim = parent[at : at + _MOST_AT_ONCE], size[at : at + _MOST_AT_ONCE]
                 new = divisor[piece] * np.where(has[:, d], dim[:, None], 1)
                 used = product[piece] * dim
                 best = _least_load(rows, new, open_after[d], workers // used, has[:, d + 1 :])

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ivjoin.routing.rows.arrays import Copies, dealt, expanded
 from ivjoin.routing.rows.hashing import mixed
 
 __all__ = ["Entry", "Layout"]
 
-_LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 _LONE_SALT = np.uint64(0xA0761D6478BD642F)
 _MOST_PLACES = 1 << 20  # of a table from values to slices, for each entry
@@ -24,16 +24,12 @@ _MOST_PLACES = 1 << 20  # of a table from values to slices, for each entry
 
 @dataclass(frozen=True)
 class Entry:
-    """The cells of one key, by its hash; None for a join without a key.
+    """The cells of one key."""
 
-    ``cuts`` are the starts of the slices without the first, ``grids`` rows and columns of each slice. ``twofold``: two
-    grids of all rows; (a, 1) owns left rows, and (1, b) right rows.
-    """
-
-    key: int | None
-    cuts: tuple[int, ...] = ()
-    grids: tuple[tuple[int, int], ...] = ((1, 1),)
-    twofold: bool = False
+    key: int | None  # its hash; None for a join without a key
+    cuts: tuple[int, ...] = ()  # the starts of the slices, without the first
+    grids: tuple[tuple[int, int], ...] = ((1, 1),)  # rows and columns of each slice
+    twofold: bool = False  # two grids of all rows; (a, 1) owns left rows, and (1, b) right rows
 
     @property
     def cells(self) -> int:
@@ -151,7 +147,6 @@ class Layout:
         return [None if s is None else s[0] for s in self._shares]
 
     def set_shares(self, s: int, cuts: np.ndarray) -> None:
-        """Use the shares of another layout of the same entries."""
         self._shares[s] = cuts, _starts((self._b if s else self._a) - 1)
 
     def incidence(
@@ -184,11 +179,11 @@ class Layout:
         return (key & np.uint64(len(self._slots) - 1)).astype(np.int64)
 
     def light(self, key: np.ndarray) -> np.ndarray:
-        return _dealt(key, self.n_light)
+        return dealt(key, self.n_light)
 
     def lone(self, row_hash: np.ndarray) -> np.ndarray:
         """Return a cell for each row that cannot match."""
-        return _dealt(mixed(row_hash ^ _LONE_SALT), self.n_light or self.cells)
+        return dealt(mixed(row_hash ^ _LONE_SALT), self.n_light or self.cells)
 
     def slices(self, entry: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Return the slice of each value in each entry, numbered over all entries."""
@@ -205,7 +200,7 @@ class Layout:
     def copies(
         self, s: int, entry: np.ndarray, low: np.ndarray | None, high: np.ndarray | None, home: np.ndarray | None,
         row_hash: np.ndarray | None,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    ) -> Copies:
         """Return the copies of rows of side s with entries: their places among these rows, cells, and ownership."""
         rows, where, across, at_home = self._visits(s, entry, low, high, home)
         mine = self._dealt(s, rows, where, across, row_hash, len(entry)) if row_hash is not None else 0
@@ -213,12 +208,8 @@ class Layout:
             cells = self._base[where] + mine * self._b[where] + across
         else:
             cells = self._base[where] + across * self._b[where] + mine
-        if self.both:
-            owned = where == at_home[rows]
-        elif s == 0:
-            owned = np.ones(len(rows), dtype=bool)
-        else:
-            owned = np.ones(len(rows), dtype=bool)
+        owned = where == at_home[rows] if self.both else np.ones(len(rows), dtype=bool)
+        if s == 1 and not self.both:
             owned[1:] = rows[1:] != rows[:-1]
         return rows, cells, owned
 
@@ -229,7 +220,7 @@ class Layout:
         shares = self._shares[s]
         if shares is None:
             size = (self._b if s else self._a)[where]
-            return _dealt(row_hash if len(rows) == n else row_hash[rows], size)
+            return dealt(row_hash if len(rows) == n else row_hash[rows], size)
         cuts, starts = shares
         first = across == 0
         at = where[first]
@@ -255,12 +246,10 @@ class Layout:
         ends = self._ends[s]
         start = ends[first]
         count = ends[last + 1] - start
-        total = int(count.sum())
-        if total == n:  # one for each row
+        if int(count.sum()) == n:  # one for each row
             rows, at = np.arange(n), start
         else:
-            rows = np.repeat(np.arange(n), count)
-            at = np.arange(total) - np.repeat(np.cumsum(count) - count - start, count)
+            rows, at = expanded(start, count)
         where = self._slice_of[s][at]
         return rows, where, at - ends[where], at_home
 
@@ -276,9 +265,3 @@ def _ranks(cuts: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 def _starts(sizes: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-
-
-def _dealt(hashes: np.ndarray, count: int | np.ndarray) -> np.ndarray:
-    """Return a number below ``count`` for each hash, from its high half."""
-    many = np.asarray(count).astype(np.uint64)
-    return (((hashes >> _HALF) * many) >> _HALF).astype(np.int64)

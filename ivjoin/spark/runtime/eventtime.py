@@ -174,14 +174,15 @@ def slack_of_window(frame: Any, index: int, delay: timedelta) -> timedelta | Non
             made = plan.projections().apply(0).apply(ids(plan.output()).index(attribute))
         elif kind not in _KEEPS_WINDOWS:
             return None
-        passed_on = attribute if made is None else reference(made)
-        below = plan.children().apply(0)
-        if passed_on is None:
+        plan = plan.children().apply(0)
+        if made is None:
+            continue
+        attribute = reference(made)
+        if attribute is None:
             length, time = _length(made), ids(made.references().toSeq())
-            if length is None or len(time) != 1 or not _arrives_in_order(below, time[0]):
+            if length is None or len(time) != 1 or not _arrives_in_order(plan, time[0]):
                 return None
             return delay + length - timedelta(microseconds=1)
-        attribute, plan = passed_on, below
 
 
 def _length(struct: Any) -> timedelta | None:
