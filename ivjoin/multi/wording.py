@@ -41,7 +41,6 @@ def own_names(schemas: Mapping[str, pa.Schema]) -> dict[str, str]:
 
 
 def in_own_names(text: str, names: Mapping[str, str]) -> str:
-    """Return a text about the sides of a step with the names of the inputs."""
     return _OF_A_SIDE.sub(lambda m: names.get(m[0][2:], m[0]), text)
 
 

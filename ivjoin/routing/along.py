@@ -162,8 +162,8 @@ class PlanList:
     def add(self, plan: Plan, edge: Edge, start: int | None = None) -> PlanList | None:
         """Return the list with a new plan for the same join, or None if it cannot begin now.
 
-        It cannot begin if rows reach without end, or while three plans are live. ``edge`` is the edge of all rows that were
-        routed so far. Raise OptionError if ``start``, by default the earliest place, is not beyond it.
+        It cannot begin if rows reach without end, or while three plans are live. ``edge`` is the edge of all rows that
+        were routed so far. Raise OptionError if ``start``, by default the earliest place, is not beyond it.
         """
         if not isinstance(edge, Edge):
             raise OptionError(f"edge is {came(edge)}; expected the Edge of all routed rows, which edge() returns")

@@ -10,9 +10,9 @@ import numpy as np
 
 from ivjoin.errors import OptionError, came
 
-__all__ = ["MOST_WORKERS", "near", "number", "one_of", "worker_count"]
+__all__ = ["near", "number", "one_of", "worker_count"]
 
-MOST_WORKERS = 100_000
+_MOST_WORKERS = 100_000
 
 
 def near(value: Any, known: Iterable[str]) -> str:
@@ -23,8 +23,8 @@ def near(value: Any, known: Iterable[str]) -> str:
 
 def worker_count(value: Any) -> int:
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or not 1 <= value <= MOST_WORKERS:
-        raise OptionError(f"workers is {came(value)}; expected a whole number from 1 to {MOST_WORKERS}")
+    if not whole or not 1 <= value <= _MOST_WORKERS:
+        raise OptionError(f"workers is {came(value)}; expected a whole number from 1 to {_MOST_WORKERS}")
     return int(value)
 
 

@@ -12,9 +12,9 @@ from pyspark.sql.types import StructField, StructType
 from ivjoin.errors import ConditionError, IvjoinError, UnsupportedError
 from ivjoin.expr.arguments import known_options, warn_caller
 from ivjoin.expr.literals import zone_named
-from ivjoin.expr.nodes import LEFT, Node, columns_of, make
-from ivjoin.expr.types import from_arrow
-from ivjoin.multi.question import MultiSpec, multi_spec, named_inputs
+from ivjoin.expr.nodes import Node, columns_of
+from ivjoin.multi.question import multi_spec, named_inputs
+from ivjoin.multi.spec import MultiSpec, wide_column
 from ivjoin.multi.spread import attributes, cube, skewed_names
 from ivjoin.routing.grids.hypercube import SCHEMES
 from ivjoin.routing.rows.arguments import worker_count
@@ -182,7 +182,7 @@ def _watermarks(spec: MultiSpec, frames: Mapping[str, Any]) -> MultiSpec:
 
 
 def _column_at(schema: pa.Schema, i: int) -> Node:
-    return make("column", (), (LEFT, schema.names[i]), from_arrow(schema.types[i]))
+    return wide_column(schema.field(i))
 
 
 def _refuse_unhashed(spec: MultiSpec) -> None:

@@ -30,7 +30,7 @@ from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.frontier.order import Order
 from ivjoin.multi.operator import MultiJoin
 from ivjoin.multi.pace import sorted_along
-from ivjoin.multi.question import MultiSpec
+from ivjoin.multi.spec import MultiSpec
 from ivjoin.multi.spread import attributes
 from ivjoin.multi.steps import Step, laid_out, wide
 from ivjoin.multi.trees import Seen, best_shape
