@@ -122,7 +122,6 @@ def _needed(
 
 
 def _path(source: str, target: str, parts: list[Part]) -> list[str]:
-    """Return the shortest path of inputs from one to another over conjuncts."""
     ways = [[source]]
     seen = {source}
     while ways:

@@ -18,8 +18,6 @@ __all__ = ["Feeding"]
 
 
 class Feeding:
-    """Push rows to the stores and along the route of their input."""
-
     def __init__(self, spec: MultiSpec, layout: Layout, operators: Sequence[StepJoin], across: Across) -> None:
         self._layout, self._operators, self._across = layout, operators, across
         self._picks = {
@@ -50,7 +48,6 @@ class Feeding:
         return out
 
     def _fed(self, alias: str, at: int, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Push rows to a step of an input's route, and its results to the next step."""
         route = self._layout.routes[alias]
         i, p = route[at]
         if self._across.closed[i][p]:  # they can be in no result

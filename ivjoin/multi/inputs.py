@@ -51,7 +51,6 @@ class Input:
         return self._intake.lateness[0]
 
     def report_late(self, report: Report | None) -> None:
-        """Call a function with the alias and each batch of late rows, under the input's own names."""
         if report is not None:
             names = self.schema.names
             self._intake.report = lambda _, rows: report(self.alias, rows.rename_columns(names))

@@ -126,7 +126,6 @@ _RISING = frozenset({"int", "decimal", "float", "date", "timestamp"})
 
 
 def _column(node: Node) -> Node | None:
-    """Return the column with which an expression rises."""
     while node.op == "cast" and {node.type.kind, node.args[0].type.kind} <= _RISING:
         node = node.args[0]
     return node if node.op == "column" and has_ordinal(node.type) else None

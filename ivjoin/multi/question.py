@@ -45,7 +45,7 @@ Views: TypeAlias = "str | Sequence[Sequence[str]]"
 def named_inputs(inputs: Any) -> dict[str, Any]:
     """Return the inputs by alias; SchemaError if their number or an alias is invalid."""
     given = inputs.items() if isinstance(inputs, Mapping) else inputs
-    pairs = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else [None]
+    pairs: list[Any] = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else [None]
     if not all(isinstance(p, (tuple, list)) and len(p) == 2 for p in pairs):
         raise SchemaError(f"inputs are {came(inputs)}; expected {{alias: input}}, such as {{'q': q, 't': t}}")
     out: dict[str, Any] = {}
@@ -194,7 +194,6 @@ def _said(view: frozenset[str], aliases: list[str]) -> str:
 
 
 def _connected(spec: MultiSpec) -> None:
-    """Refuse an implicit cross product."""
     groups = components(spec.aliases, [p.aliases for p in spec.parts])
     if len(groups) == 1 or spec.allow_cross or any(_is_never_true(p.node) for p in spec.parts):
         return

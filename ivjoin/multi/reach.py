@@ -110,5 +110,4 @@ def united(doms: Sequence[Any], node: Node) -> Span | None:
 
 
 def columns_read(parts: Iterable[Node]) -> list[Node]:
-    """Return the columns of expressions that can be bounded."""
     return [c for c in columns_of(*parts) if has_ordinal(c.type)]

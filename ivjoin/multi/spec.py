@@ -160,7 +160,6 @@ class MultiSpec:
 
 
 def wide_column(f: pa.Field) -> Node:
-    """Return a column of a wide row."""
     return make("column", (), (LEFT, f.name), from_arrow(f.type))
 
 

@@ -75,7 +75,6 @@ class Layout:
     stores: dict[str, list[tuple[int, int]]]  # the other places where rows are stored for later rows of other inputs
 
     def homes(self, alias: str) -> list[tuple[int, int]]:
-        """Return where an input's own rows are stored."""
         first = self.routes[alias][0]
         return [*([first] if self.steps[first[0]].sides[first[1]].keeps else []), *self.stores[alias]]
 

@@ -99,8 +99,6 @@ def _keeps(wanted: Sequence[frozenset[str]], whole: frozenset[str], a: frozenset
 
 
 class _Sizes:
-    """Estimate the rows of the join of some inputs."""
-
     def __init__(self, spec: MultiSpec, known: Mapping[str, Seen]) -> None:
         self._known = known
         self._classes = equal_classes(spec)

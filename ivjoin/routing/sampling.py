@@ -103,7 +103,6 @@ class Sample:
         return KeyStats(key, (seen[0] * self.scale[0], seen[1] * self.scale[1]), seen[0] + seen[1], out, lone)
 
     def profile(self, axis: Axis, both: bool) -> Profile:
-        """Return the distribution of all rows along an axis."""
         f = [self.reader.features(s, self.batches[s], axis, both) for s in (0, 1)]
         # a pair is owned at the home of its left row, and found at the place of its divided row
         return Profile(self, axis, f, self.gains[0 if both else axis.divided])

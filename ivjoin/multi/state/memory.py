@@ -65,7 +65,6 @@ class SharedLimit:
         return 0 if op is None else sum(step.held[1] for step in op.operators)
 
     def give_back(self) -> None:
-        """Release the memory of evicted rows."""
         op = self._op()
         assert op is not None
         for step in op.operators:
@@ -113,7 +112,6 @@ def refused(error: MemoryLimitError, rows: int) -> MemoryLimitError:
 
 
 def stopped(error: MemoryLimitError) -> MemoryLimitError:
-    """Return the error of a batch that was refused after it had results."""
     return MemoryLimitError(error.reason, (
         ". Part of the batch had been joined, so this operator has stopped: restore an earlier snapshot with a greater "
         "memory_limit"

@@ -25,7 +25,6 @@ class Matching:
 
     @property
     def reached(self) -> np.ndarray:
-        """Return how many divided rows each reaching row matches."""
         return self.stop - self.start
 
     def met(self) -> np.ndarray:

@@ -25,7 +25,7 @@ __all__ = ["Features", "Reader", "as_batch"]
 
 @dataclass(slots=True)
 class Features:
-    """The features of n rows of one side; arrays have n elements. Without an axis, range and home are None."""
+    """The features of n rows of one side; arrays have n elements. Range and home need an axis."""
 
     n: int
     key: np.ndarray | None  # uint64: the hash of each key; None for a join without a key
@@ -74,7 +74,6 @@ class Reader:
         self._index = tuple({name: i for i, name in enumerate(s.names)} for s in self.schemas)
 
     def check(self, s: int, batch: pa.RecordBatch) -> None:
-        """Raise SchemaError if a batch does not fit side s."""
         if not isinstance(batch, pa.RecordBatch):
             raise SchemaError(f"batch is a {type(batch).__name__}; expected a pyarrow.RecordBatch")
         want, got = self.schemas[s], batch.schema

@@ -176,7 +176,6 @@ def joined_frames(
     name: str | Observation | None, routing: str, hot_keys: Sequence[object] | None = None,
     routing_dir: str | None = None, budget: Budget | None = None,
 ) -> DataFrame:
-    """Build the joined frame of a resolved call."""
     if backend not in BACKENDS:
         raise IvjoinError(f"backend is {backend!r}; expected {' or '.join(map(repr, BACKENDS))}")
     streaming, with_table = both_streaming(left, right), left.isStreaming != right.isStreaming
@@ -232,7 +231,6 @@ def _joined_stream(
     left: Any, right: Any, call: Resolved, out: Any, buckets: int | None, count: int, name: str, backend: str,
     spread: StreamSpread, budget: Budget | None,
 ) -> DataFrame:
-    """Build the joined stream, and remember it for sinks that read its packed rows."""
     from ivjoin.spark.state.segments import segmented_join
     from ivjoin.spark.state.streaming import opened, packed_sides, streaming_join
 

@@ -24,7 +24,7 @@ from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.outer.jointype import join_type
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES, JoinSpec
-from ivjoin.spark.rows.arrow import bucket_sql, key_sql, place
+from ivjoin.spark.rows.arrow import bucket_sql, in_places, key_sql
 from ivjoin.spark.rows.pack import fitted
 from ivjoin.spark.rows.results import limit_explained
 from ivjoin.spark.state.bucket import in_order
@@ -56,9 +56,8 @@ def table_join(
     keys = key_sql(plan_of(spec))
     groups = []
     for side, frame in enumerate((left, right)):
-        rows = frame.toDF(*[place(i) for i in range(len(frame.columns))])
         bucket = F.expr(bucket_sql(keys, side, buckets)).cast("int")
-        groups.append(rows.select(bucket.alias("bucket"), "*").groupBy("bucket"))
+        groups.append(in_places(frame).select(bucket.alias("bucket"), "*").groupBy("bucket"))
     run = spec.with_orders((), (), "raise")
     return groups[0].cogroup(groups[1]).applyInArrow(_joiner(run, stream, budget), out)
 

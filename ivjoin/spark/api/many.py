@@ -165,12 +165,10 @@ def _streaming(frames: Mapping[str, Any]) -> bool:
 
 
 def _watermarked(frames: Mapping[str, Any]) -> list[str]:
-    """Return the columns that have a watermark, by their names in the output."""
     return [f"{a}_{f.name}" for a, frame in frames.items() for f in frame.schema if delays([f])]
 
 
 def _watermarks(spec: MultiSpec, frames: Mapping[str, Any]) -> MultiSpec:
-    """Combine the declared orders with the frames' watermarks, whose delay is the slack."""
     out = {}
     for alias, frame in frames.items():
         declared = spec.inputs[alias].orders[0]

@@ -22,8 +22,6 @@ __all__ = ["Joined", "Origin", "origin_of", "remember"]
 
 @dataclass(frozen=True)
 class Joined:
-    """A joined stream."""
-
     frame: Any  # with plain rows
     spec: JoinSpec
     notes: tuple[Warning, ...]  # warnings that the caller received
@@ -51,7 +49,6 @@ _LAST = "MapInArrow"
 
 
 def remember(joined: Joined) -> None:
-    """Record a joined stream, so that :func:`origin_of` can find it."""
     _joined[id(joined.frame)] = joined
     while len(_joined) > _MOST:
         _output_ids.pop(_joined.popitem(last=False)[0], None)

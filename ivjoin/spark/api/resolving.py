@@ -145,7 +145,6 @@ def _windows(
 
 
 def _pairs(on: Any, schemas: list[pa.Schema], case_sensitive: bool) -> list[tuple[str, str]]:
-    """Return the key pairs, with names as the schemas spell them; the planner reports unknown names."""
     if on is None:
         return []
     for i in [on] if is_column(on) else on if isinstance(on, Iterable) and not isinstance(on, str) else ():

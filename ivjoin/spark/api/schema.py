@@ -47,8 +47,6 @@ def _arrow_type(kind: DataType, timezone: str) -> pa.DataType:
 
 
 def _in_zone(t: pa.DataType, timezone: str) -> pa.DataType:
-    """Return a type with its instants in a time zone."""
-
     def field(f: pa.Field) -> pa.Field:
         return f.with_type(_in_zone(f.type, timezone))
 
@@ -99,7 +97,6 @@ def output_type(plan: JoinPlan, types: tuple[StructType, StructType]) -> StructT
 
 
 def _has(kind: DataType, *names: str) -> bool:
-    """Return whether a type, or a type inside it, has one of these names."""
     inside = [f.dataType for f in getattr(kind, "fields", ())]
     inside += [v for n in ("elementType", "keyType", "valueType") if (v := getattr(kind, n, None)) is not None]
     return kind.typeName() in names or any(_has(it, *names) for it in inside)

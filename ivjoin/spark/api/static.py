@@ -30,11 +30,11 @@ from ivjoin.operator.memory.budget import Budget
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES, JoinSpec
-from ivjoin.spark.rows.arrow import key_sql, place
+from ivjoin.spark.rows.arrow import in_places, key_sql
 from ivjoin.spark.rows.metrics import observed
 from ivjoin.spark.rows.pack import MapStage, rows_of
 from ivjoin.spark.rows.results import GROWING, RESULT_SCHEMA, limit_explained, opener, packed_row
-from ivjoin.spark.rows.slots import laid_together, null_of, selected
+from ivjoin.spark.rows.slots import filled, laid_together, selected, union
 from ivjoin.spark.rows.sorting import image_adder, sort_key
 from ivjoin.spark.spread.ownership import cell_spec, only_owned
 from ivjoin.spark.spread.spreading import Spread, routed
@@ -67,26 +67,23 @@ def static_join(
     order = by.pop(0) if ordered is not None else "o"
     tagged = []
     for side, frame in enumerate((left, right)):
-        rows = frame.toDF(*[place(i) for i in range(len(types[side]))])
+        rows = in_places(frame)
+        columns = filled(slots, places[side])
         if key is not None and key.sql is None:
             rows = _with_image(rows, spec, side, key.nodes[side])
         rows, added = routed(rows, frame, spec, side, spread) if is_routed else (rows, {})
-        where = {slot: i for i, slot in enumerate(places[side])}
-        columns: dict[str, Any] = {f"s{i}": place(where[i]) if i in where else null_of(t) for i, t in enumerate(slots)}
         for i, (pair, at) in enumerate(zip(together, found, strict=True)):
             if at is None:
                 columns[f"b{i}"] = pair[side]
         if key is not None and ordered is None:
             columns["o"] = "o"
         tagged.append(selected(rows, **columns, side=f"CAST({side} AS TINYINT)", **added))
-    both = tagged[0].union(tagged[1])
+    both = union(tagged)
     by = ["label"] if is_routed else by
     if not by or spread.alone:
         both = both.coalesce(1)
-    elif spread.tasks is None:
-        both = both.repartition(*by)
     else:
-        both = both.repartition(spread.tasks, *by)
+        both = both.repartition(*([] if spread.tasks is None else [spread.tasks]), *by)
     run = spec.with_orders((), (), "raise")
     if key is not None:
         both = both.sortWithinPartitions(order)
@@ -122,7 +119,6 @@ def _counted(join: Joiner) -> MapStage:
 
 
 def _column_of(sql: str) -> int | None:
-    """Return the position of the column, if an expression over :func:`place` names is just a column."""
     found = re.fullmatch(r"`c(\d+)`", sql)
     return int(found[1]) if found else None
 

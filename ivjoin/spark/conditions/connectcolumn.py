@@ -35,7 +35,6 @@ def sql_text(column: Any, left: Any, right: Any) -> str:
 
 
 def _plan_ids(plan: Any) -> list[int]:
-    """Return the ids of a plan and of those below it whose columns it passes on."""
     out = []
     while plan is not None:
         out.append(plan._plan_id)

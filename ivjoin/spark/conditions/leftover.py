@@ -125,6 +125,5 @@ def rows_where(
 
 
 def _of_one_side(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the columns whose name only one side has."""
     known = [{name.lower() for name in side} for side in rows]
     return {n: c for side, columns in enumerate(rows) for n, c in columns.items() if n.lower() not in known[1 - side]}

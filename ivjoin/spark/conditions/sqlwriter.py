@@ -58,7 +58,6 @@ def sql_expression(text: str) -> str:
 
 
 def called(function: str, args: Sequence[str]) -> str:
-    """Return the call of an operator or function by the name that PySpark gives it."""
     low = function.lower()
     if low in _INFIX and len(args) == 2:
         return f"({args[0]} {_INFIX[low]} {args[1]})"
@@ -82,7 +81,6 @@ def called(function: str, args: Sequence[str]) -> str:
 
 
 def arrow(arguments: Sequence[str], body: str) -> str:
-    """Return a lambda."""
     return f"{arguments[0] if len(arguments) == 1 else '(' + ', '.join(arguments) + ')'} -> {body}"
 
 

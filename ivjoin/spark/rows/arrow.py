@@ -11,8 +11,9 @@ from ivjoin.expr.types import Type
 from ivjoin.plan.join_plan import JoinPlan
 
 __all__ = [
-    "as_spark_sql", "bucket_sql", "condition_sql", "hash_sql", "key_sql", "literal_sql", "place", "type_name", "widens",
-]
+    "as_spark_sql", "bucket_sql", "condition_sql", "hash_sql", "hashable", "in_places", "key_sql", "literal_sql",
+    "place", "type_name", "widens",
+]  # fmt: skip
 
 _INTS = {8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}
 _KINDS = {"bool": "BOOLEAN", "string": "STRING", "binary": "BINARY", "date": "DATE"}
@@ -21,6 +22,17 @@ _KINDS = {"bool": "BOOLEAN", "string": "STRING", "binary": "BINARY", "date": "DA
 def place(index: int) -> str:
     """Return the internal name of a side's column. Names of users may contain any character, and may collide."""
     return f"c{index}"
+
+
+def in_places(frame: Any) -> Any:
+    """Return a frame with its columns under their :func:`place` names."""
+    return frame.toDF(*[place(i) for i in range(len(frame.schema))])
+
+
+def hashable(schema: Any) -> list[int]:
+    """Return the positions of the columns that Spark can hash."""
+    kinds = [f.dataType.simpleString() for f in schema]
+    return [i for i, kind in enumerate(kinds) if "map<" not in kind and "variant" not in kind]
 
 
 def as_spark_sql(node: Node, names: Sequence[str]) -> str | None:
@@ -110,7 +122,6 @@ def widens(a: Type, b: Type) -> bool:
 
 
 def type_name(t: Type) -> str | None:
-    """Return the Spark SQL name of a type; None if Spark SQL has no such type."""
     if t.kind == "int" and t.signed:
         return _INTS[t.bits]
     if t.kind == "float":
@@ -144,5 +155,4 @@ def bucket_sql(keys: Sequence[tuple[str, str]], side: int, buckets: int) -> str:
 
 
 def hash_sql(keys: Sequence[tuple[str, str]], side: int) -> str:
-    """Return SQL for the hash of the keys of a row of a side; 0 without keys."""
     return f"hash({', '.join(pair[side] for pair in keys)})" if keys else "0"

@@ -70,7 +70,6 @@ def compressed(snapshot: bytes) -> bytes:
 
 
 def expanded(payload: bytes) -> bytes:
-    """Return the bytes that :func:`compressed` stored."""
     size = int.from_bytes(payload[:_SIZE_BYTES], "little")
     count = -(-size // _BLOCK)
     end = _SIZE_BYTES + -(-count // 8)
@@ -85,7 +84,6 @@ def expanded(payload: bytes) -> bytes:
 
 
 def _blocks(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield both arrays, which have the same length, block by block."""
     return ((a[begin : begin + _BLOCK], b[begin : begin + _BLOCK]) for begin in range(0, len(a), _BLOCK))
 
 
@@ -105,12 +103,10 @@ def _transpose(block: np.ndarray, out: np.ndarray) -> None:
 
 
 def meta_text(identity: dict[str, Any], buckets: int) -> str:
-    """Return the identity of a state's join as text, which is stored with the state."""
     return json.dumps({**identity, "buckets": str(buckets)}, sort_keys=True)
 
 
 def new_token() -> str:
-    """Return a unique name for the state that a turn leaves."""
     return secrets.token_hex(16)
 
 

@@ -29,7 +29,6 @@ class Arrived:
     total: int = 0
 
     def show(self, rows: int) -> None:
-        """Count rows that arrive now."""
         now = time.time_ns() // 1000
         self.merge((rows, now, rows * now))
 
@@ -65,10 +64,8 @@ class Delay:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Return the values under the names in ``DELAYS``."""
         return self.total, self.peak
 
 
 def told_delays(total: int, peak: int, rows_out: int) -> dict[str, int]:
-    """Return the delays as :func:`ivjoin.spark.metrics` reports them."""
     return {"production_delay_us": total // max(1, rows_out), "peak_production_delay_us": peak}

@@ -39,12 +39,10 @@ def check_keeps(spec: JoinSpec) -> None:
 
 
 def _wide(spec: JoinSpec) -> JoinPlan:
-    """Return the plan of a join of the same inputs whose output has the columns of both."""
     return plan_of(replace(spec, how="full", pick=None, aggregates=(), first_by=None, include_previous=False))
 
 
 def late_schema(spec: JoinSpec) -> pa.Schema:
-    """Return the schema of late rows: the columns of both inputs, and the reason."""
     return _wide(spec).schema.append(pa.field(REASON, pa.string()))
 
 
@@ -67,7 +65,6 @@ class LateRows:
         self._found: list[pa.RecordBatch] = []
 
     def watch(self, op: SymmetricHashJoin, side: int) -> None:
-        """Collect the late rows among the next rows of a side."""
         why = f"{SIDES[side]} row after others that promise {' and '.join(requirements(op._core, side))}"
 
         def report(_: str, batch: pa.RecordBatch) -> None:
@@ -88,7 +85,6 @@ class LateRows:
         return pa.RecordBatch.from_arrays([*columns, reason], schema=late_schema(self._spec))
 
     def taken(self) -> list[pa.RecordBatch]:
-        """Return the collected rows, and forget them."""
         found, self._found = self._found, []
         return [batch for batch in found if batch.num_rows]
 

@@ -161,7 +161,6 @@ def _added_up(turns: Sequence[str]) -> dict[str, Any]:
 
 
 def _tell_delays(counts: dict[str, Any]) -> None:
-    """Replace the delays of turns by those that users read."""
     if DELAYS[0] in counts:
         total, peak = (counts.pop(name) for name in DELAYS)
         counts.update(told_delays(total, peak, counts["rows_out"]))

@@ -71,7 +71,6 @@ class Seen:
 
     @property
     def declared(self) -> list[int | None]:
-        """Return the values of the declared orders, which an operator receives."""
         return self.edges[: self._declared]
 
     def show(self, batch: pa.RecordBatch) -> None:
@@ -155,7 +154,6 @@ def packer(
 def _packed(
     pieces: list[pa.RecordBatch], schema: pa.Schema, side: int, labels: Sequence[int], way: Way | None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield one packed row per bucket that has rows."""
     rows = whole(pieces)
     hashes = np.asarray(rows.column(0))
     batch = fitted(rows.select(rows.schema.names[1:]), schema)

@@ -95,7 +95,6 @@ def _frame(rows: list[bytes | None], counts: list[str | None]) -> pd.DataFrame:
 
 
 def packed_row(batch: pa.RecordBatch | None, counts: str | None) -> pa.RecordBatch:
-    """Return one row of ``RESULT_SCHEMA``, for a map stage."""
     rows = None if batch is None else batch.serialize().to_pybytes()
     columns = [pa.array([rows], pa.binary()), pa.array([counts], pa.string())]
     return pa.RecordBatch.from_arrays(columns, names=[ROWS_COLUMN, COUNTS_COLUMN])

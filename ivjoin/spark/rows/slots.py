@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType
 
-__all__ = ["laid_together", "null_of", "selected", "share_slots"]
+from ivjoin.spark.rows.arrow import place
+
+__all__ = ["filled", "laid_together", "selected", "share_slots", "union"]
 
 
 def null_of(kind: Any) -> Any:
@@ -21,6 +24,16 @@ def selected(frame: Any, **columns: Any) -> Any:
     if all(isinstance(c, str) for c in columns.values()):
         return frame.selectExpr(*[f"{c} AS {name}" for name, c in columns.items()])
     return frame.select(*[(F.expr(c) if isinstance(c, str) else c).alias(name) for name, c in columns.items()])
+
+
+def filled(slots: Sequence[Any], places: Sequence[int], columns: Sequence[int] | None = None) -> dict[str, Any]:
+    """Return the slots of an input: its columns, or those given by position, at their places, and nulls."""
+    of_slot = {slot: place(i if columns is None else columns[i]) for i, slot in enumerate(places)}
+    return {f"s{i}": of_slot[i] if i in of_slot else null_of(t) for i, t in enumerate(slots)}
+
+
+def union(frames: Sequence[Any]) -> Any:
+    return reduce(lambda a, b: a.union(b), frames)
 
 
 def laid_together(

@@ -12,7 +12,6 @@ def analyzed(frame: Any) -> Any:
 
 
 def each(sequence: Any) -> list[Any]:
-    """Return the items of a Scala sequence."""
     return [sequence.apply(i) for i in range(sequence.size())]
 
 
@@ -21,7 +20,6 @@ def kind_of(node: Any) -> str:
 
 
 def ids(attributes: Any) -> tuple[int, ...]:
-    """Return the expression ids of a sequence of attributes."""
     return tuple(a.exprId().id() for a in each(attributes))
 
 

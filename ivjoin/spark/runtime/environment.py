@@ -199,7 +199,6 @@ def _page_bytes(said: Mapping[str, object]) -> int | None:
 
 
 def _conf_folder() -> Path | None:
-    """Return the folder of Spark's settings; None if it is not known."""
     if os.environ.get("SPARK_CONF_DIR"):
         return Path(os.environ["SPARK_CONF_DIR"])
     try:

@@ -133,7 +133,6 @@ _TRIGGERS = ("processingTime", "availableNow", "once")
 
 
 def trigger_of(given: str | timedelta | Mapping[str, str | bool] | None) -> dict[str, Any]:
-    """Return the arguments of ``DataStreamWriter.trigger``."""
     if given is None:
         return {}
     if isinstance(given, timedelta):

@@ -68,8 +68,6 @@ def _delta_field(f: pa.Field) -> pa.Field:
 
 
 class DeltaFolder:
-    """The driver's part of a Delta sink."""
-
     def __init__(self, layout: Layout) -> None:
         try:
             import deltalake  # noqa: F401

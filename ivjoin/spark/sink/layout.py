@@ -68,7 +68,6 @@ class Layout:
         return SUFFIXES[self.format]
 
     def fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return a joined batch in the form that is written."""
         columns = batch.columns if self.columns is None else [batch.column(i) for i in self.columns]
         fit = [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, self.schema, strict=True)]
         for name in self.partition_by:

@@ -93,7 +93,6 @@ class Folder:
         os.rename(whole, target)
 
     def _joined(self, staged: list[str]) -> str:
-        """Write one file with the rows of all staged files, in the order of the files."""
         folder = os.path.dirname(staged[0])
         rows = self._layout.read(staged)
         (file,) = self._layout.write(rows, folder, unique("whole") + "-{i}")
@@ -130,6 +129,5 @@ def _name(query: str, batch: int) -> str:
 
 
 def _flush(path: str) -> None:
-    """Flush the file's bytes to the disk, before a rename publishes them."""
     with open(path, "rb") as file:
         os.fsync(file.fileno())

@@ -72,7 +72,6 @@ class SinkLog:
         return all(query in name for name in ours) if ours else batch == latest > 0
 
     def add(self, batch: int, query: str, paths: Sequence[str]) -> None:
-        """Log the files of a query's micro-batch, which publishes them."""
         self._folder.mkdir(parents=True, exist_ok=True)
         if self._query() is None:
             self._write(self._folder / _QUERY, query)

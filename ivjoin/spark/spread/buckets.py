@@ -84,7 +84,6 @@ def bucket_labels(count: int) -> tuple[int, ...]:
 
 
 def stream_count(buckets: object, partitions: int) -> int:
-    """Return the number of buckets of a stream."""
     return checked_count(buckets, min(partitions, _MOST_BY_DEFAULT))
 
 

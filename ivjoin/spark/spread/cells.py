@@ -36,12 +36,12 @@ from ivjoin.multi.steps import Step, laid_out, wide
 from ivjoin.multi.trees import Seen, best_shape
 from ivjoin.plan.cache import plan_of
 from ivjoin.routing import HypercubePlan
-from ivjoin.spark.rows.arrow import as_spark_sql, condition_sql, place, type_name
+from ivjoin.spark.rows.arrow import as_spark_sql, condition_sql, hashable, in_places, place, type_name
 from ivjoin.spark.rows.pack import MapStage, gathered, rows_of
-from ivjoin.spark.rows.slots import laid_together, null_of, selected
+from ivjoin.spark.rows.slots import filled, laid_together, selected, union
 from ivjoin.spark.spread.buckets import bucket_labels
 
-__all__ = ["hashable", "in_cells", "joined_in_cells"]
+__all__ = ["in_cells", "joined_in_cells"]
 
 
 def in_cells(
@@ -72,12 +72,6 @@ def in_cells(
     return frame, " + ".join(terms) or "0"
 
 
-def hashable(schema: StructType) -> list[int]:
-    """Return the positions of the columns that Spark can hash."""
-    return [i for i, f in enumerate(schema) if "map<" not in f.dataType.simpleString()
-            and "variant" not in f.dataType.simpleString()]  # fmt: skip
-
-
 def joined_in_cells(
     frames: Mapping[str, Any], spec: MultiSpec, plan: HypercubePlan, out: StructType, rows: Mapping[str, float],
     tasks: int | None = None,
@@ -99,27 +93,21 @@ def joined_in_cells(
     tagged = []
     for side, (a, frame) in enumerate(frames.items()):
         names = spec.wide(a).names
-        given = frame.toDF(*[place(i) for i in range(len(types[a]))])
+        given = in_places(frame)
+        columns = filled(slots, places[side])
         if needed[a]:
             given = given.where(" AND ".join(f"({text})" for text in needed[a]))
-        where = {slot: i for i, slot in enumerate(places[side])}
-        columns: dict[str, Any] = {
-            f"s{i}": place(where[i]) if i in where else null_of(t) for i, t in enumerate(slots)
-        }
         for i, (nodes, slot) in enumerate(zip(together, by, strict=True)):
             if nodes and slot is None:
-                columns[f"b{i}"] = str(
-                    as_spark_sql(nodes[a], names) if a in nodes else _none_like(next(iter(nodes.values())))
-                )
+                null = f"CAST(NULL AS {type_name(next(iter(nodes.values())).type)})"
+                columns[f"b{i}"] = as_spark_sql(nodes[a], names) if a in nodes else null
         if keys is None:
             given, cell = in_cells(given, spec, plan, a, hashable(frame.schema), len(frames))
             columns["tag"] = f"{cell} + {side}"
         else:
             columns["tag"] = f"CAST({side} AS TINYINT)"
         tagged.append(selected(given, **columns))
-    all_of = tagged[0]
-    for one in tagged[1:]:
-        all_of = all_of.union(one)
+    all_of = union(tagged)
     if plan.workers == 1:
         spread = all_of.coalesce(1)
     elif keys is None:
@@ -164,7 +152,6 @@ def _needed(spec: MultiSpec, steps: Sequence[Step]) -> dict[str, list[str]]:
 
 
 def _sorted(spec: MultiSpec, along: Mapping[str, tuple[Node, Node]]) -> dict[str, tuple[Node, Node]]:
-    """Return the inputs that Spark can sort."""
     return {a: ends for a, ends in along.items() if as_spark_sql(ends[1], spec.wide(a).names) is not None}
 
 
@@ -178,10 +165,6 @@ def _keys(spec: MultiSpec, plan: HypercubePlan) -> list[dict[str, Node]] | None:
 
 def _column(spec: MultiSpec, alias: str, node: Node | None) -> int | None:
     return spec.wide(alias).names.index(node.params[1]) if node is not None and node.op == "column" else None
-
-
-def _none_like(node: Node) -> str:
-    return f"CAST(NULL AS {type_name(node.type)})"
 
 
 def _joiner(spec: MultiSpec, shape: Any, places: list[list[int]], tag: int, celled: bool) -> MapStage:

@@ -16,7 +16,6 @@ _CELL, _OWNED_LEFT, _OWNED_RIGHT = "ivjoin cell", "ivjoin owned left", "ivjoin o
 
 
 def cell_spec(spec: JoinSpec) -> JoinSpec:
-    """Return the join of a task."""
     left, right = (
         schema.append(pa.field(_CELL, pa.int64())).append(pa.field(owned, pa.bool_()))
         for schema, owned in zip(spec.schemas, (_OWNED_LEFT, _OWNED_RIGHT), strict=True)
@@ -25,7 +24,6 @@ def cell_spec(spec: JoinSpec) -> JoinSpec:
 
 
 def copied(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
-    """Return the rows at these positions."""
     same = len(rows) == batch.num_rows and np.array_equal(rows, np.arange(len(rows)))
     return batch if same else batch.take(pa.array(rows))
 

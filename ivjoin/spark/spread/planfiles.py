@@ -54,7 +54,6 @@ class PlanFiles:
         self._files = once_folder("routing_dir", folder)
 
     def numbers(self) -> list[int]:
-        """Return the numbers of the existing files, in order."""
         try:
             found = self._files.names()
         except OSError as e:

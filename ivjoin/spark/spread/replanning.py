@@ -102,8 +102,6 @@ class Replanning:
 
 
 class TaskWay:
-    """Send the rows of one map task, and count them."""
-
     def __init__(self, plans: PlanList, side: int, buckets: int, number: int) -> None:
         self._plans, self._side, self._buckets, self._number = plans, side, buckets, number
         self._counts = Counts()
@@ -118,7 +116,6 @@ class TaskWay:
 
     @property
     def heard(self) -> dict[str, Any]:
-        """Return the report to the planner."""
         return {**self._counts.as_json, "plan": self._number}
 
 

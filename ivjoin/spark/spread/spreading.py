@@ -23,7 +23,7 @@ from pyspark.sql.types import StructField, StructType
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES, JoinSpec
-from ivjoin.spark.rows.arrow import key_sql, place
+from ivjoin.spark.rows.arrow import key_sql
 from ivjoin.spark.rows.dealing import dealt, why_in_python
 from ivjoin.spark.rows.pack import MapStage, fitted
 from ivjoin.spark.rows.sampling import (
@@ -167,7 +167,7 @@ def routed(rows: Any, frame: Any, spec: JoinSpec, side: int, spread: Spread) -> 
     """
     assert spread.plan is not None
     assert spread.tasks is not None
-    row_hash = hash_of_row(frame.toDF(*[place(i) for i in range(len(frame.columns))]))
+    row_hash = hash_of_row(frame)
     key_hash = None if spread.key_hash is None else spread.key_hash[side]
     if spread.in_python:
         fields = StructType.fromDDL(_ADDED).fields
@@ -216,7 +216,6 @@ def _router(spec: JoinSpec, side: int, spread: Spread) -> MapStage:
 
 @lru_cache(maxsize=8)
 def plan_in_task(text: str, spec: JoinSpec, left: pa.Schema, right: pa.Schema) -> RoutingPlan:
-    """Parse the text of a plan, for rows of these schemas."""
     from ivjoin.routing.encoding import plan_from_json
 
     return plan_from_json(

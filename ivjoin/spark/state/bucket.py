@@ -155,8 +155,6 @@ def in_order(plan: JoinPlan, side: int, batch: pa.RecordBatch) -> pa.RecordBatch
 
 @dataclass(slots=True)
 class Turn:
-    """The counts and times of one turn."""
-
     before: dict[str, int] = field(default_factory=dict)
     restored: bool = False
     caught_up: int = 0  # turns of other workers that this worker replayed from the log

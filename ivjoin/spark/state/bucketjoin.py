@@ -53,10 +53,8 @@ class BucketJoin:
         yield self._results.counts(turn.counts(op, written, self._labels.index(label)))
 
     def plans_in(self, label: int) -> bool:
-        """Return whether this bucket is the planner's."""
         return self._plans is not None and label == self._labels[0]
 
     def note(self, said: str, came: Arrivals) -> str:
-        """Run the planner, and return its new note."""
         assert self._plans is not None
         return self._plans.planned(said, came.heard, [s.edges for s in came.seen])

@@ -27,16 +27,17 @@ from ivjoin.multi.operator import MultiJoin
 from ivjoin.multi.spec import MultiSpec
 from ivjoin.plan.cache import plan_of
 from ivjoin.routing import HypercubePlan
-from ivjoin.spark.rows.arrow import place
+from ivjoin.spark.rows.arrow import hashable, in_places, place
 from ivjoin.spark.rows.codec import FORMAT, STATE_SCHEMA, compressed, expanded, meta_text, new_token, read_state
 from ivjoin.spark.rows.delays import DELAYS, Arrived, Delay
 from ivjoin.spark.rows.metrics import observed, observed_name
 from ivjoin.spark.rows.pack import PACKED_SCHEMA, Seen, packer, unpacked, whole
 from ivjoin.spark.rows.results import RESULT_SCHEMA, Results, late_rows, opener
+from ivjoin.spark.rows.slots import union
 from ivjoin.spark.runtime.environment import arrow_batch_rows
 from ivjoin.spark.runtime.workers import own_workers
 from ivjoin.spark.spread.buckets import bucket_labels
-from ivjoin.spark.spread.cells import hashable, in_cells
+from ivjoin.spark.spread.cells import in_cells
 from ivjoin.spark.spread.spec import FREE
 
 __all__ = ["cell_function", "counts_of", "streamed_in_cells"]
@@ -48,18 +49,14 @@ def streamed_in_cells(frames: Mapping[str, Any], spec: MultiSpec, plan: Hypercub
     labels = bucket_labels(plan.workers)
     packed = []
     for side, (alias, frame) in enumerate(frames.items()):
-        names = [place(i) for i in range(len(frame.columns))]
-        rows = frame.toDF(*names)
-        rows, cell = in_cells(rows, spec, plan, alias, hashable(frame.schema))
+        rows, cell = in_cells(in_places(frame), spec, plan, alias, hashable(frame.schema))
         pack = packer(spec.inputs[alias], 0, labels, tag=side)
+        names = [place(i) for i in range(len(frame.schema))]
         packed.append(rows.selectExpr(f"{cell} AS bucket", *names).mapInArrow(pack, PACKED_SCHEMA))
-    all_of = packed[0]
-    for one in packed[1:]:
-        all_of = all_of.union(one)
     first = next(iter(frames.values()))
     results = Results(arrow_batch_rows(first.sparkSession))
     with own_workers(first):
-        played = all_of.groupBy("label").applyInPandasWithState(
+        played = union(packed).groupBy("label").applyInPandasWithState(
             cell_function(spec, plan, results), RESULT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
         )
     rows = observed(played, observed_name(None), counts_of(spec.aliases))
@@ -79,7 +76,6 @@ def _growing(m: MultiJoinMetrics) -> list[int]:
 
 
 def cell_function(spec: MultiSpec, plan: HypercubePlan, results: Results) -> StateFunction:
-    """Return the function that Spark calls for each cell and micro-batch."""
     meta = meta_text(_identity(spec, plan), plan.workers)
     refuses = spec.options.on_late == "raise"
     if refuses:  # the state is that of on_late="drop", as in ``bucket``

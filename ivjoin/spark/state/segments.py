@@ -122,7 +122,6 @@ class _Stored:
 
     @property
     def room(self) -> int:
-        """Return the bytes that the log may still take."""
         return max(self._base_size, _SHORT_LOG) - self._log_size
 
     def receive(self, segment: bytes | None) -> None:

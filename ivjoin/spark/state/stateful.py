@@ -86,7 +86,6 @@ class BucketFunction:
             yield from self._base(label, state)
 
     def _log(self, label: int, frames: Iterator[pd.DataFrame], state: Any) -> None:
-        """Read the input of the micro-batch, and write the log."""
         turn = Turn()
         said, stored = self._read(state)
         before = stored.token

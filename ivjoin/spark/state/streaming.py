@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import JoinSpec
-from ivjoin.spark.rows.arrow import hash_sql, key_sql, place
+from ivjoin.spark.rows.arrow import hash_sql, in_places, key_sql
 from ivjoin.spark.rows.codec import STATE_SCHEMA
 from ivjoin.spark.rows.late import joined_schema, kept_late
 from ivjoin.spark.rows.metrics import MOST_GATHERED, observed
@@ -45,13 +45,12 @@ def packed_sides(
     plan = plan_of(spec)
     packed = []
     for side, frame in enumerate((left, right)):
-        columns = [place(i) for i in range(len(spec.schemas[side]))]
         hashed = F.lit(0)  # plans of a stream look at the rows themselves
         if spread.plans is None:
             hashed = F.expr(hash_sql(key_sql(plan, by_name=True), side))
         if spread.slices is not None:
             hashed = spread.in_slices(key_sql(plan), side, hashed)
-        rows = frame.toDF(*columns).select(hashed.cast("bigint").alias("hash"), "*")
+        rows = in_places(frame).select(hashed.cast("bigint").alias("hash"), "*")
         pack = _packer(spec, side, buckets, spread, two_groups)
         packed.append(rows.mapInArrow(pack, PACKED_IN_TWO if two_groups else PACKED_SCHEMA))
     return packed[0].union(packed[1])

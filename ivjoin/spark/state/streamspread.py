@@ -68,7 +68,6 @@ class StreamSpread:
         return {"routing": how, "spelling of keys, condition and columns": spelling_digest(self.plans.spec)}
 
     def run(self, spec: JoinSpec) -> JoinSpec:
-        """Return the join inside a bucket."""
         return cell_spec(spec) if self.spreads else spec
 
     def owner(self, spec: JoinSpec) -> Keep | None:
@@ -148,7 +147,6 @@ def _replanned(spec: JoinSpec, buckets: int | None, hot: tuple[HotKey, ...], fol
 
 
 def _hashes(reader: Reader, hot: tuple[HotKey, ...]) -> list[int]:
-    """Return the hashes of keys that routing uses."""
     if not hot:
         return []
     on = {a: i for i, (a, _) in enumerate(reader.plan.spec.on)}
