@@ -14,7 +14,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ivjoin.spark.sink.needs import installed_first, require_packages
+from ivjoin.spark.runtime.packages import installed_first, require_packages
 
 if TYPE_CHECKING:
     from ivjoin.spark.api.asof import asof_join

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from ivjoin.errors import ColumnError, OrderError
 from ivjoin.expr.nodes import Node
 from ivjoin.frontier.slack import slack_ticks
-from ivjoin.outer.jointype import join_type
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import JoinSpec
@@ -44,7 +43,7 @@ def output_slacks(spec: JoinSpec) -> dict[int, Slack]:
     out: dict[int, Slack] = {}
     for i, place in enumerate(plan.fields):
         sides = [s for s, index in enumerate((place.left, place.right)) if index is not None]
-        if len(sides) != 1 or not _matched_alone(spec.how, sides[0]):
+        if len(sides) != 1 or plan.how.owes(sides[0]):
             continue
         s = sides[0]
         column = plan.sides[s].schema.names[place.left if s == 0 else place.right]
@@ -53,10 +52,6 @@ def output_slacks(spec: JoinSpec) -> dict[int, Slack]:
             node, _ = ordered[s][column]
             out[i] = ticks if node.type.kind == "int" else _span(node, ticks)
     return out
-
-
-def _matched_alone(how: str, side: int) -> bool:
-    return not join_type(how).owes(side)
 
 
 def _ordered(plan: JoinPlan, side: int) -> dict[str, tuple[Node, int]]:

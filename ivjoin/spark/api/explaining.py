@@ -11,7 +11,8 @@ from ivjoin.operator.explaining.explain import explain_plan
 from ivjoin.operator.memory.budget import WhenFull
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import JoinSpec
-from ivjoin.spark.api.join import DEFAULTS, SparkJoinOptions, refuse_unbuilt, worker_budget
+from ivjoin.spark.api.checks import refuse_unbuilt, worker_budget
+from ivjoin.spark.api.join import DEFAULTS, SparkJoinOptions
 from ivjoin.spark.api.origin import origin_of
 from ivjoin.spark.api.resolving import resolved
 from ivjoin.spark.rows.arrow import key_sql

@@ -10,16 +10,23 @@ from pyspark.sql.types import StructType
 
 from ivjoin.errors import IvjoinError, UnsupportedError
 from ivjoin.expr.arguments import known_options, warn_caller
-from ivjoin.operator.memory.budget import Budget, Shed, Spill, WhenFull, budget_of
+from ivjoin.operator.memory.budget import Budget, WhenFull
 from ivjoin.plan.cache import plan_of
-from ivjoin.plan.spec import SIDES, JoinSpec
+from ivjoin.plan.spec import SIDES
+from ivjoin.spark.api.checks import (
+    both_streaming,
+    refuse_second_state,
+    refuse_unbuilt,
+    refuse_undecided,
+    worker_budget,
+)
 from ivjoin.spark.api.origin import Joined, remember
 from ivjoin.spark.api.resolving import Resolved, resolved
 from ivjoin.spark.api.schema import output_type
-from ivjoin.spark.api.undecided import refuse_second_state, refuse_undecided
 from ivjoin.spark.conditions.leftover import rows_where
-from ivjoin.spark.rows.late import KEEP, REASON
+from ivjoin.spark.rows.late import KEEP, REASON, joined_schema
 from ivjoin.spark.rows.metrics import observed_name
+from ivjoin.spark.rows.results import Results, opener
 from ivjoin.spark.runtime.workers import kernels_early, start_early
 from ivjoin.spark.spread.buckets import stream_count
 
@@ -29,14 +36,10 @@ if TYPE_CHECKING:
     from ivjoin.expr.literals import Params
     from ivjoin.plan.picking.choice import Pick
     from ivjoin.plan.question import DeclaredBounds, JoinHow, Keys, Orders
-    from ivjoin.spark.rows.results import Results
     from ivjoin.spark.state.streamspread import StreamSpread
 
-__all__ = [
-    "DEFAULTS", "SparkJoinOptions", "band_join", "both_streaming", "joined_frames", "refuse_unbuilt", "worker_budget",
-]  # fmt: skip
+__all__ = ["DEFAULTS", "SparkJoinOptions", "band_join", "joined_frames"]
 
-SCHEMES = ("auto", "hash", "slices", "grid")
 BACKENDS = ("applyInPandasWithState", "transformWithState")
 
 
@@ -232,7 +235,7 @@ def _joined_stream(
     spread: StreamSpread, budget: Budget | None,
 ) -> DataFrame:
     from ivjoin.spark.state.segments import segmented_join
-    from ivjoin.spark.state.streaming import opened, packed_sides, streaming_join
+    from ivjoin.spark.state.streaming import packed_sides, streaming_join
 
     segmented = backend == "transformWithState"
     build = segmented_join if segmented else streaming_join
@@ -241,49 +244,6 @@ def _joined_stream(
     def packed(results: Results | None = None) -> Any:
         return build(sides, call.spec, buckets, name, results, spread, budget)
 
-    joined = opened(packed(), call.spec, out)
+    joined = packed().mapInArrow(opener(joined_schema(call.spec)), out)
     remember(Joined(joined, call.spec, call.notes, count, spread, packed))
     return joined
-
-
-def worker_budget(
-    spec: JoinSpec, memory_limit: int | str | None, when_full: WhenFull, streaming: bool
-) -> Budget | None:
-    """Return the memory budget of an operator in a worker; None for no limit. Refuse what Spark cannot follow."""
-    if when_full == "shed" or isinstance(when_full, Shed):
-        raise UnsupportedError(
-            "when_full is 'shed'; expected 'raise', or 'spill' of static frames: on Spark no rows are dropped"
-        )
-    if streaming and (when_full == "spill" or isinstance(when_full, Spill)):
-        raise UnsupportedError(
-            "when_full is 'spill' with streams; expected 'raise': Spark keeps the whole state of a bucket as bytes, "
-            "which files do not shorten. Take more buckets or a narrower window"
-        )
-    budget = budget_of(memory_limit, when_full)
-    if budget is not None:
-        budget.check(plan_of(spec))
-    return budget
-
-
-def refuse_unbuilt(routing: object, hot_keys: object, routing_dir: object, streaming: bool) -> None:
-    """Refuse a ``routing`` that is not a scheme, and options that do not apply to these inputs."""
-    if routing not in SCHEMES:
-        raise IvjoinError(f"routing is {routing!r}; expected {', '.join(map(repr, SCHEMES[:-1]))} or {SCHEMES[-1]!r}")
-    if routing_dir is not None and not streaming:
-        raise UnsupportedError(f"routing_dir is {routing_dir!r}; expected None: static frames follow one plan")
-    if routing_dir is not None and routing == "hash":
-        raise UnsupportedError(
-            f"routing_dir is {routing_dir!r} with routing='hash'; expected 'auto' or 'slices', or no routing_dir"
-        )
-    if hot_keys is not None and not streaming:
-        raise UnsupportedError(f"hot_keys is {hot_keys!r}; expected None: a sample finds the hot keys of static frames")
-    if streaming and routing == "grid":
-        raise UnsupportedError("routing is 'grid'; expected 'auto', 'slices' or 'hash': streams have no grids")
-
-
-def both_streaming(left: Any, right: Any) -> bool:
-    """Return whether both sides are streams; raise IvjoinError if one is not a DataFrame."""
-    for frame, side in ((left, "left"), (right, "right")):
-        if not hasattr(frame, "isStreaming") or not hasattr(frame, "mapInArrow"):
-            raise IvjoinError(f"the {side} input is a {type(frame).__name__}; expected a PySpark DataFrame")
-    return bool(left.isStreaming and right.isStreaming)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,13 +11,14 @@ from pyspark.sql.types import StructField, StructType
 from ivjoin.errors import ConditionError, IvjoinError, UnsupportedError
 from ivjoin.expr.arguments import known_options, warn_caller
 from ivjoin.expr.literals import zone_named
-from ivjoin.expr.nodes import Node, columns_of
+from ivjoin.expr.nodes import columns_of
+from ivjoin.frontier.order import Order
 from ivjoin.multi.question import multi_spec, named_inputs
 from ivjoin.multi.spec import MultiSpec, wide_column
 from ivjoin.multi.spread import attributes, cube, skewed_names
 from ivjoin.routing.grids.hypercube import SCHEMES
 from ivjoin.routing.rows.arguments import worker_count
-from ivjoin.spark.api.schema import arrow_schema
+from ivjoin.spark.api.schema import arrow_schema, refuse_collation
 from ivjoin.spark.conditions.columns import is_column
 from ivjoin.spark.conditions.dialect import AnsiWarning, ansi_note, backquoted
 from ivjoin.spark.conditions.sqlwriter import quoted_name
@@ -119,14 +119,16 @@ def multi_join(
     _refuse_collated(spec, frames)
     if columns is not None:
         columns = [spec.schema.names[i] for i in places_of(spec.schema.names, columns)]
-        spec = spec.of_columns([*columns, *_watermarked(frames)])
+        watermarked = [f"{a}_{f.name}" for a, frame in frames.items() for f in frame.schema if delays([f])]
+        spec = spec.of_columns([*columns, *watermarked])
         frames = {a: frame.select(*map(quoted_name, spec.schemas[a].names)) for a, frame in frames.items()}
     if spec.condition is not None and not settings.ansi and (note := ansi_note(spec.condition)):
         warn_caller(AnsiWarning(note))
     rows = dict.fromkeys(frames, 1.0) if streaming else _sizes(frames)
     free = workers is None and scheme == "auto" and not streaming
     default = stream_count(None, settings.partitions) if streaming else settings.partitions
-    most = 1 if free and _are_small(frames) else default if workers is None else workers
+    small = free and are_small(list(frames.values()), [sound_bytes(frame) for frame in frames.values()])
+    most = 1 if small else default if workers is None else workers
     _refuse_unhashed(spec)
     plan = cube(spec, worker_count(most), rows, scheme, skewed_names(spec, skewed))
     out = StructType([
@@ -137,7 +139,7 @@ def multi_join(
     if streaming:
         from ivjoin.spark.state.cell_state import streamed_in_cells
 
-        spec = _watermarks(spec, frames)
+        spec = spec.with_orders({a: _orders(spec, a, frame) for a, frame in frames.items()})
         kernels_early(first)
         start_early(first)
         joined = streamed_in_cells(frames, spec, plan, out)
@@ -164,23 +166,12 @@ def _streaming(frames: Mapping[str, Any]) -> bool:
     return bool(streams)
 
 
-def _watermarked(frames: Mapping[str, Any]) -> list[str]:
-    return [f"{a}_{f.name}" for a, frame in frames.items() for f in frame.schema if delays([f])]
-
-
-def _watermarks(spec: MultiSpec, frames: Mapping[str, Any]) -> MultiSpec:
-    out = {}
-    for alias, frame in frames.items():
-        declared = spec.inputs[alias].orders[0]
-        delay, no_order, notes = watermarks_of(frame, alias, partial(_column_at, spec.wide(alias)), declared)
-        for note in notes:
-            warn_caller(note)
-        out[alias] = tuple(with_watermarks(declared, delay, no_order))
-    return spec.with_orders(out)
-
-
-def _column_at(schema: pa.Schema, i: int) -> Node:
-    return wide_column(schema.field(i))
+def _orders(spec: MultiSpec, alias: str, frame: Any) -> tuple[Order, ...]:
+    declared = spec.inputs[alias].orders[0]
+    delay, no_order, notes = watermarks_of(frame, alias, lambda i: wide_column(spec.wide(alias).field(i)), declared)
+    for note in notes:
+        warn_caller(note)
+    return tuple(with_watermarks(declared, delay, no_order))
 
 
 def _refuse_unhashed(spec: MultiSpec) -> None:
@@ -194,16 +185,8 @@ def _refuse_collated(spec: MultiSpec, frames: Mapping[str, Any]) -> None:
     for column in columns_of(spec.condition) if spec.condition is not None else ():
         alias, name = column.params
         for f in frames[alias].schema:
-            collation = getattr(f.dataType, "collation", "UTF8_BINARY")
-            if f.name == name and collation != "UTF8_BINARY":
-                raise UnsupportedError(
-                    f"column {name!r} of {alias} has the collation {collation}; multi_join compares strings by their "
-                    "bytes: use a column of collation UTF8_BINARY (for example upper(...)) in the condition"
-                )
-
-
-def _are_small(frames: Mapping[str, Any]) -> bool:
-    return are_small(list(frames.values()), [sound_bytes(frame) for frame in frames.values()])
+            if f.name == name:
+                refuse_collation(f, alias, "multi_join")
 
 
 def _sizes(frames: Mapping[str, Any]) -> dict[str, float]:

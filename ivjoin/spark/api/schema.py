@@ -15,7 +15,7 @@ from ivjoin.plan.spec import SIDES
 from ivjoin.spark.rows.late import KEEP, REASON
 from ivjoin.spark.runtime.eventtime import without_watermark
 
-__all__ = ["arrow_schema", "output_type", "refuse_uncompared", "spark_type", "spelled_alike"]
+__all__ = ["arrow_schema", "output_type", "refuse_collation", "refuse_uncompared", "spark_type", "spelled_alike"]
 
 
 def arrow_schema(schema: StructType, timezone: str) -> pa.Schema:
@@ -112,9 +112,14 @@ def refuse_uncompared(nodes: list[Node], types: tuple[StructType, StructType]) -
                     f"the condition reads column {name!r} of {side}, which is {f.dataType.simpleString()}; Spark does "
                     "not compare a VARIANT. Use variant_get(...) to make a column of another type before the join"
                 )
-            collation = getattr(f.dataType, "collation", "UTF8_BINARY")
-            if f.name == name and collation != "UTF8_BINARY":
-                raise UnsupportedError(
-                    f"column {name!r} of {side} has the collation {collation}; band_join compares strings by their "
-                    "bytes: use a column of collation UTF8_BINARY (for example upper(...)) in the join condition"
-                )
+            if f.name == name:
+                refuse_collation(f, side, "band_join")
+
+
+def refuse_collation(f: StructField, side: str, call: str) -> None:
+    collation = getattr(f.dataType, "collation", "UTF8_BINARY")
+    if collation != "UTF8_BINARY":
+        raise UnsupportedError(
+            f"column {f.name!r} of {side} has the collation {collation}; {call} compares strings by their bytes: use a "
+            "column of collation UTF8_BINARY (for example upper(...)) in the join condition"
+        )

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from ivjoin.frontier.order import Order
 from ivjoin.metrics import JoinMetrics
@@ -35,7 +35,7 @@ from ivjoin.spark.rows.metrics import observed
 from ivjoin.spark.rows.pack import MapStage, rows_of
 from ivjoin.spark.rows.results import GROWING, RESULT_SCHEMA, limit_explained, opener, packed_row
 from ivjoin.spark.rows.slots import filled, laid_together, selected, union
-from ivjoin.spark.rows.sorting import image_adder, sort_key
+from ivjoin.spark.rows.sorting import sort_key, with_image
 from ivjoin.spark.spread.ownership import cell_spec, only_owned
 from ivjoin.spark.spread.spreading import Spread, routed
 
@@ -70,7 +70,7 @@ def static_join(
         rows = in_places(frame)
         columns = filled(slots, places[side])
         if key is not None and key.sql is None:
-            rows = _with_image(rows, spec, side, key.nodes[side])
+            rows = with_image(rows, spec, side, key.nodes[side])
         rows, added = routed(rows, frame, spec, side, spread) if is_routed else (rows, {})
         for i, (pair, at) in enumerate(zip(together, found, strict=True)):
             if at is None:
@@ -105,14 +105,13 @@ def _counted(join: Joiner) -> MapStage:
     """Return a function that packs the rows of ``join`` and adds a last row with its counts."""
 
     def joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        steps = join(batches)
-        while True:
-            try:
-                batch = next(steps)
-            except StopIteration as end:
-                total = end.value.as_dict()
-                break
-            yield packed_row(batch, None)
+        ends: list[JoinMetrics] = []
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            ends.append((yield from join(batches)))
+
+        yield from (packed_row(batch, None) for batch in rows())
+        total = ends[0].as_dict()
         yield packed_row(None, ",".join(str(total[name]) for name in _COUNTS))
 
     return joined
@@ -121,11 +120,6 @@ def _counted(join: Joiner) -> MapStage:
 def _column_of(sql: str) -> int | None:
     found = re.fullmatch(r"`c(\d+)`", sql)
     return int(found[1]) if found else None
-
-
-def _with_image(rows: Any, spec: JoinSpec, side: int, node: Any) -> Any:
-    schema = StructType([StructField("o", LongType()), *[StructField(f.name, f.dataType) for f in rows.schema]])
-    return rows.mapInArrow(image_adder(spec, side, node), schema)
 
 
 def _joiner(

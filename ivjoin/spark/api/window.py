@@ -10,9 +10,9 @@ import pyarrow as pa
 from ivjoin.conditions.evaluate import check_supported
 from ivjoin.errors import ConditionError, UnsupportedError, came
 from ivjoin.expr.arguments import known_options
-from ivjoin.spark.api.join import both_streaming, joined_frames, worker_budget
+from ivjoin.spark.api.checks import both_streaming, refuse_undecided, worker_budget
+from ivjoin.spark.api.join import joined_frames
 from ivjoin.spark.api.resolving import resolved, spelt
-from ivjoin.spark.api.undecided import refuse_undecided
 from ivjoin.stream.window.question import Asked, asked_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-__all__ = ["DELAYS", "Arrived", "Delay", "told_delays"]
+__all__ = ["DELAYS", "Arrived", "Delay"]
 
 #: Counts of a turn: microseconds summed over the output rows, and the longest.
 DELAYS = ("delay_us", "peak_delay_us")
@@ -65,7 +65,3 @@ class Delay:
     @property
     def counts(self) -> tuple[int, int]:
         return self.total, self.peak
-
-
-def told_delays(total: int, peak: int, rows_out: int) -> dict[str, int]:
-    return {"production_delay_us": total // max(1, rows_out), "peak_production_delay_us": peak}

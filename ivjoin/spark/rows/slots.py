@@ -42,7 +42,7 @@ def laid_together(
     """Share slots like :func:`share_slots`, and give groups of columns a common slot if their types allow it.
 
     ``together`` lists groups of columns, with one column of each input or None. Return the slots, the places of each
-    input's columns, and the common slot of each group, which is None if its columns have none:
+    input's columns, and the common slot of each group, or None:
 
     >>> laid_together([["long", "ts", "long"], ["ts", "long"]], [[1, 0], [2, 1], [0, None]])
     (['ts', 'long', 'long'], [[2, 0, 1], [0, 1]], [0, 1, None])

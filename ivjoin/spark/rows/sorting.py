@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql.types import LongType, StructField, StructType
 
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.nodes import Node
@@ -16,9 +18,9 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import beside, picking_of
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.rows.arrow import as_spark_sql
-from ivjoin.spark.rows.pack import MapStage, fitted
+from ivjoin.spark.rows.pack import fitted
 
-__all__ = ["SortKey", "image_adder", "sort_key"]
+__all__ = ["SortKey", "sort_key", "with_image"]
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,8 @@ def _key(plan: JoinPlan, left: Node, right: Node) -> SortKey:
     return SortKey((left, right), None if a is None or b is None else (a, b))
 
 
-def image_adder(spec: JoinSpec, side: int, node: Node) -> MapStage:
-    """Return a map stage that puts the int64 image of an expression before the columns, for Spark to sort by."""
+def with_image(rows: Any, spec: JoinSpec, side: int, node: Node) -> Any:
+    """Return a frame with the int64 image of an expression before the columns, for Spark to sort by."""
 
     def add(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         schema = spec.schemas[side]
@@ -70,4 +72,5 @@ def image_adder(spec: JoinSpec, side: int, node: Node) -> MapStage:
             image = pa.array(np.ascontiguousarray(ordinals(v.values, node.type)), pa.int64(), mask=mask)
             yield pa.RecordBatch.from_arrays([image, *raw.columns], names=["o", *raw.schema.names])
 
-    return add
+    fields = [StructField("o", LongType()), *[StructField(f.name, f.dataType) for f in rows.schema]]
+    return rows.mapInArrow(add, StructType(fields))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["analyzed", "computed", "each", "ids", "kind_of", "reference"]
+__all__ = ["analyzed", "computed", "each", "ids", "kind_of", "reference", "walk"]
 
 
 def analyzed(frame: Any) -> Any:
@@ -17,6 +18,13 @@ def each(sequence: Any) -> list[Any]:
 
 def kind_of(node: Any) -> str:
     return node.getClass().getSimpleName()
+
+
+def walk(plan: Any) -> Iterator[Any]:
+    """Yield a plan and all plans below it."""
+    yield plan
+    for child in each(plan.children()):
+        yield from walk(child)
 
 
 def ids(attributes: Any) -> tuple[int, ...]:

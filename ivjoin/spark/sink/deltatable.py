@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ivjoin.errors import IvjoinError, UnsupportedError
+from ivjoin.errors import IvjoinError, MissingPackageError, UnsupportedError
 from ivjoin.spark.sink.layout import Layout, partition_of, unique
-from ivjoin.spark.sink.needs import MissingPackageError
 from ivjoin.spark.sink.parts import Part
 from ivjoin.spark.sink.publishing import inline_rows
 

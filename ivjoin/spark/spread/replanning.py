@@ -85,7 +85,7 @@ class Replanning:
             found = sorted({number, *(h["plan"] for h in heard)})
             raise SnapshotError(
                 f"routing_dir {files.folder!r}: the newest plan is {note.newest if said else number}, but tasks found "
-                f"{', '.join(map(str, found))}: a file is gone, or not all workers see the same folder. Put it back"
+                f"{', '.join(map(str, found))}: a file is missing, or not all workers see the same folder. Put it back"
             )
         plans = self.plans(file)
         counts = Counts()
@@ -134,7 +134,7 @@ def _query_and_batch() -> tuple[str, int]:
     said = [context.getLocalProperty(name) if context is not None else None for name in _PROPERTIES]
     if said[0] is None or said[1] is None:
         raise IvjoinError(
-            f"a task is told no {' and '.join(_PROPERTIES)} by this Spark, so routing_dir cannot be used; leave it out"
+            f"this Spark does not give its tasks {' and '.join(_PROPERTIES)}, which routing_dir needs; leave it out"
         )
     return said[0], int(said[1])
 

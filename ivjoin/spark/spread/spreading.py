@@ -95,7 +95,8 @@ def spread_of(
         if not rows:
             return Spread(buckets, None, f"the {SIDES[s]} frame has no rows")
     if buckets is None:
-        tasks = min(tasks, max(_cores(left), sum(rows for _, rows in drawn) // _TASK_ROWS))
+        cores = _CORES if is_connect(left) else int(left.sparkSession.sparkContext.defaultParallelism)
+        tasks = min(tasks, max(cores, sum(rows for _, rows in drawn) // _TASK_ROWS))
     if tasks == 1:
         return Spread(buckets, None, "there is one task")
     made = _planned(drawn, spec, tasks, routing, key_hash)
@@ -110,10 +111,6 @@ def spread_of(
     if made.n_cells == 1:
         return Spread(buckets, None, "; ".join(made.notes) or why_undivided(plan))
     return Spread(tasks, made, key_hash=key_hash, in_python=why_in_python(spec, made))
-
-
-def _cores(frame: Any) -> int:
-    return _CORES if is_connect(frame) else int(frame.sparkSession.sparkContext.defaultParallelism)
 
 
 def _planned(drawn: Sequence[Sampled], spec: JoinSpec, tasks: int, scheme: str, key_hash: KeyHash) -> RoutingPlan:

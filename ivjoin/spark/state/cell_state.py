@@ -6,8 +6,8 @@
     t -- cells -- pack (mapInArrow) --+-- union -- groupBy(label) -- applyInPandasWithState(join) -- open (mapInArrow)
     n -- cells -- pack (mapInArrow) --+
 
-As in a join of two streams (``streaming``), a micro-batch's rows come first, those of an input as one batch, and then
-the ticks. A cell's state is the operator's snapshot.
+As in a join of two streams (``streaming``), a cell pushes all rows of a micro-batch first, one batch for each input,
+and then applies the ticks. Its state is the operator's snapshot.
 """
 
 from __future__ import annotations

@@ -17,24 +17,23 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.rows.arrow import hash_sql, in_places, key_sql
 from ivjoin.spark.rows.codec import STATE_SCHEMA
-from ivjoin.spark.rows.late import joined_schema, kept_late
+from ivjoin.spark.rows.late import kept_late
 from ivjoin.spark.rows.metrics import MOST_GATHERED, observed
 from ivjoin.spark.rows.pack import PACKED_IN_TWO, PACKED_SCHEMA, MapStage, in_two, packer
-from ivjoin.spark.rows.results import RESULT_SCHEMA, Results, opener
+from ivjoin.spark.rows.results import RESULT_SCHEMA, Results
 from ivjoin.spark.runtime.environment import arrow_batch_rows
 from ivjoin.spark.runtime.workers import own_workers
 from ivjoin.spark.spread.buckets import bucket_labels, count_in_task, second_key
 from ivjoin.spark.state.stateful import BucketFunction
 from ivjoin.spark.state.streamspread import UNSPREAD, StreamSpread
 
-__all__ = ["opened", "packed_sides", "streaming_join"]
+__all__ = ["packed_sides", "streaming_join"]
 
 
 def packed_sides(
@@ -81,8 +80,3 @@ def streaming_join(
             BucketFunction(spec, buckets, results, spread, budget), RESULT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
         )
     return observed(played, name, by_bucket=(buckets or 0) <= MOST_GATHERED)
-
-
-def opened(packed: Any, spec: JoinSpec, out: StructType) -> Any:
-    """Return the joined rows of a frame whose only column has them packed."""
-    return packed.mapInArrow(opener(joined_schema(spec)), out)

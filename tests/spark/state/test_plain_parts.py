@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivjoin.conditions import condition
-from ivjoin.errors import IvjoinError, SnapshotError, UnsupportedError
+from ivjoin.errors import IvjoinError, MissingPackageError, SnapshotError, UnsupportedError
 from ivjoin.expr import Scope
 from ivjoin.frontier.order import Order
 from ivjoin.plan import layout as row_layout
@@ -280,11 +280,11 @@ def test_an_old_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 
 
 def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ivjoin.spark.sink import needs
+    from ivjoin.spark.runtime import packages
 
-    monkeypatch.setattr(needs, "find_spec", lambda name: None)
-    with pytest.raises(needs.MissingPackageError, match=r"pip install 'ivjoin\[spark\]'"):
-        needs.require_packages()
+    monkeypatch.setattr(packages, "find_spec", lambda name: None)
+    with pytest.raises(MissingPackageError, match=r"pip install 'ivjoin\[spark\]'"):
+        packages.require_packages()
 
 
 @pytest.mark.slow

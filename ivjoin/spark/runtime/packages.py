@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ivjoin.errors import MissingPackageError
 
-__all__ = ["MissingPackageError", "installed_first", "require_packages"]
+__all__ = ["installed_first", "require_packages"]
 
 
 def require_packages() -> None:
