@@ -95,20 +95,10 @@ class PlanList:
         return self.plans[0].reader
 
     def cells(self, side: str, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return the copies of a batch's rows over all plans.
+        """Return the copies of a batch's rows over all plans, as :meth:`RoutingPlan.cells` does for one.
 
-        Returns
-        -------
-        rows : int64[m]
-        plans : int64[m]
-            The number of the plan that each copy follows, counted from the very first plan.
-        cells : int64[m]
-            The cell within that plan.
-        owned : bool[m]
-
-        Raises
-        ------
-        SchemaError, ProtocolError
+        The results are rows, plans, cells and owned. ``plans`` (int64[m]) has the number of the plan that each copy
+        follows, counted from the very first plan, and ``cells`` the cell within that plan.
         """
         sent = self.sent(side, batch)
         return sent.rows, sent.plans, sent.cells, sent.owned

@@ -37,12 +37,11 @@ class RoutingPlan:
 
     Attributes
     ----------
-    how : str
+    how, scheme : str
+        The requested join type and scheme.
     workers, n_cells : int
     worker_of : int64[n_cells]
         The worker of each cell.
-    scheme : str
-        The requested scheme.
     notes : tuple of str
         The reasons for keys that are not spread, or not evenly.
     """
@@ -69,24 +68,16 @@ class RoutingPlan:
         return self.measure(self)
 
     def cells(self, side: str, batch: pa.RecordBatch) -> Copies:
-        """Return the copies of a batch's rows.
+        """Return the copies of a batch's rows: rows and cells (int64[m]), and whether each is owned (bool[m]).
 
-        Parameters
-        ----------
-        side : {"left", "right"}
-        batch : pa.RecordBatch
-            A batch with the schema of the plan's sample.
-
-        Returns
-        -------
-        rows, cells : int64[m]
-            The row and the cell of each copy. Every row has a copy.
-        owned : bool[m]
+        Every row has a copy.
 
         Raises
         ------
-        SchemaError, ProtocolError
-            If the batch does not fit the schema; if ``side`` is wrong.
+        SchemaError
+            If the batch does not have the schema of the plan's sample.
+        ProtocolError
+            If ``side`` is neither "left" nor "right".
         """
         s = side_number(side)
         self.reader.check(s, batch)

@@ -69,10 +69,6 @@ def plan_join(
     key_hash : str, optional
         An int64 column of both sides without nulls, equal if all equality keys are equal. Keys are not hashed again.
 
-    Returns
-    -------
-    RoutingPlan
-
     Raises
     ------
     IvjoinError

@@ -43,15 +43,6 @@ def simulate(
     seed : int
         Seed of the sample.
 
-    Returns
-    -------
-    LoadReport
-
-    Raises
-    ------
-    IvjoinError
-        A subclass, for an invalid argument.
-
     Examples
     --------
     >>> import numpy as np, pyarrow as pa

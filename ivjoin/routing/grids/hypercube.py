@@ -32,18 +32,10 @@ _MOST_AT_ONCE = 1 << 22  # partial solutions in memory
 
 @dataclass(frozen=True)
 class Relation:
-    """An input of a multi-way join.
+    """An input of a multi-way join."""
 
-    Attributes
-    ----------
-    rows : int or float
-        The number of rows, now or in the future, in a unit that all relations share.
-    attributes : tuple of str
-        The join columns. Two relations with the same attribute are joined on it.
-    """
-
-    rows: float
-    attributes: tuple[str, ...]
+    rows: float  # their number, now or in the future, in a unit that all relations share
+    attributes: tuple[str, ...]  # the join columns; two relations with the same attribute are joined on it
 
     def __post_init__(self) -> None:
         rows = self.rows
@@ -71,30 +63,17 @@ class Relation:
 class HypercubePlan:
     """A grid over which the rows of many inputs are spread.
 
-    Attributes
-    ----------
-    scheme : str
-        hash, random or hybrid.
-    dims : dict of str to int
-        The coordinates of an attribute, an input (a random dim has its name) or one occurrence of a skewed attribute
-        (``"T.z"``). Dims of size 1 are left out.
-    workers : int
-        The product of the dims: the workers that receive rows.
-    load, total : float
-        Rows of the fullest worker, and rows received in all.
-    replication : float
-        Rows received over rows produced.
-    members : dict of str to tuple of str
-        The dims of each input. Its rows are copied along the others.
+    A dim has the name of an attribute, of an input (a random dim), or of one occurrence of a skewed attribute
+    (``"T.z"``). ``dims`` has the coordinates of each, without dims of size 1.
     """
 
-    scheme: str
+    scheme: str  # hash, random or hybrid
     dims: dict[str, int]
-    workers: int
-    load: float
-    total: float
-    replication: float
-    members: dict[str, tuple[str, ...]]
+    workers: int  # that receive rows: the product of the dims
+    load: float  # rows of the fullest worker
+    total: float  # rows received in all
+    replication: float  # rows received over rows produced
+    members: dict[str, tuple[str, ...]]  # the dims of each input; its rows are copied along the others
 
     def __str__(self) -> str:
         grid = " x ".join(f"{name} {n}" for name, n in self.dims.items()) or "one worker"
@@ -125,11 +104,6 @@ def hypercube(
     -------
     HypercubePlan
         The plan with the least load; then with the smallest greatest dim; then with the least total.
-
-    Raises
-    ------
-    OptionError
-        For an invalid argument.
 
     Examples
     --------

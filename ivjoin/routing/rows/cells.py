@@ -8,7 +8,7 @@ column. A key without an entry goes to one of the light cells by its hash.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -52,35 +52,14 @@ class Entry:
         return f"{len(self.grids)} slices" + (f", {len(gridded)} of them grids ({gridded[0]} ...)" if gridded else "")
 
 
-@dataclass(slots=True)
 class Layout:
     """The cells of a plan, numbered by entry, then by slice, then by row of the grid."""
 
-    n_light: int  # cells 0 to n_light - 1 belong to keys without an entry
-    entries: Sequence[Entry]  # ordered by key
-    both: bool = False  # rows of both sides have a home and also go elsewhere; a copy is owned at home
-    salted: bool = False  # equal rows of a batch are numbered when they go to a grid
-    cells: int = field(init=False)
-    keys: np.ndarray = field(init=False)
-    _first: np.ndarray = field(init=False)
-    _a: np.ndarray = field(init=False)
-    _b: np.ndarray = field(init=False)
-    _base: np.ndarray = field(init=False)
-    _unique: np.ndarray = field(init=False)
-    _cuts: np.ndarray = field(init=False)
-    _before: np.ndarray = field(init=False)
-    _places: np.ndarray | None = field(init=False)
-    _twofold: np.ndarray = field(init=False)
-    _ends: tuple[np.ndarray, np.ndarray] = field(init=False)
-    _slice_of: tuple[np.ndarray, np.ndarray] = field(init=False)
-    _slots: np.ndarray = field(init=False)
-    _by_slot: np.ndarray = field(init=False)
-    _goes_on: np.ndarray = field(init=False)
-    only: np.ndarray = field(init=False)  # int64[entries]: the cell of an entry with a single cell, else -1
-    _shares: list[tuple[np.ndarray, np.ndarray] | None] = field(init=False)
-
-    def __post_init__(self) -> None:
-        entries = self.entries
+    def __init__(self, n_light: int, entries: Sequence[Entry], both: bool = False, salted: bool = False) -> None:
+        self.n_light = n_light  # cells 0 to n_light - 1 belong to keys without an entry
+        self.entries = entries  # ordered by key
+        self.both = both  # rows of both sides have a home and also go elsewhere; a copy is owned at home
+        self.salted = salted  # equal rows of a batch are numbered when they go to a grid
         count = [len(e.grids) for e in entries]
         self._first = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
         grids = np.array([g for e in entries for g in e.grids], dtype=np.int64).reshape(-1, 2)
@@ -100,12 +79,12 @@ class Layout:
         # a left row has a copy for each column of a slice, a right row one for each row of its grid
         self._ends = _starts(self._b), _starts(self._a)
         self._slice_of = np.repeat(np.arange(len(self._b)), self._b), np.repeat(np.arange(len(self._a)), self._a)
-        # the cell of an entry with a single cell, else -1
+        # int64[entries]: the cell of an entry with a single cell, else -1
         first = self._first[:-1]
         alone = (np.diff(self._first) == 1) & (self._a[first] * self._b[first] == 1) if len(entries) else first > 0
         self.only = np.where(alone, self._base[first], -1) if len(entries) else first
-        self._shares = [None, None]
-        self._places = None
+        self._shares: list[tuple[np.ndarray, np.ndarray] | None] = [None, None]
+        self._places: np.ndarray | None = None
         if len(entries) > 1 and len(entries) * (len(self._unique) + 1) <= _MOST_PLACES:
             ranks = np.arange(len(entries) * (len(self._unique) + 1))
             whose = ranks // (len(self._unique) + 1)

@@ -112,10 +112,6 @@ def with_output_watermark(joined: DataFrame, column: str) -> DataFrame:
         A timestamp that is an ordered column of one side. A band must bound it on both ends by an ordered column of the
         other side.
 
-    Returns
-    -------
-    DataFrame
-
     Raises
     ------
     ColumnError

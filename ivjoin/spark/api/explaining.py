@@ -57,10 +57,6 @@ def explain(
         As for :func:`ivjoin.spark.band_join`; ``backend``, ``name`` and ``allow_unbounded`` change nothing. Pass a
         joined stream alone as ``left`` to see its plan, and how :func:`ivjoin.spark.write_stream` would write it.
 
-    Returns
-    -------
-    str
-
     Raises
     ------
     IvjoinError

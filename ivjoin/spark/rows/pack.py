@@ -33,8 +33,8 @@ from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.rows.delays import Arrived
 
 __all__ = [
-    "PACKED_IN_TWO", "PACKED_SCHEMA", "MapStage", "Route", "Seen", "fitted", "gathered", "in_two", "packer", "rows_of",
-    "unpacked", "whole",
+    "PACKED_IN_TWO", "PACKED_SCHEMA", "MapStage", "Route", "Seen", "fitted", "gathered", "in_two", "packer",
+    "received", "rows_of", "unpacked", "whole",
 ]  # fmt: skip
 
 _Packed = tuple[int, int, bytes | None, bytes | None]
@@ -234,6 +234,15 @@ def whole(pieces: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
             "2 GB that Arrow holds; expected less: set maxFilesPerTrigger or maxOffsetsPerTrigger, or take more buckets"
         )
     return made[0]
+
+
+def received(frames: Iterator[Any]) -> Iterator[tuple[int, bytes | None, list[Any] | None]]:
+    """Yield the side, the packed rows and the tick of each row of a group's pandas frames."""
+    for frame in frames:
+        for side, rows, tick in zip(frame["side"], frame["rows"], frame["seen"], strict=True):
+            # An absent value is None. If all values of a column are absent, pandas stores NaN.
+            packed = bytes(rows) if isinstance(rows, (bytes, bytearray)) else None
+            yield int(side), packed, json.loads(bytes(tick)) if isinstance(tick, (bytes, bytearray)) else None
 
 
 def unpacked(rows: bytes, schema: pa.Schema) -> pa.RecordBatch:

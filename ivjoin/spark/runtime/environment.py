@@ -141,10 +141,6 @@ def session(
         for a setting of this function. Settings in ``spark-defaults.conf`` apply, except for the interpreter and a
         local session's addresses.
 
-    Returns
-    -------
-    pyspark.sql.SparkSession
-
     Raises
     ------
     SparkSetupError

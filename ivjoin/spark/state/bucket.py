@@ -7,7 +7,6 @@ neither on the order of rows nor on the order of tasks within a micro-batch.
 
 from __future__ import annotations
 
-import json
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -28,7 +27,7 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.rows.delays import DELAYS, Arrived, Delay
 from ivjoin.spark.rows.late import KEEP, LateRows
-from ivjoin.spark.rows.pack import Seen, unpacked, whole
+from ivjoin.spark.rows.pack import Seen, received, unpacked, whole
 from ivjoin.spark.rows.results import COUNTS, GROWING, late_rows, limit_explained
 
 __all__ = [
@@ -53,16 +52,14 @@ def arrivals(spec: JoinSpec, frames: Iterator[pd.DataFrame]) -> Arrivals:
     """Separate a group's packed rows from its ticks, by side."""
     plan = plan_of(spec)
     out = Arrivals(([], []), (Seen(plan, 0), Seen(plan, 1)))
-    for frame in frames:
-        for side, rows, tick in zip(frame["side"], frame["rows"], frame["seen"], strict=True):
-            # An absent value is None. If all values of a column are absent, pandas stores NaN.
-            if isinstance(rows, (bytes, bytearray)):
-                out.packed[int(side)].append(bytes(rows))
-            if isinstance(tick, (bytes, bytearray)):
-                edges, arrived, *heard = json.loads(bytes(tick))
-                out.arrived.merge(arrived)
-                out.seen[int(side)].merge(edges)
-                out.heard += heard
+    for side, rows, tick in received(frames):
+        if rows is not None:
+            out.packed[side].append(rows)
+        if tick is not None:
+            edges, arrived, *heard = tick
+            out.arrived.merge(arrived)
+            out.seen[side].merge(edges)
+            out.heard += heard
     return out
 
 

@@ -31,7 +31,7 @@ from ivjoin.spark.rows.arrow import hashable, in_places, place
 from ivjoin.spark.rows.codec import FORMAT, STATE_SCHEMA, compressed, expanded, meta_text, new_token, read_state
 from ivjoin.spark.rows.delays import DELAYS, Arrived, Delay
 from ivjoin.spark.rows.metrics import observed, observed_name
-from ivjoin.spark.rows.pack import PACKED_SCHEMA, Seen, packer, unpacked, whole
+from ivjoin.spark.rows.pack import PACKED_SCHEMA, Seen, packer, received, unpacked, whole
 from ivjoin.spark.rows.results import RESULT_SCHEMA, Results, late_rows, opener
 from ivjoin.spark.rows.slots import union
 from ivjoin.spark.runtime.environment import arrow_batch_rows
@@ -128,15 +128,14 @@ def _arrivals(
     """Return a cell's packed rows and ticks by input, and when the rows of the micro-batch arrived."""
     packed: dict[str, list[bytes]] = {a: [] for a in spec.aliases}
     seen, arrived = {a: Seen(plan_of(spec.inputs[a]), 0) for a in spec.aliases}, Arrived()
-    for frame in frames:
-        for side, rows, tick in zip(frame["side"], frame["rows"], frame["seen"], strict=True):
-            alias = spec.aliases[int(side)]
-            if isinstance(rows, (bytes, bytearray)):
-                packed[alias].append(bytes(rows))
-            if isinstance(tick, (bytes, bytearray)):
-                edges, when = json.loads(bytes(tick))
-                seen[alias].merge(edges)
-                arrived.merge(when)
+    for side, rows, tick in received(frames):
+        alias = spec.aliases[side]
+        if rows is not None:
+            packed[alias].append(rows)
+        if tick is not None:
+            edges, when = tick
+            seen[alias].merge(edges)
+            arrived.merge(when)
     return packed, seen, arrived
 
 
