@@ -1,12 +1,7 @@
 """The order of joined rows, so that operators after a join can evict rows as the join does.
 
-A pair is emitted with the later of its rows. Let ``a`` and ``b`` be ordered columns of the two sides, with slacks s
-and t, and let the condition contain ``lo <= a - b <= hi``. Once the inputs have reached A and B, no earlier pair has
-an ``a`` above ``min(A, B + hi)``. A later pair has a new left row, with ``a >= A - s``, or a new right row, with ``a
->= b + lo >= B - t + lo``. So ``a`` falls by at most ``max(s, hi - lo + t)``.
-
-An unmatched row may be emitted when it arrives, however far the other side lags. So the columns of a preserved side
-carry no order.
+``docs/internals/spark.md`` derives the slacks. An unmatched row may be emitted when it arrives, however far the other
+side lags, so the columns of a preserved side carry no order.
 """
 
 from __future__ import annotations

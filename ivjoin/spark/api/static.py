@@ -7,11 +7,9 @@
     right -- side 1, keys, order --+       (keys and order that are plain columns need no extra columns)
 
 If keys alone do not divide the rows well, each row is first routed to cells (``spreading``), and Spark shuffles by the
-task of the cell instead of the keys. Small frames are not shuffled: one task reads and joins them.
-
-The rows are sorted along a band, and the operator evicts a row as soon as the band has passed it. So a task only stores
-the rows in the window. Spark's sort stores the others, and can spill them. Rows for which the band's expression raises
-an error are sorted first, with the nulls, because the condition as a whole need not raise an error for them.
+task of the cell. Small frames are not shuffled: one task reads and joins them. The rows are sorted along a band, and
+the operator evicts a row as soon as the band has passed it. Rows for which the band's expression raises an error are
+sorted first, with the nulls, because the condition as a whole need not raise an error for them.
 """
 
 from __future__ import annotations

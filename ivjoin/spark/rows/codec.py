@@ -1,13 +1,10 @@
 """Encode the state of a bucket for Spark's state store.
 
 The state has a format version, the identity of its join, and a payload: the operator's snapshot, or the log of the
-turns since the snapshot (``journal``).
-
-Both payloads are compressed. In each micro-batch, Spark moves a group's state from the JVM to Python and back, which
-takes about 45 ms a megabyte. A snapshot consists mostly of columns of eight-byte numbers, whose leading bytes are alike
-from row to row. Therefore the bytes are grouped by their position in the word before zstd compresses them. This takes
-half the time and three quarters of the size of plain zstd. Text compresses worse in this form, so a sample of each
-block decides::
+turns since the snapshot (``journal``). Payloads are compressed, because Spark moves a group's state from the JVM to
+Python and back in each micro-batch. A snapshot consists mostly of columns of eight-byte numbers, whose leading bytes
+are alike from row to row. Therefore the bytes are grouped by their position in the word before zstd compresses them.
+Text compresses worse in this form, so a sample of each block decides::
 
     size uint64 | transposed? one bit a block | zstd of all blocks
 """

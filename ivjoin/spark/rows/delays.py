@@ -1,9 +1,8 @@
 """Measure the production delay of a stream: from the arrival of the later row of a pair to the output of the pair.
 
 A row arrives when a map task reads it. It is output when the stage that joins has passed it to Spark, or to the sink.
-Everything that a micro-batch emits is decided by the rows that it received: a pair by its later row, an unmatched row
-by the row that moved the frontier. So the arrival times in the ticks bound each delay. Times are from the clocks of
-the machines.
+The rows of a micro-batch decide everything that it emits, so the arrival times in the ticks bound each delay. Times are
+from the clocks of the machines.
 """
 
 from __future__ import annotations

@@ -3,9 +3,6 @@
 ::
 
     operator --> Parquet, in the worker --> what was written --> driver: publish (foreachBatch)
-
-Spark's own path takes four more steps: packed rows to the JVM, to another worker that opens them, back as columns,
-then row by row into Spark's writer.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Number and label the buckets of a stream, the groups of its stateful operator.
 
 Spark hashes a group's label once more to choose its state partition. Labels are chosen so that B buckets on B state
-partitions have one partition each: with the labels 0 .. B - 1 some partitions would have several buckets and others
-no bucket. Labels depend on B alone, and the first is always 0. So the first bucket always finds a checkpoint that was
-made with another number of buckets.
+partitions have one partition each. They depend on B alone, and the first is always 0. So the first bucket always finds
+a checkpoint that was made with another number of buckets.
 """
 
 from __future__ import annotations

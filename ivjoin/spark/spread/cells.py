@@ -10,10 +10,8 @@ A row has a coordinate in each dim that its input is a member of, and is copied 
 in every dim, so they meet in one cell, and each result is emitted once. Coordinates are hashes of an attribute or of
 the whole row. A task that runs again therefore sends the same rows to the same cells.
 
-If all inputs have the attributes of all dims, no row is copied, and Spark shuffles by the attributes themselves. If the
-shuffle keys or the sort key are columns of all inputs, they need no extra columns. The cell and the side are one
-number. As in Spark's own joins, two kinds of rows are dropped before the shuffle. They have a null in a key or in an
-expression of a band, or they fail a conjunct on their input alone.
+If all inputs have the attributes of all dims, no row is copied, and Spark shuffles by the attributes themselves. The
+cell and the side are one number. Rows that can be in no result are dropped before the shuffle.
 """
 
 from __future__ import annotations

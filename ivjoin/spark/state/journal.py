@@ -1,11 +1,9 @@
 """Store a bucket's state as a base and a log: the operator's snapshot, and the turns that it has run since.
 
-A turn depends only on the state and its input. So the operator can be built again from its base by replaying the log,
-and a micro-batch only has to add its input to the log. When the bytes written to the log since the last base exceed
-the size of a base, a new base replaces the log. Over time, the log therefore takes no more writes than the bases.
-
-Spark gives a bucket to any worker of an executor. Each segment of the log carries the token of the state that it led
-to. So a worker whose operator is some turns old replays only what it missed.
+A turn depends only on the state and its input. So replaying the log rebuilds the operator, and a micro-batch only has
+to add its input to the log. A new base replaces the log when more bytes were written to it than a base takes. Each
+segment carries the token of the state that it led to, so a worker whose operator is some turns old replays only what
+it missed.
 """
 
 from __future__ import annotations
