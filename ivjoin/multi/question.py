@@ -260,5 +260,3 @@ def alias_named(alias: Any, known: Sequence[str]) -> str:
         hint = nearest(alias, known) if isinstance(alias, str) else ""
         raise ProtocolError(f"the input is {came(alias)}; expected one of {', '.join(map(repr, known))}{hint}")
     return alias
-
-

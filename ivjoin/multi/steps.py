@@ -256,4 +256,3 @@ def _pairs(spec: MultiSpec) -> Mapping[tuple[str, str], Separation]:
             if conjuncts:
                 out[a, b] = separate(build.and_(*conjuncts) if len(conjuncts) > 1 else conjuncts[0])
     return out
-

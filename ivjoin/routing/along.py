@@ -255,5 +255,3 @@ def along(plan: RoutingPlan, falling: bool = False) -> PlanList:
     if (raised := reach.why_it_may_raise(axis)) is not None:
         raise OptionError(f"plans cannot follow each other along an axis: {raised}, or use the first plan for all rows")
     return PlanList((plan,), (), axis, both, bool(falling))
-
-

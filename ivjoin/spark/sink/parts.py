@@ -128,4 +128,3 @@ def row_writer(layout: Layout) -> MapStage:
             yield pa.RecordBatch.from_arrays([pa.array([part.packed()], pa.binary())], names=[ROWS_COLUMN])
 
     return write
-
