@@ -8,8 +8,8 @@ from ivjoin.expr.nodes import Node, walk
 from ivjoin.frontier.order import ordinal_range
 from ivjoin.frontier.tracking import Frontier
 from ivjoin.multi.inputs import Input
-from ivjoin.multi.question import MultiSpec
 from ivjoin.multi.reach import Box, Reach, Span, columns_read, hull, united
+from ivjoin.multi.spec import MultiSpec
 from ivjoin.multi.steps import Step, local, wide
 from ivjoin.operator.match.step_join import StepJoin
 from ivjoin.plan.cache import plan_of
@@ -35,17 +35,13 @@ _FORCED = 16  # calls of ``advance`` without rows between them
 
 
 class Across:
-    """Update the operators of the steps with the bounds of all inputs.
-
-    ``closed``, by step: whether each side cannot have a later row that matters. ``hulls``: the last known domains of
-    each input's rows, stored and future.
-    """
+    """Update the operators of the steps with the bounds of all inputs."""
 
     def __init__(
         self, spec: MultiSpec, steps: Sequence[Step], inputs: Mapping[str, Input], operators: Sequence[StepJoin]
     ) -> None:
         self._spec, self._steps, self._inputs, self._operators = spec, steps, inputs, operators
-        self.closed = [[False, False] for _ in steps]
+        self.closed = [[False, False] for _ in steps]  # by step: whether a side cannot have a later row that matters
         # By step and side: the expressions whose bounds it uses, and the last bounds.
         self._passed: dict[tuple[int, int], dict[Node, Span]] = {}
         self._wanted = {(i, p): self._wanted_of(i, p) for i in range(len(self._steps)) for p in (0, 1)}
@@ -56,7 +52,7 @@ class Across:
         self._reach = Reach(spec, (n for nodes in (*self._wanted.values(), *self._kept.values()) for n in nodes))
         self._names = [frozenset(f.name for f in step.spec.schemas[0]) for step in self._steps]
         self._local: dict[tuple[int, Node], Node] = {}
-        self.hulls: dict[str, Box] = {}
+        self.hulls: dict[str, Box] = {}  # the last known domains of each input's rows, stored and future
         self._hull_version = 0
         self._boxes: dict[str, Box | None] = {}  # of future rows, by the input that is awaited
         self._seen: dict[str, tuple[int, bool, int]] = {}
@@ -100,14 +96,12 @@ class Across:
                     raise AssertionError("an inner join emitted rows without a bound")
 
     def _locally(self, i: int, n: Node) -> Node:
-        """Return an expression over a wide row as an expression over the two sides of a step."""
         found = self._local.get((i, n))
         if found is None:
             found = self._local[i, n] = local(n, self._names[i])
         return found
 
     def came(self, rows: int) -> None:
-        """Count pushed rows."""
         self._since_look += rows
         self._since_spans += rows
         self._since_evict += rows
@@ -224,7 +218,6 @@ class Across:
         return out
 
     def frontiers(self) -> dict[str, Frontier]:
-        """Return how far each input has advanced."""
         return {a: i.frontier for a, i in self._inputs.items()}
 
     def _look_at_stored(self) -> None:

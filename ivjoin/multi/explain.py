@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.frontier.tracking import Frontier, OrderTracker
-from ivjoin.multi.question import MultiSpec, Part
 from ivjoin.multi.reach import Span, columns_read, rounds_of, united
+from ivjoin.multi.spec import MultiSpec, Part
 from ivjoin.multi.spread import attributes, cube
 from ivjoin.multi.steps import Layout, Side, Step
 from ivjoin.operator.explaining.explain import interval_text, typical
@@ -122,7 +122,6 @@ def _needed(
 
 
 def _path(source: str, target: str, parts: list[Part]) -> list[str]:
-    """Return the shortest path of inputs from one to another over conjuncts."""
     ways = [[source]]
     seen = {source}
     while ways:

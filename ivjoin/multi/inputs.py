@@ -8,10 +8,11 @@ from typing import Any
 import pyarrow as pa
 
 from ivjoin.errors import EvaluationError, IvjoinError, LateRowError, ProtocolError, SchemaError, came
-from ivjoin.expr.nodes import LEFT, Node, make, rewrite
+from ivjoin.expr.nodes import Node
 from ivjoin.frontier.late import Report
 from ivjoin.frontier.order import physical_ordinal
 from ivjoin.frontier.tracking import Frontier
+from ivjoin.multi.spec import widened
 from ivjoin.multi.wording import of_input
 from ivjoin.operator.intake import Intake
 from ivjoin.plan.cache import plan_of
@@ -24,9 +25,8 @@ __all__ = ["Input"]
 class Input:
     """An input's frontier, and the check of its batches.
 
-    ``schema`` is the schema of the batches, and ``spec`` the input alone, with its wide names. With ``late_within``
-    False, a row is late only by rows of earlier batches. ``certain`` are columns that are not NULL, and floats that are
-    not NaN, in any result.
+    ``spec`` is the input alone, with its wide names. With ``late_within`` False, a row is late only by rows of earlier
+    batches. ``certain`` are columns that are not NULL, and floats that are not NaN, in any result.
     """
 
     def __init__(
@@ -47,11 +47,10 @@ class Input:
 
     @property
     def lateness(self) -> object:
-        """The greatest lateness of a row; None if no row was late by an order."""
+        """Return the greatest lateness of a row; None if no row was late by an order."""
         return self._intake.lateness[0]
 
     def report_late(self, report: Report | None) -> None:
-        """Call a function with the alias and each batch of late rows, under the input's own names."""
         if report is not None:
             names = self.schema.names
             self._intake.report = lambda _, rows: report(self.alias, rows.rename_columns(names))
@@ -106,11 +105,10 @@ class Input:
         return own
 
     def save(self) -> tuple[list[dict[str, Any]], int, int]:
-        """Return the state of the frontier for :meth:`load`."""
         return [t.save() for t in self.frontier.trackers], self.rows_in, self.late
 
     def load(self, saved: tuple[list[dict[str, Any]], int, int]) -> None:
-        """Restore the state of :meth:`save`: later rows are refused."""
+        """Restore the state of :meth:`save`, after later rows were refused."""
         trackers, self.rows_in, self.late = saved
         for t, state in zip(self.frontier.trackers, trackers, strict=True):
             t.load(state)
@@ -124,7 +122,6 @@ class Input:
             raise self._own(e) from e
 
     def reach(self, edges: Sequence[int | None]) -> None:
-        """Advance the frontier by rows that were pushed elsewhere, like :meth:`SymmetricHashJoin.reach`."""
         trackers = self.frontier.trackers
         if len(edges) != len(trackers):
             raise ProtocolError(f"reach({self.alias!r}, ...) got {len(edges)} edges; it has {len(trackers)} orders")
@@ -143,12 +140,7 @@ class Input:
                 own = side_expression(name, 0, self.schema, timezone, "watermark")
             except IvjoinError as e:
                 raise self._own(e) from e
-            node = rewrite(own, self._widened)
+            node = widened(own, self.alias)
             falls = any(t.node is node and t.descending for t in self.frontier.trackers)
             out.append((node, physical_ordinal(value, node.type, f"the watermark of {name}", up=not falls), falls))
         return out
-
-    def _widened(self, n: Node) -> Node | None:
-        if n.op != "column":
-            return None
-        return make("column", (), (LEFT, f"{self.alias}_{n.params[1]}"), n.type)

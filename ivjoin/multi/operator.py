@@ -9,16 +9,15 @@ import pyarrow as pa
 
 from ivjoin.errors import IvjoinError, MemoryLimitError, ProtocolError
 from ivjoin.expr.arguments import known_options
-from ivjoin.expr.nodes import LEFT, Node, make
-from ivjoin.expr.ordinal import NAN_ORDINAL
-from ivjoin.expr.types import from_arrow
 from ivjoin.frontier.late import OnLate, late_rule
 from ivjoin.metrics import MultiJoinMetrics
 from ivjoin.multi.across import Across
+from ivjoin.multi.counts import counted, stored
+from ivjoin.multi.feeding import Feeding
 from ivjoin.multi.inputs import Input
 from ivjoin.multi.pace import behind, offsets
-from ivjoin.multi.question import AliasBounds, AliasOrders, MultiSpec, Views, alias_named, multi_spec
-from ivjoin.multi.reach import Box, Reach, columns_read, hull, united
+from ivjoin.multi.question import AliasBounds, AliasOrders, Views, alias_named, multi_spec
+from ivjoin.multi.spec import MultiSpec
 from ivjoin.multi.state.memory import SharedLimit, allowed, part_of, refused, stopped
 from ivjoin.multi.steps import Shape, laid_out
 from ivjoin.multi.trees import best_shape
@@ -27,7 +26,6 @@ from ivjoin.operator.match.step_join import StepJoin
 from ivjoin.operator.memory.budget import WhenFull
 from ivjoin.operator.protocol import NOTHING, OneCall, Output, of_one_process
 from ivjoin.plan.cache import plan_of
-from ivjoin.plan.spec import SIDES
 
 if TYPE_CHECKING:
     from ivjoin.conditions.written import Expression
@@ -38,8 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MultiJoin"]
 
-# Bytes are counted if more rows are stored than ever, and once in so many calls: counting takes as long as a small
-# push.
+# Bytes are counted if more rows are stored than ever, and once in so many calls; it takes as long as a small push.
 _COUNT_EVERY = 8
 
 
@@ -52,27 +49,13 @@ class MultiJoin(OneCall):
     Parameters
     ----------
     inputs : mapping of alias to schema
-    condition : str, SymPy relation or ivjoin expression
-        Columns are ``alias.name``, or a bare name that only one input has. None for a cross product.
-    orders : mapping of alias to str, expression, Order, or a list of these
-    bounds : mapping of alias to mapping of column to (least, greatest)
-        Promises about the order of arrival of an input, and closed bounds of its rows.
-    views : "auto", "none", "all" or a list of groups of aliases
-        Which intermediate results are stored.
-    batch_size : int
-        Most rows of an output batch.
-    on_late : {"raise", "drop", "join"} or function
-        What to do with a row that breaks its input's order or bounds. A function receives its alias and such rows.
-    timezone : str, optional
-        Zone of calendar days and of timestamps without a zone; UTC by default.
-    allow_cross : bool
-        Whether the condition may leave inputs unconnected.
+    condition, orders, bounds, views, batch_size, on_late, timezone, allow_cross, params
+        As for :func:`ivjoin.multi_join`. Without a condition, the join is a cross product.
     memory_limit : int or str, optional
         Limit in bytes for all steps together, or text such as "512MB". A batch that exceeds it raises MemoryLimitError;
         push it again when memory is free, unless the error states that the operator has stopped.
     when_full : {"raise", "spill"} or :class:`~ivjoin.Spill`
         Refuse the batch, or continue with files and an equal part of the limit for each step.
-    params : mapping of str to value, optional
 
     Raises
     ------
@@ -115,7 +98,7 @@ class MultiJoin(OneCall):
     def from_spec(
         cls, spec: MultiSpec, shape: Shape | None = None, *, late_within: bool = True, budget: Budget | None = None
     ) -> MultiJoin:
-        """Return an operator for a resolved spec. ``late_within``: whether rows of one batch make later ones late."""
+        """Return an operator for a resolved spec. With ``late_within``, rows of one batch can make later ones late."""
         self = cls.__new__(cls)
         self.make(spec, best_shape(spec) if shape is None else shape, None, late_within)
         self._limit(budget)
@@ -143,34 +126,26 @@ class MultiJoin(OneCall):
         self.steps = self.layout.steps
         self.inputs = {a: Input(a, spec.schemas[a], spec.inputs[a], late_within, spec.certain) for a in spec.aliases}
         self.operators = operators or [
-            StepJoin.from_plan(plan_of(s.spec), keeps=(s.sides[0].keeps, s.sides[1].keeps))
-            for s in self.steps
+            StepJoin.from_plan(plan_of(s.spec), keeps=(s.sides[0].keeps, s.sides[1].keeps)) for s in self.steps
         ]
         self.across = Across(spec, self.steps, self.inputs, self.operators)
-        self._picks = {
-            (i, alias): _order(step.sides[0].aliases + step.sides[1].aliases, self._taker(i, alias), spec)
-            for alias, route in self.layout.routes.items() for step, i in ((self.steps[i], i) for i, _ in route)
-        }
+        self._feeding = Feeding(spec, self.layout, self.operators, self.across)
         self._names = own_names(spec.schemas)
         self._limit(None)
         self._refusal: MemoryLimitError | None = None
-        self._begun = False  # whether a step has taken rows of the batch under way
         self._rows_out = self._peak_rows = self._peak_bytes = 0
         self._rows = self._uncounted = 0
         self.groups = offsets(self.steps, (t.node for i in self.inputs.values() for t in i.frontier.trackers))
 
     def resume(self, closed: list[list[bool]], counts: list[int]) -> None:
-        """Continue from a snapshot."""
         self.across.closed = closed
         self._rows_out, self._peak_rows, self._peak_bytes = counts
-        self._rows = self._stored()[0]
+        self._rows = stored(self.operators)[0]
 
     @property
     def counts(self) -> tuple[int, int, int]:
         """Return the rows out, and the most rows and bytes stored so far."""
         return self._rows_out, self._peak_rows, self._peak_bytes
-
-    # -- public --------------------------------------------------------------------------------------------------
 
     @property
     def schema(self) -> pa.Schema:
@@ -190,29 +165,12 @@ class MultiJoin(OneCall):
     @property
     def metrics(self) -> MultiJoinMetrics:
         """The counts so far, as a copy."""
-        copies = {a: [self.operators[i].stored(SIDES[p]) for i, p in self.layout.homes(a)] for a in self.inputs}
-        views = {
-            ", ".join(side.aliases): self.operators[i].stored(SIDES[p])
-            for i, step in enumerate(self.steps) for p, side in enumerate(step.sides) if side.is_view
-        }
-        rows, size = self._stored()
-        spilled = [op.spilled for op in self.operators]
-        return MultiJoinMetrics(
-            rows_in={a: i.rows_in for a, i in self.inputs.items()},
-            rows_retired={a: i.rows_in - max(copies[a]) for a, i in self.inputs.items()},
-            late={a: i.late for a, i in self.inputs.items()}, lateness={a: i.lateness for a, i in self.inputs.items()},
-            stored={a: sum(c) for a, c in copies.items()}, views=views, rows_out=self._rows_out,
-            late_rows=sum(i.late for i in self.inputs.values()), state_rows=rows, state_bytes=size,
-            peak_state_rows=max(self._peak_rows, rows), peak_state_bytes=max(self._peak_bytes, size),
-            spilled_rows=sum(rows for rows, _ in spilled), spilled_bytes=sum(size for _, size in spilled),
-        )
+        return counted(self.layout, self.operators, self.inputs, self.counts)
 
     def push(self, alias: str, batch: pa.RecordBatch) -> Output:
         """Add a batch to an input; iterate over the result to take all output before the next call.
 
-        Raises
-        ------
-        SchemaError, LateRowError, EvaluationError, ProtocolError, MemoryLimitError
+        Raise SchemaError, LateRowError, EvaluationError, ProtocolError or MemoryLimitError.
         """
         own = self.inputs[alias_named(alias, self.aliases)]
         self._enter()
@@ -245,10 +203,7 @@ class MultiJoin(OneCall):
             self._busy = False
 
     def reach(self, alias: str, edges: Sequence[int | None]) -> Output:
-        """Move the orders of an input to what another operator of the join has seen.
-
-        ``edges`` has the ordinal of the greatest value for each declared order.
-        """
+        """Move the orders of an input to what another operator of the join has seen, as ordinals."""
         own = self.inputs[alias_named(alias, self.aliases)]
         self._enter()
         try:
@@ -288,14 +243,11 @@ class MultiJoin(OneCall):
 
     @classmethod
     def restore(
-        cls, blob: bytes, *, memory_limit: int | str | None = None, when_full: WhenFull = "raise",
+        cls, blob: bytes, *, memory_limit: int | str | None = None, when_full: WhenFull = "raise"
     ) -> MultiJoin:
         """Return an operator that continues from a snapshot, within the memory limit given here.
 
-        Raises
-        ------
-        SnapshotError
-            If the bytes are not a snapshot, are damaged, or come from a newer version.
+        Raise SnapshotError if the bytes are not a snapshot, are damaged, or come from a newer version.
         """
         from ivjoin.multi.state import snapshot
 
@@ -313,56 +265,20 @@ class MultiJoin(OneCall):
         """Return closed bounds of each output column over all later output rows; None for an end without a bound.
 
         They follow from all rows, frontiers and the condition. The dict is empty if no output row can follow.
-
-        Raises
-        ------
-        ProtocolError
-            If the operator has stopped, another thread uses it, or output is still being taken.
+        Raise ProtocolError if the operator has stopped, or another thread uses it.
         """
-        from ivjoin.propagation import Bounds
+        from ivjoin.multi.later import bounds_of_later_output
 
         self._enter(between=False)
         try:
-            columns = {n.params[1]: n for n in columns_read(self._every_column())}
-            boxes = self._boxes_to_come(list(columns.values()))
-            if not boxes:
-                return {}
-            out: dict[str, tuple[Value | None, Value | None]] = {}
-            for name in self.schema.names:
-                node = columns.get(name)
-                found = None if node is None else united([b[node] for b in boxes if node in b], node)
-                if node is None or found is None:
-                    out[name] = (None, None)
-                    continue
-                known = Bounds(hull(node, found))
-                out[name] = (known.inf, None if found[1] >= NAN_ORDINAL and node.type.kind == "float" else known.sup)
-            return out
+            return bounds_of_later_output(self.spec, self.across, self.inputs, self._pending is not None)
         finally:
             self._busy = False
-
-    def _boxes_to_come(self, columns: list[Node]) -> list[Box]:
-        """Return the domains of columns in later output, by the input of its newest row."""
-        reach, frontiers = Reach(self.spec, columns), self.across.frontiers()
-        # While output is still being taken, the stores may no longer have its rows.
-        hulls = self.across.hulls if self._pending is not None else self.across.spans(columns)
-        boxes = [reach.future(a, frontiers, hulls) for a, i in self.inputs.items() if not i.ended]
-        if self._pending is not None:
-            boxes.append(reach.future("", frontiers, hulls))
-        return [box for box in boxes if box is not None]
 
     def explain(self) -> Explanation:
         """Return the steps, the rows that each side stores, and the inputs that bound them."""
         from ivjoin.multi.explain import explained
         return explained(self.spec, self.layout)
-
-    def _taker(self, i: int, alias: str) -> tuple[str, ...]:
-        """Return the inputs of the rows that a step passes on, in their order; for results, all inputs."""
-        route = [step for step, _ in self.layout.routes[alias]]
-        at = route.index(i) + 1
-        if at == len(route):
-            return tuple(self.spec.aliases)
-        step, p = self.layout.routes[alias][at]
-        return self.steps[step].sides[p].aliases
 
     def _in_pieces(self, own: Input, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Push a batch under a limit; if all steps share the limit, in pieces that are small compared with it."""
@@ -383,7 +299,7 @@ class MultiJoin(OneCall):
                     yield from self._screened(own, piece)
                     break
                 except MemoryLimitError as e:
-                    if self._begun:
+                    if self._feeding.begun:
                         raise stopped(e) from e
                     own.load(before)
                     if last:
@@ -393,7 +309,7 @@ class MultiJoin(OneCall):
                 shared.give_back()
 
     def _screened(self, own: Input, piece: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        self._begun = False
+        self._feeding.begun = False
         rows = own.screen(piece)
         if rows.num_rows:
             yield from self._pushed(own.alias, rows)
@@ -407,54 +323,14 @@ class MultiJoin(OneCall):
 
     def _pushed(self, alias: str, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         with by_their_names(self._names):
-            if self._shared is not None and self.layout.stores[alias]:
-                for i, p in self.layout.stores[alias]:
-                    self.operators[i].reserve(SIDES[p], rows)
-            for i, p in self.layout.stores[alias]:
-                if not self.across.closed[i][1 - p]:
-                    for _ in self._take(i, p, rows):
-                        raise AssertionError("rows matched a side that stores no rows")
-            yield from self._fed(alias, 0, rows)
+            yield from self._feeding.push(alias, rows, self._shared is not None)
         self.across.came(rows.num_rows)
         yield from self._pruned(False)
-
-    def _take(self, i: int, p: int, rows: pa.RecordBatch) -> Output:
-        op = self.operators[i]
-        try:
-            out = op.push(SIDES[p], rows)
-        except MemoryLimitError as e:
-            self._begun = self._begun or bool(e.rows_taken) or not op.refused(e)
-            raise
-        self._begun = True
-        return out
-
-    def _fed(self, alias: str, at: int, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Push rows to a step of an input's route, and its results to the next step."""
-        route = self.layout.routes[alias]
-        i, p = route[at]
-        if self.across.closed[i][p]:  # they can be in no result
-            return
-        picks = self._picks[i, alias]
-        for batch in self._take(i, p, rows):
-            if picks is not None:
-                order, schema = picks
-                batch = pa.RecordBatch.from_arrays([batch.column(c) for c in order], schema=schema)
-            if at + 1 < len(route):
-                yield from self._fed(alias, at + 1, batch)
-            else:
-                yield batch
 
     def _pruned(self, force: bool, soon: bool = True) -> Iterator[pa.RecordBatch]:
         with by_their_names(self._names):
             self.across.prune(self._rows, force, soon)
         yield from ()
-
-    def _every_column(self) -> list[Node]:
-        return [make("column", (), (LEFT, f.name), from_arrow(f.type)) for f in self.schema]
-
-    def _stored(self) -> tuple[int, int]:
-        stored = [op.held for op in self.operators]
-        return sum(rows for rows, _ in stored), sum(size for _, size in stored)
 
     def _stepped(self, ended: bool) -> None:
         if not ended:
@@ -463,23 +339,11 @@ class MultiJoin(OneCall):
         self._uncounted += 1
         if rows > self._peak_rows or self._uncounted >= _COUNT_EVERY or self._shared is not None:
             self._uncounted = 0
-            self._peak_bytes = max(self._peak_bytes, self._stored()[1])
+            self._peak_bytes = max(self._peak_bytes, stored(self.operators)[1])
         self._rows, self._peak_rows = rows, max(self._peak_rows, rows)
 
     def _gave(self, batch: pa.RecordBatch) -> None:
         self._rows_out += batch.num_rows
 
     def _let_go(self) -> None:
-        self.operators = [StepJoin.from_plan(plan_of(s.spec)) for s in self.steps]
-
-
-def _order(
-    given: tuple[str, ...], wanted: tuple[str, ...], spec: MultiSpec
-) -> tuple[list[int], pa.Schema] | None:
-    """Return the places of columns of some inputs in the order of others, and the schema; None if it is that order."""
-    if given == wanted:
-        return None
-    names = [n for a in given for n in spec.wide(a).names]
-    schema = pa.schema([f for a in wanted for f in spec.wide(a)])
-    return [names.index(n) for n in schema.names], schema
-
+        self.operators[:] = [StepJoin.from_plan(plan_of(s.spec)) for s in self.steps]

@@ -1,4 +1,4 @@
-"""Decide which input to read next: the one that delays the others."""
+"""Decide along which columns inputs are sorted, and which input to read next."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.frontier.order import ordinal_range
 from ivjoin.multi.inputs import Input
-from ivjoin.multi.question import MultiSpec
+from ivjoin.multi.spec import MultiSpec
 from ivjoin.multi.steps import Step, wide
 from ivjoin.multi.trees import Seen
 from ivjoin.plan.cache import plan_of
@@ -105,10 +105,7 @@ def _widths(steps: Sequence[Step]) -> dict[Node, float]:
 def _stored(
     by: Mapping[str, tuple[Node, Node]], widths: Mapping[Node, float], seen: Mapping[str, Seen]
 ) -> float | None:
-    """Return the rows that are stored at once for this sorting (of a band, or of the most frequent key).
-
-    None if the inputs are not sampled.
-    """
+    """Return the rows that are stored at once for this sorting; None if the inputs are not sampled."""
     rows = 0.0
     for alias, (_, node) in by.items():
         known = seen.get(alias)
@@ -129,7 +126,6 @@ _RISING = frozenset({"int", "decimal", "float", "date", "timestamp"})
 
 
 def _column(node: Node) -> Node | None:
-    """Return the column with which an expression rises."""
     while node.op == "cast" and {node.type.kind, node.args[0].type.kind} <= _RISING:
         node = node.args[0]
     return node if node.op == "column" and has_ordinal(node.type) else None

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -16,20 +14,15 @@ from ivjoin.conditions.evaluate import check_supported
 from ivjoin.conditions.saved import check_expressions, damaged, flag
 from ivjoin.errors import ConditionError, IvjoinError, OptionError, OrderError, ProtocolError, SchemaError, came
 from ivjoin.expr.arguments import MOST_ROWS, one_of, whole_number
-from ivjoin.expr.codec import decode, encode
-from ivjoin.expr.nodes import COMPARISONS, LEFT, Node, columns_of, make, rewrite
+from ivjoin.expr.nodes import COMPARISONS, Node
 from ivjoin.expr.scope import nearest
 from ivjoin.expr.timezones import zone_of_call
-from ivjoin.expr.types import from_arrow
-from ivjoin.frontier.order import Order
-from ivjoin.multi.implied import of_two
+from ivjoin.multi.spec import MultiSpec, widened
 from ivjoin.multi.wording import of_input
 from ivjoin.plan.cache import shared
-from ivjoin.plan.derived.certain import certain
 from ivjoin.plan.question import join_spec, schema_of, warn_of_utc
 from ivjoin.plan.restored import check_spec
 from ivjoin.plan.spec import JoinSpec
-from ivjoin.separation.separate import conjuncts_of
 
 if TYPE_CHECKING:
     from ivjoin.conditions.written import Expression
@@ -37,8 +30,8 @@ if TYPE_CHECKING:
     from ivjoin.plan.question import DeclaredBounds, Orders, SupportsArrowSchema
 
 __all__ = [
-    "AliasBounds", "AliasOrders", "MOST_INPUTS", "MultiSpec", "Part", "Views", "check_multi", "multi_spec",
-    "named_inputs",
+    "AliasBounds", "AliasOrders", "MOST_INPUTS", "Views", "alias_named", "check_multi", "components", "condition_of",
+    "multi_spec", "named_inputs",
 ]  # fmt: skip
 
 MOST_INPUTS = 8
@@ -49,175 +42,11 @@ AliasBounds: TypeAlias = "Mapping[str, DeclaredBounds]"
 Views: TypeAlias = "str | Sequence[Sequence[str]]"
 
 
-T = TypeVar("T")
-_MOST_DERIVED = 32
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A conjunct of the condition, over the columns ``alias_name`` of one wide row, and the inputs that it reads."""
-
-    node: Node
-    aliases: frozenset[str]
-
-
-@dataclass(frozen=True, eq=False)
-class MultiSpec:
-    """A join of many inputs, fully described.
-
-    ``schemas`` are by alias, in the order of the output. The columns of ``condition`` have their alias as side.
-    ``inputs`` has each input alone, under its wide names ``alias_name``, as the left side of a spec. ``views`` is a
-    word or a tuple of frozensets of aliases.
-    """
-
-    schemas: dict[str, pa.Schema]
-    condition: Node | None
-    inputs: dict[str, JoinSpec]
-    views: str | tuple[frozenset[str], ...] = "auto"
-    allow_cross: bool = False
-    _derived: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
-
-    def derived(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return what follows from the spec and the key alone, made once; it is not to be changed."""
-        found = self._derived.get(key)
-        if found is None:
-            if len(self._derived) >= _MOST_DERIVED:
-                self._derived.clear()
-            found = self._derived[key] = make()
-        return found
-
-    @property
-    def aliases(self) -> list[str]:
-        return list(self.schemas)
-
-    @property
-    def options(self) -> JoinSpec:
-        """A spec with the options of the whole join: batch_size, on_late, timezone."""
-        return next(iter(self.inputs.values()))
-
-    def wide(self, alias: str) -> pa.Schema:
-        """Return an input's schema with the names that its columns have in the output."""
-        return self.inputs[alias].schemas[0]
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        return pa.schema([f for alias in self.schemas for f in self.wide(alias)])
-
-    @cached_property
-    def parts(self) -> tuple[Part, ...]:
-        if self.condition is None:
-            return ()
-        found = conjuncts_of(self.condition)
-        return tuple(Part(widened(c), frozenset(n.params[0] for n in columns_of(c))) for c in found)
-
-    @cached_property
-    def certain(self) -> tuple[frozenset[Node], frozenset[Node]]:
-        """Return columns over a wide row that are not NULL in any result, and falling floats that are not NaN."""
-        never_null = frozenset(
-            make("column", (), (LEFT, f.name), from_arrow(f.type))
-            for a in self.schemas for f in self.wide(a) if not f.nullable
-        )
-        conjuncts = tuple(p.node for p in self.parts)
-        if not conjuncts:
-            return never_null, frozenset()
-        inputs = self.inputs.values() if self.options.on_late != "join" else ()
-        bounds = {n: (low, high) for spec in inputs for n, low, high in spec.bounds[0]}
-        falling = [
-            o.node for spec in self.inputs.values() for o in spec.orders[0]
-            if o.descending and o.node.type.kind == "float"
-        ]
-        present, numbers = certain(conjuncts, never_null, bounds, (*columns_of(*conjuncts), *falling))
-        return never_null | {n for n in present if n.op == "column"}, numbers
-
-    @cached_property
-    def implied(self) -> tuple[Part, ...]:
-        """Return the comparisons of two inputs that follow from conjuncts over three or more."""
-        out: list[Part] = []
-        for p in self.parts:
-            if len(p.aliases) > 2:
-                names = {a: frozenset(self.wide(a).names) for a in self.aliases if a in p.aliases}
-                out += [Part(node, pair) for pair, node in of_two(p.node, names, *self.certain)]
-        return tuple(out)
-
-    @cached_property
-    def as_json(self) -> dict[str, Any]:
-        """Return the spec as JSON types; :meth:`from_json` reads it."""
-        return {
-            "schemas": {a: base64.b64encode(s.serialize().to_pybytes()).decode() for a, s in self.schemas.items()},
-            "condition": encode(self.condition),
-            "inputs": {alias: spec.as_json for alias, spec in self.inputs.items()},
-            "views": self.views if isinstance(self.views, str) else [sorted(v) for v in self.views],
-            "allow_cross": self.allow_cross,
-        }
-
-    @classmethod
-    def from_json(cls, saved: Mapping[str, Any]) -> MultiSpec:
-        schemas = {
-            a: pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text))) for a, text in saved["schemas"].items()
-        }
-        inputs = {alias: JoinSpec.from_json(spec) for alias, spec in saved["inputs"].items()}
-        views = saved["views"]
-        return cls(
-            schemas, decode(saved["condition"]), inputs,
-            views if isinstance(views, str) else tuple(frozenset(v) for v in views), saved["allow_cross"],
-        )
-
-    def of_columns(self, names: Sequence[str]) -> MultiSpec:
-        """Return the same join without input columns that neither these output columns nor the condition need."""
-        needed = {*names}
-        for spec in self.inputs.values():
-            nodes = [*(o.node for o in spec.orders[0]), *(n for n, _, _ in spec.bounds[0])]
-            needed |= {c.params[1] for c in columns_of(*nodes)}
-        needed |= {c.params[1] for c in columns_of(*(p.node for p in self.parts))}
-        schemas, inputs = {}, {}
-        for alias, schema in self.schemas.items():
-            kept = [f for f in schema if f"{alias}_{f.name}" in needed] or [schema.field(0)] if len(schema) else []
-            schemas[alias] = pa.schema(kept, metadata=schema.metadata)
-            own = self.inputs[alias]
-            wide = pa.schema([f.with_name(f"{alias}_{f.name}") for f in kept])
-            inputs[alias] = replace(own, schemas=(wide, own.schemas[1]))
-        return replace(self, schemas=schemas, inputs=inputs)
-
-    def with_present(self, names: Mapping[str, frozenset[str]]) -> MultiSpec:
-        """Return the same join, with columns of inputs that are known to have no nulls."""
-        schemas, inputs = dict(self.schemas), dict(self.inputs)
-        for alias, there in names.items():
-            fields = [f.with_nullable(False) if f.name in there else f for f in schemas[alias]]
-            own = inputs[alias]
-            wide = pa.schema([f.with_name(g.name) for f, g in zip(fields, own.schemas[0], strict=True)])
-            schemas[alias] = pa.schema(fields, metadata=schemas[alias].metadata)
-            inputs[alias] = replace(own, schemas=(wide, own.schemas[1]))
-        return replace(self, schemas=schemas, inputs=inputs)
-
-    def with_orders(self, orders: Mapping[str, tuple[Order, ...]]) -> MultiSpec:
-        """Return the same join with other orders of some inputs, over wide names."""
-        inputs = {
-            a: replace(s, orders=(orders[a], ())) if a in orders else s for a, s in self.inputs.items()
-        }
-        return replace(self, inputs=inputs)
-
-
-def widened(node: Node) -> Node:
-    """Return an expression over columns ``alias.name`` as one over ``alias_name`` of a wide row."""
-
-    def wide(n: Node) -> Node | None:
-        if n.op != "column":
-            return None
-        alias, name = n.params
-        return make("column", (), (LEFT, f"{alias}_{name}"), n.type)
-
-    return rewrite(node, wide)
-
-
 def named_inputs(inputs: Any) -> dict[str, Any]:
     """Return the inputs by alias; SchemaError if their number or an alias is invalid."""
-    if isinstance(inputs, Mapping):
-        pairs = list(inputs.items())
-    elif isinstance(inputs, Iterable) and not isinstance(inputs, (str, bytes)):
-        pairs = list(inputs)
-        if not all(isinstance(p, (tuple, list)) and len(p) == 2 for p in pairs):
-            raise SchemaError(f"inputs are {came(inputs)}; expected {{alias: input}}, such as {{'q': q, 't': t}}")
-    else:
+    given = inputs.items() if isinstance(inputs, Mapping) else inputs
+    pairs: list[Any] = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else [None]
+    if not all(isinstance(p, (tuple, list)) and len(p) == 2 for p in pairs):
         raise SchemaError(f"inputs are {came(inputs)}; expected {{alias: input}}, such as {{'q': q, 't': t}}")
     out: dict[str, Any] = {}
     for alias, given in pairs:
@@ -317,21 +146,16 @@ def _by_alias(what: str, given: Any, schemas: Mapping[str, pa.Schema]) -> dict[s
         if alias not in schemas:
             hint = nearest(alias, schemas) if isinstance(alias, str) else ""
             raise OrderError(
-                f"{what} name {came(alias)}, which is not an input; the inputs are "
-                f"{', '.join(schemas)}{hint}"
+                f"{what} name {came(alias)}, which is not an input; the inputs are {', '.join(schemas)}{hint}"
             )
     return dict(given)
 
 
 def _wide(spec: JoinSpec, alias: str) -> JoinSpec:
     """Return an input alone, with its columns renamed to ``alias_name``."""
-
-    def renamed(n: Node) -> Node | None:
-        return make("column", (), (LEFT, f"{alias}_{n.params[1]}"), n.type) if n.op == "column" else None
-
     schema = pa.schema([f.with_name(f"{alias}_{f.name}") for f in spec.schemas[0]])
-    orders = tuple(replace(o, expr=rewrite(o.node, renamed)) for o in spec.orders[0])
-    bounds = tuple((rewrite(n, renamed), low, high) for n, low, high in spec.bounds[0])
+    orders = tuple(replace(o, expr=widened(o.node, alias)) for o in spec.orders[0])
+    bounds = tuple((widened(n, alias), low, high) for n, low, high in spec.bounds[0])
     return replace(spec, schemas=(schema, spec.schemas[1]), orders=(orders, ()), bounds=(bounds, ()))
 
 
@@ -348,8 +172,7 @@ def _views(views: Any, aliases: list[str]) -> str | tuple[frozenset[str], ...]:
         for name in names:
             if name not in aliases:
                 raise OptionError(
-                    f"a view names {came(name)}, which is not an input; the inputs are "
-                    f"{', '.join(aliases)}"
+                    f"a view names {came(name)}, which is not an input; the inputs are {', '.join(aliases)}"
                 )
         if len(set(names)) != len(names) or not 2 <= len(names) < len(aliases):
             raise OptionError(
@@ -371,7 +194,6 @@ def _said(view: frozenset[str], aliases: list[str]) -> str:
 
 
 def _connected(spec: MultiSpec) -> None:
-    """Refuse an implicit cross product."""
     groups = components(spec.aliases, [p.aliases for p in spec.parts])
     if len(groups) == 1 or spec.allow_cross or any(_is_never_true(p.node) for p in spec.parts):
         return
@@ -392,11 +214,8 @@ def _is_never_true(node: Node) -> bool:
     """Return whether a conjunct is NULL for all rows: a literal, or a comparison with a NULL literal."""
     if node.op == "literal":
         return node.params[0] is not True
-    return node.op in COMPARISONS - {"eq_null_safe"} and any(_is_null(a) for a in node.args)
-
-
-def _is_null(node: Node) -> bool:
-    return node.op == "literal" and node.params[0] is None
+    nulls = (a.op == "literal" and a.params[0] is None for a in node.args)
+    return node.op in COMPARISONS - {"eq_null_safe"} and any(nulls)
 
 
 def components(aliases: Sequence[str], links: Iterable[frozenset[str]]) -> list[list[str]]:
@@ -414,7 +233,7 @@ def components(aliases: Sequence[str], links: Iterable[frozenset[str]]) -> list[
 
 
 def check_multi(spec: MultiSpec) -> None:
-    """Check a question that :meth:`MultiSpec.from_json` has read; IvjoinError if no call makes such a join."""
+    """Check a spec that :meth:`MultiSpec.from_json` has read; IvjoinError if no call makes such a join."""
     for alias, schema in named_inputs(spec.schemas).items():
         schema_of(schema, f"the schema of {alias!r}", f"input {alias!r}")
     _wide_names(spec.schemas)
@@ -441,5 +260,3 @@ def alias_named(alias: Any, known: Sequence[str]) -> str:
         hint = nearest(alias, known) if isinstance(alias, str) else ""
         raise ProtocolError(f"the input is {came(alias)}; expected one of {', '.join(map(repr, known))}{hint}")
     return alias
-
-

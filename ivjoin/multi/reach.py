@@ -14,7 +14,7 @@ from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, value_of
 from ivjoin.frontier.order import ordinal_range
 from ivjoin.frontier.tracking import Frontier
-from ivjoin.multi.question import MultiSpec
+from ivjoin.multi.spec import MultiSpec
 from ivjoin.plan.derived.certain import domain_of, ordinals_of, there
 
 __all__ = ["Box", "Reach", "Span", "hull", "rounds_of", "united"]
@@ -110,5 +110,4 @@ def united(doms: Sequence[Any], node: Node) -> Span | None:
 
 
 def columns_read(parts: Iterable[Node]) -> list[Node]:
-    """Return the columns of expressions that can be bounded."""
     return [c for c in columns_of(*parts) if has_ordinal(c.type)]

@@ -1,11 +1,11 @@
-"""A join of many inputs as relations with attributes, for the hypercube planner."""
+"""Describe a join of many inputs as relations with attributes, for the hypercube planner."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from ivjoin.expr.nodes import Node
-from ivjoin.multi.question import MultiSpec
+from ivjoin.multi.spec import MultiSpec
 from ivjoin.multi.steps import equal_classes
 from ivjoin.routing import HypercubePlan, Relation, hypercube
 

@@ -18,10 +18,9 @@ import pyarrow as pa
 
 from ivjoin.expr import build
 from ivjoin.expr.nodes import LEFT, RIGHT, Node, columns_of, make, rewrite
-from ivjoin.frontier.order import Order
-from ivjoin.multi.question import MultiSpec, Part
+from ivjoin.multi.spec import MultiSpec, Part
 from ivjoin.plan.derived.certain import passes_nulls
-from ivjoin.plan.spec import Bounds, JoinSpec
+from ivjoin.plan.spec import JoinSpec
 from ivjoin.separation.separate import Separation, separate
 
 __all__ = [
@@ -35,15 +34,11 @@ Shape: TypeAlias = "Tree | Paths"
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a step: the inputs of its columns (several are joined).
-
-    Later rows of ``awaits`` bring rows to this side, so their bounds matter. ``keeps``: its rows are stored, not only
-    probe.
-    """
+    """One side of a step: the inputs of its columns (several are joined)."""
 
     aliases: tuple[str, ...]
-    awaits: tuple[str, ...]
-    keeps: bool = True
+    awaits: tuple[str, ...]  # their later rows bring rows to this side, so their bounds matter
+    keeps: bool = True  # its rows are stored, not only probe
 
     @property
     def is_joined(self) -> bool:
@@ -66,21 +61,20 @@ class Step:
     spec: JoinSpec
     parts: tuple[Part, ...]
 
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        return (*self.sides[0].aliases, *self.sides[1].aliases)
+
 
 @dataclass(frozen=True)
 class Layout:
-    """The steps, and the routes of each input's rows.
-
-    ``routes``: the step and the side to which rows are pushed, then the steps that receive the results. ``stores``: the
-    other places where an input's rows are stored for later rows of other inputs.
-    """
+    """The steps, and the steps and sides to which each input's rows go."""
 
     steps: list[Step]
-    routes: dict[str, list[tuple[int, int]]]
-    stores: dict[str, list[tuple[int, int]]]
+    routes: dict[str, list[tuple[int, int]]]  # where rows are pushed, then the steps that receive the results
+    stores: dict[str, list[tuple[int, int]]]  # the other places where rows are stored for later rows of other inputs
 
     def homes(self, alias: str) -> list[tuple[int, int]]:
-        """Return where an input's own rows are stored."""
         first = self.routes[alias][0]
         return [*([first] if self.steps[first[0]].sides[first[1]].keeps else []), *self.stores[alias]]
 
@@ -106,7 +100,7 @@ def _tree(spec: MultiSpec, tree: Tree) -> Layout:
         for p, side in enumerate(sides):
             for alias in side.aliases:
                 routes[alias].append((len(steps) - 1, p))
-        both = (*sides[0].aliases, *sides[1].aliases)
+        both = steps[-1].aliases
         return Side(both, both)
 
     add(tree)
@@ -149,11 +143,18 @@ def _step(spec: MultiSpec, sides: tuple[Side, Side], classes: list[list[tuple[st
         conjuncts = [build.literal(True)]
     condition = build.and_(*conjuncts) if len(conjuncts) > 1 else conjuncts[0] if conjuncts else None
     options = spec.options
-    left, right = (spec.inputs[s.aliases[0]] if not s.is_joined else None for s in sides)
+    left, right = (() if s.is_joined else (spec.inputs[s.aliases[0]],) for s in sides)
+    schemas = [pa.schema([f for alias in s.aliases for f in spec.wide(alias)]) for s in sides]
     step = JoinSpec(
-        schemas=(_schema(spec, sides[0]), _schema(spec, sides[1])), condition=condition,
-        orders=(left.orders[0] if left else (), _turned_orders(right)),
-        bounds=(left.bounds[0] if left else (), _turned_bounds(right)),
+        schemas=(schemas[0], schemas[1]), condition=condition,
+        orders=(
+            tuple(o for own in left for o in own.orders[0]),
+            tuple(replace(o, expr=local(o.node, ())) for own in right for o in own.orders[0]),
+        ),
+        bounds=(
+            tuple(b for own in left for b in own.bounds[0]),
+            tuple((local(n, ()), low, high) for own in right for n, low, high in own.bounds[0]),
+        ),
         batch_size=options.batch_size, on_late="join", timezone=options.timezone,
         implied=tuple(local(n, names) for n in implied),
     )
@@ -166,18 +167,6 @@ def _follows(spec: MultiSpec, a: frozenset[str], b: frozenset[str], mine: Sequen
     skipping = [n for n in (*(p.node for p in mine), *out) if passes_nulls([n])]
     there = [c for c in columns_of(*skipping) if c in spec.certain[0]]
     return [*out, *(build.is_not_null(c) for c in there)]
-
-
-def _schema(spec: MultiSpec, side: Side) -> pa.Schema:
-    return pa.schema([f for alias in side.aliases for f in spec.wide(alias)])
-
-
-def _turned_orders(spec: JoinSpec | None) -> tuple[Order, ...]:
-    return () if spec is None else tuple(replace(o, expr=local(o.node, ())) for o in spec.orders[0])
-
-
-def _turned_bounds(spec: JoinSpec | None) -> Bounds:
-    return () if spec is None else tuple((local(n, ()), low, high) for n, low, high in spec.bounds[0])
 
 
 def local(node: Node, left: Iterable[str]) -> Node:
@@ -198,9 +187,6 @@ def wide(node: Node) -> Node:
         return make("column", (), (LEFT, n.params[1]), n.type) if n.op == "column" else None
 
     return rewrite(node, placed)
-
-
-# -- equalities ------------------------------------------------------------------------------------------------------
 
 
 def equal_classes(spec: MultiSpec) -> list[list[tuple[str, Node]]]:
@@ -253,16 +239,13 @@ def _implied(
         yield build.eq(ends[0], ends[1])
 
 
-def pair_parts(
-    spec: MultiSpec, classes: Sequence[Sequence[tuple[str, Node]]]
-) -> Mapping[tuple[str, str], Separation]:
+def pair_parts(spec: MultiSpec) -> Mapping[tuple[str, str], Separation]:
     """Return the separated conjuncts of each pair of inputs that conjuncts compare."""
-    return spec.derived("pairs", lambda: _pairs(spec, classes))
+    return spec.derived("pairs", lambda: _pairs(spec))
 
 
-def _pairs(
-    spec: MultiSpec, classes: Sequence[Sequence[tuple[str, Node]]]
-) -> Mapping[tuple[str, str], Separation]:
+def _pairs(spec: MultiSpec) -> Mapping[tuple[str, str], Separation]:
+    classes = equal_classes(spec)
     out = {}
     for i, a in enumerate(spec.aliases):
         for b in spec.aliases[i + 1 :]:
@@ -273,4 +256,3 @@ def _pairs(
             if conjuncts:
                 out[a, b] = separate(build.and_(*conjuncts) if len(conjuncts) > 1 else conjuncts[0])
     return out
-

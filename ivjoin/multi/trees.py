@@ -14,7 +14,7 @@ from math import log10
 
 from ivjoin.errors import IvjoinError
 from ivjoin.expr.nodes import Node
-from ivjoin.multi.question import MultiSpec
+from ivjoin.multi.spec import MultiSpec
 from ivjoin.multi.steps import Paths, Shape, Tree, equal_classes, pair_parts, wide
 
 __all__ = ["Seen", "best_shape"]
@@ -27,16 +27,12 @@ _BOTH_ENDS, _ONE_END, _OTHER = 1e-3, 0.5, 0.9  # bands whose relative width is u
 
 @dataclass(frozen=True)
 class Seen:
-    """Estimates of an input's rows.
-
-    By expression over wide names: ``distinct`` values, the ``span`` of ordinals, and ``top``, the share of the most
-    frequent value.
-    """
+    """Estimates of an input's rows, and of its expressions over wide names."""
 
     rows: float = _ROWS
-    distinct: Mapping[Node, float] = field(default_factory=dict)
-    span: Mapping[Node, float] = field(default_factory=dict)
-    top: Mapping[Node, float] = field(default_factory=dict)
+    distinct: Mapping[Node, float] = field(default_factory=dict)  # values
+    span: Mapping[Node, float] = field(default_factory=dict)  # of ordinals
+    top: Mapping[Node, float] = field(default_factory=dict)  # the share of the most frequent value
 
 
 def best_shape(spec: MultiSpec, seen: Mapping[str, Seen] | None = None) -> Shape:
@@ -103,12 +99,10 @@ def _keeps(wanted: Sequence[frozenset[str]], whole: frozenset[str], a: frozenset
 
 
 class _Sizes:
-    """Estimate the rows of the join of some inputs."""
-
     def __init__(self, spec: MultiSpec, known: Mapping[str, Seen]) -> None:
         self._known = known
         self._classes = equal_classes(spec)
-        self._bands = {pair: self._share(known, pair, s) for pair, s in pair_parts(spec, self._classes).items()}
+        self._bands = {pair: self._share(known, pair, s) for pair, s in pair_parts(spec).items()}
 
     def _share(self, known: Mapping[str, Seen], pair: tuple[str, str], sep: object) -> float:
         """Return the share of row pairs that satisfy the bands and residual of two inputs, without keys."""

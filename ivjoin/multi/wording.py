@@ -19,7 +19,6 @@ _OF_A_SIDE = re.compile(r"\b[lr]\.(?:`(?:[^`]|``)+`|\w+)")
 
 
 def of_input(message: str, alias: str) -> str:
-    """Translate a text about a left side into one about an input."""
     plain = message.replace("the left side", f"input {alias!r}").replace("side 'left'", f"input {alias!r}")
     plain = plain.replace("left_bounds", f"bounds[{alias!r}]").replace("left_order", f"orders[{alias!r}]")
     plain = re.sub(rf"\bl\.{alias}_", f"{alias}.", plain)
@@ -41,13 +40,11 @@ def own_names(schemas: Mapping[str, pa.Schema]) -> dict[str, str]:
 
 
 def in_own_names(text: str, names: Mapping[str, str]) -> str:
-    """Return a text about the sides of a step with the names of the inputs."""
     return _OF_A_SIDE.sub(lambda m: names.get(m[0][2:], m[0]), text)
 
 
 @contextmanager
 def by_their_names(names: Mapping[str, str]) -> Iterator[None]:
-    """Raise an error of a step with the names of the inputs in place of its sides."""
     try:
         yield
     except IvjoinError as e:

@@ -16,7 +16,8 @@ from ivjoin.expr.scope import Scope, nearest
 from ivjoin.expr.timezones import zone_of_call
 from ivjoin.expr.types import INT64, from_arrow
 from ivjoin.frontier.late import OnLate, late_rule
-from ivjoin.multi.question import MultiSpec, multi_spec
+from ivjoin.multi.question import multi_spec
+from ivjoin.multi.spec import MultiSpec
 from ivjoin.operator.memory.budget import WhenFull
 from ivjoin.outer.jointype import join_type
 from ivjoin.plan.picking.choice import Pick, check_pick

@@ -16,7 +16,8 @@ import pyarrow as pa
 from ivjoin.errors import OptionError, came
 from ivjoin.expr.arguments import known_options
 from ivjoin.plan.cutting import I64_MAX, I64_MIN
-from ivjoin.routing.plan import Copies, RoutingPlan, side_number
+from ivjoin.routing.plan import RoutingPlan, side_number
+from ivjoin.routing.rows.arrays import Copies
 from ivjoin.routing.rows.reach import Axis, owes
 from ivjoin.routing.rows.reader import Features, Reader
 from ivjoin.shj.plain import rows_at
@@ -68,17 +69,14 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The copies of a batch's rows over all plans, as :meth:`PlanList.cells` returns them, with their edge.
-
-    ``features`` has the features of the rows, with places inverted like the list's starts.
-    """
+    """The copies of a batch's rows over all plans, as :meth:`PlanList.cells` returns them, with their edge."""
 
     rows: np.ndarray
     plans: np.ndarray
     cells: np.ndarray
     owned: np.ndarray
     edge: Edge
-    features: Features
+    features: Features  # of the rows, with places inverted like the list's starts
 
 
 @dataclass(frozen=True)
@@ -97,20 +95,10 @@ class PlanList:
         return self.plans[0].reader
 
     def cells(self, side: str, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return the copies of a batch's rows over all plans.
+        """Return the copies of a batch's rows over all plans, as :meth:`RoutingPlan.cells` does for one.
 
-        Returns
-        -------
-        rows : int64[m]
-        plans : int64[m]
-            The number of the plan that each copy follows, counted from the very first plan.
-        cells : int64[m]
-            The cell within that plan.
-        owned : bool[m]
-
-        Raises
-        ------
-        SchemaError, ProtocolError
+        The results are rows, plans, cells and owned. ``plans`` (int64[m]) has the number of the plan that each copy
+        follows, counted from the very first plan, and ``cells`` the cell within that plan.
         """
         sent = self.sent(side, batch)
         return sent.rows, sent.plans, sent.cells, sent.owned
@@ -164,8 +152,8 @@ class PlanList:
     def add(self, plan: Plan, edge: Edge, start: int | None = None) -> PlanList | None:
         """Return the list with a new plan for the same join, or None if it cannot begin now.
 
-        It cannot begin if rows reach without end, or while :data:`MOST_LIVE` plans are live. ``edge`` is the edge of
-        all rows that were routed so far. OptionError if ``start``, by default the earliest place, is not beyond it.
+        It cannot begin if rows reach without end, or while three plans are live. ``edge`` is the edge of all rows that
+        were routed so far. Raise OptionError if ``start``, by default the earliest place, is not beyond it.
         """
         if not isinstance(edge, Edge):
             raise OptionError(f"edge is {came(edge)}; expected the Edge of all routed rows, which edge() returns")
@@ -197,8 +185,6 @@ class PlanList:
             start = f"from {self.starts[e - 1]}" if e else "from the beginning"
             lines.append(f"plan {e + self.first}, {start}: {plan.summary()}")
         return "\n".join(lines)
-
-    # -- inside --------------------------------------------------------------------------------------------------
 
     def _turned(self, s: int, f: Features) -> Features:
         if self.falling and f.low is not None and f.high is not None and f.home is not None:
@@ -269,5 +255,3 @@ def along(plan: RoutingPlan, falling: bool = False) -> PlanList:
     if (raised := reach.why_it_may_raise(axis)) is not None:
         raise OptionError(f"plans cannot follow each other along an axis: {raised}, or use the first plan for all rows")
     return PlanList((plan,), (), axis, both, bool(falling))
-
-

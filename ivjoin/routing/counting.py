@@ -12,7 +12,8 @@ import pyarrow as pa
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.outer.jointype import JoinType
-from ivjoin.routing.plan import Copies, RoutingPlan
+from ivjoin.routing.plan import RoutingPlan
+from ivjoin.routing.rows.arrays import Copies, stacked
 from ivjoin.routing.rows.matching import Matching, matching
 from ivjoin.routing.rows.reach import Axis, owes
 from ivjoin.routing.rows.reader import Features, Reader
@@ -94,7 +95,7 @@ def is_plain(reader: Reader, axis: Axis | None, left: pa.RecordBatch, right: pa.
 def count(plan: RoutingPlan, left: pa.RecordBatch, right: pa.RecordBatch, exact: bool = True) -> Counts:
     """Return the rows in and out of each cell of a plan.
 
-    ``exact``: the whole condition decides candidate pairs if keys and one band do not.
+    With ``exact``, the whole condition decides candidate pairs if keys and one band do not.
     """
     reader, how = plan.reader, plan.join_type
     batches = (left, right)
@@ -127,8 +128,7 @@ Homes = list[tuple[np.ndarray, np.ndarray] | None]
 def _single(plan: RoutingPlan, batches: tuple[pa.RecordBatch, pa.RecordBatch], routed: list[Features]) -> Homes | None:
     """Return the rows and cells of owned copies, if a side has one owned copy for each row, which emits all its pairs.
 
-    Left rows must be owned once, right rows have one copy. None if neither side qualifies, or a preserved side does
-    not.
+    Left rows must be owned once, right rows have one copy. None if neither side, or a preserved side, does not qualify.
     """
     homes: Homes = [None, None]
     for s in (0, 1):
@@ -197,8 +197,7 @@ def _copies_in(plan: RoutingPlan, s: int, batch: pa.RecordBatch, f: Features, lo
             inside = np.flatnonzero((cells >= low) & (cells < high))
             rows, cells, owned = rows[inside], cells[inside], owned[inside]
         parts.append((rows + at if at else rows, cells, owned))
-    rows, cells, owned = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return rows, cells, owned
+    return stacked(parts)
 
 
 def _taken(f: Features, rows: np.ndarray) -> Features:
@@ -258,7 +257,6 @@ def _true(condition: Node, batches: tuple[pa.RecordBatch, pa.RecordBatch], rows:
 
 
 def _alone(how: JoinType, copies: list[Copies], found: list[np.ndarray | None], out: np.ndarray) -> None:
-    """Add the owned unmatched, semi or anti rows."""
     for s in (0, 1):
         if not owes(how, s):
             continue

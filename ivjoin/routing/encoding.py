@@ -95,7 +95,6 @@ def _decoded(d: dict[str, Any], plan: JoinPlan) -> RoutingPlan:
 
 
 def _entry(key: Any, cuts: Any, grids: Any, twofold: Any) -> Entry:
-    """Return the cells of one key, whose slices and grids fit each other."""
     shapes = [wholes(g, "a grid", 1, MOST_ROWS) for g in grids]
     entry = Entry(
         None if key is None else whole(key, "a key", 0, 2**64 - 1), tuple(wholes(cuts, "cuts")),

@@ -16,7 +16,7 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.routing.along import PlanList, Sent
 from ivjoin.routing.grids.grid_sizes import Grid
 from ivjoin.routing.periodic import periodic_slices
-from ivjoin.routing.plan import Copies
+from ivjoin.routing.rows.arrays import Copies, dealt, expanded, stacked
 from ivjoin.routing.rows.hashing import hash_of_rows, mixed
 from ivjoin.routing.rows.reach import Axis, owes, reach_of
 from ivjoin.routing.rows.reader import Features, Reader
@@ -26,25 +26,18 @@ __all__ = ["LEAST_WIDTH", "EndlessPlan", "buckets_of", "cell_keys", "endless_pla
 _MOST_ACROSS = 1 << 16  # rows or columns of a grid that is read from a file; each row is copied so often
 LEAST_WIDTH = 8  # of a slice; three bits of an int64 remain for the number of the plan
 _LIGHT = -(1 << 61)  # the cell of light keys; no slice has this number
-_HALF = np.uint64(32)
-
 
 @dataclass(frozen=True, eq=False)
 class EndlessPlan:
-    """How this plan spreads the rows of a stream.
-
-    ``both``: rows of both sides have a home on the axis. ``hot`` (uint64[k]): rising hashes of the heavy keys; empty
-    for a join without a key, which spreads all rows. ``width``: a slice, in ordinals. ``grid``: rows and columns of the
-    grid that replaces a heavy key's slices. ``used``: the first buckets, which are in use; None for all.
-    """
+    """How this plan spreads the rows of a stream."""
 
     reader: Reader
     axis: Axis
-    both: bool
-    hot: np.ndarray
-    width: int
-    grid: Grid | None = None
-    used: int | None = None
+    both: bool  # rows of both sides have a home on the axis
+    hot: np.ndarray  # uint64: rising hashes of the heavy keys; without a key, all rows are spread
+    width: int  # of a slice, in ordinals
+    grid: Grid | None = None  # rows and columns of the grid that replaces a heavy key's slices
+    used: int | None = None  # the number of buckets in use, the first ones; None for all
     how: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -55,15 +48,12 @@ class EndlessPlan:
         return bool(self.reader.reach.keys[0])
 
     def sees(self) -> tuple[Axis | None, bool]:
-        """Return the axis on which rows have places, and whether rows of both sides have a home there."""
         return self.axis, self.both
 
     def features(self, s: int, batch: pa.RecordBatch) -> Features:
-        """Return the features of a batch that this plan needs."""
         return self.reader.features(s, batch, self.axis, self.both)
 
     def copies(self, s: int, batch: pa.RecordBatch, f: Features) -> Copies:
-        """Return the copies of rows of side s: their numbers, cells and ownership."""
         spread = np.ones(f.n, dtype=bool) if f.key is None else _among(f.key, self.hot)
         if f.lone is not None:
             spread &= ~f.lone
@@ -71,17 +61,14 @@ class EndlessPlan:
         parts: list[Copies] = [(light, np.full(len(light), _LIGHT), np.ones(len(light), dtype=bool))]
         if len(at):
             parts.append(self._in_slices(s, f, at) if self.grid is None else self._in_grid(s, batch, at, self.grid))
-        rows, cells, owned = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return rows, cells, owned
+        return stacked(parts)
 
     def _in_slices(self, s: int, f: Features, at: np.ndarray) -> Copies:
         low, high, home = (None if x is None else x // self.width for x in f.range_of(at))
         assert low is not None
         assert high is not None
         assert home is not None
-        counts = high - low + 1
-        rows = np.repeat(np.arange(len(at)), counts)
-        slices = low[rows] + np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+        rows, slices = expanded(low, high - low + 1)
         # For a copied side that is not preserved, every copy may be part of a pair.
         owns = s == self.axis.divided or self.both
         return at[rows], slices, slices == home[rows] if owns else np.ones(len(rows), dtype=bool)
@@ -89,7 +76,7 @@ class EndlessPlan:
     @staticmethod
     def _in_grid(s: int, batch: pa.RecordBatch, at: np.ndarray, grid: Grid) -> Copies:
         across = grid[1 - s]
-        mine = np.repeat(_dealt(hash_of_rows(batch, at), grid[s]), across)
+        mine = np.repeat(dealt(hash_of_rows(batch, at), grid[s]), across)
         other = np.tile(np.arange(across), len(at))
         cells = mine * grid[1] + other if s == 0 else other * grid[1] + mine
         return np.repeat(at, across), cells, np.ones(len(cells), dtype=bool)
@@ -105,11 +92,10 @@ class EndlessPlan:
 
     @property
     def as_json(self) -> dict[str, Any]:
-        """Return the fields of the plan, for :meth:`with_json`."""
         return {"hot": self.hot.tolist(), "width": self.width, "grid": self.grid, "used": self.used}
 
     def with_json(self, said: dict[str, Any]) -> EndlessPlan:
-        """Return another plan for the same join; text of another form raises a plain Python error."""
+        """Return the plan of :attr:`as_json`; text of another form raises a plain Python error."""
         hot = np.array(sorted(int(h) for h in said["hot"]), dtype=np.uint64)
         grid = said["grid"]
         if grid is not None:
@@ -146,15 +132,15 @@ def endless_plans(plan: JoinPlan, hot: Iterable[int] = ()) -> PlanList | str:
 def buckets_of(plans: PlanList, sent: Sent, batch: pa.RecordBatch, count: int) -> np.ndarray:
     """Return the bucket, 0 to count - 1, of each copy, among the ones that its plan uses : int64[m]."""
     f, rows = sent.features, sent.rows
-    dealt = np.zeros(f.n, dtype=np.uint64) if f.key is None else f.key
-    shift = (dealt >> _HALF).astype(np.int64)
+    hashes = np.zeros(f.n, dtype=np.uint64) if f.key is None else f.key
+    shift = (hashes >> np.uint64(32)).astype(np.int64)
     if f.lone is not None:
         lone = np.flatnonzero(f.lone)
-        dealt = dealt.copy()
-        dealt[lone] = mixed(hash_of_rows(batch, lone))
+        hashes = hashes.copy()
+        hashes[lone] = mixed(hash_of_rows(batch, lone))
     used = np.array([min(count, p.used or count) for p in plans.plans if isinstance(p, EndlessPlan)])
     own = used[0] if (used == used[0]).all() else used[sent.plans - plans.first]
-    return np.where(sent.cells == _LIGHT, _dealt(dealt[rows], own), (sent.cells % own + shift[rows] % own) % own)
+    return np.where(sent.cells == _LIGHT, dealt(hashes[rows], own), (sent.cells % own + shift[rows] % own) % own)
 
 
 def cell_keys(sent: Sent) -> np.ndarray:
@@ -166,13 +152,7 @@ def cell_keys(sent: Sent) -> np.ndarray:
 
 
 def _among(keys: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Return which keys are in a sorted list."""
     if not len(known):
         return np.zeros(len(keys), dtype=bool)
     found: np.ndarray = known[np.minimum(np.searchsorted(known, keys), len(known) - 1)] == keys
     return found
-
-
-def _dealt(hashes: np.ndarray, count: int | np.ndarray) -> np.ndarray:
-    """Return a number below ``count`` (one, or one for each hash), from the high half of each hash."""
-    return (((hashes >> _HALF) * np.asarray(count, dtype=np.uint64)) >> _HALF).astype(np.int64)

@@ -14,7 +14,7 @@ from ivjoin.routing.rows.reach import Reach, owes
 from ivjoin.routing.sampling import Sample
 from ivjoin.shj.plain import rows_at
 
-__all__ = ["heaviest_piece", "indivisible", "measured"]
+__all__ = ["by_worker", "heaviest_piece", "indivisible", "measured"]
 
 _MOST_COUNTED = 1 << 22  # copies in a report of samples
 
@@ -31,8 +31,8 @@ def measured(plan: RoutingPlan, sample: Sample, beta: float, mode: str | None) -
         a, b = (rows_at(batch, np.arange(0, batch.num_rows, step)) for batch in batches)
         batches, scale = (a, b), (sample.rows[0] / a.num_rows, sample.rows[1] / b.num_rows)
     met = count(plan, *batches, exact=False)
-    rows_in = sum((_by_worker(plan, met.rows_in[s]) * scale[s] for s in (0, 1)), np.zeros(plan.workers))
-    out = _by_worker(plan, met.rows_out)
+    rows_in = sum((by_worker(plan, met.rows_in[s]) * scale[s] for s in (0, 1)), np.zeros(plan.workers))
+    out = by_worker(plan, met.rows_out)
     expected = float(sample.keys.out.sum()) + _alone(sample)
     if out.sum():
         out = out * (expected / out.sum())
@@ -52,7 +52,7 @@ def _alone(sample: Sample) -> float:
     )
 
 
-def _by_worker(plan: RoutingPlan, cells: np.ndarray) -> np.ndarray:
+def by_worker(plan: RoutingPlan, cells: np.ndarray) -> np.ndarray:
     return np.bincount(plan.worker_of, weights=cells, minlength=plan.workers)
 
 

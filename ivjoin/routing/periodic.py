@@ -18,6 +18,7 @@ from ivjoin.expr.ordinal import ordinals
 from ivjoin.plan.cutting import cut_of, shifted
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
+from ivjoin.routing.rows.arrays import Copies, expanded
 
 __all__ = ["PeriodicSlices", "periodic_slices"]
 
@@ -27,25 +28,17 @@ _WIDEST = 1 << 60
 
 @dataclass(frozen=True)
 class PeriodicSlices:
-    """A function from a row to its copies.
+    """A function from a row to its copies."""
 
-    ``own`` is the side that is cut, and ``nodes`` the axis: a column of each side. A row of the other side matches
-    ordinals from its own + ``low`` to its own + ``high``. ``width`` is a slice, in ordinals, at least one more than the
-    band. ``both``: both sides are preserved.
-    """
+    own: int  # the side that is cut
+    nodes: tuple[Node, Node]  # the axis: a column of each side
+    low: int  # a row of the other side matches ordinals from its own + low
+    high: int  # to its own + high
+    width: int  # of a slice, in ordinals, at least one more than the band
+    both: bool  # both sides are preserved
 
-    own: int
-    nodes: tuple[Node, Node]
-    low: int
-    high: int
-    width: int
-    both: bool
-
-    def copies(self, side: int, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return rows and slices (int64[m]) and owned (bool[m]) of a batch's copies.
-
-        Every row has a copy; a row that cannot match has it in slice 0.
-        """
+    def copies(self, side: int, batch: pa.RecordBatch) -> Copies:
+        """Return the copies of a batch's rows. A row that cannot match has one, in slice 0."""
         node = self.nodes[side]
         index = batch.schema.get_field_index(node.params[1])
         v = evaluate([node], lambda _, name: batch.column(index), batch.num_rows)[0]
@@ -59,10 +52,7 @@ class PeriodicSlices:
         first, last, home = (x // self.width for x in (first, last, home))
         if v.valid is not None:
             first, last, home = (np.where(v.valid, x, 0) for x in (first, last, home))
-        counts = last - first + 1
-        rows = np.repeat(np.arange(len(places)), counts)
-        step = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-        slices = first[rows] + step
+        rows, slices = expanded(first, last - first + 1)
         # For a copied side that is not preserved, every copy may be part of a pair.
         owned = slices == home[rows] if side == self.own or self.both else np.ones(len(rows), dtype=bool)
         return rows, slices, owned

@@ -14,18 +14,15 @@ from ivjoin.errors import ProtocolError, came
 from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.spec import SIDES
 from ivjoin.routing.report import LoadReport
+from ivjoin.routing.rows.arrays import Copies, stacked
 from ivjoin.routing.rows.cells import Layout
 from ivjoin.routing.rows.hashing import hash_of_rows, mixed
 from ivjoin.routing.rows.reach import Axis
 from ivjoin.routing.rows.reader import Features, Reader
 
-__all__ = ["Copies", "RoutingPlan", "side_number"]
-
-Copies = tuple[np.ndarray, np.ndarray, np.ndarray]
-
+__all__ = ["RoutingPlan", "side_number"]
 
 def side_number(side: Any) -> int:
-    """Return 0 for "left" and 1 for "right"; ProtocolError for anything else."""
     if not isinstance(side, str) or side not in SIDES:
         raise ProtocolError(f"side is {came(side)}; expected 'left' or 'right'")
     return SIDES.index(side)
@@ -40,12 +37,11 @@ class RoutingPlan:
 
     Attributes
     ----------
-    how : str
+    how, scheme : str
+        The requested join type and scheme.
     workers, n_cells : int
     worker_of : int64[n_cells]
         The worker of each cell.
-    scheme : str
-        The requested scheme.
     notes : tuple of str
         The reasons for keys that are not spread, or not evenly.
     """
@@ -59,8 +55,7 @@ class RoutingPlan:
     reader: Reader = field(repr=False)
     layout: Layout = field(repr=False)
     axis: Axis | None = field(repr=False)
-    #: Columns of each side with which a grid deals rows; empty for all.
-    dealt: tuple[list[int], list[int]] = field(repr=False)
+    dealt: tuple[list[int], list[int]] = field(repr=False)  # columns with which a grid deals rows; empty for all
     measure: Callable[[RoutingPlan], LoadReport] = field(repr=False)
 
     @property
@@ -73,24 +68,16 @@ class RoutingPlan:
         return self.measure(self)
 
     def cells(self, side: str, batch: pa.RecordBatch) -> Copies:
-        """Return the copies of a batch's rows.
+        """Return the copies of a batch's rows: rows and cells (int64[m]), and whether each is owned (bool[m]).
 
-        Parameters
-        ----------
-        side : {"left", "right"}
-        batch : pa.RecordBatch
-            A batch with the schema of the plan's sample.
-
-        Returns
-        -------
-        rows, cells : int64[m]
-            The row and the cell of each copy. Every row has a copy.
-        owned : bool[m]
+        Every row has a copy.
 
         Raises
         ------
-        SchemaError, ProtocolError
-            If the batch does not fit the schema; if ``side`` is wrong.
+        SchemaError
+            If the batch does not have the schema of the plan's sample.
+        ProtocolError
+            If ``side`` is neither "left" nor "right".
         """
         s = side_number(side)
         self.reader.check(s, batch)
@@ -101,15 +88,13 @@ class RoutingPlan:
         return self.axis, self.layout.both
 
     def summary(self) -> str:
-        """Return a short description."""
         return f"{self.n_cells} cells, {self.report.replication:.3g} copies a row"
 
     def features(self, s: int, batch: pa.RecordBatch) -> Features:
-        """Return the features of a batch that this plan needs."""
         return self.reader.features(s, batch, self.axis, self.layout.both)
 
     def copies(self, s: int, batch: pa.RecordBatch, f: Features) -> Copies:
-        """Do the same as :meth:`cells` for a batch whose features are known."""
+        """Return :meth:`cells` of a batch whose features are known."""
         layout, n = self.layout, f.n
         entry = layout.entry_of(f.key, n)
         # rows with one cell: light keys, keys with one cell, rows that cannot match
@@ -123,21 +108,16 @@ class RoutingPlan:
         if f.lone is not None:
             lone = np.flatnonzero(f.lone)
             cells[lone] = layout.lone(hash_of_rows(batch, lone))
-        if f.wild is None:
-            return self._placed(s, batch, f, entry, cells)
         rows, where, owned = self._placed(s, batch, f, entry, cells)
+        if f.wild is None:
+            return rows, where, owned
         tame, wild = ~f.wild[rows], np.flatnonzero(f.wild)
         everywhere = np.tile(np.arange(self.n_cells), len(wild))
-        parts: list[Copies] = [
-            (rows[tame], where[tame], owned[tame]),
-            (np.repeat(wild, self.n_cells), everywhere, everywhere == np.repeat(cells[wild], self.n_cells)),
-        ]
-        rows, where, owned = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return rows, where, owned
+        at_home = everywhere == np.repeat(cells[wild], self.n_cells)
+        all_of = np.repeat(wild, self.n_cells), everywhere, at_home
+        return stacked([(rows[tame], where[tame], owned[tame]), all_of])
 
-    def _placed(
-        self, s: int, batch: pa.RecordBatch, f: Features, entry: np.ndarray, cells: np.ndarray
-    ) -> Copies:
+    def _placed(self, s: int, batch: pa.RecordBatch, f: Features, entry: np.ndarray, cells: np.ndarray) -> Copies:
         n = f.n
         many = cells < 0
         left = int(np.count_nonzero(many))
@@ -146,21 +126,17 @@ class RoutingPlan:
         if left == n:
             return self._spread(s, batch, f, entry, slice(None))
         mine = np.flatnonzero(~many)
-        parts: list[Copies] = [(mine, cells[mine], np.ones(len(mine), dtype=bool))]
-        parts.append(self._spread(s, batch, f, entry, np.flatnonzero(many)))
-        rows, cells, owned = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return rows, cells, owned
+        placed = mine, cells[mine], np.ones(len(mine), dtype=bool)
+        return stacked([placed, self._spread(s, batch, f, entry, np.flatnonzero(many))])
 
-    def _spread(
-        self, s: int, batch: pa.RecordBatch, f: Features, entry: np.ndarray, at: np.ndarray | slice
-    ) -> Copies:
+    def _spread(self, s: int, batch: pa.RecordBatch, f: Features, entry: np.ndarray, at: np.ndarray | slice) -> Copies:
         layout = self.layout
         row_hash = self._row_hash(s, batch, at) if layout.needs_row_hash(s) else None
         rows, cells, owned = layout.copies(s, entry[at], *f.range_of(at), row_hash)
         return (rows if isinstance(at, slice) else at[rows]), cells, owned
 
     def share_out(self, s: int, batch: pa.RecordBatch) -> None:
-        """Set the planner's grids to deal these rows of side s in equal parts, before the plan is used."""
+        """Set the grids to deal these rows of side s in equal parts, before the plan is used."""
         layout = self.layout
         if not layout.needs_row_hash(s):
             return

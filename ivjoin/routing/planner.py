@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,9 @@ from ivjoin.expr.arguments import known_options
 from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.cache import planned
 from ivjoin.plan.spec import SIDES
-from ivjoin.routing.grids.grid_sizes import FREE, LEFT, RIGHT, TWOFOLD
+from ivjoin.routing.grids.grid_sizes import FREE, LEFT, RIGHT
 from ivjoin.routing.grids.placing import placed
+from ivjoin.routing.heavy_keys import Division, HeavyKeys
 from ivjoin.routing.loads import indivisible, measured
 from ivjoin.routing.plan import RoutingPlan
 from ivjoin.routing.report import BETA
@@ -24,17 +25,11 @@ from ivjoin.routing.rows.cells import Layout
 from ivjoin.routing.rows.reach import Axis, owes, reach_of
 from ivjoin.routing.rows.reader import Reader, as_batch
 from ivjoin.routing.sampling import Sample
-from ivjoin.routing.spreading import HeavyKey, Spread
+from ivjoin.routing.spreading import Spread
 
 __all__ = ["SCHEMES", "plan_join"]
 
 SCHEMES = ("auto", "hash", "slices", "grid")
-_MOST_GRID = 4096  # rows or columns
-_MOST_CUTS = 1 << 16  # places that are tried for one key
-_LIGHT = 16  # light cells a worker
-_FEWEST_SEEN = 6  # rows of a key in a sample, to count as evidence
-# A key lighter than this part of a worker's share is placed by its hash.
-_SHARE = 1 / 8
 _CLOSE = 1.02  # greatest loads that count as equal
 # Up to this many times the least possible load, one per cent of load may save four per cent of copies.
 _ALLOWED, _COPIES_WEIGH = 1.08, 0.25
@@ -61,6 +56,7 @@ def plan_join(
     on, condition, how, timezone
         As for ``SymmetricHashJoin``.
     workers : int
+        From 1 to 100,000.
     scheme : {"auto", "hash", "slices", "grid"}
         How heavy keys, and joins without a key, are spread. "auto" selects the least load of the fullest worker. If a
         scheme is not possible, a key stays in one cell, and the plan's notes give the reason.
@@ -72,10 +68,6 @@ def plan_join(
         The plan in use. A key with cells of its own retains some until its weight is half of the threshold.
     key_hash : str, optional
         An int64 column of both sides without nulls, equal if all equality keys are equal. Keys are not hashed again.
-
-    Returns
-    -------
-    RoutingPlan
 
     Raises
     ------
@@ -112,30 +104,6 @@ def plan_join(
     return _Planner(sample, workers, scheme, beta, current).run()
 
 
-@dataclass
-class _Option:
-    """One division of all keys, along an axis or without one, with its load and copies."""
-
-    axis: Axis | None
-    both: bool
-    spreads: list[Spread]
-    light: np.ndarray
-    worker_of: np.ndarray
-    load: float
-
-    @property
-    def received(self) -> float:
-        return sum(s.received for s in self.spreads)
-
-    @property
-    def in_grids(self) -> bool:
-        return any(map(_is_grid, self.spreads))
-
-
-def _is_grid(spread: Spread) -> bool:
-    return any(grid != (1, 1) for grid in spread.entry.grids)
-
-
 class _Planner:
     def __init__(self, sample: Sample, workers: int, scheme: str, beta: float, current: RoutingPlan | None) -> None:
         self.sample = sample
@@ -145,57 +113,9 @@ class _Planner:
         self.scheme = scheme
         self.beta = beta
         self.notes = list(self.reader.reach.notes)
-        keys = sample.keys
-        self.load = keys.rows[0] + keys.rows[1] + beta * keys.out
-        self.total = float(self.load.sum()) + keys.lone
-        # The load of a worker under an even division, but at least two matching rows, which no plan divides.
-        self.share = max(self.total / workers, 2 + beta)
-        self.keyed = bool(self.reader.reach.keys[0])
+        self.keys = HeavyKeys(sample, workers, scheme, beta, current)
         seen = sum(b.num_rows for b in sample.batches)
         self.close = _CLOSE + (0.0 if sample.is_whole else float(np.sqrt(workers / seen)))
-        self.mode = self._mode()
-        self.heavy = self._heavy(current)
-        self.light = self._light()
-        self._made: dict[tuple[Axis | None, bool], list[HeavyKey]] = {}
-
-    def _mode(self) -> str | None:
-        """Return the grids that the join type allows, if the scheme uses grids."""
-        if self.scheme not in ("auto", "grid") or self.reader.plan.never:
-            return None
-        left, right = owes(self.how, 0), owes(self.how, 1)
-        return TWOFOLD if left and right else LEFT if left else RIGHT if right else FREE
-
-    def _heavy(self, current: RoutingPlan | None) -> np.ndarray:
-        """Return the keys that get cells of their own, heaviest first."""
-        if not self.keyed:
-            return np.zeros(1, dtype=np.int64)
-        if self.scheme == "hash":
-            return np.empty(0, dtype=np.int64)
-        least = np.full(len(self.load), _SHARE * self.share)
-        if current is not None:
-            least[np.isin(self.sample.keys.key, current.layout.keys)] /= 2
-        enough = self.sample.keys.seen >= (1 if self.sample.is_whole else _FEWEST_SEEN)
-        found = np.flatnonzero((self.load > least) & enough)
-        return found[np.argsort(-self.load[found], kind="stable")]
-
-    def _light(self) -> np.ndarray:
-        """Return the load of each light cell, without differences that chance explains."""
-        if not self.keyed:
-            return np.empty(0)
-        n = min(_LIGHT * self.workers, max(self.workers, 1 << 15))
-        keys = self.sample.keys
-        mine = np.ones(len(self.load), dtype=bool)
-        mine[self.heavy] = False
-        cell = Layout(n, ()).light(keys.key[mine])
-        loads = np.bincount(cell, weights=self.load[mine], minlength=n)
-        if not self.sample.is_whole and len(cell):
-            seen = np.bincount(cell, weights=keys.seen[mine], minlength=n)
-            spread = float(seen.var())
-            signal = max(0.0, spread - float(seen.mean())) / spread if spread else 0.0
-            loads = loads.mean() + signal * (loads - loads.mean())
-        return loads + keys.lone / n
-
-    # -- options -------------------------------------------------------------------------------------------------
 
     def run(self) -> RoutingPlan:
         axes = self._axes()
@@ -230,7 +150,7 @@ class _Planner:
 
     def _axes(self) -> list[tuple[Axis, bool]]:
         """Return the axes to try, each with whether both sides have a home on it."""
-        if self.scheme not in ("auto", "slices") or len(self.heavy) == 0 or self.reader.plan.never:
+        if self.scheme not in ("auto", "slices") or len(self.keys.heavy) == 0 or self.reader.plan.never:
             return []
         preserved = owes(self.how, 0), owes(self.how, 1)
         found: list[tuple[Axis, bool]] = []
@@ -246,71 +166,41 @@ class _Planner:
                     self.notes.append(f"{axis}: a {self.how.name} join needs a place for {other} rows on it")
         return found
 
-    def _options(self, axis: Axis | None, both: bool) -> list[_Option]:
-        heavy = self._heavy_keys(axis, both)
-        tried: list[_Option] = []
+    def _options(self, axis: Axis | None, both: bool) -> list[Division]:
+        heavy = self.keys.along(axis, both)
+        tried: list[Division] = []
         for size in self._sizes():
             # cells larger than the fullest worker's load do not help
             if tried and size > 2 * min(o.load for o in tried):
                 break
-            tried.append(self._sized(axis, both, heavy, size, _SLACK))
+            tried.append(self.keys.sized(axis, both, heavy, size, _SLACK))
         slacks = (_SLACK, 0.0) if axis is not None else (0.0,)
         near = min(o.load for o in tried)
         for step in np.linspace(0.85, 1.05, 11) if len(heavy) else ():
-            tried += [self._sized(axis, both, heavy, float(step * near), slack) for slack in slacks]
-        for slack in slacks if not self.keyed else ():
+            tried += [self.keys.sized(axis, both, heavy, float(step * near), slack) for slack in slacks]
+        for slack in slacks if not self.keys.keyed else ():
             # the smallest size that gives each worker one cell
-            low, high = 0.5 * self.share, 1.1 * near
+            low, high = 0.5 * self.keys.share, 1.1 * near
             while high > 1.002 * low:
                 size = (low + high) / 2
-                tried.append(self._sized(axis, both, heavy, size, slack))
+                tried.append(self.keys.sized(axis, both, heavy, size, slack))
                 low, high = (size, high) if len(tried[-1].worker_of) > self.workers else (low, size)
         return tried
 
-    def _heavy_keys(self, axis: Axis | None, both: bool) -> list[HeavyKey]:
-        if (axis, both) not in self._made:
-            self._made[axis, both] = self._make_heavy_keys(axis, both)
-        return self._made[axis, both]
-
-    def _make_heavy_keys(self, axis: Axis | None, both: bool) -> list[HeavyKey]:
-        keys = self.sample.keys
-        profile = self.sample.profile(axis, both) if axis is not None else None
-        most = min(_MOST_GRID, 4 * self.workers)
-        return [
-            HeavyKey(
-                int(keys.key[k]) if self.keyed else None, float(keys.rows[0][k]), float(keys.rows[1][k]),
-                float(keys.out[k]), self.beta,
-                profile.of(int(k), _MOST_CUTS, self.beta) if profile is not None else None,
-                # If both sides have a home, slices cannot be grids: a copy is owned by a slice, not by a cell of it.
-                None if both else self.mode, not both, most, (self.sample.is_most(0), self.sample.is_most(1)),
-            )
-            for k in self.heavy
-        ]
-
-    def _sized(self, axis: Axis | None, both: bool, heavy: list[HeavyKey], size: float, slack: float) -> _Option:
-        return self._spread(axis, both, [h.spread(size, slack) if h.load > size else h.one for h in heavy])
-
-    def _spread(self, axis: Axis | None, both: bool, spreads: list[Spread]) -> _Option:
-        light = self.light
-        if not self.keyed:
-            cells = len(spreads[0].loads)
-            spreads = [replace(spreads[0], loads=spreads[0].loads + self.sample.keys.lone / cells)]
-        loads = np.concatenate([light, *(s.loads for s in spreads)]) if spreads else light
-        where, load = placed(loads, self.workers)
-        return _Option(axis, both, spreads, light, where, load)
-
-    def _best(self, tried: Sequence[_Option]) -> _Option:
+    def _best(self, tried: Sequence[Division]) -> Division:
         """Return the option with the fewest copies among the least loads that the samples cannot distinguish."""
         least = min(o.load for o in tried)
         near = [o for o in tried if o.load <= least * self.close]
         fewest = min(o.received for o in near)
         return min((o for o in near if o.received <= 1.02 * fewest), key=lambda o: o.load)
 
-    def _of_fewer_copies(self, best: _Option, tried: Sequence[_Option], axes: Sequence[tuple[Axis, bool]]) -> _Option:
+    def _of_fewer_copies(
+        self, best: Division, tried: Sequence[Division], axes: Sequence[tuple[Axis, bool]]
+    ) -> Division:
         """Return an option with clearly fewer copies for slightly more load, if it exists."""
-        most = max(best.load, _ALLOWED * self.share)
+        most = max(best.load, _ALLOWED * self.keys.share)
         keys = self.sample.keys
-        out, rows = keys.out[self.heavy], keys.rows[0][self.heavy] + keys.rows[1][self.heavy]
+        out, rows = keys.out[self.keys.heavy], keys.rows[0][self.keys.heavy] + keys.rows[1][self.keys.heavy]
         # m output pairs of one key need at least 2 sqrt(m) input rows, so at most root**2 pairs fit.
         root = most / (1 + np.sqrt(1 + self.beta * most))
         if best.received <= 1.1 * float(np.maximum(rows, 2 * out / root).sum()):
@@ -319,20 +209,20 @@ class _Planner:
 
         def is_better(load: float, spreads: list[Spread]) -> bool:
             received = sum(s.received for s in spreads)
-            saved = _SAVED if best.in_grids or not any(map(_is_grid, spreads)) else _SAVED_BY_GRIDS
+            saved = _SAVED if best.in_grids or not any(s.in_grids for s in spreads) else _SAVED_BY_GRIDS
             cost = load * received**_COPIES_WEIGH
             return received <= (1 - saved) * best.received and cost < found.load * found.received**_COPIES_WEIGH
 
         for option in tried:
             if option.load <= most and is_better(option.load, option.spreads):
                 found = option
-        ways = self._ways_in_grids(most) if self.keyed and self.mode == FREE and best.axis is None else []
-        if len(self.heavy) <= _FEW_KEYS:
+        ways = self._ways_in_grids(most) if self.keys.keyed and self.keys.mode == FREE and best.axis is None else []
+        if len(self.keys.heavy) <= _FEW_KEYS:
             for axis, both in axes:
                 ways += self._ways_in_slices(axis, both, most)
         for along, spreads in sorted(ways, key=lambda way: sum(s.received for s in way[1])):
-            if is_better(self.share, spreads):
-                option = self._spread(along, False, spreads)
+            if is_better(self.keys.share, spreads):
+                option = self.keys.division(along, False, spreads)
                 if option.load <= most and is_better(option.load, spreads):
                     found = option
         return found
@@ -342,15 +232,15 @@ class _Planner:
 
         Cells of one size leave few workers over. The smaller cells fill these: they copy more, but have fewer rows.
         """
-        heavy = self._heavy_keys(None, False)
+        heavy = self.keys.along(None, False)
         ways: list[tuple[Axis | None, list[Spread]]] = []
         if len(heavy) > _MANY_KEYS:
             return ways
         loads = np.array([h.load for h in heavy])  # the heaviest first
         least = 2 + self.beta  # the load of two matching rows
-        small = [[h.spread(max(least, f * self.share), 0.0) for h in heavy] for f in (0.08, 0.16, 0.32, 0.64)]
+        small = [[h.spread(max(least, f * self.keys.share), 0.0) for h in heavy] for f in (0.08, 0.16, 0.32, 0.64)]
         for few in (1, 2, 4):
-            n = int(np.count_nonzero(loads > few * self.share))
+            n = int(np.count_nonzero(loads > few * self.keys.share))
             for f in np.linspace(0.8, 1.02, 12) if n else ():
                 large = [h.spread(float(f) * most, 0.0) for h in heavy[:n]]
                 ways += [(None, [*large, *rest[n:]]) for rest in small]
@@ -361,14 +251,14 @@ class _Planner:
         ways: list[tuple[Axis | None, list[Spread]]] = []
         if both:
             return ways
-        heavy = self._heavy_keys(axis, both)
-        most -= 0.0 if self.keyed else self.sample.keys.lone / self.workers  # all cells share these rows
+        heavy, mode = self.keys.along(axis, both), self.keys.mode
+        most -= 0.0 if self.keys.keyed else self.sample.keys.lone / self.workers  # all cells share these rows
         for slack in (_SLACK, 0.0):
             for f in np.linspace(0.86, 1.0, 8):
                 size = float(f) * most
                 others: dict[int, Spread] = {}  # for keys that cannot be cut, or need too many slices
                 for grid in _SHAPES:
-                    if (self.mode in (None, RIGHT) and grid[0] > 1) or (self.mode in (None, LEFT) and grid[1] > 1):
+                    if (mode in (None, RIGHT) and grid[0] > 1) or (mode in (None, LEFT) and grid[1] > 1):
                         continue
                     spreads: list[Spread] = []
                     for i, h in enumerate(heavy):
@@ -382,11 +272,10 @@ class _Planner:
         return ways
 
     def _sizes(self) -> list[float]:
-        """Return the greatest loads of a cell to try."""
-        if len(self.heavy) == 0:
+        if len(self.keys.heavy) == 0:
             return [np.inf]
-        share = self.share
-        top = max(float(self.load[self.heavy].max()), share)
+        share = self.keys.share
+        top = max(float(self.keys.load[self.keys.heavy].max()), share)
         sizes = [share * f for f in (0.26, 0.34, 0.51, 0.68, 0.85)]
         step = 1.02 * share
         while step < top and len(sizes) < 120:
@@ -394,18 +283,16 @@ class _Planner:
             step *= 1.06 if step < 2 * share else 1.2
         return [*sizes, 2 * top]
 
-    # -- what cannot be spread -----------------------------------------------------------------------------------
-
     def _dealt(self, s: int, spreads: list[Spread]) -> tuple[list[int], float]:
         """Return the columns with which grids deal rows of side s, and the share of distinct rows among them."""
         used = any(grid[s] > 1 for spread in spreads for grid in spread.entry.grids)
         return self.sample.dealt(s) if used else ([], 1.0)
 
-    def _unspread(self, best: _Option) -> None:
-        stay = [s for s in best.spreads if s.entry.cells == 1 and float(s.loads.max()) > 1.5 * self.share]
+    def _unspread(self, best: Division) -> None:
+        stay = [s for s in best.spreads if s.entry.cells == 1 and float(s.loads.max()) > 1.5 * self.keys.share]
         if self.workers == 1 or not stay:
             return
-        what = f"{len(stay)} heavy keys stay" if self.keyed else "a join without a key stays"
+        what = f"{len(stay)} heavy keys stay" if self.keys.keyed else "a join without a key stays"
         if self.reader.plan.never:
             self.notes.append("the condition is never TRUE: nothing is joined")
         elif self.scheme == "hash":

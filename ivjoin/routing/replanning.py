@@ -40,18 +40,17 @@ _IDLE_TURNS = 8
 
 @dataclass(slots=True)
 class Counts:
-    """The counts of the map tasks of a micro-batch.
-
-    ``keys`` has left and right rows of frequent keys by hash. A missing count is below 1/32 of a bucket's share of the
-    rows.
-    """
+    """The counts of the map tasks of a micro-batch."""
 
     rows: int = 0
-    keys: dict[int, list[int]] = field(default_factory=dict)
+    keys: dict[int, list[int]] = field(default_factory=dict)  # left and right rows of frequent keys by hash
     edge: Edge = field(default_factory=Edge)
 
     def add(self, side: int, key: np.ndarray | None, lone: np.ndarray | None, n: int, edge: Edge, buckets: int) -> None:
-        """Count n rows of a side, with the hash of each key and the rows that cannot match."""
+        """Count n rows of a side, with the hash of each key and the rows that cannot match.
+
+        A key is not counted if it has less than 1/32 of a bucket's share of the rows.
+        """
         self.rows += n
         self.edge = self.edge.joined(edge)
         if key is None:
@@ -63,7 +62,6 @@ class Counts:
             self._more(k, side, c)
 
     def merge(self, said: dict[str, Any]) -> None:
-        """Add the counts of another task, given as :attr:`as_json`."""
         self.rows += said["rows"]
         self.edge = self.edge.joined(Edge(said["edge"]))
         for k, *counts in said["keys"]:
@@ -103,9 +101,7 @@ class Note:
         seen, idle = (d["seen"][0], d["seen"][1]), d.get("idle", 0)
         return Note(d["rows"], keys, Edge(d["edge"]), seen, d["step"], d["newest"], idle)
 
-    def after(
-        self, plans: PlanList, counts: Counts, seen: Sequence[Sequence[int | None]], buckets: int
-    ) -> Note:
+    def after(self, plans: PlanList, counts: Counts, seen: Sequence[Sequence[int | None]], buckets: int) -> Note:
         """Return the note with one more micro-batch."""
         rows = _OLDER * self.rows + counts.rows
         keys: dict[int, tuple[float, float]] = {}
@@ -123,7 +119,6 @@ class Note:
         return Note(rows, keys, self.edge.joined(counts.edge), (far[0], far[1]), step, self.newest, idle)
 
     def numbered(self, newest: int) -> Note:
-        """Return the note with the number of a plan file that was written."""
         return replace(self, newest=newest)
 
 
@@ -188,9 +183,6 @@ def _heavy(plan: EndlessPlan, note: Note, buckets: int, pinned: Iterable[int]) -
     return out
 
 
-# -- slices or a grid ----------------------------------------------------------------------------------------------
-
-
 def _shape(plan: EndlessPlan, note: Note, buckets: int, hot: np.ndarray) -> tuple[int, Grid | None]:
     """Return the width of the slices, or the grid, with the least load of the fullest bucket."""
     band = plan.axis.width
@@ -228,9 +220,6 @@ def _grids(plan: EndlessPlan, left: float, right: float, buckets: int) -> list[G
     if preserved[1]:
         return [(1, buckets)]
     return [min(((a, buckets // a) for a in range(1, buckets + 1)), key=lambda g: left / g[0] + right / g[1])]
-
-
-# -- how far a stream has come -------------------------------------------------------------------------------------
 
 
 def _order_edge(plans: PlanList, seen: Sequence[Sequence[int | None]]) -> int | None:

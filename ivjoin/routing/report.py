@@ -15,29 +15,17 @@ _MOST_LINES = 16
 
 @dataclass(frozen=True, eq=False)
 class LoadReport:
-    """The load of each worker.
+    """The load of each worker: rows in + beta x rows out.
 
-    Attributes
-    ----------
-    rows_in, rows_out : int64[workers]
-        Copies received, and output rows at the worker of their owned copy.
-    skew_degree : float
-        The greatest load over the average load.
-    replication : float
-        Rows received over input rows.
-    load : float
-        The greatest value of rows in + beta x rows out over all workers.
-    lower_bound : float
-        The load of all rows, each counted once, divided by the workers, or the heaviest indivisible piece if it has
-        more.
-    beta : float
+    No plan has a load below ``lower_bound``: the load of all rows, each counted once, divided by the workers, or the
+    heaviest indivisible piece.
     """
 
-    rows_in: np.ndarray
-    rows_out: np.ndarray
-    skew_degree: float
-    replication: float
-    load: float
+    rows_in: np.ndarray  # int64[workers]: copies received
+    rows_out: np.ndarray  # int64[workers]: output rows at the worker of their owned copy
+    skew_degree: float  # the greatest load over the average load
+    replication: float  # rows received over input rows
+    load: float  # the greatest one
     lower_bound: float
     beta: float = BETA
 

@@ -22,17 +22,13 @@ _LOOKED_AT = 1 << 15  # rows of a sample that show which columns distinguish row
 
 @dataclass(slots=True)
 class KeyStats:
-    """The estimates for each distinct key of the samples.
+    """The estimates for each distinct key of the samples."""
 
-    ``key`` has hashes (uint64[k]; a single 0 without a key), ``rows`` left and right rows, ``seen`` rows in the
-    samples, ``out`` output rows. ``lone`` is the number of rows that cannot match.
-    """
-
-    key: np.ndarray
-    rows: tuple[np.ndarray, np.ndarray]
-    seen: np.ndarray
-    out: np.ndarray
-    lone: float
+    key: np.ndarray  # uint64: hashes; a single 0 without a key
+    rows: tuple[np.ndarray, np.ndarray]  # left and right rows
+    seen: np.ndarray  # rows in the samples
+    out: np.ndarray  # output rows
+    lone: float  # the number of rows that cannot match
 
 
 class Sample:
@@ -50,13 +46,12 @@ class Sample:
         f = [reader.features(s, batches[s], self._band, False) for s in (0, 1)]
         self.ids = groups(f[0], f[1])
         self.lone = tuple(x.lone for x in f)
-        #: Output rows that each row represents. The first entry counts pairs for left rows, the second for right rows.
+        # Output rows that each row represents. The first entry counts pairs for left rows, the second for right rows.
         self.gains = self._gains(f)
         self.keys = self._stats(f)
 
     @property
     def is_whole(self) -> bool:
-        """Return whether the samples contain all rows."""
         return self.scale[0] <= 1 and self.scale[1] <= 1
 
     def is_most(self, s: int) -> bool:
@@ -108,7 +103,6 @@ class Sample:
         return KeyStats(key, (seen[0] * self.scale[0], seen[1] * self.scale[1]), seen[0] + seen[1], out, lone)
 
     def profile(self, axis: Axis, both: bool) -> Profile:
-        """Return the distribution of all rows along an axis."""
         f = [self.reader.features(s, self.batches[s], axis, both) for s in (0, 1)]
         # a pair is owned at the home of its left row, and found at the place of its divided row
         return Profile(self, axis, f, self.gains[0 if both else axis.divided])
@@ -133,9 +127,7 @@ class Sample:
 class Profile:
     """Rows in order of key and place, so that four lookups describe any slice of any key."""
 
-    def __init__(
-        self, sample: Sample, axis: Axis, f: list[Features], gains: tuple[np.ndarray, np.ndarray]
-    ) -> None:
+    def __init__(self, sample: Sample, axis: Axis, f: list[Features], gains: tuple[np.ndarray, np.ndarray]) -> None:
         self.axis = axis
         self.scale = sample.scale
         n = len(sample.keys.key)
@@ -237,8 +229,8 @@ class Ramp:
                 if least < j:
                     # the fewest copied rows for the load of the slice: RecPart's measure, along one axis
                     window = slice(least, j + 1)
-                    held = reached[window] - passed[i]
-                    j = least + int(np.argmin((doubled[window] + 1e-3 * size) / held))
+                    load = reached[window] - passed[i]
+                    j = least + int(np.argmin((doubled[window] + 1e-3 * size) / load))
             out.append((i, j))
             i = j + 1
         return out

@@ -11,7 +11,7 @@ from ivjoin.errors import OptionError, came
 from ivjoin.expr.arguments import known_options
 from ivjoin.plan.spec import SIDES
 from ivjoin.routing.counting import count, groups
-from ivjoin.routing.loads import heaviest_piece, indivisible
+from ivjoin.routing.loads import by_worker, heaviest_piece, indivisible
 from ivjoin.routing.plan import RoutingPlan
 from ivjoin.routing.planner import plan_join
 from ivjoin.routing.report import BETA, LoadReport
@@ -43,15 +43,6 @@ def simulate(
     seed : int
         Seed of the sample.
 
-    Returns
-    -------
-    LoadReport
-
-    Raises
-    ------
-    IvjoinError
-        A subclass, for an invalid argument.
-
     Examples
     --------
     >>> import numpy as np, pyarrow as pa
@@ -71,13 +62,11 @@ def simulate(
     draw = np.random.default_rng(int(seed))
     samples = []
     for s, batch in enumerate(batches):
-        if batch.num_rows == 0:
+        n = batch.num_rows
+        if n == 0:
             raise OptionError(f"the {SIDES[s]} side has no rows; expected rows on both sides")
-        if batch.num_rows > sample_rows:
-            rows = np.sort(draw.choice(batch.num_rows, int(sample_rows), replace=False))
-            samples.append(rows_at(batch, rows))
-        else:
-            samples.append(batch)
+        few = n > sample_rows
+        samples.append(rows_at(batch, np.sort(draw.choice(n, int(sample_rows), replace=False))) if few else batch)
     plan = plan_join(
         samples[0], samples[1], on=on, condition=condition, how=how, workers=workers, scheme=scheme,
         left_rows=batches[0].num_rows, right_rows=batches[1].num_rows, beta=beta, timezone=timezone,
@@ -86,12 +75,9 @@ def simulate(
 
 
 def counted_report(plan: RoutingPlan, left: pa.RecordBatch, right: pa.RecordBatch, beta: float = BETA) -> LoadReport:
-    """Return the loads of a plan for given rows."""
     met = count(plan, left, right)
-    rows_in, rows_out = (
-        np.bincount(plan.worker_of, weights=cells, minlength=plan.workers).astype(np.int64)
-        for cells in (met.rows_in[0] + met.rows_in[1], met.rows_out)
-    )
+    rows_in = by_worker(plan, met.rows_in[0] + met.rows_in[1]).astype(np.int64)
+    rows_out = by_worker(plan, met.rows_out).astype(np.int64)
     mode = indivisible(plan.join_type, plan.reader.reach)
     heaviest = 0.0
     if mode is not None:

@@ -27,6 +27,10 @@ class Spread:
     received: float
 
     @property
+    def in_grids(self) -> bool:
+        return any(grid != (1, 1) for grid in self.entry.grids)
+
+    @property
     def rank(self) -> tuple[float, float]:
         return float(self.loads.max()), float(self.loads.sum())
 
@@ -34,9 +38,9 @@ class Spread:
 class HeavyKey:
     """A key that may have cells of its own, by its hash, with its rows and output.
 
-    ``ramp`` has the places at which it can be cut, or None. ``mode`` selects the allowed grids; None forbids them.
-    ``gridded``: slices may be grids. ``most``: the greatest number of rows or columns of a grid, and of slices.
-    ``shared``: rows of a side are dealt in equal shares and not by chance.
+    ``ramp`` has the places at which it can be cut. ``mode`` selects the allowed grids; None forbids them. ``gridded``:
+    slices may be grids. ``most``: the greatest number of rows or columns of a grid, and of slices. ``shared``: rows of
+    a side are dealt in equal shares and not by chance.
     """
 
     def __init__(

@@ -1,4 +1,6 @@
-"""``DataFrame.band_join`` for PySpark: importing this package adds it to classic and Connect DataFrames.
+"""Join Spark DataFrames on keys and a band condition, with ``DataFrame.band_join``.
+
+Importing this package adds ``band_join``, ``asof_join`` and ``window_join`` to classic and Connect DataFrames:
 
 >>> import ivjoin.spark  # doctest: +SKIP
 >>> matches = clicks.band_join(views, on="user", condition="l.ts BETWEEN r.ts AND r.ts + INTERVAL 1 HOUR",
@@ -12,7 +14,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ivjoin.spark.sink.needs import installed_first, require_packages
+from ivjoin.spark.runtime.packages import installed_first, require_packages
 
 if TYPE_CHECKING:
     from ivjoin.spark.api.asof import asof_join
@@ -70,7 +72,7 @@ class _Method:
 
 
 def attach() -> None:
-    """Add ``band_join``, ``asof_join`` and ``window_join`` to the DataFrame classes; called at import."""
+    """Add ``band_join``, ``asof_join`` and ``window_join`` to the DataFrame classes. Importing this package does it."""
     from pyspark.sql import DataFrame
 
     for name in ("band_join", "asof_join", "window_join"):

@@ -13,8 +13,9 @@ from ivjoin import MultiJoin, Order, multi_join
 from ivjoin.expr import build
 from ivjoin.expr.ordinal import NAN_ORDINAL
 from ivjoin.expr.types import FLOAT64
-from ivjoin.multi.question import MultiSpec, multi_spec
+from ivjoin.multi.question import multi_spec
 from ivjoin.multi.reach import hull
+from ivjoin.multi.spec import MultiSpec
 from ivjoin.multi.steps import laid_out
 
 SCHEMA = pa.schema({"k": pa.int64(), "ts": pa.int64(), "id": pa.int64()})

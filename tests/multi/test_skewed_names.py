@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 
 from ivjoin.errors import OptionError
-from ivjoin.multi.question import MultiSpec, multi_spec
+from ivjoin.multi.question import multi_spec
+from ivjoin.multi.spec import MultiSpec
 from ivjoin.multi.spread import skewed_names
 
 

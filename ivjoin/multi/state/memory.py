@@ -21,10 +21,8 @@ _MOST_OUTPUT, _LEAST_OUTPUT = 16 << 20, 4 << 10
 _SCRATCH = 160  # bytes that a row takes while it is pushed
 
 
-def allowed(
-    memory_limit: int | str | None, when_full: WhenFull
-) -> Budget | None:
-    """Return the memory budget of a join of many inputs; None without a limit."""
+def allowed(memory_limit: int | str | None, when_full: WhenFull) -> Budget | None:
+    """Return the memory budget of a join of many inputs; None without a limit. Refuse to shed."""
     budget = budget_of(memory_limit, when_full)
     if budget is not None and budget.when_full == "shed":
         raise UnsupportedError(
@@ -41,8 +39,6 @@ def part_of(budget: Budget, steps: int) -> Budget:
 
 
 class LimitedJoin(Protocol):
-    """A join whose steps share the limit."""
-
     operators: list[StepJoin]
 
     @property
@@ -65,12 +61,10 @@ class SharedLimit:
             step.limit(limit, output, self.held, self._on_full)
 
     def held(self) -> int:
-        """Return the bytes of all steps."""
         op = self._op()
         return 0 if op is None else sum(step.held[1] for step in op.operators)
 
     def give_back(self) -> None:
-        """Release the memory of evicted rows."""
         op = self._op()
         assert op is not None
         for step in op.operators:
@@ -118,7 +112,6 @@ def refused(error: MemoryLimitError, rows: int) -> MemoryLimitError:
 
 
 def stopped(error: MemoryLimitError) -> MemoryLimitError:
-    """Return the error of a batch that was refused after it had results."""
     return MemoryLimitError(error.reason, (
         ". Part of the batch had been joined, so this operator has stopped: restore an earlier snapshot with a greater "
         "memory_limit"

@@ -8,7 +8,8 @@ from ivjoin.conditions.saved import damaged, flag, whole, wholes
 from ivjoin.errors import IvjoinError, SnapshotError, came
 from ivjoin.multi.across import Across
 from ivjoin.multi.inputs import Input
-from ivjoin.multi.question import MultiSpec, check_multi
+from ivjoin.multi.question import check_multi
+from ivjoin.multi.spec import MultiSpec
 from ivjoin.multi.state.memory import part_of
 from ivjoin.multi.steps import Shape, laid_out
 from ivjoin.operator.match.step_join import StepJoin
@@ -34,15 +35,12 @@ class SavedJoin(Protocol):
     @property
     def counts(self) -> tuple[int, int, int]: ...
 
-    def make(self, spec: MultiSpec, shape: Shape, operators: list[StepJoin] | None, late_within: bool = True) -> None:
-        """Build the steps of a shape."""
+    def make(self, spec: MultiSpec, shape: Shape, operators: list[StepJoin] | None, late_within: bool) -> None: ...
 
-    def resume(self, closed: list[list[bool]], counts: list[int]) -> None:
-        """Continue with these counts."""
+    def resume(self, closed: list[list[bool]], counts: list[int]) -> None: ...
 
 
 def write(op: SavedJoin) -> bytes:
-    """Return header and steps, with a checksum after the magic bytes and the version."""
     steps = [s.snapshot() for s in op.operators]
     header = {
         "spec": op.spec.as_json,
@@ -60,10 +58,7 @@ def write(op: SavedJoin) -> bytes:
 
 
 def read(op: SavedJoin, blob: Any, budget: Budget | None = None) -> None:
-    """Fill an operator from the bytes of :func:`write`, or raise SnapshotError.
-
-    ``budget``: the memory of its steps, which spill the rest.
-    """
+    """Fill an operator from the bytes of :func:`write`, or raise SnapshotError. ``budget``: for steps that spill."""
     try:
         header, parts = opened(blob, MAGIC, VERSION)
         spec = MultiSpec.from_json(header["spec"])

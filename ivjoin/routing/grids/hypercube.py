@@ -7,6 +7,7 @@ of workers, not a rounded solution over the reals.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,6 +18,7 @@ import numpy as np
 from ivjoin.errors import OptionError, came
 from ivjoin.expr.arguments import known_options
 from ivjoin.routing.rows.arguments import near, one_of, worker_count
+from ivjoin.routing.rows.arrays import expanded
 
 __all__ = ["HypercubePlan", "Relation", "hypercube"]
 
@@ -25,23 +27,15 @@ SCHEMES = ("auto", "hash", "random", "hybrid")
 _TOP_SHARE = 0.5
 _MOST_DIMS = 24
 _MOST_ROWS = 1e30  # of an input; sums and loads of such numbers are finite
-_MOST_HELD = 1 << 22  # partial solutions in memory at once
+_MOST_AT_ONCE = 1 << 22  # partial solutions in memory
 
 
 @dataclass(frozen=True)
 class Relation:
-    """An input of a multi-way join.
+    """An input of a multi-way join."""
 
-    Attributes
-    ----------
-    rows : int or float
-        The number of rows, now or in the future, in a unit that all relations share.
-    attributes : tuple of str
-        The join columns. Two relations with the same attribute are joined on it.
-    """
-
-    rows: float
-    attributes: tuple[str, ...]
+    rows: float  # their number, now or in the future, in a unit that all relations share
+    attributes: tuple[str, ...]  # the join columns; two relations with the same attribute are joined on it
 
     def __post_init__(self) -> None:
         rows = self.rows
@@ -69,30 +63,17 @@ class Relation:
 class HypercubePlan:
     """A grid over which the rows of many inputs are spread.
 
-    Attributes
-    ----------
-    scheme : str
-        hash, random or hybrid.
-    dims : dict of str to int
-        The coordinates of an attribute, an input (a random dim has its name) or one occurrence of a skewed attribute
-        (``"T.z"``). Dims of size 1 are left out.
-    workers : int
-        The product of the dims: the workers that receive rows.
-    load, total : float
-        Rows of the fullest worker, and rows received in all.
-    replication : float
-        Rows received over rows produced.
-    members : dict of str to tuple of str
-        The dims of each input. Its rows are copied along the others.
+    A dim has the name of an attribute, of an input (a random dim), or of one occurrence of a skewed attribute
+    (``"T.z"``). ``dims`` has the coordinates of each, without dims of size 1.
     """
 
-    scheme: str
+    scheme: str  # hash, random or hybrid
     dims: dict[str, int]
-    workers: int
-    load: float
-    total: float
-    replication: float
-    members: dict[str, tuple[str, ...]]
+    workers: int  # that receive rows: the product of the dims
+    load: float  # rows of the fullest worker
+    total: float  # rows received in all
+    replication: float  # rows received over rows produced
+    members: dict[str, tuple[str, ...]]  # the dims of each input; its rows are copied along the others
 
     def __str__(self) -> str:
         grid = " x ".join(f"{name} {n}" for name, n in self.dims.items()) or "one worker"
@@ -123,11 +104,6 @@ def hypercube(
     -------
     HypercubePlan
         The plan with the least load; then with the smallest greatest dim; then with the least total.
-
-    Raises
-    ------
-    OptionError
-        For an invalid argument.
 
     Examples
     --------
@@ -186,11 +162,8 @@ def _occurrences(relations: Mapping[str, Relation], skewed: Iterable[Any]) -> Oc
 
 def _joining(relations: Mapping[str, Relation]) -> list[str]:
     """Return the attributes of more than one relation, in the order of their first occurrence."""
-    count: dict[str, int] = {}
-    for r in relations.values():
-        for a in r.attributes:
-            count[a] = count.get(a, 0) + 1
-    return [a for a, n in count.items() if n > 1]
+    counts = Counter(a for r in relations.values() for a in r.attributes)
+    return [a for a, n in counts.items() if n > 1]
 
 
 Members = dict[str, tuple[str, ...]]
@@ -262,10 +235,9 @@ def best_dims(rows: np.ndarray, has: np.ndarray, workers: int) -> list[int]:
         grown = []
         for chosen, product, divisor in parts:
             free = workers // product
-            parent = np.repeat(np.arange(len(free)), free)
-            size = np.arange(len(parent)) - np.repeat(np.cumsum(free) - free, free) + 1
-            for at in range(0, len(parent), _MOST_HELD):
-                piece, dim = parent[at : at + _MOST_HELD], size[at : at + _MOST_HELD]
+            parent, size = expanded(np.ones_like(free), free)
+            for at in range(0, len(parent), _MOST_AT_ONCE):
+                piece, dim = parent[at : at + _MOST_AT_ONCE], size[at : at + _MOST_AT_ONCE]
                 new = divisor[piece] * np.where(has[:, d], dim[:, None], 1)
                 used = product[piece] * dim
                 best = _least_load(rows, new, open_after[d], workers // used, has[:, d + 1 :])

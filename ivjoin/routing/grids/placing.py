@@ -31,7 +31,7 @@ def placed(loads: np.ndarray, workers: int) -> tuple[np.ndarray, float]:
 
 
 def _in_rounds(loads: np.ndarray, order: np.ndarray, where: np.ndarray, workers: int) -> tuple[np.ndarray, float]:
-    """Do the same as :func:`placed` for many cells, placing several on as many least loaded workers at once."""
+    """Place many cells: several on as many least loaded workers at once."""
     total = np.zeros(workers)
     total[: min(workers, len(order))] = loads[order[:workers]]
     few = max(1, workers // 16)

@@ -1,4 +1,4 @@
-"""Checks of arguments that several functions of this package share."""
+"""Check arguments that several functions of this package share."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from ivjoin.errors import OptionError, came
 
-__all__ = ["MOST_WORKERS", "near", "number", "one_of", "worker_count"]
+__all__ = ["near", "number", "one_of", "worker_count"]
 
-MOST_WORKERS = 100_000
+_MOST_WORKERS = 100_000
 
 
 def near(value: Any, known: Iterable[str]) -> str:
@@ -22,10 +22,9 @@ def near(value: Any, known: Iterable[str]) -> str:
 
 
 def worker_count(value: Any) -> int:
-    """Return a number of workers from 1 to 100,000 as an int, or raise OptionError."""
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or not 1 <= value <= MOST_WORKERS:
-        raise OptionError(f"workers is {came(value)}; expected a whole number from 1 to {MOST_WORKERS}")
+    if not whole or not 1 <= value <= _MOST_WORKERS:
+        raise OptionError(f"workers is {came(value)}; expected a whole number from 1 to {_MOST_WORKERS}")
     return int(value)
 
 

@@ -8,15 +8,15 @@ column. A key without an entry goes to one of the light cells by its hash.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
+from ivjoin.routing.rows.arrays import Copies, dealt, expanded
 from ivjoin.routing.rows.hashing import mixed
 
 __all__ = ["Entry", "Layout"]
 
-_LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 _LONE_SALT = np.uint64(0xA0761D6478BD642F)
 _MOST_PLACES = 1 << 20  # of a table from values to slices, for each entry
@@ -24,16 +24,12 @@ _MOST_PLACES = 1 << 20  # of a table from values to slices, for each entry
 
 @dataclass(frozen=True)
 class Entry:
-    """The cells of one key, by its hash; None for a join without a key.
+    """The cells of one key."""
 
-    ``cuts`` are the starts of the slices without the first, ``grids`` rows and columns of each slice. ``twofold``: two
-    grids of all rows; (a, 1) owns left rows, and (1, b) right rows.
-    """
-
-    key: int | None
-    cuts: tuple[int, ...] = ()
-    grids: tuple[tuple[int, int], ...] = ((1, 1),)
-    twofold: bool = False
+    key: int | None  # its hash; None for a join without a key
+    cuts: tuple[int, ...] = ()  # the starts of the slices, without the first
+    grids: tuple[tuple[int, int], ...] = ((1, 1),)  # rows and columns of each slice
+    twofold: bool = False  # two grids of all rows; (a, 1) owns left rows, and (1, b) right rows
 
     @property
     def cells(self) -> int:
@@ -56,35 +52,14 @@ class Entry:
         return f"{len(self.grids)} slices" + (f", {len(gridded)} of them grids ({gridded[0]} ...)" if gridded else "")
 
 
-@dataclass(slots=True)
 class Layout:
     """The cells of a plan, numbered by entry, then by slice, then by row of the grid."""
 
-    n_light: int  # cells 0 to n_light - 1 belong to keys without an entry
-    entries: Sequence[Entry]  # ordered by key
-    both: bool = False  # rows of both sides have a home and also go elsewhere; a copy is owned at home
-    salted: bool = False  # equal rows of a batch are numbered when they go to a grid
-    cells: int = field(init=False)
-    keys: np.ndarray = field(init=False)
-    _first: np.ndarray = field(init=False)
-    _a: np.ndarray = field(init=False)
-    _b: np.ndarray = field(init=False)
-    _base: np.ndarray = field(init=False)
-    _unique: np.ndarray = field(init=False)
-    _cuts: np.ndarray = field(init=False)
-    _before: np.ndarray = field(init=False)
-    _places: np.ndarray | None = field(init=False)
-    _twofold: np.ndarray = field(init=False)
-    _ends: tuple[np.ndarray, np.ndarray] = field(init=False)
-    _slice_of: tuple[np.ndarray, np.ndarray] = field(init=False)
-    _slots: np.ndarray = field(init=False)
-    _by_slot: np.ndarray = field(init=False)
-    _goes_on: np.ndarray = field(init=False)
-    only: np.ndarray = field(init=False)  # int64[entries]: the cell of an entry with a single cell, else -1
-    _shares: list[tuple[np.ndarray, np.ndarray] | None] = field(init=False)
-
-    def __post_init__(self) -> None:
-        entries = self.entries
+    def __init__(self, n_light: int, entries: Sequence[Entry], both: bool = False, salted: bool = False) -> None:
+        self.n_light = n_light  # cells 0 to n_light - 1 belong to keys without an entry
+        self.entries = entries  # ordered by key
+        self.both = both  # rows of both sides have a home and also go elsewhere; a copy is owned at home
+        self.salted = salted  # equal rows of a batch are numbered when they go to a grid
         count = [len(e.grids) for e in entries]
         self._first = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
         grids = np.array([g for e in entries for g in e.grids], dtype=np.int64).reshape(-1, 2)
@@ -104,12 +79,12 @@ class Layout:
         # a left row has a copy for each column of a slice, a right row one for each row of its grid
         self._ends = _starts(self._b), _starts(self._a)
         self._slice_of = np.repeat(np.arange(len(self._b)), self._b), np.repeat(np.arange(len(self._a)), self._a)
-        # the cell of an entry with a single cell, else -1
+        # int64[entries]: the cell of an entry with a single cell, else -1
         first = self._first[:-1]
         alone = (np.diff(self._first) == 1) & (self._a[first] * self._b[first] == 1) if len(entries) else first > 0
         self.only = np.where(alone, self._base[first], -1) if len(entries) else first
-        self._shares = [None, None]
-        self._places = None
+        self._shares: list[tuple[np.ndarray, np.ndarray] | None] = [None, None]
+        self._places: np.ndarray | None = None
         if len(entries) > 1 and len(entries) * (len(self._unique) + 1) <= _MOST_PLACES:
             ranks = np.arange(len(entries) * (len(self._unique) + 1))
             whose = ranks // (len(self._unique) + 1)
@@ -151,7 +126,6 @@ class Layout:
         return [None if s is None else s[0] for s in self._shares]
 
     def set_shares(self, s: int, cuts: np.ndarray) -> None:
-        """Use the shares of another layout of the same entries."""
         self._shares[s] = cuts, _starts((self._b if s else self._a) - 1)
 
     def incidence(
@@ -184,11 +158,11 @@ class Layout:
         return (key & np.uint64(len(self._slots) - 1)).astype(np.int64)
 
     def light(self, key: np.ndarray) -> np.ndarray:
-        return _dealt(key, self.n_light)
+        return dealt(key, self.n_light)
 
     def lone(self, row_hash: np.ndarray) -> np.ndarray:
         """Return a cell for each row that cannot match."""
-        return _dealt(mixed(row_hash ^ _LONE_SALT), self.n_light or self.cells)
+        return dealt(mixed(row_hash ^ _LONE_SALT), self.n_light or self.cells)
 
     def slices(self, entry: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Return the slice of each value in each entry, numbered over all entries."""
@@ -205,7 +179,7 @@ class Layout:
     def copies(
         self, s: int, entry: np.ndarray, low: np.ndarray | None, high: np.ndarray | None, home: np.ndarray | None,
         row_hash: np.ndarray | None,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    ) -> Copies:
         """Return the copies of rows of side s with entries: their places among these rows, cells, and ownership."""
         rows, where, across, at_home = self._visits(s, entry, low, high, home)
         mine = self._dealt(s, rows, where, across, row_hash, len(entry)) if row_hash is not None else 0
@@ -213,12 +187,8 @@ class Layout:
             cells = self._base[where] + mine * self._b[where] + across
         else:
             cells = self._base[where] + across * self._b[where] + mine
-        if self.both:
-            owned = where == at_home[rows]
-        elif s == 0:
-            owned = np.ones(len(rows), dtype=bool)
-        else:
-            owned = np.ones(len(rows), dtype=bool)
+        owned = where == at_home[rows] if self.both else np.ones(len(rows), dtype=bool)
+        if s == 1 and not self.both:
             owned[1:] = rows[1:] != rows[:-1]
         return rows, cells, owned
 
@@ -229,7 +199,7 @@ class Layout:
         shares = self._shares[s]
         if shares is None:
             size = (self._b if s else self._a)[where]
-            return _dealt(row_hash if len(rows) == n else row_hash[rows], size)
+            return dealt(row_hash if len(rows) == n else row_hash[rows], size)
         cuts, starts = shares
         first = across == 0
         at = where[first]
@@ -255,12 +225,10 @@ class Layout:
         ends = self._ends[s]
         start = ends[first]
         count = ends[last + 1] - start
-        total = int(count.sum())
-        if total == n:  # one for each row
+        if int(count.sum()) == n:  # one for each row
             rows, at = np.arange(n), start
         else:
-            rows = np.repeat(np.arange(n), count)
-            at = np.arange(total) - np.repeat(np.cumsum(count) - count - start, count)
+            rows, at = expanded(start, count)
         where = self._slice_of[s][at]
         return rows, where, at - ends[where], at_home
 
@@ -276,9 +244,3 @@ def _ranks(cuts: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 def _starts(sizes: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-
-
-def _dealt(hashes: np.ndarray, count: int | np.ndarray) -> np.ndarray:
-    """Return a number below ``count`` for each hash, from its high half."""
-    many = np.asarray(count).astype(np.uint64)
-    return (((hashes >> _HALF) * many) >> _HALF).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Hashes of keys and rows: 64 bits that depend only on values, equal in every process and on every machine."""
+"""Hash keys and rows to 64 bits that depend only on values, equal in every process and on every machine."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def _word(node: Node, v: Vector) -> np.ndarray:
 def _of_bytes(array: pa.Array) -> np.ndarray:
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
-    held = Bytes.of(array)
+    text = Bytes.of(array)
     out = np.empty(len(array), dtype=np.int64)
-    key_kernels.hash_bytes(held.offsets, held.buffer, out)
+    key_kernels.hash_bytes(text.offsets, text.buffer, out)
     return out.view(np.uint64)
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ivjoin.routing.rows.arrays import expanded
+
 __all__ = ["Matching", "matching"]
 
 
@@ -23,7 +25,6 @@ class Matching:
 
     @property
     def reached(self) -> np.ndarray:
-        """Return how many divided rows each reaching row matches."""
         return self.stop - self.start
 
     def met(self) -> np.ndarray:
@@ -42,10 +43,8 @@ class Matching:
         while at < len(count):
             done = int(ends[at - 1]) if at else 0
             stop = max(at + 1, int(np.searchsorted(ends, done + most, side="right")))
-            mine = count[at:stop]
-            rows = np.repeat(np.arange(at, stop), mine)
-            inside = np.arange(len(rows)) - np.repeat(np.cumsum(mine) - mine - self.start[at:stop], mine)
-            yield self.order[inside], rows
+            rows, inside = expanded(self.start[at:stop], count[at:stop])
+            yield self.order[inside], at + rows
             at = stop
 
 

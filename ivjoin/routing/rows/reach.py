@@ -42,7 +42,6 @@ class Axis:
         return min(spans) if spans else None
 
     def nodes(self, side: int) -> list[Node]:
-        """Return the expressions of a side that must be evaluated."""
         if side == self.divided:
             return [self.node]
         own = [n for n, _ in (*self.low, *self.high)]
@@ -73,7 +72,6 @@ class Reach:
 
 
 def reach_of(plan: JoinPlan) -> Reach:
-    """Return the parts of a planned join that spread its rows."""
     surely = frozenset(_strict(plan))
     keys: tuple[list[Node], list[Node]] = ([], [])
     safe, notes = [], []
@@ -126,8 +124,6 @@ def _axes(divided: int, terms: Sequence[BandTerm], surely: frozenset[Node]) -> I
         else:
             yield Axis(divided, node, low, high)
 
-
-# -- errors ------------------------------------------------------------------------------------------------------
 
 # These never raise an error; neither does float arithmetic.
 _QUIET = COMPARISONS | {

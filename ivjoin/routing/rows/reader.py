@@ -25,19 +25,15 @@ __all__ = ["Features", "Reader", "as_batch"]
 
 @dataclass(slots=True)
 class Features:
-    """The features of n rows of one side; arrays have n elements.
-
-    ``wild`` are rows of ``lone`` whose key or place raises an error. They go to all cells, and raise it where they meet
-    a row. ``low`` to ``high`` is the closed range of the axis to which a row is sent.
-    """
+    """The features of n rows of one side; arrays have n elements. Range and home need an axis."""
 
     n: int
     key: np.ndarray | None  # uint64: the hash of each key; None for a join without a key
     lone: np.ndarray | None  # bool: rows that cannot match; None if all rows can
-    wild: np.ndarray | None = None
-    low: np.ndarray | None = None
+    wild: np.ndarray | None = None  # bool: lone rows whose key or place raises an error; they go to all cells
+    low: np.ndarray | None = None  # int64: the closed range of the axis to which a row is sent
     high: np.ndarray | None = None
-    home: np.ndarray | None = None  # int64: the row's own place; None without an axis, like the range
+    home: np.ndarray | None = None  # int64: the row's own place
 
     def range_of(self, at: np.ndarray | slice) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
         """Return low, high and home of the given rows; equal arrays stay one object."""
@@ -48,12 +44,14 @@ class Features:
 
     def part(self, start: int, stop: int) -> Features:
         stop = min(stop, self.n)
-        key, lone, wild = (None if a is None else a[start:stop] for a in (self.key, self.lone, self.wild))
-        return Features(stop - start, key, lone, wild, *self.range_of(slice(start, stop)))
+        return self._at(slice(start, stop), stop - start)
 
     def taken(self, rows: np.ndarray) -> Features:
-        key, lone, wild = (None if a is None else a[rows] for a in (self.key, self.lone, self.wild))
-        return Features(len(rows), key, lone, wild, *self.range_of(rows))
+        return self._at(rows, len(rows))
+
+    def _at(self, at: np.ndarray | slice, n: int) -> Features:
+        key, lone, wild = (None if a is None else a[at] for a in (self.key, self.lone, self.wild))
+        return Features(n, key, lone, wild, *self.range_of(at))
 
 
 class Reader:
@@ -76,7 +74,6 @@ class Reader:
         self._index = tuple({name: i for i, name in enumerate(s.names)} for s in self.schemas)
 
     def check(self, s: int, batch: pa.RecordBatch) -> None:
-        """Raise SchemaError if a batch does not fit side s."""
         if not isinstance(batch, pa.RecordBatch):
             raise SchemaError(f"batch is a {type(batch).__name__}; expected a pyarrow.RecordBatch")
         want, got = self.schemas[s], batch.schema

@@ -69,7 +69,6 @@ class KeyCounts:
         return {int(key, 16): upper for key, _, _, upper in items}
 
     def to_bytes(self) -> bytes:
-        """Return the counts as bytes for another process."""
         if self._sketch is not None:
             return _HEAD.pack(_MAGIC, 1, 1, self.rows) + bytes(self._sketch.serialize())
         body = self._keys.astype("<u8").tobytes() + self._counts.astype("<i8").tobytes()

@@ -1,1 +1,1 @@
-"""What users call: joins of DataFrames, and how they are put together."""
+"""The joins of DataFrames that users call."""

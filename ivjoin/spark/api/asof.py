@@ -1,4 +1,4 @@
-"""``asof_join`` on DataFrames, which Spark does not offer for streams."""
+"""``asof_join`` of DataFrames, static or streaming."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def asof_join(
     """Join each left row with the last right row before it, the first one after it, or the nearest one.
 
     In streams, a left row is emitted as soon as no later right row can be a better match. The right stream therefore
-    needs a watermark or a declared order; without one it is refused.
+    needs a watermark or a declared order.
 
     Parameters
     ----------
     left, right : DataFrame
         Streaming or static; classic or Connect. A static left frame needs a static right one.
     on : str or (str, str)
-        The column that is compared, or the left and the right one.
+        The column to compare, or the left and the right one.
     by : str, list of str, or list of (str, str), optional
         Key columns, equal in both rows.
     direction, tolerance, how, suffix, allow_exact_matches, ties
@@ -58,8 +58,10 @@ def asof_join(
 
     Raises
     ------
+    OrderError
+        If both frames are streams, and the right one has neither a watermark nor an order.
     IvjoinError
-        A subclass, before the query starts. Its message names the given value, the expected one and a fix.
+        Or another subclass, before the query starts.
 
     Examples
     --------

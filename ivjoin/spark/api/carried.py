@@ -1,12 +1,7 @@
 """The order of joined rows, so that operators after a join can evict rows as the join does.
 
-A pair is emitted with the later of its rows. Let ``a`` and ``b`` be ordered columns of the two sides, with slacks s
-and t, and let the condition contain ``lo <= a - b <= hi``. Once the inputs have reached A and B, no earlier pair has
-an ``a`` above ``min(A, B + hi)``. A later pair has a new left row, with ``a >= A - s``, or a new right row, with ``a
->= b + lo >= B - t + lo``. So ``a`` falls by no more than ``max(s, hi - lo + t)``.
-
-This applies to rows with a partner. An unmatched row may be emitted when it arrives, however far the other side lags.
-The columns of a preserved side therefore carry no order.
+``docs/internals/spark.md`` derives the slacks. An unmatched row may be emitted when it arrives, however far the other
+side lags, so the columns of a preserved side carry no order.
 """
 
 from __future__ import annotations
@@ -17,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 from ivjoin.errors import ColumnError, OrderError
 from ivjoin.expr.nodes import Node
 from ivjoin.frontier.slack import slack_ticks
-from ivjoin.outer.jointype import join_type
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.api.origin import origin_of
+from ivjoin.spark.conditions.sqlwriter import quoted_name
 from ivjoin.spark.rows.late import KEEP
-from ivjoin.spark.rows.sqlwriter import quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,7 +38,7 @@ def output_slacks(spec: JoinSpec) -> dict[int, Slack]:
     out: dict[int, Slack] = {}
     for i, place in enumerate(plan.fields):
         sides = [s for s, index in enumerate((place.left, place.right)) if index is not None]
-        if len(sides) != 1 or not _matched_alone(spec.how, sides[0]):
+        if len(sides) != 1 or plan.how.owes(sides[0]):
             continue
         s = sides[0]
         column = plan.sides[s].schema.names[place.left if s == 0 else place.right]
@@ -53,11 +47,6 @@ def output_slacks(spec: JoinSpec) -> dict[int, Slack]:
             node, _ = ordered[s][column]
             out[i] = ticks if node.type.kind == "int" else _span(node, ticks)
     return out
-
-
-def _matched_alone(how: str, side: int) -> bool:
-    """Return whether a side's rows are emitted only with a partner, or for one."""
-    return not join_type(how).owes(side)
 
 
 def _ordered(plan: JoinPlan, side: int) -> dict[str, tuple[Node, int]]:
@@ -96,7 +85,7 @@ def _span(node: Node, ticks: int) -> timedelta:
 
 
 def carried_slacks(frame: Any) -> dict[int, Slack]:
-    """Return the same for a DataFrame's columns, if it is derived from a joined stream without mixing its rows."""
+    """Return :func:`output_slacks` of a DataFrame derived from a joined stream; empty if its rows were mixed."""
     origin = origin_of(frame)
     if origin is None or not origin.in_order:
         return {}
@@ -115,12 +104,8 @@ def with_output_watermark(joined: DataFrame, column: str) -> DataFrame:
     joined : DataFrame
         The output of ``band_join`` of streams, or columns selected or rows filtered from it.
     column : str
-        A timestamp that is an ordered column of one side, and that a band bounds on both ends by an ordered column of
-        the other side.
-
-    Returns
-    -------
-    DataFrame
+        A timestamp that is an ordered column of one side. A band must bound it on both ends by an ordered column of the
+        other side.
 
     Raises
     ------

@@ -11,7 +11,8 @@ from ivjoin.operator.explaining.explain import explain_plan
 from ivjoin.operator.memory.budget import WhenFull
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import JoinSpec
-from ivjoin.spark.api.join import DEFAULTS, SparkJoinOptions, refuse_unbuilt, worker_budget
+from ivjoin.spark.api.checks import refuse_unbuilt, worker_budget
+from ivjoin.spark.api.join import DEFAULTS, SparkJoinOptions
 from ivjoin.spark.api.origin import origin_of
 from ivjoin.spark.api.resolving import resolved
 from ivjoin.spark.rows.arrow import key_sql
@@ -45,7 +46,7 @@ def explain(
     name: str | Observation | None = None, routing: str = "auto", memory_limit: int | str | None = None,
     when_full: WhenFull = "raise", **options: Unpack[SparkJoinOptions],
 ) -> str:
-    """Return the plan of ``left.band_join(right, ...)`` as text; takes the same arguments, and joins nothing.
+    """Return the plan of ``left.band_join(right, ...)`` as text, without running the join.
 
     It reads static frames once for a sample if ``band_join`` does so.
 
@@ -53,13 +54,8 @@ def explain(
     ----------
     left, right, on, condition, how, left_order, right_order, pick, params, suffix, on_late, timezone, buckets, \
     backend, name, routing, memory_limit, when_full, options
-        As for :func:`ivjoin.spark.band_join`; ``backend``, ``name`` and ``allow_unbounded`` change nothing. If ``left``
-        is a joined stream and the only argument, the text also says how :func:`ivjoin.spark.write_stream` would write
-        it.
-
-    Returns
-    -------
-    str
+        As for :func:`ivjoin.spark.band_join`; ``backend``, ``name`` and ``allow_unbounded`` change nothing. Pass a
+        joined stream alone as ``left`` to see its plan, and how :func:`ivjoin.spark.write_stream` would write it.
 
     Raises
     ------
@@ -126,7 +122,6 @@ def _of_a_joined_stream(frame: DataFrame) -> str:
 
 
 def _streaming(spec: JoinSpec, notes: Sequence[Warning], buckets: int, spread: StreamSpread) -> list[str]:
-    """Return the lines about a join of streams."""
     plan = plan_of(spec)
     keys = key_sql(plan)
     if spread.plans is not None:

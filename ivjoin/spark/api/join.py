@@ -1,4 +1,4 @@
-"""``band_join`` on DataFrames: resolve the arguments against schemas and session, then run a backend."""
+"""``band_join`` of DataFrames: resolve the arguments, then build the join for tables, streams, or one of each."""
 
 from __future__ import annotations
 
@@ -10,16 +10,23 @@ from pyspark.sql.types import StructType
 
 from ivjoin.errors import IvjoinError, UnsupportedError
 from ivjoin.expr.arguments import known_options, warn_caller
-from ivjoin.operator.memory.budget import Budget, Shed, Spill, WhenFull, budget_of
+from ivjoin.operator.memory.budget import Budget, WhenFull
 from ivjoin.plan.cache import plan_of
-from ivjoin.plan.spec import SIDES, JoinSpec
+from ivjoin.plan.spec import SIDES
+from ivjoin.spark.api.checks import (
+    both_streaming,
+    refuse_second_state,
+    refuse_unbuilt,
+    refuse_undecided,
+    worker_budget,
+)
 from ivjoin.spark.api.origin import Joined, remember
 from ivjoin.spark.api.resolving import Resolved, resolved
 from ivjoin.spark.api.schema import output_type
-from ivjoin.spark.api.undecided import refuse_second_state, refuse_undecided
 from ivjoin.spark.conditions.leftover import rows_where
-from ivjoin.spark.rows.late import KEEP, REASON
+from ivjoin.spark.rows.late import KEEP, REASON, joined_schema
 from ivjoin.spark.rows.metrics import observed_name
+from ivjoin.spark.rows.results import Results, opener
 from ivjoin.spark.runtime.workers import kernels_early, start_early
 from ivjoin.spark.spread.buckets import stream_count
 
@@ -29,14 +36,10 @@ if TYPE_CHECKING:
     from ivjoin.expr.literals import Params
     from ivjoin.plan.picking.choice import Pick
     from ivjoin.plan.question import DeclaredBounds, JoinHow, Keys, Orders
-    from ivjoin.spark.rows.results import Results
     from ivjoin.spark.state.streamspread import StreamSpread
 
-__all__ = [
-    "DEFAULTS", "SparkJoinOptions", "band_join", "both_streaming", "joined_frames", "refuse_unbuilt", "worker_budget",
-]  # fmt: skip
+__all__ = ["DEFAULTS", "SparkJoinOptions", "band_join", "joined_frames"]
 
-SCHEMES = ("auto", "hash", "slices", "grid")
 BACKENDS = ("applyInPandasWithState", "transformWithState")
 
 
@@ -71,7 +74,7 @@ def band_join(
     ----------
     left, right : DataFrame
         Streaming or static; classic or Connect. A stream is joined with a static frame in each micro-batch, without
-        state. ``how`` must not emit rows of the static frame alone.
+        state; ``how`` must then not emit rows of the static frame alone.
     on : str, list of str, or list of (str, str), optional
         Key columns. Without a key, rows are spread along the band.
     condition : str or Column, optional
@@ -81,14 +84,13 @@ def band_join(
     how : str, default "inner"
         inner, left, right, full, left_semi, left_anti, right_semi, right_anti, or Spark's aliases.
     left_order, right_order : str, Order, or a list of these, optional
-        Order in which rows arrive, up to a slack. For static frames it is only a hint: the join sorts them in the
-        order that evicts most. For streams, a watermark set by ``withWatermark`` counts as an order, with its delay as
-        the slack. It does not count after a union or a join of streams, because these change the order of rows. The
-        output of another ``band_join`` has the order that this join gives it, where that is known; see
-        ``docs/spark-order-and-watermarks.md``.
+        Order in which rows of a stream arrive, up to a slack. For static frames, which are sorted in any case, it is
+        only a hint. A ``withWatermark`` counts as an order, with its delay as the slack, except after a union or a
+        join of streams, which change the order of rows. The output of another ``band_join`` has its own order, where
+        that is known; see ``docs/spark-order-and-watermarks.md``.
     pick : Pick, optional
-        Which of the right rows that satisfy the whole condition each left row takes; see :class:`ivjoin.Pick`. Rows
-        are then divided by their keys alone. Without a key, one task joins all of them.
+        Which of the matching right rows each left row takes; see :class:`ivjoin.Pick`. Rows are then divided by their
+        keys alone. Without a key, one task joins all of them.
     params : mapping of str to value, optional
         The values of ``:name`` in the condition.
     suffix : str, default "_right"
@@ -101,23 +103,20 @@ def band_join(
         The session's by default.
     buckets : int, optional
         For streams, the number of groups into which the state is divided: by default 16, or one for each state
-        partition if there are fewer. A query retains the number with which it began, whatever the session has when it
-        starts again. For static frames, the number of tasks.
+        partition if there are fewer. A checkpoint retains the number. For static frames, the number of tasks.
     backend : {"applyInPandasWithState", "transformWithState"}
         For streaming frames.
     name : str or Observation, optional
         Name of this join's counts, see :func:`ivjoin.spark.metrics`. Two joins of one query need different names, or
         none. Joins of static frames are counted only if you pass a ``pyspark.sql.Observation``.
     routing : {"auto", "hash", "slices", "grid"}
-        How heavy keys, and joins without a key or with computed keys, are spread over the tasks. See
-        ``ivjoin.routing``. For static frames, all but "hash" read the inputs once for a sample during this call. If
-        both frames are small and have keys, "auto" takes no sample: it joins them in one task, without a shuffle,
-        unless ``buckets`` is given. For streams without a key, "auto" and "slices" cut the axis into slices of four
-        bands.
+        How heavy keys, and joins without a key or with computed keys, are spread over the tasks; see
+        ``ivjoin.routing``. For static frames, all but "hash" read the inputs once for a sample during this call.
+        If both frames are small and have keys, and ``buckets`` is not given, "auto" joins them in one task without a
+        sample. For streams without a key, "auto" and "slices" cut the axis into slices of four bands.
     memory_limit : int or str, optional
-        Limit for an operator in a Python worker, in bytes or as text such as "512MB". For static frames it applies to
-        a task, for streams to a bucket. For a bucket it also limits the rows
-        that are stored between micro-batches.
+        Limit for an operator in a Python worker, in bytes or as text such as "512MB". It applies to a task of static
+        frames, or to a bucket of streams and the rows that it stores between micro-batches.
     when_full : {"raise", "spill"}
         What to do when the state exceeds the limit. "raise" raises MemoryLimitError, which ends the query. "spill",
         for static frames only, writes rows to files; the result stays exact.
@@ -132,10 +131,10 @@ def band_join(
         checkpoint retains its hot keys. For static frames, the sample finds them.
     routing_dir : str or path, optional
         For streams: a folder for this join and checkpoint alone, which all workers share. It is mounted, or on HDFS,
-        S3, Google Cloud or Azure (``s3://bucket/plans``). Keys that become heavy while the query runs are detected and
-        spread within a few micro-batches. The folder stores the plans for them; see ``docs/routing.md``.
+        S3, Google Cloud or Azure (``s3://bucket/plans``). It stores plans that spread a key within a few micro-batches
+        after the key becomes heavy; see ``docs/routing.md``.
     allow_unbounded : bool, default False
-        For streams, whether an outer or anti join is allowed if nothing decides that a row has no partner. Such rows
+        For streams, whether to allow an outer or anti join if nothing decides that a row has no partner. Such rows
         stay in the state and are never emitted.
 
     Returns
@@ -180,7 +179,6 @@ def joined_frames(
     name: str | Observation | None, routing: str, hot_keys: Sequence[object] | None = None,
     routing_dir: str | None = None, budget: Budget | None = None,
 ) -> DataFrame:
-    """Return the joined frame of a resolved call, executed by the given backend."""
     if backend not in BACKENDS:
         raise IvjoinError(f"backend is {backend!r}; expected {' or '.join(map(repr, BACKENDS))}")
     streaming, with_table = both_streaming(left, right), left.isStreaming != right.isStreaming
@@ -236,9 +234,8 @@ def _joined_stream(
     left: Any, right: Any, call: Resolved, out: Any, buckets: int | None, count: int, name: str, backend: str,
     spread: StreamSpread, budget: Budget | None,
 ) -> DataFrame:
-    """Return the joined stream, and remember it for sinks that read its packed rows."""
     from ivjoin.spark.state.segments import segmented_join
-    from ivjoin.spark.state.streaming import opened, packed_sides, streaming_join
+    from ivjoin.spark.state.streaming import packed_sides, streaming_join
 
     segmented = backend == "transformWithState"
     build = segmented_join if segmented else streaming_join
@@ -247,66 +244,6 @@ def _joined_stream(
     def packed(results: Results | None = None) -> Any:
         return build(sides, call.spec, buckets, name, results, spread, budget)
 
-    joined = opened(packed(), call.spec, out)
+    joined = packed().mapInArrow(opener(joined_schema(call.spec)), out)
     remember(Joined(joined, call.spec, call.notes, count, spread, packed))
     return joined
-
-
-def worker_budget(
-    spec: JoinSpec, memory_limit: int | str | None, when_full: WhenFull, streaming: bool
-) -> Budget | None:
-    """Return the memory budget of an operator in a worker; None for no limit.
-
-    Raises
-    ------
-    IvjoinError
-        If the options are not a valid limit. If Spark cannot follow them, it is an UnsupportedError.
-    """
-    if when_full == "shed" or isinstance(when_full, Shed):
-        raise UnsupportedError(
-            "when_full is 'shed'; expected 'raise', or 'spill' of static frames: on Spark no rows are dropped"
-        )
-    if streaming and (when_full == "spill" or isinstance(when_full, Spill)):
-        raise UnsupportedError(
-            "when_full is 'spill' with streams; expected 'raise': Spark keeps the whole state of a bucket as bytes, "
-            "which files do not shorten. Take more buckets or a narrower window"
-        )
-    budget = budget_of(memory_limit, when_full)
-    if budget is not None:
-        budget.check(plan_of(spec))
-    return budget
-
-
-def refuse_unbuilt(routing: object, hot_keys: object, routing_dir: object, streaming: bool) -> None:
-    """
-    Raises
-    ------
-    IvjoinError
-        If ``routing`` is not a scheme. If the rows cannot be spread by it, it is an UnsupportedError.
-    """
-    if routing not in SCHEMES:
-        raise IvjoinError(f"routing is {routing!r}; expected {', '.join(map(repr, SCHEMES[:-1]))} or {SCHEMES[-1]!r}")
-    if routing_dir is not None and not streaming:
-        raise UnsupportedError(f"routing_dir is {routing_dir!r}; expected None: static frames follow one plan")
-    if routing_dir is not None and routing == "hash":
-        raise UnsupportedError(
-            f"routing_dir is {routing_dir!r} with routing='hash'; expected 'auto' or 'slices', or no routing_dir"
-        )
-    if hot_keys is not None and not streaming:
-        raise UnsupportedError(f"hot_keys is {hot_keys!r}; expected None: a sample finds the hot keys of static frames")
-    if streaming and routing == "grid":
-        raise UnsupportedError("routing is 'grid'; expected 'auto', 'slices' or 'hash': streams have no grids")
-
-
-def both_streaming(left: Any, right: Any) -> bool:
-    """Return whether both sides are streams.
-
-    Raises
-    ------
-    IvjoinError
-        If one is not a DataFrame.
-    """
-    for frame, side in ((left, "left"), (right, "right")):
-        if not hasattr(frame, "isStreaming") or not hasattr(frame, "mapInArrow"):
-            raise IvjoinError(f"the {side} input is a {type(frame).__name__}; expected a PySpark DataFrame")
-    return bool(left.isStreaming and right.isStreaming)

@@ -24,7 +24,7 @@ from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.outer.jointype import join_type
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES, JoinSpec
-from ivjoin.spark.rows.arrow import bucket_sql, key_sql, place
+from ivjoin.spark.rows.arrow import bucket_sql, in_places, key_sql
 from ivjoin.spark.rows.pack import fitted
 from ivjoin.spark.rows.results import limit_explained
 from ivjoin.spark.state.bucket import in_order
@@ -40,13 +40,7 @@ _OF_A_GROUP = (
 def table_join(
     left: Any, right: Any, spec: JoinSpec, out: StructType, buckets: int, budget: Budget | None = None
 ) -> Any:
-    """Return the joined stream of a stream and a static frame.
-
-    Raises
-    ------
-    UnsupportedError
-        If the join emits rows of the static frame alone.
-    """
+    """Return the joined stream; raise UnsupportedError if the join emits rows of the static frame alone."""
     stream = 0 if left.isStreaming else 1
     how = join_type(spec.how)
     one_side = how.name.split("_")[-1] in ("semi", "anti") and not how.name.startswith(SIDES[stream])
@@ -62,15 +56,14 @@ def table_join(
     keys = key_sql(plan_of(spec))
     groups = []
     for side, frame in enumerate((left, right)):
-        rows = frame.toDF(*[place(i) for i in range(len(frame.columns))])
         bucket = F.expr(bucket_sql(keys, side, buckets)).cast("int")
-        groups.append(rows.select(bucket.alias("bucket"), "*").groupBy("bucket"))
+        groups.append(in_places(frame).select(bucket.alias("bucket"), "*").groupBy("bucket"))
     run = spec.with_orders((), (), "raise")
     return groups[0].cogroup(groups[1]).applyInArrow(_joiner(run, stream, budget), out)
 
 
 def _joiner(spec: JoinSpec, stream: int, budget: Budget | None) -> Callable[[pa.Table, pa.Table], pa.Table]:
-    """Return the function of a bucket. It inserts the table's rows, and then probes with the rows of the stream."""
+    """Return the function of a bucket: insert the table's rows, then probe with the rows of the stream."""
 
     def join(left: pa.Table, right: pa.Table) -> pa.Table:
         plan = plan_of(spec)

@@ -1,4 +1,4 @@
-"""``ivjoin.spark.multi_join``: a join of many DataFrames on a hypercube."""
+"""``ivjoin.spark.multi_join``: join many DataFrames on a hypercube."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from pyspark.sql.types import StructField, StructType
 from ivjoin.errors import ConditionError, IvjoinError, UnsupportedError
 from ivjoin.expr.arguments import known_options, warn_caller
 from ivjoin.expr.literals import zone_named
-from ivjoin.expr.nodes import LEFT, columns_of, make
-from ivjoin.expr.ordinal import has_ordinal
-from ivjoin.expr.types import from_arrow
-from ivjoin.multi.question import MultiSpec, multi_spec, named_inputs
+from ivjoin.expr.nodes import columns_of
+from ivjoin.frontier.order import Order
+from ivjoin.multi.question import multi_spec, named_inputs
+from ivjoin.multi.spec import MultiSpec, wide_column
 from ivjoin.multi.spread import attributes, cube, skewed_names
 from ivjoin.routing.grids.hypercube import SCHEMES
 from ivjoin.routing.rows.arguments import worker_count
-from ivjoin.spark.api.schema import arrow_schema
+from ivjoin.spark.api.schema import arrow_schema, refuse_collation
 from ivjoin.spark.conditions.columns import is_column
 from ivjoin.spark.conditions.dialect import AnsiWarning, ansi_note, backquoted
+from ivjoin.spark.conditions.sqlwriter import quoted_name
 from ivjoin.spark.rows.arrow import as_spark_sql
-from ivjoin.spark.rows.sqlwriter import quoted_name
 from ivjoin.spark.runtime.environment import settings_of
-from ivjoin.spark.runtime.eventtime import WatermarkWarning, in_order, watermark_note
-from ivjoin.spark.runtime.watermark import delays, with_watermarks, without_watermark
+from ivjoin.spark.runtime.eventtime import delays, watermarks_of, with_watermarks, without_watermark
 from ivjoin.spark.runtime.workers import kernels_early, start_early
 from ivjoin.spark.spread.buckets import stream_count
 from ivjoin.spark.spread.sizes import are_small, estimated_bytes, sound_bytes
@@ -60,12 +59,13 @@ def multi_join(
         For streams, the order in which rows arrive. A watermark counts as an order, with its delay as the slack. For
         static frames it is a hint: each cell sorts its rows by the axes of the bands in any case.
     scheme : {"auto", "hash", "random", "hybrid"}
-        How rows are spread (:func:`ivjoin.routing.grids.hypercube`). By default the scheme with the least load.
+        How rows are spread (:func:`ivjoin.routing.hypercube`). By default the scheme with the least load.
     skewed : iterable of str, optional
         Columns in which most rows have one of a few values: ``"alias.column"``, or the column's name alone for all
         inputs.
     bounds : mapping of alias to mapping of column to (least, greatest), optional
     batch_size : int, default 65536
+        Greatest number of rows that an operator emits at once.
     on_late : {"raise", "drop", "join"}
         For streams, what to do with a row that violates its input's order or bounds. A row of a static frame that
         violates its bounds always raises LateRowError, unless a null or a filter on its own input excludes it from
@@ -77,13 +77,12 @@ def multi_join(
     workers : int, optional
         Greatest number of cells; by default ``spark.sql.shuffle.partitions``, for streams at most 16. If static inputs
         are small and ``scheme`` is "auto", the default is one cell, in a task that reads all inputs. A checkpoint
-        retains the grid with which it began.
+        retains its grid.
     params : mapping of str to value, optional
         The values of ``:name`` in the condition.
     columns : list of str, optional
-        Output columns, by their names ``alias_name`` and in this order; all by default. Columns are shuffled only if
-        they are listed here, or if the condition, orders or bounds use them. A checkpoint retains the columns with
-        which it began.
+        Output columns, by their names ``alias_name`` and in this order; all by default. Other columns are shuffled only
+        if the condition, orders or bounds use them. A checkpoint retains its columns.
 
     Returns
     -------
@@ -97,10 +96,8 @@ def multi_join(
 
     Warns
     -----
-    AnsiWarning
-        If the session's ANSI mode is off and the condition can raise an error.
-    WatermarkWarning
-        If a watermark is not read as an order, because a union or a join of streams comes after it.
+    AnsiWarning, WatermarkWarning
+        As :func:`ivjoin.spark.band_join`.
     """
     frames = named_inputs(inputs)
     streaming = _streaming(frames)
@@ -122,41 +119,40 @@ def multi_join(
     _refuse_collated(spec, frames)
     if columns is not None:
         columns = [spec.schema.names[i] for i in places_of(spec.schema.names, columns)]
-        spec = spec.of_columns([*columns, *_watermarked(frames)])
+        watermarked = [f"{a}_{f.name}" for a, frame in frames.items() for f in frame.schema if delays([f])]
+        spec = spec.of_columns([*columns, *watermarked])
         frames = {a: frame.select(*map(quoted_name, spec.schemas[a].names)) for a, frame in frames.items()}
     if spec.condition is not None and not settings.ansi and (note := ansi_note(spec.condition)):
         warn_caller(AnsiWarning(note))
     rows = dict.fromkeys(frames, 1.0) if streaming else _sizes(frames)
     free = workers is None and scheme == "auto" and not streaming
     default = stream_count(None, settings.partitions) if streaming else settings.partitions
-    most = 1 if free and _are_small(frames) else default if workers is None else workers
-    plan = cube(_hashed(spec), worker_count(most), rows, scheme, skewed_names(spec, skewed))
+    small = free and are_small(list(frames.values()), [sound_bytes(frame) for frame in frames.values()])
+    most = 1 if small else default if workers is None else workers
+    _refuse_unhashed(spec)
+    plan = cube(spec, worker_count(most), rows, scheme, skewed_names(spec, skewed))
     out = StructType([
         StructField(f"{a}_{f.name}", f.dataType, True, without_watermark(f.metadata))
         for a, frame in frames.items() for f in frame.schema
     ])
+    first = next(iter(frames.values()))
     if streaming:
         from ivjoin.spark.state.cell_state import streamed_in_cells
 
-        spec = _watermarks(spec, frames)
-        _begin_early(frames, streaming)
+        spec = spec.with_orders({a: _orders(spec, a, frame) for a, frame in frames.items()})
+        kernels_early(first)
+        start_early(first)
         joined = streamed_in_cells(frames, spec, plan, out)
     else:
         from ivjoin.spark.spread.cells import joined_in_cells
 
-        _begin_early(frames, streaming)
+        kernels_early(first)
         joined = joined_in_cells(frames, spec, plan, out, rows, None if workers is None else plan.workers)
     return joined if columns is None else joined.select(*map(quoted_name, columns))
 
 
 def _streaming(frames: Mapping[str, Any]) -> bool:
-    """Return whether all inputs are streams.
-
-    Raises
-    ------
-    IvjoinError
-        If only some of them are streams, or one is not a DataFrame.
-    """
+    """Return whether all inputs are streams. Refuse a mixture, and inputs that are not DataFrames."""
     for alias, frame in frames.items():
         if not hasattr(frame, "isStreaming") or not hasattr(frame, "mapInArrow"):
             raise IvjoinError(f"input {alias!r} is a {type(frame).__name__}; expected a PySpark DataFrame")
@@ -170,72 +166,31 @@ def _streaming(frames: Mapping[str, Any]) -> bool:
     return bool(streams)
 
 
-def _watermarked(frames: Mapping[str, Any]) -> list[str]:
-    """Return the columns that have a watermark, by their names in the output."""
-    return [f"{a}_{f.name}" for a, frame in frames.items() for f in frame.schema if delays([f])]
+def _orders(spec: MultiSpec, alias: str, frame: Any) -> tuple[Order, ...]:
+    declared = spec.inputs[alias].orders[0]
+    delay, no_order, notes = watermarks_of(frame, alias, lambda i: wide_column(spec.wide(alias).field(i)), declared)
+    for note in notes:
+        warn_caller(note)
+    return tuple(with_watermarks(declared, delay, no_order))
 
 
-def _begin_early(frames: Mapping[str, Any], streaming: bool) -> None:
-    """Start before the first rows arrive: kernels, and workers."""
-    first = next(iter(frames.values()))
-    kernels_early(first)
-    if streaming:
-        start_early(first)
-
-
-def _watermarks(spec: MultiSpec, frames: Mapping[str, Any]) -> MultiSpec:
-    """Return the declared orders and the frames' watermarks, with their delay as slack."""
-    out = {}
-    for alias, frame in frames.items():
-        delay, no_order = {}, []
-        for i, f in enumerate(frame.schema):
-            for wait in delays([f]).values():
-                wide = spec.wide(alias).field(i)
-                column = make("column", (), (LEFT, wide.name), from_arrow(wide.type))
-                if not has_ordinal(column.type):
-                    continue
-                delay[column] = wait
-                declared = spec.inputs[alias].orders[0]
-                if all(o.expr is not column for o in declared) and not in_order(frame, i):
-                    no_order.append(column)
-                    warn_caller(WatermarkWarning(watermark_note(alias, f.name)))
-        out[alias] = tuple(with_watermarks(spec.inputs[alias].orders[0], delay, no_order))
-    return spec.with_orders(out)
-
-
-def _hashed(spec: MultiSpec) -> MultiSpec:
-    """Return the spec, after checking that Spark can hash its keys.
-
-    Raises
-    ------
-    UnsupportedError
-        If Spark cannot hash a key.
-    """
+def _refuse_unhashed(spec: MultiSpec) -> None:
     for name, own in attributes(spec).items():
         for alias, node in own.items():
             if as_spark_sql(node, spec.wide(alias).names) is None:
                 raise UnsupportedError(f"the equality of {name!r} compares {node}, which Spark cannot hash; cast it")
-    return spec
 
 
 def _refuse_collated(spec: MultiSpec, frames: Mapping[str, Any]) -> None:
     for column in columns_of(spec.condition) if spec.condition is not None else ():
         alias, name = column.params
         for f in frames[alias].schema:
-            collation = getattr(f.dataType, "collation", "UTF8_BINARY")
-            if f.name == name and collation != "UTF8_BINARY":
-                raise UnsupportedError(
-                    f"column {name!r} of {alias} has the collation {collation}; multi_join compares strings by their "
-                    "bytes: use a column of collation UTF8_BINARY (for example upper(...)) in the condition"
-                )
-
-
-def _are_small(frames: Mapping[str, Any]) -> bool:
-    return are_small(list(frames.values()), [sound_bytes(frame) for frame in frames.values()])
+            if f.name == name:
+                refuse_collation(f, alias, "multi_join")
 
 
 def _sizes(frames: Mapping[str, Any]) -> dict[str, float]:
-    """Return the optimizer's estimates of the frames' sizes in bytes; all equal without one, as over Connect."""
+    """Return the frames' estimated sizes as multiples of the least; all equal without an estimate, as over Connect."""
     out: dict[str, float] = {}
     for alias, frame in frames.items():
         size = estimated_bytes(frame)

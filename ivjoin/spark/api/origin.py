@@ -13,6 +13,7 @@ from typing import Any
 
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.rows.results import Results
+from ivjoin.spark.runtime.catalyst import analyzed, computed, each, ids, kind_of, reference
 from ivjoin.spark.runtime.environment import is_connect
 from ivjoin.spark.state.streamspread import StreamSpread
 
@@ -21,46 +22,22 @@ __all__ = ["Joined", "Origin", "origin_of", "remember"]
 
 @dataclass(frozen=True)
 class Joined:
-    """A joined stream.
-
-    Attributes
-    ----------
-    frame : DataFrame
-        The joined stream with plain rows.
-    notes : tuple of Warning
-        The warnings that the caller received for this join.
-    spread : StreamSpread
-    packed : callable of Results
-        Builds the same join again, with these results as the output of the stateful function. It returns a frame of
-        packed rows.
-    """
-
-    frame: Any
+    frame: Any  # with plain rows
     spec: JoinSpec
-    notes: tuple[Warning, ...]
+    notes: tuple[Warning, ...]  # warnings that the caller received
     buckets: int
     spread: StreamSpread
-    packed: Callable[[Results], Any]
+    packed: Callable[[Results], Any]  # builds the same join again, as a frame of packed rows with these results
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The relation of a DataFrame to a joined stream.
-
-    Attributes
-    ----------
-    columns : tuple of (int or None)
-        For each column of the DataFrame, the position of that column in the join; None for a computed column.
-    detour : str, optional
-        The operation after the join that needs Spark's rows. Without one, no column is computed.
-    in_order : bool
-        Whether the rows still have the join's order.
-    """
+    """The relation of a DataFrame to a joined stream."""
 
     joined: Joined
-    columns: tuple[int | None, ...]
-    detour: str | None = None
-    in_order: bool = True
+    columns: tuple[int | None, ...]  # position of each column in the join; None for a computed column
+    detour: str | None = None  # operation after the join that needs Spark's rows; without one, no column is computed
+    in_order: bool = True  # whether the rows still have the join's order
 
 
 # The most recent joined streams, oldest first. A DataFrame has no reference to the DataFrame that it was made from.
@@ -72,7 +49,6 @@ _LAST = "MapInArrow"
 
 
 def remember(joined: Joined) -> None:
-    """Record a joined stream, so that :func:`origin_of` can find it."""
     _joined[id(joined.frame)] = joined
     while len(_joined) > _MOST:
         _output_ids.pop(_joined.popitem(last=False)[0], None)
@@ -88,22 +64,23 @@ def origin_of(frame: Any) -> Origin | None:
     ends = {_outputs(j.frame): j for j in _joined.values() if _same(frame, j)}
     if not ends or not frame.isStreaming:
         return None
-    plan = frame._jdf.queryExecution().analyzed()
-    wanted: tuple[int | None, ...] = _ids(plan.output())
+    plan = analyzed(frame)
+    wanted: tuple[int | None, ...] = ids(plan.output())
     detour, in_order = None, True
     while True:
-        kind = plan.getClass().getSimpleName()
+        kind = kind_of(plan)
         # A filter has the same attributes as its input, so compare the kind, too.
-        found = ends.get(_ids(plan.output())) if kind == _LAST else None
+        found = ends.get(ids(plan.output())) if kind == _LAST else None
         if found is not None:
-            names = {expression: i for i, expression in enumerate(_ids(plan.output()))}
+            names = {expression: i for i, expression in enumerate(ids(plan.output()))}
             return Origin(found, tuple(None if w is None else names.get(w) for w in wanted), detour, in_order)
         if kind == "Project":
-            wanted = _through(plan, wanted)
+            source = {output: reference(e) for output, e in computed(plan).items()}
+            wanted = tuple(None if w is None else source.get(w) for w in wanted)
         if kind not in _PLAIN or (None in wanted):
             detour = detour or _WORDS.get(kind, kind)
         in_order = in_order and kind in (*_PLAIN, "Filter")
-        streams = [c for c in _each(plan.children()) if c.isStreaming()]
+        streams = [c for c in each(plan.children()) if c.isStreaming()]
         if len(streams) != 1:
             return None
         plan = streams[0]
@@ -121,26 +98,8 @@ def _same(frame: Any, joined: Joined) -> bool:
     return not is_connect(joined.frame) and joined.frame.sparkSession is frame.sparkSession
 
 
-def _through(project: Any, wanted: tuple[int | None, ...]) -> tuple[int | None, ...]:
-    """Return the input attributes for these outputs of a projection; None for a computed output."""
-    source: dict[int, int] = {}
-    for e in _each(project.projectList()):
-        node = e.child() if e.getClass().getSimpleName() == "Alias" else e
-        if node.getClass().getSimpleName() == "AttributeReference":
-            source[e.exprId().id()] = node.exprId().id()
-    return tuple(None if w is None else source.get(w) for w in wanted)
-
-
 def _outputs(frame: Any) -> tuple[int, ...]:
     known = _output_ids.get(id(frame))
     if known is None:
-        known = _output_ids[id(frame)] = _ids(frame._jdf.queryExecution().analyzed().output())
+        known = _output_ids[id(frame)] = ids(analyzed(frame).output())
     return known
-
-
-def _ids(attributes: Any) -> tuple[int, ...]:
-    return tuple(a.exprId().id() for a in _each(attributes))
-
-
-def _each(scala: Any) -> list[Any]:
-    return [scala.apply(i) for i in range(scala.size())]

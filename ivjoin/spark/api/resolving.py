@@ -15,7 +15,6 @@ from ivjoin.expr import build
 from ivjoin.expr.arguments import one_of
 from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.frontier.order import Order
 from ivjoin.frontier.tracking import OrderTracker
 from ivjoin.plan.cache import plan_of
@@ -27,18 +26,10 @@ from ivjoin.spark.api.schema import arrow_schema, refuse_uncompared, spelled_ali
 from ivjoin.spark.conditions.columns import aliases_of, condition_of, is_column
 from ivjoin.spark.conditions.dialect import AnsiWarning, ansi_note, backquoted
 from ivjoin.spark.conditions.padding import char_widths, padded, refuse_pairs
+from ivjoin.spark.conditions.sqlwriter import quoted_name
 from ivjoin.spark.rows.late import KEEP, check_keeps
-from ivjoin.spark.rows.sqlwriter import quoted_name
+from ivjoin.spark.runtime import eventtime
 from ivjoin.spark.runtime.environment import Settings, settings_of
-from ivjoin.spark.runtime.eventtime import (
-    WatermarkWarning,
-    in_order,
-    watermark_note,
-    window_note,
-    windows_without_order,
-)
-from ivjoin.spark.runtime.watermark import delays, with_watermarks
-from ivjoin.spark.runtime.windows import slack_of_window
 
 if TYPE_CHECKING:
     from ivjoin.expr.literals import Params
@@ -50,7 +41,7 @@ __all__ = ["Resolved", "resolved", "spelt"]
 
 @dataclass(frozen=True)
 class Resolved:
-    """A call of ``band_join`` with every name resolved, and the notes for the caller."""
+    """A call with every name resolved, and the warnings for the caller."""
 
     spec: JoinSpec
     settings: Settings
@@ -135,26 +126,25 @@ def _windows(
 ) -> Node | None:
     """Declare the order of the ends of a key that is a window of an event time on both sides.
 
-    Equal windows have equal ends: return the condition with this conjunct, which evicts rows.
+    Equal windows have equal ends, so add this equality to the condition: it evicts rows.
     """
-    found = [windows_without_order([pair], s, frame, orders[s]) for s, frame in enumerate(frames)]
+    found = [eventtime.is_unordered_window(pair[s], frame, orders[s]) for s, frame in enumerate(frames)]
     slacks: list[timedelta | None] = [None, None]
     for s, frame in enumerate(frames):
         if found[s]:
-            at = frame.columns.index(found[s][0])
-            slacks[s] = slack_of_window(frame, at, next(iter(delays([frame.schema[at]]).values())))
+            at = frame.columns.index(pair[s])
+            slacks[s] = eventtime.slack_of_window(frame, at, eventtime.delays(frame.schema)[pair[s]])
     ends = [f"{side}.{quoted_name(name)}.end" for side, name in zip("lr", pair, strict=True)]
     if all(found) and None not in slacks:
         for s, slack in enumerate(slacks):
             orders[s] = (*orders[s], Order(expr.scalar(ends[s], scope, timezone=zone), slack=slack))
         same = expr.condition(" = ".join(ends), scope, timezone=zone)
         return same if condition is None or same is None else build.and_(condition, same)
-    notes += [WatermarkWarning(window_note(SIDES[s], name)) for s in (0, 1) for name in found[s]]
+    notes += [eventtime.WatermarkWarning(eventtime.window_note(SIDES[s], pair[s])) for s in (0, 1) if found[s]]
     return condition
 
 
 def _pairs(on: Any, schemas: list[pa.Schema], case_sensitive: bool) -> list[tuple[str, str]]:
-    """Return the key pairs, with names as the schemas spell them; the planner reports unknown names."""
     if on is None:
         return []
     for i in [on] if is_column(on) else on if isinstance(on, Iterable) and not isinstance(on, str) else ():
@@ -176,7 +166,6 @@ def _text(given: Any, names: list[str], settings: Settings) -> Any:
 
 
 def _picked_by(item: Any, names: list[str], scope: expr.Scope, settings: Settings, zone: str) -> Node:
-    """Return what matches are ordered by: a right column, or an expression over both sides."""
     text = _text(item, names, settings)
     return scope.resolve(SIDES[1], text) if text in names else expr.scalar(text, scope, timezone=zone)
 
@@ -203,22 +192,17 @@ def _orders(
     scope = expr.Scope(*both, case_sensitive=settings.case_sensitive)
     declared = [o if isinstance(o, Order) else Order(o) for o in items]
     declared = [replace(o, expr=_side_node(o.expr, side, scope, settings, zone)) for o in declared]
-    delay, no_order = {}, []
-    for i, f in enumerate(frame.schema):
-        for wait in delays([f]).values():
-            column = scope.resolve(SIDES[side], schemas[side].names[i])
-            # Spark marks the windows over an event time too, which are structs.
-            if not has_ordinal(column.type):
-                continue
-            delay[column] = wait
-            if frame.isStreaming and all(o.expr is not column for o in declared) and not in_order(frame, i):
-                no_order.append(column)
-                notes.append(WatermarkWarning(watermark_note(SIDES[side], f.name)))
+
+    def column_at(i: int) -> Node:
+        return scope.resolve(SIDES[side], schemas[side].names[i])
+
+    delay, no_order, found = eventtime.watermarks_of(frame, SIDES[side], column_at, declared)
+    notes += found
     for i, slack in carried_slacks(frame).items():
-        column = scope.resolve(SIDES[side], schemas[side].names[i])
+        column = column_at(i)
         if all(o.expr is not column for o in declared) and column not in delay:
             declared.append(Order(column, slack=slack))
-    return tuple(with_watermarks(declared, delay, no_order))
+    return tuple(eventtime.with_watermarks(declared, delay, no_order))
 
 
 def _side_node(given: Any, side: int, scope: expr.Scope, settings: Settings, zone: str) -> Node:

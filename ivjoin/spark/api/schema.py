@@ -1,4 +1,4 @@
-"""Spark schemas and Arrow schemas of the two inputs and of the output."""
+"""Convert schemas between Spark and Arrow, for the inputs and the output."""
 
 from __future__ import annotations
 
@@ -13,19 +13,13 @@ from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.spark.rows.late import KEEP, REASON
-from ivjoin.spark.runtime.watermark import without_watermark
+from ivjoin.spark.runtime.eventtime import without_watermark
 
-__all__ = ["arrow_schema", "output_type", "refuse_uncompared", "spark_type", "spelled_alike"]
+__all__ = ["arrow_schema", "output_type", "refuse_collation", "refuse_uncompared", "spark_type", "spelled_alike"]
 
 
 def arrow_schema(schema: StructType, timezone: str) -> pa.Schema:
-    """Return the Arrow schema in which Spark hands rows of this type to Python; every column may be null.
-
-    Raises
-    ------
-    UnsupportedError
-        If Spark does not pass a column's type to Python.
-    """
+    """Return the Arrow schema in which Spark passes rows of this type to Python; refuse types that it does not pass."""
     fields = []
     for f in schema:
         if _has(f.dataType, "geometry", "geography"):
@@ -53,8 +47,6 @@ def _arrow_type(kind: DataType, timezone: str) -> pa.DataType:
 
 
 def _in_zone(t: pa.DataType, timezone: str) -> pa.DataType:
-    """Return a type with its instants in a time zone."""
-
     def field(f: pa.Field) -> pa.Field:
         return f.with_type(_in_zone(f.type, timezone))
 
@@ -76,13 +68,13 @@ def spark_type(t: pa.DataType) -> DataType:
 
 
 def spelled_alike(left: list[str], right: list[str]) -> list[str]:
-    """The right names, those that are a left name but for case spelt as that one: one name to this session."""
+    """Return the right names, spelled as the left name that differs only in case."""
     known = {n.lower(): n for n in left}
     return [known.get(n.lower(), n) for n in right]
 
 
 def output_type(plan: JoinPlan, types: tuple[StructType, StructType]) -> StructType:
-    """The output's schema: each column has the type of the input it comes from, a merged key the common one."""
+    """Return the output's schema. A column has the type of its input; a merged key has the common type."""
     out = []
     for field, place in zip(plan.schema, plan.fields, strict=False):
         if place.left is not None and place.right is not None:
@@ -105,20 +97,13 @@ def output_type(plan: JoinPlan, types: tuple[StructType, StructType]) -> StructT
 
 
 def _has(kind: DataType, *names: str) -> bool:
-    """Return whether a type, or a type inside it, has one of these names."""
     inside = [f.dataType for f in getattr(kind, "fields", ())]
     inside += [v for n in ("elementType", "keyType", "valueType") if (v := getattr(kind, n, None)) is not None]
     return kind.typeName() in names or any(_has(it, *names) for it in inside)
 
 
 def refuse_uncompared(nodes: list[Node], types: tuple[StructType, StructType]) -> None:
-    """
-    Raises
-    ------
-    UnsupportedError
-        If an expression reads a VARIANT, which Spark does not compare either, or a string column with a collation:
-        strings are compared by their bytes.
-    """
+    """Refuse expressions that read a VARIANT, or a string column whose collation is not by bytes."""
     for column in columns_of(*nodes):
         side, name = column.params
         for f in types[SIDES.index(side)]:
@@ -127,9 +112,14 @@ def refuse_uncompared(nodes: list[Node], types: tuple[StructType, StructType]) -
                     f"the condition reads column {name!r} of {side}, which is {f.dataType.simpleString()}; Spark does "
                     "not compare a VARIANT. Use variant_get(...) to make a column of another type before the join"
                 )
-            collation = getattr(f.dataType, "collation", "UTF8_BINARY")
-            if f.name == name and collation != "UTF8_BINARY":
-                raise UnsupportedError(
-                    f"column {name!r} of {side} has the collation {collation}; band_join compares strings by their "
-                    "bytes: use a column of collation UTF8_BINARY (for example upper(...)) in the join condition"
-                )
+            if f.name == name:
+                refuse_collation(f, side, "band_join")
+
+
+def refuse_collation(f: StructField, side: str, call: str) -> None:
+    collation = getattr(f.dataType, "collation", "UTF8_BINARY")
+    if collation != "UTF8_BINARY":
+        raise UnsupportedError(
+            f"column {f.name!r} of {side} has the collation {collation}; {call} compares strings by their bytes: use a "
+            "column of collation UTF8_BINARY (for example upper(...)) in the join condition"
+        )

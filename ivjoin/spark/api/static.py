@@ -7,22 +7,20 @@
     right -- side 1, keys, order --+       (keys and order that are plain columns need no extra columns)
 
 If keys alone do not divide the rows well, each row is first routed to cells (``spreading``), and Spark shuffles by the
-task of the cell instead of the keys. Small frames are not shuffled: one task reads and joins them.
-
-The rows are sorted along a band, and the operator evicts a row as soon as the band has passed it. So a task only stores
-the rows in the window. Spark's sort stores the others, and can spill them. Rows for which the band's expression raises
-an error are sorted first, with the nulls, because the condition as a whole need not raise an error for them.
+task of the cell. Small frames are not shuffled: one task reads and joins them. The rows are sorted along a band, and
+the operator evicts a row as soon as the band has passed it. Rows for which the band's expression raises an error are
+sorted first, with the nulls, because the condition as a whole need not raise an error for them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from ivjoin.frontier.order import Order
 from ivjoin.metrics import JoinMetrics
@@ -30,16 +28,20 @@ from ivjoin.operator.memory.budget import Budget
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES, JoinSpec
-from ivjoin.spark.api.joiners import Joiner, joined_by
-from ivjoin.spark.rows.arrow import key_sql, place
-from ivjoin.spark.rows.results import limit_explained
-from ivjoin.spark.rows.slots import laid_together, null_of, selected
-from ivjoin.spark.rows.sorting import image_adder, sort_key
+from ivjoin.spark.rows.arrow import in_places, key_sql
+from ivjoin.spark.rows.metrics import observed
+from ivjoin.spark.rows.pack import MapStage, rows_of
+from ivjoin.spark.rows.results import GROWING, RESULT_SCHEMA, limit_explained, opener, packed_row
+from ivjoin.spark.rows.slots import filled, laid_together, selected, union
+from ivjoin.spark.rows.sorting import sort_key, with_image
 from ivjoin.spark.spread.ownership import cell_spec, only_owned
 from ivjoin.spark.spread.spreading import Spread, routed
 
 __all__ = ["static_join"]
 
+Joiner = Callable[[Iterator[pa.RecordBatch]], Generator[pa.RecordBatch, None, JoinMetrics]]
+
+_COUNTS = (*GROWING, "peak_state_rows", "peak_state_bytes")  # of one task, in the order of its text
 _OF_A_TASK = (
     "Of static frames, memory_limit bounds one task. Fixes: a greater memory_limit; when_full='spill'; more tasks "
     "(buckets=); a narrower band; a lower spark.sql.execution.arrow.maxRecordsPerBatch, by which rows are read ahead"
@@ -50,11 +52,7 @@ def static_join(
     left: Any, right: Any, spec: JoinSpec, out: StructType, spread: Spread, observation: Any = None,
     budget: Budget | None = None,
 ) -> Any:
-    """Return the joined frame.
-
-    ``spread`` decides how the rows are divided, and ``observation`` receives the counts. Each task has its own
-    ``budget``.
-    """
+    """Return the joined frame. ``observation`` receives the counts, and each task has its own ``budget``."""
     plan = plan_of(spec)
     key = sort_key(plan)
     keys = key_sql(plan)
@@ -67,26 +65,23 @@ def static_join(
     order = by.pop(0) if ordered is not None else "o"
     tagged = []
     for side, frame in enumerate((left, right)):
-        rows = frame.toDF(*[place(i) for i in range(len(types[side]))])
+        rows = in_places(frame)
+        columns = filled(slots, places[side])
         if key is not None and key.sql is None:
-            rows = _with_image(rows, spec, side, key.nodes[side])
+            rows = with_image(rows, spec, side, key.nodes[side])
         rows, added = routed(rows, frame, spec, side, spread) if is_routed else (rows, {})
-        where = {slot: i for i, slot in enumerate(places[side])}
-        columns: dict[str, Any] = {f"s{i}": place(where[i]) if i in where else null_of(t) for i, t in enumerate(slots)}
         for i, (pair, at) in enumerate(zip(together, found, strict=True)):
             if at is None:
                 columns[f"b{i}"] = pair[side]
         if key is not None and ordered is None:
             columns["o"] = "o"
         tagged.append(selected(rows, **columns, side=f"CAST({side} AS TINYINT)", **added))
-    both = tagged[0].union(tagged[1])
+    both = union(tagged)
     by = ["label"] if is_routed else by
     if not by or spread.alone:
         both = both.coalesce(1)
-    elif spread.tasks is None:
-        both = both.repartition(*by)
     else:
-        both = both.repartition(spread.tasks, *by)
+        both = both.repartition(*([] if spread.tasks is None else [spread.tasks]), *by)
     run = spec.with_orders((), (), "raise")
     if key is not None:
         both = both.sortWithinPartitions(order)
@@ -98,26 +93,39 @@ def static_join(
         joiner = _joiner(cell_spec(run), celled, budget, plan_of(run).schema)
     else:
         joiner = _joiner(run, places, budget)
-    return joined_by(joiner, payload, plan_of(run).schema, out, observation)
+    if observation is None:
+        return payload.mapInArrow(joiner, out)
+    counted = payload.mapInArrow(_counted(joiner), RESULT_SCHEMA)
+    return observed(counted, observation, _COUNTS).mapInArrow(opener(plan_of(run).schema), out)
+
+
+def _counted(join: Joiner) -> MapStage:
+    """Return a function that packs the rows of ``join`` and adds a last row with its counts."""
+
+    def joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        ends: list[JoinMetrics] = []
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            ends.append((yield from join(batches)))
+
+        yield from (packed_row(batch, None) for batch in rows())
+        total = ends[0].as_dict()
+        yield packed_row(None, ",".join(str(total[name]) for name in _COUNTS))
+
+    return joined
 
 
 def _column_of(sql: str) -> int | None:
-    """Return the position of the column, if an expression over :func:`place` names is just a column."""
     found = re.fullmatch(r"`c(\d+)`", sql)
     return int(found[1]) if found else None
-
-
-def _with_image(rows: Any, spec: JoinSpec, side: int, node: Any) -> Any:
-    schema = StructType([StructField("o", LongType()), *[StructField(f.name, f.dataType) for f in rows.schema]])
-    return rows.mapInArrow(image_adder(spec, side, node), schema)
 
 
 def _joiner(
     spec: JoinSpec, places: list[list[int]], budget: Budget | None = None, owned: pa.Schema | None = None
 ) -> Joiner:
-    """Return the function of a task. It reads tagged rows in order, yields joined rows, and returns the counts.
+    """Return the function of a task, which reads tagged rows in order, yields joined rows, and returns the counts.
 
-    With the schema ``owned``, it only yields the joined rows that the task owns, in that schema.
+    With the schema ``owned``, it yields only the joined rows that the task owns, in that schema.
     """
 
     def join(batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, JoinMetrics]:
@@ -136,27 +144,13 @@ def _joiner(
             for batch in batches:
                 tags = np.asarray(batch.column(0))
                 for side in (0, 1):
-                    rows = _of_side(batch, tags, side, places[side], spec.schemas[side])
-                    if rows is not None:
-                        yield from kept(op.push(SIDES[side], rows))
+                    index = np.flatnonzero(tags == side)
+                    if len(index):
+                        columns = [1 + slot for slot in places[side]]
+                        yield from kept(op.push(SIDES[side], rows_of(batch, index, columns, spec.schemas[side])))
             yield from kept(op.finish())
         counts = op.metrics
         counts.rows_out -= unowned
         return counts
 
     return join
-
-
-def _of_side(
-    batch: pa.RecordBatch, tags: np.ndarray, side: int, places: list[int], schema: pa.Schema
-) -> pa.RecordBatch | None:
-    """Return the rows of one side in a batch, with the names of the plan; None without such rows."""
-    index = np.flatnonzero(tags == side)
-    if len(index) == 0:
-        return None
-    columns = [batch.column(1 + slot) for slot in places]
-    if len(index) < batch.num_rows:
-        taken = pa.array(index)
-        columns = [c.take(taken) for c in columns]
-    fit = [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(fit, schema=schema)

@@ -1,4 +1,4 @@
-"""``window_join`` on DataFrames: each left row with aggregates of the right rows that match it."""
+"""``window_join`` of DataFrames: each left row with aggregates of the right rows that match it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pyarrow as pa
 from ivjoin.conditions.evaluate import check_supported
 from ivjoin.errors import ConditionError, UnsupportedError, came
 from ivjoin.expr.arguments import known_options
-from ivjoin.spark.api.join import both_streaming, joined_frames, worker_budget
+from ivjoin.spark.api.checks import both_streaming, refuse_undecided, worker_budget
+from ivjoin.spark.api.join import joined_frames
 from ivjoin.spark.api.resolving import resolved, spelt
-from ivjoin.spark.api.undecided import refuse_undecided
 from ivjoin.stream.window.question import Asked, asked_of
 
 if TYPE_CHECKING:
@@ -42,15 +42,13 @@ def window_join(
     ----------
     left, right : DataFrame
         Streaming or static; classic or Connect. A static left frame needs a static right one.
-    on, condition
-        As for :func:`ivjoin.spark.band_join`.
     aggregate : mapping of str to str
         As for :func:`ivjoin.window_join`. The functions are count, count_if, sum, mean, min, max, first, last,
         bool_and and bool_or.
     how : {"left", "inner"}
         What happens to left rows with an empty window: count 0 and null for other functions, or no output row.
-    left_order, right_order, left_bounds, right_bounds, batch_size, on_late, timezone, buckets, backend, name, \
-    params, memory_limit
+    on, condition, left_order, right_order, left_bounds, right_bounds, batch_size, on_late, timezone, buckets, \
+    backend, name, params, memory_limit
         As for :func:`ivjoin.spark.band_join`.
 
     Returns
@@ -63,7 +61,7 @@ def window_join(
     UnsupportedError
         If a function needs all values of a window, as median does.
     IvjoinError
-        Or another subclass, before the query starts. Its message names the given value, the expected one and a fix.
+        Or another subclass, before the query starts.
 
     Examples
     --------

@@ -8,23 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from ivjoin.errors import ColumnError, UnsupportedError
-from ivjoin.spark.rows.sqlwriter import arrow, called, case_when, literal, name_of, no_text, quoted_name
+from ivjoin.errors import UnsupportedError
+from ivjoin.spark.conditions import sqlwriter as sql
+from ivjoin.spark.runtime.catalyst import analyzed, each, kind_of
 
 __all__ = ["aliases", "sql_text"]
 
 
-def _each(scala: Any) -> list[Any]:
-    return [scala.apply(i) for i in range(scala.size())]
-
-
-def _outputs(frame: Any) -> list[Any]:
-    return _each(frame._jdf.queryExecution().analyzed().output())
-
-
 def aliases(frame: Any) -> list[str]:
     """Return the names that can qualify every column of a frame."""
-    qualifiers = [tuple(_each(a.qualifier())) for a in _outputs(frame)]
+    qualifiers = [tuple(each(a.qualifier())) for a in each(analyzed(frame).output())]
     if not qualifiers or len(set(qualifiers)) != 1 or not qualifiers[0]:
         return []
     return [str(qualifiers[0][-1])]
@@ -33,38 +26,31 @@ def aliases(frame: Any) -> list[str]:
 def sql_text(column: Any, left: Any, right: Any) -> str:
     """Return a Column over the columns of two frames as SQL text with ``l.`` and ``r.``.
 
-    Raises
-    ------
-    ColumnError
-        If it reads an attribute that belongs to neither frame, or to both.
-    UnsupportedError
-        If it contains something that SQL text cannot express; the error names it.
+    Raise ColumnError if it reads an attribute that does not belong to one frame alone.
     """
     owners: dict[int, list[tuple[str, str]]] = {}
     for side, frame in (("left", left), ("right", right)):
-        for attribute, name in zip(_outputs(frame), frame.columns, strict=True):
+        for attribute, name in zip(each(analyzed(frame).output()), frame.columns, strict=True):
             owners.setdefault(attribute.exprId().id(), []).append((side, name))
     return _text(column._jc.node(), owners)
 
 
 def _text(node: Any, owners: dict[int, list[tuple[str, str]]]) -> str:
-    kind = node.getClass().getSimpleName()
+    kind = kind_of(node)
     if kind == "UnresolvedFunction":
-        return called(node.productElement(0), [_text(c, owners) for c in _each(node.productElement(1))])
+        return sql.called(node.productElement(0), [_text(c, owners) for c in each(node.productElement(1))])
     if kind == "ExpressionColumnNode":
         return _attribute(node.productElement(0), owners)
     if kind == "UnresolvedAttribute":
-        return ".".join(quoted_name(p) for p in _each(node.productElement(0)))
+        return ".".join(sql.quoted_name(p) for p in each(node.productElement(0)))
     if kind == "SqlExpression":
-        text = str(node.productElement(0)).strip()
-        # The SQL parsers of Spark and ivjoin accept an interval only without parentheses.
-        return text if text.upper().startswith("INTERVAL") else f"({text})"
+        return sql.sql_expression(str(node.productElement(0)).strip())
     if kind == "Literal":
         return _literal(node)
     if kind == "CaseWhenOtherwise":
-        parts = [_text(c, owners) for c in _each(node.children())]
+        parts = [_text(c, owners) for c in each(node.children())]
         pairs = list(zip(parts[0::2], parts[1::2], strict=False))
-        return case_when(pairs, parts[-1] if len(parts) % 2 else None)
+        return sql.case_when(pairs, parts[-1] if len(parts) % 2 else None)
     if kind == "Cast":
         cast = "TRY_CAST" if "Try" in node.productElement(2).toString() else "CAST"
         return f"{cast}({_text(node.productElement(0), owners)} AS {node.productElement(1).sql()})"
@@ -73,49 +59,29 @@ def _text(node: Any, owners: dict[int, list[tuple[str, str]]]) -> str:
     if kind == "UnresolvedExtractValue":
         return f"{_text(node.productElement(0), owners)}[{_text(node.productElement(1), owners)}]"
     if kind == "LambdaFunction":
-        return arrow([_text(a, owners) for a in _each(node.productElement(1))], _text(node.productElement(0), owners))
+        arguments = [_text(a, owners) for a in each(node.productElement(1))]
+        return sql.arrow(arguments, _text(node.productElement(0), owners))
     if kind == "UnresolvedNamedLambdaVariable":
-        return quoted_name(str(node.productElement(0)))
-    raise no_text(_known(kind), node.sql())
-
-
-def _known(kind: str) -> str:
-    return {
-        "Window": "a window function",
-        "InvokeInlineUserDefinedFunction": "a user-defined function",
-        "PythonUDF": "a user-defined function",
-        "SortOrder": "a sort order",
-        "SubqueryExpression": "a subquery",
-    }.get(kind, kind)
+        return sql.quoted_name(str(node.productElement(0)))
+    raise sql.no_text(kind, node.sql())
 
 
 def _attribute(expression: Any, owners: dict[int, list[tuple[str, str]]]) -> str:
-    kind = expression.getClass().getSimpleName()
+    kind = kind_of(expression)
     if kind != "AttributeReference":
-        raise no_text(_known(kind), expression.sql())
+        raise sql.no_text(kind, expression.sql())
     found = owners.get(expression.exprId().id(), [])
-    if len(found) == 1:
-        return name_of(*found[0])
-    name = expression.name()
-    if not found:
-        raise ColumnError(
-            f"the Column {name!r} in the condition belongs to neither DataFrame of the join; take it from them: "
-            f"left[{name!r}] or right[{name!r}]"
-        )
-    raise ColumnError(
-        f"the Column {name!r} in the condition belongs to both sides, which are the same DataFrame; give them aliases "
-        f"(df.alias('a'), df.alias('b')) and write F.col('a.{name}')"
-    )
+    return sql.column_of([side for side, _ in found], found[0][1] if len(found) == 1 else expression.name())
 
 
 def _literal(node: Any) -> str:
     value = node.productElement(0)
     if isinstance(value, (bool, float, str, bytes, bytearray)) or value is None:
-        return literal(value)
+        return sql.literal(value)
     if isinstance(value, int):
-        return literal(value, 64 if str(node.sql()).endswith("L") else 32)
+        return sql.literal(value, 64 if str(node.sql()).endswith("L") else 32)
     if not hasattr(value, "getClass"):
-        return literal(value)
+        return sql.literal(value)
     kind = value.getClass().getName()
     if kind in ("java.sql.Timestamp", "java.time.Instant"):
         instant = value.toInstant() if kind == "java.sql.Timestamp" else value

@@ -1,4 +1,4 @@
-"""Conditions as users of Spark write them: SQL text or a Column, with the DataFrames' aliases."""
+"""Read conditions as users of Spark write them: SQL text or a Column, with the DataFrames' aliases."""
 
 from __future__ import annotations
 
@@ -19,14 +19,9 @@ _OWN = {"l": "left", "left": "left", "r": "right", "right": "right"}
 
 
 def aliases_of(left: Any, right: Any) -> dict[str, str]:
-    """Alias -> side, for the aliases of DataFrames (``df.alias("a")``) and names of tables that name one side alone.
+    """Return the side of each DataFrame alias (``df.alias("a")``) or table name that names one side alone.
 
-    ``l``, ``left``, ``r`` and ``right`` keep their meaning, unless a frame carries one of them for the other side.
-
-    Raises
-    ------
-    ConditionError
-        If the left frame is called ``r`` or ``right``, or the right one ``l`` or ``left``.
+    Raise ConditionError if the left frame is called ``r`` or ``right``, or the right one ``l`` or ``left``.
     """
     found: dict[str, set[str]] = {}
     for side, frame in (("left", left), ("right", right)):
@@ -46,23 +41,20 @@ def aliases_of(left: Any, right: Any) -> dict[str, str]:
 def condition_of(
     condition: Any, left: Any, right: Any, scope: expr.Scope, timezone: str, how: str, quoted_names: bool = False
 ) -> tuple[Node | None, tuple[str, ...]]:
-    """The node of a condition in any form, and the SQL text of conjuncts that are left to Spark.
+    """Return the node of a condition in any form, and the SQL text of conjuncts that are left to Spark.
 
-    Only an inner join leaves any: its rows can be filtered afterwards. ``quoted_names`` says that text has names, not
-    strings, in double quotes.
-
-    Raises
-    ------
-    ConditionError
-        If it does not parse, does not type, or is not true or false; ``UnsupportedError`` if it needs what the operator
-        cannot evaluate, and the join is not inner.
+    Only an inner join leaves any: its rows can be filtered afterwards. With ``quoted_names``, double quotes in SQL text
+    enclose names, not strings.
     """
     if isinstance(condition, (list, tuple)):
         raise ConditionError(
             f"condition is a {type(condition).__name__}; expected SQL text or one Column: put its parts together "
             "with AND, or with & between Columns in parentheses"
         )
-    given = column_text(condition, left, right) if is_column(condition) else condition
+    given = condition
+    if is_column(condition):
+        column_text = classiccolumn.sql_text if hasattr(condition, "_jc") else connectcolumn.sql_text
+        given = column_text(condition, left, right)
     if quoted_names and isinstance(given, str):
         given = backquoted(given)
     try:
@@ -88,10 +80,3 @@ def condition_of(
 
 def is_column(obj: Any) -> bool:
     return type(obj).__module__.startswith("pyspark.sql") and type(obj).__name__ == "Column"
-
-
-def column_text(column: Any, left: Any, right: Any) -> str:
-    """A Column over both sides as SQL text with ``l.`` and ``r.``."""
-    if hasattr(column, "_jc"):
-        return classiccolumn.sql_text(column, left, right)
-    return connectcolumn.sql_text(column, left, right)

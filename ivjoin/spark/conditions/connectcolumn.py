@@ -1,27 +1,19 @@
-"""Columns of Spark Connect as SQL text: a walk over the client's own tree. Nothing of Connect is imported."""
+"""Write Columns of Spark Connect as SQL text, from the client's own tree. Nothing of Connect is imported."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ivjoin.errors import ColumnError
-from ivjoin.spark.rows.sqlwriter import arrow, called, case_when, literal, name_of, no_text, quoted_name
+from ivjoin.spark.conditions import sqlwriter as sql
 
 __all__ = ["aliases", "sql_text"]
 
 # Plans that keep their input's alias.
 _TRANSPARENT = frozenset({"WithWatermark", "Filter", "Hint", "Sort", "Limit", "Deduplicate"})
 
-_KNOWN = {
-    "CommonInlineUserDefinedFunction": "a user-defined function",
-    "WindowExpression": "a window function",
-    "SubqueryExpression": "a subquery",
-    "SortOrder": "a sort order",
-}
-
 
 def aliases(frame: Any) -> list[str]:
-    """The alias that a frame was given last, through operations that keep it."""
+    """Return the alias that a frame was given last, through operations that keep it."""
     plan = frame._plan
     while plan is not None:
         kind = type(plan).__name__
@@ -34,7 +26,7 @@ def aliases(frame: Any) -> list[str]:
 
 
 def sql_text(column: Any, left: Any, right: Any) -> str:
-    """A Column over the columns of two frames as SQL text with ``l.`` and ``r.``; see ``classiccolumn.sql_text``."""
+    """Return a Column over two frames as SQL text with ``l.`` and ``r.``, as ``classiccolumn.sql_text`` does."""
     owners: dict[int, list[str]] = {}
     for side, frame in (("left", left), ("right", right)):
         for plan_id in _plan_ids(frame._plan):
@@ -43,7 +35,6 @@ def sql_text(column: Any, left: Any, right: Any) -> str:
 
 
 def _plan_ids(plan: Any) -> list[int]:
-    """Ids of a plan and of those below it whose columns it hands on."""
     out = []
     while plan is not None:
         out.append(plan._plan_id)
@@ -56,32 +47,31 @@ def _text(e: Any, owners: dict[int, list[str]]) -> str:
     if kind == "ColumnReference":
         return _reference(e, owners)
     if kind == "UnresolvedFunction":
-        return called(e._name, [_text(a, owners) for a in e._args])
+        return sql.called(e._name, [_text(a, owners) for a in e._args])
     if kind == "LiteralExpression":
-        return literal(_value(e), 64 if type(e._dataType).__name__ == "LongType" else 32)
+        return sql.literal(_value(e), 64 if type(e._dataType).__name__ == "LongType" else 32)
     if kind == "SQLExpression":
-        text = e._expr.strip()
-        return text if text.upper().startswith("INTERVAL") else f"({text})"
+        return sql.sql_expression(e._expr.strip())
     if kind == "CastExpression":
         cast = "TRY_CAST" if "try" in str(e._eval_mode or "").lower() else "CAST"
         target = e._data_type if isinstance(e._data_type, str) else e._data_type.simpleString()
         return f"{cast}({_text(e._expr, owners)} AS {target})"
     if kind == "CaseWhen":
         pairs = [(_text(w, owners), _text(t, owners)) for w, t in e._branches]
-        return case_when(pairs, None if e._else_value is None else _text(e._else_value, owners))
+        return sql.case_when(pairs, None if e._else_value is None else _text(e._else_value, owners))
     if kind == "ColumnAlias":
         return _text(e._child, owners)
     if kind == "UnresolvedExtractValue":
         return f"{_text(e._child, owners)}[{_text(e._extraction, owners)}]"
     if kind == "LambdaFunction":
-        return arrow([_text(a, owners) for a in e._arguments], _text(e._function, owners))
+        return sql.arrow([_text(a, owners) for a in e._arguments], _text(e._function, owners))
     if kind == "UnresolvedNamedLambdaVariable":
-        return quoted_name(e._name_parts[-1])
-    raise no_text(_KNOWN.get(kind, kind), repr(e))
+        return sql.quoted_name(e._name_parts[-1])
+    raise sql.no_text(kind, repr(e))
 
 
 def _value(e: Any) -> Any:
-    """The Python value: the client holds times as the numbers that go over the wire."""
+    """Return the Python value of a literal; the client stores times as the numbers that go over the wire."""
     kind = type(e._dataType).__name__
     if e._value is not None and kind in ("DateType", "TimestampType", "TimestampNTZType", "DayTimeIntervalType"):
         from datetime import UTC, date, datetime, timedelta
@@ -100,16 +90,4 @@ def _value(e: Any) -> Any:
 def _reference(e: Any, owners: dict[int, list[str]]) -> str:
     if e._plan_id is None:
         return e._unparsed_identifier
-    name = e._unparsed_identifier.strip("`")
-    sides = owners.get(e._plan_id, [])
-    if len(sides) == 1:
-        return name_of(sides[0], name)
-    if not sides:
-        raise ColumnError(
-            f"the Column {name!r} in the condition belongs to neither DataFrame of the join; take it from them: "
-            f"left[{name!r}] or right[{name!r}]"
-        )
-    raise ColumnError(
-        f"the Column {name!r} in the condition belongs to both sides, which come from the same DataFrame; give them "
-        f"aliases (df.alias('a'), df.alias('b')) and write F.col('a.{name}')"
-    )
+    return sql.column_of(owners.get(e._plan_id, []), e._unparsed_identifier.strip("`"))

@@ -1,8 +1,8 @@
-"""Differences between a session's SQL and conditions: some are followed, the others are reported.
+"""Follow or report the differences between a session's SQL and conditions.
 
 Quotes are followed: if ``"a"`` is a name in the session's SQL, text is passed on with backquotes. Arithmetic is not:
 conditions follow ANSI. A session without it turns errors into NULLs and wrapped numbers, which no interval can
-enclose. If a condition can raise an error, the caller is therefore warned before the query starts.
+enclose. The caller is therefore warned if a condition can raise an error.
 """
 
 from __future__ import annotations
@@ -22,13 +22,7 @@ class AnsiWarning(UserWarning):
 
 
 def backquoted(text: str) -> str:
-    """Return SQL text with backquotes in place of the double quotes around names.
-
-    Examples
-    --------
-    >>> print(backquoted('"l"."a" = \\'"x"\\''))
-    `l`.`a` = '"x"'
-    """
+    """Return SQL text with backquotes in place of the double quotes around names."""
     return "".join(_name(t) if t.startswith('"') and len(t) > 1 else t for t in tokens(text))
 
 

@@ -38,11 +38,6 @@ def conjuncts(text: str) -> list[str]:
     """Return SQL text split at its outermost ANDs, without parentheses around all of it.
 
     If the split is in doubt, the text stays whole. Fewer rows are then evicted, and the result is the same.
-
-    Examples
-    --------
-    >>> conjuncts("(a BETWEEN 1 AND 2 AND (b OR c)) AND d")
-    ['a BETWEEN 1 AND 2', 'b OR c', 'd']
     """
     text = text.strip()
     inner = _without_parentheses(text)
@@ -69,14 +64,13 @@ def conjuncts(text: str) -> list[str]:
     return [c for part in [*parts, text[start:]] for c in conjuncts(part)]
 
 
-def tokens(text: str) -> Iterator[str]:
+def tokens(text: str) -> list[str]:
     """Return the tokens of SQL text, including white space and comments; joined, they are the text again."""
-    for token in _TOKEN.finditer(text):
-        yield token[0]
+    return [token[0] for token in _TOKEN.finditer(text)]
 
 
 def _outermost_words(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the words outside all brackets and quotes, in capitals, with their places, except names after a dot."""
+    """Yield the words outside brackets and quotes, in capitals, with their places, except names after a dot."""
     depth, after_dot = 0, False
     for token in _TOKEN.finditer(text):
         kind = token.lastgroup
@@ -107,7 +101,7 @@ def rows_where(
     """Return the rows of an inner join for which Spark evaluates all of ``texts`` to TRUE.
 
     For the filter, the row of each side becomes a struct, so that ``l.x``, ``right.x`` and ``alias.x`` in the text are
-    its fields, whatever their names in the output. Spark's optimizer removes the structs.
+    its fields. Spark's optimizer removes the structs.
     """
     held = [f"_ivjoin_{i}" for i in range(len(plan.fields))]
     qualifiers = _QUALIFIERS | {alias: 0 if side == "left" else 1 for alias, side in aliases.items()}
@@ -125,13 +119,11 @@ def rows_where(
     columns = [F.struct(*[c.alias(n) for n, c in rows[side].items()]).alias(q) for q, side in qualifiers.items()]
     bare = _of_one_side(rows) | merged
     columns += [column.alias(name) for name, column in bare.items() if name.lower() not in qualifiers]
-    wide = joined.toDF(*held).select("*", *columns)
     condition = " AND ".join(f"(\n{text}\n)" for text in texts)
-    kept = wide.where(F.expr(condition))
-    return kept.select(*[F.col(n).alias(f.name) for n, f in zip(held, plan.schema, strict=True)])
+    filtered = joined.toDF(*held).select("*", *columns).where(F.expr(condition))
+    return filtered.select(*[F.col(n).alias(f.name) for n, f in zip(held, plan.schema, strict=True)])
 
 
 def _of_one_side(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the columns whose name only one side has, so that the name needs no qualifier."""
     known = [{name.lower() for name in side} for side in rows]
     return {n: c for side, columns in enumerate(rows) for n, c in columns.items() if n.lower() not in known[1 - side]}

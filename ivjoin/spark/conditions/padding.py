@@ -1,7 +1,7 @@
-"""CHAR columns in comparisons, padded with spaces as Spark pads them.
+"""Pad CHAR columns in comparisons with spaces, as Spark does.
 
 Spark passes a CHAR(n) column as text of n characters. In a comparison with another CHAR column or a literal, it pads
-the shorter operand. Columns of other types are compared as they are.
+the shorter operand.
 """
 
 from __future__ import annotations
@@ -57,7 +57,6 @@ def _padded(node: Node, widths: Widths) -> Node | None:
 
 
 def _padded_list(node: Node, widths: Widths) -> Node | None:
-    """Return ``x IN (values)``, whose values are the parameters of the node."""
     (x,) = node.args
     width = _width(x, widths) if x.op == "column" else None
     if width is None or not all(value is None or isinstance(value, str) for value in node.params):
@@ -83,12 +82,7 @@ def _to(node: Node, width: int) -> Node:
 
 
 def refuse_pairs(on: Sequence[tuple[str, str]], widths: Widths) -> None:
-    """
-    Raises
-    ------
-    UnsupportedError
-        If ``on`` pairs CHAR columns of two widths: the merged key would have one of them.
-    """
+    """Refuse pairs of CHAR columns of two widths in ``on``: the merged key would have one of them."""
     for a, b in on:
         left, right = widths.get((SIDES[0], a)), widths.get((SIDES[1], b))
         if left and right and left != right:

@@ -1,1 +1,1 @@
-"""Rows as Spark hands them over: packed, dealt to slots, sampled and sorted."""
+"""Rows as Spark passes them to Python: packed, dealt to cells, sampled and sorted."""

@@ -11,8 +11,9 @@ from ivjoin.expr.types import Type
 from ivjoin.plan.join_plan import JoinPlan
 
 __all__ = [
-    "as_spark_sql", "bucket_sql", "condition_sql", "hash_sql", "key_sql", "literal_sql", "place", "type_name", "widens",
-]
+    "as_spark_sql", "bucket_sql", "condition_sql", "hash_sql", "hashable", "in_places", "key_sql", "literal_sql",
+    "place", "type_name", "widens",
+]  # fmt: skip
 
 _INTS = {8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}
 _KINDS = {"bool": "BOOLEAN", "string": "STRING", "binary": "BINARY", "date": "DATE"}
@@ -21,6 +22,17 @@ _KINDS = {"bool": "BOOLEAN", "string": "STRING", "binary": "BINARY", "date": "DA
 def place(index: int) -> str:
     """Return the internal name of a side's column. Names of users may contain any character, and may collide."""
     return f"c{index}"
+
+
+def in_places(frame: Any) -> Any:
+    """Return a frame with its columns under their :func:`place` names."""
+    return frame.toDF(*[place(i) for i in range(len(frame.schema))])
+
+
+def hashable(schema: Any) -> list[int]:
+    """Return the positions of the columns that Spark can hash."""
+    kinds = [f.dataType.simpleString() for f in schema]
+    return [i for i, kind in enumerate(kinds) if "map<" not in kind and "variant" not in kind]
 
 
 def as_spark_sql(node: Node, names: Sequence[str]) -> str | None:
@@ -43,9 +55,9 @@ _COMPARED = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="
 
 
 def condition_sql(node: Node, names: Sequence[str]) -> str | None:
-    """Return a condition on columns of one input and literals as Spark SQL over :func:`place` names.
+    """Return a condition on columns of one input and literals as Spark SQL, which raises no errors.
 
-    Like :func:`as_spark_sql`, return None unless Spark certainly gives the same answer. The SQL raises no errors.
+    Like :func:`as_spark_sql`, return None unless Spark certainly gives the same answer.
     """
     if node.op in _COMPARED or node.op == "in":
         ends = [_operand(n, names) for n in node.args]
@@ -68,7 +80,6 @@ def condition_sql(node: Node, names: Sequence[str]) -> str | None:
 
 
 def _operand(node: Node, names: Sequence[str]) -> str | None:
-    """Return Spark SQL for a column or a literal; None for anything else."""
     return literal_sql(node.params[0], node.type) if node.op == "literal" else as_spark_sql(node, names)
 
 
@@ -111,7 +122,6 @@ def widens(a: Type, b: Type) -> bool:
 
 
 def type_name(t: Type) -> str | None:
-    """Return the Spark SQL name of a type; None if Spark SQL has no such type."""
     if t.kind == "int" and t.signed:
         return _INTS[t.bits]
     if t.kind == "float":
@@ -124,10 +134,10 @@ def type_name(t: Type) -> str | None:
 
 
 def key_sql(plan: JoinPlan, by_name: bool = False) -> list[tuple[str, str]]:
-    """Return the join keys that Spark can hash on both sides, as (left, right) SQL; empty if the join has no such key.
+    """Return the join keys that Spark can hash on both sides, as (left, right) SQL.
 
-    Hashes depend on the type, so both sides must have their common type. The nodes already have it. The keys have the
-    order of the condition, or with ``by_name`` an order that does not depend on its spelling.
+    The nodes already have the common type of both sides, on which hashes depend. ``by_name`` sorts the keys, whatever
+    their order in the condition.
     """
     names = [side.schema.names for side in plan.sides]
     out = []
@@ -145,5 +155,4 @@ def bucket_sql(keys: Sequence[tuple[str, str]], side: int, buckets: int) -> str:
 
 
 def hash_sql(keys: Sequence[tuple[str, str]], side: int) -> str:
-    """Return SQL for the hash of the keys of a row of a side; 0 without keys."""
     return f"hash({', '.join(pair[side] for pair in keys)})" if keys else "0"

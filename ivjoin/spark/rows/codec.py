@@ -1,13 +1,10 @@
 """Encode the state of a bucket for Spark's state store.
 
-The state has a format version, the identity of its join, and a payload. The payload is the operator's snapshot, or the
-log of the turns since the snapshot (``journal``).
-
-Both payloads are compressed. In each micro-batch, Spark moves a group's state from the JVM to Python and back, which
-takes about 45 ms a megabyte. A snapshot consists mostly of columns of eight-byte numbers, whose leading bytes are alike
-from row to row. Therefore the bytes are grouped by their position in the word before zstd compresses them. This takes
-half the time and three quarters of the size of plain zstd. Text compresses worse in this form, so a sample of each
-block decides::
+The state has a format version, the identity of its join, and a payload: the operator's snapshot, or the log of the
+turns since the snapshot (``journal``). Payloads are compressed, because Spark moves a group's state from the JVM to
+Python and back in each micro-batch. A snapshot consists mostly of columns of eight-byte numbers, whose leading bytes
+are alike from row to row. Therefore the bytes are grouped by their position in the word before zstd compresses them.
+Text compresses worse in this form, so a sample of each block decides::
 
     size uint64 | transposed? one bit a block | zstd of all blocks
 """
@@ -46,21 +43,9 @@ STATE_SCHEMA = StructType([
 
 @dataclass(frozen=True, slots=True)
 class BucketState:
-    """The state of a bucket.
-
-    Attributes
-    ----------
-    token : str
-        A name from the turn that wrote the state. An operator in memory equals this state exactly if it has this token.
-    payload : bytes
-        ``SymmetricHashJoin.snapshot()`` or a packed ``Log``, compressed.
-    moved : bool
-        Whether the query that wrote the state differs in what may change, such as a slack.
-    """
-
-    token: str
-    payload: bytes
-    moved: bool = False
+    token: str  # from the turn that wrote the state; an operator in memory equals this state if it has this token
+    payload: bytes  # ``SymmetricHashJoin.snapshot()`` or a packed ``Log``, compressed
+    moved: bool = False  # whether the query that wrote the state differs in what may change, such as a slack
 
 
 @cache
@@ -71,36 +56,31 @@ def _codec() -> pa.Codec:
 def compressed(snapshot: bytes) -> bytes:
     """Return bytes in their stored form, which the module's docstring shows."""
     given = np.frombuffer(snapshot, np.uint8)
-    out = np.empty_like(given)
+    out = given.copy()
     bits = np.zeros(-(-len(given) // _BLOCK), np.uint8)
     for i, (block, target) in enumerate(_blocks(given, out)):
         bits[i] = _gains(block)
         if bits[i]:
             _transpose(block, target)
-        else:
-            target[:] = block
     size = len(snapshot).to_bytes(_SIZE_BYTES, "little")
     return b"".join((size, np.packbits(bits).tobytes(), _codec().compress(out, asbytes=True)))
 
 
 def expanded(payload: bytes) -> bytes:
-    """Return the bytes that :func:`compressed` stored."""
     size = int.from_bytes(payload[:_SIZE_BYTES], "little")
     count = -(-size // _BLOCK)
     end = _SIZE_BYTES + -(-count // 8)
     bits = np.unpackbits(np.frombuffer(payload, np.uint8, end - _SIZE_BYTES, _SIZE_BYTES), count=count)
-    held = np.frombuffer(_codec().decompress(memoryview(payload)[end:], size), np.uint8)
-    out = np.empty_like(held)
-    for bit, (block, target) in zip(bits, _blocks(held, out), strict=True):
+    stored = np.frombuffer(_codec().decompress(memoryview(payload)[end:], size), np.uint8)
+    out = stored.copy()
+    for bit, (block, target) in zip(bits, _blocks(stored, out), strict=True):
         if bit:
-            _transpose_back(block, target)
-        else:
-            target[:] = block
+            words = len(block) // _WORD * _WORD
+            target[:words].reshape(-1, _WORD)[:] = block[:words].reshape(_WORD, -1).T
     return out.tobytes()
 
 
 def _blocks(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield both arrays, which have the same length, block by block."""
     return ((a[begin : begin + _BLOCK], b[begin : begin + _BLOCK]) for begin in range(0, len(a), _BLOCK))
 
 
@@ -108,42 +88,27 @@ def _gains(block: np.ndarray) -> bool:
     """Return whether the middle of a block compresses better when it is transposed."""
     begin = max(0, (len(block) - _SAMPLE) // 2)
     sample = np.ascontiguousarray(block[begin : begin + _SAMPLE])
-    transposed = np.empty_like(sample)
+    transposed = sample.copy()
     _transpose(sample, transposed)
     return len(_codec().compress(transposed)) < len(_codec().compress(sample))
 
 
 def _transpose(block: np.ndarray, out: np.ndarray) -> None:
-    """Write the first bytes of all words, then all second bytes, and so on. Bytes after the last word stay there."""
-    whole = len(block) // _WORD * _WORD
-    out[:whole].reshape(_WORD, -1)[:] = block[:whole].reshape(-1, _WORD).T
-    out[whole:] = block[whole:]
-
-
-def _transpose_back(block: np.ndarray, out: np.ndarray) -> None:
-    whole = len(block) // _WORD * _WORD
-    out[:whole].reshape(-1, _WORD)[:] = block[:whole].reshape(_WORD, -1).T
-    out[whole:] = block[whole:]
+    """Write the first bytes of all words, then all second bytes, and so on, except for bytes after the last word."""
+    words = len(block) // _WORD * _WORD
+    out[:words].reshape(_WORD, -1)[:] = block[:words].reshape(-1, _WORD).T
 
 
 def meta_text(identity: dict[str, Any], buckets: int) -> str:
-    """Return the identity of a state's join as text, which is stored with the state."""
     return json.dumps({**identity, "buckets": str(buckets)}, sort_keys=True)
 
 
 def new_token() -> str:
-    """Return a unique name for the state that a turn leaves. The same turn gets another name if it runs again."""
     return secrets.token_hex(16)
 
 
 def read_state(stored: tuple[int, str, str, bytes], meta: str) -> BucketState:
-    """Return the state from a checkpoint, if it belongs to this join.
-
-    Raises
-    ------
-    SnapshotError
-        If the format differs, or another join wrote the checkpoint. The message names the differences.
-    """
+    """Return the state from a checkpoint; raise SnapshotError if the format differs, or another join wrote it."""
     version, was, token, payload = stored
     if version != FORMAT:
         raise SnapshotError(

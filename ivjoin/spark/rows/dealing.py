@@ -24,8 +24,8 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, value_of
 from ivjoin.plan.cutting import I64_MAX, I64_MIN
 from ivjoin.plan.spec import JoinSpec
+from ivjoin.spark.conditions.sqlwriter import literal
 from ivjoin.spark.rows.arrow import as_spark_sql, literal_sql
-from ivjoin.spark.rows.sqlwriter import literal
 
 if TYPE_CHECKING:
     from ivjoin.routing.plan import RoutingPlan
@@ -73,15 +73,8 @@ def dealt(
 ) -> tuple[Any, str]:
     """Return a frame with one row for each copy of a side's rows, and SQL of whether the copy is owned.
 
-    The column ``cell`` (int) of the frame is the copy's cell.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        The rows of ``side``. Its columns have their :func:`place` names; the frame may have other columns, too.
-    key_hash, row_hash : str
-        SQL for a hash of the keys and a hash of the row. ``key_hash`` is the one that the plan was made with; None if
-        the join has no key.
+    Its column ``cell`` (int) is the copy's cell. In ``rows``, the side's columns have their :func:`place` names, and
+    there may be others. ``key_hash`` is SQL for the hash of the keys that the plan was made with; None without a key.
     """
     layout, names = plan.layout, spec.schemas[side].names
     lows, highs, home, nodes = _ends_of(plan, side)
@@ -135,8 +128,7 @@ _Terms = list[tuple[Node, int]]
 def _ends_of(plan: RoutingPlan, side: int) -> tuple[_Terms, _Terms, _Terms, list[Node]]:
     """Return the terms for the low end of a row's range, for its high end and for its home, and their expressions.
 
-    The low end is the greatest of its terms, and the high end is the least of its terms. The list for the home is empty
-    if the home is the low end.
+    The low end is the greatest of its terms, and the high end the least. Without terms, the home is the low end.
     """
     axis, both = plan.axis, plan.layout.both
     if axis is None:
@@ -154,7 +146,6 @@ def _offsets(plan: RoutingPlan, side: int, node: Node) -> list[int]:
 
 
 def _has_literals(line: _Line, plan: RoutingPlan, offsets: Sequence[int]) -> bool:
-    """Return whether every cut has a literal."""
     values = (_value(line, cut, offset) for e in plan.layout.entries for cut in e.cuts for offset in offsets)
     return all(isinstance(v, bool) or line.at(v) is not None for v in values)
 
@@ -193,7 +184,7 @@ def _part(hashed: str, parts: int) -> str:
 
 
 def _nulls(plan: RoutingPlan, side: int, names: Sequence[str], compared: Sequence[str]) -> list[str]:
-    """Return SQL conditions; a row for which one is true cannot match, because it has a null."""
+    """Return SQL conditions that are true for rows that cannot match because of a null."""
     reach = plan.reader.reach
     keys = [key for key, safe in zip(reach.keys[side], reach.null_safe, strict=True) if not safe]
     columns = [as_spark_sql(node, names) for node in dict.fromkeys([*keys, *reach.lone[side]])]

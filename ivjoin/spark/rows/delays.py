@@ -1,9 +1,8 @@
-"""Production delay of a stream: from the arrival of the later row of a pair to the output of the pair.
+"""Measure the production delay of a stream: from the arrival of the later row of a pair to the output of the pair.
 
-A row arrives when a map task reads it. It is output when the stage that joins has passed it to Spark, or to the sink
-that writes there. Everything that a micro-batch emits is decided by the rows that it received: a pair by its later
-row, an unmatched row by the row that moved the frontier. The arrival times in the ticks therefore bound each delay.
-Times are from the clocks of the machines.
+A row arrives when a map task reads it. It is output when the stage that joins has passed it to Spark, or to the sink.
+The rows of a micro-batch decide everything that it emits, so the arrival times in the ticks bound each delay. Times are
+from the clocks of the machines.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-__all__ = ["DELAYS", "Arrived", "Delay", "told_delays"]
+__all__ = ["DELAYS", "Arrived", "Delay"]
 
 #: Counts of a turn: microseconds summed over the output rows, and the longest.
 DELAYS = ("delay_us", "peak_delay_us")
@@ -29,7 +28,6 @@ class Arrived:
     total: int = 0
 
     def show(self, rows: int) -> None:
-        """Count rows that arrive now."""
         now = time.time_ns() // 1000
         self.merge((rows, now, rows * now))
 
@@ -47,20 +45,11 @@ class Arrived:
 
 @dataclass(slots=True)
 class Delay:
-    """The delays of the output of one turn.
-
-    Attributes
-    ----------
-    rows_out : int
-    total : int
-        Sum over the output rows; each pair is assumed to arrive with the micro-batch's average row.
-    peak : int
-        From the first row of the micro-batch to the last output row; an upper bound for each pair.
-    """
+    """The delays of the output of one turn, in microseconds."""
 
     rows_out: int = 0
-    total: int = 0
-    peak: int = 0
+    total: int = 0  # over the output rows; each pair is assumed to arrive with the micro-batch's average row
+    peak: int = 0  # from the first row of the micro-batch to the last output row; an upper bound for each pair
 
     def counted(self, out: Iterator[pa.RecordBatch], came: Arrived) -> Iterator[pa.RecordBatch]:
         """Yield the output, and count each batch after it has been consumed."""
@@ -74,10 +63,4 @@ class Delay:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Return the values under the names in ``DELAYS``."""
         return self.total, self.peak
-
-
-def told_delays(total: int, peak: int, rows_out: int) -> dict[str, int]:
-    """Return the delays as :func:`ivjoin.spark.metrics` reports them."""
-    return {"production_delay_us": total // max(1, rows_out), "peak_production_delay_us": peak}

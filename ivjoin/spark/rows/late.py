@@ -1,4 +1,4 @@
-"""Late rows of a stream as rows of its output: the columns of their side, and why they are late."""
+"""Emit late rows of a stream: the columns of their side, and why they are late."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.operator.promises import requirements
 from ivjoin.outer.jointype import join_type
 from ivjoin.plan.cache import plan_of
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.spread.ownership import only_owned
 
@@ -22,14 +23,7 @@ REASON = "late_reason"
 
 
 def check_keeps(spec: JoinSpec) -> None:
-    """
-    Raises
-    ------
-    UnsupportedError
-        If the output of a join with ``on_late="keep"`` cannot have the late rows of both sides.
-    ColumnError
-        If it has a column with the name of the reason.
-    """
+    """Refuse a join whose output with ``on_late="keep"`` has no place for the late rows of both sides."""
     how = join_type(spec.how)
     what = (
         "window_join" if spec.aggregates else f"how={spec.how!r}" if how.name not in ("inner", "left", "right", "full")
@@ -44,14 +38,12 @@ def check_keeps(spec: JoinSpec) -> None:
         raise ColumnError(f"on_late='keep' adds the column {REASON!r}, which the inputs have already; rename it there")
 
 
-def _wide(spec: JoinSpec) -> JoinSpec:
-    """Return a join of the same inputs whose output has the columns of both."""
-    return replace(spec, how="full", pick=None, aggregates=(), first_by=None, include_previous=False)
+def _wide(spec: JoinSpec) -> JoinPlan:
+    return plan_of(replace(spec, how="full", pick=None, aggregates=(), first_by=None, include_previous=False))
 
 
 def late_schema(spec: JoinSpec) -> pa.Schema:
-    """Return the schema of late rows: the columns of both inputs, and the reason."""
-    return plan_of(_wide(spec)).schema.append(pa.field(REASON, pa.string()))
+    return _wide(spec).schema.append(pa.field(REASON, pa.string()))
 
 
 def joined_schema(spec: JoinSpec) -> pa.Schema:
@@ -65,15 +57,7 @@ def kept_late(spec: JoinSpec) -> LateRows | None:
 
 
 class LateRows:
-    """The late rows of the turns of one task.
-
-    Parameters
-    ----------
-    spec : JoinSpec
-        The join as the caller gave it.
-    joined : bool
-        Whether late rows are part of the joined rows, which then have the column of the reason as well.
-    """
+    """The late rows of the turns of one task. With ``joined``, they are part of the joined rows."""
 
     def __init__(self, spec: JoinSpec, joined: bool) -> None:
         self.joined = joined
@@ -81,7 +65,6 @@ class LateRows:
         self._found: list[pa.RecordBatch] = []
 
     def watch(self, op: SymmetricHashJoin, side: int) -> None:
-        """Collect the late rows among the next rows of a side."""
         why = f"{SIDES[side]} row after others that promise {' and '.join(requirements(op._core, side))}"
 
         def report(_: str, batch: pa.RecordBatch) -> None:
@@ -93,15 +76,15 @@ class LateRows:
 
     def _row(self, side: int, batch: pa.RecordBatch, why: str) -> pa.RecordBatch:
         n = batch.num_rows
-        plan, schema = plan_of(_wide(self._spec)), late_schema(self._spec)
+        plan = _wide(self._spec)
         columns = []
         for place, field in zip(plan.fields, plan.schema, strict=True):
             index = (place.left, place.right)[side]
             columns.append(pa.nulls(n, field.type) if index is None else batch.column(index).cast(field.type))
-        return pa.RecordBatch.from_arrays([*columns, pa.array([why] * n, pa.string())], schema=schema)
+        reason = pa.array([why] * n, pa.string())
+        return pa.RecordBatch.from_arrays([*columns, reason], schema=late_schema(self._spec))
 
     def taken(self) -> list[pa.RecordBatch]:
-        """Return the collected rows, and forget them."""
         found, self._found = self._found, []
         return [batch for batch in found if batch.num_rows]
 

@@ -1,4 +1,4 @@
-"""Counts of joins, which Spark's observed metrics carry in a query's progress or in an Observation."""
+"""Count joins with Spark's observed metrics, which a query's progress or an Observation carries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from ivjoin.errors import IvjoinError
-from ivjoin.spark.rows.delays import DELAYS, told_delays
+from ivjoin.spark.rows.delays import DELAYS
 from ivjoin.spark.rows.results import COUNTS, COUNTS_COLUMN, ROWS_COLUMN
 
 if TYPE_CHECKING:
@@ -37,10 +37,7 @@ _unnamed = itertools.count(1)
 
 
 def observed_name(name: str | None) -> str:
-    """Return the name of a join's observed counts; without ``name`` a new one each time, as a query of Spark requires.
-
-    It is not stored beyond the process, so a restarted query may use another one.
-    """
+    """Return the name of a join's observed counts. Without ``name``, it is another one each time, as Spark requires."""
     return f"{_PREFIX}#{next(_unnamed)}" if name is None else f"{_PREFIX}-{name}"
 
 
@@ -125,7 +122,8 @@ def metrics(
             )
         return [dict(told.get)]
     reported = [told] if isinstance(told, dict) else told.recentProgress
-    observed = [(progress["batchId"], _observations(progress)) for progress in reported]
+    # Progress was a plain dict before Spark 4 and is a dict-like object since.
+    observed = [(progress["batchId"], progress.get("observedMetrics") or {}) for progress in reported]
     shown = _shown({name for _, rows in observed for name in rows})
     out = []
     for batch, rows in observed:
@@ -164,10 +162,9 @@ def _added_up(turns: Sequence[str]) -> dict[str, Any]:
 
 
 def _tell_delays(counts: dict[str, Any]) -> None:
-    """Replace the delays of turns by those that users read."""
     if DELAYS[0] in counts:
         total, peak = (counts.pop(name) for name in DELAYS)
-        counts.update(told_delays(total, peak, counts["rows_out"]))
+        counts |= {"production_delay_us": total // max(1, counts["rows_out"]), "peak_production_delay_us": peak}
 
 
 def _by_field(row: dict[str, Any]) -> dict[str, Any]:
@@ -175,8 +172,3 @@ def _by_field(row: dict[str, Any]) -> dict[str, Any]:
     if row.keys() != {"values", "schema"}:
         return row
     return dict(zip((f["name"] for f in row["schema"]["fields"]), row["values"], strict=True))
-
-
-def _observations(progress: Any) -> dict[str, Any]:
-    # Progress was a plain dict before Spark 4 and is a dict-like object since.
-    return progress.get("observedMetrics") or {}

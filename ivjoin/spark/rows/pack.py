@@ -34,7 +34,7 @@ from ivjoin.spark.rows.delays import Arrived
 
 __all__ = [
     "PACKED_IN_TWO", "PACKED_SCHEMA", "MapStage", "Route", "Seen", "fitted", "gathered", "in_two", "packer",
-    "unpacked", "whole",
+    "received", "rows_of", "unpacked", "whole",
 ]  # fmt: skip
 
 _Packed = tuple[int, int, bytes | None, bytes | None]
@@ -61,7 +61,7 @@ _PUSHED_ROWS, _PUSHED_BYTES = 65_536, 8 << 20
 
 
 class Seen:
-    """Track the greatest value of each order of one side, as ordinals; a descending order has inverted ordinals."""
+    """The greatest value of each order of one side, as ordinals; a descending order has inverted ordinals."""
 
     def __init__(self, plan: JoinPlan, side: int) -> None:
         self._index = {name: i for i, name in enumerate(plan.sides[side].schema.names)}
@@ -71,7 +71,6 @@ class Seen:
 
     @property
     def declared(self) -> list[int | None]:
-        """Return the values of the declared orders, which an operator receives."""
         return self.edges[: self._declared]
 
     def show(self, batch: pa.RecordBatch) -> None:
@@ -93,7 +92,6 @@ class Seen:
                 self.edges[i] = top if before is None else max(before, top)
 
     def merge(self, edges: Sequence[int | None]) -> None:
-        """Merge the values that another task has seen."""
         for i, other in enumerate(edges):
             mine = self.edges[i]
             self.edges[i] = other if mine is None else mine if other is None else max(mine, other)
@@ -105,21 +103,23 @@ class Seen:
 
 def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the batch with the names and types of the plan; columns match by position."""
-    columns = [
-        c if c.type == f.type else c.cast(f.type) for c, f in zip(batch.columns, schema, strict=True)
-    ]
+    columns = [c if c.type == f.type else c.cast(f.type) for c, f in zip(batch.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def rows_of(batch: pa.RecordBatch, index: np.ndarray, places: list[int], schema: pa.Schema) -> pa.RecordBatch:
+    """Return the rows at these positions, with the columns at these places, fitted to a schema."""
+    columns = batch.select(places)
+    return fitted(columns if len(index) == batch.num_rows else columns.take(pa.array(index)), schema)
 
 
 def packer(
     spec: JoinSpec, side: int, labels: Sequence[int], tag: int | None = None, route: Route | None = None
 ) -> MapStage:
-    """Return the function of a map task. Its input has a hash first, and then the side's columns.
+    """Return the function of a map task, whose input has a hash first, and then the side's columns.
 
-    A row goes to the bucket whose number is the hash modulo the number of buckets.
-
-    ``tag`` replaces the number of the side in the packed rows. With a ``route``, each row has a copy for each of its
-    cells.
+    A row goes to the bucket whose number is the hash modulo the number of buckets. With a ``route``, each row has a
+    copy for each of its cells. ``tag`` replaces the number of the side in the packed rows.
     """
     mark = side if tag is None else tag
 
@@ -154,7 +154,6 @@ def packer(
 def _packed(
     pieces: list[pa.RecordBatch], schema: pa.Schema, side: int, labels: Sequence[int], way: Way | None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield one packed row per bucket that has rows."""
     rows = whole(pieces)
     hashes = np.asarray(rows.column(0))
     batch = fitted(rows.select(rows.schema.names[1:]), schema)
@@ -225,13 +224,7 @@ def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def whole(pieces: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Concatenate one or more batches into one.
-
-    Raises
-    ------
-    IvjoinError
-        If a text or binary column would exceed the 2 GB that one Arrow array can store.
-    """
+    """Concatenate batches into one; raise IvjoinError if a column exceeds the 2 GB that one Arrow array can store."""
     if len(pieces) == 1:
         return pieces[0]
     made = pa.Table.from_batches(pieces).combine_chunks().to_batches()
@@ -243,6 +236,14 @@ def whole(pieces: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return made[0]
 
 
+def received(frames: Iterator[Any]) -> Iterator[tuple[int, bytes | None, list[Any] | None]]:
+    """Yield the side, the packed rows and the tick of each row of a group's pandas frames."""
+    for frame in frames:
+        for side, rows, tick in zip(frame["side"], frame["rows"], frame["seen"], strict=True):
+            # An absent value is None. If all values of a column are absent, pandas stores NaN.
+            packed = bytes(rows) if isinstance(rows, (bytes, bytearray)) else None
+            yield int(side), packed, json.loads(bytes(tick)) if isinstance(tick, (bytes, bytearray)) else None
+
+
 def unpacked(rows: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the batch that :func:`packer` packed."""
     return pa.ipc.read_record_batch(pa.py_buffer(rows), schema)

@@ -8,9 +8,8 @@
       <12 rows>      | null
       null           | "5,3,..."
 
-PySpark adds two columns of Python ints and four columns of state to *each* row that a stateful function returns. If
-many rows are emitted, that costs more than the join. On a packed row the cost is negligible, and all types are
-preserved.
+PySpark adds two columns of Python ints and four columns of state to *each* row that a stateful function returns. For
+many rows, that costs more than the join. On a packed row the cost is negligible, and all types are preserved.
 """
 
 from __future__ import annotations
@@ -53,27 +52,17 @@ class Results:
     """Make frames of ``RESULT_SCHEMA`` for the buckets that one worker runs.
 
     PySpark passes results on when it has gathered more rows than ``spark.sql.execution.arrow.maxRecordsPerBatch``, over
-    all groups of a task. Packed rows seldom reach that number. So after ``flush_bytes`` bytes of packed rows, this
-    class adds enough rows of nulls to flush them.
-
-    Parameters
-    ----------
-    most_rows : int
-        The value of that setting. Zero or less means no limit, and then nothing is flushed.
-    flush_bytes : int, optional
-        By default 64 MiB, and up to 1 GiB if a large ``most_rows`` makes each flush expensive.
-    late : LateRows, optional
-        The late rows, if they are output.
+    all groups of a task. Packed rows seldom reach that number, ``most_rows``. So after ``flush_bytes`` bytes of packed
+    rows, this class adds enough rows of nulls to flush them. That is 64 MiB by default, and up to 1 GiB if a large
+    ``most_rows`` makes each flush expensive. If ``most_rows`` is not positive, PySpark has no limit.
     """
 
     def __init__(self, most_rows: int, flush_bytes: int | None = None, late: LateRows | None = None) -> None:
         self.late = late
+        self.sink_ns = 0  # that the last turn spent on writing its rows, not on joining them
         self._most_rows = most_rows
         self._flush = flush_bytes or min(max(_FLUSH_BYTES, most_rows << 10), _MOST_FLUSH_BYTES)
-        self._held = 0
-
-    # Nanoseconds that the last turn spent on writing its rows, not on joining them.
-    sink_ns = 0
+        self._unflushed = 0
 
     def frames(self, batches: Iterator[pa.RecordBatch], label: int) -> Iterator[pd.DataFrame]:
         """Yield the joined rows of a bucket's turn, in the form that the stateful function returns."""
@@ -81,24 +70,21 @@ class Results:
         return (self.output(batch) for batch in self.with_late(batches))
 
     def with_late(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Return joined rows, and the late rows if the same frame has them."""
         return batches if self.late is None or not self.late.joined else self.late.after(batches)
 
     def output(self, batch: pa.RecordBatch) -> pd.DataFrame:
         """Return a frame of joined rows, packed, with rows of nulls if a flush is due."""
         rows: list[bytes | None] = [batch.serialize().to_pybytes()]
-        self._held += batch.nbytes
-        if self._held >= self._flush and self._most_rows > 0:
-            self._held = 0
+        self._unflushed += batch.nbytes
+        if self._unflushed >= self._flush and self._most_rows > 0:
+            self._unflushed = 0
             rows += [None] * (self._most_rows + 1)
         return _frame(rows, [None] * len(rows))
 
     def packed(self, rows: bytes) -> pd.DataFrame:
-        """Return a frame of one packed row."""
         return _frame([rows], [None])
 
     def counts(self, text: str) -> pd.DataFrame:
-        """Return a frame of the counts of one turn."""
         return _frame([None], [text])
 
 
@@ -109,17 +95,13 @@ def _frame(rows: list[bytes | None], counts: list[str | None]) -> pd.DataFrame:
 
 
 def packed_row(batch: pa.RecordBatch | None, counts: str | None) -> pa.RecordBatch:
-    """Return one row of ``RESULT_SCHEMA``, for a map stage."""
     rows = None if batch is None else batch.serialize().to_pybytes()
     columns = [pa.array([rows], pa.binary()), pa.array([counts], pa.string())]
     return pa.RecordBatch.from_arrays(columns, names=[ROWS_COLUMN, COUNTS_COLUMN])
 
 
 def opener(schema: pa.Schema) -> MapStage:
-    """Return a map stage from packed rows to the rows themselves, which have this Arrow schema.
-
-    It only needs pyarrow, so a worker that only opens rows does not load the join.
-    """
+    """Return a map stage from packed rows to the rows themselves. Its worker does not load the join."""
 
     def open_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -9,13 +9,12 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
-from pyspark.sql.types import MapType, VariantType
 
 from ivjoin.expr.nodes import columns_of
 from ivjoin.plan.spec import SIDES, JoinSpec
-from ivjoin.spark.rows.arrow import place
+from ivjoin.spark.rows.arrow import hashable, in_places, place
 from ivjoin.spark.rows.pack import fitted
-from ivjoin.spark.rows.slots import null_of, selected, share_slots
+from ivjoin.spark.rows.slots import filled, selected, share_slots, union
 
 __all__ = [
     "KeyHash", "Sampled", "hash_of_row", "key_hash_name", "looked_at", "looked_schema", "samples",
@@ -38,9 +37,8 @@ def samples(
 ) -> list[Sampled]:
     """Return samples of both frames, with the schemas of :func:`looked_schema`.
 
-    ``sizes`` are sound estimates of the frames' bytes; with both, one job reads both frames. Otherwise one pass for
-    each frame counts its rows and sorts them at random. If the first frame has no rows, the second is not read and has
-    no sample.
+    If ``sizes``, sound estimates of the frames' bytes, are known, one job reads both frames. Otherwise one pass for
+    each frame counts its rows and sorts them at random. If the first frame has no rows, the second is not read.
     """
     columns = [looked_at(spec, s) for s in (0, 1)]
     if None not in sizes:
@@ -72,7 +70,6 @@ def looked_schema(spec: JoinSpec, side: int, keyed: bool) -> pa.Schema:
 
 
 def key_hash_name(spec: JoinSpec) -> str:
-    """Return the name of the column with the hash of the keys, on either side."""
     return _free(_KEY_HASH, [name for schema in spec.schemas for name in schema.names])
 
 
@@ -84,21 +81,14 @@ def _free(name: str, names: Sequence[str]) -> str:
 
 def hash_of_row(frame: Any) -> str:
     """Return SQL over :func:`place` names for a hash of a row, from all columns of a frame that Spark can hash."""
-    hashed = [place(i) for i, field in enumerate(frame.schema) if _is_hashed(field.dataType)]
+    hashed = [place(i) for i in hashable(frame.schema)]
     return f"xxhash64({', '.join(hashed)})" if hashed else "CAST(0 AS BIGINT)"
 
 
-def _is_hashed(kind: Any) -> bool:
-    inside = [getattr(kind, name) for name in ("elementType",) if hasattr(kind, name)]
-    inside += [f.dataType for f in getattr(kind, "fields", [])]
-    return not isinstance(kind, (MapType, VariantType)) and all(map(_is_hashed, inside))
-
-
 def _counted(frame: Any, schema: pa.Schema, columns: Sequence[int], key_hash: str | None) -> Sampled:
-    """Draw rows uniformly from a frame, in one pass that also counts its rows."""
-    rows = frame.toDF(*[place(i) for i in range(len(frame.columns))])
+    rows = in_places(frame)
     seen = Observation()
-    hashes = {"h": hash_of_row(rows)} | ({} if key_hash is None else {"kh": key_hash})
+    hashes = {"h": hash_of_row(frame)} | ({} if key_hash is None else {"kh": key_hash})
     hashed = [F.expr(sql).alias(name) for name, sql in hashes.items()]
     some = rows.select(*[place(i) for i in columns], *hashed, F.rand(_SEED).alias("draw"))
     some = some.observe(seen, F.count(F.lit(1)).alias("rows")).orderBy("draw").limit(SAMPLE_ROWS).drop("draw")
@@ -109,22 +99,21 @@ def _counted(frame: Any, schema: pa.Schema, columns: Sequence[int], key_hash: st
 def _in_one_pass(
     frames: Sequence[Any], spec: JoinSpec, columns: Sequence[list[int]], sizes: Sequence[float], key_hash: KeyHash
 ) -> list[Sampled] | None:
-    """Draw a share of the rows of each frame in one job. Return None if a share has far too few or too many rows."""
+    """Draw a share of the rows of each frame in one job; None if a share has far too few or too many rows."""
     types = [[frame.schema[i].dataType for i in own] for frame, own in zip(frames, columns, strict=True)]
     slots, *places = share_slots(types[0], types[1])
     shares, tagged = [], []
     for side, (frame, own) in enumerate(zip(frames, columns, strict=True)):
         rows_guessed = sizes[side] / (8 * max(1, len(frame.columns)))
         share = min(1.0, 2 * SAMPLE_ROWS / max(rows_guessed, 1.0))
-        rows = frame.toDF(*[place(i) for i in range(len(spec.schemas[side]))])
-        where = {slot: place(own[i]) for i, slot in enumerate(places[side])}
-        filled = {f"s{i}": where[i] if i in where else null_of(t) for i, t in enumerate(slots)}
-        hashes = {"h": hash_of_row(rows)} | ({} if key_hash is None else {"kh": key_hash[side]})
+        rows = in_places(frame)
+        hashes = {"h": hash_of_row(frame)} | ({} if key_hash is None else {"kh": key_hash[side]})
         rows = rows if share == 1.0 else rows.where(f"rand({_SEED}) < {share!r}D")
         rows = rows.where(f"(monotonically_increasing_id() & {(1 << 33) - 1}L) < {_MOST}")
-        tagged.append(selected(rows, side=f"CAST({side} AS TINYINT)", **hashes, **filled))
+        of_side = filled(slots, places[side], own)
+        tagged.append(selected(rows, side=f"CAST({side} AS TINYINT)", **hashes, **of_side))
         shares.append(share)
-    table = tagged[0].union(tagged[1]).toArrow()
+    table = union(tagged).toArrow()
     at_hashes = [1] if key_hash is None else [1, 2]
     tags = np.asarray(table.column(0))
     out: list[Sampled] = []

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType
 
-__all__ = ["laid_together", "null_of", "selected", "share_slots"]
+from ivjoin.spark.rows.arrow import place
+
+__all__ = ["filled", "laid_together", "selected", "share_slots", "union"]
 
 
 def null_of(kind: Any) -> Any:
@@ -17,13 +20,20 @@ def null_of(kind: Any) -> Any:
 
 
 def selected(frame: Any, **columns: Any) -> Any:
-    """Select these columns of a frame, given by name as SQL text or as Columns.
-
-    SQL text takes one call to the JVM for each column. A Column takes about six.
-    """
+    """Select columns by name, as SQL text or as Columns. SQL text takes fewer calls to the JVM."""
     if all(isinstance(c, str) for c in columns.values()):
         return frame.selectExpr(*[f"{c} AS {name}" for name, c in columns.items()])
     return frame.select(*[(F.expr(c) if isinstance(c, str) else c).alias(name) for name, c in columns.items()])
+
+
+def filled(slots: Sequence[Any], places: Sequence[int], columns: Sequence[int] | None = None) -> dict[str, Any]:
+    """Return the slots of an input: its columns, or those given by position, at their places, and nulls."""
+    of_slot = {slot: place(i if columns is None else columns[i]) for i, slot in enumerate(places)}
+    return {f"s{i}": of_slot[i] if i in of_slot else null_of(t) for i, t in enumerate(slots)}
+
+
+def union(frames: Sequence[Any]) -> Any:
+    return reduce(lambda a, b: a.union(b), frames)
 
 
 def laid_together(
@@ -31,20 +41,9 @@ def laid_together(
 ) -> tuple[list[Any], list[list[int]], list[int | None]]:
     """Share slots like :func:`share_slots`, and give groups of columns a common slot if their types allow it.
 
-    Parameters
-    ----------
-    types : list of list
-        The types of each input's columns.
-    together : list of list of int or None
-        Groups of columns, with one column of each input; None for an input without such a column.
+    ``together`` lists groups of columns, with one column of each input or None. Return the slots, the places of each
+    input's columns, and the common slot of each group, or None:
 
-    Returns
-    -------
-    slots, places, found
-        ``found`` has the common slot of each group; None if its columns have no common slot.
-
-    Examples
-    --------
     >>> laid_together([["long", "ts", "long"], ["ts", "long"]], [[1, 0], [2, 1], [0, None]])
     (['ts', 'long', 'long'], [[2, 0, 1], [0, 1]], [0, 1, None])
     """
@@ -60,20 +59,16 @@ def laid_together(
         places.append([slot_of[c] for c in range(len(first))])
     found: list[int | None] = []
     for group in together:
-        held = {None if c is None else places[i][c] for i, c in enumerate(group)}
-        found.append(held.pop() if len(held) == 1 else None)
+        of_group = {None if c is None else places[i][c] for i, c in enumerate(group)}
+        found.append(of_group.pop() if len(of_group) == 1 else None)
     return slots, places, found
 
 
 def share_slots(first: list[Any], *others: list[Any]) -> tuple[list[Any], *tuple[list[int], ...]]:
     """Return the types of the slots, and the slots of each input's columns.
 
-    Examples
-    --------
     >>> share_slots(["long", "ts", "long"], ["ts", "string"])
     (['long', 'ts', 'long', 'string'], [0, 1, 2], [1, 3])
-    >>> share_slots(["long"], ["ts"], ["ts", "long"])
-    (['long', 'ts'], [0], [1], [1, 0])
     """
     slots = list(first)
     out = [list(range(len(first)))]

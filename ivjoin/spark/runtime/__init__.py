@@ -1,1 +1,1 @@
-"""The session: its settings, versions, workers and watermarks."""
+"""Settings, workers and event times of a Spark session."""

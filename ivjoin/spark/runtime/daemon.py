@@ -18,8 +18,7 @@ from importlib import import_module
 
 __all__ = ["MODULES", "main"]
 
-# Modules that the workers of both stages import: PySpark's worker, the modules that Arrow and pandas load at their
-# first batch, and the join with its writer.
+# PySpark's worker, the modules that Arrow and pandas load at their first batch, and the join with its writer.
 MODULES = (
     "pyspark.worker", "pyarrow.pandas_compat", "pandas", "ivjoin.spark.state.stateful", "ivjoin.spark.sink.parts",
     "ivjoin.spark.rows.metrics", "ivjoin.multi.operator",
@@ -31,9 +30,8 @@ def main() -> None:
     gc.disable()
     for name in MODULES:
         import_module(name)
-    # These objects live as long as the process. A garbage collection in a worker would touch, and so copy, all of their
-    # pages. Do not collect here first: almost nothing is garbage, and it adds an eighth to the load time, for which the
-    # first query waits.
+    # A garbage collection in a worker would touch, and so copy, all pages of these objects. Do not collect here first:
+    # almost nothing is garbage, and it adds an eighth to the load time, for which the first query waits.
     gc.freeze()
     gc.enable()
     from pyspark.daemon import manager

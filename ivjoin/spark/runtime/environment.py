@@ -1,4 +1,4 @@
-"""The one module that reads a Spark session's settings and kind, and starts one with the right interpreter."""
+"""Read a Spark session's settings, and start a session with the right interpreter."""
 
 from __future__ import annotations
 
@@ -33,11 +33,9 @@ CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 PAGE_SIZE = "spark.buffer.pageSize"
 _PAGE, _MOST_PAGES = 1 << 20, 8192  # the latter of a task: TaskMemoryManager.PAGE_TABLE_SIZE
 _DRIVER_MEMORY, _MEMORY = "spark.driver.memory", re.compile(r"(\d+)([kmgt])b?", re.IGNORECASE)
-# Spark 4 adds up the bytes of all columns after each row that it hands to Python, to end a batch at so many of them: a
-# fifth of what Java does for a join of two million rows. With this number it does not, and rows alone are counted.
+# Spark 4 adds up the bytes of all columns after each row that it passes to Python, unless the limit is this number.
 _BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch", (1 << 31) - 1
-# Arrow looks at the bounds of each value that Spark reads from Python, and once more at whether it is null, unless told
-# that its reader knows; Spark asks whether a value is null before it reads one, and reads no more rows than came.
+# Arrow checks the bounds of each value that Spark reads from Python, and whether it is null. Spark checks both itself.
 _UNCHECKED = {"ARROW_ENABLE_UNSAFE_MEMORY_ACCESS": "true", "ARROW_ENABLE_NULL_CHECK_FOR_GET": "false"}
 
 
@@ -47,29 +45,16 @@ class SparkSetupError(IvjoinError):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings of a session that a join must follow.
-
-    Attributes
-    ----------
-    timezone : str
-        Session time zone.
-    case_sensitive : bool
-    partitions : int
-        ``spark.sql.shuffle.partitions``: state partitions of a new query.
-    ansi : bool
-    quoted_names : bool
-        Whether ``"a"`` is a name in SQL text.
-    """
+    """Settings of a session that a join must follow."""
 
     timezone: str
     case_sensitive: bool
-    partitions: int
+    partitions: int  # ``spark.sql.shuffle.partitions``: state partitions of a new query
     ansi: bool = True
-    quoted_names: bool = False
+    quoted_names: bool = False  # whether ``"a"`` is a name in SQL text
 
 
 def settings_of(spark: Any) -> Settings:
-    """Return the settings of a session, classic or Connect."""
     conf = spark.conf
     ansi = _is_on(conf.get("spark.sql.ansi.enabled"))
     return Settings(
@@ -104,13 +89,7 @@ _OLDEST_JAVA = 17
 
 
 def check_java() -> str:
-    """Return the path of the Java runtime.
-
-    Raises
-    ------
-    SparkSetupError
-        If no Java runtime is found, or it is too old for Spark 4. The message names the package to install.
-    """
+    """Return the path of the Java runtime; raise SparkSetupError if it is missing, or too old for Spark 4."""
     home = os.environ.get("JAVA_HOME")
     # JAVA_HOME goes first in Spark's own scripts too, whatever is on PATH.
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
@@ -138,7 +117,7 @@ def session(
 ) -> SparkSession:
     """Start a local Spark session whose workers run this interpreter, with the join already imported.
 
-    The session differs from Spark's defaults in these points, unless a setting says otherwise:
+    The session differs from Spark's defaults in these points, unless a setting overrides them:
 
     - Checkpoints are written through Hadoop's ``FileSystem``. Spark's choice, ``FileContext``, starts one or two
       processes for each file where Hadoop's native library is missing.
@@ -150,20 +129,17 @@ def session(
     - Arrow's own checks of each value are off (``ARROW_ENABLE_UNSAFE_MEMORY_ACCESS``,
       ``ARROW_ENABLE_NULL_CHECK_FOR_GET`` in the environment).
 
-    While Java starts, this process imports the modules of a join. Another process compiles the kernels that every join
-    needs, once for each installation.
+    While Java starts, this process imports the modules of a join. Another process compiles the kernels, once for each
+    installation.
 
     Parameters
     ----------
     master, app : str
+        As for Spark's own builder.
     **config
         Spark settings with ``__`` for the dots: ``spark__sql__shuffle__partitions=4``. None restores Spark's default
         for a setting of this function. Settings in ``spark-defaults.conf`` apply, except for the interpreter and a
         local session's addresses.
-
-    Returns
-    -------
-    pyspark.sql.SparkSession
 
     Raises
     ------
@@ -219,18 +195,12 @@ def _page_bytes(said: Mapping[str, object]) -> int | None:
 
 
 def _conf_folder() -> Path | None:
-    """Return the folder of Spark's settings; None if it is not known."""
     if os.environ.get("SPARK_CONF_DIR"):
         return Path(os.environ["SPARK_CONF_DIR"])
-    folder = _spark_folder()
-    return None if folder is None else folder / "conf"
-
-
-def _spark_folder() -> Path | None:
     try:
         from pyspark.find_spark_home import _find_spark_home
 
-        return Path(_find_spark_home())
+        return Path(_find_spark_home(), "conf")
     except (ImportError, SystemExit):
         return None
 
@@ -263,7 +233,6 @@ def _write_checkpoints_directly(spark: SparkSession) -> None:
 
 
 def _prepare() -> None:
-    """Import the modules of a join and compile its kernels, while this process waits for Java."""
     with suppress(OSError):  # a worker that needs the kernels compiles them
         from ivjoin.shj.kernels import everything
 

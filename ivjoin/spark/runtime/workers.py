@@ -2,13 +2,11 @@
 
 Spark gives a task the worker that has been idle longest, among the workers with the same environment. If a last Python
 stage opens the joined rows, twice as many workers run, and a bucket would find its operator in memory one time in five.
-In this case the stateful function has an additional environment variable, so that Spark starts separate workers for it.
-A sink that takes packed rows does not need this, because its map stage uses no more workers than the join.
+So the stateful function has an additional environment variable, and Spark starts separate workers for it. A sink that
+takes packed rows does not need this, because its map stage uses no more workers than the join.
 
-A kernel is compiled at its first call on an installation. In a worker, this would take about ten seconds of the first
-micro-batch. Therefore the driver starts a separate process that compiles the kernels while the query is planned. The
-workers on its machine read the kernels from disk, or wait until they are compiled. Workers on other machines compile
-them for themselves.
+A worker would take about ten seconds to compile the kernels of an installation. Therefore the driver starts a process
+that compiles them while it plans the query. The workers on its machine read the kernels from disk, or wait for them.
 """
 
 from __future__ import annotations
@@ -53,10 +51,7 @@ def own_workers(frame: Any) -> Iterator[None]:
 
 
 def kernels_early(frame: Any) -> None:
-    """Compile the kernels that workers will call, if they are not on disk. Return at once, without waiting.
-
-    Over Connect, do nothing, because the workers are on other machines. If this fails, the workers compile the kernels.
-    """
+    """Start to compile the kernels that workers will call, if they are not on disk. Do nothing over Connect."""
     if not is_connect(frame):
         with suppress(OSError):
             everything.begin()
@@ -93,7 +88,7 @@ def start_early(frame: Any) -> threading.Thread | None:
 
 
 def _load(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Load the modules of both stages; runs in a worker."""
+    """Load the modules of both stages, in a worker."""
     from importlib import import_module
 
     from ivjoin.spark.runtime.daemon import MODULES

@@ -1,1 +1,1 @@
-"""The sink of ``write_stream``: files that hold each row once."""
+"""The sink of ``write_stream``: files that contain each row once."""

@@ -25,11 +25,9 @@ _COMPRESSIONS = {
     "parquet": ("snappy", "zstd", "lz4", "gzip", "brotli", "none"), "ipc": ("none", "lz4", "zstd"),
 }  # fmt: skip
 _COMPRESSIONS["delta"] = _COMPRESSIONS["parquet"]
-# Arrow bytes of a micro-batch that turns hand to the driver instead of writing them: a file of some thousand rows is
-# written there sooner than the parts of it are put together.
+# Arrow bytes of a micro-batch that turns pass to the driver, which writes them sooner than it would join their files.
 _INLINE_BYTES, _INLINE_OF_A_TURN = 16 << 20, 4 << 20
-# By this Spark knows its own types in a Parquet file again.
-_SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
+_SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"  # from which Spark reads its own types
 _CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
 
 
@@ -48,11 +46,13 @@ def laid_out(
     _positive("row_group_size", row_group_size)
     if file_rows is not None:
         _positive("file_rows", file_rows)
-    zone = settings_of(joined.sparkSession).timezone
+    settings = settings_of(joined.sparkSession)
     origin = origin_of(joined)
-    schema = arrow_schema(joined.schema, zone)
+    schema = arrow_schema(joined.schema, settings.timezone)
     columns: tuple[int, ...] | None = None
+    turns = settings.partitions
     if origin is not None and origin.detour is None:
+        turns = origin.joined.buckets
         made = joined_schema(origin.joined.spec)
         columns = tuple(i for i in origin.columns if i is not None)
         schema = pa.schema([pa.field(n, made.field(i).type) for n, i in zip(joined.columns, columns, strict=True)])
@@ -65,10 +65,7 @@ def laid_out(
     schema = delta_schema(schema) if format == "delta" else schema
     if format != "ipc":
         schema = schema.with_metadata({_SPARK_SCHEMA: joined.schema.json().encode()})
-    default = "none" if format == "ipc" else "snappy"
-    chosen = compression or default
-    straight = origin is not None and origin.detour is None
-    turns = origin.joined.buckets if origin is not None and straight else settings_of(joined.sparkSession).partitions
+    chosen = compression or ("none" if format == "ipc" else "snappy")
     folder = _local(path)
     return Layout(
         folder, folder, format, schema, columns, by, None if chosen == "none" else chosen, row_group_size, file_rows,
@@ -101,13 +98,7 @@ def _check_partitions(schema: pa.Schema, by: tuple[str, ...]) -> None:
 
 
 def _local(path: str | os.PathLike[str], name: str = "path") -> str:
-    """Return a folder's absolute path.
-
-    Raises
-    ------
-    IvjoinError
-        If it is not a path. If it is a URI outside a mounted file system, it is an UnsupportedError.
-    """
+    """Return a folder's absolute path; refuse a URI outside a mounted file system."""
     text = _path(name, path)
     url = urlparse(text.replace("?", "%3F").replace("#", "%23"))  # of a folder's name, as Spark has them
     if url.scheme == "file":
@@ -142,7 +133,6 @@ _TRIGGERS = ("processingTime", "availableNow", "once")
 
 
 def trigger_of(given: str | timedelta | Mapping[str, str | bool] | None) -> dict[str, Any]:
-    """Return the arguments of ``DataStreamWriter.trigger``."""
     if given is None:
         return {}
     if isinstance(given, timedelta):
@@ -162,13 +152,7 @@ def trigger_of(given: str | timedelta | Mapping[str, str | bool] | None) -> dict
 
 
 def late_layout(path: str | os.PathLike[str], layout: Layout, origin: Origin | None) -> Layout:
-    """Return the form of the files for late rows.
-
-    Raises
-    ------
-    IvjoinError
-        If the path is not a folder's. If the sink does not meet the late rows, it is an UnsupportedError.
-    """
+    """Return the form of the files for late rows. Refuse it if the sink does not receive late rows."""
     if origin is None or origin.detour is not None:
         where = "no join" if origin is None else origin.detour
         raise UnsupportedError(

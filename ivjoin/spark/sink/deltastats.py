@@ -13,14 +13,8 @@ _LONGEST_TEXT = 64
 
 
 def delta_stats(footer: Any) -> str:
-    """Return ``numRecords``, ``nullCount``, ``minValues`` and ``maxValues`` of a file as JSON.
+    """Return ``numRecords``, ``nullCount``, ``minValues`` and ``maxValues`` of a file as JSON, from its Parquet footer.
 
-    Parameters
-    ----------
-    footer : pyarrow.parquet.FileMetaData
-
-    Notes
-    -----
     Integers, dates, times and short text get bounds, if the footer has statistics for all of their values. Floats get
     no bounds, because the bounds in a footer leave out NaN. Spark treats NaN as the greatest value, so a query would
     skip files that contain it.

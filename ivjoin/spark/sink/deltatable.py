@@ -1,4 +1,4 @@
-"""One commit of a Delta table for each micro-batch, under the query's id, as an application transaction of Delta.
+"""Commit each micro-batch to a Delta table under the query's id, as an application transaction of Delta.
 
 Workers write Parquet files into the table's folder, which readers do not see until the log names them. The commit
 contains the query's id and the micro-batch next to its files. If a micro-batch finds its own commit in the log, it
@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ivjoin.errors import IvjoinError, UnsupportedError
+from ivjoin.errors import IvjoinError, MissingPackageError, UnsupportedError
 from ivjoin.spark.sink.layout import Layout, partition_of, unique
-from ivjoin.spark.sink.needs import MissingPackageError
 from ivjoin.spark.sink.parts import Part
 from ivjoin.spark.sink.publishing import inline_rows
 
@@ -68,14 +67,6 @@ def _delta_field(f: pa.Field) -> pa.Field:
 
 
 class DeltaFolder:
-    """The driver's part of a Delta sink.
-
-    Raises
-    ------
-    MissingPackageError
-        If deltalake is not installed.
-    """
-
     def __init__(self, layout: Layout) -> None:
         try:
             import deltalake  # noqa: F401
@@ -90,13 +81,7 @@ class DeltaFolder:
         return {"_layout": self._layout, "_table": None}
 
     def check(self) -> None:
-        """Create the table if it does not exist.
-
-        Raises
-        ------
-        IvjoinError
-            If the table has other columns or partitions, or cannot be created.
-        """
+        """Create the table if it does not exist; refuse one with other columns or partitions."""
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
 

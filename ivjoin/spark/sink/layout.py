@@ -21,69 +21,42 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 __all__ = [
-    "FORMATS", "NULL_PARTITION", "ROW_GROUP_ROWS", "SUFFIXES", "Layout", "WrittenFile",
-    "hive_folders", "partition_of", "unique",
-]
+    "FORMATS", "ROW_GROUP_ROWS", "SUFFIXES", "Layout", "WrittenFile", "hive_folders", "partition_of", "unique",
+]  # fmt: skip
 
 FORMATS = ("parquet", "delta", "ipc")
 SUFFIXES = {"parquet": ".parquet", "delta": ".parquet", "ipc": ".arrow"}
 ROW_GROUP_ROWS = 131_072
-# Hive, and every reader of its folders, reads this name as a null.
-NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-# Files that one write has open at a time, each with an unfinished row group.
-_OPEN_FILES = 64
-# The most bytes that the name of a folder may have on the file systems of Linux and macOS.
-_LONGEST_NAME = 255
+_NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"  # Hive, and every reader of its folders, reads this name as a null
+_OPEN_FILES = 64  # that one write has open at a time, each with an unfinished row group
+_LONGEST_NAME = 255  # bytes in the name of a folder on the file systems of Linux and macOS
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A file of joined rows, before it is published.
+    """A file of joined rows, before it is published."""
 
-    Attributes
-    ----------
-    path : str
-        Relative to the folder that it was written into.
-    rows, size : int
-        The number of rows, and the size in bytes.
-    stats : str
-        Delta's statistics as JSON, empty for other formats.
-    """
-
-    path: str
+    path: str  # relative to the folder that it was written into
     rows: int
-    size: int
-    stats: str = ""
+    size: int  # bytes
+    stats: str = ""  # Delta's statistics as JSON, empty for other formats
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The form that all files of a sink share.
+    """The form that all files of a sink share."""
 
-    Attributes
-    ----------
-    folder, staging : str
-        The folder that readers read, and the folder that workers write into.
-    schema : pyarrow.Schema
-        The schema of the written rows, with the metadata for the footers of the files.
-    columns : tuple of int, optional
-        The columns of a joined batch that are written, in this order; all by default.
-    inline_bytes : int
-        A turn with at most this many bytes sends its rows to the driver. The driver writes the rows of all such turns
-        into one file.
-    """
-
-    folder: str
-    staging: str
+    folder: str  # for readers
+    staging: str  # for workers
     format: str
-    schema: pa.Schema
-    columns: tuple[int, ...] | None = None
+    schema: pa.Schema  # of the written rows, with the metadata for the footers of the files
+    columns: tuple[int, ...] | None = None  # of a joined batch, in the order in which they are written; all by default
     partition_by: tuple[str, ...] = ()
     compression: str | None = None
     row_group_size: int = ROW_GROUP_ROWS
     file_rows: int | None = None
     statistics: bool | tuple[str, ...] = True
-    inline_bytes: int = 0
+    inline_bytes: int = 0  # a turn with at most this many sends its rows to the driver, which writes one file for all
 
     @property
     def logged(self) -> bool:
@@ -95,7 +68,6 @@ class Layout:
         return SUFFIXES[self.format]
 
     def fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return a joined batch in the form that is written."""
         columns = batch.columns if self.columns is None else [batch.column(i) for i in self.columns]
         fit = [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, self.schema, strict=True)]
         for name in self.partition_by:
@@ -107,27 +79,23 @@ class Layout:
     def write(self, batches: Iterable[pa.RecordBatch], folder: str, stem: str) -> list[WrittenFile]:
         """Write fitted batches into files below a folder. Without rows, write no file.
 
-        Parameters
-        ----------
-        stem : str
-            The template of the file names. In a staging folder, a name without the usual suffix hides the file from
-            all readers.
+        ``stem`` is the template of the file names. In a staging folder, a name without the usual suffix hides the file
+        from all readers.
         """
         import pyarrow.dataset as ds
 
         out: list[WrittenFile] = []
 
         def visit(file: Any) -> None:
-            path = os.path.relpath(file.path, folder)
-            out.append(self._described(path, file))
+            out.append(self._described(os.path.relpath(file.path, folder), file))
 
+        group = min(self.row_group_size, self.file_rows or self.row_group_size)
         ds.write_dataset(
-            pa.RecordBatchReader.from_batches(self.schema, _filled(batches)), folder, basename_template=stem,
-            format=self._file_format(ds), file_options=self._options(ds), partitioning=self._partitioning(ds),
-            existing_data_behavior="overwrite_or_ignore", file_visitor=visit, use_threads=False,
-            max_rows_per_file=self.file_rows or 0, max_open_files=_OPEN_FILES,
-            min_rows_per_group=min(self.row_group_size, self.file_rows or self.row_group_size),
-            max_rows_per_group=min(self.row_group_size, self.file_rows or self.row_group_size),
+            pa.RecordBatchReader.from_batches(self.schema, (b for b in batches if b.num_rows)), folder,
+            basename_template=stem, format=self._file_format(ds), file_options=self._options(ds),
+            partitioning=self._partitioning(ds), existing_data_behavior="overwrite_or_ignore", file_visitor=visit,
+            use_threads=False, max_rows_per_file=self.file_rows or 0, max_open_files=_OPEN_FILES,
+            min_rows_per_group=group, max_rows_per_group=group,
         )
         return [f for f in out if f.rows]
 
@@ -165,21 +133,11 @@ class Layout:
         if not self.partition_by:
             return None
         fields = pa.schema([self.schema.field(name) for name in self.partition_by])
-        return ds.HivePartitioning(fields, null_fallback=NULL_PARTITION)
-
-
-def _filled(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return (b for b in batches if b.num_rows)
+        return ds.HivePartitioning(fields, null_fallback=_NULL_PARTITION)
 
 
 def _folder_text(column: pa.Array, name: str) -> pa.Array:
-    """Return text for the names of folders, with empty text as null: a name cannot be empty. Spark does the same.
-
-    Raises
-    ------
-    UnsupportedError
-        If a value contains NUL, where Arrow would cut it off, or makes a longer name than file systems allow.
-    """
+    """Return text for the names of folders, with empty text as null, as Spark does. Refuse NUL and too long text."""
     import pyarrow.compute as pc
 
     most = _LONGEST_NAME - len(quote(name, safe="")) - 1
@@ -198,15 +156,13 @@ def _folder_text(column: pa.Array, name: str) -> pa.Array:
 def partition_of(path: str) -> dict[str, str | None]:
     """Return the partition values in the names of a path's folders.
 
-    Examples
-    --------
     >>> partition_of("k=a%2Fb/day=__HIVE_DEFAULT_PARTITION__/x.parquet")
     {'k': 'a/b', 'day': None}
     """
     out: dict[str, str | None] = {}
     for folder in path.split("/")[:-1]:
         name, _, value = folder.partition("=")
-        out[unquote(name)] = None if value == NULL_PARTITION else unquote(value)
+        out[unquote(name)] = None if value == _NULL_PARTITION else unquote(value)
     return out
 
 
@@ -214,18 +170,12 @@ def hive_folders(path: str) -> str:
     """Return a path's folders in the spelling of Hive and Spark. They escape only a few ASCII characters as ``%XX``.
 
     Arrow also escapes each byte of other characters. Spark would read each of these bytes as a character.
-
-    Examples
-    --------
-    >>> hive_folders("k=%C3%A4%2Fb%20c/f")
-    'k=\u00e4%2Fb c'
     """
     known = partition_of(path).items()
-    return "/".join(f"{_escaped(n)}={NULL_PARTITION if v is None else _escaped(v)}" for n, v in known)
+    return "/".join(f"{_escaped(n)}={_NULL_PARTITION if v is None else _escaped(v)}" for n, v in known)
 
 
-# ExternalCatalogUtils.escapePathName of Spark 4.
-_ESCAPED = frozenset([*map(chr, range(1, 32)), *"\x7f\"#%'*/:=?\\{[]^"])
+_ESCAPED = frozenset([*map(chr, range(1, 32)), *"\x7f\"#%'*/:=?\\{[]^"])  # ExternalCatalogUtils.escapePathName
 
 
 def _escaped(text: str) -> str:

@@ -35,16 +35,7 @@ __all__ = ["Part", "WrittenResults", "row_writer", "written"]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The output of one turn in a micro-batch.
-
-    Attributes
-    ----------
-    files : tuple of WrittenFile
-    rows : bytes
-        An Arrow stream; empty if the turn wrote files.
-    late : bool
-        Whether these are late rows.
-    """
+    """The output of one turn in a micro-batch: files, or rows as an Arrow stream."""
 
     files: tuple[WrittenFile, ...]
     rows: bytes
@@ -98,7 +89,6 @@ class WrittenResults(Results):
     def __init__(self, layout: Layout, late: LateRows | None = None, late_layout: Layout | None = None) -> None:
         super().__init__(most_rows=0, late=late)
         self._layout, self._late_layout = layout, late_layout
-        self.sink_ns = 0
 
     def frames(self, batches: Iterator[pa.RecordBatch], label: int) -> Iterator[pd.DataFrame]:
         clock = _Clock()
@@ -138,4 +128,3 @@ def row_writer(layout: Layout) -> MapStage:
             yield pa.RecordBatch.from_arrays([pa.array([part.packed()], pa.binary())], names=[ROWS_COLUMN])
 
     return write
-

@@ -31,18 +31,13 @@ __all__ = ["Folder", "inline_rows"]
 
 
 def inline_rows(parts: Sequence[Part]) -> list[pa.RecordBatch]:
-    """Return the rows that the parts themselves contain."""
     return [batch for p in parts if p.rows for batch in pa.ipc.open_stream(p.rows)]
 
 
 class Folder:
     """Publish the files of a Parquet or Arrow sink, on the driver.
 
-    Parameters
-    ----------
-    layout : Layout
-    compact_interval : int
-        The number of micro-batches after which the whole log is written again.
+    After each ``compact_interval`` micro-batches, the whole log is written again.
     """
 
     def __init__(self, layout: Layout, compact_interval: int = 10) -> None:
@@ -51,13 +46,7 @@ class Folder:
         self._first = True
 
     def check(self) -> None:
-        """Create the folder if necessary, and check that it fits this sink.
-
-        Raises
-        ------
-        IvjoinError
-            If ``path`` is a file. Also if readers of the folder would see only its existing files or only the new ones.
-        """
+        """Create the folder if necessary. Refuse one whose existing files no reader would see with the new ones."""
         folder = Path(self._layout.folder)
         if folder.exists() and not folder.is_dir():
             raise IvjoinError(f"path is {str(folder)!r}, which is a file; expected a folder, or a new one's name")
@@ -92,8 +81,6 @@ class Folder:
         with suppress(OSError):  # another query's staging folder is there
             os.rmdir(os.path.dirname(self._layout.staging))
 
-    # -- a micro-batch is one file -----------------------------------------------------------------------------------
-
     def _publish_one(self, query: str, batch: int, parts: Sequence[Part]) -> None:
         target = os.path.join(self._layout.folder, _name(query, batch) + self._layout.suffix)
         if os.path.exists(target):
@@ -106,13 +93,10 @@ class Folder:
         os.rename(whole, target)
 
     def _joined(self, staged: list[str]) -> str:
-        """Write one file with the rows of all staged files, in the order of the files."""
         folder = os.path.dirname(staged[0])
         rows = self._layout.read(staged)
         (file,) = self._layout.write(rows, folder, unique("whole") + "-{i}")
         return os.path.join(folder, file.path)
-
-    # -- several files, and a log ------------------------------------------------------------------------------------
 
     def _publish_logged(self, query: str, batch: int, parts: Sequence[Part]) -> None:
         assert self._log is not None
@@ -130,8 +114,6 @@ class Folder:
             published.append(target)
         self._log.add(batch, query, published)
 
-    # -- both --------------------------------------------------------------------------------------------------------
-
     def _staged(self, parts: Sequence[Part]) -> list[str]:
         """Return the paths of all files of a micro-batch. Write the rows that the parts contain into files first."""
         folder = self._layout.staging
@@ -147,6 +129,5 @@ def _name(query: str, batch: int) -> str:
 
 
 def _flush(path: str) -> None:
-    """Flush the file's bytes to the disk, before a rename publishes them."""
     with open(path, "rb") as file:
         os.fsync(file.fileno())

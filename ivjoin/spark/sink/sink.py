@@ -3,9 +3,6 @@
 ::
 
     operator --> Parquet, in the worker --> what was written --> driver: publish (foreachBatch)
-
-Spark's own path takes four more steps: packed rows to the JVM, to another worker that opens them, back as columns,
-then row by row into Spark's writer.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ivjoin.errors import IvjoinError
 from ivjoin.expr.arguments import known_options
 from ivjoin.spark.api.origin import Origin
-from ivjoin.spark.rows.arrow import place
+from ivjoin.spark.rows.arrow import in_places
 from ivjoin.spark.rows.late import REASON, LateRows, kept_late
 from ivjoin.spark.rows.results import ROWS_COLUMN
 from ivjoin.spark.runtime.environment import is_connect
@@ -127,7 +124,7 @@ def write_stream(
         found = kept_late(origin.joined.spec) if late is None else LateRows(origin.joined.spec, False)
         packed = origin.joined.packed(WrittenResults(layout, found, *others))
     else:
-        plain = joined.toDF(*[place(i) for i in range(len(joined.columns))])  # PySpark reads other names as expressions
+        plain = in_places(joined)  # PySpark reads other names as expressions
         packed = plain.mapInArrow(row_writer(layout), f"{ROWS_COLUMN} binary")
 
     query: list[str] = []

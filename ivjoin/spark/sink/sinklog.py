@@ -1,4 +1,4 @@
-"""The log of a file sink, in the form of Spark's own: which files of a folder are complete micro-batches.
+"""Write the log of a file sink in the form of Spark's own: which files of a folder are complete micro-batches.
 
 ::
 
@@ -31,14 +31,9 @@ _QUERY = ".query"
 
 
 class SinkLog:
-    """The log of a folder.
+    """The log of a folder, with a ``.compact`` file after each ``compact_interval`` micro-batches.
 
-    Parameters
-    ----------
-    folder : str
-    compact_interval : int
-        Number of micro-batches between ``.compact`` files. Until the first one exists, the session that reads the log
-        needs the same setting.
+    Until the first one exists, the session that reads the log needs the same setting.
     """
 
     def __init__(self, folder: str, compact_interval: int) -> None:
@@ -50,13 +45,7 @@ class SinkLog:
         return Path(folder, _FOLDER).is_dir()
 
     def holds(self, batch: int, query: str) -> bool:
-        """Return whether a micro-batch is in the log.
-
-        Raises
-        ------
-        IvjoinError
-            If the log belongs to another query. Each query has a folder of its own.
-        """
+        """Return whether a micro-batch is in the log; refuse the log of another query."""
         latest = max(_numbers(self._folder), default=-1)
         whose = self._query()
         if whose not in (None, query) or (whose is None and latest >= batch and not self._may_be(batch, query, latest)):
@@ -83,7 +72,6 @@ class SinkLog:
         return all(query in name for name in ours) if ours else batch == latest > 0
 
     def add(self, batch: int, query: str, paths: Sequence[str]) -> None:
-        """Log the files of a query's micro-batch, which publishes them."""
         self._folder.mkdir(parents=True, exist_ok=True)
         if self._query() is None:
             self._write(self._folder / _QUERY, query)

@@ -1,1 +1,1 @@
-"""Which task joins which rows: buckets, cells and plans."""
+"""Decide which task joins which rows: buckets, cells and plans."""

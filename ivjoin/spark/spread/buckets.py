@@ -1,9 +1,8 @@
-"""Buckets: how many groups the stateful operator has, and which label each carries.
+"""Number and label the buckets of a stream, the groups of its stateful operator.
 
 Spark hashes a group's label once more to choose its state partition. Labels are chosen so that B buckets on B state
-partitions fall on one partition each: with the plain labels 0 .. B - 1 some partitions would hold several buckets and
-others none. Labels depend on B alone, and the first is always 0, so that a checkpoint made with another bucket count is
-always met by the bucket that checks it.
+partitions have one partition each. They depend on B alone, and the first is always 0. So the first bucket always finds
+a checkpoint that was made with another number of buckets.
 """
 
 from __future__ import annotations
@@ -13,18 +12,17 @@ from functools import lru_cache
 from ivjoin.errors import IvjoinError
 
 __all__ = [
-    "MOST_BY_DEFAULT", "bucket_labels", "checked_count", "count_in_task", "murmur3_of_int", "second_key",
-    "state_partition", "stream_count",
+    "bucket_labels", "checked_count", "count_in_task", "murmur3_of_int", "second_key", "state_partition",
+    "stream_count",
 ]  # fmt: skip
 
-#: Buckets of a stream, at most, unless the caller sets their number. It depends on nothing that may change between two
-#: runs of a query, such as the number of cores, since a checkpoint retains the number.
-MOST_BY_DEFAULT = 16
+# Greatest number of buckets of a stream by default. A checkpoint retains the number, so it depends on nothing that may
+# change between two runs of a query, such as the number of cores.
+_MOST_BY_DEFAULT = 16
 # State partitions of a query, as tasks see them: since Spark 4.1, and before.
 _PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions", "spark.sql.shuffle.partitions"
 _MASK = 0xFFFFFFFF
-# Beyond this the labels are found by luck alone and the search would take long; an even spread comes by itself.
-_MOST_CHOSEN = 512
+_MOST_CHOSEN = 512  # labels that are searched for; more take long to find, and are spread evenly without a search
 
 
 def _rotated(x: int, bits: int) -> int:
@@ -32,7 +30,7 @@ def _rotated(x: int, bits: int) -> int:
 
 
 def murmur3_of_int(value: int, seed: int = 42) -> int:
-    """Spark's ``hash(value)`` of an int: MurmurHash3 x86 32 of its four bytes, as a signed int32.
+    """Return Spark's ``hash(value)`` of an int: MurmurHash3 x86 32 of its four bytes, as a signed int32.
 
     Source: Austin Appleby's MurmurHash3 (public domain).
     """
@@ -46,24 +44,15 @@ def murmur3_of_int(value: int, seed: int = 42) -> int:
 
 
 def second_key(label: int) -> int:
-    """The int that, hashed by Spark together with a label, leaves the label's own hash as it is.
+    """Return the int that does not change a label's hash when Spark hashes it together with the label.
 
-    So the groups ``(label, null)`` and ``(label, second_key(label))`` are in one state partition, of any number of
-    these: Spark's hash leaves nulls out, and MurmurHash3 of four bytes is a bijection for each seed.
-
-    Examples
-    --------
-    >>> murmur3_of_int(second_key(7), seed=murmur3_of_int(7)) == murmur3_of_int(7)
-    True
+    So the groups ``(label, null)`` and ``(label, second_key(label))`` have one state partition, whatever the number of
+    partitions. Spark's hash ignores nulls, and MurmurHash3 of four bytes is a bijection for each seed, inverted here.
     """
-    seed = murmur3_of_int(label) & _MASK
-    h = seed
-    h ^= h >> 16
-    h = h * _inverse(0xC2B2AE35) & _MASK
-    h ^= h >> 13 ^ h >> 26
-    h = h * _inverse(0x85EBCA6B) & _MASK
-    h ^= h >> 16
-    h ^= 4
+    h = seed = murmur3_of_int(label) & _MASK
+    h = (h ^ h >> 16) * _inverse(0xC2B2AE35) & _MASK
+    h = (h ^ h >> 13 ^ h >> 26) * _inverse(0x85EBCA6B) & _MASK
+    h ^= h >> 16 ^ 4
     k = seed ^ _rotated((h - 0xE6546B64) * _inverse(5) & _MASK, 19)
     value = _rotated(k * _inverse(0x1B873593) & _MASK, 17) * _inverse(0xCC9E2D51) & _MASK
     return value - (1 << 32) if value >> 31 else value
@@ -74,19 +63,13 @@ def _inverse(odd: int) -> int:
 
 
 def state_partition(label: int, partitions: int) -> int:
-    """Where Spark keeps the state of the group with this label."""
+    """Return the partition in which Spark stores the state of the group with this label."""
     return murmur3_of_int(label) % partitions
 
 
 @lru_cache(maxsize=64)
 def bucket_labels(count: int) -> tuple[int, ...]:
-    """The labels of ``count`` buckets; no two share a state partition when there are ``count`` of those.
-
-    Examples
-    --------
-    >>> sorted(state_partition(x, 8) for x in bucket_labels(8))
-    [0, 1, 2, 3, 4, 5, 6, 7]
-    """
+    """Return the labels of ``count`` buckets. With ``count`` state partitions, each one has a bucket."""
     if count > _MOST_CHOSEN:
         return tuple(range(count))
     labels, taken, candidate = [0], {state_partition(0, count)}, 1
@@ -100,21 +83,14 @@ def bucket_labels(count: int) -> tuple[int, ...]:
 
 
 def stream_count(buckets: object, partitions: int) -> int:
-    """Return the number of buckets of a stream.
-
-    Raises
-    ------
-    IvjoinError
-        As :func:`checked_count`.
-    """
-    return checked_count(buckets, min(partitions, MOST_BY_DEFAULT))
+    return checked_count(buckets, min(partitions, _MOST_BY_DEFAULT))
 
 
 def count_in_task(buckets: int | None) -> int:
     """Return the number of buckets of a stream, in a task of its query.
 
-    Without ``buckets``, the number of state partitions limits it. Spark stores that number in the checkpoint and tells
-    tasks of it, whatever the session has when the query starts again.
+    Without ``buckets``, the number of state partitions limits it. Spark stores that number in the checkpoint and sets
+    it in tasks, whatever the session has when the query starts again.
     """
     if buckets is not None:
         return buckets
@@ -122,17 +98,11 @@ def count_in_task(buckets: int | None) -> int:
 
     context = TaskContext.get()
     said = [] if context is None else [context.getLocalProperty(name) for name in _PARTITIONS]
-    return stream_count(None, int(next(filter(None, said), MOST_BY_DEFAULT)))
+    return stream_count(None, int(next(filter(None, said), _MOST_BY_DEFAULT)))
 
 
 def checked_count(buckets: object, default: int) -> int:
-    """The bucket count that an option means; the default for None.
-
-    Raises
-    ------
-    IvjoinError
-        If it is not a whole number from 1 to 100,000.
-    """
+    """Return the bucket count that an option means; the default for None."""
     if buckets is None:
         return default
     if isinstance(buckets, bool) or not isinstance(buckets, int) or not 1 <= buckets <= 100_000:

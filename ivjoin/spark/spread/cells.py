@@ -10,10 +10,8 @@ A row has a coordinate in each dim that its input is a member of, and is copied 
 in every dim, so they meet in one cell, and each result is emitted once. Coordinates are hashes of an attribute or of
 the whole row. A task that runs again therefore sends the same rows to the same cells.
 
-If all inputs have the attributes of all dims, no row is copied, and Spark shuffles by the attributes themselves. If the
-shuffle keys or the sort key are columns of all inputs, they need no extra columns. The cell and the side are one
-number. As in Spark's own joins, two kinds of rows are dropped before the shuffle. They have a null in a key or in an
-expression of a band, or they fail a conjunct on their input alone.
+If all inputs have the attributes of all dims, no row is copied, and Spark shuffles by the attributes themselves. The
+cell and the side are one number. Rows that can be in no result are dropped before the shuffle.
 """
 
 from __future__ import annotations
@@ -30,18 +28,18 @@ from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.frontier.order import Order
 from ivjoin.multi.operator import MultiJoin
 from ivjoin.multi.pace import sorted_along
-from ivjoin.multi.question import MultiSpec
+from ivjoin.multi.spec import MultiSpec
 from ivjoin.multi.spread import attributes
 from ivjoin.multi.steps import Step, laid_out, wide
 from ivjoin.multi.trees import Seen, best_shape
 from ivjoin.plan.cache import plan_of
 from ivjoin.routing import HypercubePlan
-from ivjoin.spark.rows.arrow import as_spark_sql, condition_sql, place, type_name
-from ivjoin.spark.rows.pack import MapStage, gathered
-from ivjoin.spark.rows.slots import laid_together, null_of, selected
+from ivjoin.spark.rows.arrow import as_spark_sql, condition_sql, hashable, in_places, place, type_name
+from ivjoin.spark.rows.pack import MapStage, gathered, rows_of
+from ivjoin.spark.rows.slots import filled, laid_together, selected, union
 from ivjoin.spark.spread.buckets import bucket_labels
 
-__all__ = ["hashable", "in_cells", "joined_in_cells"]
+__all__ = ["in_cells", "joined_in_cells"]
 
 
 def in_cells(
@@ -49,8 +47,7 @@ def in_cells(
 ) -> tuple[Any, str]:
     """Copy each row of an input to its cells. Return the frame, and Spark SQL (int) for the cell times a stride.
 
-    Both use :func:`place` names. ``columns`` are the columns that Spark can hash. A row that is not copied costs only
-    its hashes.
+    Both use :func:`place` names. ``columns`` are the columns that Spark can hash.
     """
     named = attributes(spec)
     names = spec.wide(alias).names
@@ -71,12 +68,6 @@ def in_cells(
         frame = frame.select("*", F.explode(F.lit(copies)).alias("copy"))
         terms.append("copy")
     return frame, " + ".join(terms) or "0"
-
-
-def hashable(schema: StructType) -> list[int]:
-    """Return the positions of the columns that Spark can hash."""
-    return [i for i, f in enumerate(schema) if "map<" not in f.dataType.simpleString()
-            and "variant" not in f.dataType.simpleString()]  # fmt: skip
 
 
 def joined_in_cells(
@@ -100,27 +91,21 @@ def joined_in_cells(
     tagged = []
     for side, (a, frame) in enumerate(frames.items()):
         names = spec.wide(a).names
-        given = frame.toDF(*[place(i) for i in range(len(types[a]))])
+        given = in_places(frame)
+        columns = filled(slots, places[side])
         if needed[a]:
             given = given.where(" AND ".join(f"({text})" for text in needed[a]))
-        where = {slot: i for i, slot in enumerate(places[side])}
-        columns: dict[str, Any] = {
-            f"s{i}": place(where[i]) if i in where else null_of(t) for i, t in enumerate(slots)
-        }
         for i, (nodes, slot) in enumerate(zip(together, by, strict=True)):
             if nodes and slot is None:
-                columns[f"b{i}"] = str(
-                    as_spark_sql(nodes[a], names) if a in nodes else _none_like(next(iter(nodes.values())))
-                )
+                null = f"CAST(NULL AS {type_name(next(iter(nodes.values())).type)})"
+                columns[f"b{i}"] = as_spark_sql(nodes[a], names) if a in nodes else null
         if keys is None:
             given, cell = in_cells(given, spec, plan, a, hashable(frame.schema), len(frames))
             columns["tag"] = f"{cell} + {side}"
         else:
             columns["tag"] = f"CAST({side} AS TINYINT)"
         tagged.append(selected(given, **columns))
-    all_of = tagged[0]
-    for one in tagged[1:]:
-        all_of = all_of.union(one)
+    all_of = union(tagged)
     if plan.workers == 1:
         spread = all_of.coalesce(1)
     elif keys is None:
@@ -165,7 +150,6 @@ def _needed(spec: MultiSpec, steps: Sequence[Step]) -> dict[str, list[str]]:
 
 
 def _sorted(spec: MultiSpec, along: Mapping[str, tuple[Node, Node]]) -> dict[str, tuple[Node, Node]]:
-    """Return the inputs that Spark can sort."""
     return {a: ends for a, ends in along.items() if as_spark_sql(ends[1], spec.wide(a).names) is not None}
 
 
@@ -179,11 +163,6 @@ def _keys(spec: MultiSpec, plan: HypercubePlan) -> list[dict[str, Node]] | None:
 
 def _column(spec: MultiSpec, alias: str, node: Node | None) -> int | None:
     return spec.wide(alias).names.index(node.params[1]) if node is not None and node.op == "column" else None
-
-
-def _none_like(node: Node) -> str:
-    """Return Spark SQL for a null of an expression's type."""
-    return f"CAST(NULL AS {type_name(node.type)})"
 
 
 def _joiner(spec: MultiSpec, shape: Any, places: list[list[int]], tag: int, celled: bool) -> MapStage:
@@ -215,12 +194,5 @@ def _pushed(
 ) -> Iterator[pa.RecordBatch]:
     for side, alias in enumerate(op.aliases):
         index = np.flatnonzero(tags == side)
-        if not len(index):
-            continue
-        columns = [batch.column(i) for i in places[side]]
-        if len(index) < batch.num_rows:
-            taken = pa.array(index)
-            columns = [c.take(taken) for c in columns]
-        schema = op.spec.schemas[alias]
-        fit = [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, schema, strict=True)]
-        yield from op.push(alias, pa.RecordBatch.from_arrays(fit, schema=schema))
+        if len(index):
+            yield from op.push(alias, rows_of(batch, index, places[side], op.spec.schemas[alias]))

@@ -1,30 +1,42 @@
-"""The join of one task among several: the cell is one more key, and whether a copy is owned rides along."""
+"""The join of one task among several: the cell is one more key, and each row has a flag whether the task owns it."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivjoin.plan.spec import JoinSpec
 
-__all__ = ["cell_spec", "only_owned"]
+__all__ = ["cell_spec", "copied", "only_owned", "with_cells"]
 
 _CELL, _OWNED_LEFT, _OWNED_RIGHT = "ivjoin cell", "ivjoin owned left", "ivjoin owned right"
 
 
 def cell_spec(spec: JoinSpec) -> JoinSpec:
-    """The join of a task: the cell is one more key, and ownership rides along."""
-    left, right = spec.schemas
-    cell = pa.field(_CELL, pa.int64())
-    left = left.append(cell).append(pa.field(_OWNED_LEFT, pa.bool_()))
-    right = right.append(cell).append(pa.field(_OWNED_RIGHT, pa.bool_()))
+    left, right = (
+        schema.append(pa.field(_CELL, pa.int64())).append(pa.field(owned, pa.bool_()))
+        for schema, owned in zip(spec.schemas, (_OWNED_LEFT, _OWNED_RIGHT), strict=True)
+    )
     return replace(spec, schemas=(left, right), on=(*spec.on, (_CELL, _CELL)))
 
 
+def copied(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
+    same = len(rows) == batch.num_rows and np.array_equal(rows, np.arange(len(rows)))
+    return batch if same else batch.take(pa.array(rows))
+
+
+def with_cells(batch: pa.RecordBatch, rows: np.ndarray, cells: np.ndarray, owned: np.ndarray) -> pa.RecordBatch:
+    """Return one row for each copy, with its cell and whether it is owned, as :func:`cell_spec` expects."""
+    copies = copied(batch, rows)
+    schema = pa.schema([*copies.schema, pa.field("cell", pa.int64()), pa.field("owned", pa.bool_())])
+    return pa.RecordBatch.from_arrays([*copies.columns, pa.array(cells), pa.array(owned)], schema=schema)
+
+
 def only_owned(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Of joined rows of :func:`cell_spec` what is owned: pairs where the left copy is, others where they are."""
+    """Return the owned rows among joined rows of :func:`cell_spec`. A pair is owned if its left copy is."""
     names = batch.schema.names
     marks = [batch.column(names.index(name)) for name in (_OWNED_LEFT, _OWNED_RIGHT) if name in names]
     keep = pc.coalesce(*marks)

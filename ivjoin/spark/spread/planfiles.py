@@ -31,24 +31,12 @@ _NAME = re.compile(r"plan-(0|[1-9][0-9]*)\.json")
 
 @dataclass(frozen=True)
 class PlanFile:
-    """The content of one file.
+    """The content of one file."""
 
-    Attributes
-    ----------
-    number : int
-        The number of the micro-batch that wrote it.
-    query : str
-        The query's id, which its checkpoint stores.
-    join : str
-        A digest of the join's arguments, which identifies the join in the query.
-    plans : mapping
-        The list of plans in its JSON form.
-    """
-
-    number: int
-    query: str
-    join: str
-    plans: Mapping[str, Any]
+    number: int  # of the micro-batch that wrote it
+    query: str  # the query's id, which its checkpoint stores
+    join: str  # a digest of the join's arguments, which identifies the join in the query
+    plans: Mapping[str, Any]  # the list of plans in its JSON form
 
     def text(self) -> bytes:
         body = {
@@ -59,28 +47,13 @@ class PlanFile:
 
 
 class PlanFiles:
-    """The folder of one query's plans.
-
-    Parameters
-    ----------
-    folder : str
-        A path that all workers share, or a URI.
-    join : str
-        The digest that identifies the join, as in :class:`PlanFile`.
-    """
+    """The folder of one query's plans. ``join`` is the digest of :class:`PlanFile`."""
 
     def __init__(self, folder: str, join: str) -> None:
         self.folder, self._join = folder, join
         self._files = once_folder("routing_dir", folder)
 
     def numbers(self) -> list[int]:
-        """Return the numbers of the existing files, in order.
-
-        Raises
-        ------
-        FileError
-            If the folder cannot be read.
-        """
         try:
             found = self._files.names()
         except OSError as e:
@@ -93,12 +66,7 @@ class PlanFiles:
     def read(self, number: int, query: str | None) -> PlanFile:
         """Read a file and check that it belongs to this join and query. With ``query`` None, do not check the query.
 
-        Raises
-        ------
-        SnapshotError
-            If the file is damaged, or belongs to another version, join or query.
-        FileError
-            If the file cannot be read.
+        Raise SnapshotError if it does not, or is damaged, and FileError if it cannot be read.
         """
         name = self._name(number)
         try:
@@ -126,13 +94,7 @@ class PlanFiles:
         return PlanFile(number, d["query"], d["join"], d["plans"])
 
     def newest(self, batch: int, query: str) -> PlanFile | None:
-        """Return the plans that micro-batch ``batch`` follows; None if no file exists yet.
-
-        Raises
-        ------
-        IvjoinError
-            As :meth:`read`; or if files of later micro-batches exist.
-        """
+        """Return the plans that micro-batch ``batch`` follows; None if no file exists yet."""
         numbers = self.numbers()
         if numbers and numbers[-1] > batch:
             raise SnapshotError(
@@ -143,13 +105,7 @@ class PlanFiles:
         return self.read(before[-1], query) if before else None
 
     def create(self, file: PlanFile) -> None:
-        """Write a file, unless a file with its number exists. An existing file must belong to the query.
-
-        Raises
-        ------
-        IvjoinError
-            If the file cannot be written, or another query wrote it.
-        """
+        """Write a file, unless a file with its number exists. An existing file must belong to the query."""
         try:
             self._files.create(_file_name(file.number), file.text())
         except OSError as e:
@@ -172,14 +128,7 @@ def _digest(body: Mapping[str, Any]) -> str:
 
 
 def checked_folder(given: object) -> str:
-    """Return the folder of ``routing_dir``. Create it if necessary, and check that files can be written once there.
-
-    Raises
-    ------
-    IvjoinError
-        If it is not a path, if files cannot be written there, or if the folder cannot ensure that one attempt alone
-        writes a file (``files.once``).
-    """
+    """Return the folder of ``routing_dir``. Create it if necessary, and check that files can be written once there."""
     text = os.fspath(given) if isinstance(given, (str, os.PathLike)) else None
     if not isinstance(text, str) or not text or "\0" in text:
         raise IvjoinError(f"routing_dir is {came(given)}; expected the path of a folder that all workers share")

@@ -29,32 +29,23 @@ from ivjoin.routing.along import PlanList
 from ivjoin.routing.endless import EndlessPlan, buckets_of, cell_keys, endless_plans
 from ivjoin.routing.replanning import Counts, Note, next_plans
 from ivjoin.spark.spread.buckets import count_in_task
+from ivjoin.spark.spread.ownership import with_cells
 from ivjoin.spark.spread.planfiles import PlanFile, PlanFiles
 from ivjoin.spark.spread.spec import FREE, identity, spelling_digest
 
-__all__ = ["Planner", "Replanning", "TaskWay", "live_plans"]
+__all__ = ["Replanning", "TaskWay", "live_plans"]
+
+_PROPERTIES = ("sql.streaming.queryId", "streaming.sql.batchId")
 
 
 @dataclass(frozen=True)
 class Replanning:
-    """The settings that Spark sends to the tasks.
+    """The settings that Spark sends to the tasks."""
 
-    Attributes
-    ----------
-    spec : JoinSpec
-        The join of the caller.
-    folder : str
-        The folder of the plan files.
-    buckets : int or None
-        The number of buckets, if the caller set it.
-    pinned : tuple of int
-        Hashes of the keys that are heavy from the beginning, whatever rows arrive.
-    """
-
-    spec: JoinSpec
+    spec: JoinSpec  # of the caller
     folder: str
-    buckets: int | None
-    pinned: tuple[int, ...] = ()
+    buckets: int | None  # None if the caller did not set their number
+    pinned: tuple[int, ...] = ()  # hashes of the keys that are heavy from the beginning, whatever rows arrive
 
     @property
     def files(self) -> PlanFiles:
@@ -67,20 +58,10 @@ class Replanning:
         fixed |= {"heavy": sorted(self.pinned), "spelling": spelling_digest(self.spec), "buckets": self.buckets}
         return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()[:32]
 
-    @property
-    def first(self) -> PlanList:
-        """Return the plans before the first file."""
-        return _first(self.spec, self.pinned)
-
     def plans(self, file: PlanFile | None) -> PlanList:
-        """Return the plans in a file; the first plans for None.
-
-        Raises
-        ------
-        SnapshotError
-            If its contents are not plans.
-        """
-        return self.first if file is None else _plans_of(file, self.first)
+        """Return the plans in a file; for None, the plans before the first file."""
+        first = _first(self.spec, self.pinned)
+        return first if file is None else _plans_of(file, first)
 
     def way(self, side: int) -> TaskWay:
         """Return the object that sends rows of a side in a map task. Call this in the task."""
@@ -88,15 +69,39 @@ class Replanning:
         file = self.files.newest(batch, query)
         return TaskWay(self.plans(file), side, count_in_task(self.buckets), -1 if file is None else file.number)
 
-    def planner(self) -> Planner:
-        """Return the planner of a micro-batch. Call this in the task of the planner's bucket."""
+    def planned(self, said: str, heard: Sequence[dict[str, Any]], seen: Sequence[Sequence[int | None]]) -> str:
+        """Write the next plans if they change, in the task of the planner. Return the note for the next micro-batch.
+
+        ``said`` is the note of the previous micro-batch, empty in the first one. ``heard`` are the reports of all map
+        tasks, and ``seen`` the greatest values of the orders of both sides. Raise an error if a plan file is missing,
+        damaged or another query's.
+        """
         query, batch = _query_and_batch()
-        return Planner(self, query, batch)
+        files = self.files
+        note = Note.of(said) if said else Note()
+        file = files.newest(batch, query)
+        number = -1 if file is None else file.number
+        if (said and number != note.newest) or any(h["plan"] != number for h in heard):
+            found = sorted({number, *(h["plan"] for h in heard)})
+            raise SnapshotError(
+                f"routing_dir {files.folder!r}: the newest plan is {note.newest if said else number}, but tasks found "
+                f"{', '.join(map(str, found))}: a file is missing, or not all workers see the same folder. Put it back"
+            )
+        plans = self.plans(file)
+        counts = Counts()
+        for h in heard:
+            counts.merge(h)
+        buckets = count_in_task(self.buckets)
+        note = note.after(plans, counts, seen, buckets)
+        more = next_plans(plans, note, buckets, self.pinned)
+        if more is not None or not said:
+            # the first micro-batch always writes its plans, which marks the folder as this query's
+            files.create(PlanFile(batch, query, self.join, _as_json(more or plans)))
+            note = note.numbered(batch)
+        return note.text()
 
 
 class TaskWay:
-    """Send the rows of one map task, and count them."""
-
     def __init__(self, plans: PlanList, side: int, buckets: int, number: int) -> None:
         self._plans, self._side, self._buckets, self._number = plans, side, buckets, number
         self._counts = Counts()
@@ -106,79 +111,16 @@ class TaskWay:
         sent = self._plans.sent(SIDES[self._side], batch)
         f = sent.features
         self._counts.add(self._side, f.key, f.lone, f.n, sent.edge, self._buckets)
-        taken = batch
-        if len(sent.rows) != f.n or not np.array_equal(sent.rows, np.arange(f.n)):
-            taken = batch.take(pa.array(sent.rows))
-        schema = pa.schema([*taken.schema, pa.field("cell", pa.int64()), pa.field("owned", pa.bool_())])
-        columns = [*taken.columns, pa.array(cell_keys(sent)), pa.array(sent.owned)]
-        return pa.RecordBatch.from_arrays(columns, schema=schema), buckets_of(self._plans, sent, batch, self._buckets)
+        copies = with_cells(batch, sent.rows, cell_keys(sent), sent.owned)
+        return copies, buckets_of(self._plans, sent, batch, self._buckets)
 
     @property
     def heard(self) -> dict[str, Any]:
-        """Return the report to the planner."""
         return {**self._counts.as_json, "plan": self._number}
 
 
-class Planner:
-    """Plan in one micro-batch, in the planner's bucket."""
-
-    def __init__(self, replanning: Replanning, query: str, batch: int) -> None:
-        self._all, self._query, self._batch = replanning, query, batch
-
-    def turn(self, said: str, heard: Sequence[dict[str, Any]], seen: Sequence[Sequence[int | None]]) -> str:
-        """Write the next plans if they change.
-
-        Parameters
-        ----------
-        said : str
-            The planner's note from the previous micro-batch; empty in the first micro-batch.
-        heard : list of dict
-            ``TaskWay.heard`` of all map tasks.
-        seen : (list of int or None, list of int or None)
-            The greatest values of the orders of both sides in this micro-batch.
-
-        Returns
-        -------
-        str
-            The note to store for the next micro-batch.
-
-        Raises
-        ------
-        IvjoinError
-            If a plan file is missing, damaged or another query's, or cannot be written.
-        """
-        files = self._all.files
-        note = Note.of(said) if said else Note()
-        file = files.newest(self._batch, self._query)
-        number = -1 if file is None else file.number
-        if (said and number != note.newest) or any(h["plan"] != number for h in heard):
-            found = sorted({number, *(h["plan"] for h in heard)})
-            raise SnapshotError(
-                f"routing_dir {files.folder!r}: the newest plan is {note.newest if said else number}, but tasks found "
-                f"{', '.join(map(str, found))}: a file is gone, or not all workers see the same folder. Put it back"
-            )
-        plans = self._all.plans(file)
-        counts = Counts()
-        for h in heard:
-            counts.merge(h)
-        buckets = count_in_task(self._all.buckets)
-        note = note.after(plans, counts, seen, buckets)
-        more = next_plans(plans, note, buckets, self._all.pinned)
-        if more is not None or not said:
-            # the first micro-batch always writes its plans, which marks the folder as this query's
-            files.create(PlanFile(self._batch, self._query, self._all.join, _as_json(more or plans)))
-            note = note.numbered(self._batch)
-        return note.text()
-
-
 def live_plans(replanning: Replanning) -> PlanList:
-    """Return the plans of the newest file, or the first plans of a stream if no file exists.
-
-    Raises
-    ------
-    IvjoinError
-        If the file is damaged, or belongs to another query.
-    """
+    """Return the plans of the newest file, or the first plans of a stream if no file exists."""
     files = replanning.files
     numbers = files.numbers()
     return replanning.plans(files.read(numbers[-1], None) if numbers else None)
@@ -192,12 +134,9 @@ def _query_and_batch() -> tuple[str, int]:
     said = [context.getLocalProperty(name) if context is not None else None for name in _PROPERTIES]
     if said[0] is None or said[1] is None:
         raise IvjoinError(
-            f"a task is told no {' and '.join(_PROPERTIES)} by this Spark, so routing_dir cannot be used; leave it out"
+            f"this Spark does not give its tasks {' and '.join(_PROPERTIES)}, which routing_dir needs; leave it out"
         )
     return said[0], int(said[1])
-
-
-_PROPERTIES = ("sql.streaming.queryId", "streaming.sql.batchId")
 
 
 @lru_cache(maxsize=16)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.errors import PySparkException
 
+from ivjoin.spark.runtime.catalyst import walk
 from ivjoin.spark.runtime.environment import is_connect
 
 __all__ = ["SMALL", "are_small", "estimated_bytes", "sound_bytes"]
@@ -30,12 +31,9 @@ def estimated_bytes(frame: Any) -> float | None:
 
 
 def sound_bytes(frame: Any) -> float | None:
-    """Return an estimate that is based on files or local rows; None if an operator could return many more rows.
-
-    The size of a file is its size on disk.
-    """
+    """Return an estimate from the sizes of files or local rows; None if an operator could return many more rows."""
     plan = _optimized(frame)
-    if plan is None or not all(n in _KNOWN for n in _operators(plan)):
+    if plan is None or not all(str(node.nodeName()) in _KNOWN for node in walk(plan)):
         return None
     return float(str(plan.stats().sizeInBytes()))
 
@@ -57,10 +55,3 @@ def _optimized(frame: Any) -> Any:
         return frame._jdf.queryExecution().optimizedPlan()
     except PySparkException:
         return None
-
-
-def _operators(plan: Any) -> Iterator[str]:
-    yield str(plan.nodeName())
-    children = plan.children()
-    for i in range(children.size()):
-        yield from _operators(children.apply(i))

@@ -1,4 +1,4 @@
-"""The identity of a join: what must stay the same for a checkpoint to go on, and what may change."""
+"""The identity of a join: what must stay the same if a query continues from its checkpoint, and what may change."""
 
 from __future__ import annotations
 
@@ -81,10 +81,7 @@ def spelling_digest(spec: JoinSpec) -> str:
 
 
 def _form(spec: JoinSpec) -> str:
-    """Return a digest of the condition, whatever the order of its conjuncts and the sides of its bands and keys.
-
-    Keys, bands, filters and residual together are the condition (``separation.separate``).
-    """
+    """Return a digest of the condition, whatever the order of its conjuncts and the sides of its bands and keys."""
     found = plan_of(spec).separation
     parts = [["key", encode(k.left), encode(k.right), k.null_safe] for k in found.keys]
     parts += [["band", encode(b.left), encode(b.right), b.lo, b.hi] for b in found.bands]

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructField, StructType
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES, JoinSpec
-from ivjoin.spark.rows.arrow import key_sql, place
+from ivjoin.spark.rows.arrow import key_sql
 from ivjoin.spark.rows.dealing import dealt, why_in_python
 from ivjoin.spark.rows.pack import MapStage, fitted
 from ivjoin.spark.rows.sampling import (
@@ -37,6 +37,7 @@ from ivjoin.spark.rows.sampling import (
 )
 from ivjoin.spark.runtime.environment import Settings, is_connect
 from ivjoin.spark.spread.buckets import bucket_labels, checked_count
+from ivjoin.spark.spread.ownership import copied
 from ivjoin.spark.spread.sizes import are_small, sound_bytes
 
 if TYPE_CHECKING:
@@ -57,39 +58,20 @@ _ADDED = "label int, cell bigint, owned boolean"
 
 @dataclass(frozen=True)
 class Spread:
-    """The decision about the tasks of a join.
+    """The decision about the tasks of a join."""
 
-    Attributes
-    ----------
-    tasks : int or None
-        The number of tasks; None leaves it to Spark.
-    plan : RoutingPlan or None
-        The plan that routes the rows. With None, Spark hashes the keys; without a key, one task joins all rows.
-    why : str
-        The reason in words, if the join has no plan.
-    alone : bool
-        Whether one task reads both frames and joins them, without a shuffle.
-    key_hash : (str, str) or None
-        SQL for a hash of the keys of each side, with which the plan identifies keys.
-    in_python : str
-        Why rows are routed in Python; empty if Spark SQL routes them.
-    """
-
-    tasks: int | None
-    plan: RoutingPlan | None = None
-    why: str = ""
-    alone: bool = False
-    key_hash: KeyHash = None
-    in_python: str = ""
+    tasks: int | None  # None leaves their number to Spark
+    plan: RoutingPlan | None = None  # routes the rows; if None, Spark hashes the keys, or one task joins all rows
+    why: str = ""  # the reason in words, if the join has no plan
+    alone: bool = False  # whether one task reads both frames and joins them, without a shuffle
+    key_hash: KeyHash = None  # with which the plan identifies keys
+    in_python: str = ""  # why rows are routed in Python; empty if Spark SQL routes them
 
 
 def spread_of(
     left: Any, right: Any, spec: JoinSpec, settings: Settings, buckets: int | None, routing: str
 ) -> Spread:
-    """Decide from a sample of each frame. This reads the columns of both frames that the join compares.
-
-    Tiny frames with keys are not read, because one task joins them.
-    """
+    """Decide from a sample of each frame, with the columns that the join compares. Frames small enough are not read."""
     tasks = checked_count(buckets, settings.partitions)
     plan = plan_of(spec)
     keys = key_sql(plan)
@@ -112,12 +94,14 @@ def spread_of(
     for s, (_, rows) in enumerate(drawn):
         if not rows:
             return Spread(buckets, None, f"the {SIDES[s]} frame has no rows")
-    tasks = _tasks(left, drawn, tasks, buckets)
+    if buckets is None:
+        cores = _CORES if is_connect(left) else int(left.sparkSession.sparkContext.defaultParallelism)
+        tasks = min(tasks, max(cores, sum(rows for _, rows in drawn) // _TASK_ROWS))
     if tasks == 1:
         return Spread(buckets, None, "there is one task")
     made = _planned(drawn, spec, tasks, routing, key_hash)
     if small and _is_little(made):
-        return _in_one_task(drawn)
+        return Spread(1, None, f"both frames are small ({sum(rows for _, rows in drawn):,} rows)", True)
     if keys and not _is_divided(made):
         return Spread(buckets, None, "; ".join(made.notes))
     if keys and routing == "auto":
@@ -127,12 +111,6 @@ def spread_of(
     if made.n_cells == 1:
         return Spread(buckets, None, "; ".join(made.notes) or why_undivided(plan))
     return Spread(tasks, made, key_hash=key_hash, in_python=why_in_python(spec, made))
-
-
-def _tasks(frame: Any, drawn: Sequence[Sampled], tasks: int, buckets: int | None) -> int:
-    """Return the number of tasks. Without ``buckets``, the number of rows limits it."""
-    rows = sum(rows for _, rows in drawn)
-    return tasks if buckets is not None else min(tasks, max(_cores(frame), rows // _TASK_ROWS))
 
 
 def _planned(drawn: Sequence[Sampled], spec: JoinSpec, tasks: int, scheme: str, key_hash: KeyHash) -> RoutingPlan:
@@ -154,10 +132,6 @@ def _is_little(plan: RoutingPlan) -> bool:
     """Return whether no key is worth dividing, and the whole join is a small load."""
     report = plan.report
     return not _is_divided(plan) and float(report.rows_in.sum() + report.beta * report.rows_out.sum()) < _ALONE
-
-
-def _in_one_task(drawn: Sequence[Sampled]) -> Spread:
-    return Spread(1, None, f"both frames are small ({sum(rows for _, rows in drawn):,} rows)", True)
 
 
 def _key_hash(plan: JoinPlan) -> KeyHash:
@@ -182,23 +156,15 @@ def why_undivided(plan: JoinPlan) -> str:
     )
 
 
-def _cores(frame: Any) -> int:
-    return _CORES if is_connect(frame) else int(frame.sparkSession.sparkContext.defaultParallelism)
-
-
 def routed(rows: Any, frame: Any, spec: JoinSpec, side: int, spread: Spread) -> tuple[Any, dict[str, str]]:
     """Return a frame with one row for each copy, and SQL of its ``label``, its ``cell`` and whether it is ``owned``.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Added columns first, then the columns of the side under their :func:`place` names.
-    frame : DataFrame
-        The side as the caller passed it.
+    ``rows`` has added columns first, then the columns of the side under their :func:`place` names. ``frame`` is the
+    side as the caller passed it.
     """
     assert spread.plan is not None
     assert spread.tasks is not None
-    row_hash = hash_of_row(frame.toDF(*[place(i) for i in range(len(frame.columns))]))
+    row_hash = hash_of_row(frame)
     key_hash = None if spread.key_hash is None else spread.key_hash[side]
     if spread.in_python:
         fields = StructType.fromDDL(_ADDED).fields
@@ -236,9 +202,7 @@ def _router(spec: JoinSpec, side: int, spread: Spread) -> MapStage:
             seen = [*(own[i] for i in columns), *raw.columns[:hashes]]
             looked = fitted(pa.RecordBatch.from_arrays(seen, names=schema.names), schema)
             rows, cells, owned = plan.cells(SIDES[side], looked)
-            carried = raw.select(raw.schema.names[hashes:])
-            if len(rows) != raw.num_rows or not np.array_equal(rows, np.arange(raw.num_rows)):
-                carried = carried.take(pa.array(rows))
+            carried = copied(raw.select(raw.schema.names[hashes:]), rows)
             added = [pa.array(labels[plan.worker_of[cells]]), pa.array(cells), pa.array(owned)]
             yield pa.RecordBatch.from_arrays(
                 [*added, *carried.columns], names=["label", "cell", "owned", *carried.schema.names]
@@ -249,7 +213,6 @@ def _router(spec: JoinSpec, side: int, spread: Spread) -> MapStage:
 
 @lru_cache(maxsize=8)
 def plan_in_task(text: str, spec: JoinSpec, left: pa.Schema, right: pa.Schema) -> RoutingPlan:
-    """Parse the text of a plan, for rows of these schemas."""
     from ivjoin.routing.encoding import plan_from_json
 
     return plan_from_json(

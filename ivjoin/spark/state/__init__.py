@@ -1,1 +1,1 @@
-"""State of a streaming query, per bucket or cell."""
+"""The state of a streaming query, per bucket or cell."""

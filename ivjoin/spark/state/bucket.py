@@ -7,7 +7,6 @@ neither on the order of rows nor on the order of tasks within a micro-batch.
 
 from __future__ import annotations
 
-import json
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -28,7 +27,7 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.rows.delays import DELAYS, Arrived, Delay
 from ivjoin.spark.rows.late import KEEP, LateRows
-from ivjoin.spark.rows.pack import Seen, unpacked, whole
+from ivjoin.spark.rows.pack import Seen, received, unpacked, whole
 from ivjoin.spark.rows.results import COUNTS, GROWING, late_rows, limit_explained
 
 __all__ = [
@@ -41,40 +40,26 @@ Keep = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 @dataclass(slots=True)
 class Arrivals:
-    """The input of a bucket in one micro-batch.
+    """The input of a bucket in one micro-batch."""
 
-    Attributes
-    ----------
-    packed : (list of bytes, list of bytes)
-        Rows of the left and right side, as ``pack`` packed them.
-    seen : (Seen, Seen)
-        The greatest values of the orders of each side, over all tasks.
-    heard : list of dict
-        The reports of the map tasks to the planner; only the planner's bucket has them.
-    arrived : Arrived
-        When the micro-batch's rows arrived, in all buckets.
-    """
-
-    packed: tuple[list[bytes], list[bytes]]
-    seen: tuple[Seen, Seen]
-    heard: list[dict[str, Any]] = field(default_factory=list)
-    arrived: Arrived = field(default_factory=Arrived)
+    packed: tuple[list[bytes], list[bytes]]  # rows of the left and right side, as ``pack`` packed them
+    seen: tuple[Seen, Seen]  # the greatest values of the orders of each side, over all tasks
+    heard: list[dict[str, Any]] = field(default_factory=list)  # reports to the planner, in its bucket alone
+    arrived: Arrived = field(default_factory=Arrived)  # when the micro-batch's rows arrived, in all buckets
 
 
 def arrivals(spec: JoinSpec, frames: Iterator[pd.DataFrame]) -> Arrivals:
     """Separate a group's packed rows from its ticks, by side."""
     plan = plan_of(spec)
     out = Arrivals(([], []), (Seen(plan, 0), Seen(plan, 1)))
-    for frame in frames:
-        for side, rows, tick in zip(frame["side"], frame["rows"], frame["seen"], strict=True):
-            # An absent value is None. If all values of a column are absent, pandas stores NaN.
-            if isinstance(rows, (bytes, bytearray)):
-                out.packed[int(side)].append(bytes(rows))
-            if isinstance(tick, (bytes, bytearray)):
-                edges, arrived, *heard = json.loads(bytes(tick))
-                out.arrived.merge(arrived)
-                out.seen[int(side)].merge(edges)
-                out.heard += heard
+    for side, rows, tick in received(frames):
+        if rows is not None:
+            out.packed[side].append(rows)
+        if tick is not None:
+            edges, arrived, *heard = tick
+            out.arrived.merge(arrived)
+            out.seen[side].merge(edges)
+            out.heard += heard
     return out
 
 
@@ -93,13 +78,7 @@ def run_spec(spec: JoinSpec) -> JoinSpec:
 
 
 def restored(snapshot: bytes, budget: Budget | None = None) -> SymmetricHashJoin:
-    """Return the operator that wrote a snapshot, with the memory limit of the budget.
-
-    Raises
-    ------
-    MemoryLimitError
-        If the state in the snapshot is larger than the limit.
-    """
+    """Return the operator that wrote a snapshot, with the memory limit of the budget."""
     with limit_explained(_OF_A_BUCKET):
         return SymmetricHashJoin.restore(snapshot, memory_limit=None if budget is None else budget.limit)
 
@@ -112,11 +91,6 @@ def play(
 
     Set ``again`` if an earlier call has accepted these rows. Late rows are then dropped and raise no error. ``late``
     collects late rows, which then raise no error either.
-
-    Raises
-    ------
-    LateRowError
-        If a row is late under ``on_late="raise"``.
     """
     out = _played(op, spec, came, spec.on_late == "raise" and not again and late is None, late)
     with limit_explained(_OF_A_BUCKET):
@@ -178,9 +152,7 @@ def in_order(plan: JoinPlan, side: int, batch: pa.RecordBatch) -> pa.RecordBatch
 
 @dataclass(slots=True)
 class Turn:
-    """The counts and times of one turn."""
-
-    before: dict[str, int]
+    before: dict[str, int] = field(default_factory=dict)
     restored: bool = False
     caught_up: int = 0  # turns of other workers that this worker replayed from the log
     marks: list[int] = field(default_factory=lambda: [time.perf_counter_ns()])
@@ -221,8 +193,8 @@ def taken(key: tuple[str, int]) -> tuple[str, SymmetricHashJoin] | None:
 def keep(key: tuple[str, int], token: str, op: SymmetricHashJoin) -> None:
     """Cache an operator in case this worker runs the bucket's next turn. The limit of one operator applies to all."""
     _kept[key] = (token, op)
-    held = sum(o.metrics.state_bytes for _, o in _kept.values())
+    size = sum(o.metrics.state_bytes for _, o in _kept.values())
     most = _MOST_KEPT_BYTES if op.account.limit is None else min(_MOST_KEPT_BYTES, op.account.limit)
-    while len(_kept) > _MOST_KEPT or (held > most and len(_kept) > 1):
+    while len(_kept) > _MOST_KEPT or (size > most and len(_kept) > 1):
         _, (_, old) = _kept.popitem(last=False)
-        held -= old.metrics.state_bytes
+        size -= old.metrics.state_bytes

@@ -21,16 +21,6 @@ __all__ = ["BucketJoin"]
 
 
 class BucketJoin:
-    """What both backends run for each bucket.
-
-    Attributes
-    ----------
-    spec : JoinSpec
-        The join inside a bucket.
-    meta : str
-        The identity of the join, which its state carries; known in a task.
-    """
-
     def __init__(
         self, spec: JoinSpec, buckets: int | None, results: Results, spread: StreamSpread = UNSPREAD,
         budget: Budget | None = None,
@@ -42,15 +32,14 @@ class BucketJoin:
 
     @cached_property
     def meta(self) -> str:
+        """The identity of the join, which its state carries; known in a task."""
         return meta_text(self._identity, len(self._labels))
 
     @cached_property
     def _labels(self) -> tuple[int, ...]:
         return bucket_labels(count_in_task(self._buckets))
 
-    def turn(
-        self, label: int, came: Arrivals, state: StateBackend, turn: Turn
-    ) -> Iterator[pd.DataFrame]:
+    def turn(self, label: int, came: Arrivals, state: StateBackend, turn: Turn) -> Iterator[pd.DataFrame]:
         """Join the input, yield the results, and write the state and the counts."""
         name = (self.meta, label)
         op = opened(self.spec, name, state, turn, self._budget)
@@ -64,10 +53,8 @@ class BucketJoin:
         yield self._results.counts(turn.counts(op, written, self._labels.index(label)))
 
     def plans_in(self, label: int) -> bool:
-        """Return whether this bucket is the planner's."""
         return self._plans is not None and label == self._labels[0]
 
     def note(self, said: str, came: Arrivals) -> str:
-        """Run the planner, and return its new note."""
         assert self._plans is not None
-        return self._plans.planner().turn(said, came.heard, [s.edges for s in came.seen])
+        return self._plans.planned(said, came.heard, [s.edges for s in came.seen])

@@ -1,4 +1,4 @@
-"""A join of many streaming frames: rows packed for the cells of a hypercube, each cell a ``MultiJoin`` with state.
+"""Join many streaming frames: rows are packed for the cells of a hypercube, each a ``MultiJoin`` with state.
 
 ::
 
@@ -6,8 +6,8 @@
     t -- cells -- pack (mapInArrow) --+-- union -- groupBy(label) -- applyInPandasWithState(join) -- open (mapInArrow)
     n -- cells -- pack (mapInArrow) --+
 
-As a join of two streams (``streaming``): all rows of a micro-batch first, an input's as one batch, then what the ticks
-say of how far each input has come. A cell's state is the operator's snapshot.
+As in a join of two streams (``streaming``), a cell pushes all rows of a micro-batch first, one batch for each input,
+and then applies the ticks. Its state is the operator's snapshot.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ from pyspark.sql.types import StructType
 
 from ivjoin.metrics import MultiJoinMetrics
 from ivjoin.multi.operator import MultiJoin
-from ivjoin.multi.question import MultiSpec
+from ivjoin.multi.spec import MultiSpec
 from ivjoin.plan.cache import plan_of
 from ivjoin.routing import HypercubePlan
-from ivjoin.spark.rows.arrow import place
+from ivjoin.spark.rows.arrow import hashable, in_places, place
 from ivjoin.spark.rows.codec import FORMAT, STATE_SCHEMA, compressed, expanded, meta_text, new_token, read_state
 from ivjoin.spark.rows.delays import DELAYS, Arrived, Delay
 from ivjoin.spark.rows.metrics import observed, observed_name
-from ivjoin.spark.rows.pack import PACKED_SCHEMA, Seen, packer, unpacked, whole
+from ivjoin.spark.rows.pack import PACKED_SCHEMA, Seen, packer, received, unpacked, whole
 from ivjoin.spark.rows.results import RESULT_SCHEMA, Results, late_rows, opener
+from ivjoin.spark.rows.slots import union
 from ivjoin.spark.runtime.environment import arrow_batch_rows
 from ivjoin.spark.runtime.workers import own_workers
 from ivjoin.spark.spread.buckets import bucket_labels
-from ivjoin.spark.spread.cells import hashable, in_cells
+from ivjoin.spark.spread.cells import in_cells
 from ivjoin.spark.spread.spec import FREE
 
 __all__ = ["cell_function", "counts_of", "streamed_in_cells"]
@@ -45,22 +46,17 @@ StateFunction = Callable[[tuple[Any, ...], Iterator[pd.DataFrame], Any], Iterato
 
 
 def streamed_in_cells(frames: Mapping[str, Any], spec: MultiSpec, plan: HypercubePlan, out: StructType) -> Any:
-    """The joined stream."""
     labels = bucket_labels(plan.workers)
     packed = []
     for side, (alias, frame) in enumerate(frames.items()):
-        names = [place(i) for i in range(len(frame.columns))]
-        rows = frame.toDF(*names)
-        rows, cell = in_cells(rows, spec, plan, alias, hashable(frame.schema))
+        rows, cell = in_cells(in_places(frame), spec, plan, alias, hashable(frame.schema))
         pack = packer(spec.inputs[alias], 0, labels, tag=side)
+        names = [place(i) for i in range(len(frame.schema))]
         packed.append(rows.selectExpr(f"{cell} AS bucket", *names).mapInArrow(pack, PACKED_SCHEMA))
-    all_of = packed[0]
-    for one in packed[1:]:
-        all_of = all_of.union(one)
     first = next(iter(frames.values()))
     results = Results(arrow_batch_rows(first.sparkSession))
     with own_workers(first):
-        played = all_of.groupBy("label").applyInPandasWithState(
+        played = union(packed).groupBy("label").applyInPandasWithState(
             cell_function(spec, plan, results), RESULT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
         )
     rows = observed(played, observed_name(None), counts_of(spec.aliases))
@@ -68,7 +64,7 @@ def streamed_in_cells(frames: Mapping[str, Any], spec: MultiSpec, plan: Hypercub
 
 
 def counts_of(aliases: Sequence[str]) -> list[str]:
-    """What one turn of a cell counts, in the order of its text; times in microseconds."""
+    """Return the names of a turn's counts, in the order of its text; times are in microseconds."""
     return [
         *(f"{a}_rows_in" for a in aliases), *(f"{a}_rows_retired" for a in aliases), "rows_out", "late_rows",
         "state_rows", "state_bytes", "bytes_written", "restored", *DELAYS, "read_us", "join_us", "write_us",
@@ -80,7 +76,6 @@ def _growing(m: MultiJoinMetrics) -> list[int]:
 
 
 def cell_function(spec: MultiSpec, plan: HypercubePlan, results: Results) -> StateFunction:
-    """The function that Spark calls once per cell and micro-batch."""
     meta = meta_text(_identity(spec, plan), plan.workers)
     refuses = spec.options.on_late == "raise"
     if refuses:  # the state is that of on_late="drop", as in ``bucket``
@@ -118,7 +113,7 @@ def cell_function(spec: MultiSpec, plan: HypercubePlan, results: Results) -> Sta
 def _played(
     op: MultiJoin, spec: MultiSpec, packed: Mapping[str, list[bytes]], seen: Mapping[str, Seen]
 ) -> Iterator[pa.RecordBatch]:
-    """All rows of a micro-batch, then how far each input has come; yields the output."""
+    """Push all rows of a micro-batch, then advance the frontier of each input; yield the output."""
     for alias in op.aliases:
         if packed[alias]:
             columns = whole([unpacked(rows, spec.wide(alias)) for rows in packed[alias]]).columns
@@ -130,23 +125,22 @@ def _played(
 def _arrivals(
     spec: MultiSpec, frames: Iterator[pd.DataFrame]
 ) -> tuple[dict[str, list[bytes]], dict[str, Seen], Arrived]:
-    """A cell's packed rows and ticks, by input; and when the micro-batch's rows came."""
+    """Return a cell's packed rows and ticks by input, and when the rows of the micro-batch arrived."""
     packed: dict[str, list[bytes]] = {a: [] for a in spec.aliases}
     seen, arrived = {a: Seen(plan_of(spec.inputs[a]), 0) for a in spec.aliases}, Arrived()
-    for frame in frames:
-        for side, rows, tick in zip(frame["side"], frame["rows"], frame["seen"], strict=True):
-            alias = spec.aliases[int(side)]
-            if isinstance(rows, (bytes, bytearray)):
-                packed[alias].append(bytes(rows))
-            if isinstance(tick, (bytes, bytearray)):
-                edges, when = json.loads(bytes(tick))
-                seen[alias].merge(edges)
-                arrived.merge(when)
+    for side, rows, tick in received(frames):
+        alias = spec.aliases[side]
+        if rows is not None:
+            packed[alias].append(rows)
+        if tick is not None:
+            edges, when = tick
+            seen[alias].merge(edges)
+            arrived.merge(when)
     return packed, seen, arrived
 
 
 def _identity(spec: MultiSpec, plan: HypercubePlan) -> dict[str, Any]:
-    """What must stay the same for a checkpoint to go on, in words, by the name of the argument."""
+    """Return in words, by the name of the argument, what a checkpoint does not allow to change."""
     said = spec.as_json
     out: dict[str, Any] = {
         FREE: {"condition": str(spec.condition)}, "condition form": json.dumps(said["condition"], sort_keys=True),

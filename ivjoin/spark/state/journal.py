@@ -1,11 +1,9 @@
 """Store a bucket's state as a base and a log: the operator's snapshot, and the turns that it has run since.
 
-A turn depends only on the state and its input. So the operator can be built again from its base by replaying the log,
-and a micro-batch only has to add its input to the log. When the bytes written to the log since the last base exceed
-the size of a base, a new base replaces the log. Over time, the log therefore takes no more writes than the bases.
-
-Spark hands a bucket to any worker of an executor. Each segment of the log carries the token of the state that it led
-to. So a worker whose operator is some turns old replays only what it missed.
+A turn depends only on the state and its input. So replaying the log rebuilds the operator, and a micro-batch only has
+to add its input to the log. A new base replaces the log when more bytes were written to it than a base takes. Each
+segment carries the token of the state that it led to, so a worker whose operator is some turns old replays only what
+it missed.
 """
 
 from __future__ import annotations
@@ -31,24 +29,12 @@ Segment = tuple[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """The turns since a base.
+    """The turns since a base."""
 
-    Attributes
-    ----------
-    base : str
-        The token of the state in the base; empty if there is no base yet.
-    base_size : int
-        Bytes of the base, or of the base before it while the size of the new one is not yet known here.
-    written : int
-        Bytes written to the log since the base.
-    segments : tuple of Segment
-        The turns, oldest first.
-    """
-
-    base: str = ""
-    base_size: int = 0
-    written: int = 0
-    segments: tuple[Segment, ...] = ()
+    base: str = ""  # token of the state in the base; empty without a base
+    base_size: int = 0  # bytes of the base, or of the one before while the new size is not known here
+    written: int = 0  # bytes written to the log since the base
+    segments: tuple[Segment, ...] = ()  # oldest first
 
     def packed(self) -> bytes:
         """Return the log in the form that the state of a group stores."""
@@ -68,22 +54,12 @@ class Log:
 
 
 class StateBackend(Protocol):
-    """The state of one bucket in one turn, wherever Spark stores it.
+    """The state of one bucket in one turn, wherever Spark stores it."""
 
-    Attributes
-    ----------
-    before, after : str
-        Tokens of the state before the turn and after it; ``before`` is empty if the bucket has no state yet.
-    rebased : bool
-        Whether the turn writes a new base. The first turn does, and each turn of a state that is ``moved``.
-    moved : bool
-        Whether a query wrote the state that differs in what may change, as in ``BucketState``.
-    """
-
-    before: str
+    before: str  # token of the state before the turn; empty if the bucket has no state yet
     after: str
-    rebased: bool
-    moved: bool
+    rebased: bool  # whether the turn writes a new base, as the first turn and those of a ``moved`` state do
+    moved: bool  # as in ``BucketState``
 
     def base(self) -> bytes:
         """Return the compressed snapshot of a state."""
@@ -98,8 +74,7 @@ class StateBackend(Protocol):
 def segment_of(came: Arrivals, room: int) -> bytes | None:
     """Return the input of a turn as a segment of the log; None if it exceeds ``room`` bytes and needs a new base.
 
-    An input that exceeds ``room`` before compression is not compressed. The log could take only one or two such turns,
-    which would not save much.
+    An input that exceeds ``room`` before compression is not compressed: the log could take only one or two such turns.
     """
     if sum(len(rows) for side in came.packed for rows in side) > room:
         return None

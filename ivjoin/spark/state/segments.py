@@ -43,13 +43,7 @@ def segmented_join(
     packed: Any, spec: JoinSpec, buckets: int | None, name: str, results: Results | None = None,
     spread: StreamSpread = UNSPREAD, budget: Budget | None = None,
 ) -> Any:
-    """Join like ``streaming_join``, with the state in segments. One query may have several such joins.
-
-    Raises
-    ------
-    IvjoinError
-        If the protobuf package or the RocksDB state store is missing.
-    """
+    """Join like ``streaming_join``, with the state in segments. One query may have several such joins."""
     _check_setup(packed.sparkSession)
     with own_workers(packed) if results is None else nullcontext():
         played = packed.groupBy("label").transformWithStateInPandas(
@@ -100,7 +94,7 @@ class SegmentedBucket(StatefulProcessor):
     def handleInputRows(
         self, key: tuple[Any, ...], rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
-        label, turn = int(key[0]), Turn({})
+        label, turn = int(key[0]), Turn()
         state = _Stored(self, self._join.meta)
         came = arrivals(self._join.spec, rows)
         state.receive(None if state.moved or not state.before else segment_of(came, state.room))
@@ -128,7 +122,6 @@ class _Stored:
 
     @property
     def room(self) -> int:
-        """Return the bytes that the log may still take."""
         return max(self._base_size, _SHORT_LOG) - self._log_size
 
     def receive(self, segment: bytes | None) -> None:

@@ -29,9 +29,7 @@ from ivjoin.spark.state.bucketjoin import BucketJoin
 from ivjoin.spark.state.journal import Log, segment_of
 from ivjoin.spark.state.streamspread import UNSPREAD, StreamSpread
 
-__all__ = ["BucketFunction", "bucket_function"]
-
-StateFunction = Callable[[tuple[Any, ...], Iterator[pd.DataFrame], Any], Iterator[pd.DataFrame]]
+__all__ = ["BucketFunction"]
 
 # Token and size of the last base of each bucket that this process wrote, oldest first. The log's call decides before a
 # base is written, and the base's call cannot write to the log. Other workers use an earlier base's size from the log.
@@ -41,22 +39,18 @@ _MOST_SIZES = 4096
 
 @dataclass(slots=True)
 class _TwoGroups:
-    """The state of a bucket, as the log's call leaves it for the base's call.
-
-    ``from_log`` is the log before this turn, and ``log_bytes`` the size of the log after it. ``stored`` is the base,
-    and ``write`` stores a new one; the base's call fills in both.
-    """
+    """The state of a bucket, as the log's call leaves it for the base's call."""
 
     turn: Turn
     came: Arrivals
     before: str
     after: str
-    from_log: Log
+    from_log: Log  # before this turn
     rebased: bool
     moved: bool
-    log_bytes: int
-    stored: bytes = b""
-    write: Callable[[bytes], None] = lambda _: None
+    log_bytes: int  # after this turn
+    stored: bytes = b""  # the base
+    write: Callable[[bytes], None] = lambda _: None  # stores a new base
 
     def base(self) -> bytes:
         return self.stored
@@ -71,18 +65,12 @@ class _TwoGroups:
         return self.log_bytes + len(base)
 
 
-def bucket_function(
-    spec: JoinSpec, buckets: int | None, results: Results, spread: StreamSpread = UNSPREAD, budget: Budget | None = None
-) -> StateFunction:
-    """Return the function that Spark calls for each group. The key is a label, and null or a number."""
-    return BucketFunction(spec, buckets, results, spread, budget)
-
-
 class BucketFunction:
-    """The function that :func:`bucket_function` returns."""
+    """The function that Spark calls for each group. The key is a label, and null or a number."""
 
     def __init__(
-        self, spec: JoinSpec, buckets: int | None, results: Results, spread: StreamSpread, budget: Budget | None
+        self, spec: JoinSpec, buckets: int | None, results: Results, spread: StreamSpread = UNSPREAD,
+        budget: Budget | None = None,
     ) -> None:
         self._join = BucketJoin(spec, buckets, results, spread, budget)
         self._has_notes = spread.plans is not None
@@ -98,8 +86,7 @@ class BucketFunction:
             yield from self._base(label, state)
 
     def _log(self, label: int, frames: Iterator[pd.DataFrame], state: Any) -> None:
-        """Read the input of the micro-batch, and write the log."""
-        turn = Turn({})
+        turn = Turn()
         said, stored = self._read(state)
         before = stored.token
         log = Log.unpacked(stored.payload) if before else Log()

@@ -1,10 +1,9 @@
 """Spread the rows of a join of streams over its buckets by more than a hash of their keys.
 
-The plan is fixed, or plans adapt to the stream (``replanning``).
-
-A fixed plan cuts joins without a key, and the keys that a caller declares as hot, into slices along the band. All
-slices have the same width (``ivjoin.routing.periodic``). Bucket n modulo the number of buckets joins slice n. Inside a
-bucket, the slice is one more key of the join. The rows of all other keys share a separate slice.
+The plan is fixed, or plans adapt to the stream (``replanning``). A fixed plan cuts joins without a key, and the keys
+that a caller declares as hot, into slices along the band, all of the same width (``ivjoin.routing.periodic``). Bucket n
+modulo the number of buckets joins slice n. Inside a bucket, the slice is one more key of the join. The rows of all
+other keys share a separate slice.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from ivjoin.routing.endless import endless_plans
 from ivjoin.routing.periodic import PeriodicSlices, periodic_slices
 from ivjoin.routing.rows.reader import Reader
 from ivjoin.spark.rows.arrow import key_sql
-from ivjoin.spark.rows.pack import Route, Way
-from ivjoin.spark.spread.ownership import cell_spec, only_owned
+from ivjoin.spark.rows.pack import Route
+from ivjoin.spark.spread.ownership import cell_spec, only_owned, with_cells
 from ivjoin.spark.spread.planfiles import checked_folder
 from ivjoin.spark.spread.replanning import Replanning, live_plans
 from ivjoin.spark.spread.spec import spelling_digest
@@ -41,31 +40,16 @@ HotKey = tuple[object, ...]
 
 @dataclass(frozen=True)
 class StreamSpread:
-    """The decision about the buckets of a join.
+    """The decision about the buckets of a join. By default, they hash the keys."""
 
-    Attributes
-    ----------
-    slices : PeriodicSlices or None
-        The slices of a fixed plan; None if the keys are only hashed, or with ``plans``.
-    hot : tuple of tuple
-        The keys that are divided by slices. In a join without a key, all rows are.
-    why : str
-        The reason in words, if the join has no slices.
-    plans : Replanning or None
-        Plans that change with the stream; ``slices`` is then None.
-    hot_names : tuple of str
-        The left columns of the values of a hot key.
-    """
-
-    slices: PeriodicSlices | None = None
-    hot: tuple[HotKey, ...] = ()
-    why: str = ""
-    plans: Replanning | None = None
-    hot_names: tuple[str, ...] = ()
+    slices: PeriodicSlices | None = None  # of a fixed plan
+    hot: tuple[HotKey, ...] = ()  # keys that are divided by slices; without a key in the join, all rows are
+    why: str = ""  # the reason in words, if the join has no slices
+    plans: Replanning | None = None  # plans that change with the stream, without ``slices``
+    hot_names: tuple[str, ...] = ()  # the left columns of the values of a hot key
 
     @property
     def spreads(self) -> bool:
-        """Return whether rows are divided by more than a hash of their keys."""
         return self.slices is not None or self.plans is not None
 
     def used(self, spec: JoinSpec, buckets: int) -> int:
@@ -84,7 +68,6 @@ class StreamSpread:
         return {"routing": how, "spelling of keys, condition and columns": spelling_digest(self.plans.spec)}
 
     def run(self, spec: JoinSpec) -> JoinSpec:
-        """Return the join inside a bucket."""
         return cell_spec(spec) if self.spreads else spec
 
     def owner(self, spec: JoinSpec) -> Keep | None:
@@ -108,14 +91,11 @@ class StreamSpread:
     def router(self, buckets: int) -> Route | None:
         if self.plans is not None:
             return self.plans.way
-        return None if self.slices is None else partial(_way, self.slices, buckets)
+        slices = self.slices
+        return None if slices is None else lambda side: partial(_routed, slices, buckets, side)
 
 
 UNSPREAD = StreamSpread()
-
-
-def _way(slices: PeriodicSlices, count: int, side: int) -> Way:
-    return partial(_routed, slices, count, side)
 
 
 def _routed(
@@ -130,22 +110,13 @@ def _routed(
     cells = np.concatenate([np.full(len(light), _NO_SLICE), numbers])
     marks = np.concatenate([np.ones(len(light), dtype=bool), owned])
     places = np.concatenate([hashes[light], numbers]) % count
-    taken = batch.take(pa.array(rows))
-    schema = pa.schema([*taken.schema, pa.field("cell", pa.int64()), pa.field("owned", pa.bool_())])
-    return pa.RecordBatch.from_arrays([*taken.columns, pa.array(cells), pa.array(marks)], schema=schema), places
+    return with_cells(batch, rows, cells, marks), places
 
 
 def stream_spread(
     spec: JoinSpec, buckets: int | None, routing: str, hot_keys: Sequence[object] | None, routing_dir: object = None
 ) -> StreamSpread:
-    """Decide from the plan of the join alone, because the rows of a stream are not known in advance.
-
-    Raises
-    ------
-    IvjoinError
-        If ``hot_keys`` is not a list of keys that fit ``on``. Also if the join has no key, or a key that is not in
-        ``on`` or that Spark cannot hash. Also if ``routing_dir`` cannot be used.
-    """
+    """Decide from the plan of the join alone, because the rows of a stream are not known in advance."""
     plan = plan_of(spec)
     keys = key_sql(plan)
     hot = _hot(spec, len(keys), hot_keys) if hot_keys is not None else ()
@@ -176,7 +147,6 @@ def _replanned(spec: JoinSpec, buckets: int | None, hot: tuple[HotKey, ...], fol
 
 
 def _hashes(reader: Reader, hot: tuple[HotKey, ...]) -> list[int]:
-    """Return the hashes of keys that routing uses."""
     if not hot:
         return []
     on = {a: i for i, (a, _) in enumerate(reader.plan.spec.on)}

@@ -81,7 +81,7 @@ class Stream:
         said = self.said
         if self.spread.plans is not None:
             first = came[0]
-            said = self.spread.plans.planner().turn(self.said, first.heard, [s.edges for s in first.seen])
+            said = self.spread.plans.planned(self.said, first.heard, [s.edges for s in first.seen])
         if fails:
             again = self.packed(rows)
             assert again is not None and again.sort_by("label").equals(packed.sort_by("label"))
@@ -433,7 +433,7 @@ def test_a_file_that_is_gone_and_a_folder_that_not_all_see(tmp_path: Path, monke
     assert (tmp_path / "plan-0.json").exists(), "the folder is claimed by the first micro-batch"
     held = (tmp_path / "plan-0.json").read_bytes()
     (tmp_path / "plan-0.json").unlink()
-    with pytest.raises(SnapshotError, match="a file is gone, or not all workers see the same folder"):
+    with pytest.raises(SnapshotError, match="a file is missing, or not all workers see the same folder"):
         stream.step(rows)
     (tmp_path / "plan-0.json").write_bytes(held)
     stream.step(rows)

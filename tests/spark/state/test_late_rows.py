@@ -19,7 +19,7 @@ from ivjoin.spark.rows.late import LateRows, check_keeps, joined_schema, kept_la
 from ivjoin.spark.rows.pack import in_two, packer
 from ivjoin.spark.rows.results import Results
 from ivjoin.spark.state import bucket
-from ivjoin.spark.state.stateful import bucket_function
+from ivjoin.spark.state.stateful import BucketFunction
 
 SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.int64())])
 LABEL, SECOND = 0, 5
@@ -57,7 +57,7 @@ class Query:
             left_order=Order("t", slack=10), right_order=Order("t", slack=10), suffix=suffix,
         ).with_late(on_late)  # fmt: skip
         late = LateRows(spec, False) if self.apart else kept_late(spec)
-        function = bucket_function(spec, 1, Results(10_000, late=late))
+        function = BucketFunction(spec, 1, Results(10_000, late=late))
         packed: list[pa.RecordBatch] = []
         for side, times in enumerate((left, right)):
             zeros = pa.array([0] * len(times), pa.int32())

@@ -45,7 +45,7 @@ class Bucket:
     """The only bucket of a join, its two groups called as Spark does."""
 
     def __init__(self) -> None:
-        self.function = stateful.bucket_function(SPEC, 1, Results(most_rows=0))
+        self.function = stateful.BucketFunction(SPEC, 1, Results(most_rows=0))
         self.log, self.base = State(), State()
         self.counts: list[dict[str, int]] = []
 
@@ -133,7 +133,7 @@ def test_a_base_that_its_log_does_not_name_is_refused() -> None:
 
 @pytest.mark.parametrize("absent", [None, np.nan, pd.NA])
 def test_the_key_of_the_log_is_absent_however_pandas_has_it(absent: Any) -> None:
-    function, log = stateful.bucket_function(SPEC, 1, Results(most_rows=0)), State()
+    function, log = stateful.BucketFunction(SPEC, 1, Results(most_rows=0)), State()
     assert not list(function((0, absent), iter(()), log))
     assert log.updates == 1
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivjoin.conditions import condition
-from ivjoin.errors import IvjoinError, SnapshotError, UnsupportedError
+from ivjoin.errors import IvjoinError, MissingPackageError, SnapshotError, UnsupportedError
 from ivjoin.expr import Scope
 from ivjoin.frontier.order import Order
 from ivjoin.plan import layout as row_layout
@@ -27,14 +27,14 @@ from ivjoin.plan.question import join_spec
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.api.resolving import _orders
 from ivjoin.spark.api.static import _joiner
+from ivjoin.spark.conditions.sqlwriter import called, case_when, literal
 from ivjoin.spark.rows.arrow import key_sql
 from ivjoin.spark.rows.codec import FORMAT, compressed, expanded, meta_text, new_token, read_state
 from ivjoin.spark.rows.pack import Seen, whole
 from ivjoin.spark.rows.results import Results, opener
 from ivjoin.spark.rows.slots import share_slots
-from ivjoin.spark.rows.sqlwriter import called, case_when, literal
 from ivjoin.spark.runtime import environment
-from ivjoin.spark.runtime.watermark import with_watermarks
+from ivjoin.spark.runtime.eventtime import with_watermarks
 from ivjoin.spark.spread.buckets import bucket_labels, checked_count, murmur3_of_int, state_partition, stream_count
 from ivjoin.spark.spread.spec import differences, identity
 from ivjoin.spark.state.bucket import new_operator
@@ -280,11 +280,11 @@ def test_an_old_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 
 
 def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ivjoin.spark.sink import needs
+    from ivjoin.spark.runtime import packages
 
-    monkeypatch.setattr(needs, "find_spec", lambda name: None)
-    with pytest.raises(needs.MissingPackageError, match=r"pip install 'ivjoin\[spark\]'"):
-        needs.require_packages()
+    monkeypatch.setattr(packages, "find_spec", lambda name: None)
+    with pytest.raises(MissingPackageError, match=r"pip install 'ivjoin\[spark\]'"):
+        packages.require_packages()
 
 
 @pytest.mark.slow

@@ -85,7 +85,7 @@ def wrapped(monkeypatch: pytest.MonkeyPatch, wrap: Any) -> None:
     """Puts ``wrap(function, key, frames, state)`` in the place of the function that Spark calls for a bucket."""
     from ivjoin.spark.state import streaming
 
-    plain = streaming.bucket_function
+    plain = streaming.BucketFunction
 
     def other(*given: Any) -> Any:
         inner = plain(*given)
@@ -95,7 +95,7 @@ def wrapped(monkeypatch: pytest.MonkeyPatch, wrap: Any) -> None:
 
         return join_bucket
 
-    monkeypatch.setattr(streaming, "bucket_function", other)
+    monkeypatch.setattr(streaming, "BucketFunction", other)
 
 
 def test_workers_that_exit_lose_and_double_nothing(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ from ivjoin.spark.spread.buckets import bucket_labels, second_key
 from ivjoin.spark.state import bucket, segments
 from ivjoin.spark.state import stateful as stateful_module
 from ivjoin.spark.state.bucket import COUNTS
-from ivjoin.spark.state.stateful import bucket_function
+from ivjoin.spark.state.stateful import BucketFunction
 
 BUCKETS = 3
 LABELS = bucket_labels(BUCKETS)
@@ -106,7 +106,7 @@ class Handle:
 
 def stateful(spec: JoinSpec) -> Function:
     """Both groups of a bucket, one call after the other, as Spark has it."""
-    function = bucket_function(spec, BUCKETS, Results(most_rows=0))
+    function = BucketFunction(spec, BUCKETS, Results(most_rows=0))
 
     def play(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], held: Any) -> Iterator[pd.DataFrame]:
         yield from function((*key, None), frames, Property(held, "log"))

@@ -8,17 +8,11 @@ from pathlib import Path
 
 from ivjoin.errors import MissingPackageError
 
-__all__ = ["MissingPackageError", "installed_first", "require_packages"]
+__all__ = ["installed_first", "require_packages"]
 
 
 def require_packages() -> None:
-    """Check that pyspark and pandas are installed.
-
-    Raises
-    ------
-    MissingPackageError
-        If pyspark or pandas is not installed.
-    """
+    """Raise MissingPackageError if pyspark or pandas is not installed."""
     missing = [name for name in ("pyspark", "pandas") if find_spec(name) is None]
     if missing:
         raise MissingPackageError(

@@ -1,4 +1,4 @@
-"""SQL text of the pieces of a Column, in the words that ivjoin's own reader of SQL takes."""
+"""Write the pieces of a Column as SQL text that ivjoin's own reader of SQL takes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from ivjoin.errors import UnsupportedError
+from ivjoin.errors import ColumnError, UnsupportedError
 
-__all__ = ["arrow", "called", "case_when", "literal", "name_of", "no_text", "quoted_name"]
+__all__ = ["arrow", "called", "case_when", "column_of", "literal", "no_text", "quoted_name", "sql_expression"]
 
 _INFIX = {
     "and": "AND", "or": "OR", "=": "=", "==": "=", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "!=": "<>",
@@ -18,11 +18,18 @@ _INFIX = {
 }
 
 
-def no_text(what: str, shown: str) -> UnsupportedError:
-    """For a part of a Column that has no form in SQL."""
+# Nodes that have no form in SQL, of classic and of Connect.
+_NO_SQL = {
+    "CommonInlineUserDefinedFunction": "a user-defined function", "SubqueryExpression": "a subquery",
+    "InvokeInlineUserDefinedFunction": "a user-defined function", "PythonUDF": "a user-defined function",
+    "SortOrder": "a sort order", "Window": "a window function", "WindowExpression": "a window function",
+}
+
+
+def no_text(kind: str, shown: str) -> UnsupportedError:
     return UnsupportedError(
-        f"{what} cannot be used in a join condition: {shown}. After an inner join the rows can be filtered by it: "
-        "left.band_join(...).where(...)"
+        f"{_NO_SQL.get(kind, kind)} cannot be used in a join condition: {shown}. After an inner join the rows can be "
+        "filtered by it: left.band_join(...).where(...)"
     )
 
 
@@ -30,12 +37,27 @@ def quoted_name(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def name_of(side: str, name: str) -> str:
-    return f"{side[0]}.{quoted_name(name)}"
+def column_of(sides: Sequence[str], name: str) -> str:
+    """Return a column as SQL, given the sides to which its DataFrame belongs; refuse all but one side."""
+    if len(sides) == 1:
+        return f"{sides[0][0]}.{quoted_name(name)}"
+    if not sides:
+        raise ColumnError(
+            f"the Column {name!r} in the condition belongs to neither DataFrame of the join; take it from them: "
+            f"left[{name!r}] or right[{name!r}]"
+        )
+    raise ColumnError(
+        f"the Column {name!r} in the condition belongs to both sides, which come from the same DataFrame; give them "
+        f"aliases (df.alias('a'), df.alias('b')) and write F.col('a.{name}')"
+    )
+
+
+def sql_expression(text: str) -> str:
+    # The SQL parsers of Spark and ivjoin accept an interval only without parentheses.
+    return text if text.upper().startswith("INTERVAL") else f"({text})"
 
 
 def called(function: str, args: Sequence[str]) -> str:
-    """An operator or function by the name that PySpark gives it."""
     low = function.lower()
     if low in _INFIX and len(args) == 2:
         return f"({args[0]} {_INFIX[low]} {args[1]})"
@@ -59,7 +81,6 @@ def called(function: str, args: Sequence[str]) -> str:
 
 
 def arrow(arguments: Sequence[str], body: str) -> str:
-    """A lambda."""
     return f"{arguments[0] if len(arguments) == 1 else '(' + ', '.join(arguments) + ')'} -> {body}"
 
 
@@ -69,7 +90,7 @@ def case_when(branches: Sequence[tuple[str, str]], otherwise: str | None) -> str
 
 
 def literal(value: Any, bits: int = 32) -> str:
-    """A Python value as SQL; ``bits`` is the width of an int that would also fit a narrower type."""
+    """Return a Python value as SQL. ``bits`` is the width of an int that would also fit a narrower type."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
