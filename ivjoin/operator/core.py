@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import compress
 
 import numpy as np
 import pyarrow as pa
 
 from ivjoin.conditions.evaluate import Vector, evaluate
 from ivjoin.errors import MemoryLimitError, SpillError
-from ivjoin.expr import build
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
-from ivjoin.expr.types import from_arrow
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.match.kernel_state import KernelState
 from ivjoin.outer.values import has_value
 from ivjoin.plan.derivations import Derived
-from ivjoin.plan.spec import SIDES
 from ivjoin.shj import registers as at
 from ivjoin.shj.dictionaries import one_array
 from ivjoin.shj.kernels.memory import release_struct
@@ -28,7 +24,7 @@ __all__ = ["Core"]
 
 
 class Core(KernelState):
-    """The state of an operator. ``steps`` moves rows through it."""
+    """The state of an operator that emits pairs. ``match.steps`` moves rows through it."""
 
     def _keep_counts(self) -> None:
         """Add the counts of the registers to the metrics before the registers are reset."""
@@ -36,7 +32,6 @@ class Core(KernelState):
         self.intake.late = [0, 0]
 
     def counts(self) -> JoinMetrics:
-        """Return the counts at this moment, read from the registers."""
         m, state = replace(self.metrics), self.state
         m.left_rows_in += state.side(0, "rows_in")
         m.right_rows_in += state.side(1, "rows_in")
@@ -56,11 +51,6 @@ class Core(KernelState):
         """Return whether a push was refused for want of memory or disk space before it changed anything."""
         wanting = self.account.refused or isinstance(error, MemoryLimitError)
         return wanting and not isinstance(error, SpillError) and self.state.get("phase") == at.BEGIN
-
-    def column(self, s: int, index: int) -> Node:
-        """Return the node of a column of side s."""
-        field = self.plan.sides[s].schema.field(index)
-        return build.column(SIDES[s], field.name, from_arrow(field.type))
 
     def let_go(self) -> None:
         self._keep_counts()
@@ -94,14 +84,7 @@ class Core(KernelState):
 
     def rekey(self) -> None:
         """After a computed key failed for some row: hash by plain columns only, and decide the rest for each pair."""
-        plan = self.plan
-        plain = [
-            a.op == b.op == "column" for a, b in zip(plan.sides[0].keys, plan.sides[1].keys, strict=True)
-        ]
-        self.rekeyed = True
-        plan.null_safe = list(compress(plan.null_safe, plain))
-        for side in plan.sides:
-            side.keys = list(compress(side.keys, plain))
+        self.drop_computed_keys()
         self.rebuild()
         self.full_predicate = True
 
@@ -115,7 +98,7 @@ class Core(KernelState):
         self.state.set(full_predicate=int(value))
 
     def adopt_rows(self, s: int, arrays: list[pa.Array], matched: np.ndarray) -> None:
-        """Store rows of a snapshot. ``arrays`` are the stored columns of the side, in their order."""
+        """Store rows of a snapshot: the stored columns of the side, in their order."""
         n = len(matched)
         if n == 0:
             return
@@ -159,10 +142,6 @@ class Core(KernelState):
         pieces = [*self.frozen.pieces(s)]
         whole = [one_array([*(taken.column(i) for taken, _ in pieces), array]) for i, array in enumerate(arrays)]
         return whole, np.concatenate([*(m for _, m in pieces), matched])
-
-    def led(self, s: int) -> tuple[int | None, int | None] | None:
-        """Return the axes along which a side's rows lie in sorted runs; None if they do not."""
-        return self.stores[s].led()
 
     def refresh_bounds(self) -> None:
         """Compute roots, axes and bounds again after the frontiers were set from outside."""

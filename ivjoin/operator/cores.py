@@ -19,14 +19,10 @@ def core_of(
     plan: JoinPlan, late_within: bool = True, errors_first: bool = False, keeps: tuple[bool, bool] = (True, True),
     takes: bool = False,
 ) -> AnyCore:
-    """Return the core of an operator of a plan, with no rows stored.
+    """Return a core without rows.
 
-    Parameters
-    ----------
-    keeps : (bool, bool)
-        For each side, whether its rows are stored.
-    takes : bool
-        Whether the core may reuse the memory of an operator of the same plan that has ended.
+    ``keeps``: for each side, whether its rows are stored. ``takes``: whether the core may reuse the memory of an
+    operator of the same plan that has ended.
     """
     if plan.spec.grouped:
         from ivjoin.operator.lookup.core import LookupCore

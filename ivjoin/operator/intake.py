@@ -16,14 +16,14 @@ from ivjoin.frontier.late import Report, greatest_lateness
 from ivjoin.frontier.order import ordinal_range, shown
 from ivjoin.frontier.tracking import Frontier, OrderTracker
 from ivjoin.metrics import JoinMetrics
-from ivjoin.outer.values import has_value
+from ivjoin.outer.values import errors_of, has_value
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.kernels.keys import key_kernels
 from ivjoin.shj.plain import from_plain_rows, rows_at
-from ivjoin.shj.registers import I64_MIN
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys, pack
 
 __all__ = ["Intake", "outside"]
@@ -47,12 +47,7 @@ class Intake:
         self._never_null = left.never_null, right.never_null
 
     def check_schema(self, p: int, batch: pa.RecordBatch) -> None:
-        """Refuse a batch whose names or types differ from the schema of side p.
-
-        Raises
-        ------
-        SchemaError
-        """
+        """Raise SchemaError if the names or types of a batch differ from the schema of side p."""
         if not isinstance(batch, pa.RecordBatch):
             raise SchemaError(f"push takes a pyarrow.RecordBatch; got a {type(batch).__name__}")
         got, want = batch.schema, self._plan.sides[p].schema
@@ -65,71 +60,43 @@ class Intake:
                 raise SchemaError(f"column {a.name!r} of a {SIDES[p]} batch is {a.type}; expected {b.type}")
 
     def check_nulls(self, p: int, batch: pa.RecordBatch) -> None:
-        """Refuse a batch with nulls in a column that is not nullable.
-
-        Raises
-        ------
-        SchemaError
-        """
+        """Raise SchemaError if a column that is not nullable has nulls."""
         for i in self._never_null[p]:
             if batch.column(i).null_count:
                 name = self._plan.sides[p].schema.names[i]
                 raise SchemaError(f"column {name!r} of a {SIDES[p]} batch has nulls but is not nullable")
 
     def _ordered(self, p: int, batch: pa.RecordBatch) -> dict[Node, Vector]:
-        """Return the values of all ordered, bounded and promised expressions."""
         frontier, index = self._frontiers[p], self.index[p]
         nodes = list(dict.fromkeys([*(t.node for t in frontier.trackers), *frontier.bounds, *frontier.promised]))
         vectors = evaluate(nodes, lambda _, name: batch.column(index[name]), batch.num_rows) if nodes else []
         return dict(zip(nodes, vectors, strict=True))
 
     def refuse_late(self, p: int, batch: pa.RecordBatch) -> None:
-        """Raise the error that names the first row of a batch that breaks an order or a bound.
-
-        Raises
-        ------
-        LateRowError
-        """
-        self._late_rows(p, batch, self._ordered(p, batch), {})
+        """Raise the LateRowError of the first row of a batch that breaks an order or a bound."""
+        self._late_rows(p, batch)
         raise AssertionError("a row was reported late, but it breaks no order")
 
     def refuse_first(self, p: int, batch: pa.RecordBatch) -> None:
-        """Refuse a batch with late rows before it is taken piece by piece. The orders stay where they are.
-
-        Raises
-        ------
-        LateRowError
-            If a row is late and ``on_late`` is ``"raise"``.
-        EvaluationError
-            If an ordered, bounded or promised expression has no value for a row.
-        """
+        """Refuse a batch with late rows, as :meth:`screen` does, but move no order."""
         if self._plan.spec.on_late != "raise":
             return
         before = self._frontiers[p].mark()
-        self._late_rows(p, batch, self._ordered(p, batch), {})
+        self._late_rows(p, batch)
         self._frontiers[p].reset(before)
 
     def late_by_python(self, p: int, batch: pa.RecordBatch, values: dict[Node, Vector]) -> np.ndarray | None:
-        """Return bool[n] of the rows that break orders which Python follows, not the kernels; None if none does.
-
-        Raises
-        ------
-        LateRowError
-        """
+        """Return bool[n] of the rows that break orders which Python follows, not the kernels; None if none does."""
         trackers = [t for t in self._frontiers[p].trackers if t.in_python]
         return self._broken(p, trackers, batch, values, {}) if trackers else None
 
     def screen(self, p: int, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
         """Return a batch without the late rows to drop, and the number of late rows. Only the orders change.
 
-        Raises
-        ------
-        LateRowError
-            If a row is late and ``on_late`` is ``"raise"``.
-        EvaluationError
-            If an ordered, bounded or promised expression has no value for a row.
+        LateRowError if a row is late and ``on_late`` is ``"raise"``. EvaluationError if an ordered, bounded or promised
+        expression has no value for a row.
         """
-        late = self._late_rows(p, batch, self._ordered(p, batch), {})
+        late = self._late_rows(p, batch)
         if late is None:
             return batch, 0
         self.late[p] += int(np.count_nonzero(late))
@@ -160,14 +127,12 @@ class Intake:
             found = known[node] = ordinals(values[node].values, node.type)
         return found
 
-    def _late_rows(
-        self, p: int, batch: pa.RecordBatch, values: dict[Node, Vector], known: dict[Node, np.ndarray]
-    ) -> np.ndarray | None:
-        """Return bool[n] of the late rows, or None if no row is late. Raise if ``on_late`` is ``"raise"``."""
+    def _late_rows(self, p: int, batch: pa.RecordBatch) -> np.ndarray | None:
+        """Return bool[n] of the late rows, or None; LateRowError if ``on_late`` is ``"raise"``."""
         frontier = self._frontiers[p]
         if not frontier.trackers and not frontier.bounds and not frontier.promised:
             return None
-        before = frontier.mark()
+        before, values, known = frontier.mark(), self._ordered(p, batch), dict[Node, np.ndarray]()
         try:
             late = self._broken(p, frontier.trackers, batch, values, known)
             for node in {**frontier.bounds, **frontier.promised}:
@@ -189,7 +154,7 @@ class Intake:
         self, p: int, trackers: Sequence[OrderTracker], batch: pa.RecordBatch, values: dict[Node, Vector],
         known: dict[Node, np.ndarray],
     ) -> np.ndarray | None:
-        """Return bool[n] of the rows that break an order of ``trackers``, or None; move these orders."""
+        """Return bool[n] of the rows that break an order of ``trackers``, or None. Move these orders."""
         late: np.ndarray | None = None
         for t in trackers:
             v = values[t.node]
@@ -208,12 +173,7 @@ class Intake:
         return late
 
     def refuse_errors(self, p: int, batch: pa.RecordBatch, node: Node, v: Vector) -> None:
-        """Raise the error of the first row for which an ordered, bounded or promised expression has no value.
-
-        Raises
-        ------
-        EvaluationError
-        """
+        """Raise EvaluationError for the first row for which an ordered, bounded or promised expression has no value."""
         frontier = self._frontiers[p]
         if any(t.node is node for t in frontier.trackers):
             if not self._errors_first:
@@ -222,7 +182,7 @@ class Intake:
             self._refuse_errors(p, batch, node, v, "bounds" if node in frontier.bounds else "watermark")
 
     def _refuse_errors(self, p: int, batch: pa.RecordBatch, node: Node, v: Vector, what: str) -> None:
-        erred = _erred(v)
+        erred = errors_of(v)
         if erred is not None:
             why = first_error(node, lambda _, name: batch.column(self.index[p][name]), int(erred.argmax()))
             raise EvaluationError(f"{what} of the {SIDES[p]} side: {why}")
@@ -245,7 +205,7 @@ class Intake:
         text, away = shown(last, t.node.type), t.slack if t.descending else -t.slack
         if t.node.type.kind == "float":
             return f"{text} (slack {t.slack})" if t.slack else text, python_value(last, t.node.type) + float(away)
-        edge = python_value(min(max(last + int(away), I64_MIN), -I64_MIN - 1), t.node.type)
+        edge = python_value(min(max(last + int(away), I64_MIN), I64_MAX), t.node.type)
         return f"{text} (slack {t.slack})" if t.slack else text, edge
 
     def _promise_text(self, p: int, node: Node) -> str:
@@ -291,7 +251,7 @@ class Intake:
         if isinstance(keys, IntKeys):
             return keys.ids(np.ascontiguousarray(self.ordinals(side.keys[0], values, {})), usable)
         assert isinstance(keys, ByteKeys)
-        return keys.ids(self._packed(p, n, values, {}), usable)
+        return keys.ids(self._packed(p, n, values), usable)
 
     def key_hashes(self, p: int, n: int, column: Callable[[str, str], pa.Array]) -> np.ndarray:
         """Return 63-bit hashes of the keys of n rows : int64[n]. Equal keys of both sides have equal hashes."""
@@ -301,11 +261,10 @@ class Intake:
         """Return the keys of n rows as byte strings. Equal keys of both sides have equal bytes."""
         nodes = self._plan.sides[p].keys
         values = dict(zip(nodes, evaluate(nodes, column, n), strict=True))
-        return self._packed(p, n, values, {})
+        return self._packed(p, n, values)
 
     @staticmethod
     def hashed(keys: Bytes) -> np.ndarray:
-        """Return 63-bit hashes of keys : int64[n]."""
         out = np.empty(len(keys.offsets) - 1, dtype=np.int64)
         key_kernels.hash_bytes(keys.offsets, keys.buffer, out)
         return out
@@ -320,12 +279,11 @@ class Intake:
                 words.append(np.ones(len(o)) if valid is None else valid)
         return np.array(words, dtype=np.int64)
 
-    def _packed(self, p: int, n: int, values: dict[Node, Vector], known: dict[Node, np.ndarray]) -> Bytes:
-        """Return all keys of each row as one byte string."""
+    def _packed(self, p: int, n: int, values: dict[Node, Vector]) -> Bytes:
         pieces = []
         for node, safe in zip(self._plan.sides[p].keys, self._plan.null_safe, strict=True):
             v = values[node]
-            pieces.append(_key_bytes(node, v, lambda node=node: self.ordinals(node, values, known)))  # type: ignore[misc]
+            pieces.append(_key_bytes(node, v, lambda node=node: self.ordinals(node, values, {})))  # type: ignore[misc]
             if safe:
                 valid = np.ones(n, dtype=np.uint8) if v.valid is None else v.valid.astype(np.uint8)
                 pieces.append(Bytes.fixed(valid.reshape(n, 1)))
@@ -342,10 +300,6 @@ def outside(v: Vector, low: int, high: int) -> np.ndarray | None:
     if present is not None:
         bad &= present
     return bad if bad.any() else None
-
-
-def _erred(v: Vector) -> np.ndarray | None:
-    return v.error if v.error is not None and v.error.any() else None
 
 
 def _key_bytes(node: Node, v: Vector, image: Callable[[], np.ndarray]) -> Bytes:

@@ -7,32 +7,20 @@ from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
-from ivjoin.errors import (
-    EvaluationError,
-    LateRowError,
-    MemoryLimitError,
-    ProtocolError,
-    SchemaError,
-    came,
-)
+from ivjoin.errors import EvaluationError, LateRowError, ProtocolError, SchemaError
 from ivjoin.expr.arguments import known_options
-from ivjoin.expr.nodes import Node
-from ivjoin.frontier.late import OnLate, Report, late_rule
+from ivjoin.frontier.late import OnLate, late_rule
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator import snapshot
-from ivjoin.operator.core import Core
-from ivjoin.operator.cores import AnyCore, core_of
+from ivjoin.operator.base import Operator
+from ivjoin.operator.cores import core_of
 from ivjoin.operator.explaining.output_bounds import output_bounds
-from ivjoin.operator.match import steps
-from ivjoin.operator.memory.budget import Budget, WhenFull, budget_of
+from ivjoin.operator.memory.budget import WhenFull, budget_of
 from ivjoin.operator.promises import check_edges, promises_of
-from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output, of_one_process
+from ivjoin.operator.protocol import NOTHING, Output
 from ivjoin.plan.cache import planned
-from ivjoin.plan.derived.implied import with_edges
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
-from ivjoin.shj.plain import to_plain
-from ivjoin.shj.store.account import Account
 
 if TYPE_CHECKING:
     from ivjoin.conditions.written import Expression
@@ -47,7 +35,7 @@ _PLACES = {side: p for p, side in enumerate(SIDES)}
 _REFUSALS = (ProtocolError, SchemaError, LateRowError, EvaluationError)  # before anything has changed
 
 
-class SymmetricHashJoin(OneCall):
+class SymmetricHashJoin(Operator):
     """Join two inputs batch by batch, storing only the rows that can still match.
 
     ``push``, ``advance``, ``reach`` and ``finish`` return an iterator of output batches. Take all batches before the
@@ -104,8 +92,6 @@ class SymmetricHashJoin(OneCall):
     [[{'k': 1, 't': 10, 't_right': 12}]]
     """
 
-    _takes = True  # whether a new operator may reuse the memory of an ended one of its plan
-
     @known_options("SymmetricHashJoin")
     def __init__(
         self, left_schema: SupportsArrowSchema, right_schema: SupportsArrowSchema, *, on: Keys | None = None,
@@ -129,42 +115,6 @@ class SymmetricHashJoin(OneCall):
         self._core.intake.report = report
         self._limit(budget)
 
-    def _limit(self, budget: Budget | None) -> None:
-        self._limits = None
-        if budget is None:
-            return
-        budget.check(self._core.plan)
-        if budget.when_full == "spill":
-            of_one_process(self)
-        if not isinstance(self._core, Core):
-            from ivjoin.operator.memory.waiting_limits import WaitingLimits
-
-            self._core.limit(WaitingLimits(self._core, budget))
-            return
-        from ivjoin.operator.memory.limits import Limits
-
-        self._limits = self._core.limits = Limits(self._core, budget)
-        self._core.stay_linked()
-
-    @classmethod
-    def from_plan(
-        cls, plan: JoinPlan, *, late_within: bool = True, errors_first: bool = False,
-        keeps: tuple[bool, bool] = (True, True), budget: Budget | None = None,
-    ) -> Self:
-        """Return an operator for a plan.
-
-        - ``late_within=False``: a row is late only if it breaks an order against earlier batches.
-        - ``errors_first=True`` accepts rows for which an ordered expression has an error. It promises that, on either
-          side, they all come before the rows for which it has a value.
-        - ``keeps``: for each side, whether its rows are stored, or only probe the other side (inner joins only).
-        - ``budget``: the memory limit, None for no limit.
-        """
-        self = cls.__new__(cls)
-        self._begin()
-        self._core = core_of(plan, late_within, errors_first, keeps, cls._takes and budget is None)
-        self._limit(budget)
-        return self
-
     @property
     def plan(self) -> JoinPlan:
         """The plan of the join."""
@@ -174,11 +124,6 @@ class SymmetricHashJoin(OneCall):
     def schema(self) -> pa.Schema:
         """The schema of the output."""
         return self._core.plan.schema
-
-    @property
-    def account(self) -> Account:
-        """The account of the operator's memory."""
-        return self._core.account
 
     @property
     def metrics(self) -> JoinMetrics:
@@ -231,30 +176,6 @@ class SymmetricHashJoin(OneCall):
         finally:
             self._busy = False
 
-    def _push(self, p: int, batch: pa.RecordBatch) -> Output:
-        core = self._core
-        core.account.refused = False
-        schema = core.layouts[p].schema
-        if schema is not None:
-            plain = batch.columns
-            for i, t in core.layouts[p].changed:
-                plain[i] = to_plain(plain[i], t)
-            batch = pa.RecordBatch.from_arrays(plain, schema=schema)
-        if self._limits is not None:
-            most = self._limits.most_rows(p, batch)
-            if batch.num_rows > most:
-                return self._start("push", self._limits.take_pieces(p, batch, most))
-            self._limits.make_ready(p, batch.num_rows)
-        out = steps.take(core, p, batch)
-        if self._limits is not None:
-            self._limits.took(p, batch)
-            self._limits.stepped()
-        if out is None:
-            return NOTHING
-        if isinstance(out, pa.RecordBatch):
-            return self._output("push", out)
-        return self._start("push", out)
-
     def push_matched(self, side: str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Push rows that count as matched, so they are never emitted as unmatched. Take all output."""
         state = self._core.state  # type: ignore[union-attr]
@@ -263,28 +184,6 @@ class SymmetricHashJoin(OneCall):
             yield from self.push(side, batch)
         finally:
             state.set(emitted=0)
-
-    def rows_at_once(self, side: str, batch: pa.RecordBatch) -> int:
-        """Return how many rows of a batch one step takes. Under a limit, a larger batch is pushed in pieces."""
-        return batch.num_rows if self._limits is None else self._limits.most_rows(self._side(side), batch)
-
-    def _spares(self, error: BaseException) -> bool:
-        return isinstance(error, MemoryLimitError) and self._core.is_refused(error)
-
-    def report_late(self, report: Report | None) -> None:
-        """Call a function with the side and each batch of late rows."""
-        self._core.intake.report = report
-
-    def check(self, side: str, batch: pa.RecordBatch) -> None:
-        """Refuse a batch that :meth:`push` would refuse for its schema.
-
-        Raises
-        ------
-        SchemaError
-        """
-        p = self._side(side)
-        self._core.intake.check_schema(p, batch)
-        self._core.intake.check_nulls(p, batch)
 
     def advance(self, side: str, values: Mapping[Expression, Value]) -> Output:
         """Promise that an expression has no value below a watermark in later rows of a side.
@@ -303,27 +202,19 @@ class SymmetricHashJoin(OneCall):
         finally:
             self._busy = False
 
-    def _promised(self, p: int, promises: list[tuple[Node, int, bool]]) -> Iterator[pa.RecordBatch]:
-        known = [self._core.promise(p, *promise) for promise in promises]
-        if not all(known):
-            self._core.learn()
-        yield from steps.settle(self._core, p)
-
     def reach(self, side: str, edges: Sequence[int | None]) -> Output:
         """Move the orders of a side to values that another operator of the same join has seen.
 
-        If the keys of a join are spread over several operators, each one sees only part of a side, while a declared
-        order holds for the whole side. This call tells an operator how far the whole side has come. It emits everything
-        that is then decided, including what :meth:`push` puts off to save time. Unlike after :meth:`advance`, the slack
-        of each order still applies to later rows.
+        If the keys of a join are spread over several operators, each one sees only part of a side. A declared order
+        holds for the whole side. Everything that is then decided is emitted, including what :meth:`push` puts off to
+        save time. Unlike after :meth:`advance`, the slack of each order still applies to later rows.
 
         Parameters
         ----------
         side : {"left", "right"}
         edges : list or tuple of int or None
-            For each declared order of the side, in its order, the ordinal (``ivjoin.expr.ordinal``) of the greatest
-            value seen. For a descending order, ``~ordinal`` of the least value. None if no value was seen. An edge
-            behind the operator's own changes nothing.
+            For each declared order, the ordinal (``ivjoin.expr.ordinal``) of the greatest value seen; for a descending
+            one, ``~ordinal`` of the least. None if no value was seen. An edge behind the operator's own has no effect.
 
         Raises
         ------
@@ -338,13 +229,6 @@ class SymmetricHashJoin(OneCall):
         finally:
             self._busy = False
 
-    def _reached(self, p: int, edges: Sequence[int | None]) -> Iterator[pa.RecordBatch]:
-        orders = [o for _, _, o in self._core.plan.sides[p].orders]
-        for t, edge in zip(self._core.frontiers[p].trackers, with_edges(orders, edges), strict=True):
-            if edge is not None:
-                t.reach(edge)
-        yield from steps.settle(self._core, p)
-
     def finish(self, side: str | None = None) -> Output:
         """End one side, or both. Emit everything that no later row can change."""
         sides = (0, 1) if side is None else (self._side(side),)
@@ -353,15 +237,6 @@ class SymmetricHashJoin(OneCall):
             return self._start("finish", self._finished(sides))
         finally:
             self._busy = False
-
-    def _finished(self, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        if self._limits is not None:
-            self._limits.look()
-        fresh = [p for p in sides if not self._core.ended[p]]
-        for p in fresh:
-            self._core.ended[p] = True
-            self._core.frontiers[p].ended = True
-        yield from steps.end(self._core, fresh)
 
     def snapshot(self) -> bytes:
         """Return the whole state as bytes for :meth:`restore`, with spilled rows, without the memory limit.
@@ -392,19 +267,6 @@ class SymmetricHashJoin(OneCall):
         """
         return cls._restored(blob, budget_of(memory_limit, when_full))
 
-    @classmethod
-    def _restored(cls, blob: bytes, budget: Budget | None) -> Self:
-        self = cls.__new__(cls)
-        self._begin()
-        self._limits = None
-
-        def limit(core: AnyCore) -> None:
-            self._core = core
-            self._limit(budget)
-
-        self._core = snapshot.read(blob, limit)
-        return self
-
     def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
         """Return closed bounds of each output column over all later output rows; reads every stored row.
 
@@ -430,34 +292,3 @@ class SymmetricHashJoin(OneCall):
             return output_bounds(self._core, self._pending is not None)
         finally:
             self._busy = False
-
-    def lagging(self, rows_left: int, rows_right: int) -> int:
-        """Return the side (0 left, 1 right) to read next, given the rows read of each, so that few rows wait."""
-        busy, self._busy = self._busy, True
-        if busy:
-            raise ProtocolError(BUSY)
-        try:
-            self._core.frontiers[0].refresh()
-            self._core.frontiers[1].refresh()
-            return self._core.bounder.lagging(rows_left, rows_right)
-        finally:
-            self._busy = False
-
-    def _stepped(self, ended: bool) -> None:
-        self._core.count_state()
-        if self._limits is not None:
-            self._limits.stepped()
-
-    def _gave(self, batch: pa.RecordBatch) -> None:
-        self._core.metrics.rows_out += batch.num_rows
-        if self._core.account.files is not None:
-            self._core.metrics.reads += batch.num_rows
-
-    def _let_go(self) -> None:
-        self._core.let_go()
-
-    @staticmethod
-    def _side(side: str) -> int:
-        if isinstance(side, str) and side in SIDES:
-            return SIDES.index(side)
-        raise ProtocolError(f"side is {came(side)}; expected 'left' or 'right'")

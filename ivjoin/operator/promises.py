@@ -14,7 +14,7 @@ from ivjoin.operator.cores import AnyCore
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.question import side_expression
 from ivjoin.plan.spec import SIDES
-from ivjoin.shj.registers import I64_MIN
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["check_edges", "promises_of", "requirements"]
 
@@ -22,13 +22,7 @@ _MOST_WORDS = 64  # most texts of watermarks that an operator caches
 
 
 def promises_of(core: AnyCore, p: int, values: Mapping[Any, Any]) -> list[tuple[Node, int, bool]]:
-    """Return the watermarks of side p as expression, ordinal, and whether the expression falls.
-
-    Raises
-    ------
-    IvjoinError
-        If ``values`` is not a mapping of expressions to watermarks.
-    """
+    """Return the watermarks of side p as (expression, ordinal, whether the expression falls)."""
     if not isinstance(values, Mapping) or not values:
         raise IvjoinError(f"advance takes {{expression: value}}; got {came(values)}")
     side = core.plan.sides[p]
@@ -48,13 +42,7 @@ def promises_of(core: AnyCore, p: int, values: Mapping[Any, Any]) -> list[tuple[
 
 
 def check_edges(plan: JoinPlan, p: int, edges: Sequence[int | None]) -> None:
-    """Check the edges that ``reach`` got for side p.
-
-    Raises
-    ------
-    ProtocolError
-        If ``edges`` is not a list with an int64 or None for each order.
-    """
+    """Raise ProtocolError unless ``edges`` is a list with an int64 or None for each order of side p."""
     call = f"reach({SIDES[p]!r}, ...)"
     if not isinstance(edges, (list, tuple)) or not all(_is_edge(e) for e in edges):
         raise ProtocolError(f"{call} got {came(edges)}; expected a list with an int64 or None for each order")
@@ -65,7 +53,7 @@ def check_edges(plan: JoinPlan, p: int, edges: Sequence[int | None]) -> None:
 
 def _is_edge(edge: Any) -> bool:
     whole = isinstance(edge, (int, np.integer)) and not isinstance(edge, bool)
-    return edge is None or (whole and -(2**63) <= int(edge) < 2**63)
+    return edge is None or (whole and I64_MIN <= int(edge) <= I64_MAX)
 
 
 def requirements(core: AnyCore, p: int) -> list[str]:

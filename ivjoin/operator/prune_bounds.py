@@ -11,13 +11,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ivjoin.expr.nodes import Node, columns_of, walk
-from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of
+from ivjoin.expr.ordinal import has_ordinal, ordinal_of
 from ivjoin.frontier.order import ordinal_range
 from ivjoin.frontier.tracking import Frontier
-from ivjoin.operator.implied import SOMEWHERE, Implied, both, some_edge
+from ivjoin.operator.pruning.implied import SOMEWHERE, Implied, both, some_edge
+from ivjoin.operator.pruning.progress import behind, compared_orders
+from ivjoin.operator.pruning.residual import Residual
 from ivjoin.plan.derived.certain import domain_of, ordinals_of
 from ivjoin.plan.derived.residual_checks import bands_say_all
-from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan, seen_from
 from ivjoin.plan.planner import watched
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
@@ -45,20 +47,16 @@ class Bounder:
     """
 
     def __init__(self, plan: JoinPlan, frontiers: tuple[Frontier, Frontier]) -> None:
-        self._plan = plan
-        self._frontiers = frontiers
+        self._plan, self._frontiers = plan, frontiers
         self._bounds: list[list[tuple[int, int]] | None] = [[], []]
         self._contracted: list[dict[Node, tuple[int, int]] | None] = [{}, {}]
-        self._since = [0, 0]
-        self._unlooked = [0, 0]
+        self._since, self._unlooked = [0, 0], [0, 0]  # rows since the last contraction, and since the last look
         self._seen = [-1, -1]  # versions of the frontiers for which the bounds were computed
-        self._prefixes: dict[tuple[int, Node, bool], int] = {}
         once = plan.derived.once
-        self._terms = list(once(Bounder._terms_of, lambda: (self._terms_of(0), self._terms_of(1))))
-        self._in_residual = once((Bounder, walk), lambda: frozenset(walk(*plan.separation.residual)))
-        self._compare = once(Bounder._comparable, self._comparable)
-        self._rounds = any(n.type.kind == "float" for n in self._in_residual)
-        self._every = _CONTRACT_EVERY * (1 + len(self._in_residual) // _NODES_PER_TURN)
+        self.terms = list(once(Bounder._terms_of, lambda: (self._terms_of(0), self._terms_of(1))))
+        self._residual = Residual(plan)
+        self._compare = compared_orders(plan)
+        self._every = _CONTRACT_EVERY * (1 + len(self._residual.inside) // _NODES_PER_TURN)
         self._reaches: dict[Node, tuple[int, int]] = {}
         self._axis_reaches: list[list[tuple[int, int]]] = [[], []]
         # Expressions that yield no bound yet: how many moves to skip, now and the next time.
@@ -74,8 +72,8 @@ class Bounder:
             self._recompute(s, True)
 
     def _first_implied(self) -> tuple[list[Implied], tuple[bool, bool]]:
-        ends = [_ends(t[:4] for t in self._terms[1 - p]) for p in (0, 1)]
-        self._implied = [Implied(self._plan, p, ends[p], self._in_residual) for p in (0, 1)]
+        ends = [_ends(t[:4] for t in self.terms[1 - p]) for p in (0, 1)]
+        self._implied = [Implied(self._plan, p, ends[p], self._residual.inside) for p in (0, 1)]
         return self._implied, self._filtered()
 
     def _filtered(self) -> tuple[bool, bool]:
@@ -85,16 +83,16 @@ class Bounder:
         nothing uses are deleted.
         """
         told = [i.always for i in self._implied]
-        here = self._in_residual & {n for always in told for n in always}
+        here = self._residual.inside & {n for always in told for n in always}
         found = [bool(here) and any(map(partial(self._differs, s), SOMEWHERE)) for s in (0, 1)]
         for p, implied in enumerate(self._implied):
-            within = {n for t in self._terms[1 - p] if t[1].op != "column" for n in walk(t[1])}
+            within = {n for t in self.terms[1 - p] if t[1].op != "column" for n in walk(t[1])}
             implied.keep(within | (here if any(found) else set()))
         return found[0], found[1]
 
     def _differs(self, s: int, after: int) -> bool:
         side = self._plan.sides[1 - s]
-        axes = [n for _, n in self._inside(s)]
+        axes = [n for _, n in self._residual.axes(s)]
         orders = {n: some_edge(n, o.descending, after)[:2] for n, _, o in side.orders}
         if not axes or not orders:
             return False
@@ -112,22 +110,14 @@ class Bounder:
     def _terms_of(self, s: int) -> list[tuple[int, Node, int | None, int | None, int, int]]:
         """Return (axis of side s, the other side's expression, low, high, least, most) for each band and key.
 
-        low <= axis - expression <= high. ``least`` and ``most`` are the ordinals that the expression's type has.
+        low <= axis - expression <= high; the expression's type has ordinals from ``least`` to ``most``.
         """
         out = []
-        for mine, theirs, lo, hi in self._compared(s):
+        for mine, theirs, lo, hi in (seen_from(s, t) for t in self._plan.terms):
             axis = self._plan.axis(s, mine)
             if axis is not None:
                 out.append((axis, theirs, lo, hi, *ordinal_range(theirs.type)))
         return out
-
-    def _compared(self, s: int) -> Iterator[tuple[Node, Node, int | None, int | None]]:
-        """Yield, for each band and key, the expression of side s, the other side's, and the ends of the difference."""
-        for t in self._plan.terms:
-            if s == 0:
-                yield t.left, t.right, t.lo, t.hi
-            else:
-                yield t.right, t.left, None if t.hi is None else -t.hi, None if t.lo is None else -t.lo
 
     def known(self, p: int) -> Mapping[Node, tuple[int, int, bool]]:
         """Return the known intervals of expressions in later rows of side p that can match."""
@@ -136,28 +126,22 @@ class Bounder:
 
     def propagates(self, s: int) -> bool:
         """Return whether propagating the residual bounds side s."""
-        inside = self._inside(s)
+        inside = self._residual.axes(s)
         if not inside or self._bands_say_all(s):
             return False
-        if self._news(s) or any(n in self._in_residual for n in self._implied[1 - s].wanted):
+        if self._news(s) or any(n in self._residual.inside for n in self._implied[1 - s].wanted):
             return True
         return self._says_something(s, [n for _, n in inside])
 
-    def _inside(self, s: int) -> list[tuple[int, Node]]:
-        """Return the axes of side s that are part of the residual."""
-        axes = enumerate(self._plan.sides[s].axes)
-        return [(a, n) for a, n in axes if n in self._in_residual and n.type.kind != "bool"]
-
     def _news(self, s: int) -> dict[Node, tuple[int, int, bool]]:
-        """Return the intervals that the other side's frontier has for parts of the residual."""
-        return {n: v for n, v in self.known(1 - s).items() if n in self._in_residual}
+        return {n: v for n, v in self.known(1 - s).items() if n in self._residual.inside}
 
     def _says_something(self, s: int, axes: list[Node]) -> bool:
         """Return whether the residual alone bounds an axis, whatever rows come."""
 
         def found() -> bool:
             spans = self._propagate(s, Frontier([], {}, self._frontiers[1 - s].never_null), axes)
-            ends = [(spans[n], self._reach(n)) for n in axes if n in spans] if spans is not None else []
+            ends = [(spans[n], self.reach(n)) for n in axes if n in spans] if spans is not None else []
             return spans is None or any(v[0] > least or v[1] < most for v, (least, most) in ends)
 
         return self._plan.derived.once((Bounder._says_something, s, *axes), found)
@@ -175,7 +159,7 @@ class Bounder:
 
     def refit(self, s: int) -> None:
         """Update the terms after side s got other axes."""
-        self._terms[s] = self._terms_of(s)
+        self.terms[s] = self._terms_of(s)
         self._axis_reaches[s] = []
         self._recompute(s, True)
 
@@ -201,11 +185,11 @@ class Bounder:
     def missing_axes(self) -> Iterator[tuple[int, Node]]:
         """Yield the expressions that could prune after new promises, but have no axis yet."""
         for p in (0, 1):
-            self._implied[p].learn(self._frontiers[p].promised, _ends(self._compared(1 - p)))
+            self._implied[p].learn(self._frontiers[p].promised, _ends(seen_from(1 - p, t) for t in self._plan.terms))
         for s in (0, 1):
             known = {*self._frontiers[1 - s].intervals, *self._implied[1 - s].wanted}
             for t in self._plan.terms:
-                mine, theirs = (t.left, t.right) if s == 0 else (t.right, t.left)
+                mine, theirs, *_ = seen_from(s, t)
                 if self._plan.axis(s, mine) is None and known & set(walk(theirs)):
                     yield s, mine
             if self._plan.separation.residual and known and not self._bands_say_all(s):
@@ -213,7 +197,7 @@ class Bounder:
                     if self._plan.axis(s, node) is None:
                         yield s, node
         for s in (0, 1):
-            self._terms[s] = self._terms_of(s)
+            self.terms[s] = self._terms_of(s)
             self._recompute(s, True)
 
     def future(self, s: int, node: Node) -> tuple[int, int]:
@@ -230,46 +214,11 @@ class Bounder:
         return (I64_MIN if found[0] <= least else found[0]), (I64_MAX if found[1] >= most else found[1])
 
     def lagging(self, rows_left: int, rows_right: int) -> int:
-        """Return the side to read next: the one whose frontier lags, or the one with fewer rows read."""
+        """Return the side to read next."""
         left, right = self._frontiers
-        return self.behind(left.matching, right.matching, rows_left, rows_right)
-
-    def behind(
-        self, left: Mapping[Node, tuple[int, ...]], right: Mapping[Node, tuple[int, ...]], rows_left: int,
-        rows_right: int,
-    ) -> int:
-        """As :meth:`lagging`, from the intervals of future rows, (low, high, ...) for each expression."""
-        for a, b, offset, falling in self._compare:
-            x, y = left.get(a), right.get(b)
-            if x is None or y is None:
-                continue
-            if falling:
-                lag, unseen = y[1] + offset - x[1], (x[1], y[1])
-                start = ordinal_range(a.type)[1]
-            else:
-                lag, unseen = x[0] - y[0] - offset, (x[0], y[0])
-                start = ordinal_range(a.type)[0]
-            if start in unseen:
-                return 0 if unseen[0] == start and (unseen[1] != start or rows_left <= rows_right) else 1
-            return 0 if lag <= 0 else 1
-        return 0 if rows_left <= rows_right else 1
-
-    def _comparable(self) -> list[tuple[Node, Node, int, bool]]:
-        """Return pairs of ordered expressions of one type that compare the progress of the two sides."""
-        orders = [{n: o.descending for n, _, o in side.orders} for side in self._plan.sides]
-        out = []
-        for t in self._plan.terms:
-            if t.left in orders[0] and t.right in orders[1] and orders[0][t.left] == orders[1][t.right]:
-                known = [x for x in (t.lo, t.hi) if x is not None]
-                out.append((t.left, t.right, sum(known) // len(known), orders[0][t.left]))
-        for a, down in orders[0].items():
-            out.extend((a, b, 0, down) for b, also in orders[1].items() if a.type == b.type and down == also)
-        return out
-
-    # -- inside --------------------------------------------------------------------------------------------------
+        return behind(self._compare, left.matching, right.matching, rows_left, rows_right)
 
     def _recompute(self, s: int, force: bool) -> None:
-        """Compute the bounds of side s from the other side's frontier."""
         frontier = self._frontiers[1 - s]
         if frontier.ended or self._plan.never:
             self._bounds[s] = None
@@ -285,7 +234,7 @@ class Bounder:
             self._unlooked[s] = 0
             implied.look(frontier)
         intervals = self.known(1 - s)
-        for axis, theirs, lo, hi, least, most in self._terms[s]:
+        for axis, theirs, lo, hi, least, most in self.terms[s]:
             span = intervals.get(theirs) or self._span(frontier, theirs, force)
             if span is None:
                 continue
@@ -299,29 +248,26 @@ class Bounder:
             if hi is not None and high < most and high + hi < b:
                 b = high + hi
             out[axis] = (a, b)
-        if not dead and self._in_residual and not self._bands_say_all(s):
+        if not dead and self._residual.inside and not self._bands_say_all(s):
             dead = self._contract(s, frontier, out, force)
         if dead:
             self._bounds[s] = None
             return
         reaches = self._axis_reaches[s]
         if len(reaches) != len(axes):
-            reaches = self._axis_reaches[s] = [self._reach(n) for n in axes]
+            reaches = self._axis_reaches[s] = [self.reach(n) for n in axes]
         for axis, (a, b) in enumerate(out):
             if a == I64_MIN and b == I64_MAX:
                 continue
             least, most = reaches[axis]
-            if a <= least:
-                a = I64_MIN
-            if b >= most:
-                b = I64_MAX
+            a, b = (I64_MIN if a <= least else a), (I64_MAX if b >= most else b)
             if a > most or b < least:
                 # Not None: a row whose axis has an error, or is null in the residual, may still match.
                 a, b = NO_VALUE
             out[axis] = (a if a > I64_MIN else I64_MIN, b if b < I64_MAX else I64_MAX)
         self._bounds[s] = out
 
-    def _reach(self, node: Node) -> tuple[int, int]:
+    def reach(self, node: Node) -> tuple[int, int]:
         """Return the ordinals that an expression can have in any row."""
         found = self._reaches.get(node)
         if found is None:
@@ -363,7 +309,7 @@ class Bounder:
             # The written condition may have a value where this form of it overflows, so it must not be clipped.
             zero = ordinal_of(0, node.type)
             span = wide[0] + zero, wide[1] + zero
-        least, most = self._reach(node)
+        least, most = self.reach(node)
         near = (most - least) >> 12
         first = 0 if least == ordinal_of(0, node.type) else near  # unsigned values stay near their least value for long
         if span[0] - least <= first and most - span[1] <= near:
@@ -375,7 +321,7 @@ class Bounder:
 
     def _contract(self, s: int, frontier: Frontier, out: list[tuple[int, int]], force: bool) -> bool:
         """Tighten the bounds by propagating TRUE through the residual; return whether nothing can match any more."""
-        inside = self._inside(s)
+        inside = self._residual.axes(s)
         if not inside:
             return False
         news = self._news(s)
@@ -398,52 +344,11 @@ class Bounder:
     def _propagate(
         self, s: int, frontier: Frontier, want: list[Node], filtered: bool = True
     ) -> dict[Node, tuple[int, int]] | None:
-        from ivjoin.propagation import Dom, Outcome, contract_nodes, propagator
-
-        # Bands have their exact bounds already, so only the residual is propagated.
-        residual = self._plan.separation.residual
-        never_null = frontier.never_null | self._plan.sides[s].present
-        known = {c: Dom.of(c.type, null=False) for c in columns_of(*residual) if c in never_null}
         always = [i.always if filtered else {} for i in self._implied]
         theirs = self.known(1 - s) if frontier is self._frontiers[1 - s] else both(frontier.matching, always[1 - s])
-        known |= {n: domain_of(n, span) for n, span in theirs.items()}
-        # Under on_late="join", a stored row may lie outside the declared bounds of its side and still match.
-        kept = self._plan.sides[s].bounds if self._plan.spec.on_late != "join" else {}
-        own = Frontier([], kept, self._plan.sides[s].present)
-        known |= {n: domain_of(n, span) for n, span in both(own.intervals, always[s]).items()}
-        also = tuple(dict.fromkeys(n for side in self._plan.sides for n in side.axes if n in self._in_residual))
-        outcome, doms = contract_nodes(residual, known, want, also)
-        if outcome is Outcome.INFEASIBLE:
-            return None
-        p = propagator(residual, also)
-        return {n: self._checked(s, p, known, n, *ordinals_of(d, n)) for n, d in doms.items()}
-
-    def _checked(
-        self, s: int, p: Any, known: dict[Node, Any], n: Node, low: int, high: int
-    ) -> tuple[int, int]:
-        """Return the ends of an axis: confirmed if an inverse found them, or found by forward evaluation alone."""
-        from ivjoin.propagation import confirmed, dead_until, refutes
-
-        if low > high:
-            return low, high
-        ends = [low, high]
-        for falling in (False, True):
-            if falling and n.type.kind == "float" and high >= NAN_ORDINAL:
-                # NaN is above every number, and forward evaluation was not checked for it.
-                continue
-            proposed, out = ends[falling], -1 if falling else 1
-            key = (s, n, falling)
-            # Start from the end found for the last frontier, if it lies beyond what the inverse finds now.
-            near = max(out * proposed, out * self._prefixes.get(key, proposed)) * out
-            dead = dead_until(p, known, n, falling, near) if refutes(p, known, n, proposed, falling) else None
-            if dead is not None:
-                self._prefixes[key] = dead
-                ends[falling] = dead + out
-            elif self._rounds:
-                ends[falling] = confirmed(p, known, n, proposed, falling)
-        return (1, 0) if ends[0] > ends[1] or ends[1] < ordinal_range(n.type)[0] else (ends[0], ends[1])
+        return self._residual.propagate(s, want, frontier.never_null, theirs, always[s])
 
 
 def _ends(compared: Iterable[tuple[Any, Node, int | None, int | None]]) -> list[tuple[Node, bool, bool]]:
-    """Return the other side's expression of each comparison, and whether its least and its greatest value prune."""
+    """Return the other side's expressions, and whether the least and the greatest value of each prune."""
     return [(theirs, lo is not None, hi is not None) for _, theirs, lo, hi in compared]

@@ -17,20 +17,10 @@ __all__ = ["check_rows"]
 
 
 def check_rows(core: AnyCore, s: int, arrays: Sequence[pa.Array], n: int, careful: bool) -> bool:
-    """Check n rows that are to be stored on side s, whose stored columns these are.
+    """Raise SnapshotError if a push would not have stored one of n rows; return whether some pair needs the whole condition.
 
-    ``careful``: the whole condition decides each pair, so that rows without a key or a place may be stored.
-
-    Returns
-    -------
-    bool
-        Whether the whole condition must decide their pairs, since an expression errs or lies outside its guard.
-
-    Raises
-    ------
-    SnapshotError
-        If a push would not have stored one of them: a key or a band has no value, or a filter is not TRUE. The probe
-        does not look at these again.
+    ``arrays`` are the stored columns of side s. With ``careful``, the whole condition decides each pair, so that rows
+    without a key or a place may be stored. Otherwise the probe does not look at keys, bands and filters again.
     """
     plan, side, layout = core.plan, core.plan.sides[s], core.layouts[s]
     for column, array in zip(side.stored, arrays, strict=True):

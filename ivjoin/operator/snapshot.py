@@ -149,7 +149,7 @@ def _keeps(header: dict[str, Any]) -> tuple[bool, bool]:
 
 def _led(core: AnyCore, s: int) -> list[Any] | None:
     """Return the axes along which a side's rows lie in sorted runs, as expressions: their places may change."""
-    led, axes = core.led(s), core.plan.sides[s].axes
+    led, axes = core.stores[s].led() if isinstance(core, Core) else None, core.plan.sides[s].axes
     return None if led is None else [None if a is None else encode(axes[a]) for a in led]
 
 
@@ -170,13 +170,7 @@ def _bytes(blob: Any) -> bytes:
 
 
 def opened(blob: Any, magic: bytes, newest: int) -> tuple[dict[str, Any], list[bytes]]:
-    """Return the header and the parts that :func:`sealed` wrote.
-
-    Raises
-    ------
-    SnapshotError
-        If the bytes are no snapshot, are damaged, or have a newer format.
-    """
+    """Return the header and the parts that :func:`sealed` wrote; SnapshotError if they are damaged or too new."""
     blob = _bytes(blob)
     if len(blob) < 22 or blob[:8] != magic:
         raise SnapshotError(f"not an ivjoin snapshot: it begins with {blob[:8]!r}, expected {magic!r}")
@@ -255,13 +249,7 @@ def frontier_state(frontier: Frontier) -> dict[str, Any]:
 
 
 def load_frontier(frontier: Frontier, saved: dict[str, Any], s: int, schema: pa.Schema) -> None:
-    """Restore the frontier of side s, whose rows have this schema, from :func:`frontier_state`.
-
-    Raises
-    ------
-    SnapshotError
-        If an order, a promise or an end cannot be.
-    """
+    """Restore the frontier of side s from :func:`frontier_state`; SnapshotError if a value is impossible."""
     for t, state in zip(frontier.trackers, saved["orders"], strict=True):
         edge = whole(state["edge"], f"the greatest value of {t.name}")
         limit = t.least_after(edge)

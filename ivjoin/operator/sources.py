@@ -10,7 +10,7 @@ import pyarrow as pa
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
 from ivjoin.frontier.tracking import Frontier
-from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan, of_plan
 from ivjoin.plan.sums import probes
 from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import byte_width, is_own_ordinal, offset_width
@@ -24,31 +24,8 @@ __all__ = ["SideSources", "column_of", "key_columns", "ordinal_columns", "side_s
 class SideSources:
     """The expressions of one side.
 
-    Attributes
-    ----------
-    nodes : list of Node
-        The expressions whose ordinals the kernels read: the axes, then (under the axis's name) the results for the
-        lines of ``ivjoin.plan.sums.probes``, the key if it is one ordinal, orders, guards, promises.
-    table : SOURCE[n]
-        How the kernels read each node.
-    computed : list of int
-        Places of the nodes that Python computes for each batch.
-    keys : list of Node
-        Keys whose ids Python finds.
-    filters : list of Node
-        Conjuncts that read only this side.
-    guards : list of (Node, int, int)
-        Guards that Python checks.
-    roots : list of Node
-        All expressions that Python evaluates, each once.
-    words : KEY_WORD[k], or None
-        For keys that are ordinals: how their words are made.
-    pieces : KEY_PIECE[k], or None
-        For other keys: how the kernels join their pieces, if they can.
-    columns : int64[c, 2]
-        Columns whose addresses the kernels need, and their bytes per value.
-    rows : int
-        Rows of words, one word per row of a batch, that the kernels read of the nodes and make for the key.
+    ``nodes`` are the axes, then (under the axis's name) the results for the lines of ``ivjoin.plan.sums.probes``, the key
+    if it is one ordinal, orders, guards and promises.
     """
 
     nodes: list[Node]
@@ -81,16 +58,13 @@ def column_of(node: Node) -> Node | None:
     return node if node.op == "column" else None
 
 
+@of_plan
 def ordinal_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
     """Return the stored columns of a side that equal one of its axes, or its only key (None), value for value.
 
     Keys of the map are places among the stored columns. An axis can also restore doubles, as long as
     ``OrdinalColumn.tells`` is True.
     """
-    return plan.derived.once((_ordinal_columns, s), lambda: _ordinal_columns(plan, s))
-
-
-def _ordinal_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
     side = plan.sides[s]
     out: dict[int, int | None] = {}
     sources: list[tuple[Node, int | None]] = [(node, a) for a, node in enumerate(side.axes[: side.n_stored_axes])]
@@ -107,15 +81,12 @@ def _ordinal_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
     return out
 
 
+@of_plan
 def key_columns(plan: JoinPlan, s: int) -> dict[int, int]:
     """Return the stored text columns of a side that equal a piece of the key byte for byte, and the piece's number.
 
     Keys of the map are places among the stored columns.
     """
-    return plan.derived.once((_key_columns, s), lambda: _key_columns(plan, s))
-
-
-def _key_columns(plan: JoinPlan, s: int) -> dict[int, int]:
     side, piece = plan.sides[s], 0
     out: dict[int, int] = {}
     for key, safe in zip(side.keys, plan.null_safe, strict=True):

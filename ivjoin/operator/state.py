@@ -36,14 +36,7 @@ _IN_RELEASE, _OUT_RELEASE = RELEASE // 8, (ARROW_ARRAY + RELEASE) // 8
 class State:
     """The registers of one operator, and the arrays they point to.
 
-    Parameters
-    ----------
-    batch_size : int
-        Greatest number of rows of an output batch.
-    columns : int
-        Columns of the wider input.
-    account : Account, optional
-        Checked before memory is allocated.
+    ``columns`` is the number of columns of the wider input. ``account`` is checked before memory is allocated.
     """
 
     def __init__(self, batch_size: int, columns: int, account: Account | None = None) -> None:
@@ -74,7 +67,6 @@ class State:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the records, the arrays and the scratch."""
         return self._bytes if self._scratch is None else self._bytes + self._scratch.nbytes
 
     def hold(self, name: Any, array: np.ndarray) -> int:
@@ -97,21 +89,17 @@ class State:
         return self._lent[name] if found is None else found
 
     def get(self, name: str) -> int:
-        """Return a field of the operator's record."""
         return self._words.item(_OPERATOR[name])
 
     def set(self, **fields: int) -> None:
-        """Set fields of the operator's record."""
         words = self._words
         for name, value in fields.items():
             words[_OPERATOR[name]] = value
 
     def side(self, s: int, name: str) -> int:
-        """Return a field of a side's record."""
         return self._side_words.item(s, _SIDE[name])
 
     def set_side(self, s: int, **fields: int) -> None:
-        """Set fields of a side's record."""
         words = self._side_words[s]
         for name, value in fields.items():
             words[_SIDE[name]] = value
@@ -188,8 +176,7 @@ class State:
         self.set(largest=0)
 
     def rest(self) -> None:
-        """Give back the scratch of rows, and free large scratch of pairs, until the next push: many operators may wait.
-        """
+        """Free scratch that a waiting operator does not need, because many operators may wait."""
         self.give_rows()
         if self.pairs > _KEPT_PAIRS and not self.resting:
             self.resting = True

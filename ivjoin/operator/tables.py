@@ -17,7 +17,7 @@ from ivjoin.frontier.order import ordinal_range
 from ivjoin.frontier.tracking import Frontier, OrderTracker
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.operator.sources import SideSources, column_of, side_sources
-from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan, of_plan
 from ivjoin.plan.sums import probes
 from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import byte_width, is_own_ordinal, offset_width
@@ -38,23 +38,7 @@ class OutputTable:
 
 @dataclass(frozen=True, slots=True)
 class SideTables:
-    """What a plan fixes about one side's rows before the first one.
-
-    Attributes
-    ----------
-    sources : SideSources
-    fixed : dict of str to array
-        Tables that the kernels only read, by the field of the side's record: columns, key_words, sums, and ``terms`` :
-        TERM[n], the band terms that move this side's bounds.
-    written : dict of str to int64 array
-        Tables that the kernels write to, as words: sources, pieces, trackers, and bounds, int64[axes, 4].
-    fields : (int64[n], int64[n])
-        Fields of the side's record: addresses of ``fixed``, and the lengths of all tables.
-    schedules : list of (int, bool)
-        Axes whose bounds the terms move, and whether they fall.
-    shared : bool
-        Whether other operators of the plan use the tables.
-    """
+    """What a plan fixes about one side's rows before the first one."""
 
     sources: SideSources
     fixed: dict[str, np.ndarray]
@@ -64,12 +48,8 @@ class SideTables:
     shared: bool
 
 
+@of_plan
 def output_table(plan: JoinPlan) -> OutputTable:
-    """Return the table of a plan's output columns, which is made once for each plan."""
-    return plan.derived.once(_output_table, lambda: _output_table(plan))
-
-
-def _output_table(plan: JoinPlan) -> OutputTable:
     rows, kinds, builds = [], set(), True
     for f, t in zip(plan.fields, plan.schema.types, strict=True):
         kind = _kind(t)
@@ -92,15 +72,12 @@ def _kind(t: pa.DataType) -> int | None:
     return None if offset_width(t) is None else at.BYTES
 
 
+@of_plan
 def join_fields(plan: JoinPlan, s: int) -> tuple[np.ndarray, np.ndarray]:
     """Return fields of a side's record: what to evaluate for each pair, and what the join type does with the rows.
 
     The fields point to tables of the plan. The caller that writes them must keep a reference to the plan.
     """
-    return plan.derived.once((_join_fields, s), lambda: _join_fields(plan, s))
-
-
-def _join_fields(plan: JoinPlan, s: int) -> tuple[np.ndarray, np.ndarray]:
     how, checks = plan.how, plan.checks[s]
     table, _ = probes(plan, s)
     return at.placed(
@@ -143,7 +120,7 @@ def _side_tables(
     terms = _terms(s, frontiers, bounder)
     bounds = np.zeros((max(len(plan.sides[s].axes), 1), at.words_in(at.BOUND)), dtype=np.int64)
     for axis, node in enumerate(plan.sides[s].axes):
-        bounds[axis] = (I64_MIN, I64_MAX, *bounder._reach(node))
+        bounds[axis] = (I64_MIN, I64_MAX, *bounder.reach(node))
     schedules = []
     for axis, tracker, low, high, _, _ in terms or ():
         falling = frontiers[1 - s].trackers[tracker].descending
@@ -196,7 +173,7 @@ def _terms(
     if len({t.node for t in orders}) != len(orders):
         return None
     out: list[tuple[int, int, int, int, int, int]] = []
-    for axis, theirs, lo, hi, least, most in bounder._terms[s]:
+    for axis, theirs, lo, hi, least, most in bounder.terms[s]:
         same = [
             i for i, t in enumerate(orders)
             if t.node is theirs or (column_of(theirs) is not None and column_of(t.node) is column_of(theirs))

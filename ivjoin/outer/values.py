@@ -10,7 +10,12 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import to_arrow
 from ivjoin.shj.arrow import bitmap, fixed_array
 
-__all__ = ["has_value", "plain_array"]
+__all__ = ["errors_of", "has_value", "plain_array"]
+
+
+def errors_of(v: Vector) -> np.ndarray | None:
+    """Return which rows have an error : bool[n]; None if no row has one."""
+    return v.error if v.error is not None and v.error.any() else None
 
 
 def has_value(v: Vector) -> np.ndarray | None:

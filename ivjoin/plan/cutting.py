@@ -12,14 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ivjoin.expr.nodes import Node
-from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan, seen_from
 from ivjoin.plan.picking.pick import picking_of
 from ivjoin.plan.spec import SIDES
 from ivjoin.separation.separate import BandTerm
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["Cut", "Offset", "cut_of", "met_by", "shifted"]
-
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 
 Offset = tuple[Node, int]
 
@@ -98,9 +97,8 @@ def _by_last_rows(plan: JoinPlan) -> Cut | None:
 def met_by(terms: Sequence[BandTerm], own: int, node: Node) -> tuple[tuple[Offset, ...], tuple[Offset, ...]]:
     """Return the ``theirs + offset`` that bound a row's ``node`` of side ``own`` in every pair: below, and above."""
     lows, highs = [], []
-    for t in terms:  # lo <= left - right <= hi
-        mine, theirs = (t.left, t.right) if own == 0 else (t.right, t.left)
-        lo, hi = (t.lo, t.hi) if own == 0 else (_negated(t.hi), _negated(t.lo))
+    for t in terms:
+        mine, theirs, lo, hi = seen_from(own, t)
         if mine is node and lo is not None:
             lows.append((theirs, lo))
         if mine is node and hi is not None:
@@ -126,7 +124,3 @@ def shifted(ordinals: np.ndarray, by: int) -> np.ndarray:
                 continue
             ordinals = np.where(ordinals < least, I64_MIN, np.maximum(ordinals, least) + step)
     return ordinals
-
-
-def _negated(x: int | None) -> int | None:
-    return None if x is None else -x

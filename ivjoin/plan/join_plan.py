@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +22,7 @@ from ivjoin.separation.separate import BandTerm, Separation
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.rows.bands import BandTable
 
-__all__ = ["JoinPlan", "SidePlan", "band_table"]
+__all__ = ["JoinPlan", "SidePlan", "band_table", "of_plan", "seen_from"]
 
 
 @dataclass(slots=True)
@@ -125,6 +127,18 @@ class JoinPlan:
 
 
 _Record = TypeVar("_Record", SidePlan, JoinPlan)
+_Value = TypeVar("_Value")
+_More = ParamSpec("_More")
+
+
+def of_plan(make: Callable[Concatenate[JoinPlan, _More], _Value]) -> Callable[Concatenate[JoinPlan, _More], _Value]:
+    """Compute a function of a plan, and of hashable arguments, once for all operators of the plan."""
+
+    @wraps(make)
+    def found(plan: JoinPlan, *args: _More.args, **kwargs: _More.kwargs) -> _Value:
+        return plan.derived.once((make, *args, *kwargs.items()), lambda: make(plan, *args, **kwargs))
+
+    return found
 
 
 def _alike(record: _Record) -> _Record:
@@ -135,17 +149,22 @@ def _alike(record: _Record) -> _Record:
     return copy
 
 
+def seen_from(s: int, t: BandTerm) -> tuple[Node, Node, int | None, int | None]:
+    """Return (mine, theirs, low, high) of a band for rows of side s: ``low <= mine - theirs <= high``."""
+    if s == 0:
+        return t.left, t.right, t.lo, t.hi
+    return t.right, t.left, None if t.hi is None else -t.hi, None if t.lo is None else -t.lo
+
+
 def band_table(p: int, sides: tuple[SidePlan, SidePlan], kernel_terms: list[BandTerm]) -> BandTable:
     """Return the band table with which rows of side p probe the other store."""
     rows = []
     for t in kernel_terms:
-        low, high = t.lo, t.hi
-        mine, theirs = (t.left, t.right) if p == 0 else (t.right, t.left)
-        if p == 0:  # right in [left - hi, left - lo]
-            low, high = (None if t.hi is None else -t.hi), (None if t.lo is None else -t.lo)
-        d_low = I64_MIN if low is None else low
-        d_high = I64_MAX if high is None else high
-        rows.append((sides[p].axes.index(mine), sides[1 - p].axes.index(theirs), d_low, d_high))
+        theirs, mine, low, high = seen_from(1 - p, t)  # theirs in [mine + low, mine + high]
+        rows.append((
+            sides[p].axes.index(mine), sides[1 - p].axes.index(theirs), I64_MIN if low is None else low,
+            I64_MAX if high is None else high,
+        ))
     rows.sort(key=lambda r: r[1] != 0)
     n_primary = sum(r[1] == 0 for r in rows)
     terms = np.array(rows, dtype=np.int64).reshape(len(rows), 4)

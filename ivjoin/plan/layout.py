@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan, of_plan
 from ivjoin.shj.arrow import byte_width
-from ivjoin.shj.plain import plain_type
+from ivjoin.shj.plain import plain_type, to_plain
 
 __all__ = ["RowLayout", "row_layouts"]
 
@@ -26,10 +26,17 @@ class RowLayout:
     never_null: list[int]  # columns that are declared not nullable
     index: dict[str, int]  # places by name
 
+    def plain(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return a batch in the types of ``schema``."""
+        columns = batch.columns
+        for i, t in self.changed:
+            columns[i] = to_plain(columns[i], t)
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
+
+@of_plan
 def row_layouts(plan: JoinPlan) -> tuple[RowLayout, RowLayout]:
-    """Return the layouts of a plan's sides, computed once for all its operators."""
-    return plan.derived.once(_layout, lambda: (_layout(plan, 0), _layout(plan, 1)))
+    return _layout(plan, 0), _layout(plan, 1)
 
 
 def _layout(plan: JoinPlan, s: int) -> RowLayout:

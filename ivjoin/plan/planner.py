@@ -21,7 +21,7 @@ from ivjoin.plan.aggregates import check_previous, result_schema
 from ivjoin.plan.derived.certain import certain, passes_nulls
 from ivjoin.plan.derived.inner_bounds import inner_bounds
 from ivjoin.plan.derived.residual_checks import bands_say_all, check_table, keep_checked
-from ivjoin.plan.join_plan import JoinPlan, SidePlan, band_table
+from ivjoin.plan.join_plan import JoinPlan, SidePlan, band_table, seen_from
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.plan.sums import leave_sums
 from ivjoin.separation.separate import BandTerm, JoinKey, Separation, conjuncts_of, separate
@@ -146,7 +146,7 @@ def _choose_axes(
     ordered_there = {n for n, _, _ in sides[1 - s].orders}
     score: dict[Node, int] = {}
     for t in kernel_terms:
-        mine, theirs = (t.left, t.right) if s == 0 else (t.right, t.left)
+        mine, theirs, *_ = seen_from(s, t)
         points = score.get(mine, 0)
         points += (t.lo is not None) + (t.hi is not None)
         points += 8 * _is_ordered(sides[s], mine) + 4 * _is_ordered(sides[1 - s], theirs) + 2 * bool(t.exact)
@@ -157,7 +157,7 @@ def _choose_axes(
     # A key that is ordered or bounded on the other side prunes like a band; the probe does not check it.
     known_there = ordered_there | set(sides[1 - s].bounds) | set(columns_of(*ordered_there))
     for t in terms:
-        mine, theirs = (t.left, t.right) if s == 0 else (t.right, t.left)
+        mine, theirs, *_ = seen_from(s, t)
         if mine not in axes and known_there & set(walk(theirs)):
             axes.append(mine)
             sides[s].band_axes += 1

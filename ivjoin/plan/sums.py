@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from ivjoin.expr.nodes import Node, walk
-from ivjoin.plan.join_plan import JoinPlan, SidePlan
+from ivjoin.plan.join_plan import JoinPlan, SidePlan, of_plan
 from ivjoin.separation.separate import Separation
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.rows.bands import BandTable
@@ -60,16 +60,13 @@ def sum_of(node: Node) -> tuple[Node, float] | None:
     return a, -number if node.op == "sub" else number
 
 
+@of_plan
 def probes(plan: JoinPlan, p: int) -> tuple[BandTable, list[Line]]:
     """Return the bands with which rows of side p probe the stored axes of the other side, and the lines they need.
 
     The value of line k follows the values of the side's axes. It is the least ordinal of a double that, plus the line's
     number, is at least the axis plus the line's offset.
     """
-    return plan.derived.once((_probes, p), lambda: _probes(plan, p))
-
-
-def _probes(plan: JoinPlan, p: int) -> tuple[BandTable, list[Line]]:
     table, side = plan.tables[p], plan.sides[1 - p]
     if not side.sums:
         return table, []

@@ -41,22 +41,9 @@ def explain_plan(
 ) -> Explanation:
     """Return what a plan does with its conjuncts, what it knows of future rows, and which rows of each side it stores.
 
-    Parameters
-    ----------
-    plan : JoinPlan
-    frontier : mapping, optional
-        ``{"left": {expression: value}, "right": {...}}``; typical values by default.
-    arrival : sequence of str
-        Lines that describe how the inputs arrive.
-    seen : bool
-        Whether ``frontier`` was computed from rows of the inputs.
-    tables : (bool, bool)
-        For each side, whether it is a table or files. These end, so their orders need not be declared.
-
-    Raises
-    ------
-    OrderError
-        If ``frontier`` is not such a mapping.
+    ``frontier`` is ``{"left": {expression: value}, "right": {...}}``, by default typical values; ``seen`` states that it was
+    computed from rows of the inputs. ``arrival`` are lines about the inputs. ``tables`` states for each side whether it ends,
+    so that its orders need not be declared. OrderError if ``frontier`` is not such a mapping.
     """
     frontiers = _frontiers(plan, {} if frontier is None else frontier)
     bounder = Bounder(plan, frontiers)
@@ -81,7 +68,7 @@ def _on(pair: tuple[str, str]) -> str:
 
 
 def _picked(plan: JoinPlan) -> list[str]:
-    """Return the line that states which match a left row takes; empty without a pick."""
+    """Return the line that states which match a left row takes."""
     pick = plan.spec.pick
     if pick is None:
         return []
@@ -182,7 +169,6 @@ def typical(t: Type) -> int:
 
 
 def interval_text(low: int, high: int, t: Type) -> str:
-    """Return a closed interval of ordinals as text."""
     least, most = ordinal_range(t)
     if low > high:
         return "is nothing"
@@ -386,7 +372,6 @@ _WIDTHS = {"timestamp": "INTERVAL 1 HOUR", "duration": "INTERVAL 1 HOUR", "date"
 
 
 def _limit_to_add(t: BandTerm) -> str:
-    """Return the advice to add the missing end of a one-sided band, with an example."""
     width = _WIDTHS.get(t.left.type.kind, "100")
     ends = ("an upper", "<=", "+") if t.hi is None else ("a lower", ">=", "-")
     return f"the band is open; add {ends[0]} limit such as {said(t.left)} {ends[1]} {said(t.right)} {ends[2]} {width}"

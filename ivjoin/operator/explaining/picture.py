@@ -16,20 +16,7 @@ _INK, _LINES = "#1f2937", "#9ca3af"
 
 @dataclass(frozen=True)
 class Box:
-    """An operator of the condition.
-
-    Attributes
-    ----------
-    name : str
-    label : str
-        Its symbol or function, or the column.
-    values : str
-        The values it can have for future rows.
-    args : tuple of str
-        Names of the boxes of its operands.
-    side : str
-        left, right, both or none.
-    """
+    """An operator of the condition."""
 
     name: str
     label: str
@@ -158,5 +145,4 @@ def _drawn(b: Box, x: float, y: float, w: float, h: float) -> list[str]:
 
 
 def _quoted(text: str) -> str:
-    """Escape text for use between quotes in Mermaid."""
     return text.replace("&", "#amp;").replace('"', "#quot;").replace("<", "#lt;").replace(">", "#gt;")

@@ -107,7 +107,6 @@ def _distance(v: int, t: Type) -> str:
 
 
 def domain_said(dom: Any) -> str:
-    """Return the values of a domain as text."""
     t = dom.type
     if t.kind == "bool":
         return str(dom).strip("{}").lower()
@@ -136,7 +135,6 @@ def _span(dom: Any, t: Type) -> str:
 
 
 def listed(items: Iterable[str], word: str = "and") -> str:
-    """Return items as a list in words."""
     *rest, last = [*items] or [""]
     return f"{', '.join(rest)} {word} {last}" if rest else last
 

@@ -5,51 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import compress
-from weakref import WeakMethod
 
 import numpy as np
 import pyarrow as pa
 
 from ivjoin.errors import EvaluationError
-from ivjoin.expr import build
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.types import from_arrow
 from ivjoin.metrics import JoinMetrics
-from ivjoin.operator.intake import Intake
+from ivjoin.operator.join_state import JoinState
 from ivjoin.operator.lookup.key_ids import key_table
 from ivjoin.operator.lookup.reading import read
 from ivjoin.operator.lookup.rows import Rows
 from ivjoin.operator.lookup.search import search_of
 from ivjoin.operator.lookup.stored import LeftRows, RightRows
 from ivjoin.operator.memory.memory_parts import OutputLimit
-from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.plan.derivations import Derived
 from ivjoin.plan.join_plan import JoinPlan
-from ivjoin.plan.layout import row_layouts
-from ivjoin.plan.spec import SIDES
 from ivjoin.separation.separate import conjuncts_of
-from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.disk.backing import Files
 
 __all__ = ["LookupState"]
 
 
-class LookupState:
+class LookupState(JoinState):
     """The plan, the frontiers, the rows and the counts of such an operator."""
 
     def __init__(self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> None:
-        self.plan = plan = plan.own()
-        self.how, self.layouts = plan.how, row_layouts(plan)
-        self.frontiers = plan.frontiers()
-        self.bounder = Bounder(plan, self.frontiers)
-        self.intake = Intake(plan, self.frontiers, late_within, errors_first)
-        self.rekeyed, self.full_predicate, self.ended = False, plan.raises, [False, False]
-        self.watermarks: dict[tuple[int, str], tuple[Node, bool]] = {}
-        self.metrics = JoinMetrics()
+        super().__init__(plan, late_within, errors_first)
+        plan = self.plan
+        self.full_predicate = plan.raises
         self.limits: OutputLimit | None = None
-        held = WeakMethod(self.bytes_held)
-        self.account = Account(lambda: (of() if (of := held()) else 0))
         self.keys = key_table(plan)
         self.seq = [0, 0]
         self.terms, self.order, self._axis = search_of(plan, plan.spec.picks_one)
@@ -174,13 +159,9 @@ class LookupState:
                 "a computed key has an error for a row, and include_previous=True needs all keys; use try_cast or "
                 "try_add in the key, or filter the row first"
             )
-        plan = self.plan
-        plain = [a.op == b.op == "column" for a, b in zip(plan.sides[0].keys, plan.sides[1].keys, strict=True)]
-        self.rekeyed = self.full_predicate = True
-        plan.null_safe = list(compress(plan.null_safe, plain))
-        for side in plan.sides:
-            side.keys = list(compress(side.keys, plain))
-        plan.derived = Derived()
+        self.drop_computed_keys()
+        self.full_predicate = True
+        self.plan.derived = Derived()
         self.read_again()
 
     def read_again(self) -> None:
@@ -197,19 +178,11 @@ class LookupState:
         picks = self.plan.spec.picks_one
         return read(self.plan, s, columns, seq, self.layouts[s], self.intake, self.keys, None, picks).rows
 
-    def column(self, s: int, index: int) -> Node:
-        """Return the node of a column of side s."""
-        field = self.plan.sides[s].schema.field(index)
-        return build.column(SIDES[s], field.name, from_arrow(field.type))
-
     def rows_at_hand(self, s: int) -> Iterator[tuple[Callable[[int], pa.Array | None], int]]:
         """Yield the rows of side s that later output may have: (function from place to column or None, rows)."""
         places = self.layouts[s].places
         for rows in (*self.left.chunks, *self._giving) if s == 0 else self.right.each():
             yield (lambda i, r=rows: None if places[i] < 0 else r.column(places[i])), len(rows)  # type: ignore[misc]
-
-    def led(self, s: int) -> None:
-        """Return None: the index of a side never changes."""
 
     def refresh_bounds(self) -> None:
         """Compute axes and bounds again after the frontiers were set from outside."""

@@ -6,29 +6,24 @@ keys or axes change; then all of it is built again.
 
 from __future__ import annotations
 
-from weakref import WeakMethod, ref
+from weakref import ref
 
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.expr.nodes import Node
-from ivjoin.metrics import JoinMetrics
-from ivjoin.operator.intake import Intake
+from ivjoin.operator.join_state import JoinState
 from ivjoin.operator.match import lending
 from ivjoin.operator.match.blocks import wanted
 from ivjoin.operator.memory.memory_parts import RowsInFiles, StateLimit
-from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.operator.sources import key_columns, ordinal_columns
 from ivjoin.operator.state import State
 from ivjoin.operator.tables import SideTables, join_fields, output_table, side_tables
 from ivjoin.outer.emit import Emitter
 from ivjoin.plan.join_plan import JoinPlan
-from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.sums import probes
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.push import push_kernels
 from ivjoin.shj.registers import I64_MAX, I64_MIN
-from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys
 from ivjoin.shj.store.rows.ring_room import can_be_cleared, is_loose
 from ivjoin.shj.store.rows.side import SideStore
@@ -41,7 +36,7 @@ _TRACKER = at.words_in(at.TRACKER)
 _FIRST_LOOKS = 4  # looks at what Python alone knows of later rows, before looks are put off
 
 
-class KernelState:
+class KernelState(JoinState):
     """The state of an operator as the kernels read it, and how it is built."""
 
     keys: KeyTable
@@ -52,24 +47,13 @@ class KernelState:
         self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False,
         keeps: tuple[bool, bool] = (True, True), takes: bool = False,
     ) -> None:
+        super().__init__(plan, late_within, errors_first)
         self.keeps = keeps  # a side whose rows only probe stores none
-        self.plan = plan = plan.own()
-        self.how = plan.how
-        self.layouts = left, right = row_layouts(plan)
+        plan, (left, right) = self.plan, self.layouts
         self.places, self.widths = (left.places, right.places), (left.widths, right.widths)
         self.index = left.index, right.index
-        self.frontiers = plan.frontiers()
-        self.bounder = Bounder(plan, self.frontiers)
-        self.intake = Intake(plan, self.frontiers, late_within, errors_first)
-        batch_size = plan.spec.batch_size
-        self.emitter = Emitter(plan.schema, plan.fields, batch_size, plan.spec.timezone)
-        self.rekeyed = False
-        self.watermarks: dict[tuple[int, str], tuple[Node, bool]] = {}  # by the text that was given to ``advance``
-        self.ended = [False, False]
+        self.emitter = Emitter(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
         self.batch: ref[pa.RecordBatch] | None = None  # of the push whose output the caller is taking
-        self.metrics = JoinMetrics()
-        held = WeakMethod(self.bytes_held)  # weak, because the account is a member
-        self.account = Account(lambda: (of() if (of := held()) else 0))
         self.limits: StateLimit | None = None
         self.frozen: RowsInFiles | None = None
         self.packs = [False, False]

@@ -35,7 +35,7 @@ from ivjoin.shj.kernels.keys import packed_key_kernels
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.kernels.memory import release_struct
 from ivjoin.shj.kernels.slices import slice_join
-from ivjoin.shj.plain import in_few_batches, rows_at, to_plain
+from ivjoin.shj.plain import in_few_batches, rows_at
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys
 
@@ -304,13 +304,7 @@ class Whole:
                 raise AssertionError("a row lies outside the plan's guards, and the check did not find it")
 
     def _plain(self, s: int, batch: pa.RecordBatch) -> pa.RecordBatch:
-        layout = self.layouts[s]
-        if layout.schema is None:
-            return batch
-        plain = batch.columns
-        for i, t in layout.changed:
-            plain[i] = to_plain(plain[i], t)
-        return pa.RecordBatch.from_arrays(plain, schema=layout.schema)
+        return batch if self.layouts[s].schema is None else self.layouts[s].plain(batch)
 
     def _name(self, batches: Sequence[pa.RecordBatch]) -> None:
         """Find ids of keys that the kernel does not find."""

@@ -11,7 +11,7 @@ from ivjoin.expr.nodes import Node, columns_of, is_met
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.types import TICKS_PER_SECOND
 from ivjoin.frontier.order import Order
-from ivjoin.plan.join_plan import JoinPlan, SidePlan
+from ivjoin.plan.join_plan import JoinPlan, SidePlan, of_plan
 from ivjoin.plan.planner import inferred
 from ivjoin.plan.spec import SIDES
 
@@ -81,12 +81,9 @@ class Picking:
         return ticks * _DAY if node.args[0].type.kind == "date" else ticks // TICKS_PER_SECOND[node.args[0].type.unit]
 
 
+@of_plan
 def picking_of(plan: JoinPlan) -> Picking:
     """Return the picking of a plan that has a pick."""
-    return plan.derived.once(_picking, lambda: _picking(plan))
-
-
-def _picking(plan: JoinPlan) -> Picking:
     pick = plan.spec.pick
     assert pick is not None
     own = place = pick.by[0]

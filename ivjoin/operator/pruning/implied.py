@@ -18,7 +18,7 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.separation.normal import conjuncts_of
 
-__all__ = ["SOMEWHERE", "Implied", "both", "some_edge"]
+__all__ = ["SOMEWHERE", "Implied", "Interval", "both", "some_edge"]
 
 Interval = tuple[int, int, bool]
 # Positions of an order, in ordinals past zero, at which to test whether a column becomes bounded. At 0, squares bound
@@ -29,24 +29,8 @@ SOMEWHERE = (1, 1 << 12, 1 << 40, 1 << 63)
 class Implied:
     """The intervals that columns of one side can have in rows that its own conjuncts let match.
 
-    Parameters
-    ----------
-    plan : JoinPlan
-    p : int
-        The side.
-    terms : sequence of (Node, bool, bool)
-        For each band, the expression of this side, and whether its least and its greatest value prune.
-    residual : set of Node
-        The expressions that the residual reads.
-
-    Attributes
-    ----------
-    wanted : tuple of Node
-        The columns whose intervals become narrower as rows arrive.
-    always : dict of Node to (int, int, bool)
-        For every row: least ordinal, greatest ordinal, and whether the value may be NULL.
-    found : dict of Node to (int, int, bool)
-        The same for later rows, as of the last :meth:`look`.
+    ``terms`` are (expression of this side, whether its least value prunes, whether its greatest one does) for each band.
+    ``residual`` are the expressions that the residual reads.
     """
 
     def __init__(
@@ -98,15 +82,12 @@ class Implied:
             self.wanted, self._told = self._tied(self._begin()), {}
 
     def own(self) -> Implied:
-        """Return a copy for another operator of the same plan."""
         return copy(self)
 
     def keep(self, nodes: Set[Node]) -> None:
-        """Restrict ``always`` and ``found`` to these columns."""
         self.always = self.found = {n: span for n, span in self.always.items() if n in nodes}
 
     def look(self, frontier: Frontier) -> None:
-        """Update ``found`` from a frontier."""
         known = {n: span for n, span in frontier.matching.items() if n in self._inside}
         if known != self._told:
             # Intersect with the earlier result, which still holds: near the end of a type an inverse may yield less.
@@ -149,7 +130,7 @@ def _says(node: Node, span: Interval, term: tuple[Node, bool, bool]) -> bool:
 
 
 def both(a: Mapping[Node, Interval], b: Mapping[Node, Interval]) -> dict[Node, Interval]:
-    """Return the intersection of two maps of intervals; an expression in only one keeps its interval."""
+    """Return the intersection of two maps of intervals."""
     out = dict(a)
     for n, (low, high, null) in b.items():
         least, most, also = out.get(n, (low, high, null))

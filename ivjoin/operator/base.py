@@ -1,0 +1,172 @@
+"""What an operator does within its calls, whatever its core, and what only streams and workers call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Self
+
+import pyarrow as pa
+
+from ivjoin.errors import MemoryLimitError, ProtocolError, came
+from ivjoin.expr.nodes import Node
+from ivjoin.frontier.late import Report
+from ivjoin.operator import snapshot
+from ivjoin.operator.core import Core
+from ivjoin.operator.cores import AnyCore, core_of
+from ivjoin.operator.match import steps
+from ivjoin.operator.memory.budget import Budget
+from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output, of_one_process
+from ivjoin.plan.derived.implied import with_edges
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.spec import SIDES
+from ivjoin.shj.store.account import Account
+
+__all__ = ["Operator"]
+
+
+class Operator(OneCall):
+    """A core, its memory limit, and the steps of each call."""
+
+    _takes = True  # whether a new operator may reuse the memory of an ended one of its plan
+    _core: AnyCore
+
+    @classmethod
+    def from_plan(
+        cls, plan: JoinPlan, *, late_within: bool = True, errors_first: bool = False,
+        keeps: tuple[bool, bool] = (True, True), budget: Budget | None = None,
+    ) -> Self:
+        """Return an operator for a plan.
+
+        - ``late_within=False``: a row is late only if it breaks an order against earlier batches.
+        - ``errors_first=True`` promises that rows for which an ordered expression has an error come before the others.
+        - ``keeps``: for each side, whether its rows are stored, or only probe the other side (inner joins only).
+        """
+        self = cls.__new__(cls)
+        self._begin()
+        self._core = core_of(plan, late_within, errors_first, keeps, cls._takes and budget is None)
+        self._limit(budget)
+        return self
+
+    def _limit(self, budget: Budget | None) -> None:
+        self._limits = None
+        if budget is None:
+            return
+        budget.check(self._core.plan)
+        if budget.when_full == "spill":
+            of_one_process(self)
+        if not isinstance(self._core, Core):
+            from ivjoin.operator.memory.waiting_limits import WaitingLimits
+
+            self._core.limit(WaitingLimits(self._core, budget))
+            return
+        from ivjoin.operator.memory.limits import Limits
+
+        self._limits = self._core.limits = Limits(self._core, budget)
+        self._core.stay_linked()
+
+    @classmethod
+    def _restored(cls, blob: bytes, budget: Budget | None) -> Self:
+        self = cls.__new__(cls)
+        self._begin()
+        self._limits = None
+
+        def limit(core: AnyCore) -> None:
+            self._core = core
+            self._limit(budget)
+
+        self._core = snapshot.read(blob, limit)
+        return self
+
+    @property
+    def account(self) -> Account:
+        return self._core.account
+
+    def rows_at_once(self, side: str, batch: pa.RecordBatch) -> int:
+        """Return how many rows of a batch one step takes."""
+        return batch.num_rows if self._limits is None else self._limits.most_rows(self._side(side), batch)
+
+    def _spares(self, error: BaseException) -> bool:
+        return isinstance(error, MemoryLimitError) and self._core.is_refused(error)
+
+    def report_late(self, report: Report | None) -> None:
+        """Call a function with the side and each batch of late rows."""
+        self._core.intake.report = report
+
+    def check(self, side: str, batch: pa.RecordBatch) -> None:
+        """Raise SchemaError for a batch that :meth:`push` would refuse for its schema."""
+        p = self._side(side)
+        self._core.intake.check_schema(p, batch)
+        self._core.intake.check_nulls(p, batch)
+
+    def _push(self, p: int, batch: pa.RecordBatch) -> Output:
+        core = self._core
+        core.account.refused = False
+        if core.layouts[p].schema is not None:
+            batch = core.layouts[p].plain(batch)
+        if self._limits is not None:
+            most = self._limits.most_rows(p, batch)
+            if batch.num_rows > most:
+                return self._start("push", self._limits.take_pieces(p, batch, most))
+            self._limits.make_ready(p, batch.num_rows)
+        out = steps.take(core, p, batch)
+        if self._limits is not None:
+            self._limits.took(p, batch)
+            self._limits.stepped()
+        if out is None:
+            return NOTHING
+        if isinstance(out, pa.RecordBatch):
+            return self._output("push", out)
+        return self._start("push", out)
+
+    def _promised(self, p: int, promises: list[tuple[Node, int, bool]]) -> Iterator[pa.RecordBatch]:
+        known = [self._core.promise(p, *promise) for promise in promises]
+        if not all(known):
+            self._core.learn()
+        yield from steps.settle(self._core, p)
+
+    def _reached(self, p: int, edges: Sequence[int | None]) -> Iterator[pa.RecordBatch]:
+        orders = [o for _, _, o in self._core.plan.sides[p].orders]
+        for t, edge in zip(self._core.frontiers[p].trackers, with_edges(orders, edges), strict=True):
+            if edge is not None:
+                t.reach(edge)
+        yield from steps.settle(self._core, p)
+
+    def _finished(self, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        if self._limits is not None:
+            self._limits.look()
+        fresh = [p for p in sides if not self._core.ended[p]]
+        for p in fresh:
+            self._core.ended[p] = True
+            self._core.frontiers[p].ended = True
+        yield from steps.end(self._core, fresh)
+
+    def lagging(self, rows_left: int, rows_right: int) -> int:
+        """Return the side (0 left, 1 right) to read next, given the rows read of each."""
+        busy, self._busy = self._busy, True
+        if busy:
+            raise ProtocolError(BUSY)
+        try:
+            self._core.frontiers[0].refresh()
+            self._core.frontiers[1].refresh()
+            return self._core.bounder.lagging(rows_left, rows_right)
+        finally:
+            self._busy = False
+
+    def _stepped(self, ended: bool) -> None:
+        self._core.count_state()
+        if self._limits is not None:
+            self._limits.stepped()
+
+    def _gave(self, batch: pa.RecordBatch) -> None:
+        self._core.metrics.rows_out += batch.num_rows
+        if self._core.account.files is not None:
+            self._core.metrics.reads += batch.num_rows
+
+    def _let_go(self) -> None:
+        self._core.let_go()
+
+    @staticmethod
+    def _side(side: str) -> int:
+        if isinstance(side, str) and side in SIDES:
+            return SIDES.index(side)
+        raise ProtocolError(f"side is {came(side)}; expected 'left' or 'right'")
