@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.conditions.evaluate import evaluate
 from ivjoin.conditions.saved import check_expressions, damaged, flag, whole, wholes
 from ivjoin.errors import CapacityError, EvaluationError, IvjoinError, MemoryLimitError, SnapshotError, came
 from ivjoin.expr.codec import decode, encode
@@ -24,8 +25,9 @@ from ivjoin.frontier.tracking import Frontier
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.core import Core
 from ivjoin.operator.cores import AnyCore, core_of
-from ivjoin.operator.memory.budget import not_restored
-from ivjoin.operator.restored import check_rows
+from ivjoin.operator.intake import outside
+from ivjoin.operator.memory.budget import NOT_RESTORED
+from ivjoin.outer.values import errors_of
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.restored import check_side, check_spec
@@ -107,7 +109,7 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
             for start in range(0, len(matched), size):
                 piece = slice(start, start + size)
                 rows, marks = [a[piece] for a in arrays], matched[piece]
-                careful |= check_rows(core, s, rows, len(marks), careful) and not core.plan.spec.picks_one
+                careful |= _check_rows(core, s, rows, len(marks), careful) and not core.plan.spec.picks_one
                 core.adopt_rows(s, rows, marks)
                 if limits is not None:
                     limits.stepped()
@@ -118,7 +120,7 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
             loses.look()
         core.metrics.state_bytes = core.bytes_held()
     except MemoryLimitError as e:
-        raise not_restored(e) from e
+        raise MemoryLimitError(e.reason, NOT_RESTORED) from e  # the caller has no batch
     except EvaluationError as e:
         raise damaged(f"a stored row cannot be read: {e}") from e
     except IvjoinError:
@@ -195,7 +197,38 @@ def opened(blob: Any, magic: bytes, newest: int) -> tuple[dict[str, Any], list[b
     return header, parts
 
 
-# -- rows --------------------------------------------------------------------------------------------------------
+def _check_rows(core: AnyCore, s: int, arrays: Sequence[pa.Array], n: int, careful: bool) -> bool:
+    """Refuse rows that a push would not have stored; return whether the whole condition must decide some pair.
+
+    ``arrays`` are the stored columns of side s. With ``careful``, the whole condition decides each pair, so rows
+    without a key or a place may be stored. Otherwise a probe does not look at keys, bands and filters again.
+    """
+    plan, side, layout = core.plan, core.plan.sides[s], core.layouts[s]
+    for column, array in zip(side.stored, arrays, strict=True):
+        if array.null_count and not side.schema.field(column).nullable:
+            raise damaged(f"column {side.schema.names[column]!r} is declared not nullable, and stored rows have nulls")
+    bands, checked = side.axes[: side.band_axes], [n for n in side.axes if n in side.checked]
+    guards = [node for node, _, _ in side.guards]
+    nodes = list(dict.fromkeys([*side.keys, *side.filters, *bands, *checked, *guards]))
+    vectors = evaluate(nodes, lambda _, name: arrays[layout.places[layout.index[name]]], n) if nodes else []
+    values = dict(zip(nodes, vectors, strict=True))
+    usable = np.full(n, not plan.never)
+    for node, safe in zip(side.keys, plan.null_safe, strict=True):
+        if not safe and values[node].valid is not None:
+            usable &= values[node].valid
+    for node in bands:
+        v = values[node]
+        if v.valid is not None:
+            usable &= v.valid if v.error is None else v.valid | v.error
+    for node in side.filters:
+        v = values[node]
+        true = np.asarray(v.values if v.valid is None else v.values & v.valid, dtype=bool)
+        usable &= true if v.error is None else true | v.error
+    if not (careful or plan.raises or usable.all()):
+        row = int(np.argmin(usable))
+        raise damaged(f"row {row} of the {SIDES[s]} side can match no row, by a null or a filter, and is stored")
+    wild = any(errors_of(values[node]) is not None for node in (*side.filters, *bands, *checked, *guards))
+    return wild or any(outside(values[node], low, high) is not None for node, low, high in side.guards)
 
 
 def _rows(core: AnyCore, s: int) -> bytes:
@@ -233,9 +266,6 @@ def _planned(saved: dict[str, Any]) -> JoinPlan:
         raise
     except IvjoinError as e:
         raise SnapshotError(f"the snapshot's join cannot be planned by this version: {e}") from e
-
-
-# -- frontiers ---------------------------------------------------------------------------------------------------
 
 
 def frontier_state(frontier: Frontier) -> dict[str, Any]:

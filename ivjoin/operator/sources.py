@@ -24,21 +24,21 @@ __all__ = ["SideSources", "column_of", "key_columns", "ordinal_columns", "side_s
 class SideSources:
     """The expressions of one side.
 
-    ``nodes`` are the axes, then (under the axis's name) the results for the lines of ``ivjoin.plan.sums.probes``, the key
-    if it is one ordinal, orders, guards and promises.
+    ``nodes`` are the axes, then (under the axis's name) the results for the lines of ``ivjoin.plan.sums.probes``, the
+    key if it is one ordinal, orders, guards and promises.
     """
 
     nodes: list[Node]
-    table: np.ndarray
-    computed: list[int]
-    keys: list[Node]
-    filters: list[Node]
-    guards: list[tuple[Node, int, int]]
-    roots: list[Node]
-    words: np.ndarray | None
-    pieces: np.ndarray | None
-    columns: np.ndarray
-    rows: int = field(init=False)
+    table: np.ndarray  # SOURCE[n]: how the kernels read each node
+    computed: list[int]  # places of the nodes that Python computes for each batch
+    keys: list[Node]  # keys whose ids Python finds
+    filters: list[Node]  # conjuncts that read only this side
+    guards: list[tuple[Node, int, int]]  # guards that Python checks
+    roots: list[Node]  # all expressions that Python evaluates, each once
+    words: np.ndarray | None  # KEY_WORD[k], for keys that are ordinals: how their words are made
+    pieces: np.ndarray | None  # KEY_PIECE[k], for other keys: how the kernels join their pieces, if they can
+    columns: np.ndarray  # int64[c, 2]: columns whose addresses the kernels need, and their bytes per value
+    rows: int = field(init=False)  # arrays of a word per row that the kernels read of nodes and make for the key
 
     def __post_init__(self) -> None:
         self.rows = max(len(self.nodes), 0 if self.words is None else int(self.words["row"].max()) + 1)

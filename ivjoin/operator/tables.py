@@ -41,11 +41,14 @@ class SideTables:
     """What a plan fixes about one side's rows before the first one."""
 
     sources: SideSources
+    # Tables that the kernels only read, by the field of the side's record: columns, key_words, sums, and ``terms`` :
+    # TERM[n], the band terms that move this side's bounds.
     fixed: dict[str, np.ndarray]
+    # Tables that the kernels write to, as words: sources, pieces, trackers, and bounds, int64[axes, 4].
     written: dict[str, np.ndarray]
-    fields: tuple[np.ndarray, np.ndarray]
-    schedules: list[tuple[int, bool]]
-    shared: bool
+    fields: tuple[np.ndarray, np.ndarray]  # of the record: addresses of ``fixed``, and the lengths of all tables
+    schedules: list[tuple[int, bool]]  # axes whose bounds the terms move, and whether they fall
+    shared: bool  # whether other operators of the plan use the tables
 
 
 @of_plan

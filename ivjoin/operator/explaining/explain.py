@@ -41,9 +41,9 @@ def explain_plan(
 ) -> Explanation:
     """Return what a plan does with its conjuncts, what it knows of future rows, and which rows of each side it stores.
 
-    ``frontier`` is ``{"left": {expression: value}, "right": {...}}``, by default typical values; ``seen`` states that it was
-    computed from rows of the inputs. ``arrival`` are lines about the inputs. ``tables`` states for each side whether it ends,
-    so that its orders need not be declared. OrderError if ``frontier`` is not such a mapping.
+    ``frontier`` is ``{"left": {expression: value}, "right": {...}}``, by default typical values; ``seen`` states that
+    it was computed from rows of the inputs. ``arrival`` are lines about the inputs. ``tables`` states for each side
+    whether it ends, so that its orders need not be declared. OrderError if ``frontier`` is not such a mapping.
     """
     frontiers = _frontiers(plan, {} if frontier is None else frontier)
     bounder = Bounder(plan, frontiers)

@@ -34,8 +34,8 @@ _AT_ONCE = 1 << 16  # rows that are read together
 def output_bounds(core: AnyCore, taking: bool) -> dict[str, tuple[Any, Any]]:
     """Return closed bounds of each output column over all later rows: {column: (inf, sup)}, None for no bound.
 
-    ``taking`` states that the output of a call is still being taken. The result is empty if no row can follow. Bounds say
-    nothing about NULL. If NaN can follow, there is no upper bound, because NaN is above all numbers.
+    ``taking`` states that the output of a call is still being taken. The result is empty if no row can follow. Bounds
+    say nothing about NULL. If NaN can follow, there is no upper bound, because NaN is above all numbers.
     """
     from ivjoin.propagation import Bounds, Dom, Outcome, contract_nodes
 

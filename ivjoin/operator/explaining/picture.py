@@ -19,10 +19,10 @@ class Box:
     """An operator of the condition."""
 
     name: str
-    label: str
-    values: str
-    args: tuple[str, ...]
-    side: str
+    label: str  # its symbol or function, or the column
+    values: str  # what it can be for future rows
+    args: tuple[str, ...]  # names of the boxes of its operands
+    side: str  # left, right, both or none
 
 
 class Explanation(str):

@@ -14,6 +14,7 @@ import pyarrow as pa
 from ivjoin.operator.join_state import JoinState
 from ivjoin.operator.match import lending
 from ivjoin.operator.match.blocks import wanted
+from ivjoin.operator.match.keys import key_table
 from ivjoin.operator.memory.memory_parts import RowsInFiles, StateLimit
 from ivjoin.operator.sources import key_columns, ordinal_columns
 from ivjoin.operator.state import State
@@ -24,7 +25,7 @@ from ivjoin.plan.sums import probes
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.push import push_kernels
 from ivjoin.shj.registers import I64_MAX, I64_MIN
-from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys
+from ivjoin.shj.store.keys import KeyTable
 from ivjoin.shj.store.rows.ring_room import can_be_cleared, is_loose
 from ivjoin.shj.store.rows.side import SideStore
 from ivjoin.shj.store.rows.spilled import InFile
@@ -118,7 +119,7 @@ class KernelState(JoinState):
         plan = self.plan
         account = self.account
         state = self.state = State(self.emitter.batch_size, max(len(s.schema) for s in plan.sides), account)
-        self.keys = self._key_table()
+        self.keys = key_table(plan, state.operator, account)
         self.stores = tuple(
             SideStore(
                 s, self.keys, self.layouts[s].stored, plan.sides[s].n_stored_axes, sums=plan.sides[s].sums,
@@ -153,14 +154,6 @@ class KernelState(JoinState):
         for s in (0, 1):
             state.put_side(s, join_fields(plan, s))
         self.tabulate()
-
-    def _key_table(self) -> KeyTable:
-        plan, operator = self.plan, self.state.operator
-        if plan.int_keys:
-            return IntKeys(operator, self.account)
-        if plan.word_keys:
-            return WordKeys(len(plan.null_safe) + sum(plan.null_safe), operator, self.account)
-        return (ByteKeys if plan.null_safe else NoKeys)(operator, self.account)
 
     def tabulate(self) -> None:
         """Set the tables of expressions, orders and bounds; called again when a frontier has new expressions."""
@@ -268,7 +261,7 @@ class KernelState(JoinState):
         self.state.set(blocks=blocks)
 
     def limit_output(self, rows: int) -> None:
-        """Lower the greatest number of rows of an output batch; the caller's limit still holds."""
+        """Lower the greatest number of rows of an output batch."""
         rows = min(rows, self.plan.spec.batch_size)
         self.emitter.batch_size = rows
         self.state.limit_output(rows)

@@ -31,18 +31,10 @@ _MOST, _MOST_BYTES = 4, 1 << 20  # states that wait, and bytes of each
 
 @dataclass(slots=True)
 class Left:
-    """The state that an operator has left.
+    """The state that an operator has left."""
 
-    Attributes
-    ----------
-    derived : Derived
-        What is computed from the plan; it identifies the plan.
-    blocks : bool
-        Whether compiled blocks were wanted.
-    """
-
-    derived: Derived
-    blocks: bool
+    derived: Derived  # what is computed from the plan; it identifies the plan
+    blocks: bool  # whether compiled blocks were wanted
     state: State
     keys: KeyTable
     stores: tuple[SideStore, ...]
@@ -90,6 +82,5 @@ def take(plan: JoinPlan, account: Account) -> Left | None:
 
 
 def forget() -> None:
-    """Free all states that wait."""
     with _lock:
         _waiting.clear()

@@ -86,10 +86,7 @@ def gathered(core: Core, p: int, batch: pa.RecordBatch | None) -> Iterator[pa.Re
 def in_parts(built: Callable[[slice], T], start: int, stop: int) -> Iterator[T]:
     """Yield a batch of some rows, or two of half the rows if the text exceeds what the offsets can address.
 
-    Raises
-    ------
-    CapacityError
-        If the text of one row does.
+    CapacityError if the text of one row does.
     """
     try:
         batch = built(slice(start, stop))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from ivjoin.operator.core import Core
-from ivjoin.operator.match.residual import holds
+from ivjoin.operator.match.residual import holds, matching
 from ivjoin.plan.spec import SIDES
 from ivjoin.plan.sums import probes
 from ivjoin.separation.separate import conjuncts_of
@@ -23,6 +24,7 @@ __all__ = ["chosen", "decide", "look_beyond", "may_crowd", "next_piece", "probe_
 _MANY = 4096  # pairs whose arrays malloc might give back to the system
 _MOST_STEPS = 50_000_000  # steps of a batch along one axis, after which another axis is considered
 
+
 def decide(core: Core, p: int, batch: pa.RecordBatch) -> None:
     """Reduce the candidate pairs to the matches, and mark the matched rows."""
     state, how, store = core.state, core.how, core.stores[1 - p]
@@ -31,19 +33,8 @@ def decide(core: Core, p: int, batch: pa.RecordBatch) -> None:
     nodes = list(conjuncts_of(core.plan.condition) if core.full_predicate else core.plan.separation.residual)
     if nodes and count > _MANY and core.account.limit is None:
         keep_pages()
-    asked = None
-    if not core.full_predicate and len(core.plan.checks[p]):
-        # The probe has decided the pairs whose row is not inverted (~row).
-        asked = np.flatnonzero(rows < 0)
-        rows[asked] = ~rows[asked]
-    if nodes:
-        these, there = (rows, places) if asked is None else (rows.take(asked), places.take(asked))
-        true = holds(nodes, pair_columns(core, p, batch, these, there), len(these))
-        if asked is not None:
-            all_true = np.ones(count, dtype=bool)
-            all_true[asked] = true
-            true = all_true
-        rows, places = rows.compress(true), places.compress(true)
+    checked = not core.full_predicate and len(core.plan.checks[p]) > 0
+    rows, places = matching(nodes, partial(pair_columns, core, p, batch), rows, places, checked)
     matched = state["matched"]
     if how.single == p:
         matched[rows] = 1
@@ -153,7 +144,6 @@ def probe_runs(core: Core, p: int, batch: pa.RecordBatch) -> None:
 
 
 def _axes_with_nulls(core: Core, p: int) -> int:
-    """Return a bit for each axis in which some row of the batch may be null."""
     absent = core.source_table(p)["has_absent"][: len(core.plan.sides[p].axes)]
     return sum(1 << int(a) for a in np.flatnonzero(absent[: index_kernels.MOST_AXES]))
 

@@ -11,16 +11,15 @@ from ivjoin.conditions.evaluate import evaluate, first_error
 from ivjoin.errors import EvaluationError
 from ivjoin.expr.nodes import Node
 
-__all__ = ["holds"]
+__all__ = ["holds", "matching"]
+
+Column = Callable[[str, str], pa.Array]
 
 
-def holds(nodes: Sequence[Node], column: Callable[[str, str], pa.Array], n: int) -> np.ndarray:
+def holds(nodes: Sequence[Node], column: Column, n: int) -> np.ndarray:
     """Return the pairs for which every conjunct is TRUE : bool[n].
 
-    Raises
-    ------
-    EvaluationError
-        If a conjunct has an error for a pair for which no earlier conjunct is FALSE.
+    EvaluationError if a conjunct has an error for a pair for which no earlier conjunct is FALSE.
     """
     true = np.ones(n, dtype=bool)
     unrefuted = np.ones(n, dtype=bool)
@@ -39,3 +38,23 @@ def holds(nodes: Sequence[Node], column: Callable[[str, str], pa.Array], n: int)
             true &= value & known
             unrefuted &= value | ~known
     return true
+
+
+def matching(
+    nodes: Sequence[Node], columns: Callable[[np.ndarray, np.ndarray], Column], rows: np.ndarray, places: np.ndarray,
+    checked: bool,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the pairs for which every conjunct is TRUE. If ``checked``, only those of inverted rows (~row) are open."""
+    still = None
+    if checked:
+        still = np.flatnonzero(rows < 0)
+        rows[still] = ~rows[still]
+    if nodes:
+        here, there = (rows, places) if still is None else (rows.take(still), places.take(still))
+        true = holds(nodes, columns(here, there), len(here))
+        if still is not None:
+            every = np.ones(len(rows), dtype=bool)
+            every[still] = true
+            true = every
+        rows, places = rows.compress(true), places.compress(true)
+    return rows, places

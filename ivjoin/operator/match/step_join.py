@@ -39,9 +39,8 @@ class StepJoin(SymmetricHashJoin):
     def narrow(self, side: str, spans: Mapping[Node, tuple[int, int]]) -> Output:
         """Promise that every later row of a side whose value lies outside closed intervals is irrelevant.
 
-        A caller can use it that knows more than the inputs show, such as a join of many inputs. Unlike :meth:`advance`,
-        it bounds both ends, and takes ordinals (``ivjoin.expr.ordinal``) of expressions that have no errors. A row
-        outside the intervals counts as late. An interval that is wider than what is known changes nothing.
+        Unlike :meth:`advance`, this bounds both ends, and takes ordinals (``ivjoin.expr.ordinal``) of expressions that
+        have no errors. A row outside the intervals counts as late. A wider interval than what is known changes nothing.
         """
         p = self._side(side)
         self._enter()
@@ -57,10 +56,7 @@ class StepJoin(SymmetricHashJoin):
         yield from steps.settle(self._core, p)
 
     def stored_spans(self, side: str, nodes: Sequence[Node]) -> dict[Node, tuple[int, int] | None]:
-        """Return the least and greatest ordinal of expressions over the stored rows of a side; None if all are null.
-
-        Reads every stored row.
-        """
+        """Return the least and greatest ordinal of expressions over the stored rows of a side; None if all are null."""
         p = self._side(side)
         self._enter()
         try:
@@ -69,10 +65,9 @@ class StepJoin(SymmetricHashJoin):
             self._busy = False
 
     def let_go(self, side: str, spans: Mapping[Node, tuple[int, int]]) -> int:
-        """Drop the stored rows of a side with a value outside closed intervals; return their number.
+        """Drop the stored rows of a side with a value outside closed intervals of ordinals; return their number.
 
-        The caller knows that such rows are in no later result. Intervals have the form that :meth:`narrow` takes. Rows
-        without a value stay. Reads every stored row.
+        The caller knows that such rows are in no later result. Rows without a value stay. Reads every stored row.
         """
         p, core = self._side(side), self._core
         self._enter()
@@ -102,16 +97,10 @@ class StepJoin(SymmetricHashJoin):
         core.limit_output(max(_LEAST_OUTPUT, output // sum(fixed_bytes(s.schema) for s in core.plan.sides)))
 
     def keep_within(self, budget: Budget) -> None:
-        """Enforce a budget from now on."""
         self._limit(budget)
 
     def reserve(self, side: str, batch: pa.RecordBatch) -> None:
-        """Reserve memory for a batch of a side, except for keys, which are not read yet.
-
-        Raises
-        ------
-        MemoryLimitError
-        """
+        """Reserve memory for a batch, except for keys, which are not read yet; MemoryLimitError if it does not fit."""
         core, p, rows = self._core, self._side(side), batch.num_rows
         self._enter()
         try:
@@ -151,17 +140,14 @@ class StepJoin(SymmetricHashJoin):
             self._busy = False
 
     def refused(self, error: BaseException) -> bool:
-        """Return whether a push was refused for want of memory before it changed anything."""
         return self._core.is_refused(error)
 
     @property
     def question(self) -> tuple[JoinSpec, tuple[bool, bool]]:
-        """The join of the step, and which sides' rows are stored."""
         return self._core.plan.spec, self._core.keeps
 
     @property
     def rows(self) -> int:
-        """The number of rows in the side stores and in files."""
         left, right = self._core.stores
         return int(left.live + right.live) + (0 if self._core.frozen is None else self._core.frozen.live)
 
@@ -171,7 +157,6 @@ class StepJoin(SymmetricHashJoin):
         return self.rows, self._core.bytes_held()
 
     def stored(self, side: str) -> int:
-        """Return the number of stored rows of a side."""
         p, frozen = self._side(side), self._core.frozen
         return int(self._core.state.sides[p]["live"]) + (0 if frozen is None else frozen.sides[p].live)
 

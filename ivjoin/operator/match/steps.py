@@ -16,7 +16,7 @@ import pyarrow as pa
 from ivjoin.errors import IvjoinError, MemoryLimitError
 from ivjoin.operator.core import Core
 from ivjoin.operator.cores import AnyCore
-from ivjoin.operator.match import output, pairs, room, storing, values
+from ivjoin.operator.match import output, pairs, room, values
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.keys import packed_key_kernels, word_key_kernels
 from ivjoin.shj.kernels.push import push_kernels
@@ -134,7 +134,7 @@ def with_text(core: Core, p: int, batch: pa.RecordBatch, status: int
         if status == at.STORE | at.MORE:
             if core.stores[p].others:
                 break
-            storing.store_text(core, p, batch)
+            values.store_text(core, p, batch)
         else:
             if out is not None or not core.mixes:
                 break
@@ -176,7 +176,7 @@ def go_on(core: Core, p: int, batch: pa.RecordBatch | None, status: int) -> Iter
                 pairs.decide(core, p, batch)
             elif status & at.STORE:
                 assert batch is not None
-                storing.store_rest(core, p, batch, status)
+                values.store_rest(core, p, batch)
             elif status & at.RUNS:
                 assert batch is not None
                 pairs.probe_runs(core, p, batch)
@@ -188,8 +188,8 @@ def go_on(core: Core, p: int, batch: pa.RecordBatch | None, status: int) -> Iter
             elif status & at.INDEX:
                 store, n = core.stores[p], int(r["n_kept"])
                 assert store.runs is not None
-                values = state["values"][store.runs.axis, :n]
-                store.runs.add(state["key_ids"][:n], values, store.hi - n, store.rows, store.links, store.lo)
+                axis = state["values"][store.runs.axis, :n]
+                store.runs.add(state["key_ids"][:n], axis, store.hi - n, store.rows, store.links, store.lo)
         elif int(r["phase"]) == at.PROBING:
             state.more_pairs()
         status = push_kernels.push_batch(state.at, p)

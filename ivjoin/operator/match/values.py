@@ -1,4 +1,4 @@
-"""Values that Python computes for a batch, because the kernels cannot read the expressions."""
+"""What Python does for a batch: expressions that the kernels cannot read, and payload that they do not store."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.operator.core import Core
 from ivjoin.operator.intake import outside
+from ivjoin.outer.values import errors_of
 from ivjoin.shj import registers as at
+from ivjoin.shj.arrow import taken, whole_numbers
+from ivjoin.shj.kernels.output import text_kernels
+from ivjoin.shj.store.rows.payload_room import make_text_room
 
-__all__ = ["prepare"]
+__all__ = ["prepare", "store_rest", "store_text"]
 
 
 def prepare(core: Core, p: int, batch: pa.RecordBatch) -> None:
@@ -21,8 +25,8 @@ def prepare(core: Core, p: int, batch: pa.RecordBatch) -> None:
     found = evaluate(sources.roots, lambda _, name: batch.column(index[name]), n) if sources.roots else []
     values: dict[Node, Vector] = dict(zip(sources.roots, found, strict=True))
     side = core.plan.sides[p]
-    if any(_errs(values[k]) is not None for k in sources.keys) or (
-        core.plan.word_keys and any(k in values and _errs(values[k]) is not None for k in side.keys)
+    if any(errors_of(values[k]) is not None for k in sources.keys) or (
+        core.plan.word_keys and any(k in values and errors_of(values[k]) is not None for k in side.keys)
     ):
         core.rekey()
         prepare(core, p, batch)
@@ -32,15 +36,15 @@ def prepare(core: Core, p: int, batch: pa.RecordBatch) -> None:
     marks = state["marks"][:n]
     marks[:] = at.USABLE | at.KEYED
     for i in sources.computed:
-        place_source(core, p, i, batch, values[sources.nodes[i]], marks)
+        _place_source(core, p, i, batch, values[sources.nodes[i]], marks)
     for node in sources.filters:
         v = values[node]
         true = np.asarray(v.values if v.valid is None else v.values & v.valid, dtype=bool)
         marks[~true] &= 255 - at.USABLE
-        _make_wild(marks, _errs(v))
+        _make_wild(marks, errors_of(v))
     for node, low, high in sources.guards:
         _make_wild(marks, outside(values[node], low, high))
-        _make_wild(marks, _errs(values[node]))
+        _make_wild(marks, errors_of(values[node]))
     if core.plan.raises:
         marks |= at.WILD
     late = core.intake.late_by_python(p, batch, values)
@@ -57,12 +61,12 @@ def prepare(core: Core, p: int, batch: pa.RecordBatch) -> None:
     state.set(prepared=1, masked=1, n_late=0 if late is None else int(np.count_nonzero(late)))
 
 
-def place_source(core: Core, p: int, i: int, batch: pa.RecordBatch, v: Vector, marks: np.ndarray) -> None:
+def _place_source(core: Core, p: int, i: int, batch: pa.RecordBatch, v: Vector, marks: np.ndarray) -> None:
     """Write an expression that Python has computed to the arrays that the kernels read."""
     n, state, source = batch.num_rows, core.state, core.source_table(p)[i]
     node = core.sources[p].nodes[i]
     state["values"][i, :n] = ordinals(v.values, node.type)
-    erred = _errs(v)
+    erred = errors_of(v)
     missing = None if v.valid is None or v.valid.all() else ~v.valid
     if erred is not None:
         core.intake.refuse_errors(p, batch, node, v)
@@ -78,10 +82,31 @@ def place_source(core: Core, p: int, i: int, batch: pa.RecordBatch, v: Vector, m
         _make_wild(marks, erred)
 
 
-def _errs(v: Vector) -> np.ndarray | None:
-    return v.error if v.error is not None and v.error.any() else None
-
-
 def _make_wild(marks: np.ndarray, rows: np.ndarray | None) -> None:
     if rows is not None:
         marks[rows] |= at.WILD
+
+
+def store_rest(core: Core, p: int, batch: pa.RecordBatch) -> None:
+    """Store the columns that the kernels do not: text and nested types."""
+    state, store = core.state, core.stores[p]
+    n = state.get("n_kept")
+    names = store.by_python
+    if core.keeps_text and store.texts:
+        names = store.others
+        store_text(core, p, batch)
+    if names:
+        whole = n == batch.num_rows
+        kept = state["kept"][:n]
+        arrays = {}
+        for i in names:
+            array = batch.column(store.stored[i])
+            arrays[i] = array if whole else taken(array, whole_numbers(kept))
+        store.append_by_python(arrays)
+        core.account.promised = 0
+
+
+def store_text(core: Core, p: int, batch: pa.RecordBatch) -> None:
+    while text_kernels.store_text(core.state.at, p):
+        make_text_room(core.stores[p], batch)
+        core.count_state()

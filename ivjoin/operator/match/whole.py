@@ -7,7 +7,7 @@ and output. Only the index step differs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,8 +19,9 @@ from ivjoin.expr.nodes import Node
 from ivjoin.frontier.tracking import Frontier
 from ivjoin.operator.intake import Intake, outside
 from ivjoin.operator.match.blocks import wanted
+from ivjoin.operator.match.keys import key_table, name_keys
 from ivjoin.operator.match.output import in_parts
-from ivjoin.operator.match.residual import holds
+from ivjoin.operator.match.residual import matching
 from ivjoin.operator.match.values import prepare
 from ivjoin.operator.sources import SideSources, side_sources
 from ivjoin.operator.state import State
@@ -30,27 +31,18 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj import registers as at
-from ivjoin.shj.arrow import bitmap, offset_width, take, taken
-from ivjoin.shj.kernels.keys import packed_key_kernels
+from ivjoin.shj.arrow import bitmap, take, taken
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.kernels.memory import release_struct
 from ivjoin.shj.kernels.slices import slice_join
 from ivjoin.shj.plain import in_few_batches, rows_at
 from ivjoin.shj.store.account import Account
-from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys
+from ivjoin.shj.store.keys import ByteKeys, KeyTable, WordKeys
 
 __all__ = ["BatchRows", "Part", "Whole", "why_pushed"]
 
 _MOST_PAIRS, _LEAST_PAIRS = 1 << 16, 1 << 10  # candidates at once
 _BEHIND = 8  # entries that the kernels may read past the last one
-_OPERATOR = at.words_of(at.OPERATOR)
-_KEY_WORDS = np.array([
-    _OPERATOR[name]
-    for name in (
-        "live_keys", "n_ids", "n_free", "free", "table_size", "slots_size", "passed", "stirred", "table", "slots",
-        "spans", "arena", "rest", "arena_room", "arena_top",
-    )
-])  # fmt: skip
 
 
 def why_pushed(plan: JoinPlan) -> str:
@@ -66,14 +58,7 @@ def why_pushed(plan: JoinPlan) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One side of a slice: rows in the order of the axis.
-
-    Attributes
-    ----------
-    batch : pa.RecordBatch
-    start, end : int
-        The rows from ``start`` to ``end`` are owned; the others are copies of rows that another slice owns.
-    """
+    """One side of a slice: rows in the order of the axis. Other slices own the rows outside of ``start`` to ``end``."""
 
     batch: pa.RecordBatch
     start: int
@@ -81,7 +66,6 @@ class Part:
 
     @classmethod
     def owned(cls, batch: pa.RecordBatch) -> Part:
-        """Return a batch with all rows owned."""
         return cls(batch, 0, batch.num_rows)
 
 
@@ -94,7 +78,6 @@ class _Half:
         self.state = State(whole.plan.spec.batch_size, columns)
 
     def source_table(self, p: int) -> np.ndarray:
-        """Return how side p's sources are read : SOURCE[n]."""
         return self.state["sources", p].view(at.SOURCE)
 
     def rekey(self) -> None:
@@ -104,16 +87,9 @@ class _Half:
 class Whole:
     """Joins slices of one plan, one after the other. The scratch is reused for each slice.
 
-    Parameters
-    ----------
-    plan : JoinPlan
-        A plan for which :func:`why_pushed` is empty. Its orders and bounds are ignored: the caller finds rows that
-        break them.
-    probe : int
-        The probe side. The output follows the order of its rows. Rows of the other side may be copied to several
-        slices, unless their unmatched rows are emitted.
-    pairs : int, optional
-        Candidate pairs that are looked at at once, and rows of an output batch.
+    :func:`why_pushed` must be empty for the plan. Its orders and bounds are ignored: the caller finds rows that break
+    them. The output follows the order of the rows of side ``probe``. Rows of the other side may be copied to several
+    slices, unless their unmatched rows are emitted. ``pairs``: candidate pairs at once, and rows of an output batch.
     """
 
     def __init__(self, plan: JoinPlan, probe: int, pairs: int | None = None) -> None:
@@ -128,23 +104,20 @@ class Whole:
         self.emitter = Emitter(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
         output = output_table(plan)
         self._blocks = output.kinds is not None and output.kinds <= {at.WORDS} and wanted()
-        payload = [self._payload(s) for s in (0, 1)]
-        self.sources: list[SideSources] = [side_sources(plan, s, frontiers[s], payload[s]) for s in (0, 1)]
+        self.sources: list[SideSources] = [side_sources(plan, s, frontiers[s], self._payload(s)) for s in (0, 1)]
         width = max(len(side.schema) for side in plan.sides)
         self._halves = [_Half(self, s, width) for s in (0, 1)]
-        self.keys = _key_table(plan, self._halves[0].state.operator)
+        self.states = self._halves[0].state, self._halves[1].state
+        self.keys = key_table(plan, self.states[0].operator)
         for half in self._halves:
             half.keys = self.keys
         self._arrays: dict[str, np.ndarray] = {}
-        self._record = at.blank(at.SLICE, 1)
-        self._words = at.as_words(self._record)
-        self._fields = at.words_of(at.SLICE)
-        for s, half in enumerate(self._halves):
-            self._tabulate(s, half.state)
-        self._operators = np.array([half.state.at for half in self._halves])
-        kind = self.keys.kind
+        self._words, self._fields = at.as_words(at.blank(at.SLICE, 1)), at.words_of(at.SLICE)
+        for s, state in enumerate(self.states):
+            self._tabulate(s, state)
+        self._operators = np.array([state.at for state in self.states])
         self._set(
-            probe=probe, key_kind=kind, operators=address(self._operators), n_fields=len(output.fields),
+            probe=probe, key_kind=self.keys.kind, operators=address(self._operators), n_fields=len(output.fields),
             state=self._hold("state", 4, np.int64), used=self._hold("used", max(1, len(plan.kernel_terms)), np.int64),
         )
         self._rooms = -1, -1  # capacity of the scratch, in rows
@@ -155,7 +128,6 @@ class Whole:
         return {i for f in self.plan.fields if (i := f.left if s == 0 else f.right) is not None}
 
     def _tabulate(self, s: int, state: State) -> None:
-        """Set what the kernel reads of a side."""
         plan, sources = self.plan, self.sources[s]
         state.put_side(s, join_fields(plan, s))
         terms = plan.tables[s].terms
@@ -193,8 +165,7 @@ class Whole:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the scratch."""
-        return sum(a.nbytes for a in self._arrays.values()) + sum(half.state.nbytes for half in self._halves)
+        return sum(a.nbytes for a in self._arrays.values()) + sum(state.nbytes for state in self.states)
 
     def _make_room(self, n: int, m: int) -> None:
         """Make scratch for n probe rows and m build rows. These numbers alone determine how the output is cut."""
@@ -205,20 +176,16 @@ class Whole:
         self._rooms = n, m
         room = self._pairs_at_once(n)
         both = max(n, m) + _BEHIND
+        sizes = dict.fromkeys(("first", "last", "spare", "probe_ids"), n + _BEHIND)
+        sizes |= dict.fromkeys(("build_ids", "rows"), m + _BEHIND) | dict.fromkeys(("at", "to"), room + both + 1)
+        sizes |= dict.fromkeys(("out_probe", "out_build"), room + _BEHIND)
+        sizes["ends"] = 2 * max(slice_join.most_ids(m), n + m) + _BEHIND
+        sizes["table"] = max(64, 1 << (2 * max(1, m) - 1).bit_length())
+        sizes["clean"] = min(room + both + 1, self._most_pairs)
         self._set(
-            block_rows=self._most_pairs, turned_by=both,
-            first=self._hold("first", n + _BEHIND, np.int32), last=self._hold("last", n + _BEHIND, np.int32),
-            spare=self._hold("spare", n + _BEHIND, np.int32),
-            probe_ids=self._hold("probe_ids", n + _BEHIND, np.int32),
-            build_ids=self._hold("build_ids", m + _BEHIND, np.int32),
-            ends=self._hold("ends", 2 * max(slice_join.most_ids(m), n + m) + _BEHIND, np.int32),
-            rows=self._hold("rows", m + _BEHIND, np.int32),
-            table=self._hold("table", max(64, 1 << (2 * max(1, m) - 1).bit_length()), np.int32),
-            words=self._hold("words", m + 1, np.int64), turned=self._hold("turned", 2 * both, np.int64),
-            out_probe=self._hold("out_probe", room + _BEHIND, np.int32),
-            out_build=self._hold("out_build", room + _BEHIND, np.int32),
-            at=self._hold("at", room + both + 1, np.int32), to=self._hold("to", room + both + 1, np.int32),
-            clean=self._hold("clean", min(room + both + 1, self._most_pairs), np.int32),
+            block_rows=self._most_pairs, turned_by=both, words=self._hold("words", m + 1, np.int64),
+            turned=self._hold("turned", 2 * both, np.int64),
+            **{name: self._hold(name, size, np.int32) for name, size in sizes.items()},
         )
 
     def _pairs_at_once(self, n: int) -> int:
@@ -227,10 +194,7 @@ class Whole:
     def strays(
         self, s: int, batches: Sequence[pa.RecordBatch], spans: Mapping[Node, tuple[int, int]] | None = None
     ) -> bool:
-        """Return whether the whole condition must decide the pairs of some row of side s, by a guard or an error.
-
-        ``spans``: least and greatest values of expressions, if known.
-        """
+        """Return whether a row of side s errs or breaks a guard. ``spans``: least and greatest values, where known."""
         spans, guards = spans or {}, []
         for node, low, high in self.plan.sides[s].guards:
             if node not in spans:
@@ -248,16 +212,8 @@ class Whole:
                 return True
         return False
 
-    # -- a slice -----------------------------------------------------------------------------------------------------
-
     def join(self, left: Part, right: Part) -> Iterator[pa.RecordBatch]:
-        """Yield the output of a slice, in batches of up to 65,536 rows.
-
-        Raises
-        ------
-        EvaluationError
-            If the condition has an error for a pair.
-        """
+        """Yield the output of a slice; EvaluationError if the condition has an error for a pair."""
         parts = left, right
         batches = [self._plain(s, part.batch) for s, part in enumerate(parts)]
         probe, build = parts[self.probe], parts[1 - self.probe]
@@ -265,7 +221,7 @@ class Whole:
         self._set(
             phase=at.BEGIN, probe_from=probe.start, probe_to=probe.end, build_from=build.start, build_to=build.end,
         )
-        if not isinstance(self.keys, NoKeys | IntKeys) or isinstance(self.keys, WordKeys):
+        if isinstance(self.keys, ByteKeys | WordKeys):
             # All capacity is reserved before the first id, because a table that grows later may reuse ids.
             self.keys.clear(Account())
             self.keys.reserve(sum(batch.num_rows for batch in batches))
@@ -280,14 +236,14 @@ class Whole:
         try:
             yield from self._joined(batches)
         finally:
-            for half in self._halves:
-                release_struct(half.state.in_struct)
+            for state in self.states:
+                release_struct(state.in_struct)
 
     def _joined(self, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         record = address(self._words)
         while status := slice_join.join_slice(record):
             if status & at.OUTPUT:
-                batch = pa.RecordBatch._import_from_c(self._halves[0].state.out_struct, self.plan.schema)
+                batch = pa.RecordBatch._import_from_c(self.states[0].out_struct, self.plan.schema)
                 self.rows_out += batch.num_rows
                 yield batch
             elif status & at.GATHER:
@@ -297,7 +253,7 @@ class Whole:
             elif status & at.DECIDE:
                 self._decide(batches)
             elif status & at.KEYS:
-                self._name(batches)
+                self._set(n_ids=name_keys(self, batches))
             elif status & at.FULL:
                 raise IvjoinError("no memory for an output batch")
             else:
@@ -306,68 +262,24 @@ class Whole:
     def _plain(self, s: int, batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch if self.layouts[s].schema is None else self.layouts[s].plain(batch)
 
-    def _name(self, batches: Sequence[pa.RecordBatch]) -> None:
-        """Find ids of keys that the kernel does not find."""
-        for p, (half, batch) in enumerate(zip(self._halves, batches, strict=True)):
-            if self.sources[p].keys:
-                continue  # found while the side was prepared
-            if self.sources[p].pieces is not None:
-                self._name_packed(p, batch)
-                continue
-            n, state, nodes = batch.num_rows, half.state, self.plan.sides[p].keys
-            found = evaluate(nodes, lambda _, name: batch.column(self.index[p][name]), n)  # noqa: B023
-            usable = state["usable"][:n].astype(bool) if state.get("masked") else None
-            ids = self.intake.key_ids(p, n, dict(zip(nodes, found, strict=True)), self.keys, usable)
-            state["key_ids"][:n] = ids
-        self._set(n_ids=max(1, self.keys.n_ids))
-
-    def _name_packed(self, p: int, batch: pa.RecordBatch) -> None:
-        """Find ids of byte-string keys with the kernel of a push. The left side's record has the key table."""
-        n, state = batch.num_rows, self._halves[p].state
-        assert isinstance(self.keys, ByteKeys)
-        self.keys.make_room(n, _most_bytes(self.sources[p], batch))
-        self.keys.point()
-        mine, theirs = (at.as_words(half.state.operator) for half in self._halves)
-        if p:
-            theirs[_KEY_WORDS] = mine[_KEY_WORDS]
-        state.set(n_named=0, n_kept=1)
-        if packed_key_kernels.name_packed(state.at, p):
-            raise AssertionError("no capacity for keys after it was made")
-        if p:
-            mine[_KEY_WORDS] = theirs[_KEY_WORDS]
-
-    def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        n = self._get("n_pairs")
-        return self._arrays["out_probe"][:n], self._arrays["out_build"][:n]
-
     def _decide(self, batches: Sequence[pa.RecordBatch]) -> None:
         """Reduce the candidate pairs to the matches."""
-        rows, places = self._pairs()
-        mine, nodes = self.probe, list(self.plan.separation.residual)
-        asked = None
-        if len(self.plan.checks[mine]):  # these have decided all pairs whose rows are not inverted (~row)
-            asked = np.flatnonzero(rows < 0)
-            rows[asked] = ~rows[asked]
-        here, there = (rows, places) if asked is None else (rows[asked], places[asked])
-        widths = self.layouts[0].widths, self.layouts[1].widths
+        n = self._get("n_pairs")
+        rows, places = self._arrays["out_probe"][:n], self._arrays["out_build"][:n]
 
-        def column(side: str, name: str) -> pa.Array:
-            s = SIDES.index(side)
-            i = self.index[s][name]
-            return take(batches[s].column(i), here if s == mine else there, widths[s][i])
+        def columns(here: np.ndarray, there: np.ndarray) -> Callable[[str, str], pa.Array]:
+            def column(side: str, name: str) -> pa.Array:
+                s = SIDES.index(side)
+                i = self.index[s][name]
+                return take(batches[s].column(i), here if s == self.probe else there, self.layouts[s].widths[i])
 
-        true = holds(nodes, column, len(here))
-        if asked is not None:
-            every = np.ones(len(rows), dtype=bool)
-            every[asked] = true
-            true = every
-        left, right = rows[true], places[true]
-        n = len(left)
-        self._arrays["out_probe"][:n], self._arrays["out_build"][:n] = left, right
+            return column
+
+        checked = len(self.plan.checks[self.probe]) > 0
+        rows, places = matching(self.plan.separation.residual, columns, rows, places, checked)
+        n = len(rows)
+        self._arrays["out_probe"][:n], self._arrays["out_build"][:n] = rows, places
         self._set(n_pairs=n)
-
-    # -- output that Arrow builds
-    # ----------------------------------------------------------------------------------------
 
     def _gathered(self, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield output batches with the listed rows."""
@@ -414,30 +326,6 @@ class Whole:
         order[np.concatenate((np.flatnonzero(there), np.flatnonzero(~there)))] = np.arange(len(rows))
         one = in_few_batches([part for part in parts if part.num_rows])
         return [rows_at(one[0], order)] if len(one) == 1 else one
-
-
-def _key_table(plan: JoinPlan, operator: np.ndarray) -> KeyTable:
-    if plan.int_keys:
-        return IntKeys(operator)
-    if plan.word_keys:
-        return WordKeys(len(plan.null_safe) + sum(plan.null_safe), operator)
-    return ByteKeys(operator) if plan.null_safe else NoKeys(operator)
-
-
-def _most_bytes(sources: SideSources, batch: pa.RecordBatch) -> int:
-    """Return an upper bound of the bytes of the packed keys of a batch."""
-    assert sources.pieces is not None
-    n = batch.num_rows
-    total = 16 + (8 + 12 * len(sources.pieces)) * n
-    for piece in sources.pieces:
-        column = batch.column(int(piece["column"])) if piece["column"] >= 0 else None
-        if column is not None and piece["kind"] == at.FIXED_PIECE:
-            total += n * int(piece["width"])
-        elif column is not None and (width := offset_width(column.type)):
-            if n:
-                words = np.frombuffer(column.buffers()[1], np.int32 if width == 4 else np.int64)
-                total += int(words[column.offset + n]) - int(words[column.offset])
-    return total
 
 
 class BatchRows:

@@ -11,16 +11,16 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from ivjoin.errors import MemoryLimitError, OptionError, UnsupportedError, came
+from ivjoin.errors import OptionError, UnsupportedError, came
 from ivjoin.expr.arguments import one_of, warn_caller
 from ivjoin.plan.join_plan import JoinPlan
 
-__all__ = ["GOES_ON", "LEAST_ROWS", "Budget", "Shed", "Spill", "WhenFull", "budget_of", "bytes_of", "not_restored"]
+__all__ = ["GOES_ON", "LEAST_ROWS", "NOT_RESTORED", "Budget", "Shed", "Spill", "WhenFull", "budget_of", "bytes_of"]
 
 GOES_ON = (
     ". The batch was not taken; the operator can continue, and snapshot() can be restored with a greater limit"
 )
-_NOT_RESTORED = ". No operator was made of the snapshot, which is intact: restore it with a greater limit"
+NOT_RESTORED = ". No operator was made of the snapshot, which is intact: restore it with a greater limit"
 
 _SIZE = re.compile(r"\s*(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(?P<unit>[kmgtp]?)(?P<two>i?)b?\s*", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
@@ -86,29 +86,14 @@ WhenFull: TypeAlias = Literal["raise", "spill", "shed"] | Spill | Shed
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A limit in bytes, and the action that keeps an operator within it.
-
-    Attributes
-    ----------
-    limit : int
-        Bytes of memory that the operator may use.
-    when_full : {"raise", "spill", "shed"}
-    folder : str
-        Folder for spilled rows.
-    policy : {"random", "prob", "life"}
-        Which rows to shed first.
-    shared : bool
-        Whether both sides share the memory. If False, each has half.
-    whole : int
-        Bytes that all steps of a join of many inputs may use together. 0 for an operator of two inputs.
-    """
+    """A limit in bytes, and the action that keeps an operator within it."""
 
     limit: int
-    when_full: str = "raise"
-    folder: str = ""
-    policy: str = "prob"
+    when_full: str = "raise"  # or "spill" or "shed"
+    folder: str = ""  # for spilled rows
+    policy: str = "prob"  # see `Shed`
     shared: bool = False
-    whole: int = 0
+    whole: int = 0  # bytes that all steps of a join of many inputs may use together; 0 for two inputs
 
     @property
     def least_rows(self) -> int:
@@ -121,14 +106,7 @@ class Budget:
         return max(LEAST_ROWS, min(most // (row_bytes + 16), self.limit // 256))
 
     def check(self, plan: JoinPlan) -> None:
-        """Refuse a plan that cannot shed or spill as requested.
-
-        Raises
-        ------
-        UnsupportedError
-            If ``when_full="shed"`` could emit a row that is not in the result: with ``pick``, and with join types other
-            than inner and semi. Also if ``aggregate`` is given with any ``when_full`` other than ``"raise"``.
-        """
+        """Raise UnsupportedError for a plan that cannot shed or spill as requested."""
         how = plan.how
         if plan.spec.pick is not None and self.when_full == "shed":
             raise UnsupportedError(
@@ -150,13 +128,7 @@ class Budget:
 
 
 def budget_of(memory_limit: int | str | None, when_full: WhenFull = "raise") -> Budget | None:
-    """Return the budget that the caller's options describe, or None without a limit.
-
-    Raises
-    ------
-    OptionError
-        If an option has a wrong value, or ``when_full`` is given without ``memory_limit``.
-    """
+    """Return the budget that the caller's options describe, or None without a limit; OptionError if one is wrong."""
     if isinstance(when_full, Spill):
         way, spill, shed = "spill", when_full, Shed()
     elif isinstance(when_full, Shed):
@@ -177,14 +149,9 @@ def budget_of(memory_limit: int | str | None, when_full: WhenFull = "raise") -> 
 
 
 def bytes_of(value: int | str) -> int:
-    """Return the bytes that a number or a text such as "512MB", "1.5 GiB" or "64k" states.
+    """Return the bytes that a number or a text such as "512MB", "1.5 GiB" or "64k" states, 2**62 at most.
 
-    Warns if the machine has less memory.
-
-    Raises
-    ------
-    OptionError
-        If the value is neither, is 0 or less, or exceeds 2**62.
+    OptionError if it is neither. A warning if the machine has less memory.
     """
     expected = "expected bytes above zero, or text such as '512MB', '1.5GB' or '64KiB'"
     if isinstance(value, str):
@@ -236,8 +203,3 @@ def _folder(given: str | os.PathLike[str] | None) -> str:
             f"the folder of Spill is {came(folder)}, where no file can be written ({e.strerror}); name another folder"
         ) from e
     return folder
-
-
-def not_restored(error: MemoryLimitError) -> MemoryLimitError:
-    """Turn the error of a batch during a restore into one about the snapshot, since the caller has no batch."""
-    return MemoryLimitError(error.reason, _NOT_RESTORED)

@@ -26,13 +26,7 @@ _SAMPLE = 512
 
 
 class Dropping:
-    """Keeps an operator within its limit by dropping rows.
-
-    Parameters
-    ----------
-    core : Core
-    budget : Budget
-    """
+    """Keeps an operator within its limit by dropping rows."""
 
     def __init__(self, core: Core, budget: Budget) -> None:
         self._core = ref(core)
@@ -51,7 +45,6 @@ class Dropping:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the sketches and of the sample of dropped rows."""
         return sum(c.nbytes for c in self._counts) + self.recall.nbytes
 
     # -- rows arrive ---------------------------------------------------------------------------------------------
@@ -94,13 +87,7 @@ class Dropping:
     # -- rows are dropped ----------------------------------------------------------------------------------------
 
     def make_room(self, needed: int, held: int) -> bool:
-        """Drop rows until ``needed`` more bytes and an eighth of the limit are free.
-
-        Returns
-        -------
-        bool
-            Whether rows were dropped. False if none was stored.
-        """
+        """Drop rows until ``needed`` more bytes and an eighth of the limit are free; return whether any was stored."""
         core = self._core()
         assert core is not None
         assert core.account.limit is not None

@@ -44,13 +44,8 @@ Bounds = list[tuple[int, int]] | None
 class Frozen:
     """The rows of an operator whose index lies in files.
 
-    Parameters
-    ----------
-    core : Core
-        A core for which :meth:`can` is True.
-    files : Files
-    limit : int
-        The operator's limit in bytes. It sets how many rows share one summary of least and greatest values.
+    :meth:`can` must be True for the core. ``limit``, in bytes, sets how many rows share one summary of least and
+    greatest values.
     """
 
     def __init__(self, core: Core, files: Files, limit: int) -> None:
@@ -91,33 +86,21 @@ class Frozen:
         return sum(rows.runs_in_memory() for rows in self.sides)
 
     def move_runs(self, moved: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Replace the arrays of sorted key hashes by what ``moved`` returns for them."""
         for rows in self.sides:
             rows.move_runs(moved)
 
     @property
     def live(self) -> int:
-        """The number of rows in files, of both sides."""
         return self.sides[0].live + self.sides[1].live
 
     # -- rows to files -------------------------------------------------------------------------------------------
 
     def freeze(self, s: int, rows: int) -> bool:
-        """Spill the oldest rows of side s; called between two pushes.
+        """Spill about ``rows`` of the oldest rows of side s; return False if it has no rows in memory.
 
-        It spills about ``rows`` rows. The least is a sixteenth of the side, which spreads the cost of a call over many
-        rows. The most is a quarter, because young rows may be evicted before they must be spilled. A side of few rows
-        spills up to half of them, or all.
-
-        Returns
-        -------
-        bool
-            False if the side has no rows in memory.
-
-        Raises
-        ------
-        MemoryLimitError
-            If the disk is full. The rows that were not spilled stay in memory.
+        The least is a sixteenth of the side, which spreads the cost of a call over many rows. The most is a quarter,
+        because young rows may be evicted before they must be spilled. A side of few rows spills up to half of them, or
+        all. MemoryLimitError if the disk is full; the rows that were not spilled stay in memory.
         """
         core = self.core
         store = core.stores[s]
@@ -157,11 +140,6 @@ class Frozen:
 
         As long as one side has many rows, only that side spills, so only rows of the other side look in files. If that
         side is p and its ring is full, it spills and no ring is resized, because resizing copies a ring.
-
-        Returns
-        -------
-        bool
-            Whether anything was freed.
         """
         core = self.core
         own = core.stores[p]
@@ -360,7 +338,6 @@ def _smaller(store: SideStore, excess: int) -> int:
 
 
 def _size(store: SideStore) -> int:
-    """Return the bytes of a row in the rings of a side."""
     return row_bytes(store) or store.rows.strides[0]
 
 

@@ -30,13 +30,7 @@ _FILED_ROWS, _MAPPED_ROWS = 1 << 14, 2048  # rows pushed at once if the files fi
 
 
 class Limits:
-    """The budget of one running operator.
-
-    Parameters
-    ----------
-    core : Core
-    budget : Budget
-    """
+    """The budget of one running operator."""
 
     def __init__(self, core: Core, budget: Budget) -> None:
         self.budget = budget
@@ -78,10 +72,7 @@ class Limits:
     def take_pieces(self, p: int, batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
         """Return the output of a batch that is too large for one step, ``most`` rows at a time.
 
-        Raises
-        ------
-        MemoryLimitError
-            If lateness is measured against earlier batches only: pieces would make later rows of the batch late.
+        MemoryLimitError if lateness is measured against earlier batches only: pieces would make later rows of it late.
         """
         core = self._core()
         assert core is not None
@@ -110,13 +101,7 @@ class Limits:
             self.stepped()  # the consumer does this after each output batch, but a piece may emit none
 
     def make_ready(self, p: int, n: int) -> None:
-        """Prepare for n rows of side p: reuse keys that no row has, and spill what the last step took too much.
-
-        Raises
-        ------
-        MemoryLimitError
-            If the disk is full.
-        """
+        """Prepare for n rows of side p: reuse keys that no row has, and spill what the last step took too much."""
         core = self._core()
         assert core is not None
         keys, limit = core.keys, core.account.limit
@@ -131,22 +116,13 @@ class Limits:
         self.stay_within()
 
     def stay_within(self) -> None:
-        """Spill rows for the memory that the last step took without a check; called between two steps.
-
-        Raises
-        ------
-        MemoryLimitError
-            If the disk is full.
-        """
         if self.spilling is not None:
             self._shrink()
 
     def least_rows(self) -> int:
-        """Return how many rows to store at once if no batch shows how large rows are."""
         return self.budget.least_rows
 
     def fit(self) -> None:
-        """Free memory for a state that was built without a limit, as far as possible; the next push frees the rest."""
         with suppress(MemoryLimitError):  # the disk is full
             self._shrink()
 
@@ -157,36 +133,29 @@ class Limits:
 
     @property
     def nbytes(self) -> int:
-        """The bytes that the bookkeeping of the limit uses."""
         return 0 if self.dropping is None else self.dropping.nbytes
 
     def took(self, p: int, batch: pa.RecordBatch) -> None:
-        """Learn from a batch of side p, after it was taken and matched with the stored rows."""
         if self.dropping is not None:
             self.dropping.saw(p, batch)
 
     def look(self) -> None:
-        """Report which part of the result was lost."""
         if self.dropping is not None:
             self.dropping.recall.look()
 
     def saved_sample(self) -> dict[str, Any] | None:
-        """Return the sample of lost rows for a snapshot; None if no row is dropped."""
         return None if self.dropping is None else self.dropping.recall.save()
 
     def load_sample(self, saved: Any) -> None:
-        """Continue with the sample of a snapshot."""
         if self.dropping is not None:
             self.dropping.recall.load(saved)
 
     def stepped(self) -> None:
-        """Release file pages and the memory of freed arrays; called between two steps."""
         self._trimming.stepped()
         if self.spilling is not None and self.spilling.settle() > _MOST_BEYOND:
             self._step = max(_LEAST_STEP, self._step // 2)
 
     def _fit_output(self, core: Core) -> None:
-        """Set the greatest number of rows of an output batch."""
         core.limit_output(max(LEAST_ROWS, min(self.budget.output_rows(sum(self._row_bytes)), self._step)))
 
     def _on_full(self, needed: int, held: int) -> bool:

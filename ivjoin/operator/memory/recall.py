@@ -63,14 +63,7 @@ class _Sample:
 
 
 class Recall:
-    """Estimates the share of the pairs that the join emits.
-
-    Parameters
-    ----------
-    core : Core
-    budget : Budget
-    rng : numpy.random.Generator
-    """
+    """Estimates the share of the pairs that the join emits."""
 
     def __init__(self, core: Core, budget: Budget, rng: np.random.Generator) -> None:
         self._core = ref(core)
@@ -200,7 +193,6 @@ class Recall:
         return float(found.sum()) / rate, squares
 
     def _count(self, sample: _Sample, which: np.ndarray | slice) -> None:
-        """Add the loss that some rows represent to the total."""
         lost, variance = self._sums(sample, which)
         self._lost += lost
         self._variance += variance
@@ -226,13 +218,7 @@ class Recall:
         return {"rate": self._rate, "lost": self._lost, "variance": self._variance, "samples": samples}
 
     def load(self, saved: dict[str, Any]) -> None:
-        """Continue from what :meth:`save` returned.
-
-        Raises
-        ------
-        SnapshotError
-            If a sample or a number in it cannot be.
-        """
+        """Continue from what :meth:`save` returned; SnapshotError if a sample or a number in it is impossible."""
         if not self._names:
             return
         self._rate, self._lost, self._variance = _numbers([saved[n] for n in ("rate", "lost", "variance")])

@@ -23,25 +23,16 @@ _numbers = count(1)
 
 
 def scratch_bytes(room: int, sources: int) -> int:
-    """Return about the bytes of scratch for batches of ``room`` rows."""
     return (9 * sources + 43) * room + 128
 
 
 class Scratch:
-    """Arrays for batches of up to ``room`` rows with up to ``sources`` sources.
-
-    Attributes
-    ----------
-    arrays : dict of str to np.ndarray
-        By the name of the register that points to them.
-    number : int
-        No other scratch of this process has it.
-    """
+    """Arrays for batches of up to ``room`` rows with up to ``sources`` sources."""
 
     __slots__ = ("_words", "arrays", "nbytes", "number", "room", "sources")
 
     def __init__(self, room: int, sources: int) -> None:
-        self.room, self.sources, self.number = room, sources, next(_numbers)
+        self.room, self.sources, self.number = room, sources, next(_numbers)  # no other scratch has the number
         self.arrays: dict[str, np.ndarray] = {
             "values": np.empty((sources, room), dtype=np.int64), "absent": np.zeros((sources, room), dtype=np.uint8),
             "every": np.arange(room + 1), **{name: np.zeros(room, dtype=np.uint8) for name in _ROW_BYTES},
@@ -51,7 +42,6 @@ class Scratch:
         self.nbytes = sum(a.nbytes for a in self.arrays.values()) + self._words.nbytes
 
     def point(self, operator: np.ndarray) -> None:
-        """Write the addresses of the arrays to the registers of an operator."""
         operator[_PLACES] = self._words
 
 

@@ -44,15 +44,7 @@ class Part(NamedTuple):
 
 
 class Spilling:
-    """Moves arrays and rows of an operator to files.
-
-    Parameters
-    ----------
-    core : Core
-    budget : Budget
-    start : int
-        Bytes of the process's own memory when the operator started.
-    """
+    """Moves arrays and rows of an operator to files. ``start``: bytes of the process's own memory at the start."""
 
     def __init__(self, core: Core, budget: Budget, start: int) -> None:
         self._core = ref(core)
@@ -82,7 +74,6 @@ class Spilling:
             self._moved_all(core)
 
     def coming(self, p: int, n: int) -> None:
-        """Note that n rows are about to be pushed on side p."""
         self._coming = p, n
 
     def _moved_all(self, core: Core) -> None:
@@ -140,7 +131,7 @@ class Spilling:
 
     @property
     def is_crowded(self) -> bool:
-        """Return whether the mapped files are larger than the part of them that may stay in memory."""
+        """Whether the mapped files are larger than the part of them that may stay in memory."""
         core = self._core()
         return core is not None and (mapped := self.files.mapped) > MORE_PAGES and mapped > self._allowed(core)
 

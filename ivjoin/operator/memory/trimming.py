@@ -12,20 +12,10 @@ _MORE_KEPT = 8 << 20  # bytes of freed arrays that may stay
 
 
 class Trimming:
-    """Looks at the process's memory every few steps of an operator.
-
-    Parameters
-    ----------
-    budget : Budget
-
-    Attributes
-    ----------
-    start : int
-        Bytes of the process's own memory at the start.
-    """
+    """Looks at the process's memory every few steps of an operator."""
 
     def __init__(self, budget: Budget) -> None:
-        self.start = own_memory()
+        self.start = own_memory()  # bytes of the process's own memory at the start
         self._most = self.start + budget.limit
         self._left = 0  # bytes that stayed after the last return
         self._steps = 0

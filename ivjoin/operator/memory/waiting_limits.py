@@ -18,13 +18,7 @@ _FULL = 8  # after columns were spilled, one byte in so many of the limit is fre
 
 
 class WaitingLimits:
-    """The budget of one running operator.
-
-    Parameters
-    ----------
-    core : LookupCore
-    budget : Budget
-    """
+    """The budget of one running operator."""
 
     def __init__(self, core: LookupCore, budget: Budget) -> None:
         self.budget = budget
@@ -33,15 +27,12 @@ class WaitingLimits:
         core.account.limit, core.account.on_full = budget.limit, self._on_full
 
     def most_output(self, row_bytes: int) -> int:
-        """Return how many rows of ``row_bytes`` bytes make an output batch that is small compared with the limit."""
         return self.budget.output_rows(row_bytes)
 
     def least_rows(self) -> int:
-        """Return how many rows to store at once if no batch shows how large rows are."""
         return self.budget.least_rows
 
     def stepped(self) -> None:
-        """Release file pages and the memory of freed arrays; called between two steps."""
         core = self._core()
         if core is None:
             return
@@ -51,18 +42,11 @@ class WaitingLimits:
             core.account.files.settle(_PAGES)
 
     def stay_within(self) -> None:
-        """Free memory for what the last step took without a check.
-
-        Raises
-        ------
-        MemoryLimitError
-        """
         core = self._core()
         if core is not None:
             core.account.want(0 if core.account.fits_now() else 1)
 
     def fit(self) -> None:
-        """Free memory for a state that was built again, as far as possible; the next push frees the rest."""
         core = self._core()
         if core is not None:
             core.account.ask(0 if core.account.fits_now() else 1)

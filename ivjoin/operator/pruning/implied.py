@@ -29,8 +29,8 @@ SOMEWHERE = (1, 1 << 12, 1 << 40, 1 << 63)
 class Implied:
     """The intervals that columns of one side can have in rows that its own conjuncts let match.
 
-    ``terms`` are (expression of this side, whether its least value prunes, whether its greatest one does) for each band.
-    ``residual`` are the expressions that the residual reads.
+    ``terms`` are (expression of this side, whether its least value prunes, whether its greatest one does) for each
+    band. ``residual`` are the expressions that the residual reads.
     """
 
     def __init__(
