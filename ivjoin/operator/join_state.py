@@ -14,6 +14,7 @@ from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.spec import SIDES
+from ivjoin.separation.separate import conjuncts_of
 from ivjoin.shj.store.account import Account
 
 __all__ = ["JoinState"]
@@ -21,6 +22,8 @@ __all__ = ["JoinState"]
 
 class JoinState:
     """The part of an operator's state that does not depend on what the operator emits."""
+
+    full_predicate: bool  # whether the whole condition decides each pair
 
     def __init__(self, plan: JoinPlan, late_within: bool, errors_first: bool) -> None:
         self.plan = plan = plan.own()
@@ -37,6 +40,10 @@ class JoinState:
     def bytes_held(self) -> int:
         """Return the approximate bytes of the state."""
         raise NotImplementedError
+
+    def decides(self) -> list[Node]:
+        """Return the conjuncts to evaluate for each pair."""
+        return list(conjuncts_of(self.plan.condition) if self.full_predicate else self.plan.separation.residual)
 
     def column(self, s: int, index: int) -> Node:
         """Return the node of a column of side s."""

@@ -105,7 +105,7 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
             stored = _types(core.saved_rows(s)[0])
             if stored != _types(arrays):
                 raise damaged(f"its rows have the types {_types(arrays)}; expected {stored}")
-            size = _PIECE if limits is None else limits.least_rows()
+            size = _PIECE if limits is None else limits.budget.least_rows
             for start in range(0, len(matched), size):
                 piece = slice(start, start + size)
                 rows, marks = [a[piece] for a in arrays], matched[piece]

@@ -18,10 +18,9 @@ from ivjoin.operator.lookup.reading import read
 from ivjoin.operator.lookup.rows import Rows
 from ivjoin.operator.lookup.search import search_of
 from ivjoin.operator.lookup.stored import LeftRows, RightRows
-from ivjoin.operator.memory.memory_parts import OutputLimit
+from ivjoin.operator.memory.memory_parts import Limit
 from ivjoin.plan.derivations import Derived
 from ivjoin.plan.join_plan import JoinPlan
-from ivjoin.separation.separate import conjuncts_of
 from ivjoin.shj.store.disk.backing import Files
 
 __all__ = ["LookupState"]
@@ -34,7 +33,7 @@ class LookupState(JoinState):
         super().__init__(plan, late_within, errors_first)
         plan = self.plan
         self.full_predicate = plan.raises
-        self.limits: OutputLimit | None = None
+        self.limits: Limit | None = None
         self.keys = key_table(plan)
         self.seq = [0, 0]
         self.terms, self.order, self._axis = search_of(plan, plan.spec.picks_one)
@@ -111,7 +110,7 @@ class LookupState(JoinState):
 
     # -- memory ------------------------------------------------------------------------------------------------------
 
-    def limit(self, limit: OutputLimit) -> None:
+    def limit(self, limit: Limit) -> None:
         """Obey a limit from now on."""
         self.limits = limit
 
@@ -189,10 +188,3 @@ class LookupState(JoinState):
         self.learn()
         for p in (0, 1):
             self.bounder.move(p, True, 1)
-
-    def decides(self) -> list[Node]:
-        """Return the conjuncts to evaluate for each pair."""
-        condition = self.plan.condition
-        if self.full_predicate and condition is not None:
-            return list(conjuncts_of(condition))
-        return list(self.plan.separation.residual)

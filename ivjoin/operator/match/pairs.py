@@ -12,7 +12,6 @@ from ivjoin.operator.core import Core
 from ivjoin.operator.match.residual import holds, matching
 from ivjoin.plan.spec import SIDES
 from ivjoin.plan.sums import probes
-from ivjoin.separation.separate import conjuncts_of
 from ivjoin.shj.arrow import take
 from ivjoin.shj.kernels.push import index_kernels, run_kernels
 from ivjoin.shj.registers import I64_MAX, I64_MIN
@@ -30,7 +29,7 @@ def decide(core: Core, p: int, batch: pa.RecordBatch) -> None:
     state, how, store = core.state, core.how, core.stores[1 - p]
     count = state.get("n_pairs")
     rows, places = state["pair_rows"][:count], state["pair_places"][:count]
-    nodes = list(conjuncts_of(core.plan.condition) if core.full_predicate else core.plan.separation.residual)
+    nodes = core.decides()
     if nodes and count > _MANY and core.account.limit is None:
         keep_pages()
     checked = not core.full_predicate and len(core.plan.checks[p]) > 0

@@ -44,7 +44,7 @@ def matching(
     nodes: Sequence[Node], columns: Callable[[np.ndarray, np.ndarray], Column], rows: np.ndarray, places: np.ndarray,
     checked: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pairs for which every conjunct is TRUE. If ``checked``, only those of inverted rows (~row) are open."""
+    """Return the pairs for which every conjunct is TRUE. If ``checked``, only inverted rows (~row) are still open."""
     still = None
     if checked:
         still = np.flatnonzero(rows < 0)

@@ -7,22 +7,17 @@ move, rows that can match no more are evicted. The rest of the operator reads on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from weakref import ref
 
 import numpy as np
 import pyarrow as pa
 
 from ivjoin.operator.core import Core
-from ivjoin.operator.match.residual import holds
+from ivjoin.operator.memory.candidates import decider
 from ivjoin.outer.emit import BatchRows
-from ivjoin.plan.spec import SIDES
-from ivjoin.separation.separate import conjuncts_of
 from ivjoin.shj import registers as at
-from ivjoin.shj.arrow import Bytes, take
-from ivjoin.shj.kernels.output import byte_kernels
 from ivjoin.shj.kernels.push import index_kernels
-from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.disk.backing import Files
 from ivjoin.shj.store.keys import NoKeys
 from ivjoin.shj.store.rows.frozen import FrozenRows, Taken, can_freeze
@@ -92,8 +87,6 @@ class Frozen:
     @property
     def live(self) -> int:
         return self.sides[0].live + self.sides[1].live
-
-    # -- rows to files -------------------------------------------------------------------------------------------
 
     def freeze(self, s: int, rows: int) -> bool:
         """Spill about ``rows`` of the oldest rows of side s; return False if it has no rows in memory.
@@ -202,8 +195,6 @@ class Frozen:
         for taken in self.sides[s].all():
             yield taken, self.sides[s].matched(taken.numbers)
 
-    # -- a push --------------------------------------------------------------------------------------------------
-
     def asks(self, p: int) -> bool:
         """Prepare the kernels for a push on side p; return whether they must stop before they probe."""
         core, here = self.core, self.sides[1 - p].live > 0
@@ -229,7 +220,7 @@ class Frozen:
         if usable is not None:
             hashes = hashes[usable]
         values, matched = state["values"], state["matched"]
-        decide = self._decider(p, batch, keys, values)
+        decide = decider(core, p, batch, keys, values)
         for which, taken in rows.find(hashes):
             who = which if usable is None else usable[which]
             if how.single == p and (asked := matched[who] == 0).sum() < len(who):
@@ -252,48 +243,6 @@ class Frozen:
                 for cut in core.emitter.slices(len(who)):
                     here, there = BatchRows(batch, who[cut], core.widths[p]), _Rows(core, 1 - p, taken.at(cut))
                     yield core.emitter.batch(here, there) if p == 0 else core.emitter.batch(there, here)
-
-    def _decider(
-        self, p: int, batch: pa.RecordBatch, keys: Bytes, values: np.ndarray
-    ) -> Callable[[np.ndarray, Taken], tuple[np.ndarray, Taken]]:
-        """Return a function that filters candidates to pairs by the rules of the kernels and of ``pairs.decide``."""
-        core, q = self.core, 1 - p
-        plan, full = core.plan, core.full_predicate
-        index, places = core.index, core.places
-        condition = conjuncts_of(plan.condition) if full and plan.condition is not None else []
-        nodes = list(condition if full else plan.separation.residual)
-        bands = [] if full else plan.tables[p].terms.tolist()
-        overflows = [] if full else [table.terms.tolist() for table in plan.overflows[p]]
-
-        def true(these: Sequence[object], who: np.ndarray, taken: Taken) -> np.ndarray:
-            def column(side: str, name: str) -> pa.Array:
-                s = SIDES.index(side)
-                i = index[s][name]
-                return take(batch.column(i), who, core.widths[p][i]) if s == p else taken.column(places[q][i])
-
-            return holds(these, column, len(who))  # type: ignore[arg-type]
-
-        def decide(who: np.ndarray, taken: Taken) -> tuple[np.ndarray, Taken]:
-            theirs = core.intake.packed_keys(q, len(who), lambda _, name: taken.column(places[q][index[q][name]]))
-            same = _same(keys, theirs, who)
-            if same is not None:
-                who, taken = who[same], taken.at(same)
-            for terms in overflows:
-                some = np.flatnonzero(_within(terms, values, who, taken))
-                if len(some):
-                    true(list(plan.separation.residual), who[some], taken.at(some))
-            if bands and len(who):
-                inside = _within(bands, values, who, taken)
-                if not inside.all():
-                    who, taken = who[inside], taken.at(inside)
-            if nodes and len(who):
-                good = true(nodes, who, taken)
-                who, taken = who[good], taken.at(good)
-            return who, taken
-
-        return decide
-
-    # -- rows are evicted ----------------------------------------------------------------------------------------
 
     def retire(self, s: int) -> Iterator[pa.RecordBatch]:
         """Evict the rows of side s that lie outside its bounds; emit unmatched ones if the join type requires it."""
@@ -354,28 +303,3 @@ class _Rows:
 
     def column(self, index: int) -> pa.Array:
         return self._taken.column(self._place_of[index])
-
-
-def _same(own: Bytes, theirs: Bytes, who: np.ndarray) -> np.ndarray | None:
-    """Return bool[n] of the rows whose keys are equal byte for byte, or None if all are."""
-    same = np.empty(len(who), dtype=np.uint8)
-    n = byte_kernels.same(own.offsets, own.buffer, who, theirs.offsets, theirs.buffer, same)
-    return None if n == len(who) else same.view(bool)
-
-
-def _within(terms: list[list[int]], values: np.ndarray, who: np.ndarray, taken: Taken) -> np.ndarray:
-    """Return bool[n]: whether values lie in [probe + low, probe + high] of every band, computed without overflow."""
-    good = np.ones(len(who), dtype=bool)
-    for probe, own, low, high in terms:
-        p, v = values[probe].take(who), taken.axis(own)
-        if low != I64_MIN:
-            if low > 0:
-                good &= (p <= I64_MAX - low) & (v >= np.minimum(p, I64_MAX - low) + low)
-            else:
-                good &= (p < I64_MIN - low) | (v >= np.maximum(p, I64_MIN - low) + low)
-        if high != I64_MAX:
-            if high < 0:
-                good &= (p >= I64_MIN - high) & (v <= np.maximum(p, I64_MIN - high) + high)
-            else:
-                good &= (p > I64_MAX - high) | (v <= np.minimum(p, I64_MAX - high) + high)
-    return good

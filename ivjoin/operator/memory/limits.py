@@ -41,11 +41,8 @@ class Limits:
         self._trimming = Trimming(budget)
         self.spilling = Spilling(core, budget, self._trimming.start) if budget.when_full == "spill" else None
         self.dropping = Dropping(core, budget) if budget.when_full == "shed" else None
-        self._full: Callable[[int, int], bool] = self._nothing
-        if self.spilling is not None:
-            self._full = self.spilling.make_room
-        elif self.dropping is not None:
-            self._full = self.dropping.make_room
+        way = self.spilling or self.dropping
+        self._full: Callable[[int, int], bool] = (lambda needed, held: False) if way is None else way.make_room
         core.account.limit = budget.limit if self.dropping is None else self.dropping.allowed
         core.account.on_full = self._on_full
         self._fit_output(core)
@@ -112,15 +109,12 @@ class Limits:
                 for store in core.stores:
                     store.point()
         if self.spilling is not None:
-            self.spilling.coming(p, n)
+            self.spilling.coming = p, n
         self.stay_within()
 
     def stay_within(self) -> None:
         if self.spilling is not None:
             self._shrink()
-
-    def least_rows(self) -> int:
-        return self.budget.least_rows
 
     def fit(self) -> None:
         with suppress(MemoryLimitError):  # the disk is full
@@ -165,9 +159,6 @@ class Limits:
         if not self._full(needed, held):
             raise _refusal(core, self.budget, needed, held)
         return True
-
-    def _nothing(self, needed: int, held: int) -> bool:
-        return False
 
 
 def _is_fixed(t: pa.DataType) -> bool:

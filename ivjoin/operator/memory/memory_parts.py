@@ -8,16 +8,16 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.operator.memory.budget import Budget
 from ivjoin.shj.store.rows.frozen import FrozenRows, Taken
 
-__all__ = ["Limit", "OutputLimit", "RowsInFiles", "StateLimit"]
+__all__ = ["Limit", "RowsInFiles", "StateLimit"]
 
 
 class Limit(Protocol):
     """The memory limit of a running operator. Its methods are called between two steps."""
 
-    def least_rows(self) -> int:
-        """Return how many rows to store at once if no batch shows how large rows are."""
+    budget: Budget
 
     def stepped(self) -> None:
         """Release file pages and the memory of freed arrays."""
@@ -27,13 +27,6 @@ class Limit(Protocol):
 
     def fit(self) -> None:
         """Free memory for a state that was built again, as far as possible."""
-
-
-class OutputLimit(Limit, Protocol):
-    """The limit of an operator whose left rows wait: it also bounds the output batches."""
-
-    def most_output(self, row_bytes: int) -> int:
-        """Return how many rows of ``row_bytes`` bytes make an output batch that is small compared with the limit."""
 
 
 class StateLimit(Limit, Protocol):
@@ -61,29 +54,18 @@ class RowsInFiles(Protocol):
 
     @property
     def nbytes(self) -> int: ...
-
     @property
     def live(self) -> int: ...
-
     @property
     def runs_in_memory(self) -> int: ...
-
     def move_runs(self, moved: Callable[[np.ndarray], np.ndarray]) -> None: ...
-
     def freeze(self, s: int, rows: int) -> bool: ...
-
     def less(self, p: int, n: int, excess: int) -> bool: ...
-
     def adopt(
         self, s: int, arrays: list[pa.Array], axes: np.ndarray, matched: np.ndarray, absent: dict[int, np.ndarray]
     ) -> None: ...
-
     def rebuilt(self) -> Iterator[tuple[int, list[pa.Array], np.ndarray]]: ...
-
     def pieces(self, s: int) -> Iterator[tuple[Taken, np.ndarray]]: ...
-
     def asks(self, p: int) -> bool: ...
-
     def probe(self, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]: ...
-
     def retire(self, s: int) -> Iterator[pa.RecordBatch]: ...

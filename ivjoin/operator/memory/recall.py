@@ -160,7 +160,7 @@ class Recall:
     def look(self) -> None:
         """Probe the sample with the rows that have arrived, and update the recall in the metrics."""
         core = self._core()
-        if not self._names or core is None or not self._has_dropped(core):
+        if not self._names or core is None or not (core.metrics.shed_left or core.metrics.shed_right):
             return
         for s, sample in enumerate(self._samples):
             came = self._gathered[1 - s]
@@ -187,8 +187,7 @@ class Recall:
     def _sums(self, sample: _Sample, which: np.ndarray | slice) -> tuple[float, float]:
         """Return the estimated number of lost matches that some sampled rows represent, and its variance."""
         found, before, rate = sample.found[which], sample.before[which], self._rate
-        # For a row that is in the sample with probability p and later q, the covariance of the two estimates is 1 / p -
-        # 1.
+        # The covariance of the estimates of a row, in the sample with probability p and later q, is 1 / p - 1.
         squares = float((found**2).sum()) * (1 - rate) / rate**2 + 2 * float((found * before).sum()) / rate
         return float(found.sum()) / rate, squares
 
@@ -242,21 +241,15 @@ class Recall:
             sample.since = np.zeros(len(sample.found), dtype=np.int64)
             sample.axes = _axes_of(side, sample.rows)  # computed, because their number and order may differ
 
-    @staticmethod
-    def _has_dropped(core: Core) -> bool:
-        return bool(core.metrics.shed_left or core.metrics.shed_right)
-
     def _bury(self) -> None:
         """Remove sampled rows that no future row can match, and add their loss to the total."""
         for s, sample in enumerate(self._samples):
             bounds = self._bounds[s]
-            if sample.rows is None or not len(sample.since):
-                continue
+            if sample.rows is None or not len(sample.since) or self._gathered[1 - s]:
+                continue  # some rows that it may match are still to be probed
             alive = np.ones(len(sample.since), dtype=bool)
             for a in range(min(len(sample.axes), len(bounds))):
                 alive &= (sample.axes[a] >= bounds[a, 0]) & (sample.axes[a] <= bounds[a, 1])
-            if self._gathered[1 - s]:
-                continue  # some rows that it may match are still to be probed
             self._count(sample, ~alive)
             sample.keep(alive)
 

@@ -50,7 +50,7 @@ class Spilling:
         self._core = ref(core)
         self._budget = budget
         self.files = Files(budget.folder)
-        self._coming = 0, 0  # side and rows of the next push
+        self.coming = 0, 0  # side and rows of the next push
         self._can_freeze = Frozen.can(core)
         self._start = start
 
@@ -72,9 +72,6 @@ class Spilling:
             return self._move(core, needed, range(_INDEX, _LAST + 1)) or core.bytes_held() < before or moved
         finally:
             self._moved_all(core)
-
-    def coming(self, p: int, n: int) -> None:
-        self._coming = p, n
 
     def _moved_all(self, core: Core) -> None:
         core.account.files = self.files
@@ -117,7 +114,7 @@ class Spilling:
         frozen = core.frozen = core.frozen or Frozen(core, self.files, self._limit)
         if frozen.runs_in_memory > self._limit // 2:
             frozen.move_runs(self._moved)
-        return frozen.less(*self._coming, max(excess, self._limit // 32))
+        return frozen.less(*self.coming, max(excess, self._limit // 32))
 
     def settle(self) -> int:
         """Release the pages of files in memory that exceed the allowance; return their bytes."""

@@ -26,12 +26,6 @@ class WaitingLimits:
         self._trimming = Trimming(budget)
         core.account.limit, core.account.on_full = budget.limit, self._on_full
 
-    def most_output(self, row_bytes: int) -> int:
-        return self.budget.output_rows(row_bytes)
-
-    def least_rows(self) -> int:
-        return self.budget.least_rows
-
     def stepped(self) -> None:
         core = self._core()
         if core is None:

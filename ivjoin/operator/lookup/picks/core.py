@@ -64,7 +64,7 @@ class PickedCore(LookupCore):
         n = batch.num_rows
         if self.limits is not None and n:
             self._row_bytes[p] = max(self._row_bytes[p], -(-batch.nbytes // n))
-            self._picked.limit_output(self.limits.most_output(sum(self._row_bytes)))
+            self._picked.limit_output(self.limits.budget.output_rows(sum(self._row_bytes)))
         size = batch.nbytes + 8 * n * (len(self.plan.sides[p].axes) + 6)
         # While runs are merged, they exist twice, with the order of their rows.
         twice = max(0, 8 * len(self.right) * (len(self.plan.sides[1].axes) + 4) - _TWICE)

@@ -1,0 +1,82 @@
+"""Decide candidate pairs of a batch and rows in files: a key's hash found them, and the kernels do not see them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.expr.nodes import Node
+from ivjoin.operator.core import Core
+from ivjoin.operator.match.residual import holds
+from ivjoin.plan.cutting import shifted
+from ivjoin.plan.spec import SIDES
+from ivjoin.shj.arrow import Bytes, take
+from ivjoin.shj.kernels.output import byte_kernels
+from ivjoin.shj.registers import I64_MAX, I64_MIN
+from ivjoin.shj.store.rows.frozen import Taken
+
+__all__ = ["decider"]
+
+
+def decider(
+    core: Core, p: int, batch: pa.RecordBatch, keys: Bytes, values: np.ndarray
+) -> Callable[[np.ndarray, Taken], tuple[np.ndarray, Taken]]:
+    """Return a function that filters candidates to pairs by the rules of the kernels and of ``pairs.decide``."""
+    plan, full, q = core.plan, core.full_predicate, 1 - p
+    index, places = core.index, core.places
+    nodes = core.decides()
+    bands = [] if full else plan.tables[p].terms.tolist()
+    overflows = [] if full else [table.terms.tolist() for table in plan.overflows[p]]
+
+    def true(these: Sequence[Node], who: np.ndarray, taken: Taken) -> np.ndarray:
+        def column(side: str, name: str) -> pa.Array:
+            s = SIDES.index(side)
+            i = index[s][name]
+            return take(batch.column(i), who, core.widths[p][i]) if s == p else taken.column(places[q][i])
+
+        return holds(these, column, len(who))
+
+    def decide(who: np.ndarray, taken: Taken) -> tuple[np.ndarray, Taken]:
+        theirs = core.intake.packed_keys(q, len(who), lambda _, name: taken.column(places[q][index[q][name]]))
+        same = _same(keys, theirs, who)
+        if same is not None:
+            who, taken = who[same], taken.at(same)
+        for terms in overflows:
+            some = np.flatnonzero(_within(terms, values, who, taken))
+            if len(some):
+                true(list(plan.separation.residual), who[some], taken.at(some))
+        if bands and len(who):
+            inside = _within(bands, values, who, taken)
+            if not inside.all():
+                who, taken = who[inside], taken.at(inside)
+        if nodes and len(who):
+            good = true(nodes, who, taken)
+            who, taken = who[good], taken.at(good)
+        return who, taken
+
+    return decide
+
+
+def _same(own: Bytes, theirs: Bytes, who: np.ndarray) -> np.ndarray | None:
+    """Return bool[n] of the rows whose keys are equal byte for byte, or None if all are."""
+    same = np.empty(len(who), dtype=np.uint8)
+    n = byte_kernels.same(own.offsets, own.buffer, who, theirs.offsets, theirs.buffer, same)
+    return None if n == len(who) else same.view(bool)
+
+
+def _within(terms: list[list[int]], values: np.ndarray, who: np.ndarray, taken: Taken) -> np.ndarray:
+    """Return bool[n]: whether values lie in [probe + low, probe + high] of every band, computed without overflow."""
+    good = np.ones(len(who), dtype=bool)
+    for probe, own, low, high in terms:
+        p, v = values[probe].take(who), taken.axis(own)
+        if low != I64_MIN:
+            good &= v >= shifted(p, low)
+            if low > 0:
+                good &= p <= I64_MAX - low
+        if high != I64_MAX:
+            good &= v <= shifted(p, high)
+            if high < 0:
+                good &= p >= I64_MIN - high
+    return good
