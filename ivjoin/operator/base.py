@@ -57,7 +57,7 @@ class Operator(OneCall):
         if not isinstance(self._core, Core):
             from ivjoin.operator.memory.waiting_limits import WaitingLimits
 
-            self._core.limit(WaitingLimits(self._core, budget))
+            self._core.limits = WaitingLimits(self._core, budget)
             return
         from ivjoin.operator.memory.limits import Limits
 

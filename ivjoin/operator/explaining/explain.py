@@ -27,10 +27,10 @@ from ivjoin.plan.planner import inferred
 from ivjoin.plan.question import side_expression
 from ivjoin.plan.spec import SIDES
 from ivjoin.separation.separate import BandTerm
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["explain_plan", "interval_text", "kept_lines", "typical", "why_never_decided"]
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _ANYTHING = "is anything"
 _IN_PROBE = "decided in the compiled probe"
 

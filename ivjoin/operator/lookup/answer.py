@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.expr.nodes import Node
-from ivjoin.operator.lookup.aggregates.measures import Part, measures
+from ivjoin.operator.lookup.aggregates.measure import Part
+from ivjoin.operator.lookup.aggregates.measures import measures
 from ivjoin.operator.lookup.aggregates.previous import previous_rows
 from ivjoin.operator.lookup.aggregates.reduce import Ranges
 from ivjoin.operator.lookup.aggregates.source import Picked, Source
@@ -40,12 +41,13 @@ class Stored(Protocol):
     terms: list[Term]
     order: tuple[Node, bool] | None
 
-    @property
-    def axis(self) -> int | None:
-        """The axis that sorts the right rows."""
+    axis: int | None  # sorts the right rows
 
-    def decides(self) -> list[Node]:
-        """Return the conjuncts to evaluate for each pair."""
+    @property
+    def n_ids(self) -> int:
+        """An upper bound of the ids of keys."""
+
+    def decides(self) -> list[Node]: ...
 
 
 class Answers:
@@ -72,7 +74,6 @@ class Answers:
             yield pa.RecordBatch.from_arrays([*columns, *self._nothing(n)], schema=self._schema)
 
     def of(self, rows: Rows, runs: list[Run]) -> Iterator[pa.RecordBatch]:
-        """Yield output for left rows with the aggregates of their matches."""
         size = min(self._core.plan.spec.batch_size, _MOST_ROWS)
         for start in range(0, len(rows), size):
             some = rows if len(rows) <= size else rows.slice(start, min(start + size, len(rows)))
@@ -198,7 +199,6 @@ class Answers:
 
 
 def _of_rows(pairs: Pairs, start: int, stop: int) -> Pairs:
-    """Return the pairs of a range of rows, which are numbered from its start."""
     here, there = pairs
     first, end = np.searchsorted(here, (start, stop)).tolist()
     return here[first:end] - start, there[first:end]

@@ -15,6 +15,7 @@ from ivjoin.operator.lookup.answer import Answers, Stored
 from ivjoin.operator.lookup.picks.trim import trim_of
 from ivjoin.operator.lookup.rows import Rows
 from ivjoin.operator.lookup.run import Pairs, Run
+from ivjoin.operator.lookup.tables.ordered import rises
 from ivjoin.operator.lookup.taken import Taken
 from ivjoin.operator.match.output import in_parts
 from ivjoin.operator.match.residual import holds
@@ -57,14 +58,12 @@ class BestAnswers(Answers):
             yield self._emitter.batch(None, StoredAt(rows, at[piece], self._core.layouts[1]))
 
     def without(self, batch: pa.RecordBatch, s: int = 0) -> Iterator[pa.RecordBatch]:
-        """Yield output for rows of side s that match nothing."""
         widths = [byte_width(t) for t in batch.schema.types]
         for piece in self._emitter.slices(batch.num_rows):
             rows = BatchRows(batch.slice(piece.start, piece.stop - piece.start), None, widths)
             yield self._emitter.batch(rows if s == 0 else None, rows if s == 1 else None)
 
     def of(self, rows: Rows, runs: list[Run]) -> Iterator[pa.RecordBatch]:
-        """Yield output for left rows with their best matches."""
         for looked in self.look(rows, runs):
             yield from self.emitted(looked)
 
@@ -139,7 +138,7 @@ def keys_of(vectors: Sequence[Vector], nodes: Sequence[Node], falls: bool) -> li
 
 def _order(here: np.ndarray, keys: list[np.ndarray], seq: np.ndarray) -> np.ndarray:
     """Return the order of pairs by left row, by the keys, and by arrival : int64[p]."""
-    if len(here) < _FEW or not bool((here[1:] >= here[:-1]).all()):
+    if len(here) < _FEW or not rises(here):
         return np.lexsort((seq, *keys[::-1], here))
     order: np.ndarray | None = None  # the pairs of one run come by left row: sort those of each row
     same = here[1:] == here[:-1]
@@ -152,17 +151,10 @@ def _order(here: np.ndarray, keys: list[np.ndarray], seq: np.ndarray) -> np.ndar
 
 
 class Looked:
-    """Left rows with their best matches among the stored right rows.
-
-    Attributes
-    ----------
-    rows : Rows
-    found : Matches
-    chosen, here : int64[p]
-        The places of the best matches in ``found``, and their left rows.
-    """
+    """Left rows with their best matches among the stored right rows."""
 
     def __init__(self, rows: Rows, found: Matches, chosen: np.ndarray) -> None:
+        # ``chosen`` and ``here`` : int64[p] are the places of the best matches in ``found``, and their left rows.
         self.rows, self.found, self.chosen, self.here = rows, found, chosen, found.here[chosen]
 
     @property
@@ -198,7 +190,6 @@ class Matches:
         self._kept: dict[tuple[str, str], pa.Array] = {}
 
     def column(self, side: str, name: str) -> pa.Array:
-        """Return a column of either side for all pairs."""
         if (side, name) not in self._kept:
             if side == "left":
                 layout = self._layouts[0]
@@ -208,7 +199,6 @@ class Matches:
         return self._kept[side, name]
 
     def axis(self, s: int, axis: int) -> np.ndarray:
-        """Return the values of an axis of either side for all pairs : int64[p]."""
         if s == 0:
             return self._rows.axes[axis].take(self.here)
         parts = [rows.axes[axis].take(there) for rows, there in zip(self._stored, self._there, strict=True)]
@@ -287,16 +277,10 @@ class PairRows:
 
 
 def padded(counts: np.ndarray, found: np.ndarray, alone: np.ndarray | bool | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows for output : int64[m], and what was found for each, or -1 : int64[m].
+    """Return rows for output, and what was found for each, or -1 : (int64[m], intN[m]).
 
-    Parameters
-    ----------
-    counts : int64[n]
-        How many of ``found`` each row has.
-    found : intN
-        Row by row.
-    alone : bool[n] or bool or None
-        The rows that come once if nothing was found for them.
+    Row by row, ``found`` has ``counts`` : int64[n] entries for each row. ``alone`` are the rows that come once if
+    nothing was found for them.
     """
     many = counts if alone is None else np.maximum(counts, np.asarray(alone, dtype=np.int64))
     index = np.repeat(np.arange(len(counts)), many)

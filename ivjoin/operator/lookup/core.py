@@ -25,10 +25,10 @@ from ivjoin.operator.lookup.state import LookupState
 from ivjoin.operator.lookup.stored import Bounds, LeftRows, RightRows, Waiting, dead_rows, split
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.shj.plain import rows_at
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["LookupCore"]
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _SOME = 16  # if 1 in so many rows is new, rows are evicted before a batch is refused or columns are spilled
 
 
@@ -77,7 +77,6 @@ class LookupCore(LookupState):
         return self._rest(p, kept, arrived.usable)
 
     def _want(self, p: int, batch: pa.RecordBatch) -> None:
-        """Request memory for a batch."""
         words = len(self.plan.sides[p].axes) + (3 if p == 0 else 6 + 3 * len(self.plan.spec.aggregates))
         keys = 0 if self.plan.int_keys else self.keys.more(self._most_keys(p, batch), batch.nbytes)
         self.account.want(batch.nbytes + 8 * words * batch.num_rows + keys)
@@ -145,7 +144,7 @@ class LookupCore(LookupState):
             taken = self._best.taken
             assert taken is not None
             taken.forget(min((int(r.seq.min()) for r in self.right.each()), default=self.seq[1]))
-        self._sweep_keys()
+        sweep_keys(self.keys, sum(self.rows_held()), lambda: [r.kids for r in (*self.left.chunks, *self.right.each())])
         files = self.account.files
         if files is not None:
             self.left.keep([rows.compacted(files) for rows in self.left.chunks])
@@ -159,7 +158,6 @@ class LookupCore(LookupState):
         return split(rows, rows.outside(bounds))
 
     def _out(self, found: Any) -> Iterator[pa.RecordBatch]:
-        """Emit decided rows."""
         if len(found):
             self.went(0, len(found))
             yield from self._answers.of(found, self.right.sorted())
@@ -194,23 +192,18 @@ class LookupCore(LookupState):
     def _dead(self, bounds: Bounds, waiting: Waiting | None) -> Callable[[Run], np.ndarray]:
         """Return what marks the rows of a run that no left row can match : bool[n]."""
         if self._previous:
-            assert self._axis is not None
-            return partial(without_older, axis=self._axis, low=older_than(bounds, self.left, self.terms, self._axis))
+            assert self.axis is not None
+            return partial(without_older, axis=self.axis, low=older_than(bounds, self.left, self.terms, self.axis))
         return lambda run: dead_rows(run.rows, bounds, waiting, self.terms)
 
     def _waiting(self) -> Waiting | None:
-        """Return what the waiting left rows can match, by key."""
         return self.left.by_key({t.left for t in self.terms})
-
-    def _sweep_keys(self) -> None:
-        sweep_keys(self.keys, sum(self.rows_held()), lambda: [r.kids for r in (*self.left.chunks, *self.right.each())])
 
     def settle(self, p: int) -> Iterator[pa.RecordBatch]:
         """Emit and evict rows after side p's frontier has moved by a promise or by rows of another operator."""
         return self._moved(p, True)
 
     def end(self, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        """End sides."""
         for p in sides:
             yield from self._moved(p, True)
         self.count_state()
@@ -224,9 +217,8 @@ class LookupCore(LookupState):
             self._evict(True)
 
     def let_go(self) -> None:
-        """Release all rows."""
         self.metrics = self.counts()
-        self.left, self.right, self.keys = LeftRows(), RightRows(self._axis), key_table(self.plan)
+        self.left, self.right, self.keys = LeftRows(), RightRows(self.axis), key_table(self.plan)
         self._untaken()
         self.count_state()
 
@@ -242,7 +234,6 @@ class LookupCore(LookupState):
         return rows.columns, np.zeros(len(rows), dtype=bool)
 
     def adopt_rows(self, s: int, arrays: Sequence[pa.Array], marked: np.ndarray) -> None:
-        """Store rows of a snapshot."""
         n = len(marked)
         if n:
             seq = np.arange(self.seq[s], self.seq[s] + n, dtype=np.int64)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
 
 __all__ = ["KeyIds", "key_table", "sweep_keys"]
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _NARROW = 4  # times as many ids as rows are worth less than naming keys by a table
 _SOME = 1024  # ids that are worth so in any case
 _PIECE = 1 << 16  # keys
@@ -21,17 +21,13 @@ _NEVER = 2**31  # keys in use: a table with so many frees none by itself
 
 
 def key_table(plan: JoinPlan) -> KeyTable:
-    """Return an empty key table of the plan's kind."""
     keys = (IntKeys if plan.int_keys else ByteKeys if plan.null_safe else NoKeys)()
     keys.live = _NEVER  # only `sweep_keys` frees ids, because only the caller knows which are in use
     return keys
 
 
 def sweep_keys(keys: KeyTable, rows: int, used: Callable[[], Iterable[np.ndarray]]) -> None:
-    """Free the ids of keys without rows, if they are many.
-
-    ``rows``: number of stored rows; ``used`` returns arrays of their ids, -1 for no key.
-    """
+    """Free the ids of keys without rows, if they are many. ``used`` returns the ids of ``rows`` stored rows."""
     if isinstance(keys, NoKeys) or keys.n_ids < _MANY_IDS or keys.used < 2 * rows + _MANY_IDS // 2:
         return
     there = np.zeros(keys.n_ids, dtype=bool)
@@ -45,12 +41,7 @@ def sweep_keys(keys: KeyTable, rows: int, used: Callable[[], Iterable[np.ndarray
 
 @dataclass(frozen=True, slots=True)
 class KeyIds:
-    """Ids of both sides' keys: ``kid - least`` of rows that can match.
-
-    Attributes
-    ----------
-    least, n_ids : int
-    """
+    """Ids of both sides' keys: ``kid - least`` of rows that can match."""
 
     least: int
     n_ids: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ from ivjoin.expr.nodes import Node, is_met
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.operator.intake import Intake, outside
 from ivjoin.operator.lookup.rows import Rows, joined
-from ivjoin.outer.values import has_value
+from ivjoin.outer.values import errors_of, has_value
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import RowLayout
 from ivjoin.plan.picking.pick import picking_of
@@ -26,52 +26,26 @@ __all__ = ["Arrived", "Evaluated", "read"]
 
 @dataclass(slots=True)
 class Evaluated:
-    """The values of n rows.
-
-    Attributes
-    ----------
-    values : dict of Node to Vector
-    usable : bool[n]
-        Whether a row can match at all.
-    wild : bool
-        Whether the whole condition has to decide the pairs of some row.
-    key_erred : bool
-        Whether a computed key has an error for some row.
-    beyond, at_end : bool
-        Of a pick whose condition is over unbounded numbers: whether a time came that the finer unit of the two cannot
-        represent, and whether a row lies outside its guards. Once both are true, values at the ends of int64 decide
-        bands.
-    axes : list of int64[n]
-        Ordinals, for each axis of the side.
-    absent : dict of int to bool[n]
-        For an axis, the rows without a value there.
-    """
+    """The values of n rows."""
 
     values: dict[Node, Vector]
-    usable: np.ndarray
-    wild: bool
-    key_erred: bool = False
-    beyond: bool = False
-    at_end: bool = False
-    axes: list[np.ndarray] = field(default_factory=list)
-    absent: dict[int, np.ndarray] = field(default_factory=dict)
+    usable: np.ndarray  # bool[n]: whether a row can match at all
+    wild: bool  # the whole condition has to decide the pairs of some row
+    key_erred: bool  # a computed key has an error for some row
+    # Of a pick whose condition is over unbounded numbers: whether a time came that the finer unit of the two cannot
+    # represent, and whether a row lies outside its guards. Once both are true, the ends of int64 decide bands.
+    beyond: bool
+    at_end: bool
+    axes: list[np.ndarray]  # int64[n]: ordinals, for each axis of the side
+    absent: dict[int, np.ndarray]  # bool[n]: for an axis, the rows without a value there
 
 
 @dataclass(slots=True)
 class Arrived:
-    """The evaluated rows of a batch.
-
-    Attributes
-    ----------
-    every : Rows
-        All rows.
-    usable : bool[n] or None
-        The rows that may match; None for all.
-    found : Evaluated
-    """
+    """The evaluated rows of a batch."""
 
     every: Rows
-    usable: np.ndarray | None
+    usable: np.ndarray | None  # bool[n]: the rows that may match; None for all
     found: Evaluated
 
     @property
@@ -86,7 +60,6 @@ class Arrived:
 
     @classmethod
     def of(cls, parts: Sequence[Arrived]) -> Arrived:
-        """Join batches."""
         usable = [np.ones(len(p.every), dtype=bool) if p.usable is None else p.usable for p in parts]
         every = all(p.usable is None for p in parts)
         return cls(joined([p.every for p in parts]), None if every else np.concatenate(usable), parts[0].found)
@@ -98,21 +71,10 @@ def read(
 ) -> Arrived:
     """Evaluate rows of side s: keys, axes, filters and guards.
 
-    Parameters
-    ----------
-    columns : list of pa.Array
-        The stored columns.
-    keys : KeyTable
-        Gives ids to keys that are not one whole number.
-    every : list of pa.Array, optional
-        All columns of the side, to evaluate filters. Stored rows have passed them.
-    named : bool
-        Whether all keys have ids of the table, -1 for left rows that match nothing, which are not left out.
-
-    Raises
-    ------
-    EvaluationError
-        See :func:`_evaluated`.
+    ``columns`` are the stored columns. ``every`` are all columns if rows have just arrived; stored rows have passed the
+    filters. ``named``: all keys have ids of the table, and left rows that match nothing have -1 and are not left out.
+    EvaluationError if the rows are of a pick, and a key, an expression that picks right rows or one that distances
+    start at has an error.
     """
     def column(_: str, name: str) -> pa.Array:
         i = layout.index[name]
@@ -132,21 +94,6 @@ def read(
 
 
 def _evaluated(plan: JoinPlan, s: int, n: int, column: Callable[[str, str], pa.Array], fresh: bool) -> Evaluated:
-    """Evaluate n rows of side s: keys, axes, filters and guards.
-
-    Parameters
-    ----------
-    column : callable
-        Returns a column by the name of its side and its own.
-    fresh : bool
-        Whether rows have just arrived. Stored rows have passed the filters.
-
-    Raises
-    ------
-    EvaluationError
-        If each left row takes one right row, and a key, an expression that picks right rows or one that distances start
-        at has an error.
-    """
     side = plan.sides[s]
     filters, guards = (side.filters, side.guards) if fresh else ([], [])
     picks = plan.spec.picks_one
@@ -158,14 +105,14 @@ def _evaluated(plan: JoinPlan, s: int, n: int, column: Callable[[str, str], pa.A
     unbounded, beyond, at_end = picks and _unbounded(plan), False, False
     for what, node, needed in musts:
         v = values[node]
-        if (erred := _erred(v)) is not None:
+        if (erred := errors_of(v)) is not None:
             raise EvaluationError(f"{what} of the {SIDES[s]} side: {first_error(node, column, int(erred.argmax()))}")
         if needed and v.valid is not None:
             usable &= v.valid
     for node in filters:
         v = values[node]
         true = np.asarray(v.values if v.valid is None else v.values & v.valid, dtype=bool)
-        erred = _erred(v)
+        erred = errors_of(v)
         if erred is not None:
             true, wild = true | erred, True
         usable &= true
@@ -174,12 +121,12 @@ def _evaluated(plan: JoinPlan, s: int, n: int, column: Callable[[str, str], pa.A
         if unbounded:
             at_end = at_end or far
         else:
-            wild = wild or far or _erred(values[node]) is not None
+            wild = wild or far or errors_of(values[node]) is not None
     if plan.never:
         usable[:] = False
     for node, safe in zip(side.keys, plan.null_safe, strict=True):
         v = values[node]
-        if _erred(v) is not None:
+        if errors_of(v) is not None:
             key_erred = True
         if not safe and v.valid is not None:
             usable &= v.valid
@@ -187,7 +134,7 @@ def _evaluated(plan: JoinPlan, s: int, n: int, column: Callable[[str, str], pa.A
     for a, node in enumerate(side.axes):
         v = values[node]
         axes.append(np.ascontiguousarray(ordinals(v.values, node.type)))
-        erred = _erred(v)
+        erred = errors_of(v)
         if a < side.band_axes:
             if unbounded and is_met(node):
                 least, most = node.type.limits
@@ -223,12 +170,7 @@ def _unbounded(plan: JoinPlan) -> bool:
 def _kids(
     plan: JoinPlan, s: int, values: dict[Node, Vector], n: int, intake: Intake, keys: KeyTable
 ) -> np.ndarray:
-    """Return the key ids of n rows : int64[n]. A key of one whole number is its own id."""
     side = plan.sides[s]
     if plan.int_keys:
         return np.ascontiguousarray(ordinals(values[side.keys[0]].values, side.keys[0].type))
     return intake.key_ids(s, n, values, keys, None)
-
-
-def _erred(v: Vector) -> np.ndarray | None:
-    return v.error if v.error is not None and v.error.any() else None

@@ -11,6 +11,7 @@ import pyarrow as pa
 from ivjoin.errors import CapacityError
 from ivjoin.shj.arrow import byte_width, take
 from ivjoin.shj.dictionaries import has_dictionaries, one_array, rows_of
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.disk.backing import Files, moving
 from ivjoin.shj.store.disk.filed import AT_ONCE, filed
 
@@ -19,33 +20,15 @@ __all__ = ["Rows", "joined"]
 
 @dataclass(slots=True)
 class Rows:
-    """Rows of a side that may match.
+    """Rows of a side that may match."""
 
-    Attributes
-    ----------
-    base : list of pa.Array or pa.ChunkedArray
-        The stored columns, in the plan's order; :meth:`column` gives their values for the rows.
-    seq : int64[n]
-        Order of arrival.
-    kids : int64[n]
-        Key ids.
-    axes : list of int64[n]
-        Ordinals, for each axis of the side.
-    absent : dict of int to bool[n]
-        For an axis, the rows without a value there.
-    at : int64[n] or None
-        Places of the rows in ``base``. A column is gathered only when it is read.
-    filed : int
-        Bytes of ``base`` that lie in files.
-    """
-
-    base: list[pa.Array | pa.ChunkedArray]
-    seq: np.ndarray
-    kids: np.ndarray
-    axes: list[np.ndarray]
-    absent: dict[int, np.ndarray] = field(default_factory=dict)
-    at: np.ndarray | None = None
-    filed: int = 0
+    base: list[pa.Array | pa.ChunkedArray]  # the stored columns, in the plan's order; see :meth:`column`
+    seq: np.ndarray  # int64[n]: order of arrival
+    kids: np.ndarray  # int64[n]: key ids
+    axes: list[np.ndarray]  # int64[n]: ordinals, for each axis of the side
+    absent: dict[int, np.ndarray] = field(default_factory=dict)  # bool[n]: for an axis, the rows without a value there
+    at: np.ndarray | None = None  # int64[n]: places of the rows in ``base``; a column is gathered when it is read
+    filed: int = 0  # bytes of ``base`` that lie in files
     _gathered: dict[int, pa.Array] = field(default_factory=dict)
     _ends: dict[int, tuple[int, int]] = field(default_factory=dict)
     _size: int = -1  # bytes of `base`, once they were counted
@@ -54,14 +37,12 @@ class Rows:
         return len(self.seq)
 
     def take(self, at: np.ndarray) -> Rows:
-        """Return the rows at these places : int64[m]."""
         absent = {k: m for k, a in self.absent.items() if (m := a[at]).any()}
         places = at if self.at is None else self.at.take(at)
         axes = [a.take(at) for a in self.axes]
         return Rows(self.base, self.seq.take(at), self.kids.take(at), axes, absent, places, self.filed).near()
 
     def column(self, i: int) -> pa.Array:
-        """Return a stored column."""
         array = self.base[i]
         if self.at is None and isinstance(array, pa.Array):
             return array
@@ -83,7 +64,6 @@ class Rows:
 
     @property
     def columns(self) -> list[pa.Array]:
-        """All stored columns."""
         return [self.column(i) for i in range(len(self.base))]
 
     def apart(self) -> Rows:
@@ -91,11 +71,6 @@ class Rows:
         every = np.arange(len(self))
         own = [take(c, every, byte_width(c.type)) for c in self.columns]
         return Rows(own, self.seq.copy(), self.kids.copy(), [a.copy() for a in self.axes], self.absent)
-
-    @property
-    def is_little(self) -> bool:
-        """Whether the rows are less than half of the arrays that they are a slice of."""
-        return self.seq.base is not None and 2 * len(self) < len(self.seq.base)
 
     def near(self) -> Rows:
         """Return the same rows, gathered if the columns are more than twice as long as the rows need.
@@ -112,13 +87,7 @@ class Rows:
         return self.at is not None and bool(self.base) and len(self.base[0]) > 2 * len(self) + _FEW
 
     def compacted(self, files: Files) -> Rows:
-        """Return the same rows, written again if their files are more than twice as long as the rows need.
-
-        Raises
-        ------
-        SpillError
-            If the disk is full.
-        """
+        """Return the same rows, written again if their files are more than twice as long as the rows need."""
         if not self.filed or not self._wasteful:
             return self
         with moving():
@@ -138,13 +107,7 @@ class Rows:
         )
 
     def spilled(self, files: Files) -> Rows:
-        """Return the same rows with their columns in a file.
-
-        Raises
-        ------
-        MemoryLimitError
-            If the disk is full.
-        """
+        """Return the same rows with their columns in a file; MemoryLimitError if the disk is full."""
         if not self.base or not len(self):
             return self
         mixed = any(has_dictionaries(c.type) for c in self.base)  # a file has one dictionary for all rows
@@ -168,7 +131,6 @@ class Rows:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the rows."""
         own = self.seq.nbytes + self.kids.nbytes + sum(a.nbytes for a in (*self.axes, *self.absent.values()))
         places = 0 if self.at is None else self.at.nbytes
         return own + places + self._loose + sum(c.nbytes for c in self._gathered.values())
@@ -182,7 +144,6 @@ class Rows:
 
     @property
     def lies_in_files(self) -> bool:
-        """Whether all columns lie in files."""
         return bool(self.filed) and not self._loose and not self._gathered
 
     def ends(self, axis: int) -> tuple[int, int]:
@@ -217,14 +178,12 @@ class Rows:
         return out
 
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _PIECE = AT_ONCE // 4  # bytes of a batch in a file
 _FEW = 64  # rows that are not worth a check
 _SHORT, _MOST = 512, 1 << 30  # chunks of fewer rows on average are concatenated, up to so many bytes
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
-    """Concatenate rows."""
     if len(parts) == 1:
         return parts[0]
     absent: dict[int, np.ndarray] = {}

@@ -11,13 +11,15 @@ import numpy as np
 from ivjoin.errors import EvaluationError
 from ivjoin.operator.lookup.aggregates.reduce import Ranges
 from ivjoin.operator.lookup.rows import Rows
+from ivjoin.operator.lookup.tables.ordered import rises
+from ivjoin.plan.cutting import shifted
 from ivjoin.shj.kernels.lookup import grouped_kernels
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.sorting import order_by_key
 from ivjoin.shj.store.values.value_blocks import ValueBlocks
 
-__all__ = ["Found", "Pairs", "Run", "Term", "in_order", "order_of", "reach"]
+__all__ = ["Found", "Pairs", "Run", "Term", "order_of", "reach", "sorted_rows", "window"]
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 Pairs = tuple[np.ndarray, np.ndarray]  # numbers of left rows and places in a run, int64[p] each
 _SMALL = 1 << 16  # keys whose span is less than this are sorted by two bytes
 
@@ -34,28 +36,17 @@ class Term:
 
 @dataclass(slots=True)
 class Found:
-    """The places of left rows' matches in a run.
+    """The places of left rows' matches in a run."""
 
-    Attributes
-    ----------
-    ranges : Ranges
-        One for each left row.
-    rest : list of Term
-        The terms that remain to be checked for each pair.
-    """
-
-    ranges: Ranges
-    rest: list[Term]
+    ranges: Ranges  # one for each left row
+    rest: list[Term]  # the terms that remain to be checked for each pair
 
 
 def reach(rows: Rows, term: Term) -> tuple[np.ndarray, np.ndarray]:
-    """Return the closed range of the right axis that each left row can match : (int64[n], int64[n]).
-
-    A range with low > high is empty.
-    """
+    """Return the closed range of the right axis that each left row can match; empty if low > high."""
     at = rows.axes[term.left]
-    low = np.full(len(at), I64_MIN) if term.high is None else _moved(at, -term.high)
-    high = np.full(len(at), I64_MAX) if term.low is None else _moved(at, -term.low)
+    low = np.full(len(at), I64_MIN) if term.high is None else shifted(at, -term.high)
+    high = np.full(len(at), I64_MAX) if term.low is None else shifted(at, -term.low)
     if term.high is not None and term.high < 0:
         # No ordinal lies beyond the greatest one.
         high = np.where(at > I64_MAX + term.high, I64_MIN, high)
@@ -68,18 +59,22 @@ def reach(rows: Rows, term: Term) -> tuple[np.ndarray, np.ndarray]:
     return low, high
 
 
-def _moved(at: np.ndarray, by: int) -> np.ndarray:
-    """Return sums that are clipped to int64."""
-    if by >= 0:
-        return np.where(at > I64_MAX - by, I64_MAX, at + np.int64(by))
-    return np.where(at < I64_MIN - by, I64_MIN, at + np.int64(by))
+def window(rows: Rows, terms: Sequence[Term]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the closed range of one right axis that satisfies terms on it : (int64[n], int64[n])."""
+    if not terms:
+        return np.full(len(rows), I64_MIN), np.full(len(rows), I64_MAX)
+    low, high = reach(rows, terms[0])
+    for t in terms[1:]:
+        more_low, more_high = reach(rows, t)
+        low, high = np.maximum(low, more_low), np.minimum(high, more_high)
+    return low, high
 
 
-def in_order(rows: Rows, axis: int | None, n_ids: int = 0) -> Rows:
+def sorted_rows(rows: Rows, axis: int | None, n_ids: int = 0) -> Rows:
     """Return rows sorted by key, then by an axis, then by arrival. ``n_ids``: if given, all keys are less."""
-    if not _rises(rows.seq):
+    if not rises(rows.seq):
         rows = rows.take(np.argsort(rows.seq, kind="stable"))
-    if n_ids > 1 and axis is not None and _dense(n_ids, len(rows)):
+    if n_ids > 1 and axis is not None and n_ids <= 4 * len(rows) + 1024:
         return rows.take(order_by_key(rows.kids, rows.axes[axis], n_ids)[2])
     index = order_of(rows.kids, None if axis is None else rows.axes[axis])
     return rows if index is None else rows.take(index)
@@ -88,10 +83,10 @@ def in_order(rows: Rows, axis: int | None, n_ids: int = 0) -> Rows:
 def order_of(kids: np.ndarray, values: np.ndarray | None) -> np.ndarray | None:
     """Return int64[n] that sorts stably by key, then by a value; None if the rows are sorted."""
     index: np.ndarray | None = None
-    if values is not None and not _rises(values):
+    if values is not None and not rises(values):
         index = np.argsort(values, kind="stable")
         kids = kids[index]
-    if not _rises(kids):
+    if not rises(kids):
         least, most = int(kids.min()), int(kids.max())
         near = kids - least if most - least < _SMALL else None
         order = np.argsort(kids if near is None else near.astype(np.uint16), kind="stable")
@@ -99,25 +94,8 @@ def order_of(kids: np.ndarray, values: np.ndarray | None) -> np.ndarray | None:
     return index
 
 
-def _dense(n_ids: int, rows: int) -> bool:
-    """Return whether an array with the first row of each key is worth its memory."""
-    return n_ids <= 4 * rows + 1024
-
-
-def _rises(values: np.ndarray) -> bool:
-    return bool((values[:-1] <= values[1:]).all())
-
-
 class Run:
-    """Sorted right rows, with what was computed of them.
-
-    Parameters
-    ----------
-    rows : Rows
-        Sorted by :func:`in_order`.
-    axis : int or None
-        The axis that sorts them within a key.
-    """
+    """Right rows sorted by :func:`sorted_rows`, with what was computed of them. ``axis`` sorts them within a key."""
 
     def __init__(self, rows: Rows, axis: int | None) -> None:
         self.rows = rows
@@ -139,7 +117,6 @@ class Run:
 
     @property
     def nbytes(self) -> int:
-        """The approximate bytes of the run."""
         made = sum(p.nbytes for p in [*self._places.values(), *self._blocks.values()] if p is not None)
         return self.rows.nbytes + self._starts.nbytes + self._kids.nbytes + self._new.nbytes + made + sum(
             k.nbytes for k in [*self.kept.values()] if hasattr(k, "nbytes")
@@ -160,24 +137,16 @@ class Run:
             if places is None:
                 rest += same
                 continue
-            low, high = reach(left, same[0])
-            for t in same[1:]:
-                more_low, more_high = reach(left, t)
-                low, high = np.maximum(low, more_low), np.minimum(high, more_high)
+            low, high = window(left, same)
             a, b = places.find(rank, low, high)
             lo, hi = np.maximum(lo, a), np.minimum(hi, b)
         hi = np.where(there, np.maximum(lo, hi), lo)
         return Found(Ranges(lo, hi), rest)
 
     def below(self, left: Rows, axis: int, low: np.ndarray) -> np.ndarray:
-        """Return the place of the last row below ``low`` with the key of each left row : int64[n]; -1 for none.
+        """Return the place of the last row below ``low`` with the key of each left row : int64[n]; -1 for no row.
 
-        The axis is the one that sorts the run.
-
-        Raises
-        ------
-        EvaluationError
-            If the axis has an error for a row.
+        The axis is the one that sorts the run; EvaluationError if it has an error for a row.
         """
         places = self._placed(axis)
         if places is None:
@@ -201,7 +170,7 @@ class Run:
         ``bounds`` : (int64[n], int64[n]) are closed, of the axis that sorts the run. Key ids are less than ``n_ids``.
         """
         assert self.axis is not None
-        low, high = bounds
+        low, high = map(np.ascontiguousarray, bounds)
         empty = low > high
         if bool(empty.any()):
             low, high = np.where(empty, I64_MAX, low), np.where(empty, I64_MIN, high)
@@ -217,14 +186,6 @@ class Run:
         sizes = np.zeros(n_ids + 1, dtype=np.int64)
         sizes[self._kids + 1] = np.diff(self._starts)
         return np.cumsum(sizes)
-
-    def window(self, left: Rows, terms: Sequence[Term]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the closed range of the axis that sorts the run that satisfies terms on it : (int64[n], int64[n])."""
-        low, high = np.full(len(left), I64_MIN), np.full(len(left), I64_MAX)
-        for i, t in enumerate(terms):
-            more = reach(left, t)
-            low, high = more if i == 0 else (np.maximum(low, more[0]), np.minimum(high, more[1]))
-        return low, high
 
     def has_same(self) -> bool:
         """Return whether two rows have the same key and axis value."""
@@ -278,7 +239,6 @@ class Run:
         return here, there
 
     def blocks(self, axis: int) -> ValueBlocks:
-        """Return the blocks of the values of an axis."""
         if axis not in self._blocks:
             self._blocks[axis] = ValueBlocks.of(self.rows.axes[axis], self.rows.absent.get(axis))
         return self._blocks[axis]

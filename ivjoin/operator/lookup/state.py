@@ -36,35 +36,27 @@ class LookupState(JoinState):
         self.limits: Limit | None = None
         self.keys = key_table(plan)
         self.seq = [0, 0]
-        self.terms, self.order, self._axis = search_of(plan, plan.spec.picks_one)
+        self.terms, self.order, self.axis = search_of(plan, plan.spec.picks_one)
         for s in (0, 1):
             self.bounder.refit(s)
-        self.left, self.right = LeftRows(), RightRows(self._axis)
+        self.left, self.right = LeftRows(), RightRows(self.axis)
         self._previous = plan.spec.include_previous
         self._giving: list[Rows] = []  # left rows that are being emitted
 
     @property
-    def axis(self) -> int | None:
-        """The axis that sorts the right rows."""
-        return self._axis
-
-    @property
     def n_ids(self) -> int:
-        """An upper bound of the ids of keys."""
         return self.keys.n_ids
 
     # -- counts ------------------------------------------------------------------------------------------------------
 
     def rows_held(self) -> tuple[int, int]:
-        """Return the number of stored rows of each side."""
         return len(self.left), len(self.right)
 
     def bytes_held(self) -> int:
-        """Return the approximate bytes of the state."""
         return sum(self.bytes_of_sides()) + self.keys.nbytes
 
     def bytes_of_sides(self) -> tuple[int, int]:
-        """Return the bytes of the left and the right side, without the keys, which both share."""
+        """Return the bytes of each side without the keys, which both share."""
         return self.left.nbytes, self.right.nbytes
 
     def came(self, p: int, rows: int, late: int) -> None:
@@ -84,7 +76,6 @@ class LookupState(JoinState):
             self.metrics.right_rows_retired += rows
 
     def count_state(self) -> None:
-        """Update the counts of the state and their peaks."""
         m = self.metrics
         m.state_rows = sum(self.rows_held())
         m.state_bytes = self.bytes_held()
@@ -93,26 +84,18 @@ class LookupState(JoinState):
         if self.limits is not None:
             self.limits.stepped()
 
-    def filed_rows(self) -> int:
-        """Return the number of rows with columns in files."""
-        return sum(len(rows) for rows in (*self.left.chunks, *self.right.each()) if rows.lies_in_files)
-
     def counts(self) -> JoinMetrics:
-        """Return a copy of the counts at this moment."""
         m = replace(self.metrics)
         m.left_lateness, m.right_lateness = self.intake.lateness
         m.state_rows = sum(self.rows_held())
         m.peak_state_rows = max(m.peak_state_rows, m.state_rows)
         m.state_bytes = self.bytes_held()
         if self.account.files is not None:
-            m.spilled_rows, m.spilled_bytes = self.filed_rows(), self.account.files.nbytes
+            m.spilled_rows = sum(len(rows) for rows in (*self.left.chunks, *self.right.each()) if rows.lies_in_files)
+            m.spilled_bytes = self.account.files.nbytes
         return m
 
     # -- memory ------------------------------------------------------------------------------------------------------
-
-    def limit(self, limit: Limit) -> None:
-        """Obey a limit from now on."""
-        self.limits = limit
 
     def spill(self, files: Files, most: int) -> None:
         """Spill columns until at most ``most`` bytes are in memory, or none; MemoryLimitError if the disk is full."""
@@ -126,7 +109,6 @@ class LookupState(JoinState):
                 way()
 
     def is_refused(self, error: BaseException) -> bool:
-        """Return whether memory was refused for the push under way before it changed anything."""
         return self.account.refused
 
     # -- what is known of the sides ----------------------------------------------------------------------------------
@@ -167,11 +149,8 @@ class LookupState(JoinState):
         """Evaluate the stored rows again for other keys or axes."""
         self.keys = key_table(self.plan)
         self.right.keys = self.keys if self.right.keys is not None else None
-        self.left.keep([self._reread(0, rows) for rows in self.left.chunks])
-        self.right.replace(lambda rows: self._reread(1, rows))
-
-    def _reread(self, s: int, rows: Rows) -> Rows:
-        return self._stored_rows(s, rows.columns, rows.seq)
+        self.left.keep([self._stored_rows(0, rows.columns, rows.seq) for rows in self.left.chunks])
+        self.right.replace(lambda rows: self._stored_rows(1, rows.columns, rows.seq))
 
     def _stored_rows(self, s: int, columns: Sequence[pa.Array], seq: np.ndarray) -> Rows:
         picks = self.plan.spec.picks_one

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from ivjoin.operator.lookup.rows import Rows, joined
-from ivjoin.operator.lookup.run import Run, Term, in_order
+from ivjoin.operator.lookup.run import Run, Term, sorted_rows
 from ivjoin.plan.cutting import shifted
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.disk.backing import Files
 from ivjoin.shj.store.keys import KeyTable
 
 __all__ = ["Bounds", "LeftRows", "RightRows", "Waiting", "dead_rows", "split"]
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 Bounds = Sequence[tuple[int, int]] | None  # closed, for each axis; None if no row can match
 
 _TOGETHER = 4096  # rows of a part up to which it is merged with the next, before it becomes a run
@@ -23,8 +23,6 @@ _IDLE = 8  # 1 in so many right rows may be dead without eviction
 
 
 class LeftRows:
-    """Left rows that are not decided."""
-
     def __init__(self) -> None:
         self.chunks: list[Rows] = []
 
@@ -33,16 +31,13 @@ class LeftRows:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the rows."""
         return sum(c.nbytes for c in self.chunks)
 
     def add(self, rows: Rows) -> None:
-        """Store more rows."""
         if len(rows):
             _put(self.chunks, rows, 1 << 62)
 
     def keep(self, chunks: Sequence[Rows]) -> None:
-        """Replace all rows."""
         self.chunks = [c for c in chunks if len(c)]
 
     def hull(self, axis: int) -> tuple[int, int] | None:
@@ -73,21 +68,12 @@ class LeftRows:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The keys of waiting left rows, and the least and greatest value of some axes over the rows of each key.
+    """The keys of waiting left rows, and the least and greatest value of some axes over the rows of each key."""
 
-    Attributes
-    ----------
-    kids : int64[u]
-        Rising.
-    ends : dict of int to (int64[u], int64[u])
-        A row without a value has both ends of int64.
-    """
-
-    kids: np.ndarray
-    ends: dict[int, tuple[np.ndarray, np.ndarray]]
+    kids: np.ndarray  # int64[u], rising
+    ends: dict[int, tuple[np.ndarray, np.ndarray]]  # int64[u]; a row without a value has both ends of int64
 
     def places(self, kids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the place of each key, and whether it is there : (int64[n], bool[n])."""
         at = np.minimum(np.searchsorted(self.kids, kids), len(self.kids) - 1)
         return at, self.kids.take(at) == kids
 
@@ -120,11 +106,9 @@ class RightRows:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the rows and runs."""
         return sum(r.nbytes for r in self.runs) + sum(r.nbytes for r in self._fresh)
 
     def add(self, rows: Rows) -> None:
-        """Store more rows."""
         if len(rows):
             _put(self._fresh, rows, _TOGETHER)
 
@@ -145,10 +129,9 @@ class RightRows:
 
     def _run(self, parts: Sequence[Rows]) -> Run:
         n_ids = 0 if self.keys is None else self.keys.n_ids
-        return Run(in_order(joined(parts), self._axis, n_ids), self._axis)
+        return Run(sorted_rows(joined(parts), self._axis, n_ids), self._axis)
 
     def clear(self) -> None:
-        """Evict all rows."""
         if self.evicted is not None:
             self.evicted += self.each()
         self.runs, self._fresh = [], []
@@ -174,7 +157,6 @@ class RightRows:
                 self.runs.append(Run(run.rows.take(np.flatnonzero(~gone)), self._axis))
 
     def spill(self, files: Files) -> None:
-        """Move the columns of all rows to files."""
         self.runs = [run if run.rows.lies_in_files else Run(run.rows.spilled(files), self._axis) for run in self.runs]
         self._fresh = [rows if rows.lies_in_files else rows.spilled(files) for rows in self._fresh]
 
@@ -186,12 +168,10 @@ class RightRows:
                 self.runs[i] = Run(rows, self._axis)
 
     def each(self) -> Iterator[Rows]:
-        """Yield all rows in pieces."""
         yield from (r.rows for r in self.runs)
         yield from self._fresh
 
     def replace(self, change: Callable[[Rows], Rows]) -> None:
-        """Replace all rows by what ``change`` returns for them."""
         parts = [change(rows) for rows in self.each()]
         self.runs, self._fresh = [], [p for p in parts if len(p)]
 
@@ -212,11 +192,11 @@ def split(rows: Rows, done: np.ndarray) -> tuple[Rows, Rows]:
     if not count or not done[:count].all():
         return (rows.take(np.flatnonzero(~done)) if count else rows), rows.take(np.flatnonzero(done))
     rest = rows.slice(count, n)
-    return (rest.apart() if rest.is_little else rest), rows if count == n else rows.slice(0, count)
+    few = rest.seq.base is not None and 2 * len(rest) < len(rest.seq.base)  # of the arrays that they are a slice of
+    return (rest.apart() if few else rest), rows if count == n else rows.slice(0, count)
 
 
 def dead_rows(rows: Rows, bounds: Bounds, spared: Waiting | None, terms: Sequence[Term]) -> np.ndarray:
-    """Return bool[n]: the rows that no row can match."""
     dead = rows.outside(bounds)
     if spared is not None and dead.any():
         dead &= ~spared.takes(rows, terms)

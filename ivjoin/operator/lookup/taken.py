@@ -21,7 +21,6 @@ class Taken:
         return self._flags.nbytes
 
     def add(self, seq: np.ndarray) -> None:
-        """Add some : int64[n]."""
         if not len(seq):
             return
         most = int(seq.max()) - self._start

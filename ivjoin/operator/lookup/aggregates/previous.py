@@ -10,10 +10,10 @@ from ivjoin.operator.lookup.aggregates.reduce import Ranges
 from ivjoin.operator.lookup.rows import Rows
 from ivjoin.operator.lookup.run import Run, Term, reach
 from ivjoin.operator.lookup.stored import LeftRows
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["older_than", "previous_bounds", "previous_rows", "without_older"]
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 Bounds = Sequence[tuple[int, int]] | None
 
 

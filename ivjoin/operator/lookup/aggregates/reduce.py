@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ivjoin.operator.lookup.tables.ordered import rises
 from ivjoin.shj.kernels.lookup import sum_kernels
 
 __all__ = [
@@ -42,12 +43,10 @@ class Ranges:
 
     @property
     def sizes(self) -> np.ndarray:
-        """The number of values of each range : int64[m]."""
         return self._once("sizes", lambda: self.hi - self.lo)
 
     @property
     def total(self) -> int:
-        """The sum of all sizes."""
         return int(self._once("total", self.sizes.sum))
 
     @property
@@ -55,14 +54,10 @@ class Ranges:
         """The numbers of the ranges that are not empty : int64[f]."""
         return self._once("filled", lambda: np.flatnonzero(self.sizes > 0))
 
-    @property
-    def in_step(self) -> bool:
-        """Whether the filled ranges rise, with small gaps between them."""
-        return bool(self._once("in_step", self._in_step))
-
     def _in_step(self) -> bool:
+        """Return whether the filled ranges rise, with small gaps between them."""
         lo, hi = self.lo[self.filled], self.hi[self.filled]
-        if not bool((lo[:-1] <= lo[1:]).all()):
+        if not rises(lo):
             return False
         gaps = int(np.maximum(lo[1:] - hi[:-1], 0).sum())
         return gaps <= 4 * self.total + 1024
@@ -77,14 +72,9 @@ class Ranges:
         return self._kept[name]
 
     def reduce(self, ufunc: Any, padded: np.ndarray, identity: Any, tree: Callable[[], list[np.ndarray]]) -> np.ndarray:
-        """Return ``ufunc.reduce`` of each range; ``identity`` for an empty one.
+        """Return ``ufunc.reduce`` of each range of values; ``identity`` for an empty one.
 
-        Parameters
-        ----------
-        padded : ndarray[n + 1]
-            The values, and one more that is in no range.
-        tree : callable
-            Returns :func:`tree_of` the values. Called only if ranges are long.
+        ``padded`` has one more value at its end, which is in no range. ``tree`` returns :func:`tree_of` the values.
         """
         out = np.full(len(self), identity, dtype=padded.dtype)
         at = self.filled
@@ -93,7 +83,7 @@ class Ranges:
         lo, hi = self.lo[at], self.hi[at]
         if self.total > _LONG * len(at):
             out[at] = _by_tree(ufunc, tree(), lo, hi, identity)
-        elif self.in_step:
+        elif self._once("in_step", self._in_step):
             edges = np.empty(2 * len(at), dtype=np.int64)
             edges[0::2], edges[1::2] = lo, hi
             out[at] = ufunc.reduceat(padded[: int(hi.max()) + 1], edges)[0::2]
@@ -144,16 +134,8 @@ def _by_tree(ufunc: Any, levels: list[np.ndarray], lo: np.ndarray, hi: np.ndarra
     return out
 
 
-# -- exact sums -------------------------------------------------------------------------------------------------------
-
-
 def limbs_of(values: np.ndarray) -> list[np.ndarray]:
-    """Split whole numbers into limbs of 32 bits, least first; the last has the sign. One limb if sums cannot overflow.
-
-    Parameters
-    ----------
-    values : intN[n], uintN[n], bool[n], or object[n] of Python ints
-    """
+    """Split whole numbers into limbs of 32 bits, the last with the sign; one limb if sums cannot overflow."""
     if values.dtype == object:
         out = []
         for _ in range(3):
@@ -171,19 +153,10 @@ def limbs_of(values: np.ndarray) -> list[np.ndarray]:
 
 @dataclass(frozen=True, slots=True)
 class DoubleSums:
-    """Running sums of doubles that lose nothing: see ``sum_kernels``.
+    """Running sums of doubles that lose nothing: see ``sum_kernels``."""
 
-    Attributes
-    ----------
-    sums : int64[2, n + 1]
-        Sums of whole multiples of ``2**unit``, in two limbs.
-    width : int
-        Bits of the lower limb.
-    unit : int
-    """
-
-    sums: np.ndarray
-    width: int
+    sums: np.ndarray  # int64[2, n + 1], of whole multiples of ``2**unit``, in two limbs
+    width: int  # bits of the lower limb
     unit: int
 
     @classmethod
@@ -217,7 +190,6 @@ def running(values: np.ndarray) -> np.ndarray:
 
 
 def range_sums(sums: np.ndarray, r: Ranges) -> np.ndarray:
-    """Return the sums of ranges from :func:`running` sums : int64[m]."""
     return sums[r.hi] - sums[r.lo]
 
 
@@ -241,13 +213,7 @@ def widened(limbs: list[np.ndarray], count: int) -> list[np.ndarray]:
 
 
 def quotients(limbs: list[np.ndarray], divisors: np.ndarray, unit: int) -> np.ndarray:
-    """Divide sums of limbs by ``divisors * unit`` : float64[m], each quotient rounded once.
-
-    Parameters
-    ----------
-    divisors : int64[m], positive
-    unit : int, positive
-    """
+    """Divide sums of limbs by ``divisors * unit`` : float64[m], each quotient rounded once. Divisors are positive."""
     low, high, beyond = words_of_limbs(limbs)
     whole = low.view(np.int64)
     most = _EXACT // unit  # the greatest divisor whose product with the unit is an exact double

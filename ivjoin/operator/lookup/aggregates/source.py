@@ -20,19 +20,10 @@ __all__ = ["Picked", "Source"]
 
 
 class Source:
-    """Columns of right rows, each evaluated once.
+    """Columns of right rows, each evaluated once and cached in ``kept``.
 
-    Parameters
-    ----------
-    rows : Rows
-    layout : RowLayout
-        Gives the place of each column of the side among the stored columns.
-    kept : dict
-        A cache of the results.
-    order : (Node, bool) or None
-        The order for first and last, and whether it falls; None for the order of arrival.
-    in_order : bool
-        Whether the rows of one key lie in that order.
+    ``layout`` gives the place of each column among the stored columns. ``order`` is the order for first and last, and
+    whether it falls; None for the order of arrival. ``in_order``: whether the rows of one key lie in that order.
     """
 
     def __init__(
@@ -44,17 +35,14 @@ class Source:
         return len(self._rows)
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
-        """Return ``make()``, called once for each key."""
         if key not in self._kept:
             self._kept[key] = make()
         return self._kept[key]
 
     def column(self, _: str, name: str) -> pa.Array:
-        """Return a column by its name."""
         return self._rows.column(self._layout.places[self._layout.index[name]])
 
     def vector(self, node: Node) -> Vector:
-        """Return the values of an expression."""
         found: Vector = self.once(("vector", node), lambda: evaluate([node], self.column, len(self))[0])
         return found
 
@@ -65,12 +53,10 @@ class Source:
         return self.once(("array", node), lambda: plain_array(self.vector(node), node))
 
     def why(self, node: Node, row: int) -> str:
-        """Return the reason why an expression has an error for a row."""
         return first_error(node, self.column, row)
 
     @property
     def seq(self) -> np.ndarray:
-        """The order of arrival of the rows : int64[n]."""
         return self._rows.seq
 
     def order_keys(self) -> tuple[np.ndarray, np.ndarray]:

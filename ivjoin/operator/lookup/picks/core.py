@@ -30,8 +30,6 @@ _Found = list[tuple[Looked, np.ndarray]]
 
 
 class PickedCore(LookupCore):
-    """The state of an operator that picks."""
-
     _least, _share = 64, 4
 
     def __init__(self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> None:
@@ -96,7 +94,6 @@ class PickedCore(LookupCore):
         return ripe is None or not bool(ripe.any())
 
     def _decided(self, rows: Rows) -> tuple[Rows, _Found]:
-        """Return the rows that are not decided, and the others with their matches."""
         if self._is_idle(rows):
             return rows, []
         dead = rows.outside(self.bounder.bounds(0)) | (rows.kids < 0)

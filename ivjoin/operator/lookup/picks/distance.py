@@ -6,29 +6,18 @@ import numpy as np
 
 from ivjoin.expr.ordinal import NAN_ORDINAL
 from ivjoin.expr.types import Type
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["compared", "distance_keys", "reals"]
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _SIGN = np.uint64(1 << 63)
 
 
 def compared(of: np.ndarray, a: np.ndarray, b: np.ndarray, t: Type) -> np.ndarray:
-    """Compare the distances from ``of`` to ``a`` and to ``b``.
+    """Return int8[n] : -1 where ``a`` is nearer to ``of``, 1 where ``b`` is, 0 where both are equally near.
 
     Equal values have distance 0, including two NaNs. The distance of an infinity from another value is infinite; the
     distance of NaN from another value is greater still.
-
-    Parameters
-    ----------
-    of, a, b : int64[n]
-        Ordinals of a type.
-    t : Type
-
-    Returns
-    -------
-    int8[n]
-        -1 if ``a`` is nearer, 1 if ``b`` is nearer, 0 if both are equally near.
     """
     out = np.zeros(len(of), dtype=np.int8)
     for x, y in zip(distance_keys(of, a, t), distance_keys(of, b, t), strict=True):
@@ -63,19 +52,16 @@ def distance_keys(
 
 
 def _image(x: np.ndarray) -> np.ndarray:
-    """Return whole numbers that rise with doubles : int64[n]."""
     bits = (x + 0.0).view(np.int64)
     return bits ^ ((bits >> 63) & I64_MAX)
 
 
 def _apart(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return |a - b| of whole numbers : uint64[n]."""
     low, high = np.minimum(a, b), np.maximum(a, b)
     return high.astype(np.uint64) - low.astype(np.uint64)
 
 
 def reals(o: np.ndarray) -> np.ndarray:
-    """Return the doubles of ordinals : float64[n]."""
     bits = np.where(o < 0, (-o).view(np.uint64) | _SIGN, o.view(np.uint64))
     x = np.ascontiguousarray(bits).view(np.float64).copy()
     x[o >= NAN_ORDINAL] = np.nan

@@ -12,20 +12,13 @@ from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.plan.cutting import shifted
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import PickTerm, picking_of
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["Early"]
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
-
 
 class Early:
-    """Decides about left rows that a later right row can still match.
-
-    Parameters
-    ----------
-    plan : JoinPlan
-    bounder : Bounder
-    """
+    """Decides about left rows that a later right row can still match."""
 
     def __init__(self, plan: JoinPlan, bounder: Bounder) -> None:
         picking = picking_of(plan)
@@ -37,7 +30,6 @@ class Early:
         self._top, self._bottom = [I64_MIN] * axes, [I64_MAX] * axes
 
     def came(self, rows: Rows) -> None:
-        """Record right rows that have arrived."""
         if len(rows):
             for axis in range(len(self._top)):
                 least, most = rows.ends(axis)

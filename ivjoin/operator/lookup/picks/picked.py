@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -17,31 +16,22 @@ from ivjoin.operator.lookup.best import BestAnswers, Matches, PairColumns, keys_
 from ivjoin.operator.lookup.picks.distance import compared, distance_keys
 from ivjoin.operator.lookup.picks.trim import middle_of
 from ivjoin.operator.lookup.rows import Rows
-from ivjoin.operator.lookup.run import Found, Pairs, Run, reach
+from ivjoin.operator.lookup.run import Found, Pairs, Run, reach, window
 from ivjoin.operator.match.residual import holds
 from ivjoin.plan.picking.pick import Picking, picking_of
+from ivjoin.shj.registers import I64_MAX
 
 __all__ = ["PickedAnswers"]
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _PAIRS = 1 << 17  # pairs decided at once
 _FIRST_TRIES, _SEARCH, _MOST_TRIES = 4, 64, 1 << 14  # candidates of a left row that are decided at once
-
-
-class PickedStored(Stored, Protocol):
-    """The same with ids of keys from 0 on."""
-
-    @property
-    def n_ids(self) -> int:
-        """An upper bound of the ids of keys."""
 
 
 class PickedAnswers(BestAnswers):
     """Takes one of the stored right rows that match left rows."""
 
-    def __init__(self, core: PickedStored) -> None:
+    def __init__(self, core: Stored) -> None:
         super().__init__(core)
-        self._core: PickedStored = core
         self.learn()
 
     def learn(self) -> None:
@@ -60,13 +50,11 @@ class PickedAnswers(BestAnswers):
         self.near = None if near is None else plan.axis(0, near)
 
     def limit_output(self, rows: int) -> None:
-        """Set the greatest number of rows of an output batch."""
         self._emitter.batch_size = min(self._core.plan.spec.batch_size, rows)
 
     # -- the best match of each left row -----------------------------------------------------------------------------
 
     def _checks(self, runs: list[Run]) -> list[Node]:
-        """Return what is still to be decided of the pairs of runs."""
         return [] if self._own is not None and self._core.axis == self._own else self._core.decides()
 
     def chosen(self, found: Matches) -> np.ndarray:
@@ -119,12 +107,11 @@ class PickedAnswers(BestAnswers):
         return (here[order], there[order]), len(rows)
 
     def _one(self, run: Run, rows: Rows) -> np.ndarray:
-        """Return the place of the best row of each left row, or -1, if a range of the value that picks has all matches.
-        """
+        """Return the place of each left row's best row, or -1, if a range of the value that picks has all matches."""
         n_ids = self._core.n_ids
         known = None if bool((rows.kids >= 0).all()) else np.flatnonzero(rows.kids >= 0)
         left = rows if known is None else rows.take(known)
-        low, high = run.window(left, self._core.terms)
+        low, high = window(left, self._core.terms)
         if self.near is None:
             out = run.one(left, (low, high), self._pick.which == "last", n_ids)
         else:
@@ -232,7 +219,6 @@ class PickedAnswers(BestAnswers):
     def _true(
         self, run: Run, rows: Rows, found: Found, here: np.ndarray, there: np.ndarray, nodes: Sequence[Node]
     ) -> Pairs:
-        """Return the pairs for which the rest of the condition is TRUE."""
         here, there = run.within(rows, found.rest, here, there)
         if nodes and len(here):
             true = holds(nodes, PairColumns(self._core.layouts, rows, here, run.rows, there), len(here))

@@ -14,29 +14,19 @@ from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.plan.cutting import shifted
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import Picking, picking_of
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["Thinning", "Way", "ways_of"]
-
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """When a right row makes worse ones of its key useless: every left row must find it within some ends.
+    """When a right row makes worse ones of its key useless: every left row must find it within some ends."""
 
-    Attributes
-    ----------
-    last : bool
-        Whether greater values are better, and not lesser ones.
-    ends : list of (Node, Node, int, bool)
-        Left and right value, offset, and whether the right one must not lie above ``left + offset``, else below it.
-    first_stays : bool
-        Whether the rows with the least value of a key stay.
-    """
-
-    last: bool
+    last: bool  # greater values are better, and not lesser ones
+    # Left and right value, offset, and whether the right one must not lie above ``left + offset``, else below it.
     ends: list[tuple[Node, Node, int, bool]]
-    first_stays: bool = False
+    first_stays: bool = False  # the rows with the least value of a key stay
 
     def possible(self, bounder: Bounder) -> bool:
         """Return whether some row can lie within the ends, given what later left rows can be."""
@@ -78,12 +68,7 @@ def _edge(bounder: Bounder, left: Node, above: bool) -> int | None:
 class Thinning:
     """Finds the useless rows of a run.
 
-    Parameters
-    ----------
-    plan : JoinPlan
-    bounder : Bounder
-    ranks : callable of a run
-        Returns int64[n] that rise from the worst row to the best, or from the last to the first.
+    ``ranks`` returns int64[n] that rise from the worst row of a run to the best, or from the last to the first.
     """
 
     def __init__(self, plan: JoinPlan, bounder: Bounder, ranks: Callable[[Run], np.ndarray]) -> None:

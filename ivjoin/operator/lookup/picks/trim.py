@@ -13,10 +13,10 @@ from ivjoin.operator.lookup.rows import Rows
 from ivjoin.operator.lookup.run import Run
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import picking_of
+from ivjoin.shj.registers import I64_MIN
 
 __all__ = ["distance_of", "middle_of", "trim_of"]
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 Trim = Callable[[Run, Rows, Ranges], Ranges]
 
 

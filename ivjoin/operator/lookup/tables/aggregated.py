@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.expr.nodes import Node
-from ivjoin.operator.lookup.aggregates.measures import Measure
+from ivjoin.operator.lookup.aggregates.measure import Measure
 from ivjoin.operator.lookup.aggregates.reduce import Ranges
 from ivjoin.operator.lookup.aggregates.source import Source
 from ivjoin.operator.lookup.key_ids import KeyIds
 from ivjoin.operator.lookup.rows import Rows
-from ivjoin.operator.lookup.tables.ordered import Sorted, Term, count_to
+from ivjoin.operator.lookup.tables.ordered import Sorted, Term, count_to, rises
 from ivjoin.plan.layout import RowLayout
 from ivjoin.shj.kernels.lookup import lookup_kernels
 
@@ -29,13 +29,7 @@ _FEW = 1 << 16  # ids that are no more need no table of a slice's own
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The bounds of a match.
-
-    Attributes
-    ----------
-    lows, highs : list of (left line, right line, offset)
-        Closed bounds of right values: ``left value + offset``.
-    """
+    """Closed bounds of right values, ``left value + offset``, as (left line, right line, offset)."""
 
     lows: list[Term]
     highs: list[Term]
@@ -43,56 +37,34 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Aggregated:
-    """Aggregates of left rows over two sides in order.
-
-    Attributes
-    ----------
-    left, right : Sorted
-    ids : KeyIds
-    window : Window
-    columns : list of pa.Array
-        The stored right columns.
-    layout : RowLayout
-        Of the right side.
-    measures : list of Measure
-    order : (Node, bool) or None
-        The order for first and last, and whether it falls.
-    in_order : bool
-        Whether the places of a key lie in that order.
-    """
+    """Aggregates of left rows over two sides in order."""
 
     left: Sorted
     right: Sorted
     ids: KeyIds
     window: Window
-    columns: list[pa.Array]
-    layout: RowLayout
+    columns: list[pa.Array]  # the stored right columns
+    layout: RowLayout  # of the right side
     measures: Sequence[Measure]
-    order: tuple[Node, bool] | None
-    in_order: bool
+    order: tuple[Node, bool] | None  # for first and last, and whether it falls
+    in_order: bool  # whether the places of a key lie in that order
 
     def pieces(self, part: slice) -> Iterator[tuple[np.ndarray, list[pa.Array]]]:
-        """Yield how many right rows match each left row of a slice, and its aggregates, at once.
-
-        Raises
-        ------
-        EvaluationError
-            If an aggregate cannot be computed.
-        """
+        """Yield how many right rows match each left row of a slice, and its aggregates, at once."""
         begin, end = self._reach(part)
         n, m = part.stop - part.start, end - begin
         first, last = np.zeros(n, dtype=np.int32), np.full(n, m, dtype=np.int32)
-        spare, rises = np.empty(n, dtype=np.int32), True
+        spare, all_rise = np.empty(n, dtype=np.int32), True
         for terms, closed, out, meet in (
             (self.window.lows, 0, first, np.maximum), (self.window.highs, 1, last, np.minimum),
         ):
             for mine, theirs, by in terms:
                 probes = self.left.lines[mine][part]
-                way = bool((probes[:-1] <= probes[1:]).all())
-                rises = rises and way
+                way = rises(probes)
+                all_rise = all_rise and way
                 lookup_kernels.count_below(self.right.lines[theirs][begin:end], probes, way, by, closed, 0, spare)
                 meet(out, spare, out=out)
-        rows, ranges = self._ranges(part, begin, end, first, last, rises)
+        rows, ranges = self._ranges(part, begin, end, first, last, all_rise)
         at = self.right.rows_at(rows[:m].astype(np.int64) + begin)
         source = Source(Rows(self.columns, at, at, [], {}, at), self.layout, {}, self.order, self.in_order)
         yield ranges.sizes, [m.finish(m.over(source, ranges)) for m in self.measures]
@@ -110,7 +82,7 @@ class Aggregated:
         return begin, max(begin, end)
 
     def _ranges(
-        self, part: slice, begin: int, end: int, first: np.ndarray, last: np.ndarray, rises: bool
+        self, part: slice, begin: int, end: int, first: np.ndarray, last: np.ndarray, rise: bool
     ) -> tuple[np.ndarray, Ranges]:
         """Return the places by key, and the range of each left row among them."""
         kids, theirs = self.left.kids(part.start, part.stop), self.right.kids(begin, end)
@@ -123,5 +95,5 @@ class Aggregated:
         ends, tails = np.empty(2 * n_ids, dtype=np.int32), np.empty(n_ids, dtype=np.int32)
         rows = np.empty(m + _BEHIND, dtype=np.int32)
         low, high = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-        lookup_kernels.group_ranges(build_ids, ids, first, last, rises, ends, tails, rows, low, high)
+        lookup_kernels.group_ranges(build_ids, ids, first, last, rise, ends, tails, rows, low, high)
         return rows, Ranges(low, high)

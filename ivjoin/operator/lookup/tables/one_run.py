@@ -29,24 +29,8 @@ __all__ = ["OneRun"]
 class OneRun:
     """Left rows in the order of their keys and of a band, and right rows as one run.
 
-    Parameters
-    ----------
-    plan : JoinPlan
-        One that no other operator uses.
-    sides : (Arrived, Arrived)
-        Evaluated rows without columns, numbered by ``seq`` as they lie in their tables.
-    batches : (list of RecordBatch, list of RecordBatch)
-        The tables.
-    keys : KeyTable
-        The keys of both sides.
-    right : Sorted, optional
-        The right rows in the order of the axis that sorts a run, if that is known.
-
-    Attributes
-    ----------
-    left : Sorted
-        Which left rows lie where.
-    answers : Answers
+    No other operator uses the plan. ``sides`` are evaluated rows without columns, numbered by ``seq`` as they lie in
+    the tables ``batches``. ``right`` has the right rows in the order of the axis that sorts a run, if that is known.
     """
 
     def __init__(
@@ -77,7 +61,7 @@ class OneRun:
         """Return rows by key and axis, with their columns."""
         values = None if axis is None else rows.axes[axis]
         order, ordered = known or (None, None)
-        if order is None and not _rises(kids, values):
+        if order is None and not _in_order(kids, values):
             if n_ids > 1:
                 some = np.zeros(len(kids), dtype=np.int64) if values is None else values
                 _, ordered, order = order_by_key(kids, some, n_ids)
@@ -106,28 +90,19 @@ class OneRun:
         return columns
 
     def _decisive(self) -> set[str]:
-        """Return the left columns that decide pairs."""
         pick = self.plan.spec.pick
         nodes = [*self.decides(), *(() if pick is None else pick.by)]
         return {c.params[1] for c in columns_of(*nodes) if c.params[0] == "left"}
 
     def decides(self) -> list[Node]:
-        """Return the conjuncts to evaluate for each pair."""
         return list(self.plan.separation.residual)
 
     def look(self, part: slice) -> Iterator[Looked]:
-        """Yield left rows of a part in pieces, with their best matches."""
         assert isinstance(self.answers, BestAnswers)
         yield from self.answers.look(self._rows.slice(part.start, part.stop), self.runs)
 
     def pieces(self, part: slice) -> Iterator[tuple[np.ndarray, list[pa.Array]]]:
-        """Yield how many right rows match each left row of a part, and its aggregates, in pieces.
-
-        Raises
-        ------
-        EvaluationError
-            If the condition or an aggregate has an error.
-        """
+        """Yield how many right rows match each left row of a part, and its aggregates, in pieces."""
         for rows, pairs in self.answers.blocks(self._rows.slice(part.start, part.stop), self.runs):
             yield self.answers.reduced(rows, self.runs, pairs)
 
@@ -138,8 +113,7 @@ def _line(terms: Sequence[Term], axis: int | None) -> int | None:
     return next(other, next((t.left for t in terms if t.right == axis), None))
 
 
-def _rises(kids: np.ndarray, values: np.ndarray | None) -> bool:
-    """Return whether rows lie in the order of their keys and values."""
+def _in_order(kids: np.ndarray, values: np.ndarray | None) -> bool:
     step = kids[1:] >= kids[:-1]
     if values is not None:
         step &= (kids[1:] > kids[:-1]) | (values[1:] >= values[:-1])

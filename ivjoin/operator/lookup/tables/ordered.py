@@ -6,33 +6,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Sorted", "Term", "count_to"]
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+__all__ = ["Sorted", "Term", "count_to", "rises"]
+
 
 Term = tuple[int, int, int]  # left axis, right axis, offset: a bound of the right value
 
 
 @dataclass(slots=True)
 class Sorted:
-    """A side in the order in which passes go through it.
+    """A side in the order in which passes go through it."""
 
-    Attributes
-    ----------
-    keys : int64[n]
-        Keys of all rows of the side; see :class:`~ivjoin.operator.lookup.key_ids.KeyIds`.
-    order : int32[m], int64[m] or None
-        The rows in order; None for all rows as they lie.
-    lines : dict of int to int64[m]
-        Values of the axes that bounds read, in order.
-    numbers : int64[n] or None
-        The number of each row in its table; None for all rows of the table.
-    """
-
-    keys: np.ndarray
-    order: np.ndarray | None
-    lines: dict[int, np.ndarray]
-    numbers: np.ndarray | None = None
+    keys: np.ndarray  # int64[n], of all rows of the side; see ``KeyIds``
+    order: np.ndarray | None  # int32[m] or int64[m]: the rows in order; None for all rows as they lie
+    lines: dict[int, np.ndarray]  # int64[m]: values of the axes that bounds read, in order
+    numbers: np.ndarray | None = None  # int64[n]: the number of each row in its table; None for all of them
 
     def __len__(self) -> int:
         return len(self.keys) if self.order is None else len(self.order)
@@ -50,8 +39,12 @@ class Sorted:
         return places.astype(np.int64, copy=False)
 
     def kids(self, start: int, end: int) -> np.ndarray:
-        """Return the keys of some rows in order."""
         return self.keys[start:end] if self.order is None else self.keys.take(self.order[start:end])
+
+
+def rises(values: np.ndarray) -> bool:
+    """Return whether no value is less than the one before it."""
+    return bool((values[:-1] <= values[1:]).all())
 
 
 def count_to(values: np.ndarray, bound: int, closed: bool) -> int:

@@ -17,34 +17,24 @@ import numpy as np
 from ivjoin.expr.ordinal import NAN_ORDINAL
 from ivjoin.operator.lookup.key_ids import KeyIds
 from ivjoin.operator.lookup.picks.distance import compared
-from ivjoin.operator.lookup.tables.ordered import Sorted, Term, count_to
+from ivjoin.operator.lookup.tables.ordered import Sorted, Term, count_to, rises
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import picking_of
 from ivjoin.shj.kernels.lookup import lookup_kernels
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["Found", "LookupSlice", "Pass", "is_far", "nearer", "passes_of", "slices_of"]
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _ABOVE = 2**31 - 1  # more than any place
 _NONE = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One way through the places.
+    """One way through the places. Bounds are closed, of right values: ``left value + offset``."""
 
-    Attributes
-    ----------
-    down : bool
-        Take the last place within the range, not the first one.
-    grouped : bool
-        Of equal last values take the first one.
-    lows, highs : list of (left axis, right axis, offset)
-        Closed bounds of right values: ``left value + offset``.
-    """
-
-    down: bool
-    grouped: bool
+    down: bool  # take the last place within the range, not the first one
+    grouped: bool  # of equal last values take the first one
     lows: list[Term]
     highs: list[Term]
 
@@ -142,28 +132,15 @@ class _Left:
 
 @dataclass(slots=True)
 class Found:
-    """The places that a pass finds.
-
-    Attributes
-    ----------
-    way : Pass
-    left, right : Sorted
-    ids : KeyIds
-    place : int
-        The axis that sorts the right rows.
-    in_turn : bool
-        One thread visits all slices in turn, so none leaves anything to others.
-    places : int32[n]
-        For each left row in order, the place of its right row, or -1.
-    """
+    """The places that a pass finds."""
 
     way: Pass
     left: Sorted
     right: Sorted
     ids: KeyIds
-    place: int
-    in_turn: bool
-    places: np.ndarray
+    place: int  # the axis that sorts the right rows
+    in_turn: bool  # one thread visits all slices in turn, so that none leaves anything to others
+    places: np.ndarray  # int32[n]: for each left row in order, the place of its right row, or -1
     _left: dict[int, _Left] = field(default_factory=dict)
 
     def turns(self, slices: Sequence[LookupSlice]) -> list[LookupSlice]:
@@ -209,7 +186,6 @@ class Found:
             held[left.keys] = left.places
 
     def _ranges(self, part: LookupSlice) -> tuple[np.ndarray, np.ndarray]:
-        """Return (first, last) : int32[rows of the slice]."""
         way, n = self.way, part.end - part.start
         first, last = np.zeros(n, dtype=np.int32), np.full(n, len(self.right), dtype=np.int32)
         spare = np.empty(n, dtype=np.int32)
@@ -233,26 +209,17 @@ class Found:
         if self.way.down != closed:  # only what lies between the bounds of these rows
             begin = max(begin, count_to(values, int(probes.min()) + by, False))
             end = max(begin, min(end, count_to(values, int(probes.max()) + by, True)))
-        rises = mine == self.way.main[0][0] or bool((probes[:-1] <= probes[1:]).all())
-        lookup_kernels.count_below(values[begin:end], probes, rises, by, closed, begin, out)
+        all_rise = mine == self.way.main[0][0] or rises(probes)
+        lookup_kernels.count_below(values[begin:end], probes, all_rise, by, closed, begin, out)
         return out
 
 
 def nearer(
     near: np.ndarray, values: np.ndarray, before: np.ndarray, after: np.ndarray, kind: object
 ) -> np.ndarray:
-    """Return the nearer of two places, the one before if both are equally near : int32[n].
+    """Return the nearer of two places, the one before if both are equally near : int32[n]; -1 for no place.
 
-    Parameters
-    ----------
-    near : int64[n]
-        The left values.
-    values : int64[m]
-        The right values in order.
-    before, after : int32[n]
-        Places, or -1.
-    kind : Type
-        Of the values.
+    ``near`` : int64[n] are left values, and ``values`` : int64[m] right values in order, of type ``kind``.
     """
     out = np.where(before < 0, after, before)
     both = np.flatnonzero((before >= 0) & (after >= 0))

@@ -1,0 +1,129 @@
+"""Aggregates that are values of rows: the first, the last, the least or greatest without ordinals, or all values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.operator.lookup.aggregates.measure import Measure, Part, nonempty, padded, tree
+from ivjoin.operator.lookup.aggregates.reduce import Ranges
+from ivjoin.operator.lookup.aggregates.source import Source
+from ivjoin.plan.aggregates import Aggregate
+from ivjoin.shj.arrow import bitmap, byte_width, take, truths, whole_numbers
+from ivjoin.shj.dictionaries import one_array
+from ivjoin.shj.plain import to_values
+
+__all__ = ["Chosen", "Listed"]
+
+
+class Chosen(Measure):
+    """The value of one row: the first or last, or the least or greatest of a type without ordinals."""
+
+    def __init__(self, aggregate: Aggregate, schema: pa.Schema) -> None:
+        super().__init__(aggregate, schema)
+        self._least = aggregate.function in ("min", "first")
+        self._by_place = aggregate.function in ("first", "last")
+
+    def over(self, source: Source, r: Ranges) -> Part:
+        count = r.sizes
+        if not self._by_place or self.node.op != "column":
+            there = self._counted(source, r)  # raises if the expression has an error
+            count = r.sizes if self._by_place else there
+        if self._by_place:
+            if source.in_order:
+                at = r.lo if self._least else r.hi - 1
+            else:
+                at = self._ranked(source, *source.ranks(), None, r)
+        else:
+            at = self._ranked(source, *source.value_ranks(self.node), source.vector(self.node).valid, r)
+        at = np.where(count > 0, at, 0)
+        array = source.array(self.node)
+        if not len(array):
+            return Part(count, (pa.nulls(len(r), array.type), None))
+        if pa.types.is_dictionary(array.type) and not self._by_place:
+            array = array.dictionary_decode()
+        chosen = array.take(whole_numbers(at))
+        if not self._by_place:
+            return Part(count, (chosen, None))
+        null, image = source.order_keys() if source.order is not None else (None, None)
+        place = tuple(x[at] for x in (null, image, source.seq) if x is not None)
+        return Part(count, (chosen, place))
+
+    def _ranked(
+        self, source: Source, rank: np.ndarray, order: np.ndarray, valid: np.ndarray | None, r: Ranges
+    ) -> np.ndarray:
+        """Return the row of each range with the least, or greatest, rank; rows that are not valid are skipped."""
+        none = len(rank) if self._least else -1
+        ufunc = np.minimum if self._least else np.maximum
+        what = self.aggregate.function, None if self._by_place else self.node
+
+        def made() -> np.ndarray:
+            return padded(rank if valid is None else np.where(valid, rank, none), none)
+
+        values = source.once((what, "ranks"), made)
+        found = r.reduce(ufunc, values, none, tree(source, (what, "rank tree"), ufunc, values))
+        return order[np.clip(found, 0, max(len(order) - 1, 0))] if len(order) else found
+
+    def joined(self, a: Part, b: Part) -> Part:
+        (first, place), (second, other) = a.value, b.value
+        if self._by_place:
+            better = np.zeros(len(a.count), dtype=bool)
+            tied = np.ones(len(a.count), dtype=bool)
+            for x, y in zip(place, other, strict=True):
+                better |= tied & ((y < x) if self._least else (y > x))
+                tied &= x == y
+        else:
+            x, y = (c.cast(pa.binary()) if pa.types.is_fixed_size_binary(c.type) else c for c in (first, second))
+            import pyarrow.compute as pc
+
+            better = truths((pc.less(y, x) if self._least else pc.greater(y, x)).fill_null(False))
+        take_b = (b.count > 0) & ((a.count == 0) | better)
+        n = len(a.count)
+        chosen = one_array([first, second]).take(whole_numbers(np.where(take_b, np.arange(n) + n, np.arange(n))))
+        at = None
+        if self._by_place:
+            at = tuple(np.where(take_b, y, x) for x, y in zip(place, other, strict=True))
+        return Part(a.count + b.count, (chosen, at))
+
+    def finish(self, part: Part) -> pa.Array:
+        array, there = part.value[0], nonempty(part.count)
+        if there is not None:
+            n = np.arange(len(array), dtype=np.int64)
+            array = array.take(pa.Array.from_buffers(pa.int64(), len(n), [bitmap(there), pa.py_buffer(n)]))
+        return array
+
+
+class Listed(Measure):
+    """The values of all rows in the order of first and last, nulls included."""
+
+    def over(self, source: Source, r: Ranges) -> Part:
+        if self.node.op != "column":
+            self._counted(source, r)  # raises if the expression has an error
+        at = r.positions()
+        if not source.in_order:
+            at = at[np.lexsort((source.ranks()[0][at], np.repeat(np.arange(len(r)), r.sizes)))]
+        array = to_values(source.array(self.node), self.type.value_type)
+
+        def place() -> list[np.ndarray]:
+            null, image = source.order_keys() if source.order is not None else (None, None)
+            return [x[at] for x in (null, image, source.seq) if x is not None]
+
+        return Part(r.sizes, (take(array, at, byte_width(array.type)), place))
+
+    def joined(self, a: Part, b: Part) -> Part:
+        place = [np.concatenate(pair) for pair in zip(a.value[1](), b.value[1](), strict=True)]
+        n = np.arange(len(a.count))
+        group = np.concatenate((np.repeat(n, a.count), np.repeat(n, b.count)))
+        order = np.lexsort((*place[::-1], group))
+        values = one_array([a.value[0], b.value[0]])
+        there = [x[order] for x in place]
+        return Part(a.count + b.count, (take(values, order, byte_width(values.type)), lambda: there))
+
+    def finish(self, part: Part) -> pa.Array:
+        ends = np.zeros(len(part.count) + 1, dtype=np.int32)
+        np.cumsum(part.count, out=ends[1:])
+        there = nonempty(part.count)
+        valid = None if there is None else bitmap(there)
+        return pa.Array.from_buffers(
+            self.type, len(part.count), [valid, pa.py_buffer(ends)], children=[part.value[0]]
+        )

@@ -1,0 +1,87 @@
+"""What every aggregate is: how it is computed over ranges, merged over two sets of rows, and turned into output.
+
+A range may lie in several runs, or its pairs in several pieces, and the parts are merged. So each aggregate stores what
+merges without loss: limbs of sums, counts with means, the place in the order with a first value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.errors import EvaluationError
+from ivjoin.expr.nodes import Node
+from ivjoin.operator.lookup.aggregates.reduce import Ranges, range_sums, running, tree_of
+from ivjoin.operator.lookup.aggregates.source import Source
+from ivjoin.plan.aggregates import Aggregate, result_type
+
+__all__ = ["Measure", "Part", "padded", "nonempty", "tree"]
+
+
+@dataclass(slots=True)
+class Part:
+    """An aggregate over m ranges so far: the number of its values : int64[m], and their intermediate result."""
+
+    count: np.ndarray
+    value: Any = None
+
+
+class Measure:
+    """The computation of one aggregate: over ranges of a source, joined for two sets of rows, and finished as output."""
+
+    def __init__(self, aggregate: Aggregate, schema: pa.Schema) -> None:
+        self.aggregate = aggregate
+        self.type = result_type(aggregate, schema)
+
+    @property
+    def node(self) -> Node:
+        node = self.aggregate.node
+        assert node is not None
+        return node
+
+    def over(self, source: Source, r: Ranges) -> Part:
+        raise NotImplementedError
+
+    def joined(self, a: Part, b: Part) -> Part:
+        raise NotImplementedError
+
+    def finish(self, part: Part) -> pa.Array:
+        raise NotImplementedError
+
+    def _counted(self, source: Source, r: Ranges) -> np.ndarray:
+        """Return the number of values in each range that are not null; EvaluationError if a row has an error."""
+        v = source.vector(self.node)
+        erred = errors_of(v)
+        if erred is not None:
+            sums = source.once(("errors", self.node), lambda: running(erred))
+            hit = np.flatnonzero(range_sums(sums, r))
+            if len(hit):
+                lo = int(r.lo[hit[0]])
+                row = lo + int(erred[lo : int(r.hi[hit[0]])].argmax())
+                raise EvaluationError(f"{self.aggregate.name}: {source.why(self.node, row)}")
+        valid = v.valid
+        if valid is None:
+            return r.sizes
+        return range_sums(source.once(("valid", self.node), lambda: running(valid)), r)
+
+
+def padded(values: np.ndarray, last: Any) -> np.ndarray:
+    """Return the values and one more, which is in no range."""
+    out = np.empty(len(values) + 1, dtype=values.dtype)
+    out[:-1], out[-1] = values, last
+    return out
+
+
+def tree(source: Source, key: Any, ufunc: Any, values: np.ndarray) -> Callable[[], list[np.ndarray]]:
+    """Return what makes a segment tree of :func:`padded` values once."""
+    return lambda: source.once(key, lambda: tree_of(ufunc, values[:-1]))
+
+
+def nonempty(count: np.ndarray) -> np.ndarray | None:
+    """Return which ranges have values : bool[m]; None if all have one."""
+    there = count > 0
+    return None if there.all() else there
