@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -14,8 +13,9 @@ from ivjoin.expr.ordinal import ordinal_of
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 from ivjoin.frontier.order import ordinal_range, physical_ordinal, shown
 from ivjoin.frontier.tracking import Frontier, OrderTracker
-from ivjoin.operator.explaining.picture import Box, Explanation
-from ivjoin.operator.explaining.wording import band_said, domain_said, label, listed, said
+from ivjoin.operator.explaining.condition import aggregate_lines, conjunct_lines, dag_of, inferred_lines, pick_lines
+from ivjoin.operator.explaining.picture import Explanation
+from ivjoin.operator.explaining.wording import band_said, listed, said
 from ivjoin.operator.lookup.picks.thinning import ways_of
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.plan.cutting import cut_of
@@ -23,7 +23,6 @@ from ivjoin.plan.derived.certain import domain_of, passes_nulls
 from ivjoin.plan.derived.implied import with_edges
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import picking_of
-from ivjoin.plan.planner import inferred
 from ivjoin.plan.question import side_expression
 from ivjoin.plan.spec import SIDES
 from ivjoin.separation.separate import BandTerm
@@ -32,7 +31,6 @@ from ivjoin.shj.registers import I64_MAX, I64_MIN
 __all__ = ["explain_plan", "interval_text", "kept_lines", "typical", "why_never_decided"]
 
 _ANYTHING = "is anything"
-_IN_PROBE = "decided in the compiled probe"
 
 
 def explain_plan(
@@ -47,13 +45,14 @@ def explain_plan(
     """
     frontiers = _frontiers(plan, {} if frontier is None else frontier)
     bounder = Bounder(plan, frontiers)
-    on = f" on {', '.join(_on(p) for p in plan.spec.on)}" if plan.spec.on else " without `on`"
-    lines = [f"{plan.how.name} join{on}", *_picked(plan), *(f"  {line}" for line in arrival)]
-    lines += ["", "condition", *_conjuncts(plan)]
-    lines += _aggregate_lines(plan)
+    pairs = ", ".join(a if a == b else f"{a} = {b}" for a, b in plan.spec.on)
+    on = f" on {pairs}" if pairs else " without `on`"
+    lines = [f"{plan.how.name} join{on}", *pick_lines(plan), *(f"  {line}" for line in arrival)]
+    lines += ["", "condition", *conjunct_lines(plan)]
+    lines += aggregate_lines(plan)
     lines += ["", "frontier (every future row)", *_frontier_lines(frontiers, bool(frontier), seen)]
-    lines += _inferred_lines(plan)
-    boxes, dag = _dag(plan, frontiers)
+    lines += inferred_lines(plan)
+    boxes, dag = dag_of(plan, frontiers)
     lines += ["", "expression DAG, with what each node can be for future rows of both sides", *dag]
     state = [line for s in (0, 1) for line in _side(plan, s, frontiers, bounder, tables[1 - s])]
     lines += ["", "state", *state]
@@ -61,67 +60,6 @@ def explain_plan(
     lines += ["", "threads", f"  one alone: {cut}" if isinstance(cut, str) else f"  any number: slices {cut}"]
     kept = [line.strip() for line in state if not line.startswith("      ")]
     return Explanation("\n".join(lines), tuple(boxes), (*arrival, *kept))
-
-
-def _on(pair: tuple[str, str]) -> str:
-    return pair[0] if pair[0] == pair[1] else f"{pair[0]} = {pair[1]}"
-
-
-def _picked(plan: JoinPlan) -> list[str]:
-    """Return the line that states which match a left row takes."""
-    pick = plan.spec.pick
-    if pick is None:
-        return []
-    if plan.spec.grouped:
-        end = "first" if pick.which == "least" else "last"
-        tied = ", and what ties with the last of them" if pick.ties else ""
-        return [f"  each left row takes of its matches the {end} {pick.k} by {listed([*map(said, pick.by)])}{tied}"]
-    place, *ties = (said(n) for n in pick.by)
-    near = "" if pick.near is None else f" to {said(pick.near)}"
-    last = f", ties by {listed(ties)}" if ties else ""
-    return [f"  each left row takes one row of those that match: the {pick.which} by {place}{near}{last}"]
-
-
-# -- conjuncts ---------------------------------------------------------------------------------------------------
-
-
-def _conjuncts(plan: JoinPlan) -> list[str]:
-    sep = plan.separation
-    out = []
-    for k in sep.keys:
-        out.append(f"  key        {said(k.left)} {'<=>' if k.null_safe else '='} {said(k.right)}")
-    for t in plan.kernel_terms:
-        kind = "band term " if t.exact else "band term*"
-        out.append(f"  {kind} {band_said(t)}")
-    for s, filters in ((0, sep.left_filter), (1, sep.right_filter)):
-        out.extend(f"  filter     {said(f)}    (decided when a {SIDES[s]} row arrives)" for f in filters)
-    rest = "the pairs that the compiled probe leaves open" if sep.checks else "each candidate pair"
-    for r in sep.residual:
-        out.append(f"  residual   {said(r)}    ({_IN_PROBE if r in sep.decided else f'evaluated on {rest}'})")
-    out.extend(f"  constant   {said(c)}" for c in sep.constant)
-    if any(not t.exact for t in plan.kernel_terms):
-        out.append("  * a relaxation: finds candidates and prunes; the residual decides")
-    return out or ["  (none: every pair matches)"]
-
-
-def _aggregate_lines(plan: JoinPlan) -> list[str]:
-    if not plan.spec.aggregates:
-        return []
-    bands = {t.right for t in plan.kernel_terms}
-    if plan.separation.residual or any(a.function == "array_agg" for a in plan.spec.aggregates):
-        how = "the pairs of each left row are evaluated in pieces and aggregated"
-    elif len(bands) > 1:
-        lead = said(plan.kernel_terms[0].right)
-        how = f"over ranges of right rows sorted by {lead}; pairs decide other bands that do not rise with it"
-    else:
-        how = f"over ranges of right rows sorted by {listed([*map(said, bands)] or ['their key'])}; no pairs are made"
-    called = {a: f"{a.function}({'*' if a.node is None else said(a.node)})" for a in plan.spec.aggregates}
-    made = [text if a.name.startswith(f"{a.function}(") else f"{a.name} = {text}" for a, text in called.items()]
-    waits = "  a left row is emitted once no later right row can match it; right rows are stored until then"
-    return ["", "aggregates", *(f"  {m}" for m in made), f"  {how}", waits]
-
-
-# -- frontier ----------------------------------------------------------------------------------------------------
 
 
 def _frontiers(plan: JoinPlan, given: Mapping[str, Mapping[Any, Any]]) -> tuple[Frontier, Frontier]:
@@ -198,54 +136,6 @@ def _frontier_lines(frontiers: tuple[Frontier, Frontier], given: bool, seen: boo
             )
             out.append(f"  {SIDES[s]}: {said(node)} {interval_text(low, high, node.type)}    ({source})")
     return out
-
-
-def _inferred_lines(plan: JoinPlan) -> list[str]:
-    """Return lines about axes and keys whose order follows from the declared orders."""
-    out = []
-    for s, side in enumerate(plan.sides):
-        for node in dict.fromkeys([*side.axes, *side.keys]):
-            why = inferred(side, node)
-            if why is not None:
-                out.append(f"  {SIDES[s]}: {said(node)} {why}    (inferred)")
-    return out
-
-
-# -- DAG ---------------------------------------------------------------------------------------------------------
-
-
-def _dag(plan: JoinPlan, frontiers: tuple[Frontier, Frontier]) -> tuple[list[Box], list[str]]:
-    if plan.condition is None:
-        return [], ["  (empty)"]
-    from ivjoin.propagation import forward_all
-
-    nodes = list(walk(plan.condition))
-    domains = forward_all(nodes, {n: domain_of(n, f.intervals[n]) for f in frontiers for n in f.intervals})
-    names: dict[Node, str] = {}
-    sides: dict[Node, str] = {}
-    boxes, out = [], []
-    for i, node in enumerate(nodes):
-        names[node] = said(node) if node.op in ("column", "literal") else f"n{i}"
-        read = {sides[a] for a in node.args} - {"none"}
-        sides[node] = node.params[0] if node.op == "column" else read.pop() if len(read) == 1 else (
-            "both" if read else "none"
-        )
-        values = "" if node.op == "literal" else domain_said(domains[node])
-        boxes.append(Box(f"b{i}", label(node), values, (), sides[node]))
-        if node.op == "literal":
-            continue
-        head = names[node]
-        if node.op != "column":
-            uses = [names[a] for a in node.args]
-            sign = not label(node).isidentifier() or label(node) in ("AND", "OR")
-            infix = sign and len(uses) > 1
-            head += " = " + (f" {label(node)} ".join(uses) if infix else " ".join([label(node), *uses]))
-        out.append(f"  {head:<44} {values}")
-    at = {node: boxes[i].name for i, node in enumerate(nodes)}
-    return [replace(b, args=tuple(at[a] for a in n.args)) for b, n in zip(boxes, nodes, strict=True)], out
-
-
-# -- state -------------------------------------------------------------------------------------------------------
 
 
 def kept_lines(plan: JoinPlan, frontiers: tuple[Frontier, Frontier]) -> list[str]:

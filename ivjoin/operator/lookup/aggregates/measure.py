@@ -17,6 +17,7 @@ from ivjoin.errors import EvaluationError
 from ivjoin.expr.nodes import Node
 from ivjoin.operator.lookup.aggregates.reduce import Ranges, range_sums, running, tree_of
 from ivjoin.operator.lookup.aggregates.source import Source
+from ivjoin.outer.values import errors_of
 from ivjoin.plan.aggregates import Aggregate, result_type
 
 __all__ = ["Measure", "Part", "padded", "nonempty", "tree"]
@@ -31,7 +32,7 @@ class Part:
 
 
 class Measure:
-    """The computation of one aggregate: over ranges of a source, joined for two sets of rows, and finished as output."""
+    """The computation of one aggregate: over ranges, joined for two sets of rows, and finished as output."""
 
     def __init__(self, aggregate: Aggregate, schema: pa.Schema) -> None:
         self.aggregate = aggregate
