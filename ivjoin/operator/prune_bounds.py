@@ -30,8 +30,7 @@ __all__ = ["Bounder"]
 
 # The bounds of an axis that retain only the rows without a value there.
 NO_VALUE = I64_MAX, I64_MIN
-# Contracting the residual takes hundreds of microseconds, moving a band's bound takes one. The residual is contracted
-# after so many rows.
+# The residual is contracted after so many rows: that takes hundreds of microseconds, moving a band's bound takes one.
 _CONTRACT_EVERY = 256
 # A contraction takes longer for a larger graph: the interval grows by itself once for each so many nodes.
 _NODES_PER_TURN = 200
@@ -215,8 +214,7 @@ class Bounder:
 
     def lagging(self, rows_left: int, rows_right: int) -> int:
         """Return the side to read next."""
-        left, right = self._frontiers
-        return behind(self._compare, left.matching, right.matching, rows_left, rows_right)
+        return behind(self._compare, self._frontiers[0].matching, self._frontiers[1].matching, rows_left, rows_right)
 
     def _recompute(self, s: int, force: bool) -> None:
         frontier = self._frontiers[1 - s]
@@ -327,14 +325,12 @@ class Bounder:
         news = self._news(s)
         if not force and (self._since[s] < self._every or news == self._told[s]):
             known = self._contracted[s]
-            if known is None:
-                return True
         else:
             self._since[s] = 0
             self._told[s] = news
             known = self._contracted[s] = self._propagate(s, frontier, [n for _, n in inside])
-            if known is None:
-                return True
+        if known is None:
+            return True
         for a, n in inside:
             if n in known:
                 low, high = known[n]

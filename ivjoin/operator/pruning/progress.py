@@ -30,7 +30,7 @@ def compared_orders(plan: JoinPlan) -> list[tuple[Node, Node, int, bool]]:
 def behind(
     compared: Sequence[tuple[Node, Node, int, bool]], left: Spans, right: Spans, rows_left: int, rows_right: int
 ) -> int:
-    """Return the side whose frontier lags, or the one of which fewer rows were read."""
+    """Return the side whose frontier lags, or the one with fewer rows read."""
     for a, b, offset, falling in compared:
         x, y = left.get(a), right.get(b)
         if x is None or y is None:
