@@ -83,14 +83,14 @@ class Core(KernelState):
             self.limits.fit()
 
     def rekey(self) -> None:
-        """After a computed key failed for some row: hash by plain columns only, and decide the rest for each pair."""
+        """Match by plain columns alone after a computed key failed for some row. The rest is decided for each pair."""
         self.drop_computed_keys()
         self.rebuild()
         self.full_predicate = True
 
     @property
     def full_predicate(self) -> bool:
-        """Whether the whole condition decides each pair, because a row has an error or violates the plan's guards."""
+        """Return whether the whole condition decides each pair, because a row has an error or breaks a guard."""
         return bool(self.state.get("full_predicate")) or (self.frozen is not None and self.frozen.careful)
 
     @full_predicate.setter

@@ -117,17 +117,17 @@ class SymmetricHashJoin(Operator):
 
     @property
     def plan(self) -> JoinPlan:
-        """The plan of the join."""
+        """Return the plan of the join."""
         return self._core.plan
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of the output."""
+        """Return the schema of the output."""
         return self._core.plan.schema
 
     @property
     def metrics(self) -> JoinMetrics:
-        """The counts so far, as a copy."""
+        """Return the counts so far, as a copy."""
         m = self._core.counts()
         m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)  # a restored operator may have no peak yet
         return m

@@ -111,7 +111,7 @@ class State:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no push is under way and the registers refer to no batch."""
+        """Return whether no push is under way and the registers refer to no batch."""
         structs = self["structs"]
         return not (self.get("phase") != at.BEGIN or structs.item(_IN_RELEASE) or structs.item(_OUT_RELEASE))
 
@@ -125,8 +125,6 @@ class State:
         self._most_pairs = min(_MOST_PAIRS, rows)
         self.pairs = min(self.pairs, self._most_pairs)
         self.set(batch_size=rows, room_pairs=min(self.get("room_pairs"), self.pairs))
-
-    # -- scratch -------------------------------------------------------------------------------------------------
 
     def row_room(self, n: int, sources: int = 0) -> None:
         """Get scratch for batches of n rows with ``sources`` sources. Before the first batch there is no scratch.

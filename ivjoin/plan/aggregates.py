@@ -35,7 +35,6 @@ class Aggregate:
         return f"{self.name} = {self.function}({'*' if self.node is None else self.node})"
 
     def as_json(self) -> list[Any]:
-        """Return the aggregate as JSON types; :meth:`from_json` reads it."""
         return [self.name, self.function, encode(self.node)]
 
     @classmethod
@@ -91,7 +90,6 @@ def _listed() -> str:
 
 
 def own_type(node: Node, right: pa.Schema) -> pa.DataType:
-    """Return the Arrow type of an expression over right rows; for a column, its own type."""
     if node.op == "column":
         return right.field(node.params[1]).type
     return to_arrow(node.type)
@@ -136,7 +134,6 @@ def result_type(a: Aggregate, right: pa.Schema) -> pa.DataType:
 
 
 def result_schema(left: pa.Schema, right: pa.Schema, aggregates: tuple[Aggregate, ...]) -> pa.Schema:
-    """Return the left columns, followed by the aggregates under their names."""
     made = [pa.field(a.name, result_type(a, right), nullable=a.function != "count") for a in aggregates]
     return pa.schema([*left, *made], metadata=left.metadata)
 

@@ -129,7 +129,6 @@ def forget_plans() -> None:
 
 
 def _schema(schema: Any) -> _SchemaKey:
-    """Return the key of a schema, cached for the same object."""
     known = _schemas.get(id(schema))
     if known is not None and known[0]() is schema:
         return known[1]

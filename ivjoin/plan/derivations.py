@@ -13,8 +13,7 @@ _Value = TypeVar("_Value")
 class Derived:
     """What operators have computed from a plan so far; the values are immutable.
 
-    An operator whose keys or axes change starts with an empty one. The functions that compute the values know their
-    types.
+    An operator whose keys or axes change starts with an empty one.
     """
 
     __slots__ = ("_found",)
@@ -23,9 +22,6 @@ class Derived:
         self._found: dict[Hashable, Any] = {}
 
     def once(self, name: Hashable, make: Callable[[], _Value]) -> _Value:
-        """Return what ``make`` returned the first time for ``name``, which identifies what the value depends on.
-
-        Two threads may both call ``make``; they return the same value.
-        """
+        """Return what ``make`` returned the first time for ``name``, the same value in all threads."""
         found: _Value | None = self._found.get(name)
         return self._found.setdefault(name, make()) if found is None else found

@@ -115,7 +115,6 @@ class JoinPlan:
         return len(self.null_safe) == 1 and not self.null_safe[0] and self.word_keys
 
     def axis(self, side: int, node: Node) -> int | None:
-        """Return the place of an expression among the side's axes."""
         axes = self.sides[side].axes
         return axes.index(node) if node in axes else None
 

@@ -98,10 +98,7 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
 def _certain(
     spec: JoinSpec, condition: Node | None, never_null: frozenset[Node]
 ) -> tuple[frozenset[Node], frozenset[Node]]:
-    """Return the columns that are not NULL, and the falling floats that are not NaN, in matching rows.
-
-    This takes a propagation, so it is computed only if it can have an effect.
-    """
+    """Return the columns that are not NULL, and the falling floats that are not NaN, in matching rows."""
     conjuncts = (*conjuncts_of(condition), *spec.implied)
     asked = columns_of(*conjuncts) if passes_nulls(conjuncts) else []
     falling = [o.node for side in spec.orders for o in side if o.descending and o.node.type.kind == "float"]
@@ -125,9 +122,6 @@ def _no_column(side: str, name: str) -> pa.Array:
     raise AssertionError("a literal reads no column")
 
 
-# -- axes and bands ----------------------------------------------------------------------------------------------
-
-
 def _side_of(node: Node) -> int:
     return 0 if any(c.params[0] == "left" for c in columns_of(node)) else 1
 
@@ -141,7 +135,7 @@ def _implied(term: BandTerm, keys: Sequence[JoinKey]) -> bool:
 def _choose_axes(
     sides: tuple[SidePlan, SidePlan], s: int, kernel_terms: list[BandTerm], terms: list[BandTerm], sep: Separation
 ) -> None:
-    """Return the axes of a side: the primary one, the other band axes, then axes that only prune."""
+    """Set the axes of a side: the primary one, the other band axes, then axes that only prune."""
     own = [t.left if s == 0 else t.right for t in kernel_terms]
     ordered_there = {n for n, _, _ in sides[1 - s].orders}
     score: dict[Node, int] = {}
@@ -208,7 +202,7 @@ def _is_ordered(side: SidePlan, node: Node) -> bool:
 
 
 def _overflow_tables(p: int, sides: tuple[SidePlan, SidePlan], sep: Separation) -> list[BandTable]:
-    """Do the same as :func:`band_table` for the half-lines on which a residual conjunct may overflow."""
+    """Return the band tables of the half-lines on which a residual conjunct may overflow."""
     def is_kept(t: BandTerm) -> bool:
         return t.left in sides[0].axes and t.right in sides[1].axes
 

@@ -144,7 +144,6 @@ def schema_of(schema: Any, called: str, of: str) -> pa.Schema:
     return schema
 
 
-
 def named_pairs(on: Any) -> list[tuple[str, str]]:
     """Return the key pairs of ``on`` (a name, a pair, or a list of these), or raise ColumnError."""
     if on is None:
@@ -189,7 +188,6 @@ def _is_iterable(obj: Any) -> bool:
     return True
 
 
-
 def _unknown(name: str, schema: pa.Schema, side: str) -> str:
     import difflib
 
@@ -200,7 +198,6 @@ def _unknown(name: str, schema: pa.Schema, side: str) -> str:
     best = (lower or near or [None])[0]
     hint = f"; did you mean {best!r}?" if best else ""
     return f"column {came(name)} is not in {side}: {', '.join(schema.names) or '(no columns)'}{hint}"
-
 
 
 def _orders(orders: Any, s: int, schemas: tuple[pa.Schema, pa.Schema], timezone: str) -> tuple[Order, ...]:
@@ -296,7 +293,7 @@ def _of_expression(said: str) -> str:
 
 
 def _as_order(obj: Any) -> str:
-    """Return the hint to write an Order with direction, nulls and slack, for a text that has them in SQL's form."""
+    """Return the hint to write an Order for a text that has direction, nulls or slack in SQL's form."""
     found = _SAID.fullmatch(obj) if isinstance(obj, str) else None
     if found is None or not any(found.groups()[1:]):
         return ""
@@ -307,5 +304,3 @@ def _as_order(obj: Any) -> str:
         f"slack={slack if slack.isdigit() else 'timedelta(...)'}" if slack else "",
     ]
     return f"\nwrite Order({', '.join([repr(place), *filter(None, options)])})"
-
-

@@ -53,7 +53,6 @@ def check_side(node: Node, s: int) -> None:
 
 
 def _check_lookup(spec: JoinSpec) -> None:
-    """Check the selection of matches and the aggregates."""
     names: set[str] = set(spec.schemas[0].names)
     for a in spec.aggregates:
         text("the name of an aggregate", a.name, "mean_price")

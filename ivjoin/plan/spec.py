@@ -96,7 +96,6 @@ class JoinSpec:
 
     @cached_property
     def as_json(self) -> dict[str, Any]:
-        """Return the spec in JSON's own types; :meth:`from_json` reads it."""
         saved = {
             "schemas": [base64.b64encode(s.serialize().to_pybytes()).decode() for s in self.schemas],
             "on": [list(pair) for pair in self.on],
@@ -160,7 +159,6 @@ class JoinSpec:
         return json.dumps(self.as_json, separators=(",", ":"), sort_keys=True).encode()
 
     def with_late(self, on_late: str) -> JoinSpec:
-        """Return the same join with other rules for late rows."""
         return replace(self, on_late=on_late)
 
     def with_orders(self, left: tuple[Order, ...], right: tuple[Order, ...], on_late: str) -> JoinSpec:

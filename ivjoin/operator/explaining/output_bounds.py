@@ -42,7 +42,6 @@ def output_bounds(core: AnyCore, taking: bool) -> dict[str, tuple[Any, Any]]:
     plan, how = core.plan, core.how
     for frontier in core.frontiers:
         frontier.refresh()
-    names = [{f.name: i for i, f in enumerate(side.schema)} for side in plan.sides]
     wanted: list[dict[int, Node]] = [{}, {}]
     for f in plan.fields:
         for s, index in ((0, f.left), (1, f.right)):
@@ -55,7 +54,7 @@ def output_bounds(core: AnyCore, taking: bool) -> dict[str, tuple[Any, Any]]:
         known += [n for n in core.frontiers[s].intervals if n not in known]
         if plan.condition is not None:
             known += [c for c in columns_of(plan.condition) if c.params[0] == SIDES[s] and c not in known]
-        hulls.append({n: _hull(core, taking, s, n, names[s]) for n in known if has_ordinal(n.type)})
+        hulls.append({n: _hull(core, taking, s, n) for n in known if has_ordinal(n.type)})
         comes.append(not core.ended[s] or any(n for _, n in _rows(core, taking, s)))
     parts: list[dict[Node, Dom]] = []
     # A pair has a future row, or belongs to the output that is still being taken.
@@ -92,11 +91,11 @@ def _shown(found: list[Any], bounds: Any, dom: Any) -> tuple[Any, Any]:
     return b.inf, None if any(d.may_nan for d in found) else b.sup
 
 
-def _hull(core: AnyCore, taking: bool, s: int, node: Node, names: dict[str, int]) -> Any:
+def _hull(core: AnyCore, taking: bool, s: int, node: Node) -> Any:
     """Return a domain with every value of an expression in stored and future rows of side s."""
     from ivjoin.propagation import Dom
 
-    t = node.type
+    t, layout = node.type, core.layouts[s]
     spans = []
     frontier = core.frontiers[s]
     if not core.ended[s]:
@@ -111,12 +110,12 @@ def _hull(core: AnyCore, taking: bool, s: int, node: Node, names: dict[str, int]
             spans.append((ordinal_of(future.lo, t), high))
         elif future.may_nan:
             spans.append((NAN_ORDINAL, NAN_ORDINAL))
-    if any(core.layouts[s].places[names[c.params[1]]] < 0 for c in columns_of(node)):  # not stored
+    if any(layout.places[layout.index[c.params[1]]] < 0 for c in columns_of(node)):  # not stored
         if any(n for _, n in _rows(core, taking, s)):
             return Dom.top(t)
         here = None
     else:
-        here = _span(core, taking, s, node, names)
+        here = stored_span(core, s, node, taking)
     if here is not None:
         spans.append(here)
     if not spans:
@@ -130,14 +129,9 @@ def _hull(core: AnyCore, taking: bool, s: int, node: Node, names: dict[str, int]
     return Dom.of(t, value_of(low, t), value_of(high, t), nan=nan)
 
 
-def stored_span(core: Core, s: int, node: Node) -> tuple[int, int] | None:
-    """Return the least and greatest ordinal of an expression over the stored rows of side s; None if all are null."""
-    return _span(core, False, s, node, {f.name: i for i, f in enumerate(core.plan.sides[s].schema)})
-
-
 def outside(core: Core, s: int, spans: Mapping[Node, tuple[int, int]]) -> np.ndarray:
     """Return which live rows of side s have a value outside closed intervals of ordinals : bool[n]."""
-    names = {f.name: i for i, f in enumerate(core.plan.sides[s].schema)}
+    names = core.layouts[s].index
     out = [np.zeros(0, dtype=bool)]
     for column, n in _rows(core, False, s):
         gone = np.zeros(n, dtype=bool)
@@ -150,8 +144,9 @@ def outside(core: Core, s: int, spans: Mapping[Node, tuple[int, int]]) -> np.nda
     return np.concatenate(out)
 
 
-def _span(core: AnyCore, taking: bool, s: int, node: Node, names: dict[str, int]) -> tuple[int, int] | None:
-    least, most = [], []
+def stored_span(core: AnyCore, s: int, node: Node, taking: bool = False) -> tuple[int, int] | None:
+    """Return the least and greatest ordinal of an expression over the stored rows of side s; None if all are null."""
+    least, most, names = [], [], core.layouts[s].index
     for column, n in _rows(core, taking, s):
         if not n:
             continue

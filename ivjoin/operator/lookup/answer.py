@@ -45,7 +45,7 @@ class Stored(Protocol):
 
     @property
     def n_ids(self) -> int:
-        """An upper bound of the ids of keys."""
+        """Return an upper bound of the ids of keys."""
 
     def decides(self) -> list[Node]: ...
 

@@ -70,10 +70,10 @@ class BestAnswers(Answers):
     def look(self, rows: Rows, runs: list[Run]) -> Iterator[Looked]:
         """Yield rows in pieces, with their best matches."""
         for some, pairs in self.blocks(rows, runs):
-            found = Matches(self._core, some, runs, pairs or [], self._checks(runs))
+            found = Matches(self._core, some, runs, pairs or [], self._checks())
             yield Looked(some, found, self.chosen(found))
 
-    def _checks(self, runs: list[Run]) -> list[Node]:
+    def _checks(self) -> list[Node]:
         """Return what is still to be decided of the pairs of runs."""
         return self._core.decides()
 
@@ -159,7 +159,7 @@ class Looked:
 
     @property
     def best(self) -> np.ndarray:
-        """For each row the place of its only best match in ``found``, or -1 : int64[n]."""
+        """Return for each row the place of its only best match in ``found``, or -1 : int64[n]."""
         out = np.full(len(self.rows), -1, dtype=np.int64)
         out[self.here] = self.chosen
         return out

@@ -56,8 +56,6 @@ class LookupCore(LookupState):
         assert isinstance(self._answers, BestAnswers)
         return self._answers
 
-    # -- a push ------------------------------------------------------------------------------------------------------
-
     def take(self, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Take a batch. The returned iterator emits what the batch decides."""
         if self.account.limit is not None:
@@ -162,8 +160,6 @@ class LookupCore(LookupState):
             self.went(0, len(found))
             yield from self._answers.of(found, self.right.sorted())
 
-    # -- eviction ----------------------------------------------------------------------------------------------------
-
     def _evict(self, force: bool) -> None:
         """Evict the right rows that no left row can match, if enough rows have arrived."""
         held, bounds = len(self.right), self.bounder.bounds(1)
@@ -207,8 +203,6 @@ class LookupCore(LookupState):
         for p in sides:
             yield from self._moved(p, True)
         self.count_state()
-
-    # -- memory ------------------------------------------------------------------------------------------------------
 
     def make_room(self, force: bool) -> None:
         """Drop rows that no row can match. Without ``force``, only if they are likely to be many."""

@@ -21,7 +21,7 @@ from ivjoin.plan.picking.pick import picking_of
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.store.keys import KeyTable
 
-__all__ = ["Arrived", "Evaluated", "read"]
+__all__ = ["Arrived", "read"]
 
 
 @dataclass(slots=True)
@@ -50,12 +50,12 @@ class Arrived:
 
     @property
     def kids(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """The keys of all rows, and ``usable``."""
+        """Return the keys of all rows, and ``usable``."""
         return self.every.kids, self.usable
 
     @property
     def rows(self) -> Rows:
-        """The rows that may match."""
+        """Return the rows that may match."""
         return self.every if self.usable is None else self.every.take(np.flatnonzero(self.usable))
 
     @classmethod

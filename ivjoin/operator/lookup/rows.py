@@ -83,7 +83,7 @@ class Rows:
 
     @property
     def _wasteful(self) -> bool:
-        """Whether the columns are more than twice as long as the rows need."""
+        """Return whether the columns are more than twice as long as the rows need."""
         return self.at is not None and bool(self.base) and len(self.base[0]) > 2 * len(self) + _FEW
 
     def compacted(self, files: Files) -> Rows:
@@ -137,7 +137,7 @@ class Rows:
 
     @property
     def _loose(self) -> int:
-        """The bytes of ``base`` that lie in memory."""
+        """Return the bytes of ``base`` that lie in memory."""
         if self._size < 0:
             self._size = sum(c.nbytes for c in self.base)
         return max(0, self._size - self.filed)

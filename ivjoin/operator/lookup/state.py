@@ -47,8 +47,6 @@ class LookupState(JoinState):
     def n_ids(self) -> int:
         return self.keys.n_ids
 
-    # -- counts ------------------------------------------------------------------------------------------------------
-
     def rows_held(self) -> tuple[int, int]:
         return len(self.left), len(self.right)
 
@@ -95,8 +93,6 @@ class LookupState(JoinState):
             m.spilled_bytes = self.account.files.nbytes
         return m
 
-    # -- memory ------------------------------------------------------------------------------------------------------
-
     def spill(self, files: Files, most: int) -> None:
         """Spill columns until at most ``most`` bytes are in memory, or none; MemoryLimitError if the disk is full."""
         def left() -> None:
@@ -110,8 +106,6 @@ class LookupState(JoinState):
 
     def is_refused(self, error: BaseException) -> bool:
         return self.account.refused
-
-    # -- what is known of the sides ----------------------------------------------------------------------------------
 
     def promise(self, p: int, node: Node, ordinal: int, descending: bool) -> bool:
         """Record a promise about later rows of a side; return whether its expression already had one."""
@@ -134,7 +128,7 @@ class LookupState(JoinState):
             self.read_again()
 
     def rekey(self) -> None:
-        """After a computed key failed for some row: look up by plain columns only; pairs decide the rest."""
+        """Match by plain columns alone after a computed key failed for some row. The rest is decided for each pair."""
         if self._previous:
             raise EvaluationError(
                 "a computed key has an error for a row, and include_previous=True needs all keys; use try_cast or "

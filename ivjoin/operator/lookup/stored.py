@@ -94,10 +94,10 @@ class Waiting:
 class RightRows:
     """Right rows that a left row may match, in runs at least twice as long as the next (a log-structured merge)."""
 
-    def __init__(self, axis: int | None, keys: KeyTable | None = None) -> None:
+    def __init__(self, axis: int | None) -> None:
         self.runs: list[Run] = []
         self._axis = axis
-        self.keys = keys  # the table of the key ids, if they are small numbers
+        self.keys: KeyTable | None = None  # the table of the key ids, if they are small numbers
         self._fresh: list[Rows] = []  # not part of a run yet
         self.evicted: list[Rows] | None = None  # where evicted rows go, if they may still be emitted
 

@@ -75,7 +75,7 @@ def make_key_room(core: Core, n: int) -> None:
 
 
 def make_batch_room(core: Core, p: int, batch: pa.RecordBatch) -> None:
-    """Under a memory limit, reserve before a push what the push would otherwise allocate as it stores the batch."""
+    """Reserve what a push would otherwise allocate as it stores the batch, under a memory limit."""
     payload_room.make_batch_room(core.stores[p], batch)
     core.count_state()
 

@@ -153,7 +153,7 @@ class StepJoin(SymmetricHashJoin):
 
     @property
     def held(self) -> tuple[int, int]:
-        """The number of stored rows, and the bytes of the state."""
+        """Return the number of stored rows, and the bytes of the state."""
         return self.rows, self._core.bytes_held()
 
     def stored(self, side: str) -> int:
@@ -162,6 +162,6 @@ class StepJoin(SymmetricHashJoin):
 
     @property
     def spilled(self) -> tuple[int, int]:
-        """The number of rows with columns in files, and the bytes of these files."""
+        """Return the number of rows with columns in files, and the bytes of these files."""
         m = self._core.counts()
         return m.spilled_rows, m.spilled_bytes

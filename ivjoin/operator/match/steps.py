@@ -128,7 +128,7 @@ def put_back(core: Core, p: int, before: list[bytes] | None) -> None:
 
 def with_text(core: Core, p: int, batch: pa.RecordBatch, status: int
 ) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
-    """As ``take``, while a push requests its text and nothing else, because an iterator would double the time."""
+    """Continue as ``take`` while a push requests its text alone, because an iterator would double the time."""
     state, out = core.state, None
     while status in _TEXT:
         if status == at.STORE | at.MORE:

@@ -72,7 +72,7 @@ class Part:
 class _Half:
     """How one side of a slice is read, with the attributes of a core that ``values.prepare`` reads."""
 
-    def __init__(self, whole: Whole, s: int, columns: int) -> None:
+    def __init__(self, whole: Whole, columns: int) -> None:
         self.plan, self.sources, self.index, self.intake = whole.plan, whole.sources, whole.index, whole.intake
         self.keys: KeyTable
         self.state = State(whole.plan.spec.batch_size, columns)
@@ -106,7 +106,7 @@ class Whole:
         self._blocks = output.kinds is not None and output.kinds <= {at.WORDS} and wanted()
         self.sources: list[SideSources] = [side_sources(plan, s, frontiers[s], self._payload(s)) for s in (0, 1)]
         width = max(len(side.schema) for side in plan.sides)
-        self._halves = [_Half(self, s, width) for s in (0, 1)]
+        self._halves = [_Half(self, width) for _ in (0, 1)]
         self.states = self._halves[0].state, self._halves[1].state
         self.keys = key_table(plan, self.states[0].operator)
         for half in self._halves:

@@ -97,7 +97,7 @@ class Budget:
 
     @property
     def least_rows(self) -> int:
-        """The number of rows to store at once if no batch shows how large rows are."""
+        """Return the number of rows to store at once if no batch shows how large rows are."""
         return max(LEAST_ROWS, min(self.limit // 4096, 1 << 16))
 
     def output_rows(self, row_bytes: int) -> int:

@@ -47,8 +47,6 @@ class Dropping:
     def nbytes(self) -> int:
         return sum(c.nbytes for c in self._counts) + self.recall.nbytes
 
-    # -- rows arrive ---------------------------------------------------------------------------------------------
-
     def saw(self, p: int, batch: pa.RecordBatch) -> None:
         """Learn from a batch of side p, after it was taken, how much the stored rows of the other side are worth."""
         core = self._core()
@@ -73,7 +71,7 @@ class Dropping:
 
     @property
     def allowed(self) -> int:
-        """The bytes that the operator may use, without the bytes that the sample of dropped rows may still grow by."""
+        """Return the bytes that the operator may use, without what the sample of dropped rows may still grow by."""
         return self._budget.limit - max(0, self.recall.most_bytes - self.recall.nbytes)
 
     @staticmethod
@@ -83,8 +81,6 @@ class Dropping:
         terms = core.plan.tables[1 - s].terms
         still = [a for a in range(len(bounds)) if bounds[a, 0] == I64_MIN and bounds[a, 1] == I64_MAX]
         return {int(t[0]) for t in terms if int(t[1]) in still}
-
-    # -- rows are dropped ----------------------------------------------------------------------------------------
 
     def make_room(self, needed: int, held: int) -> bool:
         """Drop rows until ``needed`` more bytes and an eighth of the limit are free; return whether any was stored."""
@@ -216,4 +212,3 @@ def _linear(values: np.ndarray, t: Type) -> np.ndarray:
     bits = (values + sign) ^ (sign & I64_MAX)
     x = bits.view(np.float64)
     return np.clip(np.where(np.isnan(x), 0.0, x), -1e300, 1e300)
-

@@ -77,7 +77,7 @@ class Frozen:
 
     @property
     def runs_in_memory(self) -> int:
-        """The bytes of the sorted key hashes that lie in memory."""
+        """Return the bytes of the sorted key hashes that lie in memory."""
         return sum(rows.runs_in_memory() for rows in self.sides)
 
     def move_runs(self, moved: Callable[[np.ndarray], np.ndarray]) -> None:

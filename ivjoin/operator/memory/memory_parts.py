@@ -34,7 +34,7 @@ class StateLimit(Limit, Protocol):
 
     @property
     def nbytes(self) -> int:
-        """The bytes that the bookkeeping of the limit uses."""
+        """Return the bytes that the bookkeeping of the limit uses."""
 
     def saved_sample(self) -> dict[str, Any] | None:
         """Return the sample of lost rows for a snapshot; None if no row is dropped."""

@@ -84,7 +84,7 @@ class Recall:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the sample and of the rows to probe it with."""
+        """Return the bytes of the sample and of the rows to probe it with."""
         return self._waiting_bytes + self._sample_bytes()
 
     def _sample_bytes(self) -> int:

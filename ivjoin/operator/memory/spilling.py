@@ -26,10 +26,10 @@ from ivjoin.shj.store.rows.side import SideStore
 from ivjoin.shj.store.rows.spilled import can_spill, spill_columns
 from ivjoin.shj.store.values.varying import SegmentColumn
 
-__all__ = ["MORE_PAGES", "Spilling"]
+__all__ = ["Spilling"]
 
 _INDEX, _LAST = 2, 3  # the order in which arrays of the index are spilled
-MORE_PAGES = 24 << 20  # bytes of file pages that may stay in memory in addition to the limit
+_MORE_PAGES = 24 << 20  # bytes of file pages that may stay in memory in addition to the limit
 _MORE_READ = 8 << 20  # bytes of pages of mapped files and of logs that may stay in memory after a read
 
 Item = tuple[int, int, Callable[[], None]]  # order, bytes, function that spills
@@ -128,9 +128,9 @@ class Spilling:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether the mapped files are larger than the part of them that may stay in memory."""
+        """Return whether the mapped files are larger than the part of them that may stay in memory."""
         core = self._core()
-        return core is not None and (mapped := self.files.mapped) > MORE_PAGES and mapped > self._allowed(core)
+        return core is not None and (mapped := self.files.mapped) > _MORE_PAGES and mapped > self._allowed(core)
 
     def _allowed(self, core: Core) -> int:
         """Return the bytes of mapped files that may stay in memory: an allowance, and what the limit leaves free.
@@ -139,11 +139,11 @@ class Spilling:
         files have spare capacity.
         """
         held = core.bytes_held()
-        if held < self._limit and self.files.mapped > MORE_PAGES:
+        if held < self._limit and self.files.mapped > _MORE_PAGES:
             held = max(held, own_memory() - self._start)
-        more = MORE_PAGES + MORE_PAGES // 8
+        more = _MORE_PAGES + _MORE_PAGES // 8
         if core.frozen is None:  # a step may read more pages than these of an index that lies in files as a whole
-            more = MORE_PAGES if self._can_freeze else MORE_PAGES - MORE_PAGES // 4
+            more = _MORE_PAGES if self._can_freeze else _MORE_PAGES - _MORE_PAGES // 4
         return max(self._limit - held, 0) + more
 
     def _left_for_logs(self, core: Core) -> int:

@@ -21,7 +21,7 @@ class Trimming:
         self._steps = 0
 
     def stepped(self, allowed: int | None = None) -> None:
-        """After a step, return retained memory to the system if it is much more than stayed after the last return.
+        """Return retained memory to the system after a step, if it is much more than stayed after the last return.
 
         ``allowed``: bytes that are in use for certain, in addition to those at the start; by default the limit.
         """

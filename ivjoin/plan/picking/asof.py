@@ -129,7 +129,7 @@ def _distance(a: Expr, b: Expr, types: Sequence[Type]) -> Expr:
 
 
 def _place(x: Expr, name: str, schema: pa.Schema, zone: str) -> Node:
-    """Return what right rows are compared by."""
+    """Return the expression of right rows for the picked place or a tie."""
     node = side_expression(x, 1, schema, zone, "ties")
     if node.type.kind == "null":
         return build.cast(node, INT64)  # all rows are alike
@@ -139,7 +139,7 @@ def _place(x: Expr, name: str, schema: pa.Schema, zone: str) -> Node:
 
 
 def _step(given: Any, t: Type) -> Expr:
-    """Return what to add to a column of a type for an offset."""
+    """Return the expression that an offset adds to a column of a type."""
     value = _signed(given, "offsets")
     if isinstance(value, Fraction) != (t.kind in _TIMES):
         raise ConditionError(f"offsets has {came(given)}, but the column is {t}; give {_expected(t.kind in _TIMES)}")
@@ -166,12 +166,7 @@ def shift_of(given: Any) -> float:
 
 def _signed(given: Any, what: str) -> int | float | Decimal | Fraction:
     """Return a number as it is, and a length of time in seconds as a Fraction."""
-    value = _parsed(given, what) if isinstance(given, str) else given
-    if isinstance(value, np.generic):
-        ticks = isinstance(value, np.timedelta64) and np.datetime_data(value.dtype)[0] == "ns"
-        value = Fraction(int(value.astype(np.int64)), 10**9) if ticks and not np.isnat(value) else value.item()
-    if isinstance(value, timedelta):
-        value = seconds_of(value)
+    value = _read(given, what)
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, Fraction)) or not math.isfinite(value):
         raise ConditionError(f"{what} is {came(given)}; expected a number, or a time such as {EXAMPLES}")
     return value
@@ -221,12 +216,7 @@ def _within_time(direction: str, a: Expr, b: Expr, types: tuple[Type, Type], sec
 
 def _limit(given: Any, types: tuple[Type, Type]) -> int | float | Decimal | Fraction:
     """Return the tolerance in the unit of the columns; for times in seconds, as a Fraction."""
-    value = _parsed(given) if isinstance(given, str) else given
-    if isinstance(value, np.generic):
-        ticks = isinstance(value, np.timedelta64) and np.datetime_data(value.dtype)[0] == "ns"
-        value = Fraction(int(value.astype(np.int64)), 10**9) if ticks and not np.isnat(value) else value.item()
-    if isinstance(value, timedelta):
-        value = seconds_of(value)
+    value = _read(given, "tolerance")
     times = any(t.kind in _TIMES for t in types)
     kind = f"{types[0]}" if types[0] == types[1] else f"{types[0]} and {types[1]}"
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, Fraction)):
@@ -248,7 +238,16 @@ def _expected(times: bool) -> str:
     return "a timedelta, or text such as '5 minutes'" if times else "a number"
 
 
-def _parsed(text: str, what: str = "tolerance") -> int | Decimal | Fraction:
+def _read(given: Any, what: str) -> Any:
+    """Return a text or a value of numpy as a Python number, and a length of time in seconds as a Fraction."""
+    value = _parsed(given, what) if isinstance(given, str) else given
+    if isinstance(value, np.generic):
+        ticks = isinstance(value, np.timedelta64) and np.datetime_data(value.dtype)[0] == "ns"
+        value = Fraction(int(value.astype(np.int64)), 10**9) if ticks and not np.isnat(value) else value.item()
+    return seconds_of(value) if isinstance(value, timedelta) else value
+
+
+def _parsed(text: str, what: str) -> int | Decimal | Fraction:
     seconds = seconds_of_text(text)
     if seconds is not None:
         return seconds

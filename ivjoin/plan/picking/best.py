@@ -10,7 +10,7 @@ import pyarrow as pa
 from ivjoin.conditions.evaluate import check_supported
 from ivjoin.errors import ConditionError, IvjoinError, came
 from ivjoin.expr import build
-from ivjoin.expr.nodes import Node, columns_of
+from ivjoin.expr.nodes import Node, sides_of
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.types import INT64, from_arrow
 from ivjoin.outer.jointype import JoinType
@@ -70,8 +70,8 @@ def _by_one(
     place, near = by[0], None
     if pick.keep == "first" and len(by) == 1 and place.op == "abs" and place.args[0].op == "sub":
         a, b = place.args[0].args
-        near, place = (a, b) if _sides(b) == {"right"} else (b, a)
-        if _sides(near) != {"left"} or condition is None:
+        near, place = (a, b) if sides_of(b) == {"right"} else (b, a)
+        if sides_of(near) != {"left"} or condition is None:
             return None
         terms = [t for t in separate(condition).bands if t.exact]
         if not any(t.right is place and t.left is near for t in terms):
@@ -81,7 +81,7 @@ def _by_one(
         except ConditionError:
             return None
         return spec.Pick("nearest", (place,), near)
-    if any(_sides(node) != {"right"} for node in by):
+    if any(sides_of(node) != {"right"} for node in by):
         return None
     fields = {f.name: f for f in right}
     present = place.op == "column" and not fields[place.params[1]].nullable
@@ -90,7 +90,3 @@ def _by_one(
             t.exact and t.right is place for t in separate(condition).bands
         )
     return spec.Pick("first" if pick.keep == "first" else "last", by) if present else None
-
-
-def _sides(node: Node) -> set[str]:
-    return {c.params[0] for c in columns_of(node)}

@@ -60,7 +60,6 @@ class Pick:
 
     @property
     def items(self) -> list[Expression]:
-        """Return the expressions as a list."""
         return list(self.by) if isinstance(self.by, (list, tuple)) else [self.by]
 
 

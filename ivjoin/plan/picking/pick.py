@@ -83,7 +83,6 @@ class Picking:
 
 @of_plan
 def picking_of(plan: JoinPlan) -> Picking:
-    """Return the picking of a plan that has a pick."""
     pick = plan.spec.pick
     assert pick is not None
     own = place = pick.by[0]

@@ -51,7 +51,7 @@ class Ranges:
 
     @property
     def filled(self) -> np.ndarray:
-        """The numbers of the ranges that are not empty : int64[f]."""
+        """Return the numbers of the ranges that are not empty : int64[f]."""
         return self._once("filled", lambda: np.flatnonzero(self.sizes > 0))
 
     def _in_step(self) -> bool:

@@ -56,8 +56,6 @@ class PickedCore(LookupCore):
         for rows in self.right.each():
             self._early.came(rows)
 
-    # -- a push ------------------------------------------------------------------------------------------------------
-
     def _want(self, p: int, batch: pa.RecordBatch) -> None:
         n = batch.num_rows
         if self.limits is not None and n:
@@ -127,8 +125,6 @@ class PickedCore(LookupCore):
             yield from self._picked.emitted(looked, done)
         self._giving = []
 
-    # -- eviction ----------------------------------------------------------------------------------------------------
-
     def _merges(self) -> bool:
         return self._thinning.possible()
 
@@ -140,8 +136,6 @@ class PickedCore(LookupCore):
 
     def _waiting(self) -> Waiting | None:
         return self.left.by_key({t.left for t in self.terms} | self._thinning.reads)
-
-    # -- what is known of the sides ----------------------------------------------------------------------------------
 
     def read_again(self) -> None:
         super().read_again()

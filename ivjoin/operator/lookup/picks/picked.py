@@ -52,9 +52,7 @@ class PickedAnswers(BestAnswers):
     def limit_output(self, rows: int) -> None:
         self._emitter.batch_size = min(self._core.plan.spec.batch_size, rows)
 
-    # -- the best match of each left row -----------------------------------------------------------------------------
-
-    def _checks(self, runs: list[Run]) -> list[Node]:
+    def _checks(self) -> list[Node]:
         return [] if self._own is not None and self._core.axis == self._own else self._core.decides()
 
     def chosen(self, found: Matches) -> np.ndarray:

@@ -28,7 +28,7 @@ class Sorted:
 
     @property
     def lies_in_order(self) -> bool:
-        """Whether the rows in order are all rows of the table as they lie."""
+        """Return whether the rows in order are all rows of the table as they lie."""
         return self.order is None and self.numbers is None
 
     def rows_at(self, places: np.ndarray) -> np.ndarray:

@@ -40,7 +40,7 @@ class Pass:
 
     @property
     def main(self) -> list[Term]:
-        """The bounds where the search begins."""
+        """Return the bounds where the search begins."""
         return self.highs if self.down else self.lows
 
 
