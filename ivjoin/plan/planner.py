@@ -11,7 +11,7 @@ import pyarrow as pa
 from ivjoin.conditions.evaluate import check_supported
 from ivjoin.errors import ConditionError, UnsupportedError
 from ivjoin.expr import build
-from ivjoin.expr.nodes import Node, columns_of, walk
+from ivjoin.expr.nodes import Node, columns_of, sides_of, walk
 from ivjoin.expr.ordinal import has_ordinal, value_of
 from ivjoin.expr.types import from_arrow
 from ivjoin.outer.emit import OutputField
@@ -63,7 +63,7 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
         side.numbers = sep.numbers
         side.filters = list(sep.left_filter if s == 0 else sep.right_filter)
     for g in sep.guards:
-        sides[_side_of(g.node)].guards.append((g.node, g.lo, g.hi))
+        sides[0 if "left" in sides_of(g.node) else 1].guards.append((g.node, g.lo, g.hi))
     for key in sep.keys:
         sides[0].keys.append(key.left)
         sides[1].keys.append(key.right)
@@ -120,10 +120,6 @@ def _key_equality(a: str, b: str, schemas: tuple[pa.Schema, pa.Schema], zone: st
 
 def _no_column(side: str, name: str) -> pa.Array:
     raise AssertionError("a literal reads no column")
-
-
-def _side_of(node: Node) -> int:
-    return 0 if any(c.params[0] == "left" for c in columns_of(node)) else 1
 
 
 def _implied(term: BandTerm, keys: Sequence[JoinKey]) -> bool:

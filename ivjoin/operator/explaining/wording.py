@@ -71,11 +71,8 @@ def _is_edge(n: Node) -> bool:
     """Return whether a node is an end of its type, at which a band holds for every value of the other side."""
     if n.op != "literal" or n.params[0] is None:
         return False
-    return n.params[0] in n.type.limits if n.type.is_discrete else _is_infinite(n.params[0])
-
-
-def _is_infinite(value: Any) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)
+    value = n.params[0]
+    return value in n.type.limits if n.type.is_discrete else isinstance(value, float) and not math.isfinite(value)
 
 
 def band_said(t: BandTerm) -> str:

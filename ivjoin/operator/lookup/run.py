@@ -100,7 +100,6 @@ class Run:
     def __init__(self, rows: Rows, axis: int | None) -> None:
         self.rows = rows
         self.axis = axis
-        self.spans = [rows.span(a) for a in range(len(rows.axes))]
         kids = rows.kids
         new = np.empty(len(kids), dtype=bool)
         new[:1] = True

@@ -83,7 +83,7 @@ class Dropping:
         return {int(t[0]) for t in terms if int(t[1]) in still}
 
     def make_room(self, needed: int, held: int) -> bool:
-        """Drop rows until ``needed`` more bytes and an eighth of the limit are free; return whether any was stored."""
+        """Drop rows until ``needed`` bytes and an eighth of the limit are free; return whether rows were dropped."""
         core = self._core()
         assert core is not None
         assert core.account.limit is not None

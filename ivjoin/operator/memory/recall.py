@@ -264,7 +264,7 @@ class Recall:
                 for batch in tables[p].cast(plan.sides[p].schema).combine_chunks().to_batches():
                     out = steps.take(inner, p, batch)
                     for pairs in [out] if isinstance(out, pa.RecordBatch) else out or ():
-                        numbers = [pairs.column(i).to_numpy() for i in _number_places(pairs)]
+                        numbers = [pairs.column(n).to_numpy() for n in pairs.schema.names if n.startswith(_NUMBER)]
                         at, push = numbers[s], numbers[1 - s]
                         at = at[push >= since[at]]
                         found += np.bincount(at, minlength=len(found))
@@ -302,10 +302,6 @@ def _axes_of(side: SidePlan, rows: pa.Table) -> np.ndarray:
 
 def _share(found: float, lost: float) -> float:
     return found / (found + lost) if found + lost else 1.0
-
-
-def _number_places(batch: pa.RecordBatch) -> list[int]:
-    return [i for i, n in enumerate(batch.schema.names) if n.startswith(_NUMBER)]
 
 
 def _needed(plan: JoinPlan) -> list[list[str]]:
