@@ -28,7 +28,7 @@ from ivjoin.separation.separate import BandTerm, JoinKey, Separation, conjuncts_
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.rows.bands import BandTable
 
-__all__ = ["inferred", "make_plan", "watched"]
+__all__ = ["direction_of", "inferred", "make_plan", "watched"]
 
 # Sub-expressions of residual conjuncts whose intervals may prune, for each side; each takes eight bytes a row.
 _MAX_WATCHED = 4
@@ -173,8 +173,8 @@ def watched(sep: Separation, s: int) -> list[Node]:
     return list(dict.fromkeys(found))
 
 
-def inferred(side: SidePlan, node: Node) -> str | None:
-    """Return the direction of an expression with its reason, "rises, since l.a rises"; None if unproved."""
+def direction_of(side: SidePlan, node: Node) -> str | None:
+    """Return "rises" or "falls" if that follows for an expression from the orders of its side; None if unproved."""
     if not side.orders or any(node is n for n, _, _ in side.orders):
         return None
     from ivjoin.propagation import Direction, Dom, ordering
@@ -185,16 +185,21 @@ def inferred(side: SidePlan, node: Node) -> str | None:
         if n.type.kind == "float":
             continue
         known[n] = Dom.of(n.type, value_of(low, n.type), value_of(high, n.type), null=n not in side.never_null)
-    direction = ordering(node, orders, known)
-    if direction not in (Direction.ASCENDING, Direction.DESCENDING):
+    return {Direction.ASCENDING: "rises", Direction.DESCENDING: "falls"}.get(ordering(node, orders, known))
+
+
+def inferred(side: SidePlan, node: Node) -> str | None:
+    """Return the direction of an expression with its reason, "rises, since l.a rises"; None if unproved."""
+    direction = direction_of(side, node)
+    if direction is None:
         return None
-    inside = set(walk(node))
-    sources = [f"{n}{' falls' if orders[n] is Direction.DESCENDING else ' rises'}" for n in orders if n in inside]
-    return f"{'rises' if direction is Direction.ASCENDING else 'falls'}, since {' and '.join(sources)}"
+    orders, inside = {n: o.descending for n, _, o in side.orders}, set(walk(node))
+    sources = [f"{n} {'falls' if falls else 'rises'}" for n, falls in orders.items() if n in inside]
+    return f"{direction}, since {' and '.join(sources)}"
 
 
 def _is_ordered(side: SidePlan, node: Node) -> bool:
-    return any(node is n for n, _, _ in side.orders) or inferred(side, node) is not None
+    return any(node is n for n, _, _ in side.orders) or direction_of(side, node) is not None
 
 
 def _overflow_tables(p: int, sides: tuple[SidePlan, SidePlan], sep: Separation) -> list[BandTable]:

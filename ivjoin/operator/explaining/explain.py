@@ -12,7 +12,7 @@ from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import ordinal_of
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 from ivjoin.frontier.order import ordinal_range, physical_ordinal, shown
-from ivjoin.frontier.tracking import Frontier, OrderTracker
+from ivjoin.frontier.tracking import Frontier
 from ivjoin.operator.explaining.condition import aggregate_lines, conjunct_lines, dag_of, inferred_lines, pick_lines
 from ivjoin.operator.explaining.picture import Explanation
 from ivjoin.operator.explaining.wording import band_said, listed, said
@@ -69,9 +69,8 @@ def _frontiers(plan: JoinPlan, given: Mapping[str, Mapping[Any, Any]]) -> tuple[
     ):
         raise OrderError(f"frontier is {came(given)}; expected {{'left': {{expression: value}}, 'right': {{...}}}}")
     out = []
-    for s, side in enumerate(plan.sides):
-        trackers = [OrderTracker(n, name, o.descending, o.slack, o.nulls) for n, name, o in side.orders]
-        frontier = Frontier(trackers, side.bounds, side.present, side.numbers)
+    for s, (side, frontier) in enumerate(zip(plan.sides, plan.frontiers(), strict=True)):
+        trackers = frontier.trackers
         values = {
             side_expression(k, s, side.schema, plan.spec.timezone, "frontier"): v
             for k, v in given.get(SIDES[s], {}).items()

@@ -12,7 +12,7 @@ from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.types import TICKS_PER_SECOND
 from ivjoin.frontier.order import Order
 from ivjoin.plan.join_plan import JoinPlan, SidePlan, of_plan
-from ivjoin.plan.planner import inferred
+from ivjoin.plan.planner import direction_of
 from ivjoin.plan.spec import SIDES
 
 __all__ = ["RANKED", "WHICH", "PickTerm", "Picking", "beside", "meeting", "picking_of"]
@@ -112,5 +112,4 @@ def _rises(side: SidePlan, by: Node, node: Node) -> bool:
     """Return whether an expression never falls while another one of its side rises."""
     if not has_ordinal(by.type) or not any(c.params[0] == SIDES[1] for c in columns_of(node)):
         return False
-    why = inferred(replace(side, orders=[(by, "", Order(by))]), node)
-    return why is not None and why.startswith("rises")
+    return direction_of(replace(side, orders=[(by, "", Order(by))]), node) == "rises"
