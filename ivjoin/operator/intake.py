@@ -140,10 +140,8 @@ class Intake:
                 self._refuse_errors(p, batch, node, values[node], what)
                 bad = frontier.outside_promises(node, self.ordinals(node, values, known), has_value(values[node]))
                 if bad is not None:
-                    low, high, _ = frontier.limits_of(node)
-                    edge = low if int(known[node][int(bad.argmax())]) < low else high
-                    limit, fix = self._promise_text(p, node), "Promise less"
-                    self._complain(p, str(node), node, bad, values, known, limit, fix, python_value(edge, node.type))
+                    if self._plan.spec.on_late == "raise":
+                        raise self._outside_promise(p, node, known[node], values[node], int(bad.argmax()))
                     late = bad if late is None else late | bad
         except (LateRowError, EvaluationError):
             frontier.reset(before)
@@ -163,9 +161,8 @@ class Intake:
             was = t.edge
             bad = t.late(self.ordinals(t.node, values, known), has_value(v), self.late_within)
             if bad is not None:
-                text, edge = self._edge(t, was, bad, known[t.node], v)
-                seen = f"rows up to {text} have come"
-                self._complain(p, t.name, t.node, bad, values, known, seen, "Declare a slack", edge)
+                if self._plan.spec.on_late == "raise":
+                    raise self._out_of_order(p, t, was, known[t.node], v, int(bad.argmax()))
                 far = greatest_lateness(t, was, bad, known[t.node], has_value(v), self.late_within)
                 if far is not None and (self.lateness[p] is None or far > self.lateness[p]):
                     self.lateness[p] = far
@@ -187,12 +184,17 @@ class Intake:
             why = first_error(node, lambda _, name: batch.column(self.index[p][name]), int(erred.argmax()))
             raise EvaluationError(f"{what} of the {SIDES[p]} side: {why}")
 
-    def _edge(self, t: OrderTracker, was: int, bad: np.ndarray, found: np.ndarray, v: Vector) -> tuple[str, Any]:
+    def _out_of_order(
+        self, p: int, t: OrderTracker, was: int, found: np.ndarray, v: Vector, row: int
+    ) -> LateRowError:
+        text, edge = self._edge(t, was, found, v, row)
+        return self._late_row(p, t.name, t.node, found, v, row, f"rows up to {text} have come. Declare a slack", edge)
+
+    def _edge(self, t: OrderTracker, was: int, found: np.ndarray, v: Vector, row: int) -> tuple[str, Any]:
         """Return the order's position before the first late row as text, and the least value that it allowed then."""
-        until = int(bad.argmax())
-        seen, present = found[:until], has_value(v)
+        seen, present = found[:row], has_value(v)
         if present is not None:
-            seen = seen[present[:until]]
+            seen = seen[present[:row]]
         if t.node.type.kind == "float":
             seen = seen[seen != NAN_ORDINAL]  # NaN has no place in the order
         turned = ~seen if t.descending else seen
@@ -203,40 +205,35 @@ class Intake:
             return "a null", None
         last = ~top if t.descending else top
         text, away = shown(last, t.node.type), t.slack if t.descending else -t.slack
+        if t.slack:
+            text = f"{text} (slack {t.slack})"
         if t.node.type.kind == "float":
-            return f"{text} (slack {t.slack})" if t.slack else text, python_value(last, t.node.type) + float(away)
-        edge = python_value(min(max(last + int(away), I64_MIN), I64_MAX), t.node.type)
-        return f"{text} (slack {t.slack})" if t.slack else text, edge
+            return text, python_value(last, t.node.type) + float(away)
+        return text, python_value(min(max(last + int(away), I64_MIN), I64_MAX), t.node.type)
 
-    def _promise_text(self, p: int, node: Node) -> str:
+    def _outside_promise(self, p: int, node: Node, found: np.ndarray, v: Vector, row: int) -> LateRowError:
         low, high, _ = self._frontiers[p].limits_of(node)
         least, most = ordinal_range(node.type)
         if high >= most:
-            return f"it was promised to lie from {shown(low, node.type)} on"
-        lower = "up" if low <= least else f"from {shown(low, node.type)}"
-        return f"it was promised to lie {lower} to {shown(high, node.type)}"
+            where = f"from {shown(low, node.type)} on"
+        else:
+            where = f"{'up' if low <= least else f'from {shown(low, node.type)}'} to {shown(high, node.type)}"
+        edge = python_value(low if int(found[row]) < low else high, node.type)
+        return self._late_row(p, str(node), node, found, v, row, f"it was promised to lie {where}. Promise less", edge)
 
-    def _complain(
-        self, p: int, name: str, node: Node, bad: np.ndarray, values: dict[Node, Vector],
-        known: dict[Node, np.ndarray], limit: str, fix: str, edge: Any,
-    ) -> None:
-        if self._plan.spec.on_late == "raise":
-            # Raised without a local name: a name would form a cycle with the traceback, which only the collector frees.
-            raise self._late_row(p, name, node, int(bad.argmax()), values, known, limit, fix, edge)
-
+    @staticmethod
     def _late_row(
-        self, p: int, name: str, node: Node, row: int, values: dict[Node, Vector], known: dict[Node, np.ndarray],
-        limit: str, fix: str, edge: Any,
+        p: int, name: str, node: Node, found: np.ndarray, v: Vector, row: int, why: str, edge: Any
     ) -> LateRowError:
-        valid = values[node].valid
-        null = valid is not None and not valid[row]
-        what = "null" if null else shown(int(known[node][row]), node.type)
+        # Raise it without a local name, which would form a cycle with the traceback that only the collector frees.
+        null = v.valid is not None and not v.valid[row]
+        what = "null" if null else shown(int(found[row]), node.type)
         error = LateRowError(
-            f"late row on the {SIDES[p]} side (row {row} of the batch): {name} is {what}, but {limit}. "
-            f'{fix}, or use on_late="drop" or on_late="join"'
+            f"late row on the {SIDES[p]} side (row {row} of the batch): {name} is {what}, but {why}, "
+            'or use on_late="drop" or on_late="join"'
         )
         error.side, error.column, error.frontier = SIDES[p], name, edge
-        error.value = None if null else python_value(int(known[node][row]), node.type)
+        error.value = None if null else python_value(int(found[row]), node.type)
         return error
 
     def key_ids(
