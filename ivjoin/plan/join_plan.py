@@ -114,6 +114,10 @@ class JoinPlan:
         """Return whether the key is one int64."""
         return len(self.null_safe) == 1 and not self.null_safe[0] and self.word_keys
 
+    def emitted(self, s: int) -> set[int]:
+        """Return the columns of side s that the output has."""
+        return {i for f in self.fields if (i := f.left if s == 0 else f.right) is not None}
+
     def axis(self, side: int, node: Node) -> int | None:
         axes = self.sides[side].axes
         return axes.index(node) if node in axes else None

@@ -218,11 +218,7 @@ def _overflow_tables(p: int, sides: tuple[SidePlan, SidePlan], sep: Separation) 
 def _stored_columns(plan: JoinPlan, s: int) -> list[int]:
     """Return the output columns of the side, and the columns that the condition may still read."""
     schema = plan.sides[s].schema
-    wanted: set[int] = set()
-    for f in plan.fields:
-        index = f.left if s == 0 else f.right
-        if index is not None:
-            wanted.add(index)
+    wanted = plan.emitted(s)
     needed = [*plan.separation.residual, *(a.node for a in plan.spec.aggregates if a.node is not None)]
     if plan.spec.first_by is not None:
         needed.append(plan.spec.first_by[0])

@@ -209,9 +209,7 @@ class KernelState(JoinState):
                 )
                 if width is not None or (self.keeps_text and not isinstance(c, (KeyTextColumn, SegmentColumn)))
             }
-            if blocks:
-                columns |= {i for f in plan.fields if (i := f.left if s == 0 else f.right) is not None}
-            return frozenset(columns)
+            return frozenset(columns | plan.emitted(s) if blocks else columns)
 
         name = KernelState.payload, self.keeps_text, blocks
         return plan.derived.once(name, lambda: [found(s, store) for s, store in enumerate(self.stores)])
@@ -250,8 +248,8 @@ class KernelState(JoinState):
 
     def gather_output(self, s: int) -> None:
         """Let Arrow build output with rows of side s, if some of its columns in the output now lie in files."""
-        columns, out = self.stores[s].columns, (f.left if s == 0 else f.right for f in self.plan.fields)
-        self.gathers[s] = any(isinstance(columns[self.places[s][k]], InFile) for k in out if k is not None)
+        columns, places = self.stores[s].columns, self.places[s]
+        self.gathers[s] = any(isinstance(columns[places[i]], InFile) for i in self.plan.emitted(s))
         self.put_out(self._puts_out)  # a push may be under way, on either side
 
     def put_out(self, p: int) -> None:

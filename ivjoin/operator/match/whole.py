@@ -104,7 +104,8 @@ class Whole:
         self.emitter = Emitter(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
         output = output_table(plan)
         self._blocks = output.kinds is not None and output.kinds <= {at.WORDS} and wanted()
-        self.sources: list[SideSources] = [side_sources(plan, s, frontiers[s], self._payload(s)) for s in (0, 1)]
+        also = [plan.emitted(s) if self._blocks else set[int]() for s in (0, 1)]
+        self.sources: list[SideSources] = [side_sources(plan, s, frontiers[s], also[s]) for s in (0, 1)]
         width = max(len(side.schema) for side in plan.sides)
         self._halves = [_Half(self, width) for _ in (0, 1)]
         self.states = self._halves[0].state, self._halves[1].state
@@ -121,11 +122,6 @@ class Whole:
             state=self._hold("state", 4, np.int64), used=self._hold("used", max(1, len(plan.kernel_terms)), np.int64),
         )
         self._rooms = -1, -1  # capacity of the scratch, in rows
-
-    def _payload(self, s: int) -> set[int]:
-        if not self._blocks:
-            return set()
-        return {i for f in self.plan.fields if (i := f.left if s == 0 else f.right) is not None}
 
     def _tabulate(self, s: int, state: State) -> None:
         plan, sources = self.plan, self.sources[s]
