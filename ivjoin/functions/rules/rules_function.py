@@ -19,7 +19,7 @@ from ivjoin.functions.rules.rule import NONE, Maker, Pair, Place, Rule, strict_b
 from ivjoin.functions.rules.rules_float import ENTIRE
 from ivjoin.functions.rules.state import State
 from ivjoin.interval.machine import floats as m
-from ivjoin.interval.machine.integers import first_true, last_true
+from ivjoin.interval.machine.bisection import first_true, last_true
 
 __all__ = [
     "HALF_PI", "LIBRARY_ULPS", "atan2", "cosh", "hypot", "logarithm", "lower", "pow_", "preimage", "rising", "sqrt",

@@ -29,8 +29,8 @@ from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, strict_binary,
 from ivjoin.functions.rules.rules_time import DAY, clock, stepwise
 from ivjoin.functions.rules.zones import clock_of
 from ivjoin.interval.machine import integers as m
+from ivjoin.interval.machine.bisection import first_true, last_true
 from ivjoin.interval.machine.calendar import year_month_day
-from ivjoin.interval.machine.integers import first_true, last_true
 
 __all__ = ["OPERATORS", "SPELLINGS", "units_between"]
 
