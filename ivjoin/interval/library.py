@@ -1,9 +1,6 @@
 """The public names of ``ivjoin.interval``, imported from the modules that define them."""
 
-from ivjoin.interval.errors import (
-    IntervalError,
-    IntervalTypeError,
-)
+from ivjoin.interval.errors import IntervalError, IntervalTypeError
 from ivjoin.interval.machine.domains import domain
 from ivjoin.interval.machine.rounding import FloatModeError, check_float_mode
 from ivjoin.interval.machine.types import Type as Domain

@@ -248,7 +248,7 @@ def _moved(value: Any, t: Type, up: bool) -> Any:
         value = dt.datetime.combine(value, dt.time())
         return _moved(value, t, up)
     if isinstance(value, str) and t.kind in ("date", "timestamp", "time", "duration", "decimal", "float", "int"):
-        from ivjoin.expr.build.coerce import cast
+        from ivjoin.expr.build.casting import cast
 
         node = cast(literal(value), t)
         if node.op == "literal":

@@ -9,8 +9,8 @@ import numpy as np
 
 from ivjoin.errors import ConditionError
 from ivjoin.expr.build.arith import intdiv, sub
+from ivjoin.expr.build.casting import cast
 from ivjoin.expr.build.chrono import unit_named
-from ivjoin.expr.build.coerce import cast
 from ivjoin.expr.build.strings import constant_text
 from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, flagged, met
 from ivjoin.expr.kernels.integers import mul_wrapped
