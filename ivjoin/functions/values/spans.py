@@ -12,9 +12,10 @@ from ivjoin.expr.build.arith import intdiv, sub
 from ivjoin.expr.build.casting import cast
 from ivjoin.expr.build.chrono import unit_named
 from ivjoin.expr.build.strings import constant_text
+from ivjoin.expr.kernels.calendar import civil, split
 from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, flagged, met
 from ivjoin.expr.kernels.integers import mul_wrapped
-from ivjoin.expr.kernels.times import as_dates, civil, split
+from ivjoin.expr.kernels.times import as_dates
 from ivjoin.expr.kernels.zones import zone_of
 from ivjoin.expr.literals import is_literal, literal
 from ivjoin.expr.nodes import Node, make
