@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import ceil, floor, inf, isqrt, nextafter, sqrt
 from typing import Any
 
-from ivjoin.expr.nodes import Node
+from ivjoin.expr.nodes import NEGATED, Node
 from ivjoin.functions.rules.domain import NAN, NULL
 from ivjoin.functions.rules.state import Infeasible, State
 from ivjoin.interval.machine import truth
@@ -41,7 +41,6 @@ __all__ = ["polynomial_equation"]
 T, F = truth.TRUE, truth.FALSE
 Pair = tuple[Any, Any]
 Target = tuple[Any, Any]
-_REFUTED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 _MAX = 1.7976931348623157e308
 
 
@@ -61,7 +60,7 @@ def polynomial_equation(
 def _equation(
     i: int, n: Node, at: tuple[int, ...], normal: Sequence[Normal | None], used: bool, discrete: frozenset[int]
 ) -> Equation | None:
-    if n.op in _REFUTED:
+    if n.op in NEGATED:
         a, b = normal[at[0]], normal[at[1]]
         types = [x.type for x in n.args]
         if a is None or b is None or types[0].kind != types[1].kind or types[0].scale != types[1].scale:
@@ -101,7 +100,7 @@ def _comparison(
         mask = s.D[i]
         if mask not in (T, F):
             return
-        true = op if mask == T else _REFUTED[op]
+        true = op if mask == T else NEGATED[op]
         if true == "ne":
             return
         e: Any = 0

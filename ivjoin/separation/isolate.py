@@ -16,7 +16,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from ivjoin.expr.nodes import Node, make
+from ivjoin.expr.nodes import FLIPPED, Node, make
 from ivjoin.expr.types import BOOL, FLOAT64, INT32
 from ivjoin.separation.float_bounds import arith, beyond, constant_of, is_positive, negated, number, root, shift, wide
 from ivjoin.separation.linear import BOTH_SIDES, Form, Forms
@@ -39,7 +39,7 @@ class FloatBand:
 def never_nan(op: str, a: Node, b: Node, known: Collection[Node]) -> list[Node]:
     """Return the float nodes that are null or not NaN if ``a op b`` is TRUE, given the ``known`` ones."""
     if op in ("gt", "ge"):
-        a, b, op = b, a, {"gt": "lt", "ge": "le"}[op]
+        a, b, op = b, a, FLIPPED[op]
     out: list[Node] = []
     if op == "lt":
         stack = [a]
@@ -82,7 +82,7 @@ class Isolator:
     def compare(self, op: str, a: Node, b: Node) -> None:
         """Derive bounds from ``a op b``, floats; at least one reads both sides."""
         if self.forms.sides(a) != BOTH_SIDES:
-            a, b, op = b, a, {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}.get(op, op)
+            a, b, op = b, a, FLIPPED[op]
         if self.forms.sides(b) == BOTH_SIDES:
             return
         u = cast_to(b, FLOAT64) if b.op != "literal" else b

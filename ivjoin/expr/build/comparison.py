@@ -14,7 +14,7 @@ from ivjoin.expr.build.coerce import TIMED, compared, meet, meet_all, read_time,
 from ivjoin.expr.build.nested import as_length, sort_keys
 from ivjoin.expr.kernels.zones import is_fixed
 from ivjoin.expr.literals import is_literal, literal
-from ivjoin.expr.nodes import Node, make
+from ivjoin.expr.nodes import FLIPPED, Node, make
 from ivjoin.expr.types import BOOL, INT32, TICKS_PER_SECOND, Type, timestamp
 
 __all__ = ["between", "compare", "eq", "eq_null_safe", "ge", "gt", "in_", "in_constants", "le", "lt", "ne", "nullif"]
@@ -24,7 +24,6 @@ _COMPARED = {
     "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
     "eq_null_safe": operator.eq,
 }  # fmt: skip
-_FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
 def compare(op: str, a: Node, b: Node, zone: str = "UTC") -> Node:
@@ -45,9 +44,9 @@ def compare(op: str, a: Node, b: Node, zone: str = "UTC") -> Node:
     if is_literal(b) and not is_literal(a):
         out = _against_literal(op, a, b, zone)
     elif is_literal(a) and not is_literal(b):
-        out = _against_literal(_FLIPPED.get(op, op), b, a, zone)
+        out = _against_literal(FLIPPED[op], b, a, zone)
         if out is not None and out.args[:1] == (b,) and out.op in _SYMBOLS:
-            out = make(_FLIPPED.get(out.op, out.op), (out.args[1], b), (), BOOL)
+            out = make(FLIPPED[out.op], (out.args[1], b), (), BOOL)
     else:
         out = None
     if out is not None:
@@ -68,7 +67,7 @@ def _by_value(op: str, a: Node, b: Node, zone: str) -> Node | None:
 
     A time past the range of its unit (9999-12-31 in nanoseconds) can only be compared in its own unit.
     """
-    for x, choice, flipped in ((a, b, op), (b, a, _FLIPPED.get(op, op))):
+    for x, choice, flipped in ((a, b, op), (b, a, FLIPPED[op])):
         if choice.op not in ("coalesce", "case") or choice.type.kind != "timestamp":
             continue
         if not is_literal(x) and (x.type.kind not in _MOMENTS or x.type.unit == choice.type.unit):

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
-from ivjoin.expr.nodes import Node
+from ivjoin.expr.nodes import NEGATED, make
 from ivjoin.expr.types import Type
 from ivjoin.functions.rules.domain import NAN, NULL, void
 from ivjoin.functions.rules.rule import Place, Rule
-from ivjoin.functions.rules.rules_text import NEGATED, compare_texts
+from ivjoin.functions.rules.rules_text import compare_texts
 from ivjoin.functions.rules.rules_truth import compare_truths
 from ivjoin.functions.rules.state import Case, State
 from ivjoin.interval.machine import truth
@@ -213,14 +213,12 @@ def _apart(i: int, a: int, b: int, when: int, f: Format | None) -> Callable[[Sta
 
 def _null_safe(p: Place, kind: str) -> Rule | None:
     i, (a, b) = p.i, p.at
-    if kind in ("string", "binary"):
-        equals = compare_texts(Place(_renamed(p.node), i, p.at))
-    else:
-        equals = _of_numbers(Place(_renamed(p.node), i, p.at))
+    text = kind in ("string", "binary")
+    equal = Place(make("eq", p.node.args, (), p.node.type), i, p.at)
+    equals = compare_texts(equal) if text else _of_numbers(equal)
     assert equals.forward is not None
     assert equals.backward is not None
     values, narrow = equals.forward, equals.backward
-    text = kind in ("string", "binary")
 
     def up(D: list[Any]) -> int:
         (alo, ahi, af), (blo, bhi, bf) = D[a], D[b]
@@ -245,12 +243,6 @@ def _null_safe(p: Place, kind: str) -> Rule | None:
             narrow(s)
 
     return Rule(up, down)
-
-
-def _renamed(node: Node) -> Node:
-    from ivjoin.expr.nodes import make
-
-    return make("eq", node.args, (), node.type)
 
 
 def in_(p: Place) -> Rule | None:

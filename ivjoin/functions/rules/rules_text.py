@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from ivjoin.expr.nodes import NEGATED
 from ivjoin.functions.rules.domain import NULL
 from ivjoin.functions.rules.rule import Place, Rule
 from ivjoin.functions.rules.state import State
 from ivjoin.interval.machine import truth
 
-__all__ = ["NEGATED", "compare_texts", "like"]
+__all__ = ["compare_texts", "like"]
 
 T, F, N = truth.TRUE, truth.FALSE, truth.NULL
-NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 _LAST = 0x10FFFF
 
 
