@@ -1,4 +1,4 @@
-"""Columns of dictionary type, also within nested types, where each batch may bring its own dictionaries.
+"""Handle dictionary columns, also within nested types, where each batch may bring its own dictionaries.
 
 Arrow concatenates such arrays with a dictionary of all their values. It keeps values that no row uses any more, and
 cannot unify dictionaries of structs and lists. The functions here drop unused values from stored arrays.
@@ -33,13 +33,7 @@ def compacted(array: pa.Array, beyond: int = _FEW) -> pa.Array:
 
 
 def narrowed(array: pa.DictionaryArray, t: pa.DictionaryType) -> pa.DictionaryArray:
-    """Return a dictionary array with the index type of ``t``.
-
-    Raises
-    ------
-    CapacityError
-        If its rows have more distinct values than these indices can address.
-    """
+    """Return a dictionary array with the index type of ``t``; raise CapacityError if it cannot address all values."""
     if array.type.index_type == t.index_type:
         return array
     most = 1 << (t.index_type.bit_width - pa.types.is_signed_integer(t.index_type))
@@ -71,10 +65,7 @@ def renumbered(array: pa.DictionaryArray, index: pa.DataType, dictionary: pa.Arr
 
 
 def one_array(arrays: Sequence[pa.Array], pool: pa.MemoryPool | None = None) -> pa.Array:
-    """Concatenate arrays of one column. A dictionary gets wider indices if it needs them or an array has them.
-
-    ``pool`` supplies the memory if the type has no dictionaries.
-    """
+    """Concatenate arrays of one column; dictionary indices widen if needed, other memory comes from ``pool``."""
     t = arrays[0].type
     if not has_dictionaries(t):
         return pa.concat_arrays(arrays, memory_pool=pool)
@@ -88,10 +79,7 @@ def one_array(arrays: Sequence[pa.Array], pool: pa.MemoryPool | None = None) -> 
 def rows_of(
     parts: Sequence[pa.Array], firsts: Sequence[int], ids: np.ndarray, read: Callable[[], object] | None = None
 ) -> pa.Array:
-    """Return rows ``ids`` : int64[m] of a column in several arrays, whose first rows are ``firsts``.
-
-    ``read`` is called after each array was read.
-    """
+    """Return rows ``ids`` of a column in several arrays with these first rows; call ``read`` after each one."""
     if len(parts) == 1 or not len(ids):
         return taken(parts[0], whole_numbers(ids - firsts[0]))
     which = np.searchsorted(np.asarray(firsts), ids, side="right") - 1
@@ -189,7 +177,6 @@ def _one_behind_another(arrays: Sequence[pa.DictionaryArray]) -> pa.DictionaryAr
 
 
 def _widened(array: pa.DictionaryArray) -> pa.DictionaryArray:
-    """Return the array with indices of at least 32 bits."""
     t = array.type
     if t.index_type.bit_width >= 32:
         return array

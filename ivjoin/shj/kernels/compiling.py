@@ -1,7 +1,6 @@
 """Compile the loops of the join once, with fixed signatures, and cache them on disk by content.
 
-All of them are plain functions over int64, int32 and uint8 arrays or words, so each compiles once, whatever the query.
-``building`` compiles each to an object file. ``objects`` stores the file and loads it without numba. ``python -m
+``building`` compiles each kernel to an object file. ``objects`` stores the file and loads it without numba. ``python -m
 ivjoin.shj.kernels.everything`` compiles all kernels, as an installation does. Another process (``apart``) compiles a
 missing kernel at its first call. With ``NUMBA_DISABLE_JIT=1`` all run uncompiled.
 """
@@ -108,11 +107,10 @@ COMPILES = _compiles()
 
 
 def _digest(room: Path) -> str:
-    """Return a digest of every file in the package of the kernels, and of the package versions that affect their code.
+    """Return a digest of every file in the package, and of the package versions that affect the code of kernels.
 
-    numba checks only the time and size of the file that defines a function. It ignores the functions that it calls, and
-    all files of an installed package may have the same time. No file of this package imports one from outside it, so
-    kernels contain no constant from elsewhere. numba itself checks its own version and the processor.
+    numba checks only the file that defines a function, by time and size. No file of this package imports one from
+    outside it, so kernels contain no constant from elsewhere.
     """
     digest = hashlib.sha256()
     digest.update(repr((llvmlite.__version__, np.__version__)).encode())
@@ -127,8 +125,7 @@ _STAMP = _digest(Path(__file__).parent.parent)
 
 
 class Later:
-    """A part of kernels that is created when the first kernel that uses it compiles; most processes load all kernels.
-    """
+    """A part of kernels that is created when the first kernel that uses it compiles."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
@@ -211,7 +208,7 @@ def compile_all(*modules: str) -> None:
 
 
 def is_on_disk(module: str) -> bool:
-    """Return whether all kernels of a module have object files, so that no first call compiles one."""
+    """Return whether all kernels of a module have object files."""
     if not COMPILES or not objects.POSSIBLE:
         return True
     key = objects.key(_STAMP)
@@ -263,10 +260,7 @@ def _build(function: Any, signature: _Signature) -> Any:
 
 
 def compiled(signature: Any) -> Any:
-    """Compile the function, or load it from disk, at its first call: a join pays only for the kernels that it uses.
-
-    The first call rebinds the module's name to the compiled function, so later calls have no overhead.
-    """
+    """Compile the function, or load it from disk, at its first call, which rebinds the module's name to the result."""
 
     def prepare(function: Any) -> Any:
         if not COMPILES:

@@ -26,7 +26,6 @@ def missing() -> list[str]:
 
 
 def begin() -> Thread | None:
-    """Start compiling what is missing in another process; see ``apart.begin``."""
     return apart.begin(*missing())
 
 

@@ -46,8 +46,6 @@ def record_of(dtype: Any) -> Any:
 
 @intrinsic
 def call(_context, callback, argument):  # type: ignore[no-untyped-def]
-    """Call the C function at an address with an address as argument."""
-
     def generate(context, builder, _signature, args):  # type: ignore[no-untyped-def]
         function = ir.FunctionType(ir.VoidType(), [ir.IntType(64)]).as_pointer()
         builder.call(builder.inttoptr(args[0], function), [args[1]])
@@ -58,8 +56,6 @@ def call(_context, callback, argument):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def load(_context, address):  # type: ignore[no-untyped-def]
-    """Return the word at an address."""
-
     def generate(_context, builder, _signature, args):  # type: ignore[no-untyped-def]
         return builder.load(builder.inttoptr(args[0], ir.IntType(64).as_pointer()))
 
@@ -68,8 +64,6 @@ def load(_context, address):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def save(_context, address, value):  # type: ignore[no-untyped-def]
-    """Write a word to an address."""
-
     def generate(context, builder, _signature, args):  # type: ignore[no-untyped-def]
         builder.store(args[1], builder.inttoptr(args[0], ir.IntType(64).as_pointer()))
         return context.get_dummy_value()
@@ -101,7 +95,7 @@ def swap(_context, address, value):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def prefetch(_context, address):  # type: ignore[no-untyped-def]
-    """Prefetch the cache line of an address, which is read soon; the address need not be valid."""
+    """Prefetch the cache line of an address, which need not be valid."""
 
     def generate(context, builder, _signature, args):  # type: ignore[no-untyped-def]
         at, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
@@ -116,8 +110,7 @@ def prefetch(_context, address):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def line_of(_context, array):  # type: ignore[no-untyped-def]
-    """Return a one-dimensional view of a C-contiguous array, which must outlive the call: the view holds no reference.
-    """
+    """Return a one-dimensional view of a C-contiguous array; the view holds no reference."""
     line = array.copy(ndim=1)
 
     def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]

@@ -1,7 +1,6 @@
-"""Raw memory inside compiled code: loads and stores by address, and Arrow's C data interface.
+"""Load and store by address, and the layout of ``struct ArrowArray`` on 64-bit machines.
 
-Addresses are int64. The layout is ``struct ArrowArray`` of the Arrow C data interface specification
-(https://arrow.apache.org/docs/format/CDataInterface.html), for 64-bit machines.
+See the Arrow C data interface (https://arrow.apache.org/docs/format/CDataInterface.html). Addresses are int64.
 """
 
 from __future__ import annotations

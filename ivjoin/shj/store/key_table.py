@@ -1,7 +1,6 @@
-"""The base of all key tables: slots and hash table entries of the key ids, their growth, and the reuse of ids.
+"""Store slots and hash table entries of the key ids, grow them, and reuse ids.
 
-Rebuilding the table frees the ids of keys that no stored row uses. Its size therefore follows the live keys, not all
-keys ever seen.
+Rebuilding the table frees the ids of keys that no stored row uses, so its size follows the live keys.
 """
 
 from __future__ import annotations
@@ -53,8 +52,6 @@ def longer(array: np.ndarray, n: int, used: int) -> np.ndarray:
 
 
 class KeyedRows(Protocol):
-    """Stored rows that refer to keys by their ids."""
-
     lo: int
     hi: int
     links: np.ndarray
@@ -70,10 +67,8 @@ class KeyedRows(Protocol):
 class KeyTable:
     """Slots of the keys: heads, tails and fingers of both sides, and the key itself if it is a word.
 
-    Attributes
-    ----------
-    slots : int32[n, 8]
-        See ``index_kernels``. Ids without rows form a linked list that begins with ``_free``.
+    ``slots`` : int32[n, 8], see ``index_kernels``. Ids without rows form a linked list that begins with ``_free``.
+    Methods that sweep, shrink or renumber free ids, so callers must not hold ids across them.
     """
 
     kind: int  # the constant of `registers` by which kernels know the class
@@ -107,7 +102,6 @@ class KeyTable:
         return address(self._operator)
 
     def point(self) -> None:
-        """Write the addresses of the arrays to the operator's registers."""
         r = self._registers
         r[_SLOTS], r[_SLOTS_SIZE] = address(self.slots), len(self.slots)
         r[_TABLE], r[_TABLE_SIZE] = address(self._table), len(self._table)
@@ -124,10 +118,7 @@ class KeyTable:
         self.n_ids, self.live, self._free, self._n_free, self._stirred = 0, 0, -1, 0, 0
 
     def reserve(self, n: int, slots: bool = True) -> None:
-        """Reserve capacity for n new keys. Without ``slots``, only the table grows; :meth:`grow` adds slots later.
-
-        The caller must not hold ids across this call, because a sweep may free them.
-        """
+        """Reserve capacity for n new keys, which may sweep. Without ``slots``, only the table grows."""
         used = self.n_ids - self._n_free
         if 2 * (used + n) > len(self._table) or (slots and self.n_ids + max(0, n - self._n_free) > len(self.slots)):
             if many := used > self._many():
@@ -150,7 +141,7 @@ class KeyTable:
     def grow(self, n: int, rows: int) -> None:
         """Grow while a batch's ids are in use, by part of the ids that the last n of its ``rows`` rows may need.
 
-        If n is at least the number of ids, the ids double. Otherwise they grow by a quarter, as most rows bring no new
+        If n is at least the number of ids, the ids double. Otherwise they grow by a quarter: most rows bring no new
         key.
         """
         some = max(key_kernels.SOME_ROOM, rows // 4)
@@ -162,7 +153,6 @@ class KeyTable:
         self._resize(max(need, len(self.slots)), size if 2 * entries <= size else _table_size(entries))
 
     def _resize(self, cap: int, size: int) -> None:
-        """Grow the slots to ``cap`` and the table to ``size`` entries, where they are smaller."""
         if self._account.files is not None:
             more = (cap - len(self.slots)) * self._id_bytes if self._is_filed() else 0
             self._account.want_disk(more + (0 if in_memory(self._table) else 4 * size))
@@ -183,8 +173,7 @@ class KeyTable:
     def _pieces(self, n: int) -> Iterator[slice]:
         """Cut n rows whose keys get ids into slices, so that capacity for a key per row is not needed at once.
 
-        If a sweep is possible, there is one slice: a sweep would free ids of earlier slices, which no stored row uses
-        yet.
+        If a sweep is possible, there is one slice: a sweep would free ids that no stored row uses yet.
         """
         step = _ROWS if self.n_ids + n <= self._many() else max(n, 1)
         return (slice(start, min(start + step, n)) for start in range(0, n, step))
@@ -204,22 +193,18 @@ class KeyTable:
         return self._more(*self._sizes(self.n_ids + max(0, n - self._n_free), self.n_ids - self._n_free + n))
 
     def _sizes(self, need: int, entries: int) -> tuple[int, int]:
-        """Return how many slots to allocate for ``need`` ids, and how many table entries for ``entries`` keys.
-
-        The slack is smaller when memory is short.
-        """
+        """Return how many slots to allocate for ``need`` ids, and how many table entries for ``entries`` keys."""
         cap, size = self._with_slack(need, entries, self._slack())
         if in_memory(self.slots) and self._account.fits(self._more(cap, size)):
             return cap, size
         return self._with_slack(need, entries, min(self._slack(), self.n_ids // TIGHT))
 
     def _with_slack(self, need: int, entries: int, slack: int) -> tuple[int, int]:
-        """Return the sizes with capacity for ``slack`` more ids."""
         cap = need + slack if need > len(self.slots) else len(self.slots)
         return cap, _table_size(entries + slack) if 2 * entries > len(self._table) else len(self._table)
 
     def _slack(self) -> int:
-        """Return the number of spare ids for a growing table: as many as there are, but an eighth for large tables."""
+        """Return the spare ids of a growing table: as many as there are, but an eighth for large tables."""
         return max(self.n_ids // 8, min(self.n_ids, key_kernels.SOME_KEYS // 2))
 
     def _more(self, cap: int, size: int) -> int:
@@ -229,11 +214,10 @@ class KeyTable:
         return more + (4 * (size - len(self._table)) + self._account.beyond(table) if table else 0)
 
     def sweep(self, n: int = 0, part: int = 4) -> bool:
-        """Free the ids that no row uses if they are many. Return whether they were.
+        """Free the ids that no row uses, with capacity for n more keys, if they are many. Return whether they were.
 
         They are many if they exceed a fourth (``1 / part``) of the live ones, or if the arrays are eight times too
-        large. ``n`` is the number of rows of the next batch: the new table has capacity for their keys until the next
-        sweep. The caller must not hold ids across this call.
+        large.
         """
         many = self.live + self.live // part + key_kernels.SOME_KEYS
         if self.n_ids - self._n_free <= many and max(len(self._table), len(self.slots)) <= 8 * (many + 2 * n):
@@ -242,12 +226,12 @@ class KeyTable:
         return True
 
     def take_back(self, n: int) -> None:
-        """Free all ids that no row uses, however few. ``n`` is as in :meth:`sweep`."""
+        """Free all ids that no row uses, however few, as :meth:`sweep`."""
         with suppress(MemoryLimitError):
             self._sweep(n)  # if the disk has no space for the smaller table, a later call tries again
 
     def compact(self, stores: Sequence[KeyedRows]) -> None:
-        """Renumber the keys of the stores' rows if few of many ids are in use. The caller must not hold ids."""
+        """Renumber the keys of the stores' rows if few of many ids are in use."""
         if 3 * self.live <= self.n_ids and self.n_ids > self._many():
             self.renumber(stores)
 
@@ -259,7 +243,7 @@ class KeyTable:
         return (len(self.slots) - cap) * self._id_bytes if cap * _MUCH <= len(self.slots) else 0
 
     def renumber(self, stores: Sequence[KeyedRows]) -> None:
-        """Renumber the keys of the stores' rows and drop unused ids. The caller must not hold ids across this call."""
+        """Renumber the keys of the stores' rows and drop unused ids."""
         n = self.n_ids
         if any(store.runs is not None for store in stores):
             return
@@ -309,10 +293,10 @@ class KeyTable:
         return 2 * rows > key_kernels.MANY_ROWS * self.used
 
     def fit(self, rows: int) -> None:
-        """Shrink nearly to the live keys, if each has many of the ``rows``. The caller must not hold ids.
+        """Shrink nearly to the live keys, if each has many of the ``rows``.
 
-        The kernels request it (``has_spare_room``) when there is no limit. Finding an id in a table that is half full
-        takes half as long again. That is negligible compared with the many rows of each key.
+        Kernels request it (``has_spare_room``) when there is no limit. A half-full table is slower by half, which is
+        negligible for keys of many rows.
         """
         if self._account.files is not None or rows <= key_kernels.MANY_ROWS * self.live:
             return
@@ -338,7 +322,6 @@ class KeyTable:
         self._remake(_table_size(self._many() + 2 * n))
 
     def _shorten(self, cap: int) -> None:
-        """Shrink the slots to ``cap``."""
         slots = extended(self.slots, cap)
         if slots is None:
             slots = fresh(self.slots, (cap, 8))
@@ -368,11 +351,10 @@ class KeyTable:
         self.n_ids, self._n_free, self._free = packed >> 32, packed & 0xFFFFFFFF, int(self._cell[0])
 
     def _grow_ids(self, cap: int) -> None:
-        """Resize the other arrays that are indexed by id to ``cap`` ids."""
+        """Resize the other arrays that are indexed by id."""
 
     def _regrow(self, old: np.ndarray) -> None:
-        """Copy all entries of the old table into the new one, including new keys of a batch that no stored row has yet.
-        """
+        """Copy all entries of the old table into the new one, including keys that no stored row has yet."""
         raise NotImplementedError
 
     def _rehash(self) -> None:

@@ -1,8 +1,8 @@
-"""The key table: one dense id per distinct join key, shared by both sides.
+"""Map each distinct join key to one dense id, shared by both sides.
 
 A key of one column with an ordinal (ints, floats, times, bools, short decimals) is one word. Several such columns, and
-null-safe ones, are several words. Other keys, such as strings and their neighbours in a key, are packed into bytes
-without ambiguity. Keys are equal if and only if their words or bytes are equal; a hash alone never decides it.
+null-safe ones, are several words. Other keys, such as strings, are packed into bytes without ambiguity. Words or bytes
+decide whether keys are equal; a hash alone never does.
 """
 
 from __future__ import annotations
@@ -58,8 +58,6 @@ class NoKeys(KeyTable):
 
 
 class IntKeys(KeyTable):
-    """Keys of one int64 each."""
-
     kind = registers.INT
 
     @property
@@ -68,7 +66,6 @@ class IntKeys(KeyTable):
         return self.slots.view(np.int64)
 
     def keys_of(self, key_ids: np.ndarray) -> np.ndarray:
-        """Return the keys of some ids : int64[n]."""
         return self.words.reshape(-1).take(4 * key_ids.astype(np.int64) + key_kernels.KEY_WORD)
 
     @property

@@ -1,4 +1,4 @@
-"""Compiled loops of the key table: from a key to its dense id."""
+"""Find the dense id of a key in an open-addressing table."""
 
 from __future__ import annotations
 
@@ -59,9 +59,8 @@ def _spread(x, shift):  # type: ignore[no-untyped-def]
 def _place(key, mask, shift, stirred):  # type: ignore[no-untyped-def]
     """Return the first table index to search for a key.
 
-    Fibonacci hashing spreads consecutive keys evenly, with hardly any collisions. Keys at certain distances collide
-    often instead. A table with many collisions becomes ``stirred``: it is then hashed by ``_mix``, which spreads all
-    keys as at random.
+    Fibonacci hashing spreads consecutive keys evenly, but keys at certain distances collide often. A table with many
+    collisions becomes ``stirred``: ``_mix`` then spreads all keys as at random.
     """
     return _mix(key) & mask if stirred else _spread(key, shift)
 
@@ -98,13 +97,10 @@ def intern_rows(  # type: ignore[no-untyped-def]
 ):
     """Do as ``intern_ints`` for rows begin .. n-1, over flat arrays or pointers.
 
-    ``some`` tells whether ``usable`` applies. There are slots for ``most_ids`` ids. ``cell[1]`` gets the progress: n,
-    or the first row whose new key does not fit. ``cell[2]`` gets the number of other keys' entries probed.
-
-    For keys of several words, ``keys`` are the hashes of the words (they may be the same memory as ``out``). Word k of
-    row i is ``values[words[3 * k] * stride + i]``. All words of an id but the last are the ``others`` words from
-    ``rest[others * id]`` on. ``places`` : int64[n] is scratch. ``table_at`` and ``slots_at`` are the addresses of the
-    arrays.
+    ``cell[1]`` gets the progress: n, or the first row whose new key does not fit. ``cell[2]`` gets the number of other
+    keys' entries probed. For keys of several words, ``keys`` are hashes (they may lie in ``out``), word k of row i is
+    ``values[words[3 * k] * stride + i]``, and all words of an id but the last are the ``others`` words from
+    ``rest[others * id]`` on. ``places`` : int64[n] is scratch.
     """
     shift = _shift(mask)
     if stirred:
@@ -159,27 +155,11 @@ def intern_rows(  # type: ignore[no-untyped-def]
 def intern_ints(  # type: ignore[no-untyped-def]
     keys, usable, table, slots, words, n_free, out, n_ids, cell, places, table_at, slots_at, stirred,
 ):
-    """Look up the id of each key; new keys take an unused id, else the next one. Returns n_ids * 2**32 + n_free.
+    """Look up the id of each key; new keys take an unused id, else the next one. Return n_ids * 2**32 + n_free.
 
-    Parameters
-    ----------
-    keys : int64[n]
-    usable : uint8[n]
-        0 for rows whose id is -1. Empty if all rows are usable.
-    table : int32[size]
-        id + 1, 0 for empty. It stays at most half full: the caller reserves capacity for n new keys.
-    slots, words : int32[keys, 8], int64[keys, 4]
-        The slots, and the same memory as words.
-    out : int64[n]
-        The ids.
-    cell : int64[3]
-        ``cell[0]`` is the first unused id.
-    places : int64[n]
-        Scratch.
-    table_at, slots_at : int
-        The addresses of the arrays.
-    stirred : int
-        See ``_place``.
+    keys, out, places : int64[n]; usable : uint8[n], 0 for id -1, or empty if all are usable
+    table : int32[size], id + 1, 0 for empty; the caller reserves capacity, so that it stays at most half full
+    slots, words : int32[keys, 8], int64[keys, 4], the same memory; cell : int64[3], ``cell[0]`` the first unused id
     """
     return intern_rows(
         keys, 0, keys.shape[0], usable, usable.shape[0] > 0, table, table.shape[0] - 1, slots.shape[0], line_of(slots),
@@ -208,8 +188,7 @@ def number_ints(keys, usable, least, ids, out):  # type: ignore[no-untyped-def]
 def has_key_room(op, rows, n):  # type: ignore[no-untyped-def]
     """Return whether there is the capacity for n new keys that must exist before any key gets an id.
 
-    ``rows`` is the number of stored rows. Slots can grow later, and so can the table if keys have many rows. Half of
-    the rows per key that ``has_spare_room`` requires are enough for that.
+    Slots can grow later, and so can the table if keys have many of the stored ``rows``.
     """
     if op.grows != 0 and 2 * rows > MANY_ROWS * (op.n_ids - op.n_free):
         return True
@@ -220,8 +199,7 @@ def has_key_room(op, rows, n):  # type: ignore[no-untyped-def]
 
 @inner
 def has_spare_room(op, rows):  # type: ignore[no-untyped-def]
-    """Return whether there is far more capacity than the live keys need, if each has many rows; see ``KeyTable.fit``.
-    """
+    """Return whether capacity far exceeds the live keys' need, if each has many rows; see ``KeyTable.fit``."""
     live = op.live_keys
     if op.grows == 0 or rows <= MANY_ROWS * live:
         return False
@@ -231,10 +209,7 @@ def has_spare_room(op, rows):  # type: ignore[no-untyped-def]
 
 @inner
 def name_rows(op, side, other, keys):  # type: ignore[no-untyped-def]
-    """Look up the ids of the keys of the batch, given as words at an address; -1 for rows that match nothing.
-
-    It begins with row ``n_named`` and ends early if there is no capacity for a new key.
-    """
+    """Look up the ids of the keys at an address from row ``n_named`` on, until capacity for a new key lacks."""
     key_ids = at_i64(op.key_ids)
     n = op.n
     if other.live == 0 and op.n_kept == 0:
@@ -259,7 +234,6 @@ def name_rows(op, side, other, keys):  # type: ignore[no-untyped-def]
 
 @inner
 def _is_free(slots, key_id):  # type: ignore[no-untyped-def]
-    """Return whether no row of either side has a key."""
     return slots[8 * key_id] < 0 and slots[8 * key_id + 3] < 0
 
 
@@ -283,7 +257,7 @@ def take_back_ids(slots, n_ids, live, cell):  # type: ignore[no-untyped-def]
 
 @compiled(I8(IO2_I4, I8, I8, IO1))
 def take_back(slots, n_ids, live, cell):  # type: ignore[no-untyped-def]
-    """Link the ids that no row uses, the least first; ``cell[0]`` gets the first. Returns n_ids * 2**32 + their number.
+    """Link the ids that no row uses, the least first; ``cell[0]`` gets the first. Return n_ids * 2**32 + their number.
 
     If few keys are ``live``, unused ids at the end are removed instead of linked.
     """
@@ -352,10 +326,9 @@ def _fill_up(arena, top):  # type: ignore[no-untyped-def]
 
 @compiled(I8(IN1, IN_U8, IN_U8, IO1_I4, IO1, IO_U8, IO2_I4, I8, IO1, I8, IO1, IO1))
 def intern_bytes(offsets, buf, usable, table, spans, arena, slots, n_free, out, n_ids, tops, cell):  # type: ignore[no-untyped-def]
-    """Look up the id of each byte string ``buf[offsets[i]:offsets[i+1]]``; ``offsets`` is int64[n + 1], ``buf`` uint8.
+    """Look up the id of each ``buf[offsets[i]:offsets[i+1]]``, as ``intern_ints``; offsets : int64[n + 1], buf : uint8.
 
-    ``spans[2 * id]`` is the id's place in the arena, and ``spans[2 * id + 1]`` its length. Returns n_ids * 2**32 +
-    n_free. The top of the arena is read from and written to ``tops[0]``.
+    ``spans[2 * id]`` is the id's place in the arena, ``spans[2 * id + 1]`` its length, ``tops[0]`` the arena's top.
     """
     top = tops[0]
     mask = table.shape[0] - 1

@@ -1,8 +1,8 @@
-"""Ids of keys that are byte strings: text, several columns, and null-safe ones.
+"""Look up the ids of keys that are byte strings: text, several columns, and null-safe ones.
 
-A key's bytes are those that ``keys.pack`` makes of its pieces. Lengths precede the pieces: first the bytes packed up to
-the last piece but one, ..., at last the bytes of the first piece. Equal bytes therefore mean equal pieces. In the arena
-a key begins at a word boundary, and zeros fill its last word.
+A key's bytes are those that ``keys.pack`` makes of its pieces: first the bytes packed up to the last piece but one,
+..., at last the bytes of the first piece, each after its length. Equal bytes mean equal pieces. In the arena a key
+begins at a word boundary, and zeros fill its last word.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ __all__ = ["name_packed"]
 
 @inner
 def _data_of(op, column):  # type: ignore[no-untyped-def]
-    """Return the address of the bytes of a text column of the batch."""
     return load(load(load(load(op.in_struct + CHILDREN) + 8 * column) + BUFFERS) + 16)
 
 
@@ -38,7 +37,6 @@ def _is_null(op, piece, i):  # type: ignore[no-untyped-def]
 
 @inner
 def _size(op, piece, i):  # type: ignore[no-untyped-def]
-    """Return the bytes of a piece of row i."""
     if piece.kind == at.ORDINAL_PIECE:
         return np.int64(8)
     if piece.kind == at.VALIDITY_PIECE:
@@ -57,7 +55,6 @@ def _size(op, piece, i):  # type: ignore[no-untyped-def]
 
 @inner
 def _put(target, op, piece, i, size):  # type: ignore[no-untyped-def]
-    """Write a piece of row i."""
     if piece.kind == at.ORDINAL_PIECE:
         value = at_i64(op.values + 8 * piece.source * op.room_rows)[i]
         if piece.nulls and _is_null(op, piece, i):
@@ -158,8 +155,7 @@ def _most_bytes(op, side, n):  # type: ignore[no-untyped-def]
 
 @inner
 def packed_bytes_wanted(op, p, side, n):  # type: ignore[no-untyped-def]
-    """Return the bytes to reserve in the key table before a batch's keys are looked up; 0 if there is enough capacity.
-    """
+    """Return the bytes to reserve in the key table before a batch's keys are looked up; 0 for enough capacity."""
     need = _most_bytes(op, side, n)
     rows = side.live + side_at(op.sides, 1 - p).live
     return need if op.arena_top + need > op.arena_room or not has_key_room(op, rows, n) else 0
@@ -169,7 +165,7 @@ def packed_bytes_wanted(op, p, side, n):  # type: ignore[no-untyped-def]
 def name_packed(operator, p):  # type: ignore[no-untyped-def]
     """Look up the ids of the batch's keys, -1 for rows that match nothing; count the rows left without capacity.
 
-    Another call continues with those. ``arrive`` has reserved the capacity for their bytes.
+    ``arrive`` has reserved the capacity for their bytes.
     """
     op = operator_at(operator, 0)
     side = side_at(op.sides, p)

@@ -1,8 +1,7 @@
-"""Ids of keys that are several words: ordinals, and validity words if null is a value like any other.
+"""Look up the ids of keys that are several words: ordinals, and validity words if null is a value like any other.
 
-A hash of all words takes the place of a one-word key. For fixed other words, the hash is a bijection of the last word,
-so equal hashes and equal other words imply an equal last word. Only the other words are therefore stored, and compared.
-These kernels are compiled separately from the push, for plans with such keys.
+A hash of all words takes the place of a one-word key. For fixed other words it is a bijection of the last word, so
+only the other words are stored and compared. These kernels are compiled for plans with such keys alone.
 """
 
 from __future__ import annotations
@@ -48,10 +47,7 @@ def _sum_words(values, stride, words, count, begin, n, out):  # type: ignore[no-
 
 @compiled(I8(I8, I8))
 def name_words(operator, p):  # type: ignore[no-untyped-def]
-    """Look up the ids of the batch's keys, -1 for rows that match nothing; count the rows left without capacity.
-
-    Another call continues with those.
-    """
+    """Look up the ids of the batch's keys, -1 for rows that match nothing; count the rows left without capacity."""
     op = operator_at(operator, 0)
     side = side_at(op.sides, p)
     n = op.n
@@ -70,7 +66,7 @@ def intern_words(  # type: ignore[no-untyped-def]
 ):
     """Do as ``intern_ints`` for keys of several words : int64[words, n]; ``rows[3 * k]`` is k.
 
-    ``rest`` : int64[(words - 1) * ids] has capacity for all words but the last of every id. ``out`` is int64[n].
+    ``rest`` : int64[(words - 1) * ids] has capacity for all words but the last of every id.
     """
     n = keys.shape[1]
     count = keys.shape[0]

@@ -1,7 +1,6 @@
-"""Compiled loops that sort rows within each key, and search them there.
+"""Sort rows within each key, and search them there.
 
-Unordered rows are grouped by key first, and then sorted within each key. A group mostly fits the processor's cache,
-which makes this faster than sorting all rows at once.
+A group mostly fits the cache, so this is faster than sorting all rows at once.
 """
 
 from __future__ import annotations
@@ -24,14 +23,8 @@ DIGITS = 1 << _BITS
 def group_values(kids, values, starts, keys, rows):  # type: ignore[no-untyped-def]
     """Group values and row numbers by key; the rows of one key stay in order.
 
-    Parameters
-    ----------
-    kids, values : int64[n]
-        Key ids and values.
-    starts : int64[ids + 1]
-        Zeros; afterwards where the rows of each key begin.
-    keys, rows : int64[n]
-        The output: values and row numbers by key.
+    kids, values, keys, rows : int64[n], keys and rows are the output
+    starts : int64[ids + 1], zeros; afterwards where the rows of each key begin
     """
     n = kids.shape[0]
     for i in range(n):
@@ -68,8 +61,7 @@ def _insert(from_keys, from_rows, first, keys, rows, start, n):  # type: ignore[
 def _dealt(keys, rows, start, end, least, span, other_keys, other_rows, counts):  # type: ignore[no-untyped-def]
     """Sort [start, end) by distributing its rows to at least as many buckets, by their first bits.
 
-    Source: D. E. Knuth, The Art of Computer Programming 3, 5.2.1, sorting by address calculation. Returns False,
-    without sorting, if a bucket would get more than 24 rows.
+    Return False, without sorting, if a bucket would get more than 24 rows (Knuth 3, 5.2.1, address calculation).
     """
     n = end - start
     size = np.int64(1)
@@ -105,10 +97,7 @@ def _dealt(keys, rows, start, end, least, span, other_keys, other_rows, counts):
 
 @inner
 def _by_digits(keys, rows, start, end, least, span, other_keys, other_rows, counts):  # type: ignore[no-untyped-def]
-    """Sort [start, end) by the digits in which its values differ, least significant digit first.
-
-    Source: D. E. Knuth, The Art of Computer Programming 3, 5.2.5.
-    """
+    """Sort [start, end) by the digits in which its values differ, least significant first (Knuth 3, 5.2.5)."""
     n = end - start
     base = np.uint64(least)
     mask = np.uint64(DIGITS - 1)
@@ -147,15 +136,9 @@ def _by_digits(keys, rows, start, end, least, span, other_keys, other_rows, coun
 
 @compiled(VOID(IO1, IO1_I4, IO1, IO1_I4, IO1))
 def sort_rows(values, rows, other_values, other_rows, counts):  # type: ignore[no-untyped-def]
-    """Sort values, and their row numbers with them, in place; the sort is stable.
+    """Sort values : int64[n] in place, and their row numbers : int32[n] with them; the sort is stable.
 
-    Parameters
-    ----------
-    values, other_values : int64[n]
-        The other arrays are scratch.
-    rows, other_rows : int32[n]
-    counts : int64[DIGITS]
-        Scratch.
+    The other arrays are scratch; counts : int64[DIGITS].
     """
     n = values.shape[0]
     if n < 2:
@@ -176,16 +159,8 @@ def sort_rows(values, rows, other_values, other_rows, counts):  # type: ignore[n
 def sort_groups(starts, keys, rows, other_keys, other_rows, counts):  # type: ignore[no-untyped-def]
     """Sort the rows of each group by their values, in place; the sort is stable.
 
-    Parameters
-    ----------
-    starts : int64[groups + 1]
-        Where each group begins.
-    keys, rows : int64[n]
-        Values, and numbers that move with them.
-    other_keys, other_rows : int64[rows of the greatest group]
-        Scratch.
-    counts : int64[2 ** 16]
-        Scratch.
+    starts : int64[groups + 1], keys, rows : int64[n]
+    Scratch: other_keys, other_rows : int64[rows of the greatest group], counts : int64[2 ** 16]
     """
     for k in range(starts.shape[0] - 1):
         a = starts[k]
@@ -213,20 +188,10 @@ def sort_groups(starts, keys, rows, other_keys, other_rows, counts):  # type: ig
 def meet_groups(groups, by, rows, others, starts, values, mode, out):  # type: ignore[no-untyped-def]
     """Find for each row the last place of its key whose value lies within two limits; with UP the first; -1 if none.
 
-    Parameters
-    ----------
-    groups : int64[keys + 1]
-        Where each key's rows begin in ``by`` and ``rows``.
-    by, rows : int64[n]
-        Grouped by key and rising: the upper limit of the value (with UP the lower limit), and the row numbers.
-    others : int64[rows]
-        The other limit, indexed by row number.
-    starts : int64[some keys + 1]
-        Where each key's values begin.
-    values : int64[m]
-        Grouped by key and rising within each key.
-    out : int64[rows]
-        The places, indexed by row number.
+    groups : int64[keys + 1], where each key's rows begin in ``by`` and ``rows``
+    by, rows : int64[n], by key and rising: the upper limit (with UP the lower limit), and row numbers
+    others, out : int64[rows], the other limit and the place, by row number
+    starts, values : int64[some keys + 1], int64[m], the values by key, rising
     """
     keys = starts.shape[0] - 1
     for k in range(groups.shape[0] - 1):
@@ -250,9 +215,7 @@ def meet_groups(groups, by, rows, others, starts, values, mode, out):  # type: i
 def place_rising(values, given, after, out):  # type: ignore[no-untyped-def]
     """Return where given values would be inserted among rising ``values``: before equal ones, or ``after`` them.
 
-    ``values``, ``given`` and ``out`` are int64. Source: J. L. Bentley and A. C. Yao, An almost optimal algorithm for
-    unbounded searching (1976). Each search starts where the last one ended and doubles its steps, which is fast if the
-    given values rise. Unordered ones give correct results too.
+    Each search starts where the last one ended and doubles its steps (Bentley and Yao 1976), fast if given values rise.
     """
     n = values.shape[0]
     at = np.int64(0)

@@ -1,9 +1,8 @@
-"""Find the places of a run whose value lies in a range, without looking at each place.
+"""Find the places of a run whose value lies in a range; the values are not sorted, like the ends of intervals.
 
-The values are not sorted, like the ends of intervals in a run that is sorted by their starts. The least and greatest
-value are stored for blocks of four places, and for blocks of four such blocks. A search skips blocks without a value in
-range. ``least`` and ``most`` : int64[n] are the values themselves. ``upper`` : int64[2, m] has the least and greatest
-of the blocks of all higher levels. ``starts`` : int64[levels] has where each of these levels begins.
+A search skips blocks without a value in range: blocks of four places, of four such blocks, and so on.
+least, most : int64[n], the values; upper : int64[2, m], least and greatest of the blocks of all higher levels
+starts : int64[levels], where each of these levels begins
 """
 
 from __future__ import annotations
@@ -52,8 +51,8 @@ def next_within(least, most, upper, starts, at, end, low, high):  # type: ignore
 def pairs_within(first, last, low, high, least, most, upper, starts, state, out_row, out_at):  # type: ignore[no-untyped-def]
     """Find for each row i the places k with ``first[i] <= k < last[i]`` and a value in ``[low[i], high[i]]``.
 
-    The arrays of rows are int64[n], the outputs int64[m]. The search stops when the output is full. ``state`` :
-    int64[2] then has the row and the place to continue with; -1 as place begins a row. Returns the number of pairs.
+    Return the number of pairs. The search stops when the output is full; ``state`` : int64[2] then has the row and the
+    place to continue with (-1: begin the row).
     """
     count = 0
     room = out_row.shape[0]
@@ -84,26 +83,10 @@ def pairs_within(first, last, low, high, least, most, upper, starts, state, out_
 def pairs_swept(first, last, low, least, most, upper, starts, active, state, out_row, out_at):  # type: ignore[no-untyped-def]
     """Find for each row i the places k with ``first[i] <= k < last[i]`` and a value of at least ``low[i]``.
 
-    Rows with the same ``first`` follow each other, and their ``low`` never falls. So a value that is lower once is not
-    looked at again.
-
-    Source: P. Bouros, N. Mamoulis, A forward scan based plane sweep algorithm for parallel interval joins, PVLDB 2017.
-
-    Parameters
-    ----------
-    first, last, low : int64[n]
-        No range is empty.
-    active : int64[m]
-        Scratch.
-    state : int64[1]
-        Afterwards the number of rows whose pairs were all found before the outputs were full.
-    out_row, out_at : int64[p]
-        The output, in the order of rows and places. One more entry is scratch.
-
-    Returns
-    -------
-    int
-        The number of pairs.
+    Rows with equal ``first`` follow each other with rising ``low``, so a value that is lower once is not looked at
+    again (Bouros and Mamoulis, A forward scan based plane sweep algorithm, PVLDB 2017). Return the number of pairs.
+    active : int64[m], scratch; state : int64[1], rows that are finished; out_row, out_at : int64[p + 1], the last is
+    scratch
     """
     count = 0
     alive = 0

@@ -1,4 +1,4 @@
-"""Inside compiled code: read columns of an incoming Arrow batch, and build output batches in their own memory."""
+"""Read columns of an incoming Arrow batch, and copy values to output batches."""
 
 from __future__ import annotations
 
@@ -107,10 +107,9 @@ def _double_at(pointer, code, i):  # type: ignore[no-untyped-def]
 
 @inner
 def read_double(pointer, code, arithmetic, second, second_code, number, n, out, cell):  # type: ignore[no-untyped-def]
-    """Write the ordinals of n values as doubles to ``out`` : int64[n], after arithmetic.
+    """Write the ordinals of n values as doubles, after arithmetic; ``cell`` is the address of two scratch words.
 
-    The second operand is the column at address ``second``, or if that is 0, ``number``, given as bits. ``cell`` is the
-    address of two scratch words.
+    The second operand is the column at address ``second``, or if that is 0, ``number``, given as bits.
     """
     mem.at_i64(cell)[0] = number
     other = mem.at_f64(cell)[0]
@@ -129,11 +128,10 @@ def read_double(pointer, code, arithmetic, second, second_code, number, n, out, 
 
 @inner
 def double_below(edge, slack, falling, cell):  # type: ignore[no-untyped-def]
-    """Return the least (turned) ordinal of a double that is at most ``slack`` below the edge; exact.
+    """Return the least (turned) ordinal of a double that is at most ``slack`` (as bits) below the edge; exact.
 
-    ``slack`` is given as bits. The error of a difference of doubles is itself a double (Knuth 1969, 4.2.2, theorem B).
-    If the difference was rounded down, the next double is the least one. ``falling`` is 1 if ordinals are turned.
-    ``cell`` is the address of a scratch word.
+    The error of a difference of doubles is itself a double (Knuth 2, 4.2.2, theorem B). If the difference was rounded
+    down, the next double is the least one. ``falling`` is 1 if ordinals are turned.
     """
     if edge == -_LOW_BITS - 1:
         return edge
@@ -151,7 +149,6 @@ def double_below(edge, slack, falling, cell):  # type: ignore[no-untyped-def]
 
 @inner
 def copy_all(target, source, size):  # type: ignore[no-untyped-def]
-    """Copy ``size`` bytes."""
     words = size >> 3
     t8, s8 = mem.at_u64(target), mem.at_u64(source)
     for i in range(words):

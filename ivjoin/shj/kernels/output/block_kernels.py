@@ -1,4 +1,4 @@
-"""Build output batches in compiled code: one block of memory each, exported through Arrow's C data interface."""
+"""Build output batches: one block of memory each, exported through Arrow's C data interface."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def source_of(field, which, p):  # type: ignore[no-untyped-def]
 
 @inner
 def put_words(op, p, other, side, column, width, n, rows, places, validity, data):  # type: ignore[no-untyped-def]
-    """Write values of ``width`` bytes of a side's column, and their validity if there are nulls; return the nulls."""
+    """Write a side's column of ``width`` bytes a value, and its validity if there are nulls; return the nulls."""
     if side == p:
         copy_rows(data, mem.at_i64(op.in_values)[column], width, width, rows, n)
         valid = mem.at_i64(op.in_valid)
@@ -85,8 +85,7 @@ def put_words(op, p, other, side, column, width, n, rows, places, validity, data
 def begin_block(n_fields, buffers, size):  # type: ignore[no-untyped-def]
     """Allocate a batch whose values take ``size`` bytes, with ``buffers`` pointers per column, and set its count.
 
-    Returns the addresses of the block (0 if there is no memory), the children, their structs, the pointers and the
-    values.
+    Return the addresses of the block (0: no memory), the children, their structs, the pointers and the values.
     """
     head = (8 + 8 * n_fields + (mem.ARROW_ARRAY + 8 * buffers) * n_fields + 63) & ~63
     block = mem.malloc(head + 72 + size)
@@ -102,17 +101,11 @@ def begin_block(n_fields, buffers, size):  # type: ignore[no-untyped-def]
 
 @inner
 def build_block(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def]
-    """Build an output batch of n rows as an ArrowArray at ``op.out_struct``; return False if there is no memory.
+    """Build an output batch of n rows at ``op.out_struct``; return False if there is no memory.
 
-    The block's first word counts the batch and its columns, for the release callback.
-
-    Parameters
-    ----------
-    which : int
-        0 for pairs, 1 for left rows alone, 2 for right rows alone; the other side is null.
-    p : int
-        The probe side. ``rows`` : int64[n] selects its values from the batch, and ``places`` : int64[n] selects the
-        other side's from the store.
+    ``which`` is 0 for pairs, 1 for left rows alone, 2 for right rows alone. The probe side p has its ``rows`` :
+    int64[n] in the batch, the other side its ``places`` : int64[n] in the store. The block's first word counts batch
+    and columns.
     """
     n_fields = op.n_fields
     bitmap = (((n + 7) >> 3) + 63) & ~63

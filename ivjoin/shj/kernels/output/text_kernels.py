@@ -1,7 +1,7 @@
-"""Text and bools of a push: store the values of new rows, and build output batches with columns of them or from files.
+"""Store text and bools of new rows, and build output batches with such columns.
 
-These kernels are compiled separately from the large kernel ``push_batch``, and only for plans with such columns.
-``push_batch`` returns to Python with a request, and Python calls one of these.
+These kernels are compiled separately from ``push_batch``, for plans with such columns alone. ``push_batch`` returns to
+Python with a request, and Python calls one of these.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ def _set_word(pointer, width, i, value):  # type: ignore[no-untyped-def]
 
 @inner
 def _child(op, column):  # type: ignore[no-untyped-def]
-    """Return the address of a column of the batch."""
     return mem.load(mem.load(op.in_struct + mem.CHILDREN) + 8 * column)
 
 
@@ -54,8 +53,7 @@ def _first(op, column):  # type: ignore[no-untyped-def]
 
 @inner
 def _copy(target, source, size, within):  # type: ignore[no-untyped-def]
-    """Copy ``size`` bytes; copy up to 7 more if so many lie ``within`` reach of both, because whole words are faster.
-    """
+    """Copy ``size`` bytes; copy up to 7 more, in whole words, if so many lie ``within`` reach of both."""
     words = (size + 7) >> 3
     if 8 * words <= within:
         t8, s8 = mem.at_u64(target), mem.at_u64(source)
@@ -150,8 +148,7 @@ def _append_bits(flags, bitmap, first, kept, n, place, cap):  # type: ignore[no-
 def store_text(operator, p):  # type: ignore[no-untyped-def]
     """Append the new rows of side p to its columns of text and bools.
 
-    Returns 0, or ``ROOM`` without having done anything: an arena has less capacity than ``wanted``, or a column has its
-    first null.
+    Return 0, or ``ROOM`` without having done anything: an arena is smaller than ``wanted``, or a first null comes.
     """
     op = operator_at(operator, 0)
     side = side_at(op.sides, p)
@@ -186,7 +183,6 @@ def store_text(operator, p):  # type: ignore[no-untyped-def]
 
 @inner
 def _stored_bytes(t, cap, places, n):  # type: ignore[no-untyped-def]
-    """Return the text bytes of the stored rows at some places."""
     starts, top = t.starts, t.top
     width = t.start_width
     mask = np.int64(-1) if width == 8 else np.int64(0xFFFFFFFF)
@@ -239,7 +235,6 @@ def _piece_of_key(op, key_id, piece, pieces):  # type: ignore[no-untyped-def]
 
 @inner
 def _key_bytes(op, other, piece, places, n):  # type: ignore[no-untyped-def]
-    """Return the bytes of a piece of the keys of the stored rows at some places."""
     links = mem.at_i32(other.rows)
     stride = 2 * (FIRST_AXIS + other.n_axes)
     total = np.int64(0)
@@ -327,7 +322,7 @@ def _put_bools(op, p, other, side, column, n, rows, places, top, data):  # type:
 def _build(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def]
     """Do as ``build_block``, also with columns of text and bools.
 
-    Returns ``OUTPUT``; ``FULL`` if there is no memory; ``ROOM`` if the text exceeds what offsets can address.
+    Return ``OUTPUT``; ``FULL`` if there is no memory; ``ROOM`` if the text exceeds what offsets can address.
     """
     n_fields = op.n_fields
     bitmap = (((n + 7) >> 3) + 63) & ~63
@@ -386,9 +381,9 @@ def _build(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def
 
 @compiled(I8(I8, I8))
 def build_mixed(operator, p):  # type: ignore[no-untyped-def]
-    """Build the next output batch that ``push_batch`` requested to gather; GATHER in the status means that more follow.
+    """Build the next output batch that ``push_batch`` requested to gather; GATHER means that more follow.
 
-    Returns ``ROOM`` if a column's text exceeds its offsets; ``state_at`` then has the column and the number of bytes.
+    Return ``ROOM`` if a column's text exceeds its offsets; ``state_at`` then has the column and the number of bytes.
     """
     op = operator_at(operator, 0)
     other = side_at(op.sides, 1 - p)

@@ -1,9 +1,8 @@
 """Derive one side's bounds from the other side's orders, and evict the stored rows outside them.
 
-Each axis and direction has one schedule. Values are turned (``~v``) if the bound falls, so that inside a schedule the
-bound always rises. The schedule walks the rows from the oldest on and stops at the first row that is not below the
-bound. This finds every row in time whose value is not below the greatest value before it. The other rows, called
-stragglers, are also stored in a binary heap of (turned value, id). Rows without a value on the axis are skipped.
+Each axis and direction has one schedule. Values are turned (``~v``) if the bound falls, so that a schedule's bound
+always rises. The schedule walks the rows from the oldest on, up to the first row that is not below the bound. Rows
+below an earlier value (stragglers) are also in a binary heap of (turned value, id). Rows without a value are skipped.
 """
 
 from __future__ import annotations
@@ -32,10 +31,7 @@ __all__ = [
 
 @tiny
 def absence(axis):  # type: ignore[no-untyped-def]
-    """Return the flag of a row without a value on an axis; axes from ``MOST_AXES`` on share one.
-
-    A bound on any of the axes that share the flag evicts no such row.
-    """
+    """Return the flag of a row without a value on an axis; axes from ``MOST_AXES`` on share one."""
     return np.int64(1) << (FIRST_ABSENCE + min(axis, MOST_AXES))
 
 
@@ -73,10 +69,9 @@ def _rise(heap, top, i, value, rid):  # type: ignore[no-untyped-def]
 
 @inner
 def _sink(heap, size, i, value, rid):  # type: ignore[no-untyped-def]
-    """Insert an entry at the empty place i of a heap of ``size`` entries, or below it.
+    """Insert an entry at the empty place i of a heap or below it.
 
-    The empty place first moves to the bottom, because the entry mostly comes from there. Comparing it with each child
-    on its path would mispredict half of the branches.
+    The empty place first moves to the bottom, because the entry mostly comes from there: no mispredicted branches.
     """
     top = i
     child = 2 * i + 1
@@ -207,7 +202,7 @@ def _kill(op, other, q, rid, links, slots, stride):  # type: ignore[no-untyped-d
 
 @inner
 def _expire_many(op, other, q, d, links, slots, stride):  # type: ignore[no-untyped-def]
-    """Evict many rows of a heap: look at all entries once, and make a heap of those that stay."""
+    """Evict many rows of a heap in one pass, and make a heap of those that stay."""
     heap = at_i64(d.heap)
     bound = d.bound
     cap = other.cap
@@ -229,7 +224,6 @@ def _expire_many(op, other, q, d, links, slots, stride):  # type: ignore[no-unty
 
 @inner
 def _expire(op, other, q, d, column, turn):  # type: ignore[no-untyped-def]
-    """Evict the rows below a schedule's bound."""
     rows = at_i64(other.rows)
     links = at_i32(other.rows)
     slots = at_i32(op.slots)
@@ -286,10 +280,7 @@ def _expire(op, other, q, d, column, turn):  # type: ignore[no-untyped-def]
 
 @inner
 def prune(op, other, q):  # type: ignore[no-untyped-def]
-    """Evict the rows of side q outside its bounds, or all of them if nothing can match any more.
-
-    They are appended to the ``n_dead`` rows that the push has listed already.
-    """
+    """Evict the rows of side q outside its bounds, or all if nothing can match; append them to ``op.dead``."""
     if other.live == 0:
         return
     if other.nothing:

@@ -1,16 +1,12 @@
-"""Compiled loops of a side's index: insert, probe, unlink.
+"""Insert rows into a side's index, find matches, and remove rows.
 
-Layout of a side's index:
+- ``slots`` : int32[keys, 8], per key: left head, tail, finger; right head, tail, finger; key (int64).
+- ``links`` : int32[cap, 4 + 2 a], per row: next, previous, key id, flags (LIVE | MATCHED), axes.
+- ``rows`` : int64[cap, 2 + a], the same memory as words: two words of links, then the axes.
 
-- ``slots`` : int32[keys, 8], half a cache line per key: left head, tail, finger; right head, tail, finger; key (int64).
-- ``links`` : int32[cap, 4 + 2 a], one record per row: next, previous, key id, flags (LIVE | MATCHED), axes.
-- ``rows`` : int64[cap, 2 + a], the same memory as words: two words of links, then the axes 0 .. a - 1.
-
-A row has an absolute id that only grows; its place in the ring is ``id % cap``. Links are places (-1: none), which are
-half as long as ids and need no arithmetic to follow. The rows of a key form a doubly linked list. If the side is
-(nearly) ordered, the list ascends in the primary axis. A key's finger is the row where the matches of the last probe
-row began. When both sides advance, it moves forward over the rows that were left behind. A late probe row walks back.
-The order of probe rows therefore affects the cost alone, not the result.
+A row has an id that only grows; its place in the ring is ``id % cap``. Links are places (-1: none). The rows of a key
+form a doubly linked list, which ascends in the first axis if the side is (nearly) ordered. A key's finger is the row
+where the matches of the last probe row began. It moves forward as both sides advance, and a late probe row walks back.
 """
 
 from __future__ import annotations
@@ -48,7 +44,7 @@ PAIRS, MARK_STORE, MARK_PROBE, FIRST_PROBE, FIRST_STORE = 1, 2, 4, 8, 16
 
 @inner
 def _insert_between(pos, slot, rows, links, width, slots):  # type: ignore[no-untyped-def]
-    """Link a row that is less than its key's tail into its place, walking back from the tail; return the steps."""
+    """Link a row that is less than its key's tail, walking back from the tail; return the steps."""
     v = rows[pos * width + FIRST_AXIS]
     stride = 2 * width
     head = np.int64(slots[slot])
@@ -94,10 +90,7 @@ def link_one(pos, key_id, side, ordered, rows, links, width, slots):  # type: ig
 def insert_rows(  # type: ignore[no-untyped-def]
     key_ids, n, axes, axis_stride, n_axes, place, cap, ordered, rows, links, slots, side, tally, rows_at,
 ):
-    """Do as ``insert`` over flat arrays or pointers; value i of axis a is ``axes[a * axis_stride + i]``.
-
-    ``rows_at`` is the address of ``rows``.
-    """
+    """Do as ``insert`` over flat arrays or pointers; value i of axis a is ``axes[a * axis_stride + i]``."""
     width = FIRST_AXIS + n_axes
     stride = 2 * width
     born = 0
@@ -136,11 +129,10 @@ def insert_rows(  # type: ignore[no-untyped-def]
 
 @compiled(I8(IN1, IN2, I8, I8, IO2, IO2_I4, IO2_I4, I8, IO1, I8))
 def insert(key_ids, axes, place, ordered, rows, links, slots, side, tally, rows_at):  # type: ignore[no-untyped-def]
-    """Store rows at ``place`` and the places after it; return the number of keys that had no row before.
+    """Store rows from ``place`` on; return the number of keys that had no row before.
 
-    ``key_ids`` is int64[n], ``axes`` int64[a, n]; the others are as in the module. ``ordered`` 1 keeps each key's list
-    ascending in the first axis and adds the steps walked back from the tail to ``tally[0]``; 0 appends. ``side`` is the
-    position of the side's head in a slot, ``rows_at`` the address of ``rows``.
+    ``key_ids`` : int64[n], ``axes`` : int64[a, n]. ``ordered`` 1 keeps lists ascending and adds the steps to
+    ``tally[0]``.
     """
     return insert_rows(
         key_ids, key_ids.shape[0], line_of(axes), axes.shape[1], axes.shape[0], place, rows.shape[0], ordered,
@@ -166,8 +158,7 @@ def _unlink_one(pos, links, stride, slots, side):  # type: ignore[no-untyped-def
 
 @compiled(I8(IN1, IO2_I4, IO2_I4, I8))
 def unlink(places, links, slots, side):  # type: ignore[no-untyped-def]
-    """Remove the live rows at ``places`` : int64[n] from their lists and clear LIVE; count the keys left without rows.
-    """
+    """Remove live rows at ``places`` : int64[n] from their lists; return the number of keys left without rows."""
     stride = links.shape[1]
     flat = line_of(links)
     keys = line_of(slots)
@@ -232,10 +223,9 @@ def others(axes, stride, bands, n_primary, n_bands, i, rows, row):  # type: igno
 def verdict(checks, axes, absent, stride, nulls, i, rows, row, flags):  # type: ignore[no-untyped-def]
     """Evaluate the checks of a pair; return ``TRUE``, ``FALSE`` or ``ASK``.
 
-    A check is eight words: the probe row's axis and the stored row's axis (-1: none); low and high; three next checks;
-    unused. The next check is the first one if the stored value minus the probe value (or the only value) lies within
-    low and high. It is the second one if not, and the third one if a value is missing. ``nulls`` has a bit for each
-    axis on which a probe row may have no value.
+    A check is eight words: probe axis, stored axis (-1: none), low, high, next check if the difference lies within
+    them, if not, if a value is missing, unused. ``nulls`` has a bit for each axis on which a probe row may have no
+    value.
     """
     at = np.int64(0)
     while at >= 0:
@@ -267,11 +257,10 @@ def verdict(checks, axes, absent, stride, nulls, i, rows, row, flags):  # type: 
 def candidates(  # type: ignore[no-untyped-def]
     key_ids, begin, n, axes, stride, bands, n_primary, ordered, slots, rows, width, side, least, most, count, out,
 ):
-    """Find the probe rows whose key has stored rows, with the first and the last of them not outside the window.
+    """List the probe rows whose key has stored rows in reach of the window; return the new count.
 
     The loop does not branch on the contents of rows: with many keys, most probe rows end here. The store's first axis
-    lies within ``least`` and ``most``. ``out`` : int64[n + 1] has ``count`` indices of rows before ``begin`` already.
-    Returns the new count.
+    lies within ``least`` and ``most``. ``out`` : int64[n + 1] has ``count`` rows already.
     """
     if ordered == 1 and n_primary == 1 and _stays_in_range(axes, stride, bands, n):
         below = bands[2]
@@ -328,8 +317,7 @@ def _stays_in_range(axes, stride, bands, n):  # type: ignore[no-untyped-def]
 
 @inner
 def _next_in_ring(place, key_id, high, rows, links, width, stop, cap):  # type: ignore[no-untyped-def]
-    """Return the place of a key's next row up to ``high`` on the first axis, in whose order the ring lies; -1 if none.
-    """
+    """Return the place of a key's next row up to ``high``, in a ring ordered by the first axis; -1 if none."""
     place += 1
     while True:
         if place == cap:
@@ -350,11 +338,10 @@ def probe_rows(  # type: ignore[no-untyped-def]
     key_ids, chosen, n, axes, stride, bands, n_primary, n_bands, ordered, slots, rows, links, width, side, matched,
     mode, state, out_probe, out_store, room, checks, n_checks, absent, nulls, stop, cap,
 ):
-    """Do as ``probe`` over flat arrays or pointers, for the n ``chosen`` rows (none with key -1), up to ``room`` pairs.
+    """Find the pairs of the n ``chosen`` rows; return how many. A pair that the checks leave open has row ``~i``.
 
-    ``out_store`` gets places, not ids. A probe row is written as ``~i`` if the checks do not decide its pair. If
-    ``stop`` is not -1, it is the place after the last stored row, and each row's first match is known. The next matches
-    are then searched in the ring, of capacity ``cap``, and no list is read.
+    If ``stop`` is not -1, it is the place after the last row of an ordered ring, each row's first match is known, and
+    the next ones are searched in the ring, not in lists.
     """
     emit = mode & PAIRS
     link_stride = 2 * width
@@ -453,20 +440,11 @@ def probe(  # type: ignore[no-untyped-def]
 ):
     """Find the stored rows that match each probe row; return the number of pairs written.
 
-    Parameters
-    ----------
-    key_ids, axes : int64[n], int64[a, n]
-        Key ids of the probe rows, -1 for a row that cannot match, and their axis values.
-    bands : int64[b, 4]
-        (probe axis, store axis, low, high): a stored value must lie in [probe + low, probe + high]. The least and the
-        greatest int64 mean no bound. The first ``n_primary`` terms are on the store's first axis.
-    matched : uint8[n]
-        Set to 1 for probe rows with a match, if ``mode`` requests it.
-    state : int64[4]
-        The probe row and list node to continue with (node -2: begin the row), updated when the output is full; row n at
-        the end. Then counters: steps walked to first matches, and rows in the window that other bands refused.
-    out_probe, out_store : int64[m]
-        The pairs: probe rows, and ids of stored rows.
+    key_ids, axes : int64[n] (-1: matches nothing), int64[a, n]
+    bands : int64[b, 4], (probe axis, store axis, low, high); the first ``n_primary`` are on the store's first axis
+    matched : uint8[n], set for probe rows with a match, if ``mode`` requests it
+    state : int64[4], probe row and node to continue with (node -2: begin the row); steps; rows that other bands refused
+    out_probe, out_store : int64[m], probe rows and ids of stored rows
     """
     n = key_ids.shape[0]
     axis_values = line_of(axes)

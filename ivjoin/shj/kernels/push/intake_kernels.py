@@ -1,4 +1,4 @@
-"""The first steps of a push: read the batch, check its orders, find the rows that may still match, look up the keys."""
+"""Begin a push: read the batch, check its orders, find the rows that may still match, and look up the keys."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ def below(edge, slack, more):  # type: ignore[no-untyped-def]
 
 @tiny
 def _limit_after(op, t, edge):  # type: ignore[no-untyped-def]
-    """Return the least (turned) ordinal that a tracker allows later rows."""
     if t.is_float and t.slack != 0:
         return double_below(edge, t.slack, t.descending, op.state_at)
     return below(edge, t.slack, t.more_slack)
@@ -35,7 +34,7 @@ def _limit_after(op, t, edge):  # type: ignore[no-untyped-def]
 
 @inner
 def read_columns(op, side, n):  # type: ignore[no-untyped-def]
-    """Store the addresses of each needed column's values and validity; 0 for validity means no null in these rows."""
+    """Store the addresses of each needed column's values and validity; validity 0 means no null in these rows."""
     first = load(op.in_struct + OFFSET)
     children = load(op.in_struct + CHILDREN)
     columns = at_i64(side.columns)
@@ -92,7 +91,7 @@ def _marks(op, n):  # type: ignore[no-untyped-def]
 
 @inner
 def _read_nulls(op, src, column, s, n):  # type: ignore[no-untyped-def]
-    """Mark the rows of a source that are null because a column is, in addition to those marked already."""
+    """Add the nulls of a column to those of a source."""
     valid = at_i64(op.in_valid)
     bitmap = valid[2 * column]
     if bitmap == 0:
@@ -129,9 +128,9 @@ def _read_source(op, src, s, n):  # type: ignore[no-untyped-def]
 
 @inner
 def _check_source(op, src, s, n):  # type: ignore[no-untyped-def]
-    """Apply a source's nulls, guard and promised range to the marks; count the rows outside the promised range.
+    """Apply a source's nulls, guard and promised range to the marks; return the rows outside the promised range.
 
-    Rows outside the guard are marked WILD: the whole condition must be evaluated for their pairs.
+    For pairs of a row outside the guard (WILD), the whole condition must be evaluated.
     """
     stride = op.room_rows
     row = at_i64(op.values + 8 * s * stride)
@@ -201,7 +200,7 @@ def _follow(op, t, src, n):  # type: ignore[no-untyped-def]
 
 @inner
 def _check_key_nulls(op, side, n):  # type: ignore[no-untyped-def]
-    """Clear the marks of rows with a null in a text key: they match nothing, unless the key is null-safe."""
+    """Clear the marks of rows with a null in a text key, unless the key is null-safe."""
     valid = at_i64(op.in_valid)
     for k in range(side.n_pieces):
         piece = piece_at(side.pieces, k)
@@ -268,8 +267,7 @@ def _commit_orders(op, side, n):  # type: ignore[no-untyped-def]
 
 @inner
 def settle_marks(op, side, other, n):  # type: ignore[no-untyped-def]
-    """Exclude dropped late rows from matching. One WILD row makes the whole condition decide every pair of the batch.
-    """
+    """Exclude dropped late rows. With one WILD row, the whole condition decides every pair of the batch."""
     if op.never or (other.ended and other.live == 0):
         marks = _marks(op, n)
         for i in range(n):
@@ -316,8 +314,7 @@ def _all_inside(values, stride, n, side):  # type: ignore[no-untyped-def]
 
 @inner
 def _sort_out(op, side, n):  # type: ignore[no-untyped-def]
-    """Write the indices of rows that a later row of the other side can match to ``kept``, and the others to ``left``.
-    """
+    """List the rows that a later row of the other side can match in ``kept``, and the others in ``left``."""
     stride = op.room_rows
     values = at_i64(op.values)
     kept = at_i64(op.kept)
@@ -390,7 +387,7 @@ def _find_usable(op, side, n):  # type: ignore[no-untyped-def]
 
 @inner
 def _take_in(op, p, side, other):  # type: ignore[no-untyped-def]
-    """Read and check a batch; nothing changes before all checks have passed. Returns a status, 0 to continue."""
+    """Read and check a batch; nothing changes before all checks have passed. Return a status, 0 to continue."""
     n = load(op.in_struct + LENGTH)
     read_columns(op, side, n)
     if not _has_room(op, p, side, other, n):
@@ -434,7 +431,7 @@ def _take_in(op, p, side, other):  # type: ignore[no-untyped-def]
 
 @inner
 def arrive(op, p, side, other):  # type: ignore[no-untyped-def]
-    """Accept a batch and look up its keys, or continue to look them up. Returns a status, 0 to continue."""
+    """Accept a batch and look up its keys, or continue to look them up. Return a status, 0 to continue."""
     if op.phase == at.BEGIN:
         status = _take_in(op, p, side, other)
         if status != 0:

@@ -1,9 +1,8 @@
-"""The steps of a push in compiled code: read, probe, emit, store, prune, emit.
+"""Run a push: read, probe, emit, store, prune, emit.
 
-One function serves every plan. Its loops are in ``intake_kernels``, ``index_kernels`` (probe, store), ``sweep_kernels``
-and ``expiry_kernels`` (prune). Some steps need Python: a condition evaluated per pair, values of variable size, bounds
+One function serves every plan. Some steps need Python: a condition evaluated per pair, values of variable size, bounds
 by propagation. The function then returns with a request and continues from there at the next call; see ``registers``.
-It uses bare pointers, because numba compiles them in half the time, and this is a large kernel.
+It uses bare pointers, because numba compiles them in half the time.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ _FEW, _MOST_PATIENCE, _LOOK_AFTER = 2, 16, 1 << 16
 
 @inner
 def _emit(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def]
-    """Build an output batch of n rows; return the status."""
     made = build_block(op, p, other, which, n, rows, places)
     return at.OUTPUT if made else at.FULL
 
@@ -305,7 +303,7 @@ def _may_loosen(op, side, other):  # type: ignore[no-untyped-def]
 
 @inner
 def _extend(side, values, stride, n):  # type: ignore[no-untyped-def]
-    """Update the least and greatest value of each axis of the stored rows for n more rows."""
+    """Extend the least and greatest value of each axis by n more rows."""
     extents = at_i64(side.extents)
     for a in range(side.n_axes):
         least = index.I64_MAX if side.live == 0 else extents[2 * a]
@@ -340,10 +338,10 @@ def _is_due(op, other):  # type: ignore[no-untyped-def]
 
 @inner
 def _put_off(other, gain, live):  # type: ignore[no-untyped-def]
-    """Adapt the number of rows between two calls of Python to how many stored rows the last call evicted.
+    """Adapt the number of rows between two calls of Python to how many rows the last call evicted.
 
-    A call takes as long as joining several thousand rows. A call that evicted many rows halves the interval. Useless
-    calls double it, once ``looks_left`` of them were tolerated. Each useful call raises that number.
+    A call costs as much as joining several thousand rows. One that evicted many rows halves the interval. Useless calls
+    double it, after ``looks_left`` of them.
     """
     if gain >= max(_FEW * other.look_least, live >> 3):
         other.looks_next = min(2 * other.looks_next + 1, _MOST_PATIENCE)
@@ -357,8 +355,7 @@ def _put_off(other, gain, live):  # type: ignore[no-untyped-def]
 
 @inner
 def _emit_list(op, p, other, which, total, listed, status):  # type: ignore[no-untyped-def]
-    """Emit rows of one side alone from the cursor on, one batch per call; MORE in the status means that rows are left.
-    """
+    """Emit rows of one side alone from the cursor on, one batch per call; MORE means that rows are left."""
     n = min(total - op.cursor, op.batch_size)
     if n <= 0:
         return status
@@ -454,9 +451,8 @@ def _push(op, p):  # type: ignore[no-untyped-def]
 def push_batch(operator, p):  # type: ignore[no-untyped-def]
     """Process the batch in the input struct on side p, or continue with it; return the status, see ``registers``.
 
-    The last call of a push releases the batch, which is not read after it. All rows are in lists when it returns,
-    unless the status is output, the end of the push, or a request to look up keys. Side ``LINK`` has no batch: the call
-    only puts all rows into lists.
+    The last call releases the batch. All rows are in lists when it returns, unless the status is output, the end of the
+    push, or a request for keys. Side ``LINK`` has no batch: the call only puts all rows into lists.
     """
     op = operator_at(operator, 0)
     status = at.TIDY if p == at.LINK else _push(op, p)

@@ -14,8 +14,8 @@ __all__ = ["move"]
 def move(lo, begin, end, rows, links, new_rows, new_links, slots, n_keys, side):  # type: ignore[no-untyped-def]
     """Copy the records of rows begin .. end-1 to a ring of another capacity, and translate their links.
 
-    It also translates the links of the first ``n_keys`` slots, which must happen once. ``rows`` and ``new_rows`` are
-    int64[cap, 2 + a], ``links`` and ``new_links`` int32[cap, 4 + 2 a], and ``slots`` int32[keys, 8].
+    It also translates the links of the first ``n_keys`` slots, which must happen once. The arrays are as in
+    ``index_kernels``.
     """
     cap = rows.shape[0]
     new_cap = new_rows.shape[0]

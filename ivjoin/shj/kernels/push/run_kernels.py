@@ -1,4 +1,4 @@
-"""Compiled loops of the sorted runs: merge two runs, probe all."""
+"""Merge sorted runs, and probe them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _is_live(rid, lo, turn, cap, links):  # type: ignore[no-untyped-def]
 def merge_runs(keys, values, ids, a, b, c, links, lo, key_buffer, value_buffer, id_buffer):  # type: ignore[no-untyped-def]
     """Merge the sorted runs [a, b) and [b, c) in place, without dead rows; return the new end.
 
-    ``keys``, ``values``, ``ids`` and the buffers of b - a rows are int64; ``links`` is int32[cap, 4 + 2 a].
+    ``keys``, ``values``, ``ids`` and the buffers of b - a rows are int64.
     """
     cap = links.shape[0]
     turn = lo - lo % cap
@@ -74,8 +74,7 @@ def merge_runs(keys, values, ids, a, b, c, links, lo, key_buffer, value_buffer, 
 
 @compiled(VOID(IN1, IN1, IO1, I8, I8, IN2, I8, I8))
 def top_run(keys, ids, tops, a, b, rows, lo, column):  # type: ignore[no-untyped-def]
-    """Compute the running maximum of ``rows[:, column]`` over each key's rows in the run [a, b), whose rows are live.
-    """
+    """Write the running maximum of ``rows[:, column]`` over each key's rows in the run [a, b), all live."""
     cap = rows.shape[0]
     turn = lo - lo % cap
     top = I64_MIN
@@ -93,13 +92,11 @@ def probe_runs(  # type: ignore[no-untyped-def]
     key_ids, axes, bands, n_first, n_second, run_keys, run_values, run_ids, tops, ends, n_runs, lo, rows, links,
     matched, mode, state, out_probe, out_store, checks, absent, nulls,
 ):
-    """Do as ``probe`` over sorted runs: a binary search in each run for each probe row, whatever the order of arrival.
+    """Do as ``probe`` over sorted runs: a binary search in each run, then a visit backwards through the window.
 
-    The first ``n_first`` bands are on the axis that sorts the runs. A key's rows are visited from the last one in its
-    window backwards. The next ``n_second`` bands, if any, bound a second axis from below; ``tops`` has its running
-    maximum. The visit ends when no earlier row can reach that bound, as in an interval tree stored as a list.
-
-    ``state`` : int64[3] has the probe row, the run, and the place in the run (-1: search for it).
+    The first ``n_first`` bands are on the axis that sorts the runs. The next ``n_second`` bound a second axis from
+    below; the visit ends where ``tops``, its running maximum, is lower (an interval tree stored as a list). ``state`` :
+    int64[3] has the probe row, the run, and the place in the run (-1: search for it).
     """
     cap = rows.shape[0]
     turn = lo - lo % cap

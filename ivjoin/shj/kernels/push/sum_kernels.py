@@ -1,5 +1,4 @@
-"""Doubles plus a number: find the doubles whose sum reaches a bound. For an axis of such sums, the doubles are stored.
-"""
+"""Find the doubles whose sum with a number reaches a bound. For an axis of such sums, the doubles are stored."""
 
 from __future__ import annotations
 
@@ -28,11 +27,10 @@ def _with_number(ordinal, number, cell):  # type: ignore[no-untyped-def]
 
 @inner
 def _least_with(bound, number, cell):  # type: ignore[no-untyped-def]
-    """Return the least ordinal of a double whose sum with a finite number has an ordinal of at least ``bound``.
+    """Return the least ordinal whose double plus a finite number has an ordinal of at least ``bound``.
 
-    The least int64 if all doubles do, the greatest if none does. Sums rise with the double. The search starts at the
-    bound minus the number, which is mostly a few steps from the result. The steps double, because many small doubles
-    may have the same sum. ``cell`` is the address of a scratch word.
+    It is the least int64 if all doubles do, the greatest if none does. The search starts at the bound minus the number
+    and doubles its steps, because many small doubles may have the same sum.
     """
     if bound > _INFINITY:
         return at.NAN_ORDINAL if bound == at.NAN_ORDINAL else I64_MAX
@@ -66,10 +64,7 @@ def _least_with(bound, number, cell):  # type: ignore[no-untyped-def]
 
 @inner
 def read_least(values, offset, bits, n, out, cell):  # type: ignore[no-untyped-def]
-    """Write, for each of n ordinals plus ``offset``, the least ordinal whose double plus ``bits`` reaches it.
-
-    ``bits`` are the bits of a double. ``cell`` is the address of a scratch word.
-    """
+    """Write the least ordinals whose doubles plus a number (as ``bits``) reach each of n ordinals plus ``offset``."""
     mem.at_i64(cell)[0] = bits
     number = mem.at_f64(cell)[0]
     for i in range(n):

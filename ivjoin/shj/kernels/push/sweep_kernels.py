@@ -1,10 +1,8 @@
 """Probe windows that contain few stored rows by a pass over both sides in order, as a merge join does.
 
-A key's list finds the rows of a key, whatever their axis. A sweep finds rows by the axis, whatever their key. It
-requires that the stored rows lie in the ring in the order of the first axis, and that the batch is in that order too.
-The rows within a probe row's window are then neighbours, slightly after the previous row's matches. While windows
-contain few rows, a sweep reads hardly any other rows and branches predictably. With many keys, a list costs several
-mispredictions.
+A list finds the rows of a key, whatever their axis; a sweep finds rows by the axis, whatever their key. It requires
+that ring and batch lie in the order of the first axis. The rows within a window are then neighbours, slightly after
+the previous row's matches. With many keys, a list costs several mispredictions more.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ _PATIENCE = 12  # stored rows read per probe row, on average, before the lists h
 
 @inner
 def may_sweep(op, side, other, n_primary, loosens):  # type: ignore[no-untyped-def]
-    """Return whether the batch of ``side`` and the store are in order, and the windows contain few rows.
+    """Return whether the batch and the store are in order, and the windows contain few rows.
 
     If no list need be built (``loosens``), a sweep pays even if each key has few rows.
     """
@@ -66,8 +64,7 @@ def sweep(key_ids, n, values, column, below, above, other, cell, out):  # type: 
     """Find the probe rows whose window contains a row of their key, each with its first match; count them.
 
     ``out`` : int64[n + 1] gets a word per row found, see ``PROBE_ROW``. The window of row i is ``values[column + i]``
-    plus ``below`` and ``above``; see ``may_sweep``. If it takes too long to reach the windows, the sweep ends early.
-    ``cell[0]`` gets the number of rows done.
+    plus ``below`` and ``above``. The sweep may end early; ``cell[0]`` gets the number of rows done.
     """
     rows = at_i64(other.rows)
     links = at_i32(other.rows)

@@ -1,4 +1,4 @@
-"""The end of a push: skip dead rows in front, free ids of keys without rows, and report whether memory can be freed."""
+"""End a push: skip dead rows in front, free ids of keys without rows, and report whether memory can be freed."""
 
 from __future__ import annotations
 
@@ -73,8 +73,7 @@ def _sweep(op):  # type: ignore[no-untyped-def]
 def _is_wide(op, side):  # type: ignore[no-untyped-def]
     """Return whether a ring, or a heap of a schedule, has far too much capacity.
 
-    A ring with moderate slack also counts, once more than four times its capacity has been stored since it last shrank:
-    the cost of shrinking is then small.
+    Moderate slack also counts, once four times the capacity has been stored since the ring last shrank.
     """
     for e in range(2 * side.n_axes):
         d = expiry_at(side.expiry, e)
@@ -99,7 +98,7 @@ def _many_keys(op, side, other):  # type: ignore[no-untyped-def]
 
 @inner
 def finish(op, p, side, other):  # type: ignore[no-untyped-def]
-    """Update the counters at the end of a push; return the status that reports which memory can be freed."""
+    """Update the counters; return the status that reports which memory can be freed."""
     op.phase = at.BEGIN
     op.probe_end = 0
     here = _tidy(op, side, other)

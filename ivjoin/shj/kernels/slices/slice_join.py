@@ -1,7 +1,6 @@
-"""A slice, as compiled code goes through it: two batches are read, grouped, probed and put out as one call.
+"""Join a slice, two whole batches, in one call: read, group, probe, emit.
 
-The sister of ``push_batch`` for batches that are joined as a whole. It reads batches and returns statuses as a push
-does (``registers``). The index step is in ``slice_kernels``.
+As ``push_batch``, it reads batches and returns statuses (``registers``). The index step is in ``slice_kernels``.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _SOME = 1024  # ids that are worth so in any case
 
 @inner
 def _take_in(op, side):  # type: ignore[no-untyped-def]
-    """Read a batch; False where the whole condition has to decide for one of its rows."""
+    """Read a batch; return False if the whole condition must decide for one of its rows."""
     n = load(op.in_struct + LENGTH)
     read_columns(op, side, n)
     if op.prepared == 0:
@@ -52,7 +51,7 @@ def _take_in(op, side):  # type: ignore[no-untyped-def]
 
 @inner
 def _given_ids(op, ids):  # type: ignore[no-untyped-def]
-    """The ids that Python has found."""
+    """Read the ids that Python has found."""
     given = at_i64(op.key_ids)
     usable = at_u8(op.usable)
     for i in range(op.n):
@@ -68,7 +67,7 @@ def _one_id(op, ids):  # type: ignore[no-untyped-def]
 
 @inner
 def _int_ids(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-def]
-    """Ids of keys that are one ordinal: their distance from the least one of the build side, or by a table."""
+    """Find the ids of keys that are one ordinal: the distance from the least build key, or by a table."""
     build_keys = at_i64(theirs.values + 8 * at_i64(their_side.key_words)[0] * theirs.room_rows)
     probe_keys = at_i64(mine.values + 8 * at_i64(my_side.key_words)[0] * mine.room_rows)
     usable = at_u8(theirs.usable)
@@ -111,7 +110,7 @@ def _int_ids(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-d
 
 @inner
 def _group(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-def]
-    """Ids of both sides, and the places of the build side by key; without keys only where rows match nothing."""
+    """Find the ids of both sides, and group the places of the build side by key, unless all rows have one key."""
     s.keyed = 1
     if s.key_kind == at.INT:
         _int_ids(s, mine, my_side, theirs, their_side)
@@ -139,7 +138,7 @@ def _group(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-def
 
 @inner
 def _axis(op, side, a):  # type: ignore[no-untyped-def]
-    """How the values of an axis go along the batch."""
+    """Return the course of an axis's values along the batch."""
     values = at_i64(op.values + 8 * a * op.room_rows)
     if source_at(side.sources, a).has_absent:
         steps.fill(values, at_u8(op.absent + a * op.room_rows), op.n)
@@ -167,7 +166,7 @@ def _narrowed(s, n, m, begins, ends):  # type: ignore[no-untyped-def]
 
 @inner
 def _find_windows(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-def]
-    """The range of places that each probe row can match, by all terms whose build values rise or fall."""
+    """Find the range of places that each probe row can match, by all terms whose build values rise or fall."""
     n = mine.n
     m = theirs.n
     first = at_i32(s.first)
@@ -240,7 +239,7 @@ def _find_windows(s, mine, my_side, theirs, their_side):  # type: ignore[no-unty
 
 @inner
 def _nulls_of(side):  # type: ignore[no-untyped-def]
-    """A bit for each axis where some row has no value."""
+    """Return a bit for each axis where some row has no value."""
     nulls = np.int64(0)
     for a in range(min(side.n_axes, 62)):
         if source_at(side.sources, a).has_absent:
@@ -255,7 +254,7 @@ def _end_of_segment(s, n):  # type: ignore[no-untyped-def]
 
 @inner
 def _find_pairs(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-def]
-    """Find pairs until their scratch is full; False if no probe row is left."""
+    """Find pairs until their scratch is full; return False if no probe row is left."""
     state = at_i64(s.state)
     while state[0] >= _end_of_segment(s, mine.n):
         if s.segment == 2:
@@ -290,7 +289,7 @@ def _find_pairs(s, mine, my_side, theirs, their_side):  # type: ignore[no-untype
 
 @inner
 def _settle_pairs(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-def]
-    """What the pairs at hand are to the join type."""
+    """Mark and list the pairs at hand as the join type requires."""
     n = s.n_pairs
     s.cursor = 0
     s.total = 0
@@ -334,7 +333,7 @@ def _list_rows(s, which, op, begin, end, value):  # type: ignore[no-untyped-def]
 
 @inner
 def _emit(s, first):  # type: ignore[no-untyped-def]
-    """The next of the rows that are listed, as one batch; a status."""
+    """Emit the next listed rows as one batch; return a status."""
     if first.blocks == 0:
         return at.GATHER | at.MORE
     n = min(s.total - s.cursor, s.block_rows)
@@ -414,9 +413,9 @@ def _join(s, mine, theirs):  # type: ignore[no-untyped-def]
 
 @compiled(I8(I8))
 def join_slice(record):  # type: ignore[no-untyped-def]
-    """Join the batches in the input structs of both operators, or go on; see ``registers`` for the status returned.
+    """Join the batches in the input structs of both operators, or continue; return the status, see ``registers``.
 
-    The batches are released with the last call.
+    The last call releases the batches.
     """
     s = slice_at(record, 0)
     mine = operator_at(load(s.operators + 8 * s.probe), 0)
@@ -431,5 +430,5 @@ def join_slice(record):  # type: ignore[no-untyped-def]
 
 
 def most_ids(m: int) -> int:
-    """How many ids keys of m build rows may get that are one ordinal."""
+    """Return how many ids keys of m build rows may get that are one ordinal."""
     return max(NARROW * m + _SOME, m) + 1

@@ -1,11 +1,9 @@
-"""Index step of a slice: candidate pairs of two batches that lie in the order of an axis.
+"""Find candidate pairs of two batches that lie in the order of an axis.
 
-A row's number in its batch is its *place*. Each band term whose stored values rise turns a probe row into a range of
-places. The rows of the build side are grouped by key with a stable counting sort, so the places of a key rise. The
-partners of a probe row are the places of its key that lie in its range. Nothing is stored, linked or evicted.
-
-The loops read eight or four entries at once, without a branch on what they are: arrays have eight entries more than
-rows.
+A row's number in its batch is its *place*. Each band term whose build values rise turns a probe row into a range of
+places. The build rows are grouped by key with a stable counting sort, so the places of a key rise. The partners of a
+probe row are the places of its key in its range. Loops read eight or four entries at once without branches, so arrays
+have eight entries more than rows.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ def fill(values, absent, n):  # type: ignore[no-untyped-def]
 
 @inner
 def course(values, n):  # type: ignore[no-untyped-def]
-    """How values go along the batch: ``RISES`` (never fall), ``FALLS`` (never rise), or 0."""
+    """Return ``RISES`` if values never fall, ``FALLS`` if they never rise, or 0."""
     falls = False
     rises = False
     for i in range(1, n):
@@ -56,14 +54,14 @@ def course(values, n):  # type: ignore[no-untyped-def]
 
 @inner
 def turned(values, n, out):  # type: ignore[no-untyped-def]
-    """``~value`` of each value: what falls, rises."""
+    """Write ``~value`` of each value: falling values then rise."""
     for i in range(n):
         out[i] = ~values[i]
 
 
 @inner
 def _below(values, m, x):  # type: ignore[no-untyped-def]
-    """How many of the values, which rise, are less than x."""
+    """Return how many of the rising values are less than x."""
     a = np.int64(0)
     b = np.int64(m)
     while a < b:
@@ -77,7 +75,7 @@ def _below(values, m, x):  # type: ignore[no-untyped-def]
 
 @inner
 def _places_in_step(values, m, probes, n, by, out):  # type: ignore[no-untyped-def]
-    """How many values are less than ``probes[i] + by``; both rise, and no sum leaves int64."""
+    """Count the values below ``probes[i] + by``; both rise, and no sum leaves int64."""
     p = np.int64(0)
     for i in range(n):
         x = probes[i] + by
@@ -97,7 +95,7 @@ def _places_in_step(values, m, probes, n, by, out):  # type: ignore[no-untyped-d
 
 @inner
 def _places_near(values, m, probes, n, by, out):  # type: ignore[no-untyped-def]
-    """The same of probes in any order, from the last place on by doubling steps (Bentley and Yao 1976)."""
+    """Count them for probes in any order, from the last place on by doubling steps (Bentley and Yao 1976)."""
     p = np.int64(0)
     for i in range(n):
         x = probes[i] + by
@@ -127,7 +125,7 @@ def _places_near(values, m, probes, n, by, out):  # type: ignore[no-untyped-def]
 
 @inner
 def _places_apart(values, m, probes, n, by, closed, out):  # type: ignore[no-untyped-def]
-    """The same where sums may leave int64; ``closed``: how many are no greater than the sum."""
+    """Count them where sums may leave int64."""
     for i in range(n):
         v = probes[i]
         if by > 0 and v > I64_MAX - by:
@@ -144,7 +142,7 @@ def _places_apart(values, m, probes, n, by, closed, out):  # type: ignore[no-unt
 
 @inner
 def places(values, m, probes, n, rises, by, closed, out):  # type: ignore[no-untyped-def]
-    """How many of the m values, which rise, are less than ``probes[i] + by`` (``closed``: no greater than it)."""
+    """Count the m rising values that are less than ``probes[i] + by`` (``closed``: no greater than it)."""
     if n == 0:
         return
     least = I64_MAX
@@ -172,7 +170,7 @@ def places(values, m, probes, n, rises, by, closed, out):  # type: ignore[no-unt
 
 @inner
 def narrow(keys, usable, some, n, least, n_ids, ids):  # type: ignore[no-untyped-def]
-    """Ids of keys that lie close together: their distance from the least one; -1 beyond, or of rows not usable."""
+    """Number close keys by their distance from the least one; -1 for keys beyond, or rows not usable."""
     top = least + (n_ids - 1)
     for i in range(n):
         key = keys[i]
@@ -184,10 +182,9 @@ def narrow(keys, usable, some, n, least, n_ids, ids):  # type: ignore[no-untyped
 
 @inner
 def named(keys, usable, some, n, table, mask, shift, words, n_ids, grows, ids):  # type: ignore[no-untyped-def]
-    """Ids of keys by a table with open addressing, -1 of rows not usable; how many ids there are.
+    """Number keys by a table of id + 1 (0: empty), at most half full, -1 for rows not usable; return the number of ids.
 
-    ``table`` has id + 1, 0 where it is empty, and is at most half full. Without ``grows`` a key that is not there gets
-    -1.
+    Without ``grows`` a key that is not there gets -1.
     """
     for i in range(n):
         if some and usable[i] == 0:
@@ -217,10 +214,7 @@ def named(keys, usable, some, n, table, mask, shift, words, n_ids, grows, ids): 
 
 @inner
 def group_places(ids, n, n_ids, ends, rows):  # type: ignore[no-untyped-def]
-    """Places by key, rising in each key; rows with id -1 are left out.
-
-    ``ends[2 * id]`` and ``ends[2 * id + 1]`` : where the places of a key begin and end in ``rows``.
-    """
+    """List the places by key, rising in each key, in ``rows[ends[2 * id]:ends[2 * id + 1]]``; skip rows with id -1."""
     for b in range(2 * n_ids):
         ends[b] = 0
     for j in range(n):
@@ -246,7 +240,7 @@ def group_places(ids, n, n_ids, ends, rows):  # type: ignore[no-untyped-def]
 
 @inner
 def start_of(rows, p, end, lo, rises):  # type: ignore[no-untyped-def]
-    """The first of a key's places, from p on, that is no less than lo."""
+    """Return the first of a key's places, from p on, that is no less than lo."""
     if rises:
         step = np.int64(4)
         while step == 4:
@@ -266,11 +260,11 @@ def start_of(rows, p, end, lo, rises):  # type: ignore[no-untyped-def]
 
 @inner
 def meet(ids, first, last, n, rises, ends, rows, keep, state, out_probe, out_store, room):  # type: ignore[no-untyped-def]
-    """Pairs of probe rows and the places of their keys from ``first[i]`` on and before ``last[i]``; how many.
+    """List pairs of probe rows and the places of their keys in ``[first[i], last[i])``; return their number.
 
-    ``rises``: ``first`` never falls, so the begin of each key in ``ends`` moves on. ``state``: the probe row and the
-    entry of ``rows`` to go on with (-1: the row begins), and where the row began. ``keep``: a row without a pair is
-    written with -1. There are ``room`` entries and eight more; eight entries behind the last of ``rows`` are read.
+    ``rises``: ``first`` never falls, so the begin of each key in ``ends`` advances. ``state``: the probe row and the
+    entry of ``rows`` to continue with (-1: begin the row), and where the row began. ``keep``: a row without a pair gets
+    place -1.
     """
     out = np.int64(0)
     i = np.int64(state[0])
@@ -311,7 +305,7 @@ def meet(ids, first, last, n, rises, ends, rows, keep, state, out_probe, out_sto
 
 @inner
 def meet_all(first, last, n, keep, state, out_probe, out_store, room):  # type: ignore[no-untyped-def]
-    """As ``meet``, of all places of a range."""
+    """Do as ``meet`` for all places of a range."""
     out = np.int64(0)
     i = np.int64(state[0])
     q = np.int64(state[1])
@@ -341,7 +335,7 @@ def meet_all(first, last, n, keep, state, out_probe, out_store, room):  # type: 
 
 @inner
 def meets_any(ids, first, last, n, rises, ends, rows, keyed, matched):  # type: ignore[no-untyped-def]
-    """Which probe rows have a partner at all."""
+    """Mark the probe rows that have a partner."""
     for i in range(n):
         lo = np.int64(first[i])
         hi = np.int64(last[i])
@@ -361,7 +355,7 @@ def meets_any(ids, first, last, n, rises, ends, rows, keyed, matched):  # type: 
 
 @inner
 def _others(bands, used, n_bands, mine, my_stride, i, theirs, their_stride, j):  # type: ignore[no-untyped-def]
-    """Whether a pair satisfies the band terms that places do not imply."""
+    """Return whether a pair satisfies the band terms that places do not imply."""
     for b in range(n_bands):
         if used[b] == 0:
             v = theirs[bands[4 * b + 1] * their_stride + j]
@@ -374,7 +368,7 @@ def _others(bands, used, n_bands, mine, my_stride, i, theirs, their_stride, j): 
 def _verdict(  # type: ignore[no-untyped-def]
     checks, mine, my_absent, my_stride, my_nulls, i, theirs, their_absent, their_stride, their_nulls, j,
 ):
-    """As ``index_kernels.verdict``, of a stored row that lies in a batch."""
+    """Do as ``index_kernels.verdict`` for a build row in a batch."""
     at = np.int64(0)
     while at >= 0:
         c = 8 * at
@@ -406,9 +400,9 @@ def passing(  # type: ignore[no-untyped-def]
     bands, used, n_bands, checks, n_checks, mine, my_absent, my_stride, my_nulls, theirs, their_absent, their_stride,
     their_nulls, n, out_probe, out_store,
 ):
-    """Of n candidate pairs those that bands and checks let through; how many, and how many of them are open.
+    """Select the candidate pairs that pass bands and checks; return (open pairs << 32) + pairs.
 
-    The probe row of a pair that the checks do not decide is turned, ``~i``.
+    A pair that the checks leave open has the probe row ``~i``.
     """
     out = np.int64(0)
     asks = np.int64(0)
@@ -432,7 +426,7 @@ def passing(  # type: ignore[no-untyped-def]
 
 @inner
 def mark(flags, places, n):  # type: ignore[no-untyped-def]
-    """Set the flags of some places; -1 stands for no row."""
+    """Set the flags of some places; -1 is no row."""
     for k in range(n):
         if places[k] >= 0:
             flags[places[k]] = 1
@@ -440,9 +434,9 @@ def mark(flags, places, n):  # type: ignore[no-untyped-def]
 
 @inner
 def with_alone(state, end, out_probe, out_store, n, at, to):  # type: ignore[no-untyped-def]
-    """The n pairs, which come by probe row, and between them the probe rows without a pair, with -1; how many.
+    """List the n pairs, and between them, with -1, the probe rows before ``end`` without a pair; return the number.
 
-    ``state[3]`` : the first probe row that has not come out; those before ``end`` are decided.
+    ``state[3]`` is the first probe row that has not been listed.
     """
     out = np.int64(0)
     seen = np.int64(state[3])

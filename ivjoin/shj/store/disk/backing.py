@@ -1,9 +1,8 @@
 """Store an array in memory, or in an unnamed file that is mapped into memory.
 
-Kernels find arrays by address, so they work the same on both. A file is unlinked as soon as it is created: a process
-that ends, even by a crash, leaves no file behind. Its disk space is reserved at creation, so a later write fails only
-if the disk itself fails. Pages of a file that the process has touched count as its memory until :meth:`Files.settle`
-releases them. The page cache may still retain them.
+Kernels find arrays by address, so they work the same on both. A file is unlinked as soon as it is created, so even a
+crash leaves none behind. Its disk space is reserved at creation. Pages of a file that the process has touched count as
+its memory until :meth:`Files.settle` releases them; the page cache may still retain them.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _STATM = "/proc/self/statm"
 
 
 class MappedLog(Protocol):
-    """A log of the operator, whose file grows by itself and is read through a mapping."""
+    """A log whose file grows by itself and is read through a mapping; see ``logs.Log``."""
 
     @property
     def nbytes(self) -> int:
@@ -58,8 +57,6 @@ class MappedLog(Protocol):
 
 
 class _Map(mmap.mmap):
-    """A mapped file without a name."""
-
     files: Files
     fd: int
 
@@ -70,17 +67,9 @@ class _Map(mmap.mmap):
 
 
 class Files:
-    """The files of one operator's spilled arrays and logs.
+    """The files of one operator's spilled arrays and logs, in a folder.
 
-    Parameters
-    ----------
-    folder : str
-        Where the files are created.
-
-    Raises
-    ------
-    MemoryLimitError
-        If no file can be created there.
+    Methods that create or enlarge a file raise MemoryLimitError if the disk is full, or no file can be created.
     """
 
     def __init__(self, folder: str) -> None:
@@ -97,14 +86,12 @@ class Files:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all files."""
         with self._lock:
             logs = list(self.logs)
         return self.mapped + sum(log.nbytes for log in logs)
 
     @property
     def mapped(self) -> int:
-        """Bytes of the files that are mapped."""
         with self._lock:
             return sum(len(m) for m in self._maps)
 
@@ -116,13 +103,7 @@ class Files:
             self.logs.add(log)
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype | type) -> np.ndarray:
-        """Return an array of zeros in a file of its own.
-
-        Raises
-        ------
-        MemoryLimitError
-            If the disk is full, or no file can be created.
-        """
+        """Return an array of zeros in a file of its own."""
         size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
         if size == 0:
             return np.empty(shape, dtype)
@@ -145,13 +126,7 @@ class Files:
         return np.ndarray(shape, array.dtype, buffer=self._mapped(os.dup(old.fd), size + spare))
 
     def reserve(self, nbytes: int) -> None:
-        """Check that the disk has space for ``nbytes`` bytes, before several arrays are created.
-
-        Raises
-        ------
-        MemoryLimitError
-            If the disk lacks the space.
-        """
+        """Check that the disk has space for ``nbytes`` bytes, before several arrays are created."""
         if nbytes:
             os.close(self.unnamed(nbytes))
 
@@ -179,8 +154,7 @@ class Files:
             return [log for log in self.logs if log.mapped]
 
     def settle(self, allowed: int) -> int:
-        """Release pages until at most ``allowed`` bytes of mapped arrays lie in memory. Return the excess in bytes
-        before.
+        """Release pages until at most ``allowed`` bytes of mapped arrays lie in memory. Return the excess before.
 
         Pages of logs are released first. They do not count towards the excess.
         """
@@ -217,13 +191,7 @@ class Files:
         return shared - self._base
 
     def unnamed(self, size: int) -> int:
-        """Create an unnamed file of ``size`` bytes and return its descriptor.
-
-        Raises
-        ------
-        MemoryLimitError
-            If the file cannot be created, or the disk lacks the space.
-        """
+        """Create an unnamed file of ``size`` bytes and return its descriptor."""
         try:
             with tempfile.TemporaryFile(dir=self.folder, prefix="ivjoin-") as file:
                 fd = os.dup(file.fileno())
@@ -237,13 +205,7 @@ class Files:
         return fd
 
     def take(self, fd: int, at: int, size: int) -> None:
-        """Reserve disk space for a range of a file. Writing to a mapped page without disk space would kill the process.
-
-        Raises
-        ------
-        MemoryLimitError
-            If the disk lacks the space.
-        """
+        """Reserve disk space for a range of a file. Writing to a mapped page without it would kill the process."""
         try:
             os.posix_fallocate(fd, at, size)
         except OSError as e:
@@ -252,9 +214,9 @@ class Files:
     def fill(self, fd: int, at: int, size: int) -> None:
         """Write zeros to a reserved range that is to be read through a mapping.
 
-        The system keeps the bytes of one write in pieces as large as possible and maps each piece as a whole. Reading a
-        file that was written 4 KiB at a time takes ten times as long. An error is ignored here, because the later write
-        of the data fails too and reports it.
+        The system maps the bytes of one write in pieces as large as possible. Reading a file that was written 4 KiB at
+        a time takes ten times as long. An error is ignored, because the later write of the data fails too and reports
+        it.
         """
         with suppress(OSError):
             while size > 0:
@@ -262,13 +224,7 @@ class Files:
                 at, size = at + done, size - done
 
     def write(self, fd: int, data: memoryview, at: int) -> int:
-        """Write bytes to reserved space and return how many were written.
-
-        Raises
-        ------
-        SpillError
-            If the write fails.
-        """
+        """Write bytes to reserved space and return how many were written; raise SpillError if that fails."""
         try:
             return os.pwrite(fd, data, at)
         except OSError as e:
@@ -291,7 +247,6 @@ class Files:
 
 
 def _not_written(folder: str, size: int, e: OSError) -> SpillError:
-    """The error of a write that fails although its space was reserved."""
     return SpillError(
         f"cannot write {size:,} bytes to a file in {folder!r} although the space was reserved: {e.strerror or e}. "
         "The state is incomplete: run the join again, or continue from the last snapshot, with another folder "
@@ -301,13 +256,7 @@ def _not_written(folder: str, size: int, e: OSError) -> SpillError:
 
 @contextmanager
 def moving() -> Iterator[None]:
-    """Turn a full disk during a move of several arrays into SpillError: the state is then incomplete.
-
-    Raises
-    ------
-    SpillError
-        In place of MemoryLimitError, after which the operator could continue.
-    """
+    """Turn a full disk during a move of several arrays into SpillError: the state is then incomplete."""
     try:
         yield
     except MemoryLimitError as e:
@@ -345,10 +294,7 @@ def _statm() -> list[int]:
 
 @cache
 def _statm_of(pid: int) -> int:
-    """Return an open descriptor of ``/proc/self/statm``. Opening it each time takes three times as long.
-
-    The cache is keyed by process id, because a descriptor inherited through fork reports the parent process.
-    """
+    """Return an open descriptor of ``/proc/self/statm``, per process: one inherited through fork reports the parent."""
     return os.open(_STATM, os.O_RDONLY)
 
 
@@ -406,10 +352,9 @@ def give_back() -> None:
 def keep_pages() -> None:
     """Make malloc cache freed arrays of about 100 kB, instead of returning each to the system and requesting it again.
 
-    Freeing one array of 4 MiB has this effect in glibc (mallopt(3), M_MMAP_THRESHOLD). It raises the threshold for
-    memory mapped per array from 128 kB to 4 MiB, and the trim threshold to twice that. Any program that frees such an
-    array causes the same. No option is set, so a user's own settings stay in force. Other malloc implementations are
-    unaffected.
+    In glibc, freeing one array of 4 MiB raises the threshold for memory mapped per array from 128 kB to 4 MiB, and the
+    trim threshold to twice that (mallopt(3), M_MMAP_THRESHOLD). No option is set, so a user's own settings stay in
+    force.
     """
     np.empty(_KEPT_BY_MALLOC, dtype=np.uint8)
 
@@ -430,9 +375,7 @@ def _trim() -> Callable[[int], int] | None:
 
 
 def slide(into: np.ndarray, at: int, source: np.ndarray) -> None:
-    """Copy bytes or rows to ``into[at:]`` piece by piece. The destination may overlap the source only if it lies before
-    it.
-    """
+    """Copy to ``into[at:]`` piece by piece. The destination may overlap the source only if it lies before it."""
     lies = None if into.base is None else _map_of(into)
     step = max(1, _PIECE // max(1, source.strides[0] if source.ndim else 1))
     for start in range(0, len(source), step):

@@ -40,7 +40,6 @@ def make_batch_room(store: SideStore, batch: pa.RecordBatch) -> None:
 
 
 def make_column_rooms(store: SideStore, arrays: Sequence[pa.Array]) -> None:
-    """Reserve memory for values of the stored columns, in their order."""
     store.account.promised = 0  # a refused batch may have left a reservation
     for i, array in enumerate(arrays):
         c = None

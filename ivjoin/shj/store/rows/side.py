@@ -1,4 +1,4 @@
-"""One side's stored rows, and what is rare: growing, compacting, and changing the index."""
+"""Change a store's rows: insert, grow, compact, and switch the index."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ class SideStore(StoredRows):
     def settle(self, look: bool = False, n: int = 0) -> None:
         """Free the memory of evicted rows. Ids may change, so the caller must not hold any across this call.
 
-        With ``look``, also shrink the ring if it is too large for the most rows since the last look. A ring that shrank
-        and grew with each batch would cost more than it saves. ``n`` is the number of rows expected next.
+        With ``look``, also shrink the ring if it is too large for the most rows since the last look, and for ``n``
+        more. A ring that shrank and grew with each batch would cost more than it saves.
         """
         peak = max(self.peak, self.hi - self.lo + n)
         shrink = look and is_wide(self.cap, peak, self._rows_in - self._fitted)

@@ -1,4 +1,4 @@
-"""One side's stored rows: the ring of row records, the payload columns, the index, and the expiry schedules.
+"""Store one side's rows: the ring of row records, the payload columns, the index, and the expiry schedules.
 
 Counts and edges live in the side's ``SIDE`` record, which the kernels read and write. This class gives Python access to
 them. :class:`ivjoin.shj.store.rows.side.SideStore` adds what changes the capacity or the index.
@@ -51,26 +51,19 @@ class StoredRows:
     keys : KeyTable
         Shared with the other side.
     types : list of pa.DataType
-        Types of the stored payload columns.
+        Types of the stored payload columns, whose positions in the input are ``stored``.
     n_axes : int
         Number of stored axes. The first one orders the rows of a key if ``ordered``.
     sums : list of (int, float), optional
-        Further axes that are not stored: each is a stored axis plus a number. See ``ivjoin.plan.sums``.
-    ordered : bool
-        Keep each key's rows sorted by the first axis. This pays if rows arrive nearly in that order.
+        Further axes: a stored axis plus a number. See ``ivjoin.plan.sums``.
     same : dict of int to int or None
-        Payload columns that equal an axis (its index) or the key (None; ``keys`` is then an ``IntKeys``) value for
-        value. They are not stored again.
+        Payload columns that equal an axis (its index) or the key (None). They are not stored again.
     in_key : dict of int to int
-        Payload columns that equal one of the key's ``pieces`` (its position; ``keys`` is then a ``ByteKeys``) byte for
-        byte.
-    stored : list of int, optional
-        The positions of the stored columns in the input; 0, 1, ... by default.
+        Payload columns that equal one of the key's ``pieces`` (its position) byte for byte.
     sides : SIDE[2], optional
         The operator's records, one per side.
     widths : list of int or None, optional
         The types' ``byte_width``, if they are known.
-    account : Account, optional
     """
 
     lo = Register(SIDE, "lo")
@@ -193,7 +186,6 @@ class StoredRows:
         r[_RINGS], r[_HAS_NULLS] = address(self._rings), nulls
 
     def moved(self) -> None:
-        """Note that memory has moved or grown."""
         self._changes += 1
         self.point()
 
@@ -246,7 +238,6 @@ class StoredRows:
             self._changes += 1
 
     def _arrived(self, axis: int) -> np.ndarray:
-        """Return an axis's values of all live rows, in the order of arrival."""
         return self.axis_values(axis, self.live_ids())
 
     def _trim(self) -> None:
@@ -283,7 +274,6 @@ class StoredRows:
         return self.links.reshape(-1).take(places * self.links.shape[1] + index_kernels.FLAGS)
 
     def matched(self, ids: np.ndarray) -> np.ndarray:
-        """Return which of the rows have matched : bool[n]."""
         return (self._flags(self.places(ids)) & index_kernels.MATCHED) != 0
 
     def mark_places(self, places: np.ndarray) -> None:
@@ -312,7 +302,6 @@ class StoredRows:
         return values if axis < self.n_axes else with_number(values, self.sums[axis - self.n_axes][1])
 
     def stored_axis(self, axis: int) -> int:
-        """Return the axis itself, or the stored axis of a sum."""
         return axis if axis < self.n_axes else self.sums[axis - self.n_axes][0]
 
     def _ordinals_at(self, axis: int | None, places: np.ndarray) -> np.ndarray:
@@ -345,5 +334,4 @@ class StoredRows:
 
     @property
     def lies_in_files(self) -> bool:
-        """Whether some of its arrays lie in files."""
         return not in_memory(self.rows) or any(c.lies_in_files for c in self.columns)

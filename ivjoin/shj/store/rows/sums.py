@@ -1,4 +1,4 @@
-"""Values of axes that are not stored: a stored axis plus a number, added in floating point."""
+"""Compute values of axes that are not stored: a stored axis plus a number, added in floating point."""
 
 from __future__ import annotations
 

@@ -1,14 +1,12 @@
-"""Stored payload columns of one side: rings of words, rings of bytes, and whole Arrow arrays for other types.
+"""Store payload columns of one side: rings of words, rings of bytes, and whole Arrow arrays for other types.
 
-A stored row has an absolute id. The ids of one side are consecutive. Every column offers:
+A stored row has an absolute id; ``places`` is ``ids % cap``. Every column offers:
 
 - ``append(array)`` stores rows with the next ids.
 - ``grow(cap, lo, hi)`` changes the capacity, to no less than the number of stored rows.
 - ``gather(ids, places)`` returns the values of these rows as an array of the column's type.
 - ``select(ids, places, cap)`` keeps only these rows, renumbered from 0.
 - ``trim(lo)`` forgets rows below ``lo``.
-
-``places`` is ``ids % cap``, computed once for all columns.
 """
 
 from __future__ import annotations
@@ -34,10 +32,7 @@ _NO_TEXT = blank(TEXT, 0)
 
 
 def column_for(t: pa.DataType, cap: int, record: np.ndarray | None = None, width: int | None = -1) -> Column:
-    """Return a column of the class that fits an Arrow type.
-
-    ``record`` : TEXT[1], if kernels append to the column. ``width``: the type's ``byte_width``, if it is known.
-    """
+    """Return a column for an Arrow type with this ``byte_width``; kernels find it by its ``record`` : TEXT[1]."""
     width = arrow.byte_width(t) if width == -1 else width
     if width is not None:
         return WordColumn(t, cap, width)
@@ -52,10 +47,7 @@ def columns_of(
     types: Sequence[pa.DataType], widths: Sequence[int | None], stored: Sequence[int], same: Mapping[int, int | None],
     in_key: Mapping[int, int], ordinals_at: OrdinalsAt, pieces_at: PiecesAt | None,
 ) -> tuple[list[Column], np.ndarray]:
-    """Return the stored columns of a side and the TEXT[n] records of its text columns.
-
-    The parameters are as in :class:`ivjoin.shj.store.rows.side.SideStore`.
-    """
+    """Return the stored columns of a side, as in ``StoredRows``, and the TEXT[n] records of its text columns."""
     kept_as_text = [
         i for i, t in enumerate(types)
         if widths[i] is None and i not in in_key and (arrow.offset_width(t) or pa.types.is_boolean(t))
@@ -128,7 +120,6 @@ class WordColumn:
         self.valid.select(places, cap)
 
     def clear(self) -> None:
-        """Reset the column to its initial state, in the same memory."""
         self.valid.ring = None
 
     def trim(self, lo: int) -> None:
@@ -136,19 +127,11 @@ class WordColumn:
 
 
 class OrdinalColumn:
-    """A column whose values the store already has as an axis or as the key. Only its nulls are stored here.
+    """A column whose values the store already has as an axis (``source``) or as the key (None). Only nulls are stored.
 
-    Parameters
-    ----------
-    t : pa.DataType
-        A type with :func:`ivjoin.shj.arrow.is_own_ordinal`. An axis may also be float64, as long as its ordinals
-        determine every value (:meth:`tells`).
-    source : int or None
-        The axis; None for the key.
-    values : weakref.WeakMethod
-        A method of the store that returns the values of a source at given places : int64[n]. The reference is weak
-        because the store refers to this column; a strong reference would delay freeing both until a garbage collection.
-    cap, width : int
+    Its type fits :func:`ivjoin.shj.arrow.is_own_ordinal`. An axis may also be float64, as long as its ordinals
+    determine every value (:meth:`tells`). ``values`` returns the values of a source at given places : int64[n]. It is
+    weak, because a strong reference to the store would delay freeing both until a garbage collection.
     """
 
     varies = False
@@ -210,7 +193,6 @@ class OrdinalColumn:
         self.valid.select(places, cap)
 
     def clear(self) -> None:
-        """Reset the column to its initial state, in the same memory."""
         self.valid.ring = None
 
     def trim(self, lo: int) -> None:
@@ -218,15 +200,7 @@ class OrdinalColumn:
 
 
 class BoolColumn:
-    """A ring of bools, one byte each.
-
-    Parameters
-    ----------
-    t : pa.DataType
-    cap : int
-    record : TEXT[1], optional
-        The record through which kernels find it.
-    """
+    """A ring of bools, one byte each, which kernels find by its ``record`` : TEXT[1]."""
 
     varies = False
 
@@ -250,11 +224,9 @@ class BoolColumn:
         return (self._ring.strides[0] if in_memory(self._ring) else 0) + self.valid.row_bytes
 
     def take_record(self, record: np.ndarray) -> None:
-        """Use another record, which holds the same fields."""
         self.record = record
 
     def point(self) -> None:
-        """Write the addresses of the arrays to the record, after memory has moved."""
         ring = self.valid.ring
         self.record["starts"], self.record["valid"] = address(self._ring), 0 if ring is None else address(ring)
 
@@ -284,7 +256,6 @@ class BoolColumn:
         self.valid.select(places, cap)
 
     def clear(self) -> None:
-        """Reset the column to its initial state, in the same memory."""
         self.valid.ring = None
 
     def trim(self, lo: int) -> None:

@@ -1,4 +1,4 @@
-"""The common parts of stored columns: rings of values and of validity."""
+"""Provide the common parts of stored columns: rings of values and of validity."""
 
 from __future__ import annotations
 
@@ -51,8 +51,7 @@ def put(ring: np.ndarray, first: int, values: np.ndarray) -> None:
 
 
 def regrown(ring: np.ndarray, cap: int, lo: int, hi: int) -> np.ndarray:
-    """Return a ring of another capacity with the values of rows lo to hi. The caller must not use ``ring`` afterwards.
-    """
+    """Return a ring of another capacity with rows lo to hi. The caller must not use ``ring`` afterwards."""
     if hi <= min(cap, len(ring)):  # no row changes its place
         whole = extended(ring, cap)
         if whole is not None:
@@ -66,11 +65,9 @@ def regrown(ring: np.ndarray, cap: int, lo: int, hi: int) -> np.ndarray:
 
 
 def selected(ring: np.ndarray, places: np.ndarray, cap: int) -> np.ndarray:
-    """Return a ring of another capacity that begins with the rows at some places. The caller must not use ``ring``
-    afterwards.
+    """Return a ring that begins with the rows at some places. The caller must not use ``ring`` afterwards.
 
-    ``places`` rise, but for one fall where the ring wraps around. Memory is released behind the copy, so that few rows
-    exist twice.
+    ``places`` rise, but for one fall where the ring wraps around. Memory is released behind the copy.
     """
     made = fresh(ring, (cap, *ring.shape[1:]))
     step = max(1, _AT_ONCE // ring.strides[0])

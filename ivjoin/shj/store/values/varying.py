@@ -1,4 +1,4 @@
-"""Stored columns of variable size: text in an arena, and whole Arrow arrays for other types."""
+"""Store columns of variable size: text in an arena, and whole Arrow arrays for other types."""
 
 from __future__ import annotations
 
@@ -36,17 +36,10 @@ _ROOM = list(TEXT.names or ()).index("room")
 
 
 class KeyTextColumn:
-    """Text that the key table stores as a piece of the key. This column stores nothing.
+    """Text that the key table stores as a ``piece`` of the key. This column stores nothing.
 
-    Parameters
-    ----------
-    t : pa.DataType
-    piece : int
-        The position of the piece in the key.
-    spans : weakref.WeakMethod
-        A method of the store (weak as in :class:`ivjoin.shj.store.values.columns.OrdinalColumn`). For rows at given
-        places, it returns where the piece of their key begins, its length : int64[n] each, and the arena in which it
-        lies.
+    ``spans`` returns, for rows at given places, as :meth:`ivjoin.shj.store.keys.ByteKeys.piece_of`; weak as in
+    ``OrdinalColumn``.
     """
 
     varies = False
@@ -87,14 +80,8 @@ class BytesColumn:
     """Strings and binaries: a ring of starts, and an arena whose dead front is dropped occasionally.
 
     A start counts the bytes of all rows ever stored, so trimming rewrites no start. Starts are stored modulo 2**32 as
-    long as the arena is smaller than 4 GiB, which halves their size. A row ends where the next one begins.
-
-    Parameters
-    ----------
-    t : pa.DataType
-    cap : int
-    record : TEXT[1], optional
-        The record through which kernels find the column and append to it.
+    long as the arena is smaller than 4 GiB. A row ends where the next one begins. Kernels append by ``record`` :
+    TEXT[1].
     """
 
     varies = True
@@ -115,7 +102,6 @@ class BytesColumn:
         self.point()
 
     def take_record(self, record: np.ndarray) -> None:
-        """Use another record, which holds the same fields."""
         self.record, self._registers = record, record.view(np.int64)
 
     def point(self) -> None:
@@ -167,14 +153,12 @@ class BytesColumn:
         self.valid.grow(cap, lo, hi)
 
     def clear(self) -> None:
-        """Reset the column to its initial state, in the same memory."""
         self._base = self._top = self._next = 0
         self.record["wanted"] = 0
         self.valid.ring = None
         self.point()
 
     def more_room(self, need: int) -> int:
-        """Return the bytes that ``make_room`` takes."""
         grows = need > len(self._arena) and in_memory(self._arena)
         more = need + need // _MORE - len(self._arena) if grows else 0
         return more + (self._starts.nbytes if need >= _NARROW and self._starts.dtype == np.uint32 else 0)
@@ -243,13 +227,7 @@ class BytesColumn:
 
 
 def text_array(t: pa.DataType, text: Bytes, valid: np.ndarray | None) -> pa.Array:
-    """Return strings or binaries as an array of their type.
-
-    Raises
-    ------
-    CapacityError
-        If they exceed what the type's offsets can address.
-    """
+    """Return strings or binaries as an array; raise CapacityError if they exceed what the offsets can address."""
     offsets, n = text.offsets, len(text.offsets) - 1
     if arrow.offset_width(t) == 4:
         if offsets[-1] > 2**31 - 1:
@@ -261,7 +239,6 @@ def text_array(t: pa.DataType, text: Bytes, valid: np.ndarray | None) -> pa.Arra
 
 
 def too_much_text(size: int, t: pa.DataType) -> CapacityError:
-    """The error of an output column whose bytes exceed what its offsets can address."""
     return CapacityError(
         f"an output batch would have {size:,} bytes of {t} in one column; expected at most 2,147,483,647. Use a "
         "smaller batch_size or a large_ type"
@@ -273,7 +250,7 @@ def _modulus(starts: np.ndarray) -> int:
 
 
 class SegmentColumn:
-    """Any other type: the Arrow arrays themselves, merged so that few remain."""
+    """Arrow arrays of any other type, merged so that few remain."""
 
     varies = True
 
@@ -368,7 +345,6 @@ class SegmentColumn:
         self._parts, self._firsts, self._next = kept, _firsts(kept, 0), n
 
     def _drop_parts(self, lo: int) -> None:
-        """Release the parts whose ids are all below ``lo``."""
         while self._parts and self._firsts[0] + len(self._parts[0]) <= lo:
             del self._parts[0], self._firsts[0]
             self._spilled = max(0, self._spilled - 1)
@@ -389,7 +365,6 @@ def _firsts(parts: Sequence[pa.Array], first: int) -> list[int]:
 
 
 def text_bytes(array: pa.Array) -> int:
-    """Return the bytes of an array's strings."""
     piece = Bytes.of(array)
     return int(piece.offsets[-1] - piece.offsets[0])
 
@@ -433,7 +408,6 @@ def _alone(array: pa.Array) -> pa.Array:
 
 
 def _is_slice(array: pa.Array) -> bool:
-    """Return whether an array is a small part of its buffers."""
     if has_dictionaries(array.type) or has_unions(array.type):
         return False
     size = int(array.nbytes)
@@ -446,7 +420,6 @@ def stored_bytes(array: pa.Array) -> int:
 
 
 def buffer_bytes(array: pa.Array) -> int:
-    """Return the bytes of an array's buffers."""
     return _held(pa.chunked_array([array]))
 
 
