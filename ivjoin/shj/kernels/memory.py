@@ -84,7 +84,7 @@ def is_for_this_machine() -> bool:
 
 
 @tiny
-def release(array):  # type: ignore[no-untyped-def]
+def release(array):
     """Call the release callback of the ArrowArray at an address."""
     call(load(array + RELEASE), array)
 

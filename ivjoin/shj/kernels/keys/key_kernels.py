@@ -25,7 +25,7 @@ NEXT_FREE = 2  # link of an unused id's slots: the next unused id, -1 for none
 
 
 @inner
-def _mix(x):  # type: ignore[no-untyped-def]
+def _mix(x):
     # Finalizer of MurmurHash3 (Appleby, public domain), without the last step and reduced to 63 bits.
     h = np.uint64(x)
     h ^= h >> np.uint64(33)
@@ -37,7 +37,7 @@ def _mix(x):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _shift(mask):  # type: ignore[no-untyped-def]
+def _shift(mask):
     """Return the shift that reduces a 64-bit hash to a table index: 64 minus the bits of the mask."""
     shift = 64
     while mask > 0:
@@ -47,7 +47,7 @@ def _shift(mask):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _spread(x, shift):  # type: ignore[no-untyped-def]
+def _spread(x, shift):
     # Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4), after folding in the upper half.
     h = np.uint64(x)
     h ^= h >> np.uint64(32)
@@ -56,7 +56,7 @@ def _spread(x, shift):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _place(key, mask, shift, stirred):  # type: ignore[no-untyped-def]
+def _place(key, mask, shift, stirred):
     """Return the first table index to search for a key.
 
     Fibonacci hashing spreads consecutive keys evenly, but keys at certain distances collide often. A table with many
@@ -66,7 +66,7 @@ def _place(key, mask, shift, stirred):  # type: ignore[no-untyped-def]
 
 
 @inner
-def new_id(slots, n_free, n_ids, cell):  # type: ignore[no-untyped-def]
+def new_id(slots, n_free, n_ids, cell):
     """Return an id for a new key: the first unused one, which is in ``cell[0]``, else the next one."""
     if n_free == 0:
         return np.int64(n_ids)
@@ -76,13 +76,13 @@ def new_id(slots, n_free, n_ids, cell):  # type: ignore[no-untyped-def]
 
 
 @inner
-def key_room(n_ids, n_free, most_ids, size):  # type: ignore[no-untyped-def]
+def key_room(n_ids, n_free, most_ids, size):
     """Return for how many new keys there are slots, and entries in a table of ``size`` that stays at most half full."""
     return min(most_ids, size >> 1) - n_ids + n_free
 
 
 @inner
-def _is_rest(rest, first, values, stride, words, others, i):  # type: ignore[no-untyped-def]
+def _is_rest(rest, first, values, stride, words, others, i):
     """Return whether all words of row i but the last equal those from ``rest[first]`` on."""
     for k in range(others):  # noqa: SIM110 (numba has no all())
         if rest[first + k] != values[words[3 * k] * stride + i]:
@@ -91,7 +91,7 @@ def _is_rest(rest, first, values, stride, words, others, i):  # type: ignore[no-
 
 
 @inner
-def intern_rows(  # type: ignore[no-untyped-def]
+def intern_rows(
     keys, begin, n, usable, some, table, mask, most_ids, slots, key_of, n_free, out, n_ids, cell, values, stride,
     words, others, rest, places, table_at, slots_at, stirred,
 ):
@@ -152,9 +152,7 @@ def intern_rows(  # type: ignore[no-untyped-def]
 
 
 @compiled(I8(IN1, IN_U8, IO1_I4, IO2_I4, IO2, I8, IO1, I8, IO1, IO1, I8, I8, I8))
-def intern_ints(  # type: ignore[no-untyped-def]
-    keys, usable, table, slots, words, n_free, out, n_ids, cell, places, table_at, slots_at, stirred,
-):
+def intern_ints(keys, usable, table, slots, words, n_free, out, n_ids, cell, places, table_at, slots_at, stirred):
     """Look up the id of each key; new keys take an unused id, else the next one. Return n_ids * 2**32 + n_free.
 
     keys, out, places : int64[n]; usable : uint8[n], 0 for id -1, or empty if all are usable
@@ -168,7 +166,7 @@ def intern_ints(  # type: ignore[no-untyped-def]
 
 
 @compiled(VOID(IN1, IN_U8, I8, IO_U8))
-def mark_ints(keys, usable, least, marks):  # type: ignore[no-untyped-def]
+def mark_ints(keys, usable, least, marks):
     """Set ``marks[key - least]`` : uint8[span] for the key of each usable row (all rows, if ``usable`` is empty)."""
     some = usable.shape[0] > 0
     for i in range(keys.shape[0]):
@@ -177,7 +175,7 @@ def mark_ints(keys, usable, least, marks):  # type: ignore[no-untyped-def]
 
 
 @compiled(VOID(IN1, IN_U8, I8, IN1, IO1))
-def number_ints(keys, usable, least, ids, out):  # type: ignore[no-untyped-def]
+def number_ints(keys, usable, least, ids, out):
     """Set ``out[i]`` : int64[n] to ``ids[key - least]`` for usable rows, and to -1 for others."""
     some = usable.shape[0] > 0
     for i in range(keys.shape[0]):
@@ -185,7 +183,7 @@ def number_ints(keys, usable, least, ids, out):  # type: ignore[no-untyped-def]
 
 
 @inner
-def has_key_room(op, rows, n):  # type: ignore[no-untyped-def]
+def has_key_room(op, rows, n):
     """Return whether there is the capacity for n new keys that must exist before any key gets an id.
 
     Slots can grow later, and so can the table if keys have many of the stored ``rows``.
@@ -198,7 +196,7 @@ def has_key_room(op, rows, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def has_spare_room(op, rows):  # type: ignore[no-untyped-def]
+def has_spare_room(op, rows):
     """Return whether capacity far exceeds the live keys' need, if each has many rows; see ``KeyTable.fit``."""
     live = op.live_keys
     if op.grows == 0 or rows <= MANY_ROWS * live:
@@ -208,7 +206,7 @@ def has_spare_room(op, rows):  # type: ignore[no-untyped-def]
 
 
 @inner
-def name_rows(op, side, other, keys):  # type: ignore[no-untyped-def]
+def name_rows(op, side, other, keys):
     """Look up the ids of the keys at an address from row ``n_named`` on, until capacity for a new key lacks."""
     key_ids = at_i64(op.key_ids)
     n = op.n
@@ -233,12 +231,12 @@ def name_rows(op, side, other, keys):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _is_free(slots, key_id):  # type: ignore[no-untyped-def]
+def _is_free(slots, key_id):
     return slots[8 * key_id] < 0 and slots[8 * key_id + 3] < 0
 
 
 @inner
-def take_back_ids(slots, n_ids, live, cell):  # type: ignore[no-untyped-def]
+def take_back_ids(slots, n_ids, live, cell):
     """Do as ``take_back`` over flat arrays or pointers."""
     if 8 * live < n_ids:
         while n_ids > 0 and _is_free(slots, n_ids - 1):
@@ -256,7 +254,7 @@ def take_back_ids(slots, n_ids, live, cell):  # type: ignore[no-untyped-def]
 
 
 @compiled(I8(IO2_I4, I8, I8, IO1))
-def take_back(slots, n_ids, live, cell):  # type: ignore[no-untyped-def]
+def take_back(slots, n_ids, live, cell):
     """Link the ids that no row uses, the least first; ``cell[0]`` gets the first. Return n_ids * 2**32 + their number.
 
     If few keys are ``live``, unused ids at the end are removed instead of linked.
@@ -265,7 +263,7 @@ def take_back(slots, n_ids, live, cell):  # type: ignore[no-untyped-def]
 
 
 @inner
-def fill_table(table, mask, slots, key_of, n_ids, stirred):  # type: ignore[no-untyped-def]
+def fill_table(table, mask, slots, key_of, n_ids, stirred):
     """Insert every key that some row uses into an empty table."""
     shift = _shift(mask)
     for key_id in range(n_ids):
@@ -277,13 +275,13 @@ def fill_table(table, mask, slots, key_of, n_ids, stirred):  # type: ignore[no-u
 
 
 @compiled(VOID(IO1_I4, IO2_I4, IO2, I8, I8))
-def rehash_ints(table, slots, words, n_ids, stirred):  # type: ignore[no-untyped-def]
+def rehash_ints(table, slots, words, n_ids, stirred):
     """Do as ``fill_table`` over arrays: table : int32[size], slots : int32[keys, 8], words : int64[keys, 4]."""
     fill_table(table, table.shape[0] - 1, line_of(slots), line_of(words), n_ids, stirred)
 
 
 @compiled(VOID(IO1_I4, IO1_I4, IO2, I8))
-def regrow_ints(old, table, words, stirred):  # type: ignore[no-untyped-def]
+def regrow_ints(old, table, words, stirred):
     """Insert all keys of the table ``old`` into a larger, empty one; both are int32."""
     mask = table.shape[0] - 1
     shift = _shift(mask)
@@ -297,7 +295,7 @@ def regrow_ints(old, table, words, stirred):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _hash_bytes(buf, start, stop):  # type: ignore[no-untyped-def]
+def _hash_bytes(buf, start, stop):
     h = np.int64(stop - start)
     i = start
     while i + 8 <= stop:
@@ -316,7 +314,7 @@ def _hash_bytes(buf, start, stop):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _fill_up(arena, top):  # type: ignore[no-untyped-def]
+def _fill_up(arena, top):
     """Write zeros up to the next word; return where it begins."""
     after = (top + 7) & ~7
     for b in range(top, after):
@@ -325,7 +323,7 @@ def _fill_up(arena, top):  # type: ignore[no-untyped-def]
 
 
 @compiled(I8(IN1, IN_U8, IN_U8, IO1_I4, IO1, IO_U8, IO2_I4, I8, IO1, I8, IO1, IO1))
-def intern_bytes(offsets, buf, usable, table, spans, arena, slots, n_free, out, n_ids, tops, cell):  # type: ignore[no-untyped-def]
+def intern_bytes(offsets, buf, usable, table, spans, arena, slots, n_free, out, n_ids, tops, cell):
     """Look up the id of each ``buf[offsets[i]:offsets[i+1]]``, as ``intern_ints``; offsets : int64[n + 1], buf : uint8.
 
     ``spans[2 * id]`` is the id's place in the arena, ``spans[2 * id + 1]`` its length, ``tops[0]`` the arena's top.
@@ -371,7 +369,7 @@ def intern_bytes(offsets, buf, usable, table, spans, arena, slots, n_free, out, 
 
 
 @compiled(I8(IO1_I4, IO1, IN_U8, IO_U8, IO2_I4, I8))
-def rehash_bytes(table, spans, arena, fresh, slots, n_ids):  # type: ignore[no-untyped-def]
+def rehash_bytes(table, spans, arena, fresh, slots, n_ids):
     """Copy the byte strings still in use to a fresh arena and table; return the fresh arena's top."""
     mask = table.shape[0] - 1
     top = 0
@@ -391,7 +389,7 @@ def rehash_bytes(table, spans, arena, fresh, slots, n_ids):  # type: ignore[no-u
 
 
 @compiled(VOID(IN1, IN_U8, IO1_I4, IO1_I4))
-def regrow_bytes(spans, arena, old, table):  # type: ignore[no-untyped-def]
+def regrow_bytes(spans, arena, old, table):
     """Insert all keys of the table ``old`` into a larger, empty one; both are int32."""
     mask = table.shape[0] - 1
     for i in range(old.shape[0]):
@@ -405,7 +403,7 @@ def regrow_bytes(spans, arena, old, table):  # type: ignore[no-untyped-def]
 
 
 @compiled(VOID(IN1, IN_U8, IO1))
-def hash_bytes(offsets, buf, out):  # type: ignore[no-untyped-def]
+def hash_bytes(offsets, buf, out):
     """Write a 63-bit hash of each byte string ``buf[offsets[i]:offsets[i+1]]`` to ``out`` : int64[n]."""
     for i in range(offsets.shape[0] - 1):
         out[i] = _hash_bytes(buf, offsets[i], offsets[i + 1])

@@ -19,12 +19,12 @@ __all__ = ["name_packed"]
 
 
 @inner
-def _data_of(op, column):  # type: ignore[no-untyped-def]
+def _data_of(op, column):
     return load(load(load(load(op.in_struct + CHILDREN) + 8 * column) + BUFFERS) + 16)
 
 
 @inner
-def _is_null(op, piece, i):  # type: ignore[no-untyped-def]
+def _is_null(op, piece, i):
     if piece.source >= 0:
         return at_u8(op.absent + piece.source * op.room_rows)[i] != 0
     valid = at_i64(op.in_valid)
@@ -36,7 +36,7 @@ def _is_null(op, piece, i):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _size(op, piece, i):  # type: ignore[no-untyped-def]
+def _size(op, piece, i):
     if piece.kind == at.ORDINAL_PIECE:
         return np.int64(8)
     if piece.kind == at.VALIDITY_PIECE:
@@ -54,7 +54,7 @@ def _size(op, piece, i):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _put(target, op, piece, i, size):  # type: ignore[no-untyped-def]
+def _put(target, op, piece, i, size):
     if piece.kind == at.ORDINAL_PIECE:
         value = at_i64(op.values + 8 * piece.source * op.room_rows)[i]
         if piece.nulls and _is_null(op, piece, i):
@@ -89,7 +89,7 @@ def _put(target, op, piece, i, size):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _hash(address, size):  # type: ignore[no-untyped-def]
+def _hash(address, size):
     """Do as ``key_kernels._hash_bytes`` for bytes whose last word is filled with zeros."""
     h = np.int64(size)
     words = at_i64(address)
@@ -99,7 +99,7 @@ def _hash(address, size):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _same(a, b, size):  # type: ignore[no-untyped-def]
+def _same(a, b, size):
     wa = at_u64(a)
     wb = at_u64(b)
     for w in range((size + 7) >> 3):  # noqa: SIM110 (numba has no all())
@@ -109,7 +109,7 @@ def _same(a, b, size):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _pack(op, side, i, target):  # type: ignore[no-untyped-def]
+def _pack(op, side, i, target):
     """Write the key of row i; return its length."""
     m = side.n_pieces
     sizes = at_i64(op.key_sizes)  # cumulative length up to each piece
@@ -133,7 +133,7 @@ def _pack(op, side, i, target):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _most_bytes(op, side, n):  # type: ignore[no-untyped-def]
+def _most_bytes(op, side, n):
     """Return an upper bound of the bytes of n rows' keys, with slack to write and compare them word by word."""
     total = 16 + 8 * n
     for k in range(side.n_pieces):
@@ -154,7 +154,7 @@ def _most_bytes(op, side, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def packed_bytes_wanted(op, p, side, n):  # type: ignore[no-untyped-def]
+def packed_bytes_wanted(op, p, side, n):
     """Return the bytes to reserve in the key table before a batch's keys are looked up; 0 for enough capacity."""
     need = _most_bytes(op, side, n)
     rows = side.live + side_at(op.sides, 1 - p).live
@@ -162,7 +162,7 @@ def packed_bytes_wanted(op, p, side, n):  # type: ignore[no-untyped-def]
 
 
 @compiled(I8(I8, I8))
-def name_packed(operator, p):  # type: ignore[no-untyped-def]
+def name_packed(operator, p):
     """Look up the ids of the batch's keys, -1 for rows that match nothing; count the rows left without capacity.
 
     ``arrive`` has reserved the capacity for their bytes.

@@ -18,7 +18,7 @@ __all__ = ["intern_words", "name_words"]
 
 
 @inner
-def _make_words(op, side, n):  # type: ignore[no-untyped-def]
+def _make_words(op, side, n):
     """Compute the words of keys in which null is a value like any other."""
     for k in range(side.n_key_words):
         word = key_word_at(side.key_words, k)
@@ -35,7 +35,7 @@ def _make_words(op, side, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _sum_words(values, stride, words, count, begin, n, out):  # type: ignore[no-untyped-def]
+def _sum_words(values, stride, words, count, begin, n, out):
     """Hash each row's words to one word, from row ``begin`` on."""
     for i in range(begin, n):
         out[i] = values[words[0] * stride + i]
@@ -46,7 +46,7 @@ def _sum_words(values, stride, words, count, begin, n, out):  # type: ignore[no-
 
 
 @compiled(I8(I8, I8))
-def name_words(operator, p):  # type: ignore[no-untyped-def]
+def name_words(operator, p):
     """Look up the ids of the batch's keys, -1 for rows that match nothing; count the rows left without capacity."""
     op = operator_at(operator, 0)
     side = side_at(op.sides, p)
@@ -60,7 +60,7 @@ def name_words(operator, p):  # type: ignore[no-untyped-def]
 
 
 @compiled(I8(IN2, IN1, IN_U8, IO1_I4, IO2_I4, IO2, IO1, I8, IO1, I8, IO1, IO1, I8, I8, I8))
-def intern_words(  # type: ignore[no-untyped-def]
+def intern_words(
     keys, rows, usable, table, slots, words, rest, n_free, out, n_ids, cell, places, table_at, slots_at,
     stirred,
 ):

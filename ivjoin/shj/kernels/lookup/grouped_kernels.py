@@ -20,7 +20,7 @@ DIGITS = 1 << _BITS
 
 
 @compiled(VOID(IN1, IN1, IO1, IO1, IO1))
-def group_values(kids, values, starts, keys, rows):  # type: ignore[no-untyped-def]
+def group_values(kids, values, starts, keys, rows):
     """Group values and row numbers by key; the rows of one key stay in order.
 
     kids, values, keys, rows : int64[n], keys and rows are the output
@@ -43,7 +43,7 @@ def group_values(kids, values, starts, keys, rows):  # type: ignore[no-untyped-d
 
 
 @inner
-def _insert(from_keys, from_rows, first, keys, rows, start, n):  # type: ignore[no-untyped-def]
+def _insert(from_keys, from_rows, first, keys, rows, start, n):
     """Sort n rows from ``first`` on by insertion into the places from ``start`` on; the sort is stable."""
     for i in range(n):
         key = from_keys[first + i]
@@ -58,7 +58,7 @@ def _insert(from_keys, from_rows, first, keys, rows, start, n):  # type: ignore[
 
 
 @inner
-def _dealt(keys, rows, start, end, least, span, other_keys, other_rows, counts):  # type: ignore[no-untyped-def]
+def _dealt(keys, rows, start, end, least, span, other_keys, other_rows, counts):
     """Sort [start, end) by distributing its rows to at least as many buckets, by their first bits.
 
     Return False, without sorting, if a bucket would get more than 24 rows (Knuth 3, 5.2.1, address calculation).
@@ -96,7 +96,7 @@ def _dealt(keys, rows, start, end, least, span, other_keys, other_rows, counts):
 
 
 @inner
-def _by_digits(keys, rows, start, end, least, span, other_keys, other_rows, counts):  # type: ignore[no-untyped-def]
+def _by_digits(keys, rows, start, end, least, span, other_keys, other_rows, counts):
     """Sort [start, end) by the digits in which its values differ, least significant first (Knuth 3, 5.2.5)."""
     n = end - start
     base = np.uint64(least)
@@ -135,7 +135,7 @@ def _by_digits(keys, rows, start, end, least, span, other_keys, other_rows, coun
 
 
 @compiled(VOID(IO1, IO1_I4, IO1, IO1_I4, IO1))
-def sort_rows(values, rows, other_values, other_rows, counts):  # type: ignore[no-untyped-def]
+def sort_rows(values, rows, other_values, other_rows, counts):
     """Sort values : int64[n] in place, and their row numbers : int32[n] with them; the sort is stable.
 
     The other arrays are scratch; counts : int64[DIGITS].
@@ -156,7 +156,7 @@ def sort_rows(values, rows, other_values, other_rows, counts):  # type: ignore[n
 
 
 @compiled(VOID(IN1, IO1, IO1, IO1, IO1, IO1))
-def sort_groups(starts, keys, rows, other_keys, other_rows, counts):  # type: ignore[no-untyped-def]
+def sort_groups(starts, keys, rows, other_keys, other_rows, counts):
     """Sort the rows of each group by their values, in place; the sort is stable.
 
     starts : int64[groups + 1], keys, rows : int64[n]
@@ -185,7 +185,7 @@ def sort_groups(starts, keys, rows, other_keys, other_rows, counts):  # type: ig
 
 
 @compiled(VOID(IN1, IN1, IN1, IN1, IN1, IN1, I8, IO1))
-def meet_groups(groups, by, rows, others, starts, values, mode, out):  # type: ignore[no-untyped-def]
+def meet_groups(groups, by, rows, others, starts, values, mode, out):
     """Find for each row the last place of its key whose value lies within two limits; with UP the first; -1 if none.
 
     groups : int64[keys + 1], where each key's rows begin in ``by`` and ``rows``
@@ -212,7 +212,7 @@ def meet_groups(groups, by, rows, others, starts, values, mode, out):  # type: i
 
 
 @compiled(VOID(IN1, IN1, I8, IO1))
-def place_rising(values, given, after, out):  # type: ignore[no-untyped-def]
+def place_rising(values, given, after, out):
     """Return where given values would be inserted among rising ``values``: before equal ones, or ``after`` them.
 
     Each search starts where the last one ended and doubles its steps (Bentley and Yao 1976), fast if given values rise.

@@ -17,7 +17,7 @@ __all__ = ["count_below", "first_of_key", "group_ranges", "keys_met", "last_of_k
 
 
 @compiled(VOID(IN1, IN1, I8, I8, I8, I8, IO1_I4))
-def count_below(values, probes, rises, by, closed, base, out):  # type: ignore[no-untyped-def]
+def count_below(values, probes, rises, by, closed, base, out):
     """Count the values below ``probe + by`` (``closed``: no greater than it) for each probe, plus ``base``.
 
     values : int64[m], rising; probes : int64[n]; ``rises``: the probes rise too; out : int32[n]
@@ -29,7 +29,7 @@ def count_below(values, probes, rises, by, closed, base, out):  # type: ignore[n
 
 
 @compiled(I8(IN1, IO1_I4, IO1_I4, IN1, IN1, I8, I8, I8, IO1_I4, IO1_I4, IO1_I4))
-def last_of_key(kids, first, last, build_kids, groups, least, begin, floor, at, out, open_rows):  # type: ignore[no-untyped-def]
+def last_of_key(kids, first, last, build_kids, groups, least, begin, floor, at, out, open_rows):
     """Find the last place of each row's key in its range; return how many rows have no place of their key so far.
 
     kids, build_kids : int64[n], int64[m], key ids (minus ``least``) of left rows and of the places from ``begin`` on
@@ -66,7 +66,7 @@ def last_of_key(kids, first, last, build_kids, groups, least, begin, floor, at, 
 
 
 @compiled(I8(IN1, IO1_I4, IO1_I4, IN1, I8, I8, I8, IO1_I4, IO1_I4, IO1_I4))
-def first_of_key(kids, first, last, build_kids, least, begin, ceiling, at, out, open_rows):  # type: ignore[no-untyped-def]
+def first_of_key(kids, first, last, build_kids, least, begin, ceiling, at, out, open_rows):
     """Do as ``last_of_key`` for the first place: the pass goes backwards, and ``first`` never falls.
 
     Places from ``ceiling`` on are of a slice that another call visits. ``at`` begins as 2**31 - 1.
@@ -93,7 +93,7 @@ def first_of_key(kids, first, last, build_kids, least, begin, ceiling, at, out, 
 
 
 @compiled(I8(IN1, I8, I8, IO1_I4, IO1, IO1_I4))
-def keys_met(build_kids, least, begin, at, kids, places):  # type: ignore[no-untyped-def]
+def keys_met(build_kids, least, begin, at, kids, places):
     """List the key ids of a slice and, from ``at`` : int32[ids], the place of each; return how many there are.
 
     build_kids, kids : int64[m], places : int32[m]
@@ -109,7 +109,7 @@ def keys_met(build_kids, least, begin, at, kids, places):  # type: ignore[no-unt
 
 
 @compiled(I8(IN1, IN1, I8, I8, IO1_I4, IO1, IO1_I4, IO1_I4))
-def local_ids(build_kids, kids, least, n_ids, table, words, build_ids, ids):  # type: ignore[no-untyped-def]
+def local_ids(build_kids, kids, least, n_ids, table, words, build_ids, ids):
     """Give the keys of a slice ids from 0 on; return how many there are.
 
     build_kids, kids : int64[m], int64[n]; with a table, a left key of no right row gets -1
@@ -134,7 +134,7 @@ def local_ids(build_kids, kids, least, n_ids, table, words, build_ids, ids):  # 
 
 
 @compiled(VOID(IO1_I4, IO1_I4, IO1_I4, IO1_I4, I8, IO1_I4, IO1_I4, IO1_I4, IO1, IO1))
-def group_ranges(build_ids, ids, first, last, rises, ends, tails, rows, low, high):  # type: ignore[no-untyped-def]
+def group_ranges(build_ids, ids, first, last, rises, ends, tails, rows, low, high):
     """Group right rows by key, and find the range of its key's rows that each left row matches.
 
     build_ids, ids : int32[m], int32[n], key ids, -1 for none

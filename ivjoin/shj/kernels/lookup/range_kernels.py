@@ -19,7 +19,7 @@ I64_MAX = np.int64(2**63 - 1)
 
 
 @inner
-def _may_hold(least, most, upper, starts, level, i, low, high):  # type: ignore[no-untyped-def]
+def _may_hold(least, most, upper, starts, level, i, low, high):
     """Return whether block i of a level may contain a value in [low, high]."""
     if level == 0:
         return most[i] >= low and least[i] <= high
@@ -28,7 +28,7 @@ def _may_hold(least, most, upper, starts, level, i, low, high):  # type: ignore[
 
 
 @inner
-def next_within(least, most, upper, starts, at, end, low, high):  # type: ignore[no-untyped-def]
+def next_within(least, most, upper, starts, at, end, low, high):
     """Return the first place in [at, end) whose value lies in [low, high], or ``end``."""
     levels = starts.shape[0]
     level = 0
@@ -48,7 +48,7 @@ def next_within(least, most, upper, starts, at, end, low, high):  # type: ignore
 
 
 @compiled(I8(IN1, IN1, IN1, IN1, IN1, IN1, IN2, IN1, IO1, IO1, IO1))
-def pairs_within(first, last, low, high, least, most, upper, starts, state, out_row, out_at):  # type: ignore[no-untyped-def]
+def pairs_within(first, last, low, high, least, most, upper, starts, state, out_row, out_at):
     """Find for each row i the places k with ``first[i] <= k < last[i]`` and a value in ``[low[i], high[i]]``.
 
     Return the number of pairs. The search stops when the output is full; ``state`` : int64[2] then has the row and the
@@ -80,7 +80,7 @@ def pairs_within(first, last, low, high, least, most, upper, starts, state, out_
 
 
 @compiled(I8(IN1, IN1, IN1, IN1, IN1, IN2, IN1, IO1, IO1, IO1, IO1))
-def pairs_swept(first, last, low, least, most, upper, starts, active, state, out_row, out_at):  # type: ignore[no-untyped-def]
+def pairs_swept(first, last, low, least, most, upper, starts, active, state, out_row, out_at):
     """Find for each row i the places k with ``first[i] <= k < last[i]`` and a value of at least ``low[i]``.
 
     Rows with equal ``first`` follow each other with rising ``low``, so a value that is lower once is not looked at

@@ -16,18 +16,18 @@ _SPECIAL = 0x7FF  # the exponent of infinities and NaN
 
 
 @tiny
-def _exponent_of(bits):  # type: ignore[no-untyped-def]
+def _exponent_of(bits):
     exponent = (bits >> 52) & _SPECIAL
     return exponent if exponent > 0 else np.int64(1)
 
 
 @tiny
-def _mantissa_of(bits):  # type: ignore[no-untyped-def]
+def _mantissa_of(bits):
     return (bits & _FRACTION) | (0 if (bits >> 52) & _SPECIAL == 0 else _FRACTION + 1)
 
 
 @compiled(I8(IN1, IO1))
-def common_unit(bits, ends):  # type: ignore[no-untyped-def]
+def common_unit(bits, ends):
     """Find the exponents that doubles span; return 0 if one of them is infinite or NaN, otherwise 1.
 
     bits : int64[n]; ends : int64[2], exponents of the last set bit and above the first, 0 if all doubles are zero
@@ -54,7 +54,7 @@ def common_unit(bits, ends):  # type: ignore[no-untyped-def]
 
 
 @compiled(VOID(IN1, I8, I8, IO2))
-def add_up(bits, unit, width, sums):  # type: ignore[no-untyped-def]
+def add_up(bits, unit, width, sums):
     """Add up the lower limbs (``width`` bits, never negative) and the upper limbs (with the sign) of doubles.
 
     bits : int64[n], no set bit has an exponent below ``unit``
@@ -83,7 +83,7 @@ def add_up(bits, unit, width, sums):  # type: ignore[no-untyped-def]
 
 
 @compiled(VOID(IN2, IN1, IN1, I8, IO1_F8))
-def sums_between(sums, lo, hi, width, out):  # type: ignore[no-untyped-def]
+def sums_between(sums, lo, hi, width, out):
     """Write the sums of the terms ``lo[i] <= k < hi[i]``, in units and rounded once, to out : float64[m]."""
     mask = (np.int64(1) << width) - 1
     one_word = np.int64(1) << (62 - width)

@@ -12,7 +12,7 @@ from ivjoin.shj.kernels.plain_memory import c_callback
 __all__ = ["release_block"]
 
 
-def _release(array):  # type: ignore[no-untyped-def]
+def _release(array):
     # A consumer may have moved children out. Their callbacks here are then cleared, and they are released elsewhere,
     # maybe by another thread. The block's first word counts the arrays that are not released yet.
     children = mem.load(array + mem.CHILDREN)

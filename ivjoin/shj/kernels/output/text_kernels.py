@@ -22,12 +22,12 @@ _MOST_NARROW = 2**31 - 1  # bytes of a column whose offsets are int32
 
 
 @tiny
-def _word_at(pointer, width, i):  # type: ignore[no-untyped-def]
+def _word_at(pointer, width, i):
     return mem.at_i64(pointer)[i] if width == 8 else np.int64(mem.at_i32(pointer)[i])
 
 
 @tiny
-def _set_word(pointer, width, i, value):  # type: ignore[no-untyped-def]
+def _set_word(pointer, width, i, value):
     # A value that is too large for 32 bits is stored modulo 2**32.
     if width == 8:
         mem.at_i64(pointer)[i] = value
@@ -36,23 +36,23 @@ def _set_word(pointer, width, i, value):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _child(op, column):  # type: ignore[no-untyped-def]
+def _child(op, column):
     return mem.load(mem.load(op.in_struct + mem.CHILDREN) + 8 * column)
 
 
 @inner
-def _buffer(op, column, i):  # type: ignore[no-untyped-def]
+def _buffer(op, column, i):
     return mem.load(mem.load(_child(op, column) + mem.BUFFERS) + 8 * i)
 
 
 @inner
-def _first(op, column):  # type: ignore[no-untyped-def]
+def _first(op, column):
     """Return the index of the batch's first row in its buffers."""
     return mem.load(op.in_struct + mem.OFFSET) + mem.load(_child(op, column) + mem.OFFSET)
 
 
 @inner
-def _copy(target, source, size, within):  # type: ignore[no-untyped-def]
+def _copy(target, source, size, within):
     """Copy ``size`` bytes; copy up to 7 more, in whole words, if so many lie ``within`` reach of both."""
     words = (size + 7) >> 3
     if 8 * words <= within:
@@ -64,7 +64,7 @@ def _copy(target, source, size, within):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _batch_bytes(offsets, width, rows, n):  # type: ignore[no-untyped-def]
+def _batch_bytes(offsets, width, rows, n):
     """Return the text bytes of some rows of a batch."""
     total = 0
     for i in range(n):
@@ -76,7 +76,7 @@ def _batch_bytes(offsets, width, rows, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _kept_bytes(op, t, n):  # type: ignore[no-untyped-def]
+def _kept_bytes(op, t, n):
     offsets = _buffer(op, t.column, 1) + t.offset_width * _first(op, t.column)
     if n == op.n:
         return _word_at(offsets, t.offset_width, n) - _word_at(offsets, t.offset_width, 0)
@@ -84,7 +84,7 @@ def _kept_bytes(op, t, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _shifted(side, t):  # type: ignore[no-untyped-def]
+def _shifted(side, t):
     """Move an arena's rows over its dead front, if at least an eighth of its capacity is then free."""
     mask = np.int64(-1) if t.start_width == 8 else np.int64(0xFFFFFFFF)
     used = t.top - t.base
@@ -100,7 +100,7 @@ def _shifted(side, t):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _append_bytes(op, side, t, n):  # type: ignore[no-untyped-def]
+def _append_bytes(op, side, t, n):
     width = t.offset_width
     offsets = _buffer(op, t.column, 1) + width * _first(op, t.column)
     source = _buffer(op, t.column, 2)
@@ -134,7 +134,7 @@ def _append_bytes(op, side, t, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _append_bits(flags, bitmap, first, kept, n, place, cap):  # type: ignore[no-untyped-def]
+def _append_bits(flags, bitmap, first, kept, n, place, cap):
     """Write a byte to a ring for each of some bits of a bitmap; 1 for all if there is no bitmap."""
     ring = mem.at_u8(flags)
     bits = mem.at_u8(bitmap)
@@ -145,7 +145,7 @@ def _append_bits(flags, bitmap, first, kept, n, place, cap):  # type: ignore[no-
 
 
 @compiled(I8(I8, I8))
-def store_text(operator, p):  # type: ignore[no-untyped-def]
+def store_text(operator, p):
     """Append the new rows of side p to its columns of text and bools.
 
     Return 0, or ``ROOM`` without having done anything: an arena is smaller than ``wanted``, or a first null comes.
@@ -182,7 +182,7 @@ def store_text(operator, p):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _stored_bytes(t, cap, places, n):  # type: ignore[no-untyped-def]
+def _stored_bytes(t, cap, places, n):
     starts, top = t.starts, t.top
     width = t.start_width
     mask = np.int64(-1) if width == 8 else np.int64(0xFFFFFFFF)
@@ -197,7 +197,7 @@ def _stored_bytes(t, cap, places, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _take_stored(t, cap, places, n, offsets, offset_width, data):  # type: ignore[no-untyped-def]
+def _take_stored(t, cap, places, n, offsets, offset_width, data):
     """Write the offsets and bytes of the stored rows at some places; up to 7 bytes after them may be overwritten."""
     starts, arena = t.starts, t.arena
     base, top, room = t.base, t.top, t.room
@@ -219,7 +219,7 @@ def _take_stored(t, cap, places, n, offsets, offset_width, data):  # type: ignor
 
 
 @inner
-def _piece_of_key(op, key_id, piece, pieces):  # type: ignore[no-untyped-def]
+def _piece_of_key(op, key_id, piece, pieces):
     """Return where a piece of a key begins, and its length; see ``packed_key_kernels``."""
     spans = mem.at_i64(op.spans)
     key = op.arena + spans[2 * key_id]
@@ -234,7 +234,7 @@ def _piece_of_key(op, key_id, piece, pieces):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _key_bytes(op, other, piece, places, n):  # type: ignore[no-untyped-def]
+def _key_bytes(op, other, piece, places, n):
     links = mem.at_i32(other.rows)
     stride = 2 * (FIRST_AXIS + other.n_axes)
     total = np.int64(0)
@@ -245,7 +245,7 @@ def _key_bytes(op, other, piece, places, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _take_keys(op, other, piece, places, n, offsets, offset_width, data):  # type: ignore[no-untyped-def]
+def _take_keys(op, other, piece, places, n, offsets, offset_width, data):
     """Do as ``_take_stored`` for a column that is a piece of the key."""
     links = mem.at_i32(other.rows)
     stride = 2 * (FIRST_AXIS + other.n_axes)
@@ -260,7 +260,7 @@ def _take_keys(op, other, piece, places, n, offsets, offset_width, data):  # typ
 
 
 @inner
-def _take_batch(op, column, width, rows, n, offsets, data):  # type: ignore[no-untyped-def]
+def _take_batch(op, column, width, rows, n, offsets, data):
     """Do as ``_take_stored`` for rows of the batch."""
     source_offsets = _buffer(op, column, 1) + width * _first(op, column)
     source = _buffer(op, column, 2)
@@ -276,7 +276,7 @@ def _take_batch(op, column, width, rows, n, offsets, data):  # type: ignore[no-u
 
 
 @inner
-def _field_bytes(op, p, other, field, side, n, rows, places):  # type: ignore[no-untyped-def]
+def _field_bytes(op, p, other, field, side, n, rows, places):
     """Return the bytes of an output column of text."""
     if side < 0:
         return 0
@@ -291,7 +291,7 @@ def _field_bytes(op, p, other, field, side, n, rows, places):  # type: ignore[no
 
 
 @inner
-def _put_text(op, p, other, side, column, field, n, rows, places, top, offsets, data):  # type: ignore[no-untyped-def]
+def _put_text(op, p, other, side, column, field, n, rows, places, top, offsets, data):
     """Write validity, offsets and bytes of a text column; return the number of nulls."""
     if side == p:
         _take_batch(op, column, field.width, rows, n, offsets, data)
@@ -307,7 +307,7 @@ def _put_text(op, p, other, side, column, field, n, rows, places, top, offsets, 
 
 
 @inner
-def _put_bools(op, p, other, side, column, n, rows, places, top, data):  # type: ignore[no-untyped-def]
+def _put_bools(op, p, other, side, column, n, rows, places, top, data):
     """Write validity and values of a bool column; return the number of nulls."""
     if side == p:
         taken_bits(data, _buffer(op, column, 1), _first(op, column), rows, n)
@@ -319,7 +319,7 @@ def _put_bools(op, p, other, side, column, n, rows, places, top, data):  # type:
 
 
 @inner
-def _build(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def]
+def _build(op, p, other, which, n, rows, places):
     """Do as ``build_block``, also with columns of text and bools.
 
     Return ``OUTPUT``; ``FULL`` if there is no memory; ``ROOM`` if the text exceeds what offsets can address.
@@ -380,7 +380,7 @@ def _build(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def
 
 
 @compiled(I8(I8, I8))
-def build_mixed(operator, p):  # type: ignore[no-untyped-def]
+def build_mixed(operator, p):
     """Build the next output batch that ``push_batch`` requested to gather; GATHER means that more follow.
 
     Return ``ROOM`` if a column's text exceeds its offsets; ``state_at`` then has the column and the number of bytes.

@@ -30,13 +30,13 @@ __all__ = [
 
 
 @tiny
-def absence(axis):  # type: ignore[no-untyped-def]
+def absence(axis):
     """Return the flag of a row without a value on an axis; axes from ``MOST_AXES`` on share one."""
     return np.int64(1) << (FIRST_ABSENCE + min(axis, MOST_AXES))
 
 
 @inner
-def heaps_have_room(op, side, n):  # type: ignore[no-untyped-def]
+def heaps_have_room(op, side, n):
     """Return whether every schedule has capacity for the rows of a batch, even if they are out of order."""
     for a in range(side.n_axes):
         values = at_i64(op.values + 8 * a * op.room_rows)
@@ -54,7 +54,7 @@ def heaps_have_room(op, side, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _rise(heap, top, i, value, rid):  # type: ignore[no-untyped-def]
+def _rise(heap, top, i, value, rid):
     """Insert an entry at the empty place i or above it, up to ``top``."""
     while i > top:
         parent = (i - 1) >> 1
@@ -68,7 +68,7 @@ def _rise(heap, top, i, value, rid):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _sink(heap, size, i, value, rid):  # type: ignore[no-untyped-def]
+def _sink(heap, size, i, value, rid):
     """Insert an entry at the empty place i of a heap or below it.
 
     The empty place first moves to the bottom, because the entry mostly comes from there: no mispredicted branches.
@@ -89,7 +89,7 @@ def _sink(heap, size, i, value, rid):  # type: ignore[no-untyped-def]
 
 
 @inner
-def in_order(values, first, n, turn, d):  # type: ignore[no-untyped-def]
+def in_order(values, first, n, turn, d):
     """Return whether n rows, all with a value, rise as the schedule requires; if so, store only the last value."""
     falls = (values[first] ^ turn) < d.last
     for k in range(first + 1, first + n):
@@ -101,7 +101,7 @@ def in_order(values, first, n, turn, d):  # type: ignore[no-untyped-def]
 
 
 @inner
-def enlist(side, d, column, turn, first, n):  # type: ignore[no-untyped-def]
+def enlist(side, d, column, turn, first, n):
     """Add the stored rows first .. first+n-1 to a schedule whose heap has capacity for them."""
     rows = at_i64(side.rows)
     links = at_i32(side.rows)
@@ -127,7 +127,7 @@ def enlist(side, d, column, turn, first, n):  # type: ignore[no-untyped-def]
 
 
 @compiled(VOID(I8, I8, I8, I8))
-def reschedule(operator, s, axis, falling):  # type: ignore[no-untyped-def]
+def reschedule(operator, s, axis, falling):
     """Rebuild a schedule from the stored rows; its heap has capacity for all of them."""
     op = operator_at(operator, 0)
     side = side_at(op.sides, s)
@@ -140,7 +140,7 @@ def reschedule(operator, s, axis, falling):  # type: ignore[no-untyped-def]
 
 
 @inner
-def bounds_of(side, other, a):  # type: ignore[no-untyped-def]
+def bounds_of(side, other, a):
     """Set one axis's bounds of ``other``'s rows from the orders of ``side``; return False if Python must do it."""
     low = I64_MIN
     high = I64_MAX
@@ -186,7 +186,7 @@ def bounds_of(side, other, a):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _kill(op, other, q, rid, links, slots, stride):  # type: ignore[no-untyped-def]
+def _kill(op, other, q, rid, links, slots, stride):
     """Remove a live row from the index, and list it in ``op.dead`` if the join type must emit it."""
     pos = rid % other.cap
     flags = links[pos * stride + FLAGS]
@@ -201,7 +201,7 @@ def _kill(op, other, q, rid, links, slots, stride):  # type: ignore[no-untyped-d
 
 
 @inner
-def _expire_many(op, other, q, d, links, slots, stride):  # type: ignore[no-untyped-def]
+def _expire_many(op, other, q, d, links, slots, stride):
     """Evict many rows of a heap in one pass, and make a heap of those that stay."""
     heap = at_i64(d.heap)
     bound = d.bound
@@ -223,7 +223,7 @@ def _expire_many(op, other, q, d, links, slots, stride):  # type: ignore[no-unty
 
 
 @inner
-def _expire(op, other, q, d, column, turn):  # type: ignore[no-untyped-def]
+def _expire(op, other, q, d, column, turn):
     rows = at_i64(other.rows)
     links = at_i32(other.rows)
     slots = at_i32(op.slots)
@@ -279,7 +279,7 @@ def _expire(op, other, q, d, column, turn):  # type: ignore[no-untyped-def]
 
 
 @inner
-def prune(op, other, q):  # type: ignore[no-untyped-def]
+def prune(op, other, q):
     """Evict the rows of side q outside its bounds, or all if nothing can match; append them to ``op.dead``."""
     if other.live == 0:
         return
@@ -316,7 +316,7 @@ def prune(op, other, q):  # type: ignore[no-untyped-def]
 
 
 @inner
-def scan(op, other, q):  # type: ignore[no-untyped-def]
+def scan(op, other, q):
     """Evict rows outside the bounds that no schedule tracks, by looking at every row; such bounds move rarely."""
     rows = at_i64(other.rows)
     links = at_i32(other.rows)
@@ -348,7 +348,7 @@ def scan(op, other, q):  # type: ignore[no-untyped-def]
 
 
 @inner
-def take_out(op, other, q, places, n):  # type: ignore[no-untyped-def]
+def take_out(op, other, q, places, n):
     """Remove live rows that the join type no longer needs from the index; no row is listed."""
     links = at_i32(other.rows)
     slots = at_i32(op.slots)

@@ -16,18 +16,18 @@ _SIGN = -(2**63)
 
 
 @inner
-def _number(word, low):  # type: ignore[no-untyped-def]
+def _number(word, low):
     return ((word - low) & _MASK) + low
 
 
 @inner
-def _lives(number, base, top, flags):  # type: ignore[no-untyped-def]
+def _lives(number, base, top, flags):
     """Return whether a row is live; numbers from ``top`` on stem from evicted rows."""
     return number < top and flags[number - base] & LIVE != 0
 
 
 @compiled(I8(IN1, IN1, IO1, I8, I8, I8, IN_U8))
-def merge(a, b, out, low, base, top, flags):  # type: ignore[no-untyped-def]
+def merge(a, b, out, low, base, top, flags):
     """Merge two runs a, b into ``out`` : int64, without evicted rows; return the number of entries."""
     i = 0
     j = 0
@@ -48,7 +48,7 @@ def merge(a, b, out, low, base, top, flags):  # type: ignore[no-untyped-def]
 
 
 @compiled(I8(IN1, IN1, I8, IN1, IO1, IO1, IO1, I8, I8, I8, IN_U8))
-def search(run, table, bits, asked, at, which, numbers, low, base, top, flags):  # type: ignore[no-untyped-def]
+def search(run, table, bits, asked, at, which, numbers, low, base, top, flags):
     """Find the rows with some hashes; return their number. If ``which`` is full, there may be more.
 
     run : int64[n], table : int64[2 ** bits + 1]

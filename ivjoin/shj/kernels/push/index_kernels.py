@@ -43,7 +43,7 @@ PAIRS, MARK_STORE, MARK_PROBE, FIRST_PROBE, FIRST_STORE = 1, 2, 4, 8, 16
 
 
 @inner
-def _insert_between(pos, slot, rows, links, width, slots):  # type: ignore[no-untyped-def]
+def _insert_between(pos, slot, rows, links, width, slots):
     """Link a row that is less than its key's tail, walking back from the tail; return the steps."""
     v = rows[pos * width + FIRST_AXIS]
     stride = 2 * width
@@ -68,7 +68,7 @@ def _insert_between(pos, slot, rows, links, width, slots):  # type: ignore[no-un
 
 
 @inner
-def link_one(pos, key_id, side, ordered, rows, links, width, slots):  # type: ignore[no-untyped-def]
+def link_one(pos, key_id, side, ordered, rows, links, width, slots):
     """Link a row whose record is written into its key's list; return the steps that it took."""
     stride = 2 * width
     slot = 8 * key_id + side
@@ -87,9 +87,7 @@ def link_one(pos, key_id, side, ordered, rows, links, width, slots):  # type: ig
 
 
 @inner
-def insert_rows(  # type: ignore[no-untyped-def]
-    key_ids, n, axes, axis_stride, n_axes, place, cap, ordered, rows, links, slots, side, tally, rows_at,
-):
+def insert_rows(key_ids, n, axes, axis_stride, n_axes, place, cap, ordered, rows, links, slots, side, tally, rows_at):
     """Do as ``insert`` over flat arrays or pointers; value i of axis a is ``axes[a * axis_stride + i]``."""
     width = FIRST_AXIS + n_axes
     stride = 2 * width
@@ -128,7 +126,7 @@ def insert_rows(  # type: ignore[no-untyped-def]
 
 
 @compiled(I8(IN1, IN2, I8, I8, IO2, IO2_I4, IO2_I4, I8, IO1, I8))
-def insert(key_ids, axes, place, ordered, rows, links, slots, side, tally, rows_at):  # type: ignore[no-untyped-def]
+def insert(key_ids, axes, place, ordered, rows, links, slots, side, tally, rows_at):
     """Store rows from ``place`` on; return the number of keys that had no row before.
 
     ``key_ids`` : int64[n], ``axes`` : int64[a, n]. ``ordered`` 1 keeps lists ascending and adds the steps to
@@ -141,7 +139,7 @@ def insert(key_ids, axes, place, ordered, rows, links, slots, side, tally, rows_
 
 
 @inner
-def _unlink_one(pos, links, stride, slots, side):  # type: ignore[no-untyped-def]
+def _unlink_one(pos, links, stride, slots, side):
     nxt = np.int64(links[pos * stride])
     prv = np.int64(links[pos * stride + PREV])
     key_id = np.int64(links[pos * stride + KEY])
@@ -157,7 +155,7 @@ def _unlink_one(pos, links, stride, slots, side):  # type: ignore[no-untyped-def
 
 
 @compiled(I8(IN1, IO2_I4, IO2_I4, I8))
-def unlink(places, links, slots, side):  # type: ignore[no-untyped-def]
+def unlink(places, links, slots, side):
     """Remove live rows at ``places`` : int64[n] from their lists; return the number of keys left without rows."""
     stride = links.shape[1]
     flat = line_of(links)
@@ -172,7 +170,7 @@ def unlink(places, links, slots, side):  # type: ignore[no-untyped-def]
 
 
 @inner
-def window(axes, stride, bands, n_primary, i):  # type: ignore[no-untyped-def]
+def window(axes, stride, bands, n_primary, i):
     """Return the closed interval of the store's first axis that row i can match; (1, 0) if it lies outside int64."""
     low = I64_MIN
     high = I64_MAX
@@ -194,7 +192,7 @@ def window(axes, stride, bands, n_primary, i):  # type: ignore[no-untyped-def]
 
 
 @inner
-def lies_within(v, p, low, high):  # type: ignore[no-untyped-def]
+def lies_within(v, p, low, high):
     """Return whether v is in [p + low, p + high], without overflow."""
     if low != I64_MIN:
         if low > 0 and p > I64_MAX - low:
@@ -210,7 +208,7 @@ def lies_within(v, p, low, high):  # type: ignore[no-untyped-def]
 
 
 @inner
-def others(axes, stride, bands, n_primary, n_bands, i, rows, row):  # type: ignore[no-untyped-def]
+def others(axes, stride, bands, n_primary, n_bands, i, rows, row):
     """Return whether the stored row that begins at ``rows[row]`` satisfies the band terms on the other axes."""
     for b in range(n_primary, n_bands):
         p = axes[bands[4 * b] * stride + i]
@@ -220,7 +218,7 @@ def others(axes, stride, bands, n_primary, n_bands, i, rows, row):  # type: igno
 
 
 @inner
-def verdict(checks, axes, absent, stride, nulls, i, rows, row, flags):  # type: ignore[no-untyped-def]
+def verdict(checks, axes, absent, stride, nulls, i, rows, row, flags):
     """Evaluate the checks of a pair; return ``TRUE``, ``FALSE`` or ``ASK``.
 
     A check is eight words: probe axis, stored axis (-1: none), low, high, next check if the difference lies within
@@ -254,7 +252,7 @@ def verdict(checks, axes, absent, stride, nulls, i, rows, row, flags):  # type: 
 
 
 @inner
-def candidates(  # type: ignore[no-untyped-def]
+def candidates(
     key_ids, begin, n, axes, stride, bands, n_primary, ordered, slots, rows, width, side, least, most, count, out,
 ):
     """List the probe rows whose key has stored rows in reach of the window; return the new count.
@@ -288,7 +286,7 @@ def candidates(  # type: ignore[no-untyped-def]
 
 
 @inner
-def _may_meet(key_id, low, high, side, slots, rows, width):  # type: ignore[no-untyped-def]
+def _may_meet(key_id, low, high, side, slots, rows, width):
     """Return whether a key has rows whose first and last are not outside a window; branch-free."""
     slot = 8 * max(key_id, 0) + side
     head = slots[slot]
@@ -301,7 +299,7 @@ def _may_meet(key_id, low, high, side, slots, rows, width):  # type: ignore[no-u
 
 
 @inner
-def _stays_in_range(axes, stride, bands, n):  # type: ignore[no-untyped-def]
+def _stays_in_range(axes, stride, bands, n):
     """Return whether adding the ends of the first band to its probe axis cannot overflow int64."""
     least = I64_MAX
     most = I64_MIN
@@ -316,7 +314,7 @@ def _stays_in_range(axes, stride, bands, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _next_in_ring(place, key_id, high, rows, links, width, stop, cap):  # type: ignore[no-untyped-def]
+def _next_in_ring(place, key_id, high, rows, links, width, stop, cap):
     """Return the place of a key's next row up to ``high``, in a ring ordered by the first axis; -1 if none."""
     place += 1
     while True:
@@ -334,7 +332,7 @@ def _next_in_ring(place, key_id, high, rows, links, width, stop, cap):  # type: 
 
 
 @inner
-def probe_rows(  # type: ignore[no-untyped-def]
+def probe_rows(
     key_ids, chosen, n, axes, stride, bands, n_primary, n_bands, ordered, slots, rows, links, width, side, matched,
     mode, state, out_probe, out_store, room, checks, n_checks, absent, nulls, stop, cap,
 ):
@@ -434,7 +432,7 @@ def probe_rows(  # type: ignore[no-untyped-def]
 
 
 @compiled(I8(IN1, IN2, IN2, I8, I8, IO2_I4, IN2, IO2_I4, I8, I8, IO_U8, I8, IO1, IO1, IO1, IO1))
-def probe(  # type: ignore[no-untyped-def]
+def probe(
     key_ids, axes, bands, n_primary, ordered, slots, rows, links, lo, side, matched, mode, state, out_probe, out_store,
     chosen,
 ):

@@ -19,21 +19,21 @@ __all__ = ["arrive", "below", "check_orders", "read_columns", "settle_marks"]
 
 
 @tiny
-def below(edge, slack, more):  # type: ignore[no-untyped-def]
+def below(edge, slack, more):
     """Return the least (turned) value that an order allows after ``edge``, its greatest value so far."""
     edge = I64_MIN if edge < I64_MIN + slack else edge - slack
     return I64_MIN if edge < I64_MIN + more else edge - more
 
 
 @tiny
-def _limit_after(op, t, edge):  # type: ignore[no-untyped-def]
+def _limit_after(op, t, edge):
     if t.is_float and t.slack != 0:
         return double_below(edge, t.slack, t.descending, op.state_at)
     return below(edge, t.slack, t.more_slack)
 
 
 @inner
-def read_columns(op, side, n):  # type: ignore[no-untyped-def]
+def read_columns(op, side, n):
     """Store the addresses of each needed column's values and validity; validity 0 means no null in these rows."""
     first = load(op.in_struct + OFFSET)
     children = load(op.in_struct + CHILDREN)
@@ -58,7 +58,7 @@ def read_columns(op, side, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _has_room(op, p, side, other, n):  # type: ignore[no-untyped-def]
+def _has_room(op, p, side, other, n):
     if n > op.room_rows or side.hi - side.lo + n > side.cap:
         return False
     if (other.owes and other.live > op.dead_size) or (side.owes and side.live + n > op.dead_size):
@@ -79,7 +79,7 @@ def _has_room(op, p, side, other, n):  # type: ignore[no-untyped-def]
 
 
 @tiny
-def _marks(op, n):  # type: ignore[no-untyped-def]
+def _marks(op, n):
     """Return the marks of the rows, initialized at the first call for a batch."""
     marks = at_u8(op.marks)
     if op.masked == 0:
@@ -90,7 +90,7 @@ def _marks(op, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _read_nulls(op, src, column, s, n):  # type: ignore[no-untyped-def]
+def _read_nulls(op, src, column, s, n):
     """Add the nulls of a column to those of a source."""
     valid = at_i64(op.in_valid)
     bitmap = valid[2 * column]
@@ -108,7 +108,7 @@ def _read_nulls(op, src, column, s, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _read_source(op, src, s, n):  # type: ignore[no-untyped-def]
+def _read_source(op, src, s, n):
     """Read the ordinals and nulls of a source that is a column."""
     stride = op.room_rows
     row = at_i64(op.values + 8 * s * stride)
@@ -127,7 +127,7 @@ def _read_source(op, src, s, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _check_source(op, src, s, n):  # type: ignore[no-untyped-def]
+def _check_source(op, src, s, n):
     """Apply a source's nulls, guard and promised range to the marks; return the rows outside the promised range.
 
     For pairs of a row outside the guard (WILD), the whole condition must be evaluated.
@@ -165,7 +165,7 @@ def _check_source(op, src, s, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _follow(op, t, src, n):  # type: ignore[no-untyped-def]
+def _follow(op, t, src, n):
     """Mark the rows that break an order and return their number; ``next`` gets the order's new edge."""
     values = at_i64(op.values + 8 * t.source * op.room_rows)
     absent = at_u8(op.absent + t.source * op.room_rows)
@@ -199,7 +199,7 @@ def _follow(op, t, src, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _check_key_nulls(op, side, n):  # type: ignore[no-untyped-def]
+def _check_key_nulls(op, side, n):
     """Clear the marks of rows with a null in a text key, unless the key is null-safe."""
     valid = at_i64(op.in_valid)
     for k in range(side.n_pieces):
@@ -219,7 +219,7 @@ def _check_key_nulls(op, side, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def check_orders(op, side, n):  # type: ignore[no-untyped-def]
+def check_orders(op, side, n):
     """Count the late rows by all orders and promises; a row counts once for each rule that it breaks."""
     late = op.n_late
     for s in range(side.n_sources):
@@ -242,7 +242,7 @@ def check_orders(op, side, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _commit_orders(op, side, n):  # type: ignore[no-untyped-def]
+def _commit_orders(op, side, n):
     for k in range(side.n_trackers):
         t = tracker_at(side.trackers, k)
         if t.in_python:
@@ -266,7 +266,7 @@ def _commit_orders(op, side, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def settle_marks(op, side, other, n):  # type: ignore[no-untyped-def]
+def settle_marks(op, side, other, n):
     """Exclude dropped late rows. With one WILD row, the whole condition decides every pair of the batch."""
     if op.never or (other.ended and other.live == 0):
         marks = _marks(op, n)
@@ -296,7 +296,7 @@ def settle_marks(op, side, other, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _all_inside(values, stride, n, side):  # type: ignore[no-untyped-def]
+def _all_inside(values, stride, n, side):
     """Return whether every axis value of every row lies within the bounds; one branch-free pass per axis."""
     for a in range(side.n_axes + side.n_sums):
         b = bound_at(side.bounds, a)
@@ -313,7 +313,7 @@ def _all_inside(values, stride, n, side):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _sort_out(op, side, n):  # type: ignore[no-untyped-def]
+def _sort_out(op, side, n):
     """List the rows that a later row of the other side can match in ``kept``, and the others in ``left``."""
     stride = op.room_rows
     values = at_i64(op.values)
@@ -363,7 +363,7 @@ def _sort_out(op, side, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _find_usable(op, side, n):  # type: ignore[no-untyped-def]
+def _find_usable(op, side, n):
     """Mark the rows whose keys need an id; if kernels look up no keys, set -1 for rows that match nothing."""
     key_ids = at_i64(op.key_ids)
     marks = at_u8(op.marks)
@@ -386,7 +386,7 @@ def _find_usable(op, side, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _take_in(op, p, side, other):  # type: ignore[no-untyped-def]
+def _take_in(op, p, side, other):
     """Read and check a batch; nothing changes before all checks have passed. Return a status, 0 to continue."""
     n = load(op.in_struct + LENGTH)
     read_columns(op, side, n)
@@ -430,7 +430,7 @@ def _take_in(op, p, side, other):  # type: ignore[no-untyped-def]
 
 
 @inner
-def arrive(op, p, side, other):  # type: ignore[no-untyped-def]
+def arrive(op, p, side, other):
     """Accept a batch and look up its keys, or continue to look them up. Return a status, 0 to continue."""
     if op.phase == at.BEGIN:
         status = _take_in(op, p, side, other)

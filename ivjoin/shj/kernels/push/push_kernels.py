@@ -29,13 +29,13 @@ _FEW, _MOST_PATIENCE, _LOOK_AFTER = 2, 16, 1 << 16
 
 
 @inner
-def _emit(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def]
+def _emit(op, p, other, which, n, rows, places):
     made = build_block(op, p, other, which, n, rows, places)
     return at.OUTPUT if made else at.FULL
 
 
 @inner
-def _choose(op, p, side, other):  # type: ignore[no-untyped-def]
+def _choose(op, p, side, other):
     """Choose the rows to probe: all, or if keys are many, those that may have a match."""
     n_primary = 0 if op.full_predicate else side.n_primary
     swept = may_sweep(op, side, other, n_primary, _may_loosen(op, side, other))
@@ -73,7 +73,7 @@ def _choose(op, p, side, other):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _probe_on(op, p, side, other):  # type: ignore[no-untyped-def]
+def _probe_on(op, p, side, other):
     """Probe until the scratch arrays of pairs are full or all rows are done."""
     n_primary = 0 if op.full_predicate else side.n_primary
     n_bands = 0 if op.full_predicate else side.n_bands
@@ -104,7 +104,7 @@ def _probe_on(op, p, side, other):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _emit_pairs(op, p, side, other, status):  # type: ignore[no-untyped-def]
+def _emit_pairs(op, p, side, other, status):
     """Emit the pairs as the join type requires, one output batch per call."""
     single = side.single or other.single
     places = at_i64(op.pair_places)
@@ -137,7 +137,7 @@ def _emit_pairs(op, p, side, other, status):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _settle_rows(op, side):  # type: ignore[no-untyped-def]
+def _settle_rows(op, side):
     """After the probe, choose the rows to store and the unmatched rows to emit."""
     side.retired += op.n_left
     matched = at_u8(op.matched)
@@ -171,7 +171,7 @@ def _settle_rows(op, side):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _unmatched(rows, n, matched):  # type: ignore[no-untyped-def]
+def _unmatched(rows, n, matched):
     """Drop the matched rows from a list; return how many remain."""
     count = 0
     for k in range(n):
@@ -182,7 +182,7 @@ def _unmatched(rows, n, matched):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _keep(op, p, side, other):  # type: ignore[no-untyped-def]
+def _keep(op, p, side, other):
     """Store the rows that may still match."""
     n_kept = op.n_kept
     n_axes = side.n_axes
@@ -292,7 +292,7 @@ def _keep(op, p, side, other):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _may_loosen(op, side, other):  # type: ignore[no-untyped-def]
+def _may_loosen(op, side, other):
     """Return whether rows may be in no list: only if no code but these kernels looks for them during a push."""
     if op.loosens == 0 or op.blocks == 0 or side.single or other.single or side.by_python or other.by_python:
         return False
@@ -302,7 +302,7 @@ def _may_loosen(op, side, other):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _extend(side, values, stride, n):  # type: ignore[no-untyped-def]
+def _extend(side, values, stride, n):
     """Extend the least and greatest value of each axis by n more rows."""
     extents = at_i64(side.extents)
     for a in range(side.n_axes):
@@ -316,7 +316,7 @@ def _extend(side, values, stride, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _bound(side, other):  # type: ignore[no-untyped-def]
+def _bound(side, other):
     """Move the other side's bounds to what this side's orders imply; return False if Python must compute them."""
     if other.nothing:
         return True
@@ -327,7 +327,7 @@ def _bound(side, other):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _is_due(op, other):  # type: ignore[no-untyped-def]
+def _is_due(op, other):
     """Count the rows of the batch; return whether to ask Python for better bounds."""
     other.unlooked += op.n
     if other.look_every == 0 or other.unlooked < other.look_every:
@@ -337,7 +337,7 @@ def _is_due(op, other):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _put_off(other, gain, live):  # type: ignore[no-untyped-def]
+def _put_off(other, gain, live):
     """Adapt the number of rows between two calls of Python to how many rows the last call evicted.
 
     A call costs as much as joining several thousand rows. One that evicted many rows halves the interval. Useless calls
@@ -354,7 +354,7 @@ def _put_off(other, gain, live):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _emit_list(op, p, other, which, total, listed, status):  # type: ignore[no-untyped-def]
+def _emit_list(op, p, other, which, total, listed, status):
     """Emit rows of one side alone from the cursor on, one batch per call; MORE means that rows are left."""
     n = min(total - op.cursor, op.batch_size)
     if n <= 0:
@@ -371,7 +371,7 @@ def _emit_list(op, p, other, which, total, listed, status):  # type: ignore[no-u
 
 
 @inner
-def _push(op, p):  # type: ignore[no-untyped-def]
+def _push(op, p):
     side = side_at(op.sides, p)
     other = side_at(op.sides, 1 - p)
     status = 0
@@ -448,7 +448,7 @@ def _push(op, p):  # type: ignore[no-untyped-def]
 
 
 @compiled(I8(I8, I8))
-def push_batch(operator, p):  # type: ignore[no-untyped-def]
+def push_batch(operator, p):
     """Process the batch in the input struct on side p, or continue with it; return the status, see ``registers``.
 
     The last call releases the batch. All rows are in lists when it returns, unless the status is output, the end of the

@@ -11,7 +11,7 @@ __all__ = ["move"]
 
 
 @compiled(VOID(I8, I8, I8, IN2, IN2_I4, IO2, IO2_I4, IO2_I4, I8, I8))
-def move(lo, begin, end, rows, links, new_rows, new_links, slots, n_keys, side):  # type: ignore[no-untyped-def]
+def move(lo, begin, end, rows, links, new_rows, new_links, slots, n_keys, side):
     """Copy the records of rows begin .. end-1 to a ring of another capacity, and translate their links.
 
     It also translates the links of the first ``n_keys`` slots, which must happen once. The arrays are as in
@@ -39,7 +39,7 @@ def move(lo, begin, end, rows, links, new_rows, new_links, slots, n_keys, side):
 
 
 @inner
-def _moved(q, first, cap, new_first, new_cap):  # type: ignore[no-untyped-def]
+def _moved(q, first, cap, new_first, new_cap):
     age = q - first if q >= first else q - first + cap
     place = new_first + age
     return place if place < new_cap else place - new_cap

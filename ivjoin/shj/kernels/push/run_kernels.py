@@ -25,7 +25,7 @@ __all__ = ["merge_runs", "probe_runs", "top_run"]
 
 
 @inner
-def _is_live(rid, lo, turn, cap, links):  # type: ignore[no-untyped-def]
+def _is_live(rid, lo, turn, cap, links):
     """Return whether a row is live; ``turn`` is the greatest id <= ``lo`` at place 0 of the ring."""
     if rid < lo:
         return False
@@ -34,7 +34,7 @@ def _is_live(rid, lo, turn, cap, links):  # type: ignore[no-untyped-def]
 
 
 @compiled(I8(IO1, IO1, IO1, I8, I8, I8, IN2_I4, I8, IO1, IO1, IO1))
-def merge_runs(keys, values, ids, a, b, c, links, lo, key_buffer, value_buffer, id_buffer):  # type: ignore[no-untyped-def]
+def merge_runs(keys, values, ids, a, b, c, links, lo, key_buffer, value_buffer, id_buffer):
     """Merge the sorted runs [a, b) and [b, c) in place, without dead rows; return the new end.
 
     ``keys``, ``values``, ``ids`` and the buffers of b - a rows are int64.
@@ -73,7 +73,7 @@ def merge_runs(keys, values, ids, a, b, c, links, lo, key_buffer, value_buffer, 
 
 
 @compiled(VOID(IN1, IN1, IO1, I8, I8, IN2, I8, I8))
-def top_run(keys, ids, tops, a, b, rows, lo, column):  # type: ignore[no-untyped-def]
+def top_run(keys, ids, tops, a, b, rows, lo, column):
     """Write the running maximum of ``rows[:, column]`` over each key's rows in the run [a, b), all live."""
     cap = rows.shape[0]
     turn = lo - lo % cap
@@ -88,7 +88,7 @@ def top_run(keys, ids, tops, a, b, rows, lo, column):  # type: ignore[no-untyped
 @compiled(
     I8(IN1, IN2, IN2, I8, I8, IN1, IN1, IN1, IN1, IN1, I8, I8, IN2, IO2_I4, IO_U8, I8, IO1, IO1, IO1, IN1, IN_U8, I8)
 )
-def probe_runs(  # type: ignore[no-untyped-def]
+def probe_runs(
     key_ids, axes, bands, n_first, n_second, run_keys, run_values, run_ids, tops, ends, n_runs, lo, rows, links,
     matched, mode, state, out_probe, out_store, checks, absent, nulls,
 ):

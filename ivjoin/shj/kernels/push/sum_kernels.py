@@ -19,14 +19,14 @@ _MOST_STEP = np.int64(1 << 61)
 
 
 @inner
-def _with_number(ordinal, number, cell):  # type: ignore[no-untyped-def]
+def _with_number(ordinal, number, cell):
     """Return the ordinal of a double plus a number; the double is not NaN."""
     mem.at_i64(cell)[0] = -ordinal ^ _TOP_BIT if ordinal < 0 else ordinal
     return float_ordinal(bits_of_double(mem.at_f64(cell)[0] + number, cell))
 
 
 @inner
-def _least_with(bound, number, cell):  # type: ignore[no-untyped-def]
+def _least_with(bound, number, cell):
     """Return the least ordinal whose double plus a finite number has an ordinal of at least ``bound``.
 
     It is the least int64 if all doubles do, the greatest if none does. The search starts at the bound minus the number
@@ -63,7 +63,7 @@ def _least_with(bound, number, cell):  # type: ignore[no-untyped-def]
 
 
 @inner
-def read_least(values, offset, bits, n, out, cell):  # type: ignore[no-untyped-def]
+def read_least(values, offset, bits, n, out, cell):
     """Write the least ordinals whose doubles plus a number (as ``bits``) reach each of n ordinals plus ``offset``."""
     mem.at_i64(cell)[0] = bits
     number = mem.at_f64(cell)[0]
@@ -77,13 +77,13 @@ def read_least(values, offset, bits, n, out, cell):  # type: ignore[no-untyped-d
 
 
 @compiled(VOID(IN1, I8, IO1, I8))
-def least_of(bounds, bits, out, cell):  # type: ignore[no-untyped-def]
+def least_of(bounds, bits, out, cell):
     """Do as ``read_least`` over arrays : int64[n], without an offset."""
     read_least(mem.line_of(bounds), 0, bits, bounds.shape[0], mem.line_of(out), cell)
 
 
 @inner
-def bounds_of_sums(other, axis, b, cell):  # type: ignore[no-untyped-def]
+def bounds_of_sums(other, axis, b, cell):
     """Intersect a stored axis's bounds ``b`` : int64[2] with the bounds of the sums that are derived from it."""
     for k in range(other.n_sums):
         s = sum_at(other.sums, k)

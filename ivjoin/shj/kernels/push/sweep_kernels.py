@@ -22,7 +22,7 @@ _PATIENCE = 12  # stored rows read per probe row, on average, before the lists h
 
 
 @inner
-def may_sweep(op, side, other, n_primary, loosens):  # type: ignore[no-untyped-def]
+def may_sweep(op, side, other, n_primary, loosens):
     """Return whether the batch and the store are in order, and the windows contain few rows.
 
     If no list need be built (``loosens``), a sweep pays even if each key has few rows.
@@ -54,13 +54,13 @@ def may_sweep(op, side, other, n_primary, loosens):  # type: ignore[no-untyped-d
 
 
 @tiny
-def _meets(rows, links, at, key_id, high):  # type: ignore[no-untyped-def]
+def _meets(rows, links, at, key_id, high):
     """Return whether the row whose record begins at ``rows[at]`` has the key, and a first axis up to ``high``."""
     return (links[2 * at + KEY] == key_id) & (rows[at + FIRST_AXIS] <= high)
 
 
 @inner
-def sweep(key_ids, n, values, column, below, above, other, cell, out):  # type: ignore[no-untyped-def]
+def sweep(key_ids, n, values, column, below, above, other, cell, out):
     """Find the probe rows whose window contains a row of their key, each with its first match; count them.
 
     ``out`` : int64[n + 1] gets a word per row found, see ``PROBE_ROW``. The window of row i is ``values[column + i]``
@@ -137,7 +137,7 @@ def sweep(key_ids, n, values, column, below, above, other, cell, out):  # type: 
 
 
 @inner
-def store_loose(key_ids, n, axes, axis_stride, n_axes, place, cap, rows, links):  # type: ignore[no-untyped-def]
+def store_loose(key_ids, n, axes, axis_stride, n_axes, place, cap, rows, links):
     """Store rows as ``insert_rows`` does, but in no list."""
     width = FIRST_AXIS + n_axes
     pos = place
@@ -153,7 +153,7 @@ def store_loose(key_ids, n, axes, axis_stride, n_axes, place, cap, rows, links):
 
 
 @inner
-def link_loose(op, store, p):  # type: ignore[no-untyped-def]
+def link_loose(op, store, p):
     """Put the rows of side p that are in no list into their keys' lists."""
     if store.loose == 0:
         return

@@ -18,7 +18,7 @@ _LOOK_EVERY = 64  # pushes between two checks whether a ring is too large
 
 
 @inner
-def _tidy(op, side, bands):  # type: ignore[no-untyped-def]
+def _tidy(op, side, bands):
     """Skip the dead rows in front; return whether the store can free memory or should change its index."""
     lo = side.lo
     hi = side.hi
@@ -55,7 +55,7 @@ def _tidy(op, side, bands):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _sweep(op):  # type: ignore[no-untyped-def]
+def _sweep(op):
     """Free the ids of keys that no row uses, and rebuild the table."""
     slots = at_i32(op.slots)
     table = at_i32(op.table)
@@ -70,7 +70,7 @@ def _sweep(op):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _is_wide(op, side):  # type: ignore[no-untyped-def]
+def _is_wide(op, side):
     """Return whether a ring, or a heap of a schedule, has far too much capacity.
 
     Moderate slack also counts, once four times the capacity has been stored since the ring last shrank.
@@ -86,7 +86,7 @@ def _is_wide(op, side):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _many_keys(op, side, other):  # type: ignore[no-untyped-def]
+def _many_keys(op, side, other):
     """Return the number of ids above which a sweep pays; each row in no list may have a key of its own."""
     keys = op.live_keys
     if side.loose:
@@ -97,7 +97,7 @@ def _many_keys(op, side, other):  # type: ignore[no-untyped-def]
 
 
 @inner
-def finish(op, p, side, other):  # type: ignore[no-untyped-def]
+def finish(op, p, side, other):
     """Update the counters; return the status that reports which memory can be freed."""
     op.phase = at.BEGIN
     op.probe_end = 0

@@ -8,7 +8,7 @@ __all__ = ["buckets_of", "deal"]
 
 
 @compiled(VOID(IN1, IN1, IN1, I8, IO_U8, IO1))
-def buckets_of(values, cuts, first, shift, out, counts):  # type: ignore[no-untyped-def]
+def buckets_of(values, cuts, first, shift, out, counts):
     """Find the bucket of each value (the number of cuts that are no greater), and count the rows of each bucket.
 
     A value's *place* is how many steps of ``2**shift`` it lies above the first cut; only its place's buckets are
@@ -37,7 +37,7 @@ def buckets_of(values, cuts, first, shift, out, counts):  # type: ignore[no-unty
 
 
 @compiled(VOID(IN1, IN_U8, I8, IO1, IO1, IO1_I4))
-def deal(values, buckets, start, cursors, out_values, out_rows):  # type: ignore[no-untyped-def]
+def deal(values, buckets, start, cursors, out_values, out_rows):
     """Move values : int64[n] and row numbers (from ``start`` on) to their buckets : uint8[n], in their order.
 
     cursors : int64[buckets], where the next row of each bucket goes; out_values, out_rows : int64[m], int32[m]

@@ -16,7 +16,7 @@ PAIRS = 2  # of both sides; else the side alone
 
 
 @inner
-def _there(target, index, n):  # type: ignore[no-untyped-def]
+def _there(target, index, n):
     """Write a bitmap of the entries that are not -1; return how many are -1."""
     out = mem.at_u8(target)
     none = np.int64(0)
@@ -38,7 +38,7 @@ def _there(target, index, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _valid(target, bitmap, first, index, n):  # type: ignore[no-untyped-def]
+def _valid(target, bitmap, first, index, n):
     """Write the validity of the values at ``index``, where -1 is null; return the number of nulls."""
     out = mem.at_u8(target)
     bits = mem.at_u8(bitmap)
@@ -57,7 +57,7 @@ def _valid(target, bitmap, first, index, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _taken(op, column, width, n, index, clean, shared, missing, validity, data):  # type: ignore[no-untyped-def]
+def _taken(op, column, width, n, index, clean, shared, missing, validity, data):
     """Write the values of a column at some places to ``data``; return the nulls.
 
     ``state[0]`` gets the address of their bitmap: ``validity`` or ``shared``, that of the ``missing`` entries of the
@@ -78,7 +78,7 @@ def _taken(op, column, width, n, index, clean, shared, missing, validity, data):
 
 
 @inner
-def _either(validity, data, width, n, index, other, other_validity, other_data):  # type: ignore[no-untyped-def]
+def _either(validity, data, width, n, index, other, other_validity, other_data):
     """Fill the rows without a place in ``index`` from another column; return the nulls. Bitmaps are of all rows."""
     bits = mem.at_u8(validity)
     others = mem.at_u8(other_validity)
@@ -97,13 +97,13 @@ def _either(validity, data, width, n, index, other, other_validity, other_data):
 
 
 @inner
-def _cleaned(index, n, out):  # type: ignore[no-untyped-def]
+def _cleaned(index, n, out):
     for i in range(n):
         out[i] = max(index[i], np.int32(0))
 
 
 @inner
-def build_rows(s, which, n, at, to):  # type: ignore[no-untyped-def]
+def build_rows(s, which, n, at, to):
     """Build an output batch of n rows at the left operator's ``out_struct``; return False if there is no memory.
 
     With ``PAIRS``, rows of the probe side at the places ``at`` and of the build side at ``to`` (addresses of int32[n]);

@@ -23,7 +23,7 @@ _SOME = 1024  # ids that are worth so in any case
 
 
 @inner
-def _take_in(op, side):  # type: ignore[no-untyped-def]
+def _take_in(op, side):
     """Read a batch; return False if the whole condition must decide for one of its rows."""
     n = load(op.in_struct + LENGTH)
     read_columns(op, side, n)
@@ -50,7 +50,7 @@ def _take_in(op, side):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _given_ids(op, ids):  # type: ignore[no-untyped-def]
+def _given_ids(op, ids):
     """Read the ids that Python has found."""
     given = at_i64(op.key_ids)
     usable = at_u8(op.usable)
@@ -59,14 +59,14 @@ def _given_ids(op, ids):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _one_id(op, ids):  # type: ignore[no-untyped-def]
+def _one_id(op, ids):
     usable = at_u8(op.usable)
     for i in range(op.n):
         ids[i] = np.int64(usable[i] != 0) - 1
 
 
 @inner
-def _int_ids(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-def]
+def _int_ids(s, mine, my_side, theirs, their_side):
     """Find the ids of keys that are one ordinal: the distance from the least build key, or by a table."""
     build_keys = at_i64(theirs.values + 8 * at_i64(their_side.key_words)[0] * theirs.room_rows)
     probe_keys = at_i64(mine.values + 8 * at_i64(my_side.key_words)[0] * mine.room_rows)
@@ -109,7 +109,7 @@ def _int_ids(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-d
 
 
 @inner
-def _group(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-def]
+def _group(s, mine, my_side, theirs, their_side):
     """Find the ids of both sides, and group the places of the build side by key, unless all rows have one key."""
     s.keyed = 1
     if s.key_kind == at.INT:
@@ -137,7 +137,7 @@ def _group(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-def
 
 
 @inner
-def _axis(op, side, a):  # type: ignore[no-untyped-def]
+def _axis(op, side, a):
     """Return the course of an axis's values along the batch."""
     values = at_i64(op.values + 8 * a * op.room_rows)
     if source_at(side.sources, a).has_absent:
@@ -146,12 +146,12 @@ def _axis(op, side, a):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _turn(op, a, out):  # type: ignore[no-untyped-def]
+def _turn(op, a, out):
     steps.turned(at_i64(op.values + 8 * a * op.room_rows), op.n, at_i64(out))
 
 
 @inner
-def _narrowed(s, n, m, begins, ends):  # type: ignore[no-untyped-def]
+def _narrowed(s, n, m, begins, ends):
     """Intersect the ranges so far with the ranges of one more term."""
     first = at_i32(s.first)
     last = at_i32(s.last)
@@ -165,7 +165,7 @@ def _narrowed(s, n, m, begins, ends):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _find_windows(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-def]
+def _find_windows(s, mine, my_side, theirs, their_side):
     """Find the range of places that each probe row can match, by all terms whose build values rise or fall."""
     n = mine.n
     m = theirs.n
@@ -238,7 +238,7 @@ def _find_windows(s, mine, my_side, theirs, their_side):  # type: ignore[no-unty
 
 
 @inner
-def _nulls_of(side):  # type: ignore[no-untyped-def]
+def _nulls_of(side):
     """Return a bit for each axis where some row has no value."""
     nulls = np.int64(0)
     for a in range(min(side.n_axes, 62)):
@@ -248,12 +248,12 @@ def _nulls_of(side):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _end_of_segment(s, n):  # type: ignore[no-untyped-def]
+def _end_of_segment(s, n):
     return s.probe_from if s.segment == 0 else s.probe_to if s.segment == 1 else n
 
 
 @inner
-def _find_pairs(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-def]
+def _find_pairs(s, mine, my_side, theirs, their_side):
     """Find pairs until their scratch is full; return False if no probe row is left."""
     state = at_i64(s.state)
     while state[0] >= _end_of_segment(s, mine.n):
@@ -288,7 +288,7 @@ def _find_pairs(s, mine, my_side, theirs, their_side):  # type: ignore[no-untype
 
 
 @inner
-def _settle_pairs(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-def]
+def _settle_pairs(s, mine, my_side, theirs, their_side):
     """Mark and list the pairs at hand as the join type requires."""
     n = s.n_pairs
     s.cursor = 0
@@ -317,7 +317,7 @@ def _settle_pairs(s, mine, my_side, theirs, their_side):  # type: ignore[no-unty
 
 
 @inner
-def _list_rows(s, which, op, begin, end, value):  # type: ignore[no-untyped-def]
+def _list_rows(s, which, op, begin, end, value):
     """List the rows of one side that are emitted alone: their flag has a given value."""
     matched = at_u8(op.matched)
     out = at_i32(s.at)
@@ -332,7 +332,7 @@ def _list_rows(s, which, op, begin, end, value):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _emit(s, first):  # type: ignore[no-untyped-def]
+def _emit(s, first):
     """Emit the next listed rows as one batch; return a status."""
     if first.blocks == 0:
         return at.GATHER | at.MORE
@@ -347,7 +347,7 @@ def _emit(s, first):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _begin(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-def]
+def _begin(s, mine, my_side, theirs, their_side):
     """Find windows and groups; where one match decides a row and no check is left, find the rows that have one."""
     _group(s, mine, my_side, theirs, their_side)
     _find_windows(s, mine, my_side, theirs, their_side)
@@ -366,7 +366,7 @@ def _begin(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-def
 
 
 @inner
-def _join(s, mine, theirs):  # type: ignore[no-untyped-def]
+def _join(s, mine, theirs):
     p = s.probe
     my_side = side_at(mine.sides, p)
     their_side = side_at(theirs.sides, 1 - p)
@@ -412,7 +412,7 @@ def _join(s, mine, theirs):  # type: ignore[no-untyped-def]
 
 
 @compiled(I8(I8))
-def join_slice(record):  # type: ignore[no-untyped-def]
+def join_slice(record):
     """Join the batches in the input structs of both operators, or continue; return the status, see ``registers``.
 
     The last call releases the batches.

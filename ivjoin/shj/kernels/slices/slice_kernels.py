@@ -25,7 +25,7 @@ SPREAD = np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing (Knuth 3, 6.4)
 
 
 @inner
-def fill(values, absent, n):  # type: ignore[no-untyped-def]
+def fill(values, absent, n):
     """Fill rows without a value with the value before, or with the first value, so that they do not break the order."""
     last = np.int64(0)
     for i in range(n):
@@ -40,7 +40,7 @@ def fill(values, absent, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def course(values, n):  # type: ignore[no-untyped-def]
+def course(values, n):
     """Return ``RISES`` if values never fall, ``FALLS`` if they never rise, or 0."""
     falls = False
     rises = False
@@ -53,14 +53,14 @@ def course(values, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def turned(values, n, out):  # type: ignore[no-untyped-def]
+def turned(values, n, out):
     """Write ``~value`` of each value: falling values then rise."""
     for i in range(n):
         out[i] = ~values[i]
 
 
 @inner
-def _below(values, m, x):  # type: ignore[no-untyped-def]
+def _below(values, m, x):
     """Return how many of the rising values are less than x."""
     a = np.int64(0)
     b = np.int64(m)
@@ -74,7 +74,7 @@ def _below(values, m, x):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _places_in_step(values, m, probes, n, by, out):  # type: ignore[no-untyped-def]
+def _places_in_step(values, m, probes, n, by, out):
     """Count the values below ``probes[i] + by``; both rise, and no sum leaves int64."""
     p = np.int64(0)
     for i in range(n):
@@ -94,7 +94,7 @@ def _places_in_step(values, m, probes, n, by, out):  # type: ignore[no-untyped-d
 
 
 @inner
-def _places_near(values, m, probes, n, by, out):  # type: ignore[no-untyped-def]
+def _places_near(values, m, probes, n, by, out):
     """Count them for probes in any order, from the last place on by doubling steps (Bentley and Yao 1976)."""
     p = np.int64(0)
     for i in range(n):
@@ -124,7 +124,7 @@ def _places_near(values, m, probes, n, by, out):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _places_apart(values, m, probes, n, by, closed, out):  # type: ignore[no-untyped-def]
+def _places_apart(values, m, probes, n, by, closed, out):
     """Count them where sums may leave int64."""
     for i in range(n):
         v = probes[i]
@@ -141,7 +141,7 @@ def _places_apart(values, m, probes, n, by, closed, out):  # type: ignore[no-unt
 
 
 @inner
-def places(values, m, probes, n, rises, by, closed, out):  # type: ignore[no-untyped-def]
+def places(values, m, probes, n, rises, by, closed, out):
     """Count the m rising values that are less than ``probes[i] + by`` (``closed``: no greater than it)."""
     if n == 0:
         return
@@ -169,7 +169,7 @@ def places(values, m, probes, n, rises, by, closed, out):  # type: ignore[no-unt
 
 
 @inner
-def narrow(keys, usable, some, n, least, n_ids, ids):  # type: ignore[no-untyped-def]
+def narrow(keys, usable, some, n, least, n_ids, ids):
     """Number close keys by their distance from the least one; -1 for keys beyond, or rows not usable."""
     top = least + (n_ids - 1)
     for i in range(n):
@@ -181,7 +181,7 @@ def narrow(keys, usable, some, n, least, n_ids, ids):  # type: ignore[no-untyped
 
 
 @inner
-def named(keys, usable, some, n, table, mask, shift, words, n_ids, grows, ids):  # type: ignore[no-untyped-def]
+def named(keys, usable, some, n, table, mask, shift, words, n_ids, grows, ids):
     """Number keys by a table of id + 1 (0: empty), at most half full, -1 for rows not usable; return the number of ids.
 
     Without ``grows`` a key that is not there gets -1.
@@ -213,7 +213,7 @@ def named(keys, usable, some, n, table, mask, shift, words, n_ids, grows, ids): 
 
 
 @inner
-def group_places(ids, n, n_ids, ends, rows):  # type: ignore[no-untyped-def]
+def group_places(ids, n, n_ids, ends, rows):
     """List the places by key, rising in each key, in ``rows[ends[2 * id]:ends[2 * id + 1]]``; skip rows with id -1."""
     for b in range(2 * n_ids):
         ends[b] = 0
@@ -239,7 +239,7 @@ def group_places(ids, n, n_ids, ends, rows):  # type: ignore[no-untyped-def]
 
 
 @inner
-def start_of(rows, p, end, lo, rises):  # type: ignore[no-untyped-def]
+def start_of(rows, p, end, lo, rises):
     """Return the first of a key's places, from p on, that is no less than lo."""
     if rises:
         step = np.int64(4)
@@ -259,7 +259,7 @@ def start_of(rows, p, end, lo, rises):  # type: ignore[no-untyped-def]
 
 
 @inner
-def meet(ids, first, last, n, rises, ends, rows, keep, state, out_probe, out_store, room):  # type: ignore[no-untyped-def]
+def meet(ids, first, last, n, rises, ends, rows, keep, state, out_probe, out_store, room):
     """List pairs of probe rows and the places of their keys in ``[first[i], last[i])``; return their number.
 
     ``rises``: ``first`` never falls, so the begin of each key in ``ends`` advances. ``state``: the probe row and the
@@ -304,7 +304,7 @@ def meet(ids, first, last, n, rises, ends, rows, keep, state, out_probe, out_sto
 
 
 @inner
-def meet_all(first, last, n, keep, state, out_probe, out_store, room):  # type: ignore[no-untyped-def]
+def meet_all(first, last, n, keep, state, out_probe, out_store, room):
     """Do as ``meet`` for all places of a range."""
     out = np.int64(0)
     i = np.int64(state[0])
@@ -334,7 +334,7 @@ def meet_all(first, last, n, keep, state, out_probe, out_store, room):  # type: 
 
 
 @inner
-def meets_any(ids, first, last, n, rises, ends, rows, keyed, matched):  # type: ignore[no-untyped-def]
+def meets_any(ids, first, last, n, rises, ends, rows, keyed, matched):
     """Mark the probe rows that have a partner."""
     for i in range(n):
         lo = np.int64(first[i])
@@ -354,7 +354,7 @@ def meets_any(ids, first, last, n, rises, ends, rows, keyed, matched):  # type: 
 
 
 @inner
-def _others(bands, used, n_bands, mine, my_stride, i, theirs, their_stride, j):  # type: ignore[no-untyped-def]
+def _others(bands, used, n_bands, mine, my_stride, i, theirs, their_stride, j):
     """Return whether a pair satisfies the band terms that places do not imply."""
     for b in range(n_bands):
         if used[b] == 0:
@@ -365,9 +365,7 @@ def _others(bands, used, n_bands, mine, my_stride, i, theirs, their_stride, j): 
 
 
 @inner
-def _verdict(  # type: ignore[no-untyped-def]
-    checks, mine, my_absent, my_stride, my_nulls, i, theirs, their_absent, their_stride, their_nulls, j,
-):
+def _verdict(checks, mine, my_absent, my_stride, my_nulls, i, theirs, their_absent, their_stride, their_nulls, j):
     """Do as ``index_kernels.verdict`` for a build row in a batch."""
     at = np.int64(0)
     while at >= 0:
@@ -396,7 +394,7 @@ def _verdict(  # type: ignore[no-untyped-def]
 
 
 @inner
-def passing(  # type: ignore[no-untyped-def]
+def passing(
     bands, used, n_bands, checks, n_checks, mine, my_absent, my_stride, my_nulls, theirs, their_absent, their_stride,
     their_nulls, n, out_probe, out_store,
 ):
@@ -425,7 +423,7 @@ def passing(  # type: ignore[no-untyped-def]
 
 
 @inner
-def mark(flags, places, n):  # type: ignore[no-untyped-def]
+def mark(flags, places, n):
     """Set the flags of some places; -1 is no row."""
     for k in range(n):
         if places[k] >= 0:
@@ -433,7 +431,7 @@ def mark(flags, places, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def with_alone(state, end, out_probe, out_store, n, at, to):  # type: ignore[no-untyped-def]
+def with_alone(state, end, out_probe, out_store, n, at, to):
     """List the n pairs, and between them, with -1, the probe rows before ``end`` without a pair; return the number.
 
     ``state[3]`` is the first probe row that has not been listed.
