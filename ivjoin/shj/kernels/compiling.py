@@ -28,7 +28,7 @@ from ivjoin.shj.kernels import apart, objects
 
 __all__ = [
     "COMPILES", "I8", "IN1", "IN2", "IN2_I4", "IN_U8", "IO1", "IO1_F8", "IO1_I4", "IO2", "IO2_I4", "IO_U8", "VOID",
-    "Later", "callback", "compile_all", "compiled", "inner", "is_on_disk", "kernels_of", "key", "tiny",
+    "Later", "callback", "compile_all", "compiled", "inner", "is_on_disk", "kernels_of", "key",
 ]
 
 
@@ -289,8 +289,3 @@ def inner(function: Any) -> Any:
         return building.part(_ready(function))
 
     return Later(make)
-
-
-def tiny(function: Any) -> Any:
-    """Mark a function of a line or two, which is inlined into every kernel."""
-    return inner(function)

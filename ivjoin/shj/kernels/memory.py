@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.shj.kernels import plain_memory
-from ivjoin.shj.kernels.compiling import COMPILES, Later, tiny
+from ivjoin.shj.kernels.compiling import COMPILES, Later, inner
 
 __all__ = [
     "AHEAD", "ARROW_ARRAY", "BUFFERS", "CHILDREN", "LENGTH", "NULL_COUNT", "N_BUFFERS", "N_CHILDREN", "OFFSET",
@@ -83,7 +83,7 @@ def is_for_this_machine() -> bool:
     return all(llvm.address_of_symbol(name) for name in ("malloc", "free"))
 
 
-@tiny
+@inner
 def release(array):
     """Call the release callback of the ArrowArray at an address."""
     call(load(array + RELEASE), array)

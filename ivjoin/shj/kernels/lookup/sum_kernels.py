@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IO1, IO1_F8, IO2, VOID, compiled, tiny
+from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IO1, IO1_F8, IO2, VOID, compiled, inner
 
 __all__ = ["add_up", "common_unit", "sums_between"]
 
@@ -15,13 +15,13 @@ _FRACTION = (1 << 52) - 1
 _SPECIAL = 0x7FF  # the exponent of infinities and NaN
 
 
-@tiny
+@inner
 def _exponent_of(bits):
     exponent = (bits >> 52) & _SPECIAL
     return exponent if exponent > 0 else np.int64(1)
 
 
-@tiny
+@inner
 def _mantissa_of(bits):
     return (bits & _FRACTION) | (0 if (bits >> 52) & _SPECIAL == 0 else _FRACTION + 1)
 

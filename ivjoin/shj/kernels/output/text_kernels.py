@@ -10,7 +10,7 @@ import numpy as np
 
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels import memory as mem
-from ivjoin.shj.kernels.compiling import I8, compiled, inner, tiny
+from ivjoin.shj.kernels.compiling import I8, compiled, inner
 from ivjoin.shj.kernels.output.batch_memory import array_struct, copy_all
 from ivjoin.shj.kernels.output.block_kernels import begin_block, blank, put_words, source_of, taken_bits, taken_bytes
 from ivjoin.shj.kernels.push.index_kernels import FIRST_AXIS, KEY
@@ -21,12 +21,12 @@ __all__ = ["build_mixed", "store_text"]
 _MOST_NARROW = 2**31 - 1  # bytes of a column whose offsets are int32
 
 
-@tiny
+@inner
 def _word_at(pointer, width, i):
     return mem.at_i64(pointer)[i] if width == 8 else np.int64(mem.at_i32(pointer)[i])
 
 
-@tiny
+@inner
 def _set_word(pointer, width, i, value):
     # A value that is too large for 32 bits is stored modulo 2**32.
     if width == 8:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.shj.kernels.compiling import I8, VOID, compiled, inner, tiny
+from ivjoin.shj.kernels.compiling import I8, VOID, compiled, inner
 from ivjoin.shj.kernels.memory import at_i32, at_i64
 from ivjoin.shj.kernels.push.index_kernels import (
     FIRST_ABSENCE,
@@ -29,7 +29,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@tiny
+@inner
 def absence(axis):
     """Return the flag of a row without a value on an axis; axes from ``MOST_AXES`` on share one."""
     return np.int64(1) << (FIRST_ABSENCE + min(axis, MOST_AXES))

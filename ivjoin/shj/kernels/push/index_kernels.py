@@ -218,12 +218,12 @@ def others(axes, stride, bands, n_primary, n_bands, i, rows, row):
 
 
 @inner
-def verdict(checks, axes, absent, stride, nulls, i, rows, row, flags):
+def verdict(checks, axes, absent, stride, nulls, i, stored, first, step, missing):
     """Evaluate the checks of a pair; return ``TRUE``, ``FALSE`` or ``ASK``.
 
-    A check is eight words: probe axis, stored axis (-1: none), low, high, next check if the difference lies within
-    them, if not, if a value is missing, unused. ``nulls`` has a bit for each axis on which a probe row may have no
-    value.
+    A check is eight words: probe axis, stored axis (-1: none), low, high, next check if the difference lies within them,
+    if not, if a value is missing, unused. ``nulls`` has a bit for each axis on which a probe row may have no value. Axis
+    b of the stored row is ``stored[first + b * step]``; ``missing`` has a bit for each that has no value.
     """
     at = np.int64(0)
     while at >= 0:
@@ -232,17 +232,17 @@ def verdict(checks, axes, absent, stride, nulls, i, rows, row, flags):
         b = checks[c + 1]
         p = np.int64(0)
         v = np.int64(0)
-        missing = False
+        unknown = False
         if a >= 0:
             p = axes[a * stride + i]
-            missing = (nulls >> a) & 1 != 0 and absent[a * stride + i] != 0
+            unknown = (nulls >> a) & 1 != 0 and absent[a * stride + i] != 0
         if b >= 0:
-            v = rows[row + FIRST_AXIS + b]
-            missing |= (flags >> (FIRST_ABSENCE + b)) & 1 != 0
+            v = stored[first + b * step]
+            unknown |= (missing >> b) & 1 != 0
         else:
             v = p
             p = np.int64(0)
-        if missing:
+        if unknown:
             at = checks[c + 6]
         elif lies_within(v, p, checks[c + 2], checks[c + 3]):
             at = checks[c + 4]
@@ -399,7 +399,8 @@ def probe_rows(
                 ok = False
             found = i
             if ok and n_checks > 0:
-                end = verdict(checks, axes, absent, stride, nulls, i, rows, row, links[link + FLAGS])
+                missing = links[link + FLAGS] >> FIRST_ABSENCE
+                end = verdict(checks, axes, absent, stride, nulls, i, rows, row + FIRST_AXIS, 1, missing)
                 ok = end != FALSE
                 found = ~i if end == ASK else i
             if ok:

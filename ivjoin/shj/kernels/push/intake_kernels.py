@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj import registers as at
-from ivjoin.shj.kernels.compiling import inner, tiny
+from ivjoin.shj.kernels.compiling import inner, inner
 from ivjoin.shj.kernels.keys.key_kernels import has_key_room, name_rows
 from ivjoin.shj.kernels.keys.packed_key_kernels import packed_bytes_wanted
 from ivjoin.shj.kernels.memory import BUFFERS, CHILDREN, LENGTH, NULL_COUNT, OFFSET, at_i64, at_u8, load
@@ -18,14 +18,14 @@ from ivjoin.shj.registers import I64_MAX, I64_MIN
 __all__ = ["arrive", "below", "check_orders", "read_columns", "settle_marks"]
 
 
-@tiny
+@inner
 def below(edge, slack, more):
     """Return the least (turned) value that an order allows after ``edge``, its greatest value so far."""
     edge = I64_MIN if edge < I64_MIN + slack else edge - slack
     return I64_MIN if edge < I64_MIN + more else edge - more
 
 
-@tiny
+@inner
 def _limit_after(op, t, edge):
     if t.is_float and t.slack != 0:
         return double_below(edge, t.slack, t.descending, op.state_at)
@@ -78,7 +78,7 @@ def _has_room(op, p, side, other, n):
     return True
 
 
-@tiny
+@inner
 def _marks(op, n):
     """Return the marks of the rows, initialized at the first call for a batch."""
     marks = at_u8(op.marks)

@@ -7,6 +7,8 @@ from ivjoin.shj.kernels.memory import line_of
 from ivjoin.shj.kernels.push.index_kernels import (
     ASK,
     FALSE,
+    FIRST_ABSENCE,
+    FIRST_AXIS,
     FIRST_PROBE,
     FIRST_STORE,
     FLAGS,
@@ -146,8 +148,9 @@ def probe_runs(
                     ok = False
                 found = i
                 if ok and checks.shape[0] > 0:
-                    flags = links[pos, FLAGS]
-                    end = verdict(checks, flat, absent, stride, nulls, i, records, pos * rows.shape[1], flags)
+                    missing = links[pos, FLAGS] >> FIRST_ABSENCE
+                    first = pos * rows.shape[1] + FIRST_AXIS
+                    end = verdict(checks, flat, absent, stride, nulls, i, records, first, 1, missing)
                     ok = end != FALSE
                     found = ~i if end == ASK else i
                 if ok:

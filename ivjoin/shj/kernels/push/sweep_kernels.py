@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.shj.kernels.compiling import inner, tiny
+from ivjoin.shj.kernels.compiling import inner, inner
 from ivjoin.shj.kernels.memory import at_i32, at_i64
 from ivjoin.shj.kernels.push.index_kernels import FIRST_AXIS, FLAGS, KEY, LIVE, link_one
 from ivjoin.shj.registers import I64_MAX, I64_MIN
@@ -53,7 +53,7 @@ def may_sweep(op, side, other, n_primary, loosens):
     return last < I64_MAX - max(below, above, 0)
 
 
-@tiny
+@inner
 def _meets(rows, links, at, key_id, high):
     """Return whether the row whose record begins at ``rows[at]`` has the key, and a first axis up to ``high``."""
     return (links[2 * at + KEY] == key_id) & (rows[at + FIRST_AXIS] <= high)

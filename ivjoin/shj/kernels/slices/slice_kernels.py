@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj.kernels.compiling import inner
-from ivjoin.shj.kernels.push.index_kernels import ASK, TRUE, lies_within
+from ivjoin.shj.kernels.push.index_kernels import ASK, MOST_AXES, TRUE, lies_within, verdict
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = [
@@ -365,35 +365,6 @@ def _others(bands, used, n_bands, mine, my_stride, i, theirs, their_stride, j):
 
 
 @inner
-def _verdict(checks, mine, my_absent, my_stride, my_nulls, i, theirs, their_absent, their_stride, their_nulls, j):
-    """Do as ``index_kernels.verdict`` for a build row in a batch."""
-    at = np.int64(0)
-    while at >= 0:
-        c = 8 * at
-        a = checks[c]
-        b = checks[c + 1]
-        p = np.int64(0)
-        v = np.int64(0)
-        missing = False
-        if a >= 0:
-            p = mine[a * my_stride + i]
-            missing = (my_nulls >> a) & 1 != 0 and my_absent[a * my_stride + i] != 0
-        if b >= 0:
-            v = theirs[b * their_stride + j]
-            missing |= (their_nulls >> b) & 1 != 0 and their_absent[b * their_stride + j] != 0
-        else:
-            v = p
-            p = np.int64(0)
-        if missing:
-            at = checks[c + 6]
-        elif lies_within(v, p, checks[c + 2], checks[c + 3]):
-            at = checks[c + 4]
-        else:
-            at = checks[c + 5]
-    return at
-
-
-@inner
 def passing(
     bands, used, n_bands, checks, n_checks, mine, my_absent, my_stride, my_nulls, theirs, their_absent, their_stride,
     their_nulls, n, out_probe, out_store,
@@ -409,9 +380,12 @@ def passing(
         j = np.int64(out_store[k])
         good = _others(bands, used, n_bands, mine, my_stride, i, theirs, their_stride, j)
         if good and n_checks:
-            end = _verdict(
-                checks, mine, my_absent, my_stride, my_nulls, i, theirs, their_absent, their_stride, their_nulls, j
-            )
+            missing = np.int64(0)
+            if their_nulls:
+                for b in range(MOST_AXES):
+                    if (their_nulls >> b) & 1:
+                        missing |= np.int64(their_absent[b * their_stride + j] != 0) << b
+            end = verdict(checks, mine, my_absent, my_stride, my_nulls, i, theirs, j, their_stride, missing)
             good = end in (TRUE, ASK)
             if end == ASK:
                 i = ~i
