@@ -13,7 +13,7 @@ import numpy as np
 
 from ivjoin.shj import registers
 from ivjoin.shj.arrow import Bytes
-from ivjoin.shj.kernels.keys import key_kernels, word_key_kernels
+from ivjoin.shj.kernels.keys import byte_key_kernels, key_kernels, word_key_kernels
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.registers import I64_MAX
 from ivjoin.shj.store.account import Account
@@ -220,7 +220,7 @@ class ByteKeys(KeyTable):
             mask = _NONE_U8 if usable is None else usable[cut].view(np.uint8)
             self._cell[0] = self._free
             self._took(
-                key_kernels.intern_bytes(
+                byte_key_kernels.intern_bytes(
                     offsets, keys.buffer, mask, self._table, self._spans, self._arena, self.slots, self._n_free,
                     out[cut], self.n_ids, top, self._cell,
                 )
@@ -251,7 +251,7 @@ class ByteKeys(KeyTable):
         self._spans[n:] = 0
 
     def _regrow(self, old: np.ndarray) -> None:
-        key_kernels.regrow_bytes(self._spans, self._arena, old, self._table)
+        byte_key_kernels.regrow_bytes(self._spans, self._arena, old, self._table)
 
     def _forget(self) -> None:
         self._arena, self._top = fresh(self._arena, min(256, len(self._arena))), 0
@@ -261,7 +261,7 @@ class ByteKeys(KeyTable):
         used = (self.slots[: self.n_ids, [0, 3]] >= 0).any(axis=1)
         total = int((sizes[used] + 7 & ~7).sum())
         arena = fresh(self._arena, min(max(256, total + total // 4), len(self._arena)))
-        self._top = key_kernels.rehash_bytes(self._table, self._spans, self._arena, arena, self.slots, self.n_ids)
+        self._top = byte_key_kernels.rehash_bytes(self._table, self._spans, self._arena, arena, self.slots, self.n_ids)
         self._arena = arena
 
 

@@ -12,7 +12,7 @@ import pytest
 from ivjoin import Order, SymmetricHashJoin
 from ivjoin.operator.match import blocks, output
 from ivjoin.shj import registers as at
-from ivjoin.shj.kernels.output import text_kernels
+from ivjoin.shj.kernels.output import text_store_kernels
 from ivjoin.shj.store.values import varying
 
 HOW = ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
@@ -201,7 +201,7 @@ def test_the_kernel_asks_for_room_before_it_does_anything(monkeypatch: pytest.Mo
     longer = batch.set_column(2, S.field("s"), pa.array(["y" * arena] * 30))
     longer._export_to_c(op._core.state.in_struct)
     op._core.state.set(n=30, n_kept=30, kept_at=op._core.state.get("every"))
-    assert text_kernels.store_text(op._core.state.at, 0) == at.ROOM
+    assert text_store_kernels.store_text(op._core.state.at, 0) == at.ROOM
     assert (column._top, len(column._arena)) == (before, arena)
     assert column.record["wanted"][0] == before + 30 * arena
 

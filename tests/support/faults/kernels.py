@@ -54,7 +54,7 @@ KERNELS = [
     Mutant("an order's next edge is forgotten", "ivjoin/shj/kernels/push/expiry_kernels.py",
          "least = max(least, t.limit)", "least = max(least, t.limit + 1)",
          "tests/join/rows/test_step_by_step.py tests/join/rows/test_random_joins.py"),
-    Mutant("a row out of order leaves its store in order", "ivjoin/shj/kernels/push/push_kernels.py",
+    Mutant("a row out of order leaves its store in order", "ivjoin/shj/kernels/push/store_kernels.py",
          "            side.since = first + n_kept\n", "            side.since = max(side.since, side.lo)\n",
          "tests/operator/test_narrow_windows.py"),
     Mutant("the first row in no list never comes into one", "ivjoin/shj/kernels/push/sweep_kernels.py",

@@ -9,9 +9,8 @@ from ivjoin.shj.kernels.memory import AHEAD, at_i32, at_i64, at_u8, line_of, pre
 
 __all__ = [
     "CROWDED", "KEY_WORD", "MANY_ROWS", "SOME_KEYS", "SOME_PLACES", "SOME_ROOM", "fill_table", "has_key_room",
-    "has_spare_room", "hash_bytes", "intern_bytes", "intern_ints", "intern_rows", "key_room", "mark_ints",
-    "name_rows", "new_id", "number_ints", "regrow_bytes", "regrow_ints", "rehash_bytes", "rehash_ints", "take_back",
-    "take_back_ids",
+    "has_spare_room", "intern_ints", "intern_rows", "is_free", "key_room", "mark_ints", "mix", "name_rows", "new_id",
+    "number_ints", "regrow_ints", "rehash_ints", "take_back", "take_back_ids",
 ]  # fmt: skip
 
 KEY_WORD = 3  # word of a key's slots: the key, if it is a word
@@ -19,13 +18,13 @@ SOME_ROOM = 16  # least number of new keys for which capacity is added
 # With at least MANY_ROWS rows per key, finding the id is a small part of the cost: the table may then be half full and
 # grow as keys get ids. A table of up to SOME_PLACES entries is never too large.
 MANY_ROWS, SOME_PLACES = 16, 1024
-CROWDED = 3  # other keys' entries probed per row, on average, above which the table is rehashed by ``_mix``
+CROWDED = 3  # other keys' entries probed per row, on average, above which the table is rehashed by ``mix``
 SOME_KEYS = 1024  # unused ids that are tolerated, in addition to a quarter of the live keys
 NEXT_FREE = 2  # link of an unused id's slots: the next unused id, -1 for none
 
 
 @inner
-def _mix(x):
+def mix(x):
     # Finalizer of MurmurHash3 (Appleby, public domain), without the last step and reduced to 63 bits.
     h = np.uint64(x)
     h ^= h >> np.uint64(33)
@@ -60,9 +59,9 @@ def _place(key, mask, shift, stirred):
     """Return the first table index to search for a key.
 
     Fibonacci hashing spreads consecutive keys evenly, but keys at certain distances collide often. A table with many
-    collisions becomes ``stirred``: ``_mix`` then spreads all keys as at random.
+    collisions becomes ``stirred``: ``mix`` then spreads all keys as at random.
     """
-    return _mix(key) & mask if stirred else _spread(key, shift)
+    return mix(key) & mask if stirred else _spread(key, shift)
 
 
 @inner
@@ -105,7 +104,7 @@ def intern_rows(
     shift = _shift(mask)
     if stirred:
         for i in range(begin, n):
-            places[i] = _mix(keys[i]) & mask
+            places[i] = mix(keys[i]) & mask
     else:
         for i in range(begin, n):
             places[i] = _spread(keys[i], shift)
@@ -231,7 +230,7 @@ def name_rows(op, side, other, keys):
 
 
 @inner
-def _is_free(slots, key_id):
+def is_free(slots, key_id):
     return slots[8 * key_id] < 0 and slots[8 * key_id + 3] < 0
 
 
@@ -239,13 +238,13 @@ def _is_free(slots, key_id):
 def take_back_ids(slots, n_ids, live, cell):
     """Do as ``take_back`` over flat arrays or pointers."""
     if 8 * live < n_ids:
-        while n_ids > 0 and _is_free(slots, n_ids - 1):
+        while n_ids > 0 and is_free(slots, n_ids - 1):
             n_ids -= 1
     n_free = 0
     first = np.int64(-1)
     for k in range(n_ids):
         key_id = n_ids - 1 - k
-        if _is_free(slots, key_id):
+        if is_free(slots, key_id):
             slots[8 * key_id + NEXT_FREE] = first
             first = np.int64(key_id)
             n_free += 1
@@ -267,7 +266,7 @@ def fill_table(table, mask, slots, key_of, n_ids, stirred):
     """Insert every key that some row uses into an empty table."""
     shift = _shift(mask)
     for key_id in range(n_ids):
-        if not _is_free(slots, key_id):
+        if not is_free(slots, key_id):
             j = _place(key_of[4 * key_id + KEY_WORD], mask, shift, stirred)
             while table[j] != 0:
                 j = (j + 1) & mask
@@ -292,118 +291,3 @@ def regrow_ints(old, table, words, stirred):
             while table[j] != 0:
                 j = (j + 1) & mask
             table[j] = entry
-
-
-@inner
-def _hash_bytes(buf, start, stop):
-    h = np.int64(stop - start)
-    i = start
-    while i + 8 <= stop:
-        word = np.int64(0)
-        for b in range(8):
-            word |= np.int64(buf[i + b]) << np.int64(8 * b)
-        h = _mix(h ^ word)
-        i += 8
-    word = np.int64(0)
-    shift = np.int64(0)
-    while i < stop:
-        word |= np.int64(buf[i]) << shift
-        shift += np.int64(8)
-        i += 1
-    return _mix(h ^ word)
-
-
-@inner
-def _fill_up(arena, top):
-    """Write zeros up to the next word; return where it begins."""
-    after = (top + 7) & ~7
-    for b in range(top, after):
-        arena[b] = 0
-    return after
-
-
-@compiled(I8(IN1, IN_U8, IN_U8, IO1_I4, IO1, IO_U8, IO2_I4, I8, IO1, I8, IO1, IO1))
-def intern_bytes(offsets, buf, usable, table, spans, arena, slots, n_free, out, n_ids, tops, cell):
-    """Look up the id of each ``buf[offsets[i]:offsets[i+1]]``, as ``intern_ints``; offsets : int64[n + 1], buf : uint8.
-
-    ``spans[2 * id]`` is the id's place in the arena, ``spans[2 * id + 1]`` its length, ``tops[0]`` the arena's top.
-    """
-    top = tops[0]
-    mask = table.shape[0] - 1
-    for i in range(offsets.shape[0] - 1):
-        if usable.shape[0] > 0 and usable[i] == 0:
-            out[i] = -1
-            continue
-        start = offsets[i]
-        size = offsets[i + 1] - start
-        j = _hash_bytes(buf, start, start + size) & mask
-        while True:
-            entry = np.int64(table[j])
-            if entry == 0:
-                key_id = new_id(line_of(slots), n_free, n_ids, cell)
-                if n_free > 0:
-                    n_free -= 1
-                else:
-                    n_ids += 1
-                for b in range(size):
-                    arena[top + b] = buf[start + b]
-                spans[2 * key_id] = top
-                spans[2 * key_id + 1] = size
-                top = _fill_up(arena, top + size)
-                table[j] = key_id + 1
-                out[i] = key_id
-                break
-            at = spans[2 * (entry - 1)]
-            same = spans[2 * (entry - 1) + 1] == size
-            if same:
-                for b in range(size):
-                    if arena[at + b] != buf[start + b]:
-                        same = False
-                        break
-            if same:
-                out[i] = entry - 1
-                break
-            j = (j + 1) & mask
-    tops[0] = top
-    return (n_ids << 32) + n_free
-
-
-@compiled(I8(IO1_I4, IO1, IN_U8, IO_U8, IO2_I4, I8))
-def rehash_bytes(table, spans, arena, fresh, slots, n_ids):
-    """Copy the byte strings still in use to a fresh arena and table; return the fresh arena's top."""
-    mask = table.shape[0] - 1
-    top = 0
-    for key_id in range(n_ids):
-        if not _is_free(line_of(slots), key_id):
-            at = spans[2 * key_id]
-            size = spans[2 * key_id + 1]
-            for b in range(size):
-                fresh[top + b] = arena[at + b]
-            j = _hash_bytes(fresh, top, top + size) & mask
-            while table[j] != 0:
-                j = (j + 1) & mask
-            table[j] = key_id + 1
-            spans[2 * key_id] = top
-            top = _fill_up(fresh, top + size)
-    return top
-
-
-@compiled(VOID(IN1, IN_U8, IO1_I4, IO1_I4))
-def regrow_bytes(spans, arena, old, table):
-    """Insert all keys of the table ``old`` into a larger, empty one; both are int32."""
-    mask = table.shape[0] - 1
-    for i in range(old.shape[0]):
-        entry = np.int64(old[i])
-        if entry != 0:
-            at = spans[2 * entry - 2]
-            j = _hash_bytes(arena, at, at + spans[2 * entry - 1]) & mask
-            while table[j] != 0:
-                j = (j + 1) & mask
-            table[j] = entry
-
-
-@compiled(VOID(IN1, IN_U8, IO1))
-def hash_bytes(offsets, buf, out):
-    """Write a 63-bit hash of each byte string ``buf[offsets[i]:offsets[i+1]]`` to ``out`` : int64[n]."""
-    for i in range(offsets.shape[0] - 1):
-        out[i] = _hash_bytes(buf, offsets[i], offsets[i + 1])

@@ -11,7 +11,7 @@ import numpy as np
 
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import I8, compiled, inner
-from ivjoin.shj.kernels.keys.key_kernels import _mix, has_key_room, key_room, new_id
+from ivjoin.shj.kernels.keys.key_kernels import has_key_room, key_room, mix, new_id
 from ivjoin.shj.kernels.memory import BUFFERS, CHILDREN, at_i32, at_i64, at_u8, at_u64, load
 from ivjoin.shj.kernels.records import operator_at, piece_at, side_at
 
@@ -94,8 +94,8 @@ def _hash(address, size):
     h = np.int64(size)
     words = at_i64(address)
     for w in range(size >> 3):
-        h = _mix(h ^ words[w])
-    return _mix(h ^ words[size >> 3]) if size & 7 else _mix(h)
+        h = mix(h ^ words[w])
+    return mix(h ^ words[size >> 3]) if size & 7 else mix(h)
 
 
 @inner

@@ -12,6 +12,7 @@ import numpy as np
 from ivjoin.shj.kernels.compiling import I8, IN1, IO1, IO1_I4, VOID, compiled
 from ivjoin.shj.kernels.memory import line_of
 from ivjoin.shj.kernels.slices import slice_kernels as steps
+from ivjoin.shj.kernels.slices.place_kernels import places
 
 __all__ = ["count_below", "first_of_key", "group_ranges", "keys_met", "last_of_key", "local_ids"]
 
@@ -23,7 +24,7 @@ def count_below(values, probes, rises, by, closed, base, out):
     values : int64[m], rising; probes : int64[n]; ``rises``: the probes rise too; out : int32[n]
     """
     n = probes.shape[0]
-    steps.places(line_of(values), values.shape[0], line_of(probes), n, rises, by, closed, out)
+    places(line_of(values), values.shape[0], line_of(probes), n, rises, by, closed, out)
     for i in range(n):
         out[i] += base
 

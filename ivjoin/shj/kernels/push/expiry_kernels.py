@@ -11,28 +11,12 @@ import numpy as np
 
 from ivjoin.shj.kernels.compiling import I8, VOID, compiled, inner
 from ivjoin.shj.kernels.memory import at_i32, at_i64
-from ivjoin.shj.kernels.push.index_kernels import (
-    FIRST_ABSENCE,
-    FIRST_AXIS,
-    FLAGS,
-    LIVE,
-    MATCHED,
-    MOST_AXES,
-    _unlink_one,
-)
+from ivjoin.shj.kernels.push.index_kernels import FIRST_AXIS, FLAGS, LIVE, MATCHED, absence, unlink_one
 from ivjoin.shj.kernels.push.sum_kernels import bounds_of_sums
 from ivjoin.shj.kernels.records import bound_at, expiry_at, operator_at, side_at, term_at, tracker_at
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
-__all__ = [
-    "absence", "bounds_of", "enlist", "heaps_have_room", "in_order", "prune", "reschedule", "scan", "take_out",
-]  # fmt: skip
-
-
-@inner
-def absence(axis):
-    """Return the flag of a row without a value on an axis; axes from ``MOST_AXES`` on share one."""
-    return np.int64(1) << (FIRST_ABSENCE + min(axis, MOST_AXES))
+__all__ = ["bounds_of", "enlist", "heaps_have_room", "in_order", "prune", "reschedule", "scan", "take_out"]
 
 
 @inner
@@ -192,7 +176,7 @@ def _kill(op, other, q, rid, links, slots, stride):
     flags = links[pos * stride + FLAGS]
     links[pos * stride + FLAGS] = flags & ~LIVE
     if other.loose == 0 or rid < other.loose - 1:
-        op.live_keys -= _unlink_one(pos, links, stride, slots, 3 * q)
+        op.live_keys -= unlink_one(pos, links, stride, slots, 3 * q)
     other.live -= 1
     other.retired += 1
     if other.owes and not (other.keeps and flags & MATCHED):
@@ -262,7 +246,7 @@ def _expire(op, other, q, d, column, turn):
                 break
             links[pos * stride + FLAGS] = flags & ~LIVE
             if rid < loose:
-                keys += _unlink_one(pos, links, stride, slots, 3 * q)
+                keys += unlink_one(pos, links, stride, slots, 3 * q)
             gone += 1
             if owes and not flags & spared:
                 dead[n_dead] = pos
@@ -358,6 +342,6 @@ def take_out(op, other, q, places, n):
         flags = links[pos * stride + FLAGS]
         if flags & LIVE:
             links[pos * stride + FLAGS] = flags & ~LIVE
-            op.live_keys -= _unlink_one(pos, links, stride, slots, 3 * q)
+            op.live_keys -= unlink_one(pos, links, stride, slots, 3 * q)
             other.live -= 1
             other.retired += 1

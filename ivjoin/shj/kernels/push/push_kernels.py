@@ -12,14 +12,15 @@ import numpy as np
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import I8, compiled, inner
 from ivjoin.shj.kernels.memory import RELEASE, at_i32, at_i64, at_u8, load, release
-from ivjoin.shj.kernels.output.batch_memory import copy_all, copy_rows
 from ivjoin.shj.kernels.output.block_kernels import build_block
 from ivjoin.shj.kernels.push import index_kernels as index
-from ivjoin.shj.kernels.push.expiry_kernels import absence, bounds_of, enlist, in_order, prune, scan, take_out
+from ivjoin.shj.kernels.push.expiry_kernels import bounds_of, prune, scan, take_out
 from ivjoin.shj.kernels.push.intake_kernels import arrive
-from ivjoin.shj.kernels.push.sweep_kernels import link_loose, may_sweep, store_loose, sweep
+from ivjoin.shj.kernels.push.probe_kernels import candidates, nulls_of, probe_rows
+from ivjoin.shj.kernels.push.store_kernels import keep, may_loosen
+from ivjoin.shj.kernels.push.sweep_kernels import link_loose, may_sweep, sweep
 from ivjoin.shj.kernels.push.upkeep_kernels import finish
-from ivjoin.shj.kernels.records import expiry_at, operator_at, side_at, source_at, stored_at
+from ivjoin.shj.kernels.records import operator_at, side_at
 
 __all__ = ["push_batch"]
 
@@ -38,7 +39,7 @@ def _emit(op, p, other, which, n, rows, places):
 def _choose(op, p, side, other):
     """Choose the rows to probe: all, or if keys are many, those that may have a match."""
     n_primary = 0 if op.full_predicate else side.n_primary
-    swept = may_sweep(op, side, other, n_primary, _may_loosen(op, side, other))
+    swept = may_sweep(op, side, other, n_primary, may_loosen(op, side, other))
     op.by_ring = 0
     other.sweeps = 0
     if not swept and other.loose:
@@ -63,7 +64,7 @@ def _choose(op, p, side, other):
             else:
                 other.sweeps = 1
                 op.by_ring = not (side.single or other.single)
-        op.n_chosen = index.candidates(
+        op.n_chosen = candidates(
             at_i64(op.key_ids), done, op.n, at_i64(op.values), op.room_rows, at_i64(side.bands), n_primary,
             other.ordered, at_i32(op.slots), at_i64(other.rows), index.FIRST_AXIS + other.n_axes, 3 * (1 - p),
             other.least, other.most, count, at_i64(op.chosen),
@@ -84,12 +85,8 @@ def _probe_on(op, p, side, other):
     state[3] = 0
     decided = op.full_predicate or side.decide
     mode = index.PAIRS if decided else side.mode
-    nulls = np.int64(0)
-    if side.n_checks:
-        for a in range(min(side.n_axes, index.MOST_AXES)):
-            if source_at(side.sources, a).has_absent:
-                nulls |= np.int64(1) << a
-    op.n_pairs = index.probe_rows(
+    nulls = nulls_of(side) if side.n_checks else np.int64(0)
+    op.n_pairs = probe_rows(
         at_i64(op.key_ids), at_i64(op.chosen_at), min(op.probe_end, op.n_chosen), at_i64(op.values), op.room_rows,
         at_i64(side.bands), n_primary, n_bands, other.ordered, at_i32(op.slots), at_i64(other.rows),
         at_i32(other.rows), index.FIRST_AXIS + other.n_axes, 3 * (1 - p), at_u8(op.matched), mode, state,
@@ -179,140 +176,6 @@ def _unmatched(rows, n, matched):
             rows[count] = rows[k]
             count += 1
     return count
-
-
-@inner
-def _keep(op, p, side, other):
-    """Store the rows that may still match."""
-    n_kept = op.n_kept
-    n_axes = side.n_axes
-    stride = op.room_rows
-    values = at_i64(op.values)
-    key_ids = at_i64(op.key_ids)
-    kept = at_i64(op.kept_at)
-    cap = side.cap
-    first = side.hi
-    pointers = at_i64(op.in_values)
-    valid = at_i64(op.in_valid)
-    place = first % cap
-    at_once = min(n_kept, cap - place)
-    whole = n_kept == op.n
-    for c in range(side.n_stored):
-        s = stored_at(side.stored, c)
-        width = s.width
-        source = pointers[s.column]
-        if width:
-            if whole:
-                copy_all(s.ring + place * width, source, at_once * width)
-                copy_all(s.ring, source + at_once * width, (n_kept - at_once) * width)
-            else:
-                copy_rows(s.ring + place * width, source, width, width, kept, at_once)
-                if at_once < n_kept:
-                    copy_rows(s.ring, source, width, width, at_i64(op.kept_at + 8 * at_once), n_kept - at_once)
-        if s.valid:
-            flags = at_u8(s.valid)
-            bitmap = valid[2 * s.column]
-            bits = at_u8(bitmap)
-            start = valid[2 * s.column + 1]
-            for k in range(n_kept):
-                b = start + kept[k]
-                flags[place + k if k < at_once else k - at_once] = 1 if bitmap == 0 else (bits[b >> 3] >> (b & 7)) & 1
-    absences = 0
-    for a in range(n_axes):
-        absences += source_at(side.sources, a).has_absent
-    if not whole:
-        for k in range(n_kept):
-            key_ids[k] = key_ids[kept[k]]
-            for a in range(n_axes):
-                values[a * stride + k] = values[a * stride + kept[k]]
-    falls = True
-    if n_axes > 0:
-        if side.live == 0:
-            side.since = first
-        least = index.I64_MAX if side.live == 0 else side.least
-        most = index.I64_MIN if side.live == 0 else side.most
-        falls = values[0] < most
-        for k in range(1, n_kept):
-            falls |= values[k] < values[k - 1]
-        if falls:
-            side.since = first + n_kept
-        for k in range(n_kept):
-            least = min(least, values[k])
-            most = max(most, values[k])
-        side.least = least
-        side.most = most
-    if side.beyond:
-        _extend(side, values, stride, n_kept)
-    links = at_i32(side.rows)
-    tally = at_i64(op.state_at)
-    tally[0] = 0
-    if side.sweeps and not falls and _may_loosen(op, side, other):
-        # Rows that come in order and are found in the ring are mostly evicted before a list is needed.
-        store_loose(key_ids, n_kept, values, stride, n_axes, place, cap, at_i64(side.rows), links)
-        if side.loose == 0:
-            side.loose = 1 + first
-    else:
-        if side.loose:
-            link_loose(op, side, p)
-        op.live_keys += index.insert_rows(
-            key_ids, n_kept, values, stride, n_axes, place, cap, side.ordered, at_i64(side.rows), links,
-            at_i32(op.slots), 3 * p, tally, side.rows,
-        )
-    side.steps += tally[0]
-    side.linked += n_kept
-    link_stride = 2 * (index.FIRST_AXIS + n_axes)
-    if side.keeps:
-        matched = at_u8(op.matched)
-        for k in range(n_kept):
-            if matched[kept[k]]:
-                pos = place + k if place + k < cap else place + k - cap
-                links[link_stride * pos + index.FLAGS] |= index.MATCHED
-    if absences:
-        for a in range(n_axes):
-            if source_at(side.sources, a).has_absent:
-                absent = at_u8(op.absent + a * stride)
-                for k in range(n_kept):
-                    if absent[kept[k]]:
-                        pos = place + k if place + k < cap else place + k - cap
-                        links[link_stride * pos + index.FLAGS] |= absence(a)
-    side.hi = first + n_kept
-    for a in range(n_axes):
-        for falling in range(2):
-            d = expiry_at(side.expiry, 2 * a + falling)
-            if d.used:
-                if side.live == 0:
-                    d.last = index.I64_MIN
-                    d.size = 0
-                    d.cursor = first
-                turn = np.int64(-falling)
-                if source_at(side.sources, a).has_absent or not in_order(values, a * stride, n_kept, turn, d):
-                    enlist(side, d, index.FIRST_AXIS + a, turn, first, n_kept)
-    side.live += n_kept
-    side.peak_span = max(side.peak_span, side.hi - side.lo)
-
-
-@inner
-def _may_loosen(op, side, other):
-    """Return whether rows may be in no list: only if no code but these kernels looks for them during a push."""
-    if op.loosens == 0 or op.blocks == 0 or side.single or other.single or side.by_python or other.by_python:
-        return False
-    if side.decide or other.decide or side.beyond or other.beyond or op.full_predicate:
-        return False
-    return side.in_kernel != 0 and other.in_kernel != 0
-
-
-@inner
-def _extend(side, values, stride, n):
-    """Extend the least and greatest value of each axis by n more rows."""
-    extents = at_i64(side.extents)
-    for a in range(side.n_axes):
-        least = index.I64_MAX if side.live == 0 else extents[2 * a]
-        most = index.I64_MIN if side.live == 0 else extents[2 * a + 1]
-        for k in range(a * stride, a * stride + n):
-            least = min(least, values[k])
-            most = max(most, values[k])
-        extents[2 * a] = least
-        extents[2 * a + 1] = most
 
 
 @inner
@@ -415,7 +278,7 @@ def _push(op, p):
                 return status | at.STORE | at.MORE
     if op.phase == at.STORING:
         if op.n_kept:
-            _keep(op, p, side, other)
+            keep(op, p, side, other)
         op.phase = at.LEAVING
         if op.n_kept and side.sorted:
             return status | at.INDEX | at.MORE

@@ -4,23 +4,8 @@ from __future__ import annotations
 
 from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IN2_I4, IN_U8, IO1, IO2_I4, IO_U8, VOID, compiled, inner
 from ivjoin.shj.kernels.memory import line_of
-from ivjoin.shj.kernels.push.index_kernels import (
-    ASK,
-    FALSE,
-    FIRST_ABSENCE,
-    FIRST_AXIS,
-    FIRST_PROBE,
-    FIRST_STORE,
-    FLAGS,
-    LIVE,
-    MARK_PROBE,
-    MARK_STORE,
-    MATCHED,
-    PAIRS,
-    others,
-    verdict,
-    window,
-)
+from ivjoin.shj.kernels.push import index_kernels as index
+from ivjoin.shj.kernels.push.probe_kernels import others, verdict, window
 from ivjoin.shj.registers import I64_MIN
 
 __all__ = ["merge_runs", "probe_runs", "top_run"]
@@ -32,7 +17,7 @@ def _is_live(rid, lo, turn, cap, links):
     if rid < lo:
         return False
     pos = rid - turn
-    return links[pos if pos < cap else pos - cap, FLAGS] & LIVE != 0
+    return links[pos if pos < cap else pos - cap, index.FLAGS] & index.LIVE != 0
 
 
 @compiled(I8(IO1, IO1, IO1, I8, I8, I8, IN2_I4, I8, IO1, IO1, IO1))
@@ -109,7 +94,7 @@ def probe_runs(
     terms = line_of(bands)
     second = terms[4 * n_first :]
     records = line_of(rows)
-    emit = mode & PAIRS
+    emit = mode & index.PAIRS
     count = 0
     i = state[0]
     r = state[1]
@@ -144,15 +129,15 @@ def probe_runs(
                 pos = rid - turn if rid - turn < cap else rid - turn - cap
                 if ok and n_first < bands.shape[0]:
                     ok = others(flat, stride, terms, n_first, bands.shape[0], i, records, pos * rows.shape[1])
-                if ok and mode & FIRST_STORE and links[pos, FLAGS] & MATCHED:
+                if ok and mode & index.FIRST_STORE and links[pos, index.FLAGS] & index.MATCHED:
                     ok = False
                 found = i
                 if ok and checks.shape[0] > 0:
-                    missing = links[pos, FLAGS] >> FIRST_ABSENCE
-                    first = pos * rows.shape[1] + FIRST_AXIS
+                    missing = links[pos, index.FLAGS] >> index.FIRST_ABSENCE
+                    first = pos * rows.shape[1] + index.FIRST_AXIS
                     end = verdict(checks, flat, absent, stride, nulls, i, records, first, 1, missing)
-                    ok = end != FALSE
-                    found = ~i if end == ASK else i
+                    ok = end != index.FALSE
+                    found = ~i if end == index.ASK else i
                 if ok:
                     if emit:
                         if count == room:
@@ -163,11 +148,11 @@ def probe_runs(
                         out_probe[count] = found
                         out_store[count] = rid
                         count += 1
-                    if mode & MARK_STORE:
-                        links[pos, FLAGS] |= MATCHED
-                    if mode & MARK_PROBE:
+                    if mode & index.MARK_STORE:
+                        links[pos, index.FLAGS] |= index.MATCHED
+                    if mode & index.MARK_PROBE:
                         matched[i] = 1
-                    if mode & FIRST_PROBE:
+                    if mode & index.FIRST_PROBE:
                         done = True
                         break
                 at -= 1

@@ -10,16 +10,17 @@ import numpy as np
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import I8, compiled, inner
 from ivjoin.shj.kernels.memory import LENGTH, RELEASE, at_i32, at_i64, at_u8, load, release
-from ivjoin.shj.kernels.push.intake_kernels import check_orders, read_columns, settle_marks
+from ivjoin.shj.kernels.push.intake_kernels import read_columns
+from ivjoin.shj.kernels.push.order_kernels import check_orders, settle_marks
+from ivjoin.shj.kernels.push.probe_kernels import nulls_of
 from ivjoin.shj.kernels.records import operator_at, side_at, slice_at, source_at
+from ivjoin.shj.kernels.slices import place_kernels as by_place
 from ivjoin.shj.kernels.slices import slice_kernels as steps
 from ivjoin.shj.kernels.slices.slice_blocks import PAIRS, build_rows
+from ivjoin.shj.kernels.slices.slice_keys import group
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
-__all__ = ["join_slice", "most_ids"]
-
-NARROW = 4  # times as many ids as build rows are worth less than naming keys by a table
-_SOME = 1024  # ids that are worth so in any case
+__all__ = ["join_slice"]
 
 
 @inner
@@ -46,108 +47,18 @@ def _take_in(op, side):
     return op.full_predicate == 0
 
 
-# -- keys ------------------------------------------------------------------------------------------------------------
-
-
-@inner
-def _given_ids(op, ids):
-    """Read the ids that Python has found."""
-    given = at_i64(op.key_ids)
-    usable = at_u8(op.usable)
-    for i in range(op.n):
-        ids[i] = given[i] if op.masked == 0 or usable[i] else -1
-
-
-@inner
-def _one_id(op, ids):
-    usable = at_u8(op.usable)
-    for i in range(op.n):
-        ids[i] = np.int64(usable[i] != 0) - 1
-
-
-@inner
-def _int_ids(s, mine, my_side, theirs, their_side):
-    """Find the ids of keys that are one ordinal: the distance from the least build key, or by a table."""
-    build_keys = at_i64(theirs.values + 8 * at_i64(their_side.key_words)[0] * theirs.room_rows)
-    probe_keys = at_i64(mine.values + 8 * at_i64(my_side.key_words)[0] * mine.room_rows)
-    usable = at_u8(theirs.usable)
-    least = np.int64(I64_MAX)
-    most = np.int64(I64_MIN)
-    if theirs.masked:
-        for j in range(theirs.n):
-            if usable[j]:
-                least = min(least, build_keys[j])
-                most = max(most, build_keys[j])
-    else:
-        for j in range(theirs.n):
-            least = min(least, build_keys[j])
-            most = max(most, build_keys[j])
-    span = NARROW * theirs.n + _SOME
-    if least <= most and (least > I64_MAX - span or most < least + span):
-        s.n_ids = most - least + 1
-        steps.narrow(build_keys, usable, theirs.masked, theirs.n, least, s.n_ids, at_i32(s.build_ids))
-        steps.narrow(probe_keys, at_u8(mine.usable), mine.masked, mine.n, least, s.n_ids, at_i32(s.probe_ids))
-        return
-    size = np.int64(64)
-    bits = np.int64(6)
-    while size < 2 * theirs.n:
-        size += size
-        bits += 1
-    table = at_i32(s.table)
-    for k in range(size):
-        table[k] = 0
-    words = at_i64(s.words)
-    n_ids = steps.named(
-        build_keys, usable, theirs.masked, theirs.n, table, size - 1, 64 - bits, words, np.int64(0), 1,
-        at_i32(s.build_ids),
-    )
-    s.n_ids = max(n_ids, np.int64(1))
-    steps.named(
-        probe_keys, at_u8(mine.usable), mine.masked, mine.n, table, size - 1, 64 - bits, words, n_ids, 0,
-        at_i32(s.probe_ids),
-    )
-
-
-@inner
-def _group(s, mine, my_side, theirs, their_side):
-    """Find the ids of both sides, and group the places of the build side by key, unless all rows have one key."""
-    s.keyed = 1
-    if s.key_kind == at.INT:
-        _int_ids(s, mine, my_side, theirs, their_side)
-    elif s.key_kind == at.NO_KEY:
-        s.keyed = np.int64(theirs.masked != 0)
-        s.n_ids = 1
-        ids = at_i32(s.build_ids)
-        if s.keyed:
-            _one_id(theirs, ids)
-            ids = at_i32(s.probe_ids)
-            if mine.masked:
-                _one_id(mine, ids)
-            else:
-                for i in range(mine.n):
-                    ids[i] = 0
-    else:
-        _given_ids(theirs, at_i32(s.build_ids))
-        _given_ids(mine, at_i32(s.probe_ids))
-    if s.keyed:
-        steps.group_places(at_i32(s.build_ids), theirs.n, s.n_ids, at_i32(s.ends), at_i32(s.rows))
-
-
-# -- windows ---------------------------------------------------------------------------------------------------------
-
-
 @inner
 def _axis(op, side, a):
     """Return the course of an axis's values along the batch."""
     values = at_i64(op.values + 8 * a * op.room_rows)
     if source_at(side.sources, a).has_absent:
-        steps.fill(values, at_u8(op.absent + a * op.room_rows), op.n)
-    return steps.course(values, op.n)
+        by_place.fill(values, at_u8(op.absent + a * op.room_rows), op.n)
+    return by_place.course(values, op.n)
 
 
 @inner
 def _turn(op, a, out):
-    steps.turned(at_i64(op.values + 8 * a * op.room_rows), op.n, at_i64(out))
+    by_place.turned(at_i64(op.values + 8 * a * op.room_rows), op.n, at_i64(out))
 
 
 @inner
@@ -184,7 +95,7 @@ def _find_windows(s, mine, my_side, theirs, their_side):
         course = _axis(theirs, their_side, theirs_at)
         low = bands[4 * b + 2]
         high = bands[4 * b + 3]
-        if high == I64_MIN and course == steps.FALLS:
+        if high == I64_MIN and course == by_place.FALLS:
             course = 0  # which cannot be turned
         used[b] = course
         if course == 0:
@@ -195,7 +106,7 @@ def _find_windows(s, mine, my_side, theirs, their_side):
         values = theirs.values + 8 * theirs_at * theirs.room_rows
         opens = low == I64_MIN
         stays = high == I64_MAX
-        if course == steps.FALLS:
+        if course == by_place.FALLS:
             # ~x of what falls rises, and ~(p + low) is ~p - low.
             _turn(mine, mine_at, s.turned)
             _turn(theirs, theirs_at, s.turned + 8 * s.turned_by)
@@ -209,13 +120,13 @@ def _find_windows(s, mine, my_side, theirs, their_side):
             stays = swapped
         rises = np.int64(mine_goes == course)
         if not opens:
-            steps.places(
+            by_place.places(
                 at_i64(values), m, at_i64(probes), n, rises, low, 0, at_i32(s.spare) if begun else first
             )
             if begun:
                 _narrowed(s, n, m, 1, 0)
         if not stays:
-            steps.places(at_i64(values), m, at_i64(probes), n, rises, high, 1, at_i32(s.spare) if begun else last)
+            by_place.places(at_i64(values), m, at_i64(probes), n, rises, high, 1, at_i32(s.spare) if begun else last)
             if begun:
                 _narrowed(s, n, m, 0, 1)
         begun = np.int64(1)
@@ -232,19 +143,6 @@ def _find_windows(s, mine, my_side, theirs, their_side):
         falls |= first[i] < first[i - 1]
     s.rises = np.int64(not falls)
     s.exact = np.int64(rest == 0 and my_side.n_checks == 0 and my_side.decide == 0)
-
-
-# -- pairs -----------------------------------------------------------------------------------------------------------
-
-
-@inner
-def _nulls_of(side):
-    """Return a bit for each axis where some row has no value."""
-    nulls = np.int64(0)
-    for a in range(min(side.n_axes, 62)):
-        if source_at(side.sources, a).has_absent:
-            nulls |= np.int64(1) << a
-    return nulls
 
 
 @inner
@@ -275,8 +173,8 @@ def _find_pairs(s, mine, my_side, theirs, their_side):
     if s.exact == 0:
         packed = steps.passing(
             at_i64(my_side.bands), at_i64(s.used), my_side.n_bands, at_i64(my_side.checks), my_side.n_checks,
-            at_i64(mine.values), at_u8(mine.absent), mine.room_rows, _nulls_of(my_side), at_i64(theirs.values),
-            at_u8(theirs.absent), theirs.room_rows, _nulls_of(their_side), count, out_probe, out_build,
+            at_i64(mine.values), at_u8(mine.absent), mine.room_rows, nulls_of(my_side), at_i64(theirs.values),
+            at_u8(theirs.absent), theirs.room_rows, nulls_of(their_side), count, out_probe, out_build,
         )
         count = packed & 0xFFFFFFFF
         s.asked = packed >> 32
@@ -349,7 +247,7 @@ def _emit(s, first):
 @inner
 def _begin(s, mine, my_side, theirs, their_side):
     """Find windows and groups; where one match decides a row and no check is left, find the rows that have one."""
-    _group(s, mine, my_side, theirs, their_side)
+    group(s, mine, my_side, theirs, their_side)
     _find_windows(s, mine, my_side, theirs, their_side)
     state = at_i64(s.state)
     state[0] = 0
@@ -427,8 +325,3 @@ def join_slice(record):
         if load(theirs.in_struct + RELEASE):
             release(theirs.in_struct)
     return status
-
-
-def most_ids(m: int) -> int:
-    """Return how many ids keys of m build rows may get that are one ordinal."""
-    return max(NARROW * m + _SOME, m) + 1

@@ -93,8 +93,6 @@ class FrozenRows:
         self._cache = np.empty((_CACHED, n_axes, block), dtype=np.int64)
         self._cached = [-1] * _CACHED  # the numbers of the cached blocks
 
-    # -- memory --------------------------------------------------------------------------------------------------
-
     @property
     def nbytes(self) -> int:
         blocks = self._least.nbytes + self._most.nbytes + self._counts.nbytes
@@ -113,8 +111,6 @@ class FrozenRows:
             if in_memory(run.entries):
                 run.entries = moved(run.entries)
         self._count_runs()
-
-    # -- rows in -------------------------------------------------------------------------------------------------
 
     def append(
         self, hashes: np.ndarray, axes: np.ndarray, arrays: Sequence[pa.Array], matched: np.ndarray,
@@ -196,8 +192,6 @@ class FrozenRows:
         n = hash_run_kernels.merge(older, younger, out, self.low, self._base, self.top, self._flags)
         return _beside(older, out[:n])
 
-    # -- rows found ----------------------------------------------------------------------------------------------
-
     def find(self, hashes: np.ndarray) -> Iterator[tuple[np.ndarray, Taken]]:
         """Yield the rows with these hashes in pieces: positions in ``hashes`` : int64[n], and the rows."""
         self.index()
@@ -246,8 +240,6 @@ class FrozenRows:
             numbers = self._live_in(b)
             if len(numbers):
                 yield self.take(numbers)
-
-    # -- rows out ------------------------------------------------------------------------------------------------
 
     def outside(self, bounds: Sequence[tuple[int, int]] | None) -> Iterator[np.ndarray]:
         """Yield the numbers of live rows outside the bounds (low, high) per axis, or of all live rows, block by block.

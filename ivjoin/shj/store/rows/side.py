@@ -23,8 +23,6 @@ _MOST_PATIENCE = 2**60
 class SideStore(StoredRows):
     """Rows of one input that may still match, in rings that follow their number. See :class:`StoredRows`."""
 
-    # -- rows in ---------------------------------------------------------------------------------------------------
-
     def insert(
         self, key_ids: np.ndarray, axes: np.ndarray, arrays: Sequence[pa.Array],
         absent: Mapping[int, np.ndarray] | None, matched: np.ndarray | None = None,
@@ -60,8 +58,8 @@ class SideStore(StoredRows):
         if matched is not None:
             self.links[places[np.flatnonzero(matched)], index_kernels.FLAGS] |= index_kernels.MATCHED
         for axis, unknown in (absent or {}).items():
-            flag = np.int32(1 << (8 + min(self.stored_axis(axis), 22)))
-            self.links[places[np.flatnonzero(unknown)], index_kernels.FLAGS] |= flag
+            bit = index_kernels.FIRST_ABSENCE + min(self.stored_axis(axis), index_kernels.MOST_AXES)
+            self.links[places[np.flatnonzero(unknown)], index_kernels.FLAGS] |= np.int32(1 << bit)
         self.point()
         self.reschedule()
 
@@ -80,8 +78,6 @@ class SideStore(StoredRows):
         self.account.want(lambda: more(self, next_cap(self, n)))  # `on_full` may remove rows
         if self.hi - self.lo + n > self.cap:
             recap(self, next_cap(self, n))
-
-    # -- rows out --------------------------------------------------------------------------------------------------
 
     def settle(self, look: bool = False, n: int = 0) -> None:
         """Free the memory of evicted rows. Ids may change, so the caller must not hold any across this call.
@@ -139,8 +135,6 @@ class SideStore(StoredRows):
                 break
             self.lo += len(ids)
             step *= 4
-
-    # -- sorted runs -----------------------------------------------------------------------------------------------
 
     @property
     def crowded(self) -> bool:

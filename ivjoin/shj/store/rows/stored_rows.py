@@ -194,8 +194,6 @@ class StoredRows:
         self.rows, self.links = rows, rows.view(np.int32)
         self.moved()
 
-    # -- the index -------------------------------------------------------------------------------------------------
-
     def _link(self, key_ids: np.ndarray, axes: np.ndarray, first: int) -> None:
         """Add rows to the index: to their key's list, in order while that is cheap, or to sorted runs."""
         self._tally[0] = 0
@@ -245,8 +243,6 @@ class StoredRows:
             if column.varies:
                 column.trim(self.lo)
         self._trimmed = self.lo
-
-    # -- reading ---------------------------------------------------------------------------------------------------
 
     def places(self, ids: np.ndarray) -> np.ndarray:
         """Return ``ids % cap`` of rows that are stored or have just left, without a division per row."""
