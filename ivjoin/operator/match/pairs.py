@@ -15,7 +15,7 @@ from ivjoin.separation.separate import conjuncts_of
 from ivjoin.shj.arrow import take
 from ivjoin.shj.kernels.push import index_kernels, probe_kernels, run_kernels
 from ivjoin.shj.registers import I64_MAX, I64_MIN
-from ivjoin.shj.store.disk.backing import keep_pages
+from ivjoin.shj.store.disk.process_memory import keep_pages
 from ivjoin.shj.store.rows.selectivity import most_selective
 
 __all__ = ["chosen", "decide", "look_beyond", "may_crowd", "next_piece", "probe_runs"]

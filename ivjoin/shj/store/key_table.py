@@ -36,10 +36,10 @@ def _table_size(entries: int) -> int:
     return max(64, 1 << (2 * entries - 1).bit_length())
 
 
-def _too_many(keys: int) -> CapacityError:
-    return CapacityError(
-        f"the state needs {keys:,} keys at once; expected at most {_MOST_KEYS:,}. Narrow the window, or divide the rows"
-    )
+def _check(keys: int) -> None:
+    if keys > _MOST_KEYS:
+        much = f"the state needs {keys:,} keys at once; expected at most {_MOST_KEYS:,}"
+        raise CapacityError(f"{much}. Narrow the window, or divide the rows")
 
 
 def longer(array: np.ndarray, n: int, used: int) -> np.ndarray:
@@ -58,9 +58,7 @@ class KeyedRows(Protocol):
 
     @property
     def runs(self) -> object: ...
-
     def places(self, ids: np.ndarray) -> np.ndarray: ...
-
     def flags(self, ids: np.ndarray) -> np.ndarray: ...
 
 
@@ -86,10 +84,8 @@ class KeyTable:
         self._registers = registers.as_words(self._operator)
         self.slots = _EMPTY_SLOTS.copy()
         self._cell = np.zeros(3, dtype=np.int64)
-        self.n_ids = 0
-        self.live = 0
+        self.n_ids = self.live = self._n_free = self._stirred = 0
         self._free = -1
-        self._n_free = self._stirred = 0
         self._table = np.zeros(64, dtype=np.int32)
 
     @property
@@ -115,13 +111,14 @@ class KeyTable:
         self._account = account
         self.slots[: self.n_ids] = -1  # the other slots are unused
         self._table[:] = 0
-        self.n_ids, self.live, self._free, self._n_free, self._stirred = 0, 0, -1, 0, 0
+        self.n_ids = self.live = self._n_free = self._stirred = 0
+        self._free = -1
 
     def reserve(self, n: int, slots: bool = True) -> None:
         """Reserve capacity for n new keys, which may sweep. Without ``slots``, only the table grows."""
-        used = self.n_ids - self._n_free
-        if 2 * (used + n) > len(self._table) or (slots and self.n_ids + max(0, n - self._n_free) > len(self.slots)):
-            if many := used > self._many():
+        need, entries = self._needs(n)
+        if 2 * entries > len(self._table) or (slots and need > len(self.slots)):
+            if many := self.used > self._many():
                 self._sweep(n)
             self._room(n, many, slots)
 
@@ -132,9 +129,7 @@ class KeyTable:
             need, entries = self._needs(n, ahead)
             return self._sizes(need if slots else 0, entries)
 
-        need, _ = self._needs(n, ahead)
-        if need > _MOST_KEYS:
-            raise _too_many(need)
+        _check(self._needs(n, ahead)[0])
         self._account.want(lambda: self._more(*sizes()))  # `on_full` may renumber the ids
         self._resize(*sizes())
 
@@ -146,15 +141,15 @@ class KeyTable:
         """
         some = max(key_kernels.SOME_ROOM, rows // 4)
         more = min(n, max(some, self.n_ids if n >= self.n_ids else self.n_ids // 4))
-        need, entries = self.n_ids + max(0, more - self._n_free), self.used + more
-        if need > _MOST_KEYS:
-            raise _too_many(need)
+        need, entries = self._needs(more)
+        _check(need)
         size = len(self._table)
         self._resize(max(need, len(self.slots)), size if 2 * entries <= size else _table_size(entries))
 
     def _resize(self, cap: int, size: int) -> None:
         if self._account.files is not None:
-            more = (cap - len(self.slots)) * self._id_bytes if self._is_filed() else 0
+            filed = not all(map(in_memory, (self.slots, *self._beside())))
+            more = (cap - len(self.slots)) * self._id_bytes if filed else 0
             self._account.want_disk(more + (0 if in_memory(self._table) else 4 * size))
         try:
             if cap > len(self.slots):
@@ -178,34 +173,29 @@ class KeyTable:
         step = _ROWS if self.n_ids + n <= self._many() else max(n, 1)
         return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
-    def _needs(self, n: int, ahead: bool) -> tuple[int, int]:
+    def _needs(self, n: int, ahead: bool = False) -> tuple[int, int]:
         """Return the number of ids, and of table entries, with n more keys."""
         need = self.n_ids + max(0, n - self._n_free)
-        entries = self._many() + 2 * n if ahead else self.n_ids - self._n_free + n
-        return max(need, entries) if ahead else need, entries
-
-    def _is_filed(self) -> bool:
-        """Return whether some array that is indexed by id lies in a file."""
-        return not all(map(in_memory, (self.slots, *self._beside())))
+        if not ahead:
+            return need, self.used + n
+        entries = self._many() + 2 * n
+        return max(need, entries), entries
 
     def more(self, n: int, nbytes: int) -> int:
         """Return the bytes that n new keys of ``nbytes`` bytes in total take, if no id is reused."""
-        return self._more(*self._sizes(self.n_ids + max(0, n - self._n_free), self.n_ids - self._n_free + n))
+        return self._more(*self._sizes(*self._needs(n)))
 
     def _sizes(self, need: int, entries: int) -> tuple[int, int]:
         """Return how many slots to allocate for ``need`` ids, and how many table entries for ``entries`` keys."""
-        cap, size = self._with_slack(need, entries, self._slack())
+        slack = max(self.n_ids // 8, min(self.n_ids, key_kernels.SOME_KEYS // 2))  # an eighth for large tables
+        cap, size = self._with_slack(need, entries, slack)
         if in_memory(self.slots) and self._account.fits(self._more(cap, size)):
             return cap, size
-        return self._with_slack(need, entries, min(self._slack(), self.n_ids // TIGHT))
+        return self._with_slack(need, entries, min(slack, self.n_ids // TIGHT))
 
     def _with_slack(self, need: int, entries: int, slack: int) -> tuple[int, int]:
         cap = need + slack if need > len(self.slots) else len(self.slots)
         return cap, _table_size(entries + slack) if 2 * entries > len(self._table) else len(self._table)
-
-    def _slack(self) -> int:
-        """Return the spare ids of a growing table: as many as there are, but an eighth for large tables."""
-        return max(self.n_ids // 8, min(self.n_ids, key_kernels.SOME_KEYS // 2))
 
     def _more(self, cap: int, size: int) -> int:
         """Return the additional bytes of ``cap`` slots and ``size`` table entries."""
@@ -220,7 +210,7 @@ class KeyTable:
         large.
         """
         many = self.live + self.live // part + key_kernels.SOME_KEYS
-        if self.n_ids - self._n_free <= many and max(len(self._table), len(self.slots)) <= 8 * (many + 2 * n):
+        if self.used <= many and max(len(self._table), len(self.slots)) <= 8 * (many + 2 * n):
             return False
         self.take_back(n)
         return True
@@ -285,7 +275,12 @@ class KeyTable:
             filed = [a for a in (self.slots, self._table, *self._beside()) if not in_memory(a)]
             self._account.want_disk(sum(a.nbytes for a in filed))
         with moving():
-            self._swept(n, much)
+            self._take_back()
+            cap = self._needs(n)[0] + self.n_ids // 8 + 16
+            if cap * much <= len(self.slots):
+                self._shorten(cap)
+            # The kernels request a sweep when there are more than these, without the last batch.
+            self._remake(_table_size(self._many() + 2 * n))
         self.point()
 
     def has_many_rows(self, rows: int) -> bool:
@@ -312,14 +307,6 @@ class KeyTable:
             self._took(key_kernels.take_back(self.slots, self.n_ids, self.live, self._cell))
         else:  # avoids compiling the kernel for a join that ends
             self.n_ids, self._n_free, self._free = 0, 0, -1
-
-    def _swept(self, n: int, much: float) -> None:
-        self._take_back()
-        cap = self.n_ids + max(0, n - self._n_free) + self.n_ids // 8 + 16
-        if cap * much <= len(self.slots):
-            self._shorten(cap)
-        # The kernels request a sweep when there are more than these, without the last batch.
-        self._remake(_table_size(self._many() + 2 * n))
 
     def _shorten(self, cap: int) -> None:
         slots = extended(self.slots, cap)
@@ -354,7 +341,7 @@ class KeyTable:
         """Resize the other arrays that are indexed by id."""
 
     def _regrow(self, old: np.ndarray) -> None:
-        """Copy all entries of the old table into the new one, including keys that no stored row has yet."""
+        """Copy all entries of the old table, including keys that no stored row has yet."""
         raise NotImplementedError
 
     def _rehash(self) -> None:

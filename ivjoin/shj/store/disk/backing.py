@@ -7,11 +7,10 @@ its memory until :meth:`Files.settle` releases them; the page cache may still re
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from threading import Lock
@@ -19,23 +18,19 @@ from typing import Protocol
 from weakref import WeakSet
 
 import numpy as np
-import pyarrow as pa
 
 from ivjoin.errors import MemoryLimitError, SpillError
 from ivjoin.shj.store.disk.pages import lengthened, paged
+from ivjoin.shj.store.disk.process_memory import shared_memory
 
-__all__ = [
-    "Files", "extended", "fresh", "give_back", "in_memory", "keep_pages", "kept_pool", "moving", "own_memory", "slide",
-]
+__all__ = ["Files", "extended", "fresh", "in_memory", "moving", "slide"]
 
 _PAGE = mmap.PAGESIZE
 _PIECE = 4 << 20  # bytes copied at once, which bounds the pages of a file in memory during a copy
-_KEPT_BY_MALLOC = 4 << 20  # bytes
 _SETTLED = 4 << 20  # bytes of logs that may stay in memory between two steps, in addition to `logs_allowed`
 _FILLED = 1 << 20  # bytes of zeros that are written at once, at most
 _SPARE = 1 << 20  # bytes by which a file may be larger than requested
 _AS_IT_WAS = "; the operator's state is unchanged by this batch, and its snapshot() still works"
-_STATM = "/proc/self/statm"
 
 
 class MappedLog(Protocol):
@@ -183,7 +178,7 @@ class Files:
 
     def resident(self) -> int:
         """Return the bytes of mapped files in this process's memory, minus those mapped before the first array."""
-        shared = _shared()
+        shared = shared_memory()
         if shared is None:  # unknown on this system: assume the worst
             return 1 << 62
         if self._base is None or shared < self._base:
@@ -280,24 +275,6 @@ def _zeros() -> memoryview:
     return np.zeros(_FILLED, np.uint8).data  # read-only use allocates no pages
 
 
-def _shared() -> int | None:
-    try:
-        return _statm()[2] * _PAGE
-    except OSError:
-        return None
-
-
-def _statm() -> list[int]:
-    """Return this process's page counts: total, resident, and resident pages of files. Called in every step."""
-    return [int(word) for word in os.pread(_statm_of(os.getpid()), 128, 0).split()[:3]]
-
-
-@cache
-def _statm_of(pid: int) -> int:
-    """Return an open descriptor of ``/proc/self/statm``, per process: one inherited through fork reports the parent."""
-    return os.open(_STATM, os.O_RDONLY)
-
-
 def _map_of(array: np.ndarray) -> _Map | None:
     base: object = array.base
     while isinstance(base, np.ndarray):
@@ -329,49 +306,6 @@ def extended(array: np.ndarray, n: int) -> np.ndarray | None:
     if 2 * n * array.strides[0] < len(lies):  # files never shrink
         return None
     return lies.files.extended(array, n)
-
-
-def own_memory() -> int:
-    """Return the resident bytes of this process that belong to no file; 0 if the system does not report them."""
-    try:
-        _, resident, shared = _statm()
-    except OSError:
-        return 0
-    return (resident - shared) * _PAGE
-
-
-def give_back() -> None:
-    """Return freed memory that malloc and Arrow still cache to the system, where they support it."""
-    pa.default_memory_pool().release_unused()
-    trim = _trim()
-    if trim is not None:
-        trim(0)
-
-
-@cache
-def keep_pages() -> None:
-    """Make malloc cache freed arrays of about 100 kB, instead of returning each to the system and requesting it again.
-
-    In glibc, freeing one array of 4 MiB raises the threshold for memory mapped per array from 128 kB to 4 MiB, and the
-    trim threshold to twice that (mallopt(3), M_MMAP_THRESHOLD). No option is set, so a user's own settings stay in
-    force.
-    """
-    np.empty(_KEPT_BY_MALLOC, dtype=np.uint8)
-
-
-@cache
-def kept_pool() -> pa.MemoryPool:
-    """Return a pool for long-lived arrays: ``give_back`` can return its free pages even if few lie together."""
-    return pa.system_memory_pool()
-
-
-@cache
-def _trim() -> Callable[[int], int] | None:
-    try:
-        trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
-    except (AttributeError, OSError, TypeError):  # another system or another malloc
-        return None
-    return trim
 
 
 def slide(into: np.ndarray, at: int, source: np.ndarray) -> None:

@@ -16,7 +16,8 @@ from ivjoin.shj.store.rows.stored_rows import StoredRows
 from ivjoin.shj.store.sizes import TIGHT, fitting, larger
 from ivjoin.shj.store.values.columns import BoolColumn, OrdinalColumn, WordColumn
 from ivjoin.shj.store.values.rings import spans
-from ivjoin.shj.store.values.varying import BytesColumn, SegmentColumn
+from ivjoin.shj.store.values.segments import SegmentColumn
+from ivjoin.shj.store.values.texts import BytesColumn
 
 __all__ = [
     "can_be_cleared", "clear", "drop", "is_loose", "keep_apart", "leave", "more", "next_cap", "note_order",

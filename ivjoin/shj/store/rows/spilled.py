@@ -20,7 +20,7 @@ from ivjoin.shj.store.disk.logs import Log
 from ivjoin.shj.store.rows.stored_rows import StoredRows
 from ivjoin.shj.store.values.columns import BoolColumn, WordColumn
 from ivjoin.shj.store.values.rings import Column
-from ivjoin.shj.store.values.varying import BytesColumn, text_array, text_bytes
+from ivjoin.shj.store.values.texts import BytesColumn, text_array, text_bytes
 
 __all__ = ["InFile", "Records", "can_spill", "spill_columns"]
 

@@ -26,7 +26,7 @@ from ivjoin.shj.store.rows.sums import with_number
 from ivjoin.shj.store.sizes import row_records
 from ivjoin.shj.store.values.columns import BoolColumn, OrdinalColumn, WordColumn, columns_of
 from ivjoin.shj.store.values.rings import Column
-from ivjoin.shj.store.values.varying import BytesColumn, KeyTextColumn
+from ivjoin.shj.store.values.texts import BytesColumn, KeyTextColumn
 
 __all__ = ["StoredRows"]
 

@@ -22,7 +22,8 @@ from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.registers import BITS, TEXT, blank
 from ivjoin.shj.store.disk.backing import fresh, in_memory
 from ivjoin.shj.store.values.rings import Column, Validity, put, regrown, selected
-from ivjoin.shj.store.values.varying import BytesColumn, KeyTextColumn, PiecesAt, SegmentColumn
+from ivjoin.shj.store.values.segments import SegmentColumn
+from ivjoin.shj.store.values.texts import BytesColumn, KeyTextColumn, PiecesAt
 
 __all__ = ["BoolColumn", "OrdinalColumn", "WordColumn", "column_for", "columns_of"]
 
