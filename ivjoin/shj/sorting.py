@@ -29,7 +29,7 @@ def scratch_of(rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def order_by_key(kids: np.ndarray, values: np.ndarray, n_ids: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sort values within each key, stably; kids, values : int64[n], key ids from 0 to ``n_ids - 1``.
+    """Sort values within each key, stably; the key ids are from 0 to ``n_ids - 1``.
 
     Return starts : int64[n_ids + 1], where each key begins, and the values by key and their positions : int64[n].
     """

@@ -21,7 +21,7 @@ def modules() -> list[str]:
 
 
 def missing() -> list[str]:
-    """Return the modules of which a kernel is not on disk."""
+    """Return the modules that have a kernel without an object file."""
     return [name for name in modules() if not compiling.is_on_disk(name)] if compiling.COMPILES else []
 
 

@@ -97,8 +97,8 @@ def intern_rows(
     """Do as ``intern_ints`` for rows begin .. n-1, over flat arrays or pointers.
 
     ``cell[1]`` gets the progress: n, or the first row whose new key does not fit. ``cell[2]`` gets the number of other
-    keys' entries probed. For keys of several words, ``keys`` are hashes (they may lie in ``out``), word k of row i is
-    ``values[words[3 * k] * stride + i]``, and all words of an id but the last are the ``others`` words from
+    keys' entries probed. For keys of several words, ``keys`` are hashes, which may lie in ``out``. Word k of row i is
+    ``values[words[3 * k] * stride + i]``. All words of an id but the last are the ``others`` words from
     ``rest[others * id]`` on. ``places`` : int64[n] is scratch.
     """
     shift = _shift(mask)

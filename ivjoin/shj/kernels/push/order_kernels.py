@@ -42,7 +42,7 @@ def _marks(op, n):
 
 @inner
 def _read_nulls(op, src, column, s, n):
-    """Add the nulls of a column to those of a source."""
+    """Add the nulls of a column to a source."""
     valid = at_i64(op.in_valid)
     bitmap = valid[2 * column]
     if bitmap == 0:

@@ -60,8 +60,8 @@ def _valid(target, bitmap, first, index, n):
 def _taken(op, column, width, n, index, clean, shared, missing, validity, data):
     """Write the values of a column at some places to ``data``; return the nulls.
 
-    ``state[0]`` gets the address of their bitmap: ``validity`` or ``shared``, that of the ``missing`` entries of the
-    index. ``clean`` is the index without -1.
+    ``state[0]`` gets the address of their bitmap: ``validity``, or ``shared``, which marks the ``missing`` entries.
+    ``clean`` is the index without -1.
     """
     state = mem.at_i64(op.state_at)
     state[0] = validity

@@ -46,7 +46,7 @@ class SortedRuns:
     def add(
         self, keys: np.ndarray, values: np.ndarray, first: int, rows: np.ndarray, links: np.ndarray, lo: int
     ) -> None:
-        """Store rows first, first + 1, ... with these values of ``axis``; ``rows`` has those of ``second``."""
+        """Store rows first, first + 1, ... with these values of ``axis``; ``rows`` has the values of ``second``."""
         n, at = len(keys), self.size
         if at + n > len(self.keys):
             self.make_room(n)
