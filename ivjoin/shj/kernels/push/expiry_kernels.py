@@ -11,7 +11,7 @@ import numpy as np
 
 from ivjoin.shj.kernels.compiling import I8, VOID, compiled, inner
 from ivjoin.shj.kernels.memory import at_i32, at_i64
-from ivjoin.shj.kernels.push.index_kernels import FIRST_AXIS, FLAGS, LIVE, MATCHED, absence, unlink_one
+from ivjoin.shj.kernels.push.index_kernels import FIRST_AXIS, FLAGS, LIVE, MATCHED, absence, index_of, unlink_one
 from ivjoin.shj.kernels.push.sum_kernels import bounds_of_sums
 from ivjoin.shj.kernels.records import bound_at, expiry_at, operator_at, side_at, term_at, tracker_at
 from ivjoin.shj.registers import I64_MAX, I64_MIN
@@ -170,13 +170,13 @@ def bounds_of(side, other, a):
 
 
 @inner
-def _kill(op, other, q, rid, links, slots, stride):
+def _kill(op, other, x, rid):
     """Remove a live row from the index, and list it in ``op.dead`` if the join type must emit it."""
-    pos = rid % other.cap
-    flags = links[pos * stride + FLAGS]
-    links[pos * stride + FLAGS] = flags & ~LIVE
+    pos = rid % x.cap
+    flags = x.links[pos * x.stride + FLAGS]
+    x.links[pos * x.stride + FLAGS] = flags & ~LIVE
     if other.loose == 0 or rid < other.loose - 1:
-        op.live_keys -= unlink_one(pos, links, stride, slots, 3 * q)
+        op.live_keys -= unlink_one(x, pos)
     other.live -= 1
     other.retired += 1
     if other.owes and not (other.keeps and flags & MATCHED):
@@ -185,11 +185,16 @@ def _kill(op, other, q, rid, links, slots, stride):
 
 
 @inner
-def _expire_many(op, other, q, d, links, slots, stride):
+def _is_live(other, x, rid):
+    """Return whether a row that may have left the ring is live."""
+    return rid >= other.lo and x.links[(rid % x.cap) * x.stride + FLAGS] & LIVE != 0
+
+
+@inner
+def _expire_many(op, other, x, d):
     """Evict many rows of a heap in one pass, and make a heap of those that stay."""
     heap = at_i64(d.heap)
     bound = d.bound
-    cap = other.cap
     kept = 0
     for e in range(d.size):
         value = heap[2 * e]
@@ -198,8 +203,8 @@ def _expire_many(op, other, q, d, links, slots, stride):
             heap[2 * kept] = value
             heap[2 * kept + 1] = rid
             kept += 1
-        elif rid >= other.lo and links[(rid % cap) * stride + FLAGS] & LIVE:
-            _kill(op, other, q, rid, links, slots, stride)
+        elif _is_live(other, x, rid):
+            _kill(op, other, x, rid)
     d.size = kept
     for k in range(kept >> 1):
         i = (kept >> 1) - 1 - k
@@ -207,15 +212,9 @@ def _expire_many(op, other, q, d, links, slots, stride):
 
 
 @inner
-def _expire(op, other, q, d, column, turn):
-    rows = at_i64(other.rows)
-    links = at_i32(other.rows)
-    slots = at_i32(op.slots)
-    width = FIRST_AXIS + other.n_axes
-    stride = 2 * width
+def _expire(op, other, x, d, column, turn):
     absent = absence(column - FIRST_AXIS)
     bound = d.bound
-    cap = other.cap
     if d.size > 0:
         heap = at_i64(d.heap)
         some = (d.size >> 4) + 4
@@ -223,14 +222,14 @@ def _expire(op, other, q, d, column, turn):
             rid = heap[1]
             d.size -= 1
             _sink(heap, d.size, 0, heap[2 * d.size], heap[2 * d.size + 1])
-            if rid >= other.lo and links[(rid % cap) * stride + FLAGS] & LIVE:
-                _kill(op, other, q, rid, links, slots, stride)
+            if _is_live(other, x, rid):
+                _kill(op, other, x, rid)
             some -= 1
         if d.size > 0 and heap[0] < bound:
-            _expire_many(op, other, q, d, links, slots, stride)
+            _expire_many(op, other, x, d)
     rid = max(d.cursor, other.lo)
     hi = other.hi
-    pos = rid % cap
+    pos = rid % x.cap
     dead = at_i64(op.dead)
     n_dead = op.n_dead
     spared = MATCHED if other.keeps else 0
@@ -240,20 +239,20 @@ def _expire(op, other, q, d, column, turn):
     gone = 0
     # Most rows are evicted here. As ``_kill``, with the counts in local variables.
     while rid < hi:
-        flags = links[pos * stride + FLAGS]
+        flags = x.links[pos * x.stride + FLAGS]
         if flags & LIVE and not flags & absent:
-            if (rows[pos * width + column] ^ turn) >= bound:
+            if (x.rows[pos * x.width + column] ^ turn) >= bound:
                 break
-            links[pos * stride + FLAGS] = flags & ~LIVE
+            x.links[pos * x.stride + FLAGS] = flags & ~LIVE
             if rid < loose:
-                keys += unlink_one(pos, links, stride, slots, 3 * q)
+                keys += unlink_one(x, pos)
             gone += 1
             if owes and not flags & spared:
                 dead[n_dead] = pos
                 n_dead += 1
         rid += 1
         pos += 1
-        if pos == cap:
+        if pos == x.cap:
             pos = 0
     d.cursor = rid
     op.live_keys -= keys
@@ -263,28 +262,30 @@ def _expire(op, other, q, d, column, turn):
 
 
 @inner
+def _bounds_at(op, other, a):
+    """Return an axis's bounds, also by the sums that are derived from it."""
+    b = bound_at(other.bounds, a)
+    ends = at_i64(op.state_at + 8)
+    ends[0] = b.low
+    ends[1] = b.high
+    if other.n_sums:
+        bounds_of_sums(other, a, ends, op.state_at)
+    return ends[0], ends[1]
+
+
+@inner
 def prune(op, other, q):
     """Evict the rows of side q outside its bounds, or all if nothing can match; append them to ``op.dead``."""
     if other.live == 0:
         return
+    x = index_of(op, other, q)
     if other.nothing:
-        links = at_i32(other.rows)
-        slots = at_i32(op.slots)
-        stride = 2 * (FIRST_AXIS + other.n_axes)
         for rid in range(other.lo, other.hi):
-            pos = rid % other.cap
-            if links[pos * stride + FLAGS] & LIVE:
-                _kill(op, other, q, rid, links, slots, stride)
+            if _is_live(other, x, rid):
+                _kill(op, other, x, rid)
         return
     for a in range(other.n_axes):
-        b = bound_at(other.bounds, a)
-        ends = at_i64(op.state_at + 8)
-        ends[0] = b.low
-        ends[1] = b.high
-        if other.n_sums:
-            bounds_of_sums(other, a, ends, op.state_at)
-        low = ends[0]
-        high = ends[1]
+        low, high = _bounds_at(op, other, a)
         if a == 0:
             other.least = max(other.least, low)
             other.most = min(other.most, high)
@@ -296,52 +297,42 @@ def prune(op, other, q):
             if d.used and turned > d.bound:
                 d.bound = turned
                 if other.live:
-                    _expire(op, other, q, d, FIRST_AXIS + a, -falling)
+                    _expire(op, other, x, d, FIRST_AXIS + a, -falling)
 
 
 @inner
 def scan(op, other, q):
     """Evict rows outside the bounds that no schedule tracks, by looking at every row; such bounds move rarely."""
-    rows = at_i64(other.rows)
-    links = at_i32(other.rows)
-    slots = at_i32(op.slots)
-    width = FIRST_AXIS + other.n_axes
-    stride = 2 * width
+    x = index_of(op, other, q)
     for a in range(other.n_axes):
-        b = bound_at(other.bounds, a)
-        ends = at_i64(op.state_at + 8)
-        ends[0] = b.low
-        ends[1] = b.high
-        if other.n_sums:
-            bounds_of_sums(other, a, ends, op.state_at)
-        low = I64_MIN if expiry_at(other.expiry, 2 * a).used else ends[0]
-        high = I64_MAX if expiry_at(other.expiry, 2 * a + 1).used else ends[1]
+        low, high = _bounds_at(op, other, a)
+        if expiry_at(other.expiry, 2 * a).used:
+            low = I64_MIN
+        if expiry_at(other.expiry, 2 * a + 1).used:
+            high = I64_MAX
         if low == I64_MIN and high == I64_MAX:
             continue
         absent = absence(a)
-        pos = other.lo % other.cap
+        pos = other.lo % x.cap
         for rid in range(other.lo, other.hi):
-            flags = links[pos * stride + FLAGS]
+            flags = x.links[pos * x.stride + FLAGS]
             if flags & LIVE and not flags & absent:
-                value = rows[pos * width + FIRST_AXIS + a]
+                value = x.rows[pos * x.width + FIRST_AXIS + a]
                 if value < low or value > high:
-                    _kill(op, other, q, rid, links, slots, stride)
+                    _kill(op, other, x, rid)
             pos += 1
-            if pos == other.cap:
+            if pos == x.cap:
                 pos = 0
 
 
 @inner
 def take_out(op, other, q, places, n):
     """Remove live rows that the join type no longer needs from the index; no row is listed."""
-    links = at_i32(other.rows)
-    slots = at_i32(op.slots)
-    stride = 2 * (FIRST_AXIS + other.n_axes)
+    x = index_of(op, other, q)
     for i in range(n):
-        pos = places[i]
-        flags = links[pos * stride + FLAGS]
-        if flags & LIVE:
-            links[pos * stride + FLAGS] = flags & ~LIVE
-            op.live_keys -= unlink_one(pos, links, stride, slots, 3 * q)
+        flag = places[i] * x.stride + FLAGS
+        if x.links[flag] & LIVE:
+            x.links[flag] &= ~LIVE
+            op.live_keys -= unlink_one(x, places[i])
             other.live -= 1
             other.retired += 1

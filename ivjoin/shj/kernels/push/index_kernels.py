@@ -11,17 +11,19 @@ where the matches of the last probe row began. It moves forward as both sides ad
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IO1, IO2, IO2_I4, compiled, inner
-from ivjoin.shj.kernels.memory import AHEAD, line_of, prefetch
+from ivjoin.shj.kernels.memory import AHEAD, at_i32, at_i64, line_of, prefetch
 
 __all__ = [
     "ASK", "FALSE", "FIRST_ABSENCE", "FIRST_AXIS", "FIRST_PROBE", "FIRST_STORE", "FLAGS", "KEY", "LIVE", "MARK_PROBE",
     "MARK_STORE", "MATCHED", "MOST_AXES", "PAIRS", "PREV", "PROBE_ROW", "PUSH", "SOME_REFUSED", "SOME_STEPS", "TRUE",
-    "WORTH_REFUSING", "WORTH_WALKING", "absence", "insert", "insert_rows", "link_one", "unlink", "unlink_one",
+    "WORTH_REFUSING", "WORTH_WALKING", "Index", "absence", "index_of", "insert", "insert_rows", "link_one", "unlink",
+    "unlink_one",
 ]
-
 
 # A store switches to sorted runs above this many walked steps per row, plus a constant allowance.
 WORTH_WALKING, SOME_STEPS = 128, 500_000
@@ -46,11 +48,31 @@ def absence(axis):
     return np.int64(1) << (FIRST_ABSENCE + min(axis, MOST_AXES))
 
 
+class Index(NamedTuple):
+    """The index of a side: flat arrays or pointers, and scalars."""
+
+    rows: Any
+    links: Any
+    slots: Any
+    width: int  # words of a row record
+    stride: int  # links of a row record
+    side: int  # position of the side's head in a slot
+    ordered: int
+    cap: int
+
+
 @inner
-def _insert_between(pos, slot, rows, links, width, slots):
+def index_of(op, store, p):
+    width = FIRST_AXIS + store.n_axes
+    rows, links, slots = at_i64(store.rows), at_i32(store.rows), at_i32(op.slots)
+    return Index(rows, links, slots, width, 2 * width, 3 * p, store.ordered, store.cap)
+
+
+@inner
+def _insert_between(x, pos, slot):
     """Link a row that is less than its key's tail, walking back from the tail; return the steps."""
+    rows, links, slots, width, stride = x.rows, x.links, x.slots, x.width, x.stride
     v = rows[pos * width + FIRST_AXIS]
-    stride = 2 * width
     head = np.int64(slots[slot])
     if rows[head * width + FIRST_AXIS] > v:
         links[pos * stride] = head
@@ -72,15 +94,15 @@ def _insert_between(pos, slot, rows, links, width, slots):
 
 
 @inner
-def link_one(pos, key_id, side, ordered, rows, links, width, slots):
+def link_one(x, pos, key_id):
     """Link a row whose record is written into its key's list; return the steps that it took."""
-    stride = 2 * width
-    slot = 8 * key_id + side
+    rows, links, slots, width, stride = x.rows, x.links, x.slots, x.width, x.stride
+    slot = 8 * key_id + x.side
     tail = np.int64(slots[slot + 1])
     # Branch-free, because a branch on an empty list would be unpredictable: without a tail, the row replaces it.
     before = pos if tail < 0 else tail
-    if ordered == 1 and rows[before * width + FIRST_AXIS] > rows[pos * width + FIRST_AXIS]:
-        return _insert_between(pos, slot, rows, links, width, slots)
+    if x.ordered == 1 and rows[before * width + FIRST_AXIS] > rows[pos * width + FIRST_AXIS]:
+        return _insert_between(x, pos, slot)
     links[before * stride] = pos
     links[pos * stride] = -1
     links[pos * stride + PREV] = tail
@@ -91,30 +113,29 @@ def link_one(pos, key_id, side, ordered, rows, links, width, slots):
 
 
 @inner
-def insert_rows(key_ids, n, axes, axis_stride, n_axes, place, cap, ordered, rows, links, slots, side, tally, rows_at):
-    """Do as ``insert`` over flat arrays or pointers; value i of axis a is ``axes[a * axis_stride + i]``."""
-    width = FIRST_AXIS + n_axes
-    stride = 2 * width
+def insert_rows(x, key_ids, n, axes, axis_stride, place, tally, rows_at):
+    """Do as ``insert``; value i of axis a is ``axes[a * axis_stride + i]``, and ``rows_at`` the address of the rows."""
+    rows, links, slots, width, stride = x.rows, x.links, x.slots, x.width, x.stride
     born = 0
     steps = 0
     pos = place
     for i in range(n):
         if i + AHEAD < n:
-            prefetch(rows_at + 8 * width * np.int64(slots[8 * key_ids[i + AHEAD] + side + 1]))
+            prefetch(rows_at + 8 * width * np.int64(slots[8 * key_ids[i + AHEAD] + x.side + 1]))
         key_id = key_ids[i]
         row = pos * width
         link = pos * stride
-        for a in range(n_axes):
+        for a in range(width - FIRST_AXIS):
             rows[row + FIRST_AXIS + a] = axes[a * axis_stride + i]
         links[link + KEY] = key_id
         links[link + FLAGS] = LIVE
-        slot = 8 * key_id + side
+        slot = 8 * key_id + x.side
         tail = np.int64(slots[slot + 1])
         born += (slots[8 * key_id] < 0) & (slots[8 * key_id + 3] < 0)
         # As ``link_one``; calling it for each row would double the time.
         before = pos if tail < 0 else tail
-        if ordered == 1 and rows[before * width + FIRST_AXIS] > rows[row + FIRST_AXIS]:
-            steps += _insert_between(pos, slot, rows, links, width, slots)
+        if x.ordered == 1 and rows[before * width + FIRST_AXIS] > rows[row + FIRST_AXIS]:
+            steps += _insert_between(x, pos, slot)
         else:
             links[before * stride] = pos
             links[link] = -1
@@ -123,7 +144,7 @@ def insert_rows(key_ids, n, axes, axis_stride, n_axes, place, cap, ordered, rows
             slots[slot + 1] = pos
             slots[slot + 2] = pos if tail < 0 else slots[slot + 2]
         pos += 1
-        if pos == cap:
+        if pos == x.cap:
             pos = 0
     tally[0] += steps
     return born
@@ -136,18 +157,19 @@ def insert(key_ids, axes, place, ordered, rows, links, slots, side, tally, rows_
     ``key_ids`` : int64[n], ``axes`` : int64[a, n]. ``ordered`` 1 keeps lists ascending and adds the steps to
     ``tally[0]``.
     """
-    return insert_rows(
-        key_ids, key_ids.shape[0], line_of(axes), axes.shape[1], axes.shape[0], place, rows.shape[0], ordered,
-        line_of(rows), line_of(links), line_of(slots), side, tally, rows_at,
-    )
+    cap, width = rows.shape
+    x = Index(line_of(rows), line_of(links), line_of(slots), width, 2 * width, side, ordered, cap)
+    return insert_rows(x, key_ids, key_ids.shape[0], line_of(axes), axes.shape[1], place, tally, rows_at)
 
 
 @inner
-def unlink_one(pos, links, stride, slots, side):
+def unlink_one(x, pos):
+    """Remove a row from its key's list; return whether its key is left without rows."""
+    links, slots, stride = x.links, x.slots, x.stride
     nxt = np.int64(links[pos * stride])
     prv = np.int64(links[pos * stride + PREV])
     key_id = np.int64(links[pos * stride + KEY])
-    slot = 8 * key_id + side
+    slot = 8 * key_id + x.side
     # Branch-free, as in ``insert_rows``: the dead row itself replaces a missing neighbour.
     links[(pos if prv < 0 else prv) * stride] = nxt
     slots[slot] = nxt if prv < 0 else slots[slot]
@@ -161,13 +183,12 @@ def unlink_one(pos, links, stride, slots, side):
 @compiled(I8(IN1, IO2_I4, IO2_I4, I8))
 def unlink(places, links, slots, side):
     """Remove live rows at ``places`` : int64[n] from their lists; return the number of keys left without rows."""
-    stride = links.shape[1]
     flat = line_of(links)
-    keys = line_of(slots)
+    x = Index(flat, flat, line_of(slots), links.shape[1] >> 1, links.shape[1], side, 0, links.shape[0])
     died = 0
     for i in range(places.shape[0]):
-        flag = places[i] * stride + FLAGS
+        flag = places[i] * x.stride + FLAGS
         if flat[flag] & LIVE:
             flat[flag] &= ~LIVE
-            died += unlink_one(places[i], flat, stride, keys, side)
+            died += unlink_one(x, places[i])
     return died

@@ -16,7 +16,7 @@ from ivjoin.shj.kernels.output.block_kernels import build_block
 from ivjoin.shj.kernels.push import index_kernels as index
 from ivjoin.shj.kernels.push.expiry_kernels import bounds_of, prune, scan, take_out
 from ivjoin.shj.kernels.push.intake_kernels import arrive
-from ivjoin.shj.kernels.push.probe_kernels import candidates, nulls_of, probe_rows
+from ivjoin.shj.kernels.push.probe_kernels import candidates, probe_rows, terms_of
 from ivjoin.shj.kernels.push.store_kernels import keep, may_loosen
 from ivjoin.shj.kernels.push.sweep_kernels import link_loose, may_sweep, sweep
 from ivjoin.shj.kernels.push.upkeep_kernels import finish
@@ -38,8 +38,7 @@ def _emit(op, p, other, which, n, rows, places):
 @inner
 def _choose(op, p, side, other):
     """Choose the rows to probe: all, or if keys are many, those that may have a match."""
-    n_primary = 0 if op.full_predicate else side.n_primary
-    swept = may_sweep(op, side, other, n_primary, may_loosen(op, side, other))
+    swept = may_sweep(op, side, other, may_loosen(op, side, other))
     op.by_ring = 0
     other.sweeps = 0
     if not swept and other.loose:
@@ -49,25 +48,18 @@ def _choose(op, p, side, other):
         op.n_chosen = op.n
     else:
         op.chosen_at = op.chosen
-        count = 0
-        done = 0
+        count = np.int64(0)
+        done = np.int64(0)
         if swept:
-            cell = at_i64(op.state_at)
-            bands = at_i64(side.bands)
-            count = sweep(
-                at_i64(op.key_ids), op.n, at_i64(op.values), bands[0] * op.room_rows, bands[2], bands[3], other,
-                cell, at_i64(op.chosen),
-            )
-            done = cell[0]
+            count, done = sweep(op, side, other)
             if done < op.n:
                 link_loose(op, other, 1 - p)
             else:
                 other.sweeps = 1
                 op.by_ring = not (side.single or other.single)
         op.n_chosen = candidates(
-            at_i64(op.key_ids), done, op.n, at_i64(op.values), op.room_rows, at_i64(side.bands), n_primary,
-            other.ordered, at_i32(op.slots), at_i64(other.rows), index.FIRST_AXIS + other.n_axes, 3 * (1 - p),
-            other.least, other.most, count, at_i64(op.chosen),
+            terms_of(op, side), index.index_of(op, other, 1 - p), at_i64(op.key_ids), done, op.n, other.least,
+            other.most, count, at_i64(op.chosen),
         )
     if op.probe_end == 0:
         op.probe_end = op.n_chosen
@@ -76,8 +68,6 @@ def _choose(op, p, side, other):
 @inner
 def _probe_on(op, p, side, other):
     """Probe until the scratch arrays of pairs are full or all rows are done."""
-    n_primary = 0 if op.full_predicate else side.n_primary
-    n_bands = 0 if op.full_predicate else side.n_bands
     state = at_i64(op.state_at)
     state[0] = op.row
     state[1] = op.node
@@ -85,14 +75,10 @@ def _probe_on(op, p, side, other):
     state[3] = 0
     decided = op.full_predicate or side.decide
     mode = index.PAIRS if decided else side.mode
-    nulls = nulls_of(side) if side.n_checks else np.int64(0)
     op.n_pairs = probe_rows(
-        at_i64(op.key_ids), at_i64(op.chosen_at), min(op.probe_end, op.n_chosen), at_i64(op.values), op.room_rows,
-        at_i64(side.bands), n_primary, n_bands, other.ordered, at_i32(op.slots), at_i64(other.rows),
-        at_i32(other.rows), index.FIRST_AXIS + other.n_axes, 3 * (1 - p), at_u8(op.matched), mode, state,
-        at_i64(op.pair_rows), at_i64(op.pair_places), op.room_pairs, at_i64(side.checks),
-        0 if op.full_predicate else side.n_checks, at_u8(op.absent), nulls, other.hi % other.cap if op.by_ring else -1,
-        other.cap,
+        terms_of(op, side), index.index_of(op, other, 1 - p), at_i64(op.key_ids), at_i64(op.chosen_at),
+        min(op.probe_end, op.n_chosen), at_u8(op.matched), mode, state, at_i64(op.pair_rows), at_i64(op.pair_places),
+        op.room_pairs, other.hi % other.cap if op.by_ring else -1,
     )
     op.row = state[0]
     op.node = state[1]

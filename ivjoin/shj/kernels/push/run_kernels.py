@@ -5,7 +5,7 @@ from __future__ import annotations
 from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IN2_I4, IN_U8, IO1, IO2_I4, IO_U8, VOID, compiled, inner
 from ivjoin.shj.kernels.memory import line_of
 from ivjoin.shj.kernels.push import index_kernels as index
-from ivjoin.shj.kernels.push.probe_kernels import others, verdict, window
+from ivjoin.shj.kernels.push.probe_kernels import Terms, others, verdict, window
 from ivjoin.shj.registers import I64_MIN
 
 __all__ = ["merge_runs", "probe_runs", "top_run"]
@@ -89,20 +89,20 @@ def probe_runs(
     turn = lo - lo % cap
     n = key_ids.shape[0]
     room = out_probe.shape[0]
-    flat = line_of(axes)
-    stride = axes.shape[1]
     terms = line_of(bands)
     second = terms[4 * n_first :]
+    t = Terms(
+        line_of(axes), absent, axes.shape[1], nulls, terms, n_first, bands.shape[0], checks, checks.shape[0]
+    )
     records = line_of(rows)
-    emit = mode & index.PAIRS
     count = 0
     i = state[0]
     r = state[1]
     at = state[2]
     while i < n:
         key_id = key_ids[i]
-        low, high = window(flat, stride, terms, n_first, i)
-        least, most = window(flat, stride, second, n_second, i)
+        low, high = window(t.axes, t.stride, terms, n_first, i)
+        least, most = window(t.axes, t.stride, second, n_second, i)
         if key_id < 0 or low > high or least > most:
             i += 1
             r = 0
@@ -127,19 +127,19 @@ def probe_runs(
                 rid = run_ids[at]
                 ok = _is_live(rid, lo, turn, cap, links)
                 pos = rid - turn if rid - turn < cap else rid - turn - cap
-                if ok and n_first < bands.shape[0]:
-                    ok = others(flat, stride, terms, n_first, bands.shape[0], i, records, pos * rows.shape[1])
+                if ok and n_first < t.n_bands:
+                    ok = others(t, i, records, pos * rows.shape[1])
                 if ok and mode & index.FIRST_STORE and links[pos, index.FLAGS] & index.MATCHED:
                     ok = False
                 found = i
-                if ok and checks.shape[0] > 0:
+                if ok and t.n_checks > 0:
                     missing = links[pos, index.FLAGS] >> index.FIRST_ABSENCE
                     first = pos * rows.shape[1] + index.FIRST_AXIS
-                    end = verdict(checks, flat, absent, stride, nulls, i, records, first, 1, missing)
+                    end = verdict(t, i, records, first, 1, missing)
                     ok = end != index.FALSE
                     found = ~i if end == index.ASK else i
                 if ok:
-                    if emit:
+                    if mode & index.PAIRS:
                         if count == room:
                             state[0] = i
                             state[1] = r

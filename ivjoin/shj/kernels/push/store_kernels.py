@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj.kernels.compiling import inner
-from ivjoin.shj.kernels.memory import at_i32, at_i64, at_u8
+from ivjoin.shj.kernels.memory import at_i64, at_u8
 from ivjoin.shj.kernels.output.batch_memory import copy_all, copy_rows
 from ivjoin.shj.kernels.push import index_kernels as index
 from ivjoin.shj.kernels.push.expiry_kernels import enlist, in_order
@@ -78,30 +78,27 @@ def keep(op, p, side, other):
         side.most = most
     if side.beyond:
         _extend(side, values, stride, n_kept)
-    links = at_i32(side.rows)
+    x = index.index_of(op, side, p)
+    links = x.links
     tally = at_i64(op.state_at)
     tally[0] = 0
     if side.sweeps and not falls and may_loosen(op, side, other):
         # Rows that come in order and are found in the ring are mostly evicted before a list is needed.
-        store_loose(key_ids, n_kept, values, stride, n_axes, place, cap, at_i64(side.rows), links)
+        store_loose(x, key_ids, n_kept, values, stride, place)
         if side.loose == 0:
             side.loose = 1 + first
     else:
         if side.loose:
             link_loose(op, side, p)
-        op.live_keys += index.insert_rows(
-            key_ids, n_kept, values, stride, n_axes, place, cap, side.ordered, at_i64(side.rows), links,
-            at_i32(op.slots), 3 * p, tally, side.rows,
-        )
+        op.live_keys += index.insert_rows(x, key_ids, n_kept, values, stride, place, tally, side.rows)
     side.steps += tally[0]
     side.linked += n_kept
-    link_stride = 2 * (index.FIRST_AXIS + n_axes)
     if side.keeps:
         matched = at_u8(op.matched)
         for k in range(n_kept):
             if matched[kept[k]]:
                 pos = place + k if place + k < cap else place + k - cap
-                links[link_stride * pos + index.FLAGS] |= index.MATCHED
+                links[x.stride * pos + index.FLAGS] |= index.MATCHED
     if absences:
         for a in range(n_axes):
             if source_at(side.sources, a).has_absent:
@@ -109,7 +106,7 @@ def keep(op, p, side, other):
                 for k in range(n_kept):
                     if absent[kept[k]]:
                         pos = place + k if place + k < cap else place + k - cap
-                        links[link_stride * pos + index.FLAGS] |= index.absence(a)
+                        links[x.stride * pos + index.FLAGS] |= index.absence(a)
     side.hi = first + n_kept
     for a in range(n_axes):
         for falling in range(2):

@@ -18,7 +18,7 @@ _LOOK_EVERY = 64  # pushes between two checks whether a ring is too large
 
 
 @inner
-def _tidy(op, side, bands):
+def _tidy(side):
     """Skip the dead rows in front; return whether the store can free memory or should change its index."""
     lo = side.lo
     hi = side.hi
@@ -101,8 +101,8 @@ def finish(op, p, side, other):
     """Update the counters; return the status that reports which memory can be freed."""
     op.phase = at.BEGIN
     op.probe_end = 0
-    here = _tidy(op, side, other)
-    there = _tidy(op, other, side)
+    here = _tidy(side)
+    there = _tidy(other)
     status = at.TIDY if here or there else 0
     op.peak_rows = max(op.peak_rows, side.live + other.live)
     # If evaluating keys failed for some rows (`rekeyed`), equal ids do not imply equal keys: keep the full predicate.

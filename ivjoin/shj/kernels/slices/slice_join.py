@@ -12,7 +12,7 @@ from ivjoin.shj.kernels.compiling import I8, compiled, inner
 from ivjoin.shj.kernels.memory import LENGTH, RELEASE, at_i32, at_i64, at_u8, load, release
 from ivjoin.shj.kernels.push.intake_kernels import read_columns
 from ivjoin.shj.kernels.push.order_kernels import check_orders, settle_marks
-from ivjoin.shj.kernels.push.probe_kernels import nulls_of
+from ivjoin.shj.kernels.push.probe_kernels import terms_of
 from ivjoin.shj.kernels.records import operator_at, side_at, slice_at, source_at
 from ivjoin.shj.kernels.slices import place_kernels as by_place
 from ivjoin.shj.kernels.slices import slice_kernels as steps
@@ -172,9 +172,7 @@ def _find_pairs(s, mine, my_side, theirs, their_side):
     s.asked = 0
     if s.exact == 0:
         packed = steps.passing(
-            at_i64(my_side.bands), at_i64(s.used), my_side.n_bands, at_i64(my_side.checks), my_side.n_checks,
-            at_i64(mine.values), at_u8(mine.absent), mine.room_rows, nulls_of(my_side), at_i64(theirs.values),
-            at_u8(theirs.absent), theirs.room_rows, nulls_of(their_side), count, out_probe, out_build,
+            terms_of(mine, my_side), terms_of(theirs, their_side), at_i64(s.used), count, out_probe, out_build
         )
         count = packed & 0xFFFFFFFF
         s.asked = packed >> 32

@@ -203,21 +203,20 @@ def meets_any(ids, first, last, n, rises, ends, rows, keyed, matched):
 
 
 @inner
-def _others(bands, used, n_bands, mine, my_stride, i, theirs, their_stride, j):
+def _others(mine, theirs, used, i, j):
     """Return whether a pair satisfies the band terms that places do not imply."""
-    for b in range(n_bands):
+    bands = mine.bands
+    for b in range(mine.n_bands):
         if used[b] == 0:
-            v = theirs[bands[4 * b + 1] * their_stride + j]
-            if not lies_within(v, mine[bands[4 * b] * my_stride + i], bands[4 * b + 2], bands[4 * b + 3]):
+            p = mine.axes[bands[4 * b] * mine.stride + i]
+            v = theirs.axes[bands[4 * b + 1] * theirs.stride + j]
+            if not lies_within(v, p, bands[4 * b + 2], bands[4 * b + 3]):
                 return False
     return True
 
 
 @inner
-def passing(
-    bands, used, n_bands, checks, n_checks, mine, my_absent, my_stride, my_nulls, theirs, their_absent, their_stride,
-    their_nulls, n, out_probe, out_store,
-):
+def passing(mine, theirs, used, n, out_probe, out_store):
     """Select the candidate pairs that pass bands and checks; return (open pairs << 32) + pairs.
 
     A pair that the checks leave open has the probe row ``~i``.
@@ -227,14 +226,14 @@ def passing(
     for k in range(n):
         i = np.int64(out_probe[k])
         j = np.int64(out_store[k])
-        good = _others(bands, used, n_bands, mine, my_stride, i, theirs, their_stride, j)
-        if good and n_checks:
+        good = _others(mine, theirs, used, i, j)
+        if good and mine.n_checks:
             missing = np.int64(0)
-            if their_nulls:
+            if theirs.nulls:
                 for b in range(MOST_AXES):
-                    if (their_nulls >> b) & 1:
-                        missing |= np.int64(their_absent[b * their_stride + j] != 0) << b
-            end = verdict(checks, mine, my_absent, my_stride, my_nulls, i, theirs, j, their_stride, missing)
+                    if (theirs.nulls >> b) & 1:
+                        missing |= np.int64(theirs.absent[b * theirs.stride + j] != 0) << b
+            end = verdict(mine, i, theirs.axes, j, theirs.stride, missing)
             good = end in (TRUE, ASK)
             if end == ASK:
                 i = ~i
