@@ -10,18 +10,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "ARRAYS", "AS_DOUBLE", "AS_READ", "BAND_ROLE", "BEGIN", "BEYOND", "BITS", "BOUND", "BOUNDING", "BOUNDS",
-    "BYTES", "CODES", "DECIDE", "DROPPED", "EMITTING", "EXPIRY", "FIELD", "FIXED_PIECE", "FULL", "GATHER", "GIVEN",
-    "GROUPING", "HEAP", "I64_MAX", "I64_MIN", "INDEX", "INT", "INTS", "KEEPING", "KEYED", "KEYS", "KEY_PIECE",
-    "KEY_ROLE", "KEY_WORD",
-    "LARGE_TEXT_PIECE", "LATE", "LEAST", "LEAVING", "LINK", "MINUS", "MORE", "NAMING", "NAN_BITS", "NAN_ORDINAL",
-    "NO_KEY", "OPERATOR", "ORDINAL_PIECE", "OUTPUT", "PIECE", "PLUS", "PROBING", "PRUNING", "RETIRING", "RING",
-    "ROOM", "RUNS", "Register", "SIDE", "SLICE", "SOURCE", "STORE", "STORED", "STORING", "SUM", "SWEEP", "TERM", "TEXT",
-    "TEXT_ALONE", "TEXT_PIECE", "TIDY", "TIMES", "TRACKER", "USABLE", "VALIDITY_PIECE", "VALIDITY_WORD",
-    "VALUE_WORD", "WILD", "WORDS", "as_words", "blank", "placed", "words_in", "words_of",
-]
-
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 
 

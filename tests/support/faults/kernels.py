@@ -55,7 +55,7 @@ KERNELS = [
          "least = max(least, t.limit)", "least = max(least, t.limit + 1)",
          "tests/join/rows/test_step_by_step.py tests/join/rows/test_random_joins.py"),
     Mutant("a row out of order leaves its store in order", "ivjoin/shj/kernels/push/store_kernels.py",
-         "            side.since = first + n_kept\n", "            side.since = max(side.since, side.lo)\n",
+         "        side.since = side.hi + n\n", "        side.since = max(side.since, side.lo)\n",
          "tests/operator/test_narrow_windows.py"),
     Mutant("the first row in no list never comes into one", "ivjoin/shj/kernels/push/sweep_kernels.py",
          "range(max(store.loose - 1, store.lo), store.hi)", "range(max(store.loose, store.lo), store.hi)",

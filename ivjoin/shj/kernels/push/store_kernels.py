@@ -20,66 +20,22 @@ __all__ = ["keep", "may_loosen"]
 def keep(op, p, side, other):
     """Store the rows that may still match."""
     n_kept = op.n_kept
-    n_axes = side.n_axes
     stride = op.room_rows
     values = at_i64(op.values)
     key_ids = at_i64(op.key_ids)
     kept = at_i64(op.kept_at)
-    cap = side.cap
     first = side.hi
-    pointers = at_i64(op.in_values)
-    valid = at_i64(op.in_valid)
-    place = first % cap
-    at_once = min(n_kept, cap - place)
-    whole = n_kept == op.n
-    for c in range(side.n_stored):
-        s = stored_at(side.stored, c)
-        width = s.width
-        source = pointers[s.column]
-        if width:
-            if whole:
-                copy_all(s.ring + place * width, source, at_once * width)
-                copy_all(s.ring, source + at_once * width, (n_kept - at_once) * width)
-            else:
-                copy_rows(s.ring + place * width, source, width, width, kept, at_once)
-                if at_once < n_kept:
-                    copy_rows(s.ring, source, width, width, at_i64(op.kept_at + 8 * at_once), n_kept - at_once)
-        if s.valid:
-            flags = at_u8(s.valid)
-            bitmap = valid[2 * s.column]
-            bits = at_u8(bitmap)
-            start = valid[2 * s.column + 1]
-            for k in range(n_kept):
-                b = start + kept[k]
-                flags[place + k if k < at_once else k - at_once] = 1 if bitmap == 0 else (bits[b >> 3] >> (b & 7)) & 1
-    absences = 0
-    for a in range(n_axes):
-        absences += source_at(side.sources, a).has_absent
-    if not whole:
+    place = first % side.cap
+    _store_columns(op, side, kept, place)
+    if n_kept != op.n:
         for k in range(n_kept):
             key_ids[k] = key_ids[kept[k]]
-            for a in range(n_axes):
+            for a in range(side.n_axes):
                 values[a * stride + k] = values[a * stride + kept[k]]
-    falls = True
-    if n_axes > 0:
-        if side.live == 0:
-            side.since = first
-        least = I64_MAX if side.live == 0 else side.least
-        most = I64_MIN if side.live == 0 else side.most
-        falls = values[0] < most
-        for k in range(1, n_kept):
-            falls |= values[k] < values[k - 1]
-        if falls:
-            side.since = first + n_kept
-        for k in range(n_kept):
-            least = min(least, values[k])
-            most = max(most, values[k])
-        side.least = least
-        side.most = most
+    falls = side.n_axes == 0 or _extend_first(side, values, n_kept)
     if side.beyond:
         _extend(side, values, stride, n_kept)
     x = index.index_of(op, side, p)
-    links = x.links
     tally = at_i64(op.state_at)
     tally[0] = 0
     if side.sweeps and not falls and may_loosen(op, side, other):
@@ -94,21 +50,13 @@ def keep(op, p, side, other):
     side.steps += tally[0]
     side.linked += n_kept
     if side.keeps:
-        matched = at_u8(op.matched)
-        for k in range(n_kept):
-            if matched[kept[k]]:
-                pos = place + k if place + k < cap else place + k - cap
-                links[x.stride * pos + index.FLAGS] |= index.MATCHED
-    if absences:
-        for a in range(n_axes):
-            if source_at(side.sources, a).has_absent:
-                absent = at_u8(op.absent + a * stride)
-                for k in range(n_kept):
-                    if absent[kept[k]]:
-                        pos = place + k if place + k < cap else place + k - cap
-                        links[x.stride * pos + index.FLAGS] |= index.absence(a)
+        _flag(x, at_u8(op.matched), kept, n_kept, place, index.MATCHED)
+    for a in range(side.n_axes):  # first, because axes may share a flag
+        if source_at(side.sources, a).has_absent:
+            _flag(x, at_u8(op.absent + a * stride), kept, n_kept, place, index.absence(a))
     side.hi = first + n_kept
-    for a in range(n_axes):
+    for a in range(side.n_axes):
+        has_absent = source_at(side.sources, a).has_absent
         for falling in range(2):
             d = expiry_at(side.expiry, 2 * a + falling)
             if d.used:
@@ -117,10 +65,68 @@ def keep(op, p, side, other):
                     d.size = 0
                     d.cursor = first
                 turn = np.int64(-falling)
-                if source_at(side.sources, a).has_absent or not in_order(values, a * stride, n_kept, turn, d):
+                if has_absent or not in_order(values, a * stride, n_kept, turn, d):
                     enlist(side, d, index.FIRST_AXIS + a, turn, first, n_kept)
     side.live += n_kept
     side.peak_span = max(side.peak_span, side.hi - side.lo)
+
+
+@inner
+def _store_columns(op, side, kept, place):
+    """Copy the rows' values and validity to the rings, from ``place`` on."""
+    n_kept = op.n_kept
+    pointers = at_i64(op.in_values)
+    valid = at_i64(op.in_valid)
+    at_once = min(n_kept, side.cap - place)
+    for c in range(side.n_stored):
+        s = stored_at(side.stored, c)
+        width = s.width
+        source = pointers[s.column]
+        if width:
+            if n_kept == op.n:
+                copy_all(s.ring + place * width, source, at_once * width)
+                copy_all(s.ring, source + at_once * width, (n_kept - at_once) * width)
+            else:
+                copy_rows(s.ring + place * width, source, width, width, kept, at_once)
+                if at_once < n_kept:
+                    copy_rows(s.ring, source, width, width, at_i64(op.kept_at + 8 * at_once), n_kept - at_once)
+        if s.valid:
+            flags = at_u8(s.valid)
+            bitmap = valid[2 * s.column]
+            bits = at_u8(bitmap)
+            start = valid[2 * s.column + 1]
+            for k in range(n_kept):
+                b = start + kept[k]
+                flags[place + k if k < at_once else k - at_once] = 1 if bitmap == 0 else (bits[b >> 3] >> (b & 7)) & 1
+
+
+@inner
+def _extend_first(side, values, n):
+    """Extend the range of the first axis, and note where its order begins; return whether n rows break it."""
+    if side.live == 0:
+        side.since = side.hi
+    least = I64_MAX if side.live == 0 else side.least
+    most = I64_MIN if side.live == 0 else side.most
+    falls = values[0] < most
+    for k in range(1, n):
+        falls |= values[k] < values[k - 1]
+    if falls:
+        side.since = side.hi + n
+    for k in range(n):
+        least = min(least, values[k])
+        most = max(most, values[k])
+    side.least = least
+    side.most = most
+    return falls
+
+
+@inner
+def _flag(x, marks, kept, n, place, flag):
+    """Set a flag of the stored rows with a mark : uint8[rows of the batch]."""
+    for k in range(n):
+        if marks[kept[k]]:
+            pos = place + k if place + k < x.cap else place + k - x.cap
+            x.links[x.stride * pos + index.FLAGS] |= flag
 
 
 @inner

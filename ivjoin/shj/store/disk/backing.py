@@ -37,18 +37,11 @@ class MappedLog(Protocol):
     """A log whose file grows by itself and is read through a mapping; see ``logs.Log``."""
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of the file."""
-
+    def nbytes(self) -> int: ...
     @property
-    def mapped(self) -> int:
-        """Bytes of the mapping whose pages may lie in memory."""
-
-    def let_go(self) -> None:
-        """Release all pages of the mapping."""
-
-    def let_go_of(self, block: int) -> None:
-        """Release the pages of a block."""
+    def mapped(self) -> int: ...
+    def let_go(self) -> None: ...
+    def let_go_of(self, block: int) -> None: ...
 
 
 class _Map(mmap.mmap):

@@ -20,8 +20,7 @@ import pyarrow as pa
 from ivjoin.shj import arrow
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.registers import BITS, TEXT, blank
-from ivjoin.shj.store.disk.backing import fresh, in_memory
-from ivjoin.shj.store.values.rings import Column, Validity, put, regrown, selected
+from ivjoin.shj.store.values.rings import Column, FixedColumn, RingColumn, Validity, put
 from ivjoin.shj.store.values.segments import SegmentColumn
 from ivjoin.shj.store.values.texts import BytesColumn, KeyTextColumn, PiecesAt
 
@@ -69,17 +68,14 @@ def columns_of(
     return columns, texts
 
 
-class WordColumn:
+class WordColumn(RingColumn):
     """A ring of fixed-width words."""
 
-    varies = False
-
     def __init__(self, t: pa.DataType, cap: int, width: int, valid: Validity | None = None) -> None:
-        self.type = t
+        super().__init__(t, valid)
         self._width = width
         dtype, shape = arrow.words_of(width)
         self._ring = np.empty((cap, *shape), dtype=dtype)
-        self.valid = valid or Validity()
 
     @classmethod
     def taking_over(cls, column: OrdinalColumn, cap: int, places: np.ndarray) -> WordColumn:
@@ -88,46 +84,16 @@ class WordColumn:
         made._ring[places] = column.words(places)
         return made
 
-    @property
-    def lies_in_files(self) -> bool:
-        return not in_memory(self._ring)
-
-    @property
-    def nbytes(self) -> int:
-        return in_memory(self._ring) + self.valid.nbytes
-
-    @property
-    def row_bytes(self) -> int:
-        return (self._ring.strides[0] if in_memory(self._ring) else 0) + self.valid.row_bytes
-
-    @property
-    def has_nulls(self) -> bool:
-        return self.valid.ring is not None
-
     def append(self, array: pa.Array, first: int) -> None:
         put(self._ring, first, arrow.fixed_view(array, self._width))
         if array.null_count or self.valid.ring is not None:
             self.valid.put(first, arrow.validity(array), len(array), len(self._ring))
 
-    def grow(self, cap: int, lo: int, hi: int) -> None:
-        self._ring = regrown(self._ring, cap, lo, hi)
-        self.valid.grow(cap, lo, hi)
-
     def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
         return arrow.fixed_array(self._ring.take(places, axis=0), self.valid.at(places), self.type)
 
-    def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
-        self._ring = selected(self._ring, places, cap)
-        self.valid.select(places, cap)
 
-    def clear(self) -> None:
-        self.valid.ring = None
-
-    def trim(self, lo: int) -> None:
-        pass
-
-
-class OrdinalColumn:
+class OrdinalColumn(FixedColumn):
     """A column whose values the store already has as an axis (``source``) or as the key (None). Only nulls are stored.
 
     Its type fits :func:`ivjoin.shj.arrow.is_own_ordinal`. An axis may also be float64, as long as its ordinals
@@ -135,35 +101,13 @@ class OrdinalColumn:
     weak, because a strong reference to the store would delay freeing both until a garbage collection.
     """
 
-    varies = False
-
-    def __init__(
-        self, t: pa.DataType, source: int | None,
-        values: OrdinalsAt, cap: int, width: int,
-    ) -> None:
-        self.type = t
+    def __init__(self, t: pa.DataType, source: int | None, values: OrdinalsAt, cap: int, width: int) -> None:
+        super().__init__(t)
         self.source = source
         self.doubles = pa.types.is_float64(t)
         self._values = values
         self._word = arrow.words_of(width)[0]
         self._cap = cap
-        self.valid = Validity()
-
-    @property
-    def lies_in_files(self) -> bool:
-        return False
-
-    @property
-    def nbytes(self) -> int:
-        return self.valid.nbytes
-
-    @property
-    def row_bytes(self) -> int:
-        return self.valid.row_bytes
-
-    @property
-    def has_nulls(self) -> bool:
-        return self.valid.ring is not None
 
     def tells(self, array: pa.Array) -> bool:
         """Return whether the ordinals determine every value of an array."""
@@ -193,36 +137,15 @@ class OrdinalColumn:
         self._cap = cap
         self.valid.select(places, cap)
 
-    def clear(self) -> None:
-        self.valid.ring = None
 
-    def trim(self, lo: int) -> None:
-        pass
-
-
-class BoolColumn:
+class BoolColumn(RingColumn):
     """A ring of bools, one byte each, which kernels find by its ``record`` : TEXT[1]."""
 
-    varies = False
-
     def __init__(self, t: pa.DataType, cap: int, record: np.ndarray | None = None) -> None:
-        self.type = t
+        super().__init__(t)
         self.record = blank(TEXT, 1) if record is None else record
         self.record["kind"] = BITS
         self._ring = np.zeros(cap, dtype=bool)
-        self.valid = Validity()
-
-    @property
-    def lies_in_files(self) -> bool:
-        return not in_memory(self._ring)
-
-    @property
-    def nbytes(self) -> int:
-        return in_memory(self._ring) + self.valid.nbytes
-
-    @property
-    def row_bytes(self) -> int:
-        return (self._ring.strides[0] if in_memory(self._ring) else 0) + self.valid.row_bytes
 
     def take_record(self, record: np.ndarray) -> None:
         self.record = record
@@ -240,24 +163,8 @@ class BoolColumn:
             put(self._ring, first, values.view(bool))
         self.valid.put(first, arrow.validity(array), n, len(self._ring))
 
-    def grow(self, cap: int, lo: int, hi: int) -> None:
-        self._ring = regrown(self._ring, cap, lo, hi)
-        self.valid.grow(cap, lo, hi)
-
     def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
         valid = self.valid.at(places)
         nulls = 0 if valid is None else len(valid) - int(np.count_nonzero(valid))
         validity = None if valid is None else arrow.bitmap(valid)
         return pa.Array.from_buffers(self.type, len(places), [validity, arrow.bitmap(self._ring[places])], nulls)
-
-    def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
-        ring = fresh(self._ring, cap)
-        ring[: len(places)] = self._ring[places]
-        self._ring = ring
-        self.valid.select(places, cap)
-
-    def clear(self) -> None:
-        self.valid.ring = None
-
-    def trim(self, lo: int) -> None:
-        pass

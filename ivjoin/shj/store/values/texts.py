@@ -36,10 +36,7 @@ class KeyTextColumn:
     valid = None  # a row without a key is not stored
     nbytes = row_bytes = 0
 
-    def __init__(
-        self, t: pa.DataType, piece: int,
-        spans: PiecesAt,
-    ) -> None:
+    def __init__(self, t: pa.DataType, piece: int, spans: PiecesAt) -> None:
         self.type = t
         self.piece = piece
         self._spans = spans
@@ -83,9 +80,7 @@ class BytesColumn:
         self.type = t
         self.record = blank(TEXT, 1) if record is None else record
         self._registers = self.record.view(np.int64)
-        width = arrow.offset_width(t)
-        self._wide = width == 8
-        self.record["kind"], self.record["offset_width"] = BYTES, width
+        self.record["kind"], self.record["offset_width"] = BYTES, arrow.offset_width(t)
         self._starts = np.zeros(cap, dtype=np.uint32)
         self._arena = np.empty(256, dtype=np.uint8)
         self.valid = Validity()
