@@ -99,13 +99,9 @@ class IntKeys(KeyTable):
             some = keys[cut]
             self.reserve(len(some))
             mask = _NONE_U8 if usable is None else usable[cut].view(np.uint8)
-            self._cell[0] = self._free
-            self._took(
-                key_kernels.intern_ints(
-                    some, mask, self._table, self.slots, self.words, self._n_free, out[cut], self.n_ids, self._cell,
-                    np.empty(len(some), dtype=np.int64), address(self._table), address(self.slots), self._stirred,
-                )
-            )
+            self.point()
+            places = np.empty(len(some), dtype=np.int64)
+            key_kernels.intern_ints(self.operator_address, some, mask, out[cut], places)
         return out
 
     def _regrow(self, old: np.ndarray) -> None:
@@ -141,14 +137,8 @@ class WordKeys(IntKeys):
         out = np.empty(n, dtype=np.int64)
         mask = _NONE_U8 if usable is None else usable.view(np.uint8)
         rows = np.repeat(np.arange(self._others + 1), 3)  # a KEY_WORD table; the kernel reads the row alone
-        self._cell[0] = self._free
-        self._took(
-            word_key_kernels.intern_words(
-                keys, rows, mask, self._table, self.slots, self.words, self._rest, self._n_free, out,
-                self.n_ids, self._cell, np.empty(n, dtype=np.int64), address(self._table), address(self.slots),
-                self._stirred,
-            )
-        )
+        self.point()
+        word_key_kernels.intern_words(self.operator_address, keys, rows, mask, out, np.empty(n, dtype=np.int64))
         return out
 
     def _by_id(self) -> tuple[tuple[np.ndarray, int], ...]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from ivjoin.shj.kernels.compiling import I8, IN1, IN_U8, IO1, IO1_I4, IO2, IO2_I4, IO_U8, VOID, compiled, inner
 from ivjoin.shj.kernels.memory import AHEAD, at_i32, at_i64, at_u8, line_of, prefetch
+from ivjoin.shj.kernels.records import operator_at
 
 __all__ = [
     "CROWDED", "KEY_WORD", "MANY_ROWS", "SOME_KEYS", "SOME_PLACES", "SOME_ROOM", "fill_table", "has_key_room",
@@ -90,78 +91,77 @@ def _is_rest(rest, first, values, stride, words, others, i):
 
 
 @inner
-def intern_rows(
-    keys, begin, n, usable, some, table, mask, most_ids, slots, key_of, n_free, out, n_ids, cell, values, stride,
-    words, others, rest, places, table_at, slots_at, stirred,
-):
-    """Do as ``intern_ints`` for rows begin .. n-1, over flat arrays or pointers.
+def intern_rows(op, keys, begin, n, usable, some, out, places, values, stride, words, others):
+    """Do as ``intern_ints`` for rows begin .. n-1; return n, or the first row whose new key does not fit.
 
-    ``cell[1]`` gets the progress: n, or the first row whose new key does not fit. ``cell[2]`` gets the number of other
-    keys' entries probed. For keys of several words, ``keys`` are hashes, which may lie in ``out``. Word k of row i is
+    For keys of several words, ``keys`` are hashes, which may lie in ``out``. Word k of row i is
     ``values[words[3 * k] * stride + i]``. All words of an id but the last are the ``others`` words from
-    ``rest[others * id]`` on. ``places`` : int64[n] is scratch.
+    ``rest[others * id]`` on. The second result is the number of other keys' entries probed.
     """
-    shift = _shift(mask)
-    if stirred:
+    table_at, slots_at = op.table, op.slots
+    table, slots, key_of, rest = at_i32(table_at), at_i32(slots_at), at_i64(slots_at), at_i64(op.rest)
+    mask = op.table_size - 1
+    if op.stirred:
         for i in range(begin, n):
             places[i] = mix(keys[i]) & mask
     else:
+        shift = _shift(mask)
         for i in range(begin, n):
             places[i] = _spread(keys[i], shift)
     passed = 0
-    room = key_room(n_ids, n_free, most_ids, mask + 1)
-    for i in range(begin, n):
+    n_ids, n_free, free = op.n_ids, op.n_free, op.free
+    room = key_room(n_ids, n_free, op.slots_size, mask + 1)
+    i = begin
+    while i < n:
         if i + 2 * AHEAD < n:
             prefetch(table_at + 4 * places[i + 2 * AHEAD])
             prefetch(slots_at + 32 * (np.int64(table[places[i + AHEAD]]) - 1))
         if some and usable[i] == 0:
             out[i] = -1
+            i += 1
             continue
         key = keys[i]
         j = places[i]
-        while True:
-            entry = np.int64(table[j])
-            if entry == 0:
-                if room <= 0:
-                    cell[1] = i
-                    cell[2] = passed
-                    return (n_ids << 32) + n_free
-                room -= 1
-                key_id = new_id(slots, n_free, n_ids, cell)
-                if n_free > 0:
-                    n_free -= 1
-                else:
-                    n_ids += 1
-                key_of[4 * key_id + KEY_WORD] = key
-                for k in range(others):
-                    rest[others * key_id + k] = values[words[3 * k] * stride + i]
-                table[j] = key_id + 1
-                out[i] = key_id
-                break
+        entry = np.int64(table[j])
+        while entry != 0:
             if key_of[4 * entry + (KEY_WORD - 4)] == key and _is_rest(
                 rest, others * (entry - 1), values, stride, words, others, i
             ):
-                out[i] = entry - 1
                 break
             passed += 1
             j = (j + 1) & mask
-    cell[1] = n
-    cell[2] = passed
-    return (n_ids << 32) + n_free
+            entry = np.int64(table[j])
+        if entry == 0:
+            if room <= 0:
+                break
+            room -= 1
+            if n_free > 0:
+                entry = free + 1
+                free = np.int64(slots[8 * free + NEXT_FREE])
+                n_free -= 1
+            else:
+                n_ids += 1
+                entry = n_ids
+            key_of[4 * entry + (KEY_WORD - 4)] = key
+            for k in range(others):
+                rest[others * (entry - 1) + k] = values[words[3 * k] * stride + i]
+            table[j] = entry
+        out[i] = entry - 1
+        i += 1
+    op.n_ids = n_ids
+    op.n_free = n_free
+    op.free = free
+    return i, passed
 
 
-@compiled(I8(IN1, IN_U8, IO1_I4, IO2_I4, IO2, I8, IO1, I8, IO1, IO1, I8, I8, I8))
-def intern_ints(keys, usable, table, slots, words, n_free, out, n_ids, cell, places, table_at, slots_at, stirred):
-    """Look up the id of each key; new keys take an unused id, else the next one. Return n_ids * 2**32 + n_free.
+@compiled(VOID(I8, IN1, IN_U8, IO1, IO1))
+def intern_ints(operator, keys, usable, out, places):
+    """Look up the id of each key; new keys take an unused id, else the next one. The caller reserves capacity.
 
-    keys, out, places : int64[n]; usable : uint8[n], 0 for id -1, or empty if all are usable
-    table : int32[size], id + 1, 0 for empty; the caller reserves capacity, so that it stays at most half full
-    slots, words : int32[keys, 8], int64[keys, 4], the same memory; cell : int64[3], ``cell[0]`` the first unused id
+    keys, out, places : int64[n], places is scratch; usable : uint8[n], 0 for id -1, or empty if all are usable
     """
-    return intern_rows(
-        keys, 0, keys.shape[0], usable, usable.shape[0] > 0, table, table.shape[0] - 1, slots.shape[0], line_of(slots),
-        line_of(words), n_free, out, n_ids, cell, keys, 0, keys, 0, cell, places, table_at, slots_at, stirred,
-    )
+    op = operator_at(operator, 0)
+    intern_rows(op, keys, 0, keys.shape[0], usable, usable.shape[0] > 0, out, places, keys, 0, keys, 0)
 
 
 @compiled(VOID(IN1, IN_U8, I8, IO_U8))
@@ -214,19 +214,12 @@ def name_rows(op, side, other, keys):
             key_ids[i] = -1
         op.n_named = n
         return
-    cell = at_i64(op.state_at)
-    cell[0] = op.free
-    packed = intern_rows(
-        at_i64(keys), op.n_named, n, at_u8(op.usable), op.masked != 0, at_i32(op.table), op.table_size - 1,
-        op.slots_size, at_i32(op.slots), at_i64(op.slots), op.n_free, key_ids, op.n_ids, cell, at_i64(op.values),
-        op.room_rows, at_i64(side.key_words), side.n_key_words - 1, at_i64(op.rest), at_i64(op.chosen), op.table,
-        op.slots, op.stirred != 0,
+    done, passed = intern_rows(
+        op, at_i64(keys), op.n_named, n, at_u8(op.usable), op.masked != 0, key_ids, at_i64(op.chosen),
+        at_i64(op.values), op.room_rows, at_i64(side.key_words), side.n_key_words - 1,
     )
-    op.free = cell[0]
-    op.n_named = cell[1]
-    op.passed += cell[2]
-    op.n_ids = packed >> 32
-    op.n_free = packed & 0xFFFFFFFF
+    op.n_named = done
+    op.passed += passed
 
 
 @inner

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj import registers as at
-from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IN_U8, IO1, IO1_I4, IO2, IO2_I4, compiled, inner
+from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IN_U8, IO1, VOID, compiled, inner
 from ivjoin.shj.kernels.keys.key_kernels import intern_rows, name_rows
 from ivjoin.shj.kernels.memory import at_i64, at_u8, line_of
 from ivjoin.shj.kernels.records import key_word_at, operator_at, side_at, source_at
@@ -59,20 +59,11 @@ def name_words(operator, p):
     return n - op.n_named
 
 
-@compiled(I8(IN2, IN1, IN_U8, IO1_I4, IO2_I4, IO2, IO1, I8, IO1, I8, IO1, IO1, I8, I8, I8))
-def intern_words(
-    keys, rows, usable, table, slots, words, rest, n_free, out, n_ids, cell, places, table_at, slots_at,
-    stirred,
-):
-    """Do as ``intern_ints`` for keys of several words : int64[words, n]; ``rows[3 * k]`` is k.
-
-    ``rest`` : int64[(words - 1) * ids] has capacity for all words but the last of every id.
-    """
-    n = keys.shape[1]
-    count = keys.shape[0]
-    _sum_words(line_of(keys), n, rows, count, 0, n, out)
-    return intern_rows(
-        out, 0, n, usable, usable.shape[0] > 0, table, table.shape[0] - 1, slots.shape[0], line_of(slots),
-        line_of(words), n_free, out, n_ids, cell, line_of(keys), n, rows, count - 1, rest, places, table_at, slots_at,
-        stirred,
-    )
+@compiled(VOID(I8, IN2, IN1, IN_U8, IO1, IO1))
+def intern_words(operator, keys, rows, usable, out, places):
+    """Do as ``intern_ints`` for keys of several words : int64[words, n]; ``rows[3 * k]`` is k."""
+    count, n = keys.shape
+    values = line_of(keys)
+    _sum_words(values, n, rows, count, 0, n, out)
+    op = operator_at(operator, 0)
+    intern_rows(op, out, 0, n, usable, usable.shape[0] > 0, out, places, values, n, rows, count - 1)
