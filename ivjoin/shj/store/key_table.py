@@ -83,7 +83,6 @@ class KeyTable:
         self._operator = registers.blank(registers.OPERATOR, 1) if operator is None else operator
         self._registers = registers.as_words(self._operator)
         self.slots = _EMPTY_SLOTS.copy()
-        self._cell = np.zeros(3, dtype=np.int64)
         self.n_ids = self.live = self._n_free = self._stirred = 0
         self._free = -1
         self._table = np.zeros(64, dtype=np.int32)
@@ -104,7 +103,7 @@ class KeyTable:
 
     @property
     def nbytes(self) -> int:
-        return in_memory(self.slots) + in_memory(self._table) + self._cell.nbytes
+        return in_memory(self.slots) + in_memory(self._table)
 
     def clear(self, account: Account) -> None:
         """Reset to the initial state in the same memory, for another account."""
@@ -161,6 +160,7 @@ class KeyTable:
                 old, self._table = self._table, fresh(self._table, size)
                 self._table[:] = 0
                 if self.n_ids:
+                    self.point()
                     self._regrow(old)
         finally:  # some arrays may have moved before an error
             self.point()
@@ -257,9 +257,7 @@ class KeyTable:
         with suppress(MemoryLimitError):
             self._sweep(0, _MUCH)
             return
-        self._table[:] = 0
-        self._rehash()
-        self.point()
+        self._refill()
 
     def _by_id(self) -> tuple[tuple[np.ndarray, int], ...]:
         """Return further arrays that are indexed by id, and their words per id."""
@@ -281,7 +279,6 @@ class KeyTable:
                 self._shorten(cap)
             # The kernels request a sweep when there are more than these, without the last batch.
             self._remake(_table_size(self._many() + 2 * n))
-        self.point()
 
     def has_many_rows(self, rows: int) -> bool:
         """Return whether keys have so many rows each that capacity need not be reserved before keys get ids."""
@@ -300,11 +297,11 @@ class KeyTable:
         if cap < len(self.slots):
             self._shorten(cap)
         self._remake(max(key_kernels.SOME_PLACES, _table_size(self.used + key_kernels.SOME_ROOM)))
-        self.point()
 
     def _take_back(self) -> None:
         if self.live:
-            self._took(key_kernels.take_back(self.slots, self.n_ids, self.live, self._cell))
+            self.point()
+            key_kernels.take_back(self.operator_address)
         else:  # avoids compiling the kernel for a join that ends
             self.n_ids, self._n_free, self._free = 0, 0, -1
 
@@ -319,11 +316,16 @@ class KeyTable:
     def _remake(self, size: int) -> None:
         """Rebuild the table from the keys that rows use, with at most ``size`` entries."""
         self._table = fresh(self._table, min(size, len(self._table)))
+        self._refill()
+
+    def _refill(self) -> None:
         self._table[:] = 0
+        self.point()
         if self.n_ids:
             self._rehash()
         else:
             self._forget()
+        self.point()
 
     def _forget(self) -> None:
         """Free the stored keys when no id is left."""
@@ -331,11 +333,6 @@ class KeyTable:
     def _beside(self) -> tuple[np.ndarray, ...]:
         """Return the arrays of keys outside the slots that a sweep rebuilds."""
         return ()
-
-    def _took(self, packed: int) -> None:
-        """Update the counts from a kernel's packed result and the cell."""
-        packed = int(packed)
-        self.n_ids, self._n_free, self._free = packed >> 32, packed & 0xFFFFFFFF, int(self._cell[0])
 
     def _grow_ids(self, cap: int) -> None:
         """Resize the other arrays that are indexed by id."""

@@ -60,13 +60,8 @@ class NoKeys(KeyTable):
 class IntKeys(KeyTable):
     kind = registers.INT
 
-    @property
-    def words(self) -> np.ndarray:
-        """The slots as words : int64[n, 4]."""
-        return self.slots.view(np.int64)
-
     def keys_of(self, key_ids: np.ndarray) -> np.ndarray:
-        return self.words.reshape(-1).take(4 * key_ids.astype(np.int64) + key_kernels.KEY_WORD)
+        return self.slots.view(np.int64).reshape(-1).take(4 * key_ids.astype(np.int64) + key_kernels.KEY_WORD)
 
     @property
     def keys_at(self) -> int:
@@ -105,10 +100,10 @@ class IntKeys(KeyTable):
         return out
 
     def _regrow(self, old: np.ndarray) -> None:
-        key_kernels.regrow_ints(old, self._table, self.words, self._stirred)
+        key_kernels.regrow_ints(self.operator_address, old)
 
     def _rehash(self) -> None:
-        key_kernels.rehash_ints(self._table, self.slots, self.words, self.n_ids, self._stirred)
+        key_kernels.rehash_ints(self.operator_address)
 
 
 class WordKeys(IntKeys):
@@ -206,16 +201,9 @@ class ByteKeys(KeyTable):
             offsets = keys.offsets[cut.start : cut.stop + 1]
             rows = len(offsets) - 1
             self.make_room(rows, int(offsets[-1] - offsets[0]) + 8 * rows)
-            top = np.array([self._top], dtype=np.int64)
             mask = _NONE_U8 if usable is None else usable[cut].view(np.uint8)
-            self._cell[0] = self._free
-            self._took(
-                byte_key_kernels.intern_bytes(
-                    offsets, keys.buffer, mask, self._table, self._spans, self._arena, self.slots, self._n_free,
-                    out[cut], self.n_ids, top, self._cell,
-                )
-            )
-            self._top = int(top[0])
+            self.point()
+            byte_key_kernels.intern_bytes(self.operator_address, offsets, keys.buffer, mask, out[cut])
         return out
 
     def _beside(self) -> tuple[np.ndarray, ...]:
@@ -241,7 +229,7 @@ class ByteKeys(KeyTable):
         self._spans[n:] = 0
 
     def _regrow(self, old: np.ndarray) -> None:
-        byte_key_kernels.regrow_bytes(self._spans, self._arena, old, self._table)
+        byte_key_kernels.regrow_bytes(self.operator_address, old)
 
     def _forget(self) -> None:
         self._arena, self._top = fresh(self._arena, min(256, len(self._arena))), 0
@@ -251,7 +239,7 @@ class ByteKeys(KeyTable):
         used = (self.slots[: self.n_ids, [0, 3]] >= 0).any(axis=1)
         total = int((sizes[used] + 7 & ~7).sum())
         arena = fresh(self._arena, min(max(256, total + total // 4), len(self._arena)))
-        self._top = byte_key_kernels.rehash_bytes(self._table, self._spans, self._arena, arena, self.slots, self.n_ids)
+        byte_key_kernels.rehash_bytes(self.operator_address, arena)
         self._arena = arena
 
 

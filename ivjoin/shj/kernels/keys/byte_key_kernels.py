@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.shj.kernels.compiling import I8, IN1, IN_U8, IO1, IO1_I4, IO2_I4, IO_U8, VOID, compiled, inner
+from ivjoin.shj.kernels.compiling import I8, IN1, IN1_I4, IN_U8, IO1, IO_U8, VOID, compiled, inner
 from ivjoin.shj.kernels.keys.key_kernels import is_free, mix, new_id
-from ivjoin.shj.kernels.memory import line_of
+from ivjoin.shj.kernels.memory import at_i32, at_i64, at_u8
+from ivjoin.shj.kernels.records import operator_at
 
 __all__ = ["hash_bytes", "intern_bytes", "regrow_bytes", "rehash_bytes"]
 
@@ -39,14 +40,16 @@ def _fill_up(arena, top):
     return after
 
 
-@compiled(I8(IN1, IN_U8, IN_U8, IO1_I4, IO1, IO_U8, IO2_I4, I8, IO1, I8, IO1, IO1))
-def intern_bytes(offsets, buf, usable, table, spans, arena, slots, n_free, out, n_ids, tops, cell):
+@compiled(VOID(I8, IN1, IN_U8, IN_U8, IO1))
+def intern_bytes(operator, offsets, buf, usable, out):
     """Look up the id of each ``buf[offsets[i]:offsets[i+1]]``, as ``intern_ints``; offsets : int64[n + 1], buf : uint8.
 
-    ``spans[2 * id]`` is the id's place in the arena, ``spans[2 * id + 1]`` its length, ``tops[0]`` the arena's top.
+    ``spans[2 * id]`` is the id's place in the arena, and ``spans[2 * id + 1]`` its length.
     """
-    top = tops[0]
-    mask = table.shape[0] - 1
+    op = operator_at(operator, 0)
+    table, spans, arena = at_i32(op.table), at_i64(op.spans), at_u8(op.arena)
+    top = op.arena_top
+    mask = op.table_size - 1
     for i in range(offsets.shape[0] - 1):
         if usable.shape[0] > 0 and usable[i] == 0:
             out[i] = -1
@@ -57,11 +60,7 @@ def intern_bytes(offsets, buf, usable, table, spans, arena, slots, n_free, out, 
         while True:
             entry = np.int64(table[j])
             if entry == 0:
-                key_id = new_id(line_of(slots), n_free, n_ids, cell)
-                if n_free > 0:
-                    n_free -= 1
-                else:
-                    n_ids += 1
+                key_id = new_id(op)
                 for b in range(size):
                     arena[top + b] = buf[start + b]
                 spans[2 * key_id] = top
@@ -81,17 +80,18 @@ def intern_bytes(offsets, buf, usable, table, spans, arena, slots, n_free, out, 
                 out[i] = entry - 1
                 break
             j = (j + 1) & mask
-    tops[0] = top
-    return (n_ids << 32) + n_free
+    op.arena_top = top
 
 
-@compiled(I8(IO1_I4, IO1, IN_U8, IO_U8, IO2_I4, I8))
-def rehash_bytes(table, spans, arena, fresh, slots, n_ids):
-    """Copy the byte strings still in use to a fresh arena and table; return the fresh arena's top."""
-    mask = table.shape[0] - 1
-    top = 0
-    for key_id in range(n_ids):
-        if not is_free(line_of(slots), key_id):
+@compiled(VOID(I8, IO_U8))
+def rehash_bytes(operator, fresh):
+    """Copy the byte strings still in use to a fresh arena, and insert them into the empty table."""
+    op = operator_at(operator, 0)
+    table, slots, spans, arena = at_i32(op.table), at_i32(op.slots), at_i64(op.spans), at_u8(op.arena)
+    mask = op.table_size - 1
+    top = np.int64(0)
+    for key_id in range(op.n_ids):
+        if not is_free(slots, key_id):
             at = spans[2 * key_id]
             size = spans[2 * key_id + 1]
             for b in range(size):
@@ -102,13 +102,15 @@ def rehash_bytes(table, spans, arena, fresh, slots, n_ids):
             table[j] = key_id + 1
             spans[2 * key_id] = top
             top = _fill_up(fresh, top + size)
-    return top
+    op.arena_top = top
 
 
-@compiled(VOID(IN1, IN_U8, IO1_I4, IO1_I4))
-def regrow_bytes(spans, arena, old, table):
-    """Insert all keys of the table ``old`` into a larger, empty one; both are int32."""
-    mask = table.shape[0] - 1
+@compiled(VOID(I8, IN1_I4))
+def regrow_bytes(operator, old):
+    """Insert all keys of the table ``old`` : int32[size] into the larger, empty one."""
+    op = operator_at(operator, 0)
+    table, spans, arena = at_i32(op.table), at_i64(op.spans), at_u8(op.arena)
+    mask = op.table_size - 1
     for i in range(old.shape[0]):
         entry = np.int64(old[i])
         if entry != 0:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.shj.kernels.compiling import I8, IN1, IN_U8, IO1, IO1_I4, IO2, IO2_I4, IO_U8, VOID, compiled, inner
-from ivjoin.shj.kernels.memory import AHEAD, at_i32, at_i64, at_u8, line_of, prefetch
+from ivjoin.shj.kernels.compiling import I8, IN1, IN1_I4, IN_U8, IO1, IO_U8, VOID, compiled, inner
+from ivjoin.shj.kernels.memory import AHEAD, at_i32, at_i64, at_u8, prefetch
 from ivjoin.shj.kernels.records import operator_at
 
 __all__ = [
@@ -66,12 +66,15 @@ def _place(key, mask, shift, stirred):
 
 
 @inner
-def new_id(slots, n_free, n_ids, cell):
-    """Return an id for a new key: the first unused one, which is in ``cell[0]``, else the next one."""
-    if n_free == 0:
-        return np.int64(n_ids)
-    key_id = cell[0]
-    cell[0] = slots[8 * key_id + NEXT_FREE]
+def new_id(op):
+    """Take an id for a new key: the first unused one, else the next one."""
+    if op.n_free == 0:
+        key_id = op.n_ids
+        op.n_ids = key_id + 1
+        return key_id
+    key_id = op.free
+    op.free = np.int64(at_i32(op.slots)[8 * key_id + NEXT_FREE])
+    op.n_free -= 1
     return key_id
 
 
@@ -228,9 +231,14 @@ def is_free(slots, key_id):
 
 
 @inner
-def take_back_ids(slots, n_ids, live, cell):
-    """Do as ``take_back`` over flat arrays or pointers."""
-    if 8 * live < n_ids:
+def take_back_ids(op):
+    """Link the ids that no row uses, the least first.
+
+    If few keys are live, unused ids at the end are removed instead of linked.
+    """
+    slots = at_i32(op.slots)
+    n_ids = op.n_ids
+    if 8 * op.live_keys < n_ids:
         while n_ids > 0 and is_free(slots, n_ids - 1):
             n_ids -= 1
     n_free = 0
@@ -241,46 +249,48 @@ def take_back_ids(slots, n_ids, live, cell):
             slots[8 * key_id + NEXT_FREE] = first
             first = np.int64(key_id)
             n_free += 1
-    cell[0] = first
-    return (n_ids << 32) + n_free
+    op.n_ids = n_ids
+    op.n_free = n_free
+    op.free = first
 
 
-@compiled(I8(IO2_I4, I8, I8, IO1))
-def take_back(slots, n_ids, live, cell):
-    """Link the ids that no row uses, the least first; ``cell[0]`` gets the first. Return n_ids * 2**32 + their number.
-
-    If few keys are ``live``, unused ids at the end are removed instead of linked.
-    """
-    return take_back_ids(line_of(slots), n_ids, live, cell)
+@compiled(VOID(I8))
+def take_back(operator):
+    """Do as ``take_back_ids``."""
+    take_back_ids(operator_at(operator, 0))
 
 
 @inner
-def fill_table(table, mask, slots, key_of, n_ids, stirred):
-    """Insert every key that some row uses into an empty table."""
+def fill_table(op):
+    """Insert every key that some row uses into the empty table."""
+    table, slots, key_of = at_i32(op.table), at_i32(op.slots), at_i64(op.slots)
+    mask = op.table_size - 1
     shift = _shift(mask)
-    for key_id in range(n_ids):
+    for key_id in range(op.n_ids):
         if not is_free(slots, key_id):
-            j = _place(key_of[4 * key_id + KEY_WORD], mask, shift, stirred)
+            j = _place(key_of[4 * key_id + KEY_WORD], mask, shift, op.stirred)
             while table[j] != 0:
                 j = (j + 1) & mask
             table[j] = key_id + 1
 
 
-@compiled(VOID(IO1_I4, IO2_I4, IO2, I8, I8))
-def rehash_ints(table, slots, words, n_ids, stirred):
-    """Do as ``fill_table`` over arrays: table : int32[size], slots : int32[keys, 8], words : int64[keys, 4]."""
-    fill_table(table, table.shape[0] - 1, line_of(slots), line_of(words), n_ids, stirred)
+@compiled(VOID(I8))
+def rehash_ints(operator):
+    """Do as ``fill_table``."""
+    fill_table(operator_at(operator, 0))
 
 
-@compiled(VOID(IO1_I4, IO1_I4, IO2, I8))
-def regrow_ints(old, table, words, stirred):
-    """Insert all keys of the table ``old`` into a larger, empty one; both are int32."""
-    mask = table.shape[0] - 1
+@compiled(VOID(I8, IN1_I4))
+def regrow_ints(operator, old):
+    """Insert all keys of the table ``old`` : int32[size] into the larger, empty one."""
+    op = operator_at(operator, 0)
+    table, key_of = at_i32(op.table), at_i64(op.slots)
+    mask = op.table_size - 1
     shift = _shift(mask)
     for i in range(old.shape[0]):
         entry = np.int64(old[i])
         if entry != 0:
-            j = _place(words[entry - 1, KEY_WORD], mask, shift, stirred)
+            j = _place(key_of[4 * entry + (KEY_WORD - 4)], mask, shift, op.stirred)
             while table[j] != 0:
                 j = (j + 1) & mask
             table[j] = entry

@@ -180,9 +180,6 @@ def name_packed(operator, p):
     table = at_i32(op.table)
     mask = op.table_size - 1
     spans = at_i64(op.spans)
-    slots = at_i32(op.slots)
-    cell = at_i64(op.state_at)
-    cell[0] = op.free
     last = np.int64(-1)  # consecutive rows often have the same key
     room = key_room(op.n_ids, op.n_free, op.slots_size, op.table_size)
     for i in range(op.n_named, n):
@@ -199,15 +196,10 @@ def name_packed(operator, p):
             entry = np.int64(table[j])
             if entry == 0:
                 if room <= 0:
-                    op.free = cell[0]
                     op.n_named = i
                     return n - i
                 room -= 1
-                last = new_id(slots, op.n_free, op.n_ids, cell)
-                if op.n_free > 0:
-                    op.n_free -= 1
-                else:
-                    op.n_ids += 1
+                last = new_id(op)
                 spans[2 * last] = op.arena_top
                 spans[2 * last + 1] = size
                 op.arena_top += (size + 7) & ~7
@@ -218,6 +210,5 @@ def name_packed(operator, p):
                 break
             j = (j + 1) & mask
         key_ids[i] = last
-    op.free = cell[0]
     op.n_named = n
     return 0

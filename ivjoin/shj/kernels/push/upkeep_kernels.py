@@ -5,7 +5,7 @@ from __future__ import annotations
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.keys.key_kernels import CROWDED, SOME_KEYS, fill_table, has_spare_room, take_back_ids
-from ivjoin.shj.kernels.memory import at_i32, at_i64
+from ivjoin.shj.kernels.memory import at_i32
 from ivjoin.shj.kernels.push import index_kernels as index
 from ivjoin.shj.kernels.push.sweep_kernels import link_loose
 from ivjoin.shj.kernels.records import expiry_at
@@ -57,16 +57,11 @@ def _tidy(side):
 @inner
 def _sweep(op):
     """Free the ids of keys that no row uses, and rebuild the table."""
-    slots = at_i32(op.slots)
+    take_back_ids(op)
     table = at_i32(op.table)
-    cell = at_i64(op.state_at)
-    packed = take_back_ids(slots, op.n_ids, op.live_keys, cell)
-    op.n_ids = packed >> 32
-    op.n_free = packed & 0xFFFFFFFF
-    op.free = cell[0]
     for i in range(op.table_size):
         table[i] = 0
-    fill_table(table, op.table_size - 1, slots, at_i64(op.slots), op.n_ids, op.stirred != 0)
+    fill_table(op)
 
 
 @inner
