@@ -38,10 +38,10 @@ class Terms(NamedTuple):
 
 @inner
 def terms_of(op, side):
-    nulls = np.int64(0)
+    nulls = 0
     for a in range(min(side.n_axes, index.MOST_AXES)):
         if source_at(side.sources, a).has_absent:
-            nulls |= np.int64(1) << a
+            nulls |= 1 << a
     some = op.full_predicate == 0
     return Terms(
         at_i64(op.values), at_u8(op.absent), op.room_rows, nulls, at_i64(side.bands), side.n_primary if some else 0,
