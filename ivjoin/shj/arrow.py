@@ -15,7 +15,7 @@ from ivjoin.shj.registers import NAN_BITS, NAN_ORDINAL
 
 __all__ = [
     "Bytes", "are_told_by_ordinals", "bitmap", "byte_width", "counted", "doubles_of", "encoded", "fixed_array",
-    "fixed_view", "is_own_ordinal", "offset_width", "take", "taken", "truths", "validity", "whole_numbers", "words_of",
+    "fixed_view", "is_own_ordinal", "offset_width", "take", "taken", "truths", "validity", "whole_numbers", "with_number", "words_of",
 ]
 
 _TOP_BIT = np.int64(-(2**63))
@@ -57,6 +57,16 @@ def doubles_of(ordinals: np.ndarray) -> np.ndarray:
     bits = np.where(ordinals < 0, -ordinals ^ _TOP_BIT, ordinals)
     bits[ordinals == NAN_ORDINAL] = NAN_BITS
     return bits.view(np.float64)
+
+
+def with_number(ordinals: np.ndarray, number: float) -> np.ndarray:
+    """Add a finite number to doubles given as ordinals; return the ordinals of the sums : int64[n]."""
+    with np.errstate(over="ignore"):
+        bits = (doubles_of(ordinals) + number).view(np.int64)
+    sign = bits >> 63
+    out = (bits ^ (sign & ~_TOP_BIT)) - sign
+    out[np.abs(out) >= NAN_ORDINAL] = NAN_ORDINAL
+    return out
 
 
 def are_told_by_ordinals(array: pa.Array) -> bool:
@@ -129,9 +139,9 @@ def _compute() -> Any:
     return compute
 
 
-def taken(rows: Any, places: pa.Array, pool: pa.MemoryPool | None = None) -> Any:
-    """Return rows of an array, a chunked array, a batch or a table, as ``take`` does, in memory of ``pool``."""
-    return _compute().call_function("take", [rows, places], memory_pool=pool)
+def taken(rows: Any, places: pa.Array) -> Any:
+    """Return rows of an array, a chunked array, a batch or a table, as ``take`` does."""
+    return _compute().call_function("take", [rows, places])
 
 
 def encoded(array: pa.Array) -> pa.DictionaryArray:

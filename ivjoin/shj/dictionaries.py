@@ -25,11 +25,11 @@ _NUMBERS = {getattr(pa, f"{u}int{bits}")().id: np.dtype(f"{u}int{bits}") for u i
 _FEW = 1024  # values that a dictionary may have beyond twice the rows that use it
 
 
-def compacted(array: pa.Array, beyond: int = _FEW) -> pa.Array:
-    """Return the array without unused dictionary values, if it has ``beyond`` more values than twice its rows."""
+def compacted(array: pa.Array) -> pa.Array:
+    """Return the array without unused dictionary values, if they are many."""
     if not has_dictionaries(array.type):
         return array
-    return _changed(array, lambda a: a if len(a.dictionary) <= 2 * len(a) + beyond else _in_use(a))
+    return _changed(array, lambda a: a if len(a.dictionary) <= 2 * len(a) + _FEW else _in_use(a))
 
 
 def narrowed(array: pa.DictionaryArray, t: pa.DictionaryType) -> pa.DictionaryArray:
@@ -108,7 +108,6 @@ def combined(table: pa.Table) -> pa.Table:
 
 
 def has_dictionaries(t: pa.DataType) -> bool:
-    """Return whether a type is, or contains, a dictionary type."""
     if pa.types.is_dictionary(t):
         return True
     inner = range(t.num_fields)
@@ -219,7 +218,6 @@ def _numbers(array: pa.DictionaryArray) -> tuple[np.ndarray, np.ndarray | None]:
 def _with_numbers(
     numbers: np.ndarray, valid: np.ndarray | None, dictionary: pa.Array, t: pa.DictionaryType
 ) -> pa.DictionaryArray:
-    """Return an array of type ``t`` with these indices."""
     made = whole_numbers(numbers.astype(_NUMBERS[t.index_type.id]))
     if valid is not None:
         made = pa.Array.from_buffers(made.type, len(made), [bitmap(valid), made.buffers()[1]])

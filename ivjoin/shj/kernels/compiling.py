@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -94,16 +94,16 @@ IO1_F8 = _Kind("float64", 1)
 VOID = _Kind("void")
 
 
-def _compiles() -> bool:
-    """Return whether numba would compile. numba itself decides if more than the environment can configure it."""
+def _is_set(name: str) -> bool:
+    """Return a switch of numba. numba itself decides if more than the environment can configure it."""
     if "numba" in sys.modules or Path(".numba_config.yaml").exists():
         import numba
 
-        return not numba.config.DISABLE_JIT
-    return os.environ.get("NUMBA_DISABLE_JIT", "0").strip() in ("", "0")
+        return bool(getattr(numba.config, name))
+    return os.environ.get(f"NUMBA_{name}", "0").strip() not in ("", "0")
 
 
-COMPILES = _compiles()
+COMPILES = not _is_set("DISABLE_JIT")
 
 
 def _digest(room: Path) -> str:
@@ -128,13 +128,7 @@ class Later:
     """A part of kernels that is created when the first kernel that uses it compiles."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
-        self._made: Any = None
-
-    def made(self) -> Any:
-        if self._made is None:
-            self._made = self._make()
-        return self._made
+        self.made = cache(make)
 
 
 def _ready(function: Any) -> Any:
@@ -150,16 +144,8 @@ def _ready(function: Any) -> Any:
 
 
 def _is_ours(it: Any) -> bool:
-    """Return whether this is a module of kernels, or a function in one."""
     name = it.__name__ if isinstance(it, ModuleType) else it.__module__
     return str(name).startswith(__name__.rpartition(".")[0])
-
-
-def _by_numba(function: Any, signature: _Signature) -> Any:
-    """Compile a function in this process and for this process alone, because it can have no object file."""
-    import numba
-
-    return numba.njit(signature.in_numba(), nogil=True, error_model="numpy")(_ready(function))
 
 
 _one_at_a_time = threading.RLock()
@@ -171,7 +157,7 @@ def _name(function: Any) -> str:
 
 def _words(function: Any, signature: _Signature) -> objects.Loaded | None:
     """Load a kernel from its object file, which is created if it does not exist; None if that is impossible."""
-    if not objects.POSSIBLE or (_checks_bounds() and not signature.has_only_words()):
+    if not objects.POSSIBLE or (_is_set("BOUNDSCHECK") and not signature.has_only_words()):
         return None
     name = _name(function)
     with _one_at_a_time:
@@ -192,14 +178,6 @@ def _words(function: Any, signature: _Signature) -> objects.Loaded | None:
             return None
 
 
-def _checks_bounds() -> bool:
-    if "numba" in sys.modules:
-        import numba
-
-        return bool(numba.config.BOUNDSCHECK)
-    return os.environ.get("NUMBA_BOUNDSCHECK", "0").strip() not in ("", "0")
-
-
 def compile_all(*modules: str) -> None:
     """Compile all kernels of some modules that are not on disk (``apart`` calls this)."""
     for module in modules:
@@ -208,7 +186,6 @@ def compile_all(*modules: str) -> None:
 
 
 def is_on_disk(module: str) -> bool:
-    """Return whether all kernels of a module have object files."""
     if not COMPILES or not objects.POSSIBLE:
         return True
     key = objects.key(_STAMP)
@@ -216,7 +193,6 @@ def is_on_disk(module: str) -> bool:
 
 
 def key() -> str:
-    """Return the key in the names of the object files that this process uses."""
     return objects.key(_STAMP)[:32]
 
 
@@ -256,7 +232,9 @@ def callback(signature: Any, function: Any) -> Any:
 def _build(function: Any, signature: _Signature) -> Any:
     if (loaded := _words(function, signature)) is not None:
         return signature.over(loaded)
-    return _by_numba(function, signature)
+    import numba
+
+    return numba.njit(signature.in_numba(), nogil=True, error_model="numpy")(_ready(function))
 
 
 def compiled(signature: Any) -> Any:

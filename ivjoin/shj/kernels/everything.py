@@ -21,7 +21,6 @@ def modules() -> list[str]:
 
 
 def missing() -> list[str]:
-    """Return the modules that have a kernel without an object file."""
     return [name for name in modules() if not compiling.is_on_disk(name)] if compiling.COMPILES else []
 
 

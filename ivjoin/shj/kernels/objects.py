@@ -152,7 +152,6 @@ def find(name: str, key: str) -> bytes | None:
 
 
 def is_there(name: str, key: str) -> bool:
-    """Return whether a file of this name and key exists, complete or not."""
     return any(_file(folder, name, key).exists() for folder in (_INSTALLED, *_folders()))
 
 

@@ -175,6 +175,5 @@ def call(callback: int, argument: int) -> None:
 
 
 def c_callback(function: Callable[[int], None]) -> tuple[Any, int]:
-    """Return a Python function as a C function, and its address."""
     made = ctypes.CFUNCTYPE(None, ctypes.c_int64)(function)
     return made, int(ctypes.cast(made, ctypes.c_void_p).value or 0)

@@ -198,7 +198,6 @@ class KeyTable:
         return cap, _table_size(entries + slack) if 2 * entries > len(self._table) else len(self._table)
 
     def _more(self, cap: int, size: int) -> int:
-        """Return the additional bytes of ``cap`` slots and ``size`` table entries."""
         slots, table = in_memory(self.slots), in_memory(self._table)
         more = (cap - len(self.slots)) * self._id_bytes if slots else 0
         return more + (4 * (size - len(self._table)) + self._account.beyond(table) if table else 0)
@@ -226,7 +225,6 @@ class KeyTable:
             self.renumber(stores)
 
     def spare(self, stores: Sequence[KeyedRows]) -> int:
-        """Return the bytes that :meth:`renumber` would free."""
         if any(store.runs is not None for store in stores):
             return 0
         cap = self.live + self.live // 8 + 16
@@ -342,5 +340,4 @@ class KeyTable:
         raise NotImplementedError
 
     def _rehash(self) -> None:
-        """Insert the keys that rows use into the empty table."""
         raise NotImplementedError

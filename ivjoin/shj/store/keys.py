@@ -65,7 +65,6 @@ class IntKeys(KeyTable):
 
     @property
     def keys_at(self) -> int:
-        """The address of the first id's key."""
         return address(self.slots) + 8 * key_kernels.KEY_WORD
 
     def ids(self, keys: np.ndarray, usable: np.ndarray | None) -> np.ndarray:

@@ -256,7 +256,6 @@ def take_back_ids(op):
 
 @compiled(VOID(I8))
 def take_back(operator):
-    """Do as ``take_back_ids``."""
     take_back_ids(operator_at(operator, 0))
 
 
@@ -276,7 +275,6 @@ def fill_table(op):
 
 @compiled(VOID(I8))
 def rehash_ints(operator):
-    """Do as ``fill_table``."""
     fill_table(operator_at(operator, 0))
 
 

@@ -110,7 +110,6 @@ def _same(a, b, size):
 
 @inner
 def _pack(op, side, i, target):
-    """Write the key of row i; return its length."""
     m = side.n_pieces
     sizes = at_i64(op.key_sizes)  # cumulative length up to each piece
     for k in range(m):

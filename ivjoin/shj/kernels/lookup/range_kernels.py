@@ -20,7 +20,6 @@ I64_MAX = np.int64(2**63 - 1)
 
 @inner
 def _may_hold(least, most, upper, starts, level, i, low, high):
-    """Return whether block i of a level may contain a value in [low, high]."""
     if level == 0:
         return most[i] >= low and least[i] <= high
     j = starts[level - 1] + i

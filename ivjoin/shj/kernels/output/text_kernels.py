@@ -118,7 +118,6 @@ def _take_batch(op, column, width, rows, n, offsets, data):
 
 @inner
 def _field_bytes(op, p, other, field, side, n, rows, places):
-    """Return the bytes of an output column of text."""
     if side < 0:
         return 0
     column = field.left if side == 0 else field.right
@@ -133,7 +132,6 @@ def _field_bytes(op, p, other, field, side, n, rows, places):
 
 @inner
 def _put_text(op, p, other, side, column, field, n, rows, places, top, offsets, data):
-    """Write validity, offsets and bytes of a text column; return the number of nulls."""
     if side == p:
         _take_batch(op, column, field.width, rows, n, offsets, data)
         valid = mem.at_i64(op.in_valid)
@@ -149,7 +147,6 @@ def _put_text(op, p, other, side, column, field, n, rows, places, top, offsets, 
 
 @inner
 def _put_bools(op, p, other, side, column, n, rows, places, top, data):
-    """Write validity and values of a bool column; return the number of nulls."""
     if side == p:
         taken_bits(data, buffer_of(op, column, 1), first_of(op, column), rows, n)
         valid = mem.at_i64(op.in_valid)

@@ -57,7 +57,6 @@ def copy_text(target, source, size, within):
 
 @inner
 def batch_bytes(offsets, width, rows, n):
-    """Return the text bytes of some rows of a batch."""
     total = 0
     for i in range(n):
         total += word_at(offsets, width, rows[i] + 1) - word_at(offsets, width, rows[i])

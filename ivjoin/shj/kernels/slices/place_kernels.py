@@ -50,7 +50,6 @@ def turned(values, n, out):
 
 @inner
 def _below(values, m, x):
-    """Return how many of the rising values are less than x."""
     a = np.int64(0)
     b = np.int64(m)
     while a < b:

@@ -229,7 +229,6 @@ def _list_rows(s, which, op, begin, end, value):
 
 @inner
 def _emit(s, first):
-    """Emit the next listed rows as one batch; return a status."""
     if first.blocks == 0:
         return at.GATHER | at.MORE
     n = min(s.total - s.cursor, s.block_rows)

@@ -246,7 +246,6 @@ def passing(mine, theirs, used, n, out_probe, out_store):
 
 @inner
 def mark(flags, places, n):
-    """Set the flags of some places; -1 is no row."""
     for k in range(n):
         if places[k] >= 0:
             flags[places[k]] = 1

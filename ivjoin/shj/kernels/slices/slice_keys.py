@@ -18,7 +18,6 @@ _SOME = 1024  # ids that are worth so in any case
 
 @inner
 def _given_ids(op, ids):
-    """Read the ids that Python has found."""
     given = at_i64(op.key_ids)
     usable = at_u8(op.usable)
     for i in range(op.n):

@@ -49,7 +49,6 @@ class Log:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the file."""
         return self._size
 
     @property
@@ -59,13 +58,11 @@ class Log:
         return 0 if there is None or self._size <= _LITTLE else len(there)
 
     def let_go(self) -> None:
-        """Release all pages of the mapping."""
         there = self._map
         if there is not None:
             there.madvise(mmap.MADV_DONTNEED)
 
     def let_go_of(self, block: int) -> None:
-        """Release the pages of a block."""
         assert self._table is not None
         assert self._map is not None
         begin = (self.low + (block << _BLOCK_SHIFT) >> _SHIFT) - self._first

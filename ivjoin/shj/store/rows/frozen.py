@@ -33,7 +33,6 @@ _TO_LOOK_THROUGH = 8  # entries that share the first bits, on average
 
 
 def can_freeze(t: pa.DataType) -> bool:
-    """Return whether values of a type can be stored in records and logs."""
     return pa.types.is_boolean(t) or bool(arrow.byte_width(t)) or arrow.offset_width(t) is not None
 
 
@@ -143,7 +142,6 @@ class FrozenRows:
         self._flags[held : held + n] = np.where(matched, LIVE | MATCHED, LIVE)
 
     def _block(self, n: int, axes: np.ndarray, absent: dict[int, np.ndarray]) -> None:
-        """Update the counts and bounds of each block."""
         at = 0
         while at < n:
             number = self.top + at
@@ -228,7 +226,6 @@ class FrozenRows:
         return np.ascontiguousarray(self.records.field(records, a)).view(np.int64)
 
     def matched(self, numbers: np.ndarray) -> np.ndarray:
-        """Return which of these rows have matched : bool[n]."""
         return self._flags[numbers - self._base] & MATCHED != 0
 
     def mark(self, numbers: np.ndarray) -> None:

@@ -118,7 +118,6 @@ class Schedules:
         return list(self._heaps.items())
 
     def place(self, key: tuple[int, int], heap: np.ndarray) -> None:
-        """Use a copy of the heap at another address."""
         self._heaps[key] = heap
         self.table[key]["heap"] = address(heap)
 

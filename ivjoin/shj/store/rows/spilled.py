@@ -57,7 +57,6 @@ class Records:
         return sum(log.top - log.low for log in (self._log, *self._texts.values()))
 
     def reserve(self, n: int) -> None:
-        """Reserve disk space for n more rows without their text."""
         self._log.reserve(n * self.row_size)
 
     def reserve_text(self, i: int, array: pa.Array) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.shj import registers as at
-from ivjoin.shj.arrow import byte_width
+from ivjoin.shj.arrow import byte_width, with_number
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.kernels.push import index_kernels
 from ivjoin.shj.registers import RING, SIDE, STORED, Register
@@ -22,7 +22,6 @@ from ivjoin.shj.store.disk.backing import in_memory
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable
 from ivjoin.shj.store.rows.runs import SortedRuns
 from ivjoin.shj.store.rows.schedules import Schedules
-from ivjoin.shj.store.rows.sums import with_number
 from ivjoin.shj.store.sizes import row_records
 from ivjoin.shj.store.values.columns import BoolColumn, OrdinalColumn, WordColumn, columns_of
 from ivjoin.shj.store.values.rings import Column
@@ -309,7 +308,6 @@ class StoredRows:
         return self.rows.reshape(-1).take(places * self.rows.shape[1] + (_FIRST_AXIS + axis))
 
     def _pieces_at(self, piece: int, places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return a piece of the keys of the rows at some places; as ``ByteKeys.piece_of``."""
         assert isinstance(self.keys, ByteKeys)
         key_ids = self._key_ids_at(places).astype(np.int64)
         return self.keys.piece_of(key_ids, piece, int(self._registers[_KEY_PIECES]))

@@ -107,7 +107,6 @@ class Validity:
         put(self.ring, first, np.ones(n, dtype=bool) if valid is None else valid)
 
     def begin(self, cap: int) -> None:
-        """Allocate the ring, in which every row so far is valid."""
         if self.ring is None:
             self.ring = np.ones(cap, dtype=bool)
 
@@ -176,8 +175,6 @@ class FixedColumn:
 
 
 class RingColumn(FixedColumn):
-    """A column with a ring of values."""
-
     _ring: np.ndarray
 
     @property

@@ -163,7 +163,6 @@ class BytesColumn:
             self.point()
 
     def _offsets(self, starts: np.ndarray) -> np.ndarray:
-        """Return the offsets of these starts in the arena : int64[n]."""
         return (starts - self._starts.dtype.type(self._base % _modulus(self._starts))).astype(np.int64)
 
     def _spans(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
