@@ -15,13 +15,20 @@ _UNCOUNTED = 24 << 20  # bytes of temporary copies that a limit need not cover
 class Account:
     """The memory limit of an operator, and what happens before an allocation would exceed it.
 
-    Attributes ---------- limit : int or None     Bytes, as ``metrics.state_bytes`` counts them. None means no limit.
-    on_full : callable of (needed, held), optional     Called with the bytes needed and in use before an allocation that
-    would exceed the limit. If it raises, the push is     refused and nothing has changed. It is called again until the
-    allocation fits, as long as it returns True or the     bytes have shrunk. Otherwise the allocation goes ahead.
-    Without a callback, CapacityError is raised. files : Files, optional     The files of the arrays that were moved out
-    of memory. refused : bool     Whether it has raised since this was last set to False. promised : int     Bytes that
-    :meth:`promise` has reserved and that are not allocated yet.
+    Attributes
+    ----------
+    limit : int or None
+        Bytes, as ``metrics.state_bytes`` counts them. None means no limit.
+    on_full : callable of (needed, held), optional
+        Called with the bytes needed and in use before an allocation that would exceed the limit. If it raises, the
+        push is refused and nothing has changed. It is called again until the allocation fits, as long as it returns
+        True or the bytes have shrunk. Otherwise the allocation goes ahead. Without it, CapacityError is raised.
+    files : Files, optional
+        The files of the arrays that were moved out of memory.
+    refused : bool
+        Whether it has raised since this was last set to False.
+    promised : int
+        Bytes that :meth:`promise` has reserved and that are not allocated yet.
 
     Optional memory, such as a larger scratch buffer or sorted runs, is not requested. It is allocated if it fits.
     """

@@ -84,8 +84,9 @@ def pairs_swept(first, last, low, least, most, upper, starts, active, state, out
 
     Rows with equal ``first`` follow each other with rising ``low``, so a value that is lower once is not looked at
     again (Bouros and Mamoulis, A forward scan based plane sweep algorithm, PVLDB 2017). Return the number of pairs.
-    active : int64[m], scratch; state : int64[1], rows that are finished; out_row, out_at : int64[p + 1], the last is
-    scratch
+
+    active : int64[m], scratch; state : int64[1], rows that are finished
+    out_row, out_at : int64[p + 1], the last is scratch
     """
     count = 0
     alive = 0

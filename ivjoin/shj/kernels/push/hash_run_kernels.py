@@ -1,7 +1,6 @@
 """Merge and search the runs that index rows in files.
 
-A run has sorted words, ``hash << 32 | row number``. A table has the place where each value of a hash's first bits
-begins.
+A run has sorted words, ``hash << 32 | row number``. A table has the place where each value of their first bits begins.
 """
 
 from __future__ import annotations

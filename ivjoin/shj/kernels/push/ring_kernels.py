@@ -14,8 +14,7 @@ __all__ = ["move"]
 def move(lo, begin, end, rows, links, new_rows, new_links, slots, n_keys, side):
     """Copy the records of rows begin .. end-1 to a ring of another capacity, and translate their links.
 
-    It also translates the links of the first ``n_keys`` slots, which must happen once. The arrays are as in
-    ``index_kernels``.
+    It also translates the links of the first ``n_keys`` slots, which must happen once. Arrays: see ``index_kernels``.
     """
     cap = rows.shape[0]
     new_cap = new_rows.shape[0]

@@ -11,10 +11,12 @@ __all__ = ["buckets_of", "deal"]
 def buckets_of(values, cuts, first, shift, out, counts):
     """Find the bucket of each value (the number of cuts that are no greater), and count the rows of each bucket.
 
-    A value's *place* is how many steps of ``2**shift`` it lies above the first cut; only its place's buckets are
-    searched. values, out : int64[n], uint8[n]; cuts : int64[1 to 255], rising; ``shift`` >= 1 if they span 2**63 or
-    more first : int64[places + 1], the cuts that are no greater than the least value of each place; the last is all
-    counts : int64[cuts + 1], zeros
+    A value's *place* is how many steps of ``2**shift`` it lies above the first cut; the search is in its place's
+    buckets.
+
+    values, out : int64[n], uint8[n]; counts : int64[cuts + 1], zeros
+    cuts : int64[1 to 255], rising; ``shift`` >= 1 if they span 2**63 or more
+    first : int64[places + 1], the cuts that are no greater than the least value of each place; the last is all
     """
     most = cuts[cuts.shape[0] - 1]
     base = cuts[0] >> shift
