@@ -15,8 +15,8 @@ from ivjoin.shj.registers import NAN_BITS, NAN_ORDINAL
 
 __all__ = [
     "Bytes", "are_told_by_ordinals", "bitmap", "byte_width", "counted", "doubles_of", "encoded", "fixed_array",
-    "fixed_view", "is_own_ordinal", "offset_width", "take", "taken", "truths", "validity", "whole_numbers", "with_number",
-    "words_of",
+    "fixed_view", "is_own_ordinal", "offset_width", "take", "taken", "truths", "validity", "whole_numbers",
+    "with_number", "words_of",
 ]
 
 _TOP_BIT = np.int64(-(2**63))

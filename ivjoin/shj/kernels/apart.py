@@ -50,10 +50,7 @@ _begun: set[tuple[str | None, str]] = set()  # by folder; a module is not tried 
 
 
 def begin(*modules: str) -> Thread | None:
-    """Start compiling the kernels of some modules in another process, once per module.
-
-    Return a thread that ends with the process, or None. After a failure the kernels compile at their first call.
-    """
+    """Start compiling modules in another process, once per module; return a thread that ends with it, or None."""
     folder = os.environ.get("NUMBA_CACHE_DIR")
     wanted = [name for name in modules if (folder, name) not in _begun]
     if not wanted:

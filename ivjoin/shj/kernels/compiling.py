@@ -109,8 +109,7 @@ COMPILES = not _is_set("DISABLE_JIT")
 def _digest(room: Path) -> str:
     """Return a digest of every file in the package, and of the package versions that affect the code of kernels.
 
-    numba checks only the file that defines a function, by time and size. No file of this package imports one from
-    outside it, so kernels contain no constant from elsewhere.
+    numba checks only the file that defines a function. No file of this package imports a constant from outside it.
     """
     digest = hashlib.sha256()
     digest.update(repr((llvmlite.__version__, np.__version__)).encode())

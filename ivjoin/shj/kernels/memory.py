@@ -1,7 +1,4 @@
-"""Load and store by address, and the layout of ``struct ArrowArray`` on 64-bit machines.
-
-See the Arrow C data interface (https://arrow.apache.org/docs/format/CDataInterface.html). Addresses are int64.
-"""
+"""Load and store by address (int64), with the offsets of ``struct ArrowArray`` (Arrow C data interface, 64 bits)."""
 
 from __future__ import annotations
 

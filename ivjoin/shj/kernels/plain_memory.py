@@ -1,7 +1,4 @@
-"""The functions of ``memory`` without a compiler, for ``NUMBA_DISABLE_JIT=1``: slow, with bounds checks.
-
-An access outside an array or a block raises IndexError. One table of regions serves all threads.
-"""
+"""The functions of ``memory`` for ``NUMBA_DISABLE_JIT=1``: an access outside an array or block raises IndexError."""
 
 from __future__ import annotations
 

@@ -135,8 +135,7 @@ class KeyTable:
     def grow(self, n: int, rows: int) -> None:
         """Grow while a batch's ids are in use, by part of the ids that the last n of its ``rows`` rows may need.
 
-        If n is at least the number of ids, the ids double. Otherwise they grow by a quarter: most rows bring no new
-        key.
+        If n is at least the number of ids, the ids double. Otherwise they grow by a quarter.
         """
         some = max(key_kernels.SOME_ROOM, rows // 4)
         more = min(n, max(some, self.n_ids if n >= self.n_ids else self.n_ids // 4))
@@ -205,8 +204,7 @@ class KeyTable:
     def sweep(self, n: int = 0, part: int = 4) -> bool:
         """Free the ids that no row uses, with capacity for n more keys, if they are many. Return whether they were.
 
-        They are many if they exceed a fourth (``1 / part``) of the live ones, or if the arrays are eight times too
-        large.
+        They are many if they exceed ``1 / part`` of the live ones, or if the arrays are eight times too large.
         """
         many = self.live + self.live // part + key_kernels.SOME_KEYS
         if self.used <= many and max(len(self._table), len(self.slots)) <= 8 * (many + 2 * n):
@@ -220,7 +218,6 @@ class KeyTable:
             self._sweep(n)  # if the disk has no space for the smaller table, a later call tries again
 
     def compact(self, stores: Sequence[KeyedRows]) -> None:
-        """Renumber the keys of the stores' rows if few of many ids are in use."""
         if 3 * self.live <= self.n_ids and self.n_ids > self._many():
             self.renumber(stores)
 
@@ -283,11 +280,7 @@ class KeyTable:
         return 2 * rows > key_kernels.MANY_ROWS * self.used
 
     def fit(self, rows: int) -> None:
-        """Shrink nearly to the live keys, if each has many of the ``rows``.
-
-        Kernels request it (``has_spare_room``) when there is no limit. A half-full table is slower by half, which is
-        negligible for keys of many rows.
-        """
+        """Shrink nearly to the live keys, if each has many of the ``rows``; kernels request it (``has_spare_room``)."""
         if self._account.files is not None or rows <= key_kernels.MANY_ROWS * self.live:
             return
         self._take_back()

@@ -186,10 +186,7 @@ def number_ints(keys, usable, least, ids, out):
 
 @inner
 def has_key_room(op, rows, n):
-    """Return whether there is the capacity for n new keys that must exist before any key gets an id.
-
-    Slots can grow later, and so can the table if keys have many of the stored ``rows``.
-    """
+    """Return whether there is the capacity for n new keys that must exist before any key gets an id."""
     if op.grows != 0 and 2 * rows > MANY_ROWS * (op.n_ids - op.n_free):
         return True
     if 2 * (op.n_ids - op.n_free + n) > op.table_size:
@@ -232,10 +229,7 @@ def is_free(slots, key_id):
 
 @inner
 def take_back_ids(op):
-    """Link the ids that no row uses, the least first.
-
-    If few keys are live, unused ids at the end are removed instead of linked.
-    """
+    """Link the ids that no row uses, the least first; if few keys are live, remove unused ids at the end."""
     slots = at_i32(op.slots)
     n_ids = op.n_ids
     if 8 * op.live_keys < n_ids:

@@ -162,10 +162,7 @@ def packed_bytes_wanted(op, p, side, n):
 
 @compiled(I8(I8, I8))
 def name_packed(operator, p):
-    """Look up the ids of the batch's keys, -1 for rows that match nothing; count the rows left without capacity.
-
-    ``arrive`` has reserved the capacity for their bytes.
-    """
+    """Look up the ids of the batch's keys, -1 for rows that match nothing; count the rows left without capacity."""
     op = operator_at(operator, 0)
     side = side_at(op.sides, p)
     n = op.n

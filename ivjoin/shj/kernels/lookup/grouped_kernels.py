@@ -1,7 +1,4 @@
-"""Sort rows within each key, and search them there.
-
-A group mostly fits the cache, so this is faster than sorting all rows at once.
-"""
+"""Sort rows within each key, and search them there: a group mostly fits the processor's cache."""
 
 from __future__ import annotations
 
@@ -136,10 +133,7 @@ def _by_digits(keys, rows, start, end, least, span, other_keys, other_rows, coun
 
 @compiled(VOID(IO1, IO1_I4, IO1, IO1_I4, IO1))
 def sort_rows(values, rows, other_values, other_rows, counts):
-    """Sort values : int64[n] in place, and their row numbers : int32[n] with them; the sort is stable.
-
-    The other arrays are scratch; counts : int64[DIGITS].
-    """
+    """Sort values : int64[n] and their row numbers : int32[n] in place, stably; the other arrays are scratch."""
     n = values.shape[0]
     if n < 2:
         return

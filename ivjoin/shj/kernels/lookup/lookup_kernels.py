@@ -95,10 +95,7 @@ def first_of_key(kids, first, last, build_kids, least, begin, ceiling, at, out, 
 
 @compiled(I8(IN1, I8, I8, IO1_I4, IO1, IO1_I4))
 def keys_met(build_kids, least, begin, at, kids, places):
-    """List the key ids of a slice and, from ``at`` : int32[ids], the place of each; return how many there are.
-
-    build_kids, kids : int64[m], places : int32[m]
-    """
+    """List the key ids of a slice and, from ``at`` : int32[ids], the place of each; return how many there are."""
     count = np.int64(0)
     for p in range(build_kids.shape[0]):
         kid = build_kids[p] - least

@@ -1,8 +1,4 @@
-"""Build output batches with columns of text and bools.
-
-These kernels are compiled separately from ``push_batch``, for plans with such columns alone. ``push_batch`` returns to
-Python with a request, and Python calls one of these.
-"""
+"""Build output batches with columns of text and bools, when ``push_batch`` requests it; only such plans compile it."""
 
 from __future__ import annotations
 

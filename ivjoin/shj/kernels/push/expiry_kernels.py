@@ -53,10 +53,7 @@ def _rise(heap, top, i, value, rid):
 
 @inner
 def _sink(heap, size, i, value, rid):
-    """Insert an entry at the empty place i of a heap or below it.
-
-    The empty place first moves to the bottom, because the entry mostly comes from there: no mispredicted branches.
-    """
+    """Insert an entry at the empty place i or below it; the empty place first moves down, branch-free."""
     top = i
     child = 2 * i + 1
     while child + 1 < size:

@@ -79,10 +79,7 @@ def _read_source(op, src, s, n):
 
 @inner
 def _check_source(op, src, s, n):
-    """Apply a source's nulls, guard and promised range to the marks; return the rows outside the promised range.
-
-    For pairs of a row outside the guard (WILD), the whole condition must be evaluated.
-    """
+    """Apply a source's nulls, guard and promised range to the marks; return the rows outside the promised range."""
     stride = op.room_rows
     row = at_i64(op.values + 8 * s * stride)
     absent = at_u8(op.absent + s * stride)

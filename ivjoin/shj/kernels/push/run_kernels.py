@@ -22,10 +22,7 @@ def _is_live(rid, lo, turn, cap, links):
 
 @compiled(I8(IO1, IO1, IO1, I8, I8, I8, IN2_I4, I8, IO1, IO1, IO1))
 def merge_runs(keys, values, ids, a, b, c, links, lo, key_buffer, value_buffer, id_buffer):
-    """Merge the sorted runs [a, b) and [b, c) in place, without dead rows; return the new end.
-
-    ``keys``, ``values``, ``ids`` and the buffers of b - a rows are int64.
-    """
+    """Merge the sorted runs [a, b) and [b, c) in place, without dead rows; return the new end."""
     cap = links.shape[0]
     turn = lo - lo % cap
     n = 0

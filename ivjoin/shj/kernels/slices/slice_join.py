@@ -308,10 +308,7 @@ def _join(s, mine, theirs):
 
 @compiled(I8(I8))
 def join_slice(record):
-    """Join the batches in the input structs of both operators, or continue; return the status, see ``registers``.
-
-    The last call releases the batches.
-    """
+    """Join the batches in the input structs, or continue; return a status. The last call releases the batches."""
     s = slice_at(record, 0)
     mine = operator_at(load(s.operators + 8 * s.probe), 0)
     theirs = operator_at(load(s.operators + 8 * (1 - s.probe)), 0)

@@ -37,10 +37,7 @@ def narrow(keys, usable, some, n, least, n_ids, ids):
 
 @inner
 def named(keys, usable, some, n, table, mask, shift, words, n_ids, grows, ids):
-    """Number keys by a table of id + 1 (0: empty), at most half full, -1 for rows not usable; return the number of ids.
-
-    Without ``grows`` a key that is not there gets -1.
-    """
+    """Number keys by a table of id + 1 (0: empty); -1 for rows not usable, and without ``grows`` for unknown keys."""
     for i in range(n):
         if some and usable[i] == 0:
             ids[i] = -1

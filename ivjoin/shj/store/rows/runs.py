@@ -21,8 +21,7 @@ _ARRAYS = ("keys", "values", "ids", "tops")
 class SortedRuns:
     """Rows of one store as (key id, value, row id), in runs laid end to end; the youngest and smallest run is last.
 
-    The values of ``axis`` sort the runs. With an axis ``second``, ``tops`` is its running maximum over a key's rows in
-    a run.
+    The values of ``axis`` sort the runs; ``tops`` is the running maximum of ``second`` over a key's rows in a run.
     """
 
     def __init__(self, axis: int = 0, second: int | None = None) -> None:

@@ -57,10 +57,7 @@ class Schedules:
             yield int(axis), int(falling)
 
     def start(self, axis: int, falling: int, operator: int, values: Callable[[int], np.ndarray] | None) -> bool:
-        """Start a schedule if it fits the memory limit. Return whether it does.
-
-        ``values`` returns the values of an axis in the order of arrival; None if no row is stored.
-        """
+        """Start a schedule if it fits the memory limit; return whether it does. ``values``: if rows are stored."""
         d = self.table[axis, falling]
         if values is not None and not self._account.fits(16 * _behind(values(axis) ^ -falling)):
             return False

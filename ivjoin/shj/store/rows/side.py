@@ -152,7 +152,6 @@ class SideStore(StoredRows):
             self.lead(axis, second)
 
     def lead(self, axis: int, second: int | None) -> None:
-        """Switch to runs sorted by an axis at the next insert."""
         self._led_by = axis, second
         self.disordered = True
 

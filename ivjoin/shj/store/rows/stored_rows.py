@@ -45,24 +45,14 @@ class StoredRows:
 
     Parameters
     ----------
-    side : int
-        0 for left, 1 for right.
-    keys : KeyTable
-        Shared with the other side.
     types : list of pa.DataType
-        Types of the stored payload columns, whose positions in the input are ``stored``.
-    n_axes : int
-        Number of stored axes. The first one orders the rows of a key if ``ordered``.
-    sums : list of (int, float), optional
-        Further axes: a stored axis plus a number. See ``ivjoin.plan.sums``.
+        Types of the stored payload columns, whose positions in the input are ``stored``, and byte widths ``widths``.
+    n_axes, sums : int, list of (int, float)
+        Stored axes, and further ones: a stored axis plus a number. The first axis orders a key's rows if ``ordered``.
     same : dict of int to int or None
         Payload columns that equal an axis (its index) or the key (None). They are not stored again.
     in_key : dict of int to int
         Payload columns that equal one of the key's ``pieces`` (its position) byte for byte.
-    sides : SIDE[2], optional
-        The operator's records, one per side.
-    widths : list of int or None, optional
-        The types' ``byte_width``, if they are known.
     """
 
     lo = Register(SIDE, "lo")
@@ -189,7 +179,6 @@ class StoredRows:
         self.point()
 
     def move_rows(self, rows: np.ndarray) -> None:
-        """Use a copy of the row records at another address."""
         self.rows, self.links = rows, rows.view(np.int32)
         self.moved()
 

@@ -26,11 +26,7 @@ _ROOM = list(TEXT.names or ()).index("room")
 
 
 class KeyTextColumn:
-    """Text that the key table stores as a ``piece`` of the key. This column stores nothing.
-
-    ``spans`` returns, for rows at given places, as :meth:`ivjoin.shj.store.keys.ByteKeys.piece_of`; weak as in
-    ``OrdinalColumn``.
-    """
+    """Text that the key table stores as a ``piece`` of the key (``ByteKeys.piece_of``), so nothing is stored here."""
 
     varies = False
     valid = None  # a row without a key is not stored
