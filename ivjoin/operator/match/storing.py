@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from ivjoin.operator.core import Core
 from ivjoin.shj.arrow import taken, whole_numbers
-from ivjoin.shj.kernels.output import text_kernels
+from ivjoin.shj.kernels.output import text_store_kernels
 from ivjoin.shj.store.rows.payload_room import make_text_room
 
 __all__ = ["store_rest", "store_text"]
@@ -32,6 +32,6 @@ def store_rest(core: Core, p: int, batch: pa.RecordBatch, status: int) -> None:
 
 
 def store_text(core: Core, p: int, batch: pa.RecordBatch) -> None:
-    while text_kernels.store_text(core.state.at, p):
+    while text_store_kernels.store_text(core.state.at, p):
         make_text_room(core.stores[p], batch)
         core.count_state()

@@ -34,7 +34,7 @@ from ivjoin.shj.arrow import bitmap, offset_width, take, taken
 from ivjoin.shj.kernels.keys import packed_key_kernels
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.kernels.memory import release_struct
-from ivjoin.shj.kernels.slices import slice_join
+from ivjoin.shj.kernels.slices import slice_join, slice_keys
 from ivjoin.shj.plain import in_few_batches, rows_at, to_plain
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys
@@ -211,7 +211,7 @@ class Whole:
             spare=self._hold("spare", n + _BEHIND, np.int32),
             probe_ids=self._hold("probe_ids", n + _BEHIND, np.int32),
             build_ids=self._hold("build_ids", m + _BEHIND, np.int32),
-            ends=self._hold("ends", 2 * max(slice_join.most_ids(m), n + m) + _BEHIND, np.int32),
+            ends=self._hold("ends", 2 * max(slice_keys.most_ids(m), n + m) + _BEHIND, np.int32),
             rows=self._hold("rows", m + _BEHIND, np.int32),
             table=self._hold("table", max(64, 1 << (2 * max(1, m) - 1).bit_length()), np.int32),
             words=self._hold("words", m + 1, np.int64), turned=self._hold("turned", 2 * both, np.int64),
