@@ -42,7 +42,7 @@ _SMALL_LIMIT = 600_000
 def _child(asked: dict[str, Any]) -> None:
     """Join a few rows, say so, wait for a word, join all, tell what came, and wait to be looked at."""
     from ivjoin import MemoryLimitError, Spill
-    from ivjoin.shj.store.disk.backing import give_back
+    from ivjoin.shj.store.disk.process_memory import give_back
 
     case, share, folder = Case(**asked["case"]), asked["share"], Path(asked["folder"])
     few = asked["case"] | {"batch": min(case.batch, 1024)}

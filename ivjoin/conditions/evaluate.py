@@ -22,7 +22,7 @@ from ivjoin.expr.nodes import Node, walk
 from ivjoin.expr.types import Type
 from ivjoin.functions.table import meaning_of, operator_of
 
-__all__ = ["Vector", "check_supported", "compiled", "evaluate", "first_error", "from_arrow_array"]
+__all__ = ["Vector", "check_supported", "compiled", "evaluate", "first_error", "from_arrow_array", "no_column"]
 
 Column = Callable[[str, str], Any]
 Program = Callable[[Column, int], list["Vector"]]
@@ -39,6 +39,11 @@ class Vector:
     values: Any
     valid: np.ndarray | None  # bool[n]: rows that are not NULL; None means all
     error: np.ndarray | None  # bool[n]: rows with an error, valid or not; None means no row
+
+
+def no_column(side: str, name: str) -> Any:
+    """The ``column`` of :func:`evaluate` for expressions that read none."""
+    raise AssertionError("a constant reads no column")
 
 
 _LIMIT = 256

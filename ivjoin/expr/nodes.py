@@ -67,11 +67,20 @@ from typing import Any, Final
 
 from ivjoin.expr.types import Type
 
-__all__ = ["COMPARISONS", "LEFT", "RIGHT", "Node", "columns_of", "is_met", "make", "rewrite", "sides_of", "walk"]
+__all__ = [
+    "COMPARISONS", "FLIPPED", "LEFT", "NEGATED", "RIGHT", "Node", "columns_of", "is_met", "make", "rewrite", "sides_of",
+    "walk",
+]  # fmt: skip
 
 LEFT: Final = "left"
 RIGHT: Final = "right"
-COMPARISONS: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe"})
+#: The comparison with its arguments exchanged.
+FLIPPED: Final = {
+    "lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "eq_null_safe": "eq_null_safe", "ne": "ne",
+}  # fmt: skip
+COMPARISONS: Final = frozenset(FLIPPED)
+#: The comparison that is TRUE where this one is FALSE.
+NEGATED: Final = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 
 # ``ivjoin.conditions`` replaces it: it knows how every function is written, and imports this module.
 to_text: Callable[[Any], str] = object.__repr__

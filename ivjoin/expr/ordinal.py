@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.expr.types import Type, to_arrow
-from ivjoin.interval.machine.ordinals import ordinal_of as float_ordinal
-from ivjoin.interval.machine.ordinals import value_of as float_at
+from ivjoin.interval.machine.bisection import ordinal_of as float_ordinal
+from ivjoin.interval.machine.bisection import value_of as float_at
 
 __all__ = ["NAN_ORDINAL", "has_ordinal", "ordinal_of", "ordinals", "python_value", "value_of"]
 

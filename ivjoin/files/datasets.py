@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,8 @@ from pyarrow import fs
 
 from ivjoin.errors import came, named
 from ivjoin.files.atomic import FileError
-from ivjoin.files.formats import COMPRESSED, format_of, open_source, reason_of, unreadable
+from ivjoin.files.formats import COMPRESSED, format_of, open_source, unreadable
+from ivjoin.files.in_turn import FAILURES, ROWS, Linked, Read, Stream, each, one_by_one, reading, unreadable_as
 from ivjoin.files.overwriting import InputFiles, input_files
 from ivjoin.files.parquet import (
     dataset_format,
@@ -32,7 +32,6 @@ from ivjoin.files.text.dialects import Dialect, declared_names
 from ivjoin.files.text.inference import with_more_digits
 from ivjoin.files.text.opening import open_text
 from ivjoin.files.widening import unified
-from ivjoin.shj.plain import nulls
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds  # imports pandas, a third of a second, so it is imported only where a dataset is made
@@ -42,15 +41,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Files", "is_files", "open_files", "open_stream"]
 
-_ROWS = 16_384  # of a batch; pushing 65,536 wide rows would take about 40 MB in addition to the state
 _TEXT = ("csv", "json")
-_AT_ONCE = 16  # files of a remote store whose first bytes are read at the same time
 # Counting the rows of more files than this is not worth reading their footers one by one.
 _COUNTED = 1000
-
-
-# Columns and row groups, None for all, and whether the calling thread decodes them alone.
-Read = Callable[[Sequence[str] | None, list[int] | None, bool], Iterator[pa.RecordBatch]]
 
 
 class Files:
@@ -156,7 +149,7 @@ def open_files(source: Any, declared: str | None = None, dialect: Dialect | None
         raise FileError(f"{what} are files of several formats, {' and '.join(sorted(kinds))}; read one at a time")
     kind = kinds.pop()
     parts = Partitions(names, folder) if path is None else Partitions.none()
-    with _reading(what, kind):
+    with reading(what, kind):
         if kind in _TEXT:
             files = _of_texts(system, names, parts, kind, dialect, what, folder or pattern_of(source))
         elif kind == "arrows" or any(n.lower().endswith(COMPRESSED[1:]) for n in names):
@@ -173,7 +166,7 @@ def _read_from(files: Files, system: Any, names: list[str], grows: str | None = 
 
 def open_stream(path: str, declared: str | None = None, dialect: Dialect | None = None) -> Files:
     """Open an input that is read once and may have no end: standard input (``-``) or a pipe."""
-    opened = open_source(path, declared, _ROWS, dialect)
+    opened = open_source(path, declared, ROWS, dialect)
     files = Files(opened.schema, lambda names, *_: _selected(opened.batches, names), opened.rows, ends=False)
     return _read_from(files, fs.LocalFileSystem(), [path])
 
@@ -188,12 +181,12 @@ def kind_of(path: str, declared: str | None) -> str:
 
 
 def _of_file(path: str, declared: str | None) -> Files:
-    opened = open_source(path, declared, _ROWS)
+    opened = open_source(path, declared, ROWS)
 
     def read(names: Sequence[str] | None, groups: list[int] | None, alone: bool) -> Iterator[pa.RecordBatch]:
         if opened.row_groups is None:
             return _selected(opened.batches, names)
-        return open_source(path, declared, _ROWS, None, groups, names, alone).batches
+        return open_source(path, declared, ROWS, None, groups, names, alone).batches
 
     if opened.row_groups is None:
         return Files(opened.schema, read, opened.rows)
@@ -222,7 +215,7 @@ def _of_parquet_file(file: pq.ParquetFile) -> Files:
     refuse_wrapped(file)
 
     def read(names: Sequence[str] | None, groups: list[int] | None, alone: bool) -> Iterator[pa.RecordBatch]:
-        return parquet_batches(file, _ROWS, groups, names, alone)
+        return parquet_batches(file, ROWS, groups, names, alone)
 
     from ivjoin.files.statistics import ColumnRanges
 
@@ -250,25 +243,15 @@ def _dataset(system: Any, names: list[str], parts: Partitions, kind: str, what: 
 
     near = getattr(system, "type_name", "") == "local"
     made: Any = dataset_format(near) if kind == "parquet" else ds.IpcFileFormat()
-    found = _each(lambda name: _schema(made.make_fragment(name, system), name, kind), names, near)
+    found = each(lambda name: _schema(made.make_fragment(name, system), name, kind), names, near)
     schema = parts.added_to(unified(what, zip(names, found, strict=True)))
     fragments = [made.make_fragment(name, system, parts.expression(i)) for i, name in enumerate(names)]
     return ds.FileSystemDataset(fragments, schema, made, system)
 
 
 def _schema(fragment: Any, name: str, kind: str) -> pa.Schema:
-    with _reading(named(name), kind):
+    with reading(named(name), kind):
         return fragment.physical_schema
-
-
-def _each(take: Callable[[str], Any], names: list[str], near: bool) -> list[Any]:
-    """Return the results of ``take`` for each file; for remote files, several at a time."""
-    if near or len(names) == 1:
-        return [take(name) for name in names]
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(_AT_ONCE) as threads:
-        return list(threads.map(take, names))
 
 
 def _of_dataset(dataset: ds.Dataset, what: str, kind: str = "a dataset") -> Files:
@@ -277,13 +260,13 @@ def _of_dataset(dataset: ds.Dataset, what: str, kind: str = "a dataset") -> File
     parts: list[Any] = []
     ranges: FragmentRanges | None = None
     if isinstance(dataset, ds.FileSystemDataset) and isinstance(dataset.format, ds.ParquetFileFormat):
-        with _reading(what, kind):
+        with reading(what, kind):
             dataset = with_int96(dataset)
         parts = list(dataset.get_fragments())
         if len(parts) <= _COUNTED:
             from ivjoin.files.statistics import FragmentRanges
 
-            with _reading(what, kind):
+            with reading(what, kind):
                 ranges = FragmentRanges(parts, dataset.schema, "left")
 
     def read(names: Sequence[str] | None, groups: list[int] | None, alone: bool) -> Iterator[pa.RecordBatch]:
@@ -295,7 +278,7 @@ def _of_dataset(dataset: ds.Dataset, what: str, kind: str = "a dataset") -> File
             chosen = ds.FileSystemDataset(kept, dataset.schema, dataset.format, dataset.filesystem)
         columns = None if names is None else list(names)
         found = chosen.to_batches(
-            columns=columns, batch_size=_ROWS, batch_readahead=4, fragment_readahead=1, use_threads=not alone
+            columns=columns, batch_size=ROWS, batch_readahead=4, fragment_readahead=1, use_threads=not alone
         )
         return _checked(found, what, kind, lambda: _damaged(chosen, columns, kind))
 
@@ -317,99 +300,22 @@ def _of_texts(
 ) -> Files:
     near = getattr(system, "type_name", "") == "local"
 
-    def opened(name: str) -> Text | _Linked:
+    def opened(name: str) -> Text | Linked:
         if near and grows is not None and leaves(name, grows):
-            return _Linked(name, kind, dialect, system)
+            return Linked(name, kind, dialect, system)
         return open_text(name, kind, dialect, system)
 
-    texts = _each(opened, names, near)
+    texts = each(opened, names, near)
     found = unified(what, [(n, t.schema) for n, t in zip(names, texts, strict=True)], text=kind == "csv")
-    return _one_by_one(parts.added_to(with_more_digits(found, declared_names(dialect))), texts, parts)
-
-
-class _Linked:
-    """A text file behind a link that leaves the input folder: its errors show none of its content."""
-
-    def __init__(self, name: str, kind: str, dialect: Dialect | None, system: Any) -> None:
-        self._name, self._kind = name, kind
-        with self._silent():
-            self._text = open_text(name, kind, dialect, system)
-        self.schema = self._text.schema
-
-    def batches(self, types: pa.Schema, threads: bool) -> Iterator[pa.RecordBatch]:
-        with self._silent():
-            yield from self._text.batches(types, threads=threads)
-
-    @contextmanager
-    def _silent(self) -> Iterator[None]:
-        try:
-            yield
-        except FileError:
-            raise FileError(
-                f"cannot read {named(self._name)} as {self._kind}: it is a link that leaves the input folder, so this "
-                "message shows none of its content; read the file by its own name"
-            ) from None
+    schema = parts.added_to(with_more_digits(found, declared_names(dialect)))
+    return Files(schema, one_by_one(schema, texts, parts))
 
 
 def _of_streams(system: Any, names: list[str], parts: Partitions, kind: str, what: str) -> Files:
-    streams = [_Stream(system, name, kind) for name in names]
+    streams = [Stream(system, name, kind) for name in names]
     found = unified(what, [(n, s.schema) for n, s in zip(names, streams, strict=True)])
-    return _one_by_one(parts.added_to(found), streams, parts)
-
-
-class _Stream:
-    """A file of Arrow's stream format."""
-
-    def __init__(self, system: Any, name: str, kind: str) -> None:
-        self._system, self._name, self._kind = system, name, kind
-        with _reading(named(name), kind), self._reader() as reader:
-            self.schema = reader.schema
-
-    def _reader(self) -> Any:
-        return pa.ipc.open_stream(self._system.open_input_stream(self._name, compression="detect"))
-
-    def batches(self, types: pa.Schema, threads: bool) -> Iterator[pa.RecordBatch]:
-        with _reading(named(self._name), self._kind), self._reader() as reader:
-            for batch in reader:
-                batch.validate(full=True)
-                yield batch.select(types.names)
-
-
-def _one_by_one(schema: pa.Schema, files: Sequence[Text | _Stream | _Linked], parts: Partitions) -> Files:
-    """Read one file after the other: the columns of the schema, by name and in its types."""
-
-    def read(names: Sequence[str] | None, groups: object, alone: bool) -> Iterator[pa.RecordBatch]:
-        wanted = schema if names is None else pa.schema([schema.field(n) for n in names], schema.metadata)
-        for i, file in enumerate(files):
-            known = parts.of(i)
-            own = file.schema.names
-            if own == wanted.names and not known:
-                types = wanted
-            else:
-                types = pa.schema([f for f in wanted if f.name in own and f.name not in known])
-            for batch in file.batches(types, threads=not alone):
-                whole = batch if batch.schema.equals(wanted) else _fitted(batch, wanted, known)
-                for start in range(0, whole.num_rows, _ROWS):
-                    yield whole.slice(start, _ROWS)
-
-    return Files(schema, read)
-
-
-def _fitted(batch: pa.RecordBatch, schema: pa.Schema, known: dict[str, pa.Scalar]) -> pa.RecordBatch:
-    """Return the columns of a schema, by name: null if the batch lacks one, and constant if its value is known."""
-    columns = []
-    for field in schema:
-        if field.name in known:
-            columns.append(pa.repeat(known[field.name], batch.num_rows))
-        elif field.name in batch.schema.names:
-            column = batch.column(field.name)
-            columns.append(column if column.type == field.type else column.cast(field.type))
-        else:
-            columns.append(nulls(batch.num_rows, field.type))
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-_FAILURES = (OSError, pa.ArrowException, ValueError)
+    schema = parts.added_to(found)
+    return Files(schema, one_by_one(schema, streams, parts))
 
 
 def _checked(
@@ -426,8 +332,8 @@ def _checked(
             yield batch
     except FileError:
         raise
-    except _FAILURES as e:
-        raise _unreadable(damaged() or what, kind, e) from e
+    except FAILURES as e:
+        raise unreadable_as(damaged() or what, kind, e) from e
 
 
 def _damaged(dataset: ds.Dataset, columns: list[str] | None, kind: str) -> str | None:
@@ -437,20 +343,6 @@ def _damaged(dataset: ds.Dataset, columns: list[str] | None, kind: str) -> str |
             for batch in fragment.to_batches(schema=dataset.schema, columns=columns, use_threads=False):
                 if kind != "parquet":
                     batch.validate(full=True)
-        except _FAILURES:
+        except FAILURES:
             return named(fragment.path) if hasattr(fragment, "path") else None
     return None
-
-
-def _unreadable(what: str, kind: str, error: Exception) -> FileError:
-    return FileError(f"cannot read {what} as {kind}: {reason_of(error)}")
-
-
-@contextmanager
-def _reading(what: str, kind: str) -> Iterator[None]:
-    try:
-        yield
-    except FileError:
-        raise
-    except _FAILURES as e:
-        raise _unreadable(what, kind, e) from e

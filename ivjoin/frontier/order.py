@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ivjoin.conditions.evaluate import evaluate
+from ivjoin.conditions.evaluate import evaluate, no_column
 from ivjoin.errors import IvjoinError, OrderError, came
 from ivjoin.expr import build
 from ivjoin.expr.durations import EXAMPLES, seconds_of_text
@@ -152,7 +152,7 @@ def physical_ordinal(value: Any, t: Type, what: str, up: bool = True, unknown: s
         cast = build.cast(node, t)
     except IvjoinError as e:
         raise OrderError(f"{what} is {came(value)}; expected a value of type {t}") from e
-    made = evaluate([cast], _no_column, 1)[0]
+    made = evaluate([cast], no_column, 1)[0]
     if (made.valid is not None and not made.valid[0]) or (made.error is not None and made.error[0]):
         raise OrderError(f"{what} is {came(value)}; {_limits(t)}; {unknown}")
     return ordinal_of(made.values[0].item() if hasattr(made.values[0], "item") else made.values[0], t)
@@ -161,10 +161,6 @@ def physical_ordinal(value: Any, t: Type, what: str, up: bool = True, unknown: s
 def _limits(t: Type) -> str:
     low, high = ordinal_range(t)
     return f"expected a value of type {t}, from {shown(low, t)} to {shown(high, t)}"
-
-
-def _no_column(side: str, name: str) -> Any:
-    raise AssertionError("a literal reads no column")
 
 
 def shown(ordinal: int, t: Type) -> str:

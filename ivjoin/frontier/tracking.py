@@ -25,7 +25,7 @@ class OrderTracker:
     """Track one declared order of one side: how far it has advanced, and which rows break it.
 
     Values are ordinals, inverted (``~v``) for a descending order, so that they always rise. Kernels track the orders
-    that they can read in the same record (``shj/kernels/push/intake_kernels.py``).
+    that they can read in the same record (``shj/kernels/push/order_kernels.py``).
     """
 
     edge = Register(TRACKER, "edge")  # greatest (inverted) ordinal seen

@@ -1,9 +1,6 @@
 """The public names of ``ivjoin.interval``, imported from the modules that define them."""
 
-from ivjoin.interval.errors import (
-    IntervalError,
-    IntervalTypeError,
-)
+from ivjoin.interval.errors import IntervalError, IntervalTypeError
 from ivjoin.interval.machine.domains import domain
 from ivjoin.interval.machine.rounding import FloatModeError, check_float_mode
 from ivjoin.interval.machine.types import Type as Domain
@@ -86,7 +83,6 @@ from ivjoin.interval.typed.generic import (
 )
 from ivjoin.interval.typed.intervals import DomainInterval, entire, interval
 from ivjoin.interval.typed.logic import (
-    BoolInterval,
     coalesce,
     coalesce_rev,
     eq,
@@ -101,12 +97,6 @@ from ivjoin.interval.typed.logic import (
     is_null_rev,
     le,
     le_rev,
-    logical_and,
-    logical_and_rev,
-    logical_not,
-    logical_not_rev,
-    logical_or,
-    logical_or_rev,
     lt,
     lt_rev,
     ne,
@@ -122,6 +112,15 @@ from ivjoin.interval.typed.pieces import (
     mul_rev_to_pair,
     pown_rev_to_pair,
     sqr_rev_to_pair,
+)
+from ivjoin.interval.typed.truths import (
+    BoolInterval,
+    logical_and,
+    logical_and_rev,
+    logical_not,
+    logical_not_rev,
+    logical_or,
+    logical_or_rev,
 )
 
 __all__ = [

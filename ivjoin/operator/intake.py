@@ -21,7 +21,7 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import Bytes
-from ivjoin.shj.kernels.keys import key_kernels
+from ivjoin.shj.kernels.keys import byte_key_kernels
 from ivjoin.shj.plain import from_plain_rows, rows_at
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys, pack
@@ -263,7 +263,7 @@ class Intake:
     @staticmethod
     def hashed(keys: Bytes) -> np.ndarray:
         out = np.empty(len(keys.offsets) - 1, dtype=np.int64)
-        key_kernels.hash_bytes(keys.offsets, keys.buffer, out)
+        byte_key_kernels.hash_bytes(keys.offsets, keys.buffer, out)
         return out
 
     def _words(self, p: int, values: dict[Node, Vector]) -> np.ndarray:

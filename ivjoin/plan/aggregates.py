@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ivjoin.errors import ColumnError, OptionError, SchemaError, UnsupportedError, came
 from ivjoin.expr.arguments import text
-from ivjoin.expr.build.coerce import cast
+from ivjoin.expr.build.casting import cast
 from ivjoin.expr.codec import decode, encode
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import FLOAT64, to_arrow

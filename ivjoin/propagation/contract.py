@@ -164,7 +164,7 @@ def contract(
 
 def _at_point(condition: Node, known: Mapping[Node, Dom]) -> bool | None:
     """Return whether the condition evaluates to TRUE at the one point of a box; None if the box is wider."""
-    from ivjoin.conditions.evaluate import evaluate
+    from ivjoin.conditions.evaluate import evaluate, no_column
 
     if not all(c in known for c in columns_of(condition)):
         return None
@@ -177,15 +177,11 @@ def _at_point(condition: Node, known: Mapping[Node, Dom]) -> bool | None:
         if n not in values:
             values[n] = make(n.op, tuple(values[a] for a in n.args), n.params, n.type) if n.args else n
     try:
-        (v,) = evaluate([values[condition]], _no_column, 1)
+        (v,) = evaluate([values[condition]], no_column, 1)
     except UnsupportedError:
         return None
     erred = v.error is not None and bool(v.error[0])
     return not erred and (v.valid is None or bool(v.valid[0])) and bool(v.values[0])
-
-
-def _no_column(side: str, name: str) -> Any:
-    raise AssertionError("the columns have been put in")
 
 
 def _narrowed(
@@ -248,7 +244,7 @@ def _moved(value: Any, t: Type, up: bool) -> Any:
         value = dt.datetime.combine(value, dt.time())
         return _moved(value, t, up)
     if isinstance(value, str) and t.kind in ("date", "timestamp", "time", "duration", "decimal", "float", "int"):
-        from ivjoin.expr.build.coerce import cast
+        from ivjoin.expr.build.casting import cast
 
         node = cast(literal(value), t)
         if node.op == "literal":

@@ -11,21 +11,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ivjoin.expr.nodes import COMPARISONS, Node, walk
-from ivjoin.functions.rules.domain import NAN, NULL, Dom, none_of, top
+from ivjoin.functions.rules.domain import Dom, is_void, met, of_literal, top, united
 from ivjoin.functions.rules.rule import Rule
 from ivjoin.functions.rules.state import Backward, Case, Cases, Forward, Infeasible, State, Structure, Taken
 from ivjoin.interval.machine import truth
 from ivjoin.propagation.decided import openings
-from ivjoin.propagation.linear import Equation, Forms, Sum, equation, forms, remainders
+from ivjoin.propagation.linear import Forms, Sum, arguments, equation, forms, remainders
 from ivjoin.propagation.meeting import contradict
 from ivjoin.propagation.nonlinear import polynomial_equation
 from ivjoin.propagation.polynomial import normal_forms
 from ivjoin.propagation.rules import rule_of
+from ivjoin.propagation.sums import both
 
 __all__ = ["Outcome", "Propagator"]
 
 # Alternatives that are tried, times the nodes that each may visit. A condition of 5,000 conjuncts would take minutes.
 _MOST_WORK = 1 << 17
+
 
 class Outcome(enum.Enum):
     """The result of a contraction: nothing new, a smaller box, or no point that satisfies the condition."""
@@ -49,13 +51,13 @@ class Propagator:
 
     def __init__(self, conjuncts: Sequence[Node], also: Iterable[Node] = (), zero_gives_null: bool = True) -> None:
         nodes = list(walk(*conjuncts, *also))
-        at = _arguments(nodes)
+        at = arguments(nodes)
         sums = forms(nodes, at)
         extra = [r for _, _, r in remainders(nodes, sums).values()]
         if extra:
             # In front, so that they precede the nodes that use them.
             nodes = list(walk(*extra, *conjuncts, *also))
-            at = _arguments(nodes)
+            at = arguments(nodes)
             sums = forms(nodes, at)
         self.nodes = nodes
         self.index = {n: i for i, n in enumerate(nodes)}
@@ -76,7 +78,7 @@ class Propagator:
             for e in (equation(i, n, at[i], known, used), polynomial_equation(i, n, at[i], normal, used, whole)):
                 if e is None:
                     continue
-                self.rules[i] = _both(self.rules[i], e)
+                self.rules[i] = both(self.rules[i], e)
                 for j in e.atoms:
                     if i not in parents[j]:
                         parents[j].append(i)
@@ -110,9 +112,9 @@ class Propagator:
         D: list[Any] = []
         for n, r in zip(self.nodes, self.rules):
             if n.op == "literal":
-                D.append(_of_literal(n))
+                D.append(of_literal(n))
             else:
-                D.append(top(n.type) if r.forward is None else _met(top(n.type), r.forward(D)))
+                D.append(top(n.type) if r.forward is None else met(top(n.type), r.forward(D)))
         return D
 
     def _settled(self) -> State | None:
@@ -140,11 +142,11 @@ class Propagator:
             j = index.get(node)
             if j is not None:
                 old = D[j]
-                new = _met(old, dom._state)
+                new = met(old, dom._state)
                 if new != old:
                     D[j] = new
                     s.changed(j)
-                    if s.required[j] and _is_void(new):
+                    if s.required[j] and is_void(new):
                         raise Infeasible
         return s
 
@@ -165,11 +167,11 @@ class Propagator:
                 if f is not None and not (quiet[i] and old == truth.TRUE and required[i]):
                     new = f(D)
                     if new != old:
-                        met = _met(old, new)
-                        if met != old:
-                            D[i] = met
+                        common = met(old, new)
+                        if common != old:
+                            D[i] = common
                             s.changed(i)
-                            if required[i] and _is_void(met):
+                            if required[i] and is_void(common):
                                 raise Infeasible
                 i = up.find(1, i + 1)
             i = down.rfind(1)
@@ -243,10 +245,10 @@ class Propagator:
         for j in touched:
             new = left[0].D[j]
             for branch in left[1:]:
-                new = _united(new, branch.D[j])
-            met = _met(s.D[j], new)
-            if met != s.D[j]:
-                s.D[j] = met
+                new = united(new, branch.D[j])
+            common = met(s.D[j], new)
+            if common != s.D[j]:
+                s.D[j] = common
                 s.changed(j)
 
     def run(self, known: Mapping[Node, Dom], rounds: int = 4, depth: int = 1, thorough: bool = True) -> State:
@@ -294,18 +296,18 @@ class Propagator:
         for node, dom in known.items():
             j = self.index.get(node)
             if j is not None:
-                met = _met(D[j], dom._state)
-                if met != D[j]:
-                    D[j] = met
+                common = met(D[j], dom._state)
+                if common != D[j]:
+                    D[j] = common
                     for k in parents[j]:
                         up[k] = 1
         i = up.find(1)
         while i >= 0:
             f, old = rules[i], D[i]
             if f is not None:
-                met = _met(old, f(D))
-                if met != old:
-                    D[i] = met
+                common = met(old, f(D))
+                if common != old:
+                    D[i] = common
                     for k in parents[i]:
                         up[k] = 1
             i = up.find(1, i + 1)
@@ -314,11 +316,6 @@ class Propagator:
     def forward(self, known: Mapping[Node, Dom], want: Node) -> Dom:
         """Return the domain of a node by forward rules alone."""
         return Dom(want.type, self.upward(known)[self.index[want]])
-
-
-def _arguments(nodes: Sequence[Node]) -> list[tuple[int, ...]]:
-    index = {n: i for i, n in enumerate(nodes)}
-    return [tuple(index[a] for a in n.args) for n in nodes]
 
 
 def _read_again(i: int, at: Sequence[tuple[int, ...]], ways: Sequence[int], nodes: Sequence[Node]) -> bool:
@@ -348,69 +345,3 @@ def _ways(at: Sequence[tuple[int, ...]], roots: Sequence[int]) -> list[int]:
 def _takes(p: int, parent: Node, s: Sum | None) -> bool:
     """Return whether a parent uses its argument outside of a linear form. Comparisons have their own equations."""
     return parent.op not in COMPARISONS and (s is None or p in s.terms)
-
-
-def _both(rule: Rule, e: Equation) -> Rule:
-    """Combine an operator's rule and its node's equation, one after the other."""
-    forward, backward = rule.forward, rule.backward
-    if forward is None or backward is None:
-        return rule
-
-    def up(D: list[Any]) -> Any:
-        new, also = forward(D), e.forward(D)
-        return new if also is None else _met(new, also)
-
-    def down(s: State) -> None:
-        backward(s)
-        e.backward(s)
-
-    return rule._replace(forward=up, backward=down)
-
-
-def _of_literal(n: Node) -> Any:
-    v, t = n.params[0], n.type
-    if t.kind == "bool":
-        return truth.NULL if v is None else truth.TRUE if v else truth.FALSE
-    if v is None:
-        return none_of(t, NULL)
-    if v != v:
-        return none_of(t, NAN)
-    return v, v, 0
-
-
-def _met(old: Any, new: Any) -> Any:
-    """Return the intersection of two domains of one type."""
-    if old.__class__ is int:
-        return old & new
-    alo, ahi, af = old
-    blo, bhi, bf = new
-    lo = alo if blo is None or (alo is not None and alo >= blo) else blo
-    hi = ahi if bhi is None or (ahi is not None and ahi <= bhi) else bhi
-    if lo is not None and hi is not None and lo > hi and lo.__class__ not in (str, bytes):
-        return 1, 0, af & bf
-    return lo, hi, af & bf
-
-
-def _united(a: Any, b: Any) -> Any:
-    """Return the hull of two domains of one type."""
-    if a.__class__ is int:
-        return a | b
-    alo, ahi, af = a
-    blo, bhi, bf = b
-    if alo is not None and ahi is not None and alo > ahi:
-        return blo, bhi, af | bf
-    if blo is not None and bhi is not None and blo > bhi:
-        return alo, ahi, af | bf
-    lo = None if alo is None or blo is None else alo if alo <= blo else blo
-    hi = None if ahi is None or bhi is None else ahi if ahi >= bhi else bhi
-    return lo, hi, af | bf
-
-
-def _is_void(d: Any) -> bool:
-    """Return whether a domain is empty, without NULL and NaN as well."""
-    if d.__class__ is int:
-        return not d
-    lo, hi, flags = d
-    return not flags and lo is not None and hi is not None and bool(lo > hi)
-
-

@@ -14,17 +14,18 @@ from typing import Any, NamedTuple
 
 from ivjoin.expr.nodes import Node, make
 from ivjoin.functions.records.linear import Sum, plus
-from ivjoin.functions.rules.domain import NULL
-from ivjoin.functions.rules.state import Backward, Forward, Infeasible, State
+from ivjoin.functions.rules.state import State
 from ivjoin.functions.table import linear_of
-from ivjoin.interval.machine import truth
 from ivjoin.propagation.decided import Opening
+from ivjoin.propagation.sums import Equation, comparison, joined, value
 
-__all__ = [
-    "Equation", "Forms", "Sum", "equation", "forms", "remainders",
-]  # fmt: skip
+__all__ = ["Forms", "Sum", "arguments", "equation", "forms", "remainders"]
 
-T, F, N = truth.TRUE, truth.FALSE, truth.NULL
+
+def arguments(nodes: Sequence[Node]) -> list[tuple[int, ...]]:
+    """Return the places of the arguments of each node."""
+    index = {n: i for i, n in enumerate(nodes)}
+    return [tuple(index[a] for a in n.args) for n in nodes]
 
 
 def forms(nodes: Sequence[Node], at: Sequence[tuple[int, ...]]) -> list[Sum | None]:
@@ -91,31 +92,6 @@ def _without_quotients(d: Sum, found: dict[int, tuple[int, int, int]]) -> Sum | 
     return Sum(terms, constant, True) if done else None
 
 
-def _joined(first: Equation | None, second: Equation | None) -> Equation | None:
-    """Combine two equations of one node."""
-    if first is None or second is None:
-        return first if second is None else second
-    a, b = first, second
-
-    def forward(D: list[Any]) -> Any:
-        x, y = a.forward(D), b.forward(D)
-        return y if x is None else x if y is None else x & y
-
-    def backward(s: State) -> None:
-        a.backward(s)
-        b.backward(s)
-
-    return Equation(tuple(dict.fromkeys((*a.atoms, *b.atoms))), forward, backward)
-
-
-class Equation(NamedTuple):
-    """The rule of one linear form, in addition to the rule of the node's operator."""
-
-    atoms: tuple[int, ...]
-    forward: Forward  # None if it narrows nothing
-    backward: Backward
-
-
 class Forms(NamedTuple):
     """The linear forms of a graph: the sum of each node, or None.
 
@@ -155,18 +131,18 @@ def _closed_both(i: int, op: str, d: Sum, known: Forms) -> Equation | None:
     if op not in ("lt", "le", "gt", "ge", "eq", "ne"):
         return plain
     other = _without_quotients(_with_remainders(d, known.remainders), known.remainders)
-    return plain if other is None else _joined(plain, _closed(i, op, other))
+    return plain if other is None else joined(plain, _closed(i, op, other))
 
 
 def _closed(i: int, op: str, d: Sum) -> Equation | None:
     """Return the equation of a form, if it finds more than the operators."""
     if op not in ("lt", "le", "gt", "ge", "eq", "ne"):
-        return _value(i, d) if d.repeats else None
+        return value(i, d) if d.repeats else None
     g = gcd(*d.terms.values()) if d.terms else 0
     uneven = op in ("eq", "ne") and len(d.terms) > 1 and any(abs(c) != 1 for c in d.terms.values())
     if not d.repeats and (len(d.terms) < 2 or (g <= 1 and not uneven)):
         return None
-    return _comparison(i, op, d)
+    return comparison(i, op, d)
 
 
 def _reachable(d: Sum, known: Forms) -> list[int]:
@@ -233,148 +209,3 @@ def _opening(i: int, op: str, d: Sum, places: list[int], known: Forms) -> Equati
             e.backward(s)
 
     return Equation(tuple(atoms), forward, backward)
-
-
-def _range(D: list[Any], terms: tuple[tuple[int, int], ...]) -> tuple[int, int, int] | None:
-    """Return the bounds of the sum and the flags of its atoms; None if an atom has no value."""
-    low = high = flags = 0
-    for x, c in terms:
-        lo, hi, f = D[x]
-        if lo > hi:
-            return None
-        flags |= f
-        if c > 0:
-            low += c * lo
-            high += c * hi
-        else:
-            low += c * hi
-            high += c * lo
-    return low, high, flags
-
-
-def _solve(s: State, terms: tuple[tuple[int, int], ...], least: Any, most: Any) -> None:
-    """Narrow the atoms to ``least <= sum <= most``; None is unbounded."""
-    D = s.D
-    found = _range(D, terms)
-    if found is None:
-        return
-    low, high, _ = found
-    if (least is not None and high < least) or (most is not None and low > most):
-        raise Infeasible
-    if (least is None or least <= low) and (most is None or high <= most):
-        return
-    for x, c in terms:
-        lo, hi, _ = D[x]
-        if c > 0:
-            # c * x <= most - (low of the others), and >= least - (high of the others)
-            top = hi if most is None else (most - low + c * lo) // c
-            bottom = lo if least is None else -((high - c * hi - least) // c)
-        else:
-            top = hi if least is None else (high - c * lo - least) // -c
-            bottom = lo if most is None else -((most - low + c * hi) // -c)
-        if top < hi or bottom > lo:
-            s.cut(x, bottom, top, ~0)
-            nlo, nhi, _ = D[x]
-            if nlo > nhi:
-                return
-            if c > 0:
-                low += c * (nlo - lo)
-                high += c * (nhi - hi)
-            else:
-                low += c * (nhi - hi)
-                high += c * (nlo - lo)
-
-
-def _congruent(s: State, terms: tuple[tuple[int, int], ...], total: int) -> None:
-    """Narrow the atoms of ``sum = total`` to the residues that divisibility allows."""
-    for k, (x, c) in enumerate(terms):
-        g = 0
-        for j, (_, other) in enumerate(terms):
-            if j != k:
-                g = gcd(g, other)
-        if g <= 1:
-            continue
-        h = gcd(c, g)
-        if total % h:
-            raise Infeasible
-        modulus = g // h
-        if modulus == 1:
-            continue
-        residue = total // h * pow(c // h, -1, modulus) % modulus
-        lo, hi, _ = s.D[x]
-        if lo > hi:
-            continue
-        lo += (residue - lo) % modulus
-        hi -= (hi - residue) % modulus
-        if lo > hi:
-            raise Infeasible
-        s.cut(x, lo, hi, ~0)
-
-
-def _comparison(i: int, op: str, d: Sum) -> Equation:
-    g = gcd(*d.terms.values()) if d.terms else 1
-    terms = tuple((x, c // g) for x, c in d.terms.items())
-    # g * sum + constant compares with 0 like the sum with these: sum <= most is "<= 0", sum >= least is ">= 0".
-    most, least = -d.constant // g, -(d.constant // g)
-    whole = most == least
-    bounds: dict[tuple[str, int], tuple[int | None, int | None]] = {
-        ("le", T): (None, most), ("le", F): (most + 1, None), ("ge", T): (least, None), ("ge", F): (None, least - 1),
-        ("lt", T): (None, least - 1), ("lt", F): (least, None), ("gt", T): (most + 1, None), ("gt", F): (None, most),
-        ("eq", T): (least, most), ("ne", F): (least, most),
-    }  # fmt: skip
-
-    def forward(D: list[Any]) -> int | None:
-        found = _range(D, terms)
-        if found is None:
-            return None
-        low, high, _ = found
-        if op in ("eq", "ne"):
-            equal = whole and low <= least <= high
-            differ = not (low == high == least and whole)
-            true, false = (equal, differ) if op == "eq" else (differ, equal)
-        elif op in ("le", "gt"):
-            true, false = low <= most, high > most
-            if op == "gt":
-                true, false = false, true
-        else:
-            true, false = low < least, high >= least
-            if op == "ge":
-                true, false = false, true
-        return N | (T if true else 0) | (F if false else 0)
-
-    def backward(s: State) -> None:
-        mask = s.D[i]
-        wanted = bounds.get((op, mask))
-        if wanted is None:
-            found = _range(s.D, terms) if (op, mask) in (("ne", T), ("eq", F)) else None
-            if found is not None and whole and found[0] == found[1] == least:
-                raise Infeasible
-            return
-        if wanted[0] is not None and wanted[1] is not None:
-            if not whole:
-                raise Infeasible
-            _solve(s, terms, *wanted)
-            _congruent(s, terms, least)
-        else:
-            _solve(s, terms, *wanted)
-
-    return Equation(tuple(d.terms), forward, backward)
-
-
-def _value(i: int, d: Sum) -> Equation:
-    terms, constant = tuple(d.terms.items()), d.constant
-
-    def forward(D: list[Any]) -> Any:
-        found = _range(D, terms)
-        return None if found is None else (found[0] + constant, found[1] + constant, NULL)
-
-    def backward(s: State) -> None:
-        lo, hi, flags = s.D[i]
-        if flags & NULL and any(s.D[x][2] & NULL for x, _ in terms):
-            return
-        if lo <= hi:
-            _solve(s, terms, lo - constant, hi - constant)
-
-    return Equation(tuple(d.terms), forward, backward)
-
-

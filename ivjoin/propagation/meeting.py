@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import gcd
 
-from ivjoin.expr.nodes import Node
+from ivjoin.expr.nodes import NEGATED, Node
 from ivjoin.functions.records.linear import Sum, plus
 
 __all__ = ["contradict"]
@@ -17,7 +17,6 @@ __all__ = ["contradict"]
 _ENDS: dict[str, tuple[int | None, int | None]] = {
     "lt": (None, -1), "le": (None, 0), "gt": (1, None), "ge": (0, None), "eq": (0, 0),
 }  # fmt: skip
-_NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "ne": "eq"}
 
 
 def contradict(
@@ -32,7 +31,7 @@ def contradict(
         if n.op == "not" or n.op == ("and" if true else "or"):
             stack.extend((j, true != (n.op == "not")) for j in at[i])
             continue
-        low, high = _ENDS.get(n.op if true else _NEGATED.get(n.op, ""), (None, None))
+        low, high = _ENDS.get(n.op if true else NEGATED.get(n.op, ""), (None, None))
         if low is None and high is None:
             continue
         a, b = (sums[j] for j in at[i])

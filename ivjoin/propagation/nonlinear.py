@@ -14,31 +14,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import ceil, floor, inf, isqrt, nextafter, sqrt
-from typing import Any, NamedTuple
+from typing import Any
 
-from ivjoin.expr.nodes import Node
+from ivjoin.expr.nodes import NEGATED, Node
 from ivjoin.functions.rules.domain import NAN, NULL
 from ivjoin.functions.rules.state import Infeasible, State
 from ivjoin.interval.machine import truth
 from ivjoin.interval.machine.integers import mul_rev
-from ivjoin.propagation.linear import Equation
-from ivjoin.propagation.polynomial import Normal, Polynomial, divided, error_of, minus, times, uses_of
+from ivjoin.propagation.polynomial import (
+    SLOP,
+    Normal,
+    Polynomial,
+    divided,
+    error_of,
+    minus,
+    power,
+    range_of,
+    ready,
+    times,
+    uses_of,
+)
+from ivjoin.propagation.sums import Equation
 
 __all__ = ["polynomial_equation"]
 
 T, F = truth.TRUE, truth.FALSE
 Pair = tuple[Any, Any]
 Target = tuple[Any, Any]
-_REFUTED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
-# The error of the sum computed in doubles, as a fraction of the added magnitudes.
-_SLOP = 2.0**-50
 _MAX = 1.7976931348623157e308
-
-
-class _Sum(NamedTuple):
-    """Return a polynomial for evaluation: (coefficient, factors with their powers) of each term."""
-
-    terms: tuple[tuple[Any, tuple[tuple[int, int], ...]], ...]
 
 
 def polynomial_equation(
@@ -57,7 +60,7 @@ def polynomial_equation(
 def _equation(
     i: int, n: Node, at: tuple[int, ...], normal: Sequence[Normal | None], used: bool, discrete: frozenset[int]
 ) -> Equation | None:
-    if n.op in _REFUTED:
+    if n.op in NEGATED:
         a, b = normal[at[0]], normal[at[1]]
         types = [x.type for x in n.args]
         if a is None or b is None or types[0].kind != types[1].kind or types[0].scale != types[1].scale:
@@ -97,7 +100,7 @@ def _comparison(
         mask = s.D[i]
         if mask not in (T, F):
             return
-        true = op if mask == T else _REFUTED[op]
+        true = op if mask == T else NEGATED[op]
         if true == "ne":
             return
         e: Any = 0
@@ -140,14 +143,14 @@ class _Solver:
     def __init__(self, p: Polynomial, whole: bool, discrete: frozenset[int]) -> None:
         self.whole = whole
         self.discrete = discrete
-        self.sum = _ready(p, whole)
+        self.sum = ready(p, whole)
         self.atoms = tuple(dict.fromkeys(x for m in p for x in m))
         # An atom that occurs once, alone in its term, is solved as well: it depends on the others.
         self.ways = [(x, w) for x in self.atoms for w in _ways(p, x, whole)]
 
     def solve(self, s: State, target: Target) -> None:
         """Narrow the atoms to ``least <= polynomial <= most``, or raise Infeasible; None is unbounded."""
-        found = _range(self.sum, s.D, self.whole)
+        found = range_of(self.sum, s.D, self.whole)
         if found is None:
             return
         low, high = found
@@ -173,56 +176,6 @@ class _Solver:
 Way = Callable[[list[Any], Pair, Any], Pair | None]
 
 
-def _ready(p: Polynomial, whole: bool) -> _Sum:
-    terms = []
-    for m, c in p.items():
-        powers = tuple((x, m.count(x)) for x in dict.fromkeys(m))
-        terms.append((c if whole else float(c), powers))
-    return _Sum(tuple(terms))
-
-
-def _range(p: _Sum, D: list[Any], whole: bool) -> Pair | None:
-    """Return the bounds of a polynomial; None if an atom has no value or no bound."""
-    low: Any = 0
-    high: Any = 0
-    size: Any = 0
-    for c, powers in p.terms:
-        a: Any = c
-        b: Any = c
-        for x, k in powers:
-            lo, hi, _ = D[x]
-            if lo > hi:
-                return None
-            if k > 1:
-                lo, hi = _power(lo, hi, k)
-            if a == b:
-                a, b = (a * lo, a * hi) if a >= 0 else (a * hi, a * lo)
-            elif a >= 0:
-                a, b = (a if lo >= 0 else b) * lo, (b if hi >= 0 else a) * hi
-            else:
-                corners = (a * lo, a * hi, b * lo, b * hi)
-                a, b = min(corners), max(corners)
-        low += a
-        high += b
-        if not whole:
-            size += max(-a, b)
-    if whole:
-        return low, high
-    if not size < inf or low != low or high != high:
-        return None
-    slop = size * _SLOP * (len(p.terms) + 1) + 5e-324
-    return low - slop, high + slop
-
-
-def _power(lo: Any, hi: Any, k: int) -> Pair:
-    a, b = lo * lo, hi * hi
-    if k == 3:
-        a, b = a * lo, b * hi
-    if k % 2 or lo >= 0:
-        return a, b
-    return (b, a) if hi <= 0 else (0, max(a, b))
-
-
 def _ways(p: Polynomial, x: int, whole: bool) -> list[Way]:
     """Return how the polynomial can be solved for one of its atoms."""
     by: dict[int, Polynomial] = {}
@@ -243,10 +196,10 @@ def _ways(p: Polynomial, x: int, whole: bool) -> list[Way]:
 def _quotient(factor: Polynomial, rest: Polynomial, whole: bool) -> Way:
     """Solve ``factor * x + rest``."""
     shift, left = divided(rest, factor, whole) if rest else ({}, {})
-    f, r, k = (_ready(q, whole) for q in (factor, left, shift))
+    f, r, k = (ready(q, whole) for q in (factor, left, shift))
 
     def way(D: list[Any], target: Pair, d: Any) -> Pair | None:
-        b, c, m = _range(f, D, whole), _range(r, D, whole), _range(k, D, whole)
+        b, c, m = range_of(f, D, whole), range_of(r, D, whole), range_of(k, D, whole)
         if b is None or c is None or m is None:
             return None
         z = target[0] - c[1], target[1] - c[0]
@@ -267,8 +220,8 @@ def _moved(y: Pair, m: Pair, whole: bool) -> Pair:
 def _outward(lo: float, hi: float) -> Pair:
     # Beyond the greatest double are numbers that a double cannot represent.
     lo, hi = min(lo, _MAX), max(hi, -_MAX)
-    low = lo if lo == -inf else nextafter(lo - abs(lo) * _SLOP, -inf)
-    return low, hi if hi == inf else nextafter(hi + abs(hi) * _SLOP, inf)
+    low = lo if lo == -inf else nextafter(lo - abs(lo) * SLOP, -inf)
+    return low, hi if hi == inf else nextafter(hi + abs(hi) * SLOP, inf)
 
 
 def _real_quotient(z: Pair, b: Pair, x: Pair) -> Pair:
@@ -296,12 +249,12 @@ def _real_quotient(z: Pair, b: Pair, x: Pair) -> Pair:
 def _square(a: Any, b: Polynomial, rest: Polynomial, whole: bool) -> Way:
     """Solve ``a * x * x + b * x + rest``: ``(2 * a * x + b) ** 2 = 4 * a * target + b * b - 4 * a * rest``."""
     d = minus(times(b, b), {m: 4 * a * c for m, c in rest.items()})
-    shift, more = _ready(b, whole), _ready(d, whole)
+    shift, more = ready(b, whole), ready(d, whole)
     four: Any = 4 * a if whole else float(4 * a)
     two: Any = 2 * a if whole else float(2 * a)
 
     def way(D: list[Any], target: Pair, x: Any) -> Pair | None:
-        m, e = _range(shift, D, whole), _range(more, D, whole)
+        m, e = range_of(shift, D, whole), range_of(more, D, whole)
         if m is None or e is None:
             return None
         lo, hi = four * target[0], four * target[1]
@@ -310,7 +263,7 @@ def _square(a: Any, b: Polynomial, rest: Polynomial, whole: bool) -> Way:
         low, high = lo + e[0], hi + e[1]
         if not whole:
             size = max(abs(lo), abs(hi)) + max(abs(e[0]), abs(e[1]))
-            low, high = low - size * _SLOP, high + size * _SLOP
+            low, high = low - size * SLOP, high + size * SLOP
         if high < 0:
             return 1, 0
         if whole:
@@ -332,13 +285,13 @@ def _square(a: Any, b: Polynomial, rest: Polynomial, whole: bool) -> Way:
 
 def _root(k: int, factor: Polynomial, rest: Polynomial, whole: bool) -> Way:
     """Solve ``factor * x ** k + rest``."""
-    f, r = _ready(factor, whole), _ready(rest, whole)
+    f, r = ready(factor, whole), ready(rest, whole)
 
     def way(D: list[Any], target: Pair, d: Any) -> Pair | None:
-        b, c = _range(f, D, whole), _range(r, D, whole)
+        b, c = range_of(f, D, whole), range_of(r, D, whole)
         if b is None or c is None:
             return None
-        x = _power(d[0], d[1], k)
+        x = power(d[0], d[1], k)
         z = target[0] - c[1], target[1] - c[0]
         y = (mul_rev if whole else _real_quotient)(z, b, x)
         lo, hi = max(y[0], x[0]), min(y[1], x[1])
@@ -367,7 +320,7 @@ def _cut_root(v: Any, k: int, whole: bool, up: bool) -> Any:
             return n + (up and not exact)
         return -n - (not up and not exact)
     y = abs(v) ** (1 / k)
-    y = nextafter(y + y * _SLOP * 8, inf) if (v >= 0) != up else max(0.0, nextafter(y - y * _SLOP * 8, -inf))
+    y = nextafter(y + y * SLOP * 8, inf) if (v >= 0) != up else max(0.0, nextafter(y - y * SLOP * 8, -inf))
     return y if v >= 0 else -y
 
 

@@ -19,8 +19,8 @@ from ivjoin.functions.records.linear import cast_factor, is_exact_product, is_ex
 from ivjoin.functions.rules.domain import NAN
 
 __all__ = [
-    "Monomial", "Normal", "Polynomial", "Step", "divided", "error_of", "minus", "normal_forms", "times",
-    "uses_of",
+    "Monomial", "Normal", "Polynomial", "SLOP", "Step", "Terms", "divided", "error_of", "minus", "normal_forms",
+    "power", "range_of", "ready", "times", "uses_of",
 ]  # fmt: skip
 
 Monomial = tuple[int, ...]
@@ -31,6 +31,8 @@ _MOST_FACTORS = 3
 # Rounding to nearest is off by half a unit in the last place. A whole unit is allowed here, which also covers the
 # computation of the bound itself. Below the normal numbers, the error is absolute.
 _UNIT = {32: (2.0**-23, 2.0**-148), 64: (2.0**-52, 5e-324)}
+# The error of the sum computed in doubles, as a fraction of the added magnitudes.
+SLOP = 2.0**-50
 
 
 class Step(NamedTuple):
@@ -235,3 +237,59 @@ def error_of(root: int, steps: Sequence[Step], D: Sequence[Any]) -> float:
             return inf
         errors[s.place] = e * 1.000001
     return errors.get(root, 0.0)
+
+
+class Terms(NamedTuple):
+    """A polynomial for evaluation: (coefficient, factors with their powers) of each term."""
+
+    terms: tuple[tuple[Any, tuple[tuple[int, int], ...]], ...]
+
+
+def ready(p: Polynomial, whole: bool) -> Terms:
+    terms = []
+    for m, c in p.items():
+        powers = tuple((x, m.count(x)) for x in dict.fromkeys(m))
+        terms.append((c if whole else float(c), powers))
+    return Terms(tuple(terms))
+
+
+def range_of(p: Terms, D: list[Any], whole: bool) -> tuple[Any, Any] | None:
+    """Return the bounds of a polynomial; None if an atom has no value or no bound."""
+    low: Any = 0
+    high: Any = 0
+    size: Any = 0
+    for c, powers in p.terms:
+        a: Any = c
+        b: Any = c
+        for x, k in powers:
+            lo, hi, _ = D[x]
+            if lo > hi:
+                return None
+            if k > 1:
+                lo, hi = power(lo, hi, k)
+            if a == b:
+                a, b = (a * lo, a * hi) if a >= 0 else (a * hi, a * lo)
+            elif a >= 0:
+                a, b = (a if lo >= 0 else b) * lo, (b if hi >= 0 else a) * hi
+            else:
+                corners = (a * lo, a * hi, b * lo, b * hi)
+                a, b = min(corners), max(corners)
+        low += a
+        high += b
+        if not whole:
+            size += max(-a, b)
+    if whole:
+        return low, high
+    if not size < inf or low != low or high != high:
+        return None
+    slop = size * SLOP * (len(p.terms) + 1) + 5e-324
+    return low - slop, high + slop
+
+
+def power(lo: Any, hi: Any, k: int) -> tuple[Any, Any]:
+    a, b = lo * lo, hi * hi
+    if k == 3:
+        a, b = a * lo, b * hi
+    if k % 2 or lo >= 0:
+        return a, b
+    return (b, a) if hi <= 0 else (0, max(a, b))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from ivjoin.expr.nodes import COMPARISONS, Node, make
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.types import BOOL, FLOAT64, Type
-from ivjoin.separation.isolate import plus_constant, shift
+from ivjoin.separation.float_bounds import plus_constant, shift
 from ivjoin.separation.linear import BOTH_SIDES, Forms
 from ivjoin.separation.normal import flattened, is_literal
 from ivjoin.separation.onesided import literal

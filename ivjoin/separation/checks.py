@@ -11,12 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from ivjoin.conditions.evaluate import evaluate
-from ivjoin.expr.nodes import COMPARISONS, Node, is_met, make, walk
+from ivjoin.conditions.evaluate import evaluate, no_column
+from ivjoin.expr.nodes import COMPARISONS, FLIPPED, NEGATED, Node, is_met, make, walk
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
 from ivjoin.expr.types import BOOL
 from ivjoin.separation.linear import BOTH_SIDES, LEFT_SIDE, Box, Forms, guard_box
-from ivjoin.separation.normal import FLIPPED, NEGATED
 from ivjoin.separation.parts import BandTerm, Found, cut
 
 __all__ = ["ASK", "FALSE", "TRUE", "Check", "Checks", "checks_of"]
@@ -328,14 +327,10 @@ def _constant(e: Node) -> object:
     """Return the value of a constant, None for NULL; ``_UNKNOWN`` if it raises an error or has no ordinal."""
     if e.op == "literal":
         return e.params[0]
-    (v,) = evaluate([e], _no_column, 1)
+    (v,) = evaluate([e], no_column, 1)
     if (v.error is not None and v.error[0]) or not has_ordinal(e.type):
         return _UNKNOWN
     return None if v.valid is not None and not v.valid[0] else v.values[0].item()
-
-
-def _no_column(side: str, name: str) -> None:
-    raise AssertionError("a constant reads no column")
 
 
 def _flat(e: Node) -> list[Node]:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from ivjoin.expr.nodes import Node, make
+from ivjoin.expr.nodes import NEGATED, Node, make
 from ivjoin.expr.types import BOOL
 
-__all__ = ["FLIPPED", "NEGATED", "conjuncts_of", "flattened", "is_literal"]
-
-FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "eq_null_safe": "eq_null_safe", "ne": "ne"}
-NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
+__all__ = ["conjuncts_of", "flattened", "is_literal"]
 
 
 def is_literal(n: Node, value: object) -> bool:

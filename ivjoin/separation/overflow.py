@@ -38,14 +38,10 @@ class Overflow:
 
 def constant_errs(forms: Forms, c: Node) -> bool:
     """Return whether a constant part of ``c`` raises an error, so that ``c`` is never TRUE."""
-    from ivjoin.conditions.evaluate import evaluate
+    from ivjoin.conditions.evaluate import evaluate, no_column
 
     parts = [n for n in walk(c) if n.op != "literal" and forms.sides(n) == 0]
-    return any(v.error is not None and v.error[0] for v in (evaluate(parts, _no_column, 1) if parts else ()))
-
-
-def _no_column(side: str, name: str) -> None:
-    raise AssertionError("a constant reads no column")
+    return any(v.error is not None and v.error[0] for v in (evaluate(parts, no_column, 1) if parts else ()))
 
 
 def overflows(

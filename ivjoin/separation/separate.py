@@ -16,28 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
-from ivjoin.expr.nodes import COMPARISONS, Node, columns_of, is_met, make, walk
+from ivjoin.expr.nodes import COMPARISONS, FLIPPED, Node, columns_of, make, walk
 from ivjoin.expr.ordinal import has_ordinal
-from ivjoin.expr.types import BOOL, FLOAT64, Type
+from ivjoin.expr.types import BOOL, FLOAT64
 from ivjoin.separation.branches import Branch, alternatives_of, compared_by_branch, either, hull, present_in
 from ivjoin.separation.checks import Check, checks_of
+from ivjoin.separation.discrete import linear_bands
 from ivjoin.separation.isolate import Isolator, never_nan
-from ivjoin.separation.linear import (
-    BOTH_SIDES,
-    LEFT_SIDE,
-    RIGHT_SIDE,
-    Form,
-    Forms,
-    Limit,
-    guard_box,
-    in_months,
-    scale_of,
-    span,
-)
-from ivjoin.separation.mixed import Inequality, consequences, proportion
-from ivjoin.separation.normal import FLIPPED, conjuncts_of, flattened, is_literal
+from ivjoin.separation.linear import BOTH_SIDES, LEFT_SIDE, RIGHT_SIDE, Forms
+from ivjoin.separation.mixed import consequences
+from ivjoin.separation.normal import conjuncts_of, flattened, is_literal
 from ivjoin.separation.onesided import SidePool, cast_to
 from ivjoin.separation.overflow import Overflow, constant_errs, overflows
 from ivjoin.separation.parts import BandTerm, Found, Guard, JoinKey, cut, fitted, guard_of, merged
@@ -199,7 +188,7 @@ class _Separator:
         keyed = written and op == "eq"
         found = Found()
         if a.type.is_discrete:
-            found = self._linear(c, op, a, b, keyed)
+            found = linear_bands(self.forms, self.pool, c, op, a, b, keyed)
         elif a.type.kind == "float" and not written:
             found = self._floats(c, op, a, b)
         if written and not found.bands:
@@ -235,7 +224,7 @@ class _Separator:
         sides = self.forms.sides(a), self.forms.sides(b)
         if sides == (RIGHT_SIDE, LEFT_SIDE):
             a, b, op, sides = b, a, FLIPPED[op], (LEFT_SIDE, RIGHT_SIDE)
-        found = self._linear(c, op, a, b, False) if a.type.is_discrete else Found()
+        found = linear_bands(self.forms, self.pool, c, op, a, b, False) if a.type.is_discrete else Found()
         if sides == (LEFT_SIDE, RIGHT_SIDE) and not found.bands:
             found = self._as_written(c, op, a, b)
         return found
@@ -251,80 +240,6 @@ class _Separator:
         lo = {"ge": 0, "gt": int(exact), "eq": 0}.get(op)
         hi = {"le": 0, "lt": -int(exact), "eq": 0}.get(op)
         return Found(exact=exact, bands=[BandTerm(a, b, lo, hi, exact, c)])
-
-    def _linear(self, c: Node, op: str, a: Node, b: Node, keyed: bool) -> Found:
-        """Return bands from the difference of two linear forms."""
-        found = Found()
-        fa, fb = self._compared_form(op, a), self._compared_form(op, b)
-        if fa is None or fb is None:
-            return found
-        d = in_months(fa.plus(fb, -1))
-        if any(self.forms.sides(n) == 0 for n in d.terms):
-            return found
-        signs = (1,) if op in ("le", "lt") else (-1,) if op in ("ge", "gt") else (1, -1)
-        # Both sides are multiples of the type's least step, so "less" is "less by a step".
-        gap = Fraction(op in ("lt", "gt")) / scale_of(a.type)
-        step = Form({}, gap, gap)
-        results = [
-            place(self.forms, self.pool, found, q, c)
-            for k in signs
-            for q in consequences(self.forms, Inequality(d.scaled(k).plus(step)))
-        ]
-        found.bands = merged(found.bands)
-        if not found.bands or not all(results):
-            return found
-        covered = set(walk(*(n for t in found.bands for n in (t.left, t.right))))
-        if d.exact and not any(self.forms.sides(n) == BOTH_SIDES for n in d.terms):
-            if keyed:
-                return _made_exact(found, [])
-            if op == "eq" and found.bands[0].lo == found.bands[0].hi == 0:
-                # An equality that becomes one-sided by moving terms is a key too.
-                found.keys.append(JoinKey(found.bands[0].left, found.bands[0].right, False))
-            return _made_exact(found, self.forms.limits((a, b), covered))
-        inner = self._abs_argument(op, a, b)
-        if inner is not None:
-            m, other, t = inner
-            form = self.forms.form(m)
-            assert form is not None
-            top = span(t)[1]
-            return _made_exact(found, [*self.forms.limits((m, other), covered), Limit(form.terms, form.lo, -top, top)])
-        if self._is_square(op, a, b):
-            return _made_exact(found, self.forms.limits([*a.args, *b.args], covered))
-        return found
-
-    def _is_square(self, op: str, a: Node, b: Node) -> bool:
-        """Return whether a constant bounds a square of whole numbers from above, so that its root is equivalent."""
-        if a.op == "literal":
-            a, b, op = b, a, FLIPPED[op]
-        if b.op != "literal" or a.op != "mul" or a.type.kind != "int":
-            return False
-        square = proportion(self.forms, a)
-        if square is None or op not in (("le", "lt") if square[1] > 0 else ("ge", "gt")):
-            return False
-        form = square[0]
-        whole = all(n.type.kind == "int" and k == int(k) for n, k in form.terms.items()) and form.lo == int(form.lo)
-        return whole and form.exact and not any(self.forms.sides(n) == BOTH_SIDES for n in form.terms)
-
-    def _compared_form(self, op: str, n: Node) -> Form | None:
-        # A node with `is_met` moves values at or beyond the end of its unit's range. Its form is therefore not valid
-        # under < and >; there the node itself is an atom.
-        return Form({n: 1}, 0, 0) if is_met(n) and op in ("lt", "gt") else self.forms.form(n)
-
-    def _abs_argument(self, op: str, a: Node, b: Node) -> tuple[Node, Node, Type] | None:
-        """Return (m, other, type of the abs) if the comparison is ``abs(m) <= other`` and otherwise linear."""
-        if op in ("ge", "gt"):
-            a, b, op = b, a, FLIPPED[op]
-        if op not in ("le", "lt"):
-            return None
-        while a.op == "cast" and a.args[0].type.is_discrete and _contains(a.type, a.args[0].type):
-            a = a.args[0]
-        if a.op != "abs":
-            return None
-        for n in (a.args[0], b):
-            form = self.forms.form(n)
-            if form is None or not form.exact or any(self.forms.sides(x) == BOTH_SIDES for x in form.terms):
-                return None
-        return a.args[0], b, a.type
 
     def _floats(self, c: Node, op: str, a: Node, b: Node) -> Found:
         """Return relaxed bands from two-sided float expressions."""
@@ -420,19 +335,3 @@ def _month_bands(keys: list[JoinKey]) -> list[BandTerm]:
             x, y = (make("extract", n.args, ("month_number", *n.params[1:]), n.type) for n in (a, b))
             out.append(BandTerm(x, y, 0, 0, False, make("eq", (a, b), (), BOOL)))
     return out
-
-
-def _made_exact(found: Found, limits: list[Limit]) -> Found:
-    box = guard_box(limits)
-    if box is not None:
-        cut(found.exact_box, box)
-        found.exact = True
-        found.bands = [replace(t, exact=True) for t in found.bands]
-    return found
-
-
-def _contains(outer: Type, inner: Type) -> bool:
-    if outer.kind not in ("int", "decimal") or inner.kind not in ("int", "decimal") or outer.scale < inner.scale:
-        return False
-    (a, b), (c, d) = span(outer), span(inner)
-    return a <= c and d <= b

@@ -1,4 +1,4 @@
-"""The boundary between Arrow's buffers and numpy: no other module handles offsets and validity bitmaps."""
+"""Convert between Arrow's buffers and numpy: no other module handles offsets and validity bitmaps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from ivjoin.shj.registers import NAN_BITS, NAN_ORDINAL
 
 __all__ = [
     "Bytes", "are_told_by_ordinals", "bitmap", "byte_width", "counted", "doubles_of", "encoded", "fixed_array",
-    "fixed_view", "is_own_ordinal", "offset_width", "take", "taken", "truths", "validity", "whole_numbers", "words_of",
+    "fixed_view", "is_own_ordinal", "offset_width", "take", "taken", "truths", "validity", "whole_numbers",
+    "with_number", "words_of",
 ]
 
 _TOP_BIT = np.int64(-(2**63))
@@ -23,10 +24,7 @@ _DTYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 def byte_width(t: pa.DataType) -> int | None:
-    """Return the bytes per value of a fixed-width type that can be stored as raw bytes, else None.
-
-    Bools are bit-packed, and other types (nested, dictionary, extension, null) are not plain buffers.
-    """
+    """Return the bytes per value of a fixed-width type that can be stored as raw bytes, else None."""
     if isinstance(t, pa.ExtensionType) or pa.types.is_boolean(t) or pa.types.is_dictionary(t) or pa.types.is_null(t):
         return None
     if pa.types.is_nested(t) or t.num_buffers != 2:
@@ -46,7 +44,7 @@ def offset_width(t: pa.DataType) -> int | None:
 
 
 def is_own_ordinal(t: pa.DataType) -> bool:
-    """Return whether a value's int64 ordinal, cut to the type's width, is the value itself: for integers and times."""
+    """Return whether a value's int64 ordinal, cut to the type's width, is the value itself: integers and times."""
     pt = pa.types
     if pt.is_unsigned_integer(t):
         return t.bit_width < 64
@@ -60,6 +58,16 @@ def doubles_of(ordinals: np.ndarray) -> np.ndarray:
     bits = np.where(ordinals < 0, -ordinals ^ _TOP_BIT, ordinals)
     bits[ordinals == NAN_ORDINAL] = NAN_BITS
     return bits.view(np.float64)
+
+
+def with_number(ordinals: np.ndarray, number: float) -> np.ndarray:
+    """Add a finite number to doubles given as ordinals; return the ordinals of the sums : int64[n]."""
+    with np.errstate(over="ignore"):
+        bits = (doubles_of(ordinals) + number).view(np.int64)
+    sign = bits >> 63
+    out = (bits ^ (sign & ~_TOP_BIT)) - sign
+    out[np.abs(out) >= NAN_ORDINAL] = NAN_ORDINAL
+    return out
 
 
 def are_told_by_ordinals(array: pa.Array) -> bool:
@@ -78,7 +86,7 @@ def words_of(width: int) -> tuple[Any, tuple[int, ...]]:
 
 
 def fixed_view(array: pa.Array, width: int) -> np.ndarray:
-    """Return a fixed-width array's values as unsigned words, without a copy: [n], uint64[n, w], or uint8[n, w]."""
+    """Return fixed-width values as unsigned words, without a copy: [n], uint64[n, w], or uint8[n, w]."""
     buf = array.buffers()[1]
     n, offset = len(array), array.offset
     word, shape = words_of(width)
@@ -132,9 +140,9 @@ def _compute() -> Any:
     return compute
 
 
-def taken(rows: Any, places: pa.Array, pool: pa.MemoryPool | None = None) -> Any:
-    """Return rows of an array, a chunked array, a batch or a table, as ``take`` does, in memory of ``pool``."""
-    return _compute().call_function("take", [rows, places], memory_pool=pool)
+def taken(rows: Any, places: pa.Array) -> Any:
+    """Return rows of an array, a chunked array, a batch or a table, as ``take`` does."""
+    return _compute().call_function("take", [rows, places])
 
 
 def encoded(array: pa.Array) -> pa.DictionaryArray:
@@ -144,15 +152,13 @@ def encoded(array: pa.Array) -> pa.DictionaryArray:
 
 
 def take(array: pa.Array, index: np.ndarray, width: int | None) -> pa.Array:
-    """Return rows of an array; with ``width``, its type's :func:`byte_width`, by numpy, which is several times faster.
-    """
+    """Return rows of an array; with ``width``, its type's :func:`byte_width`, by numpy, which is faster."""
     if width is None or array.null_count:
         return taken(array, whole_numbers(index))
     return fixed_array(fixed_view(array, width).take(index, axis=0), None, array.type)
 
 
 def bitmap(valid: np.ndarray) -> pa.Buffer:
-    """Return an Arrow bitmap of a bool[n]."""
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 

@@ -1,4 +1,4 @@
-"""Columns of dictionary type, also within nested types, where each batch may bring its own dictionaries.
+"""Handle dictionary columns, also within nested types, where each batch may bring its own dictionaries.
 
 Arrow concatenates such arrays with a dictionary of all their values. It keeps values that no row uses any more, and
 cannot unify dictionaries of structs and lists. The functions here drop unused values from stored arrays.
@@ -25,21 +25,15 @@ _NUMBERS = {getattr(pa, f"{u}int{bits}")().id: np.dtype(f"{u}int{bits}") for u i
 _FEW = 1024  # values that a dictionary may have beyond twice the rows that use it
 
 
-def compacted(array: pa.Array, beyond: int = _FEW) -> pa.Array:
-    """Return the array without unused dictionary values, if it has ``beyond`` more values than twice its rows."""
+def compacted(array: pa.Array) -> pa.Array:
+    """Return the array without unused dictionary values, if they are many."""
     if not has_dictionaries(array.type):
         return array
-    return _changed(array, lambda a: a if len(a.dictionary) <= 2 * len(a) + beyond else _in_use(a))
+    return _changed(array, lambda a: a if len(a.dictionary) <= 2 * len(a) + _FEW else _in_use(a))
 
 
 def narrowed(array: pa.DictionaryArray, t: pa.DictionaryType) -> pa.DictionaryArray:
-    """Return a dictionary array with the index type of ``t``.
-
-    Raises
-    ------
-    CapacityError
-        If its rows have more distinct values than these indices can address.
-    """
+    """Return a dictionary array with the index type of ``t``; raise CapacityError if it cannot address all values."""
     if array.type.index_type == t.index_type:
         return array
     most = 1 << (t.index_type.bit_width - pa.types.is_signed_integer(t.index_type))
@@ -71,10 +65,7 @@ def renumbered(array: pa.DictionaryArray, index: pa.DataType, dictionary: pa.Arr
 
 
 def one_array(arrays: Sequence[pa.Array], pool: pa.MemoryPool | None = None) -> pa.Array:
-    """Concatenate arrays of one column. A dictionary gets wider indices if it needs them or an array has them.
-
-    ``pool`` supplies the memory if the type has no dictionaries.
-    """
+    """Concatenate arrays of one column; dictionary indices widen if needed, other memory comes from ``pool``."""
     t = arrays[0].type
     if not has_dictionaries(t):
         return pa.concat_arrays(arrays, memory_pool=pool)
@@ -88,10 +79,7 @@ def one_array(arrays: Sequence[pa.Array], pool: pa.MemoryPool | None = None) -> 
 def rows_of(
     parts: Sequence[pa.Array], firsts: Sequence[int], ids: np.ndarray, read: Callable[[], object] | None = None
 ) -> pa.Array:
-    """Return rows ``ids`` : int64[m] of a column in several arrays, whose first rows are ``firsts``.
-
-    ``read`` is called after each array was read.
-    """
+    """Return rows ``ids`` of a column in several arrays with these first rows; call ``read`` after each one."""
     if len(parts) == 1 or not len(ids):
         return taken(parts[0], whole_numbers(ids - firsts[0]))
     which = np.searchsorted(np.asarray(firsts), ids, side="right") - 1
@@ -120,7 +108,6 @@ def combined(table: pa.Table) -> pa.Table:
 
 
 def has_dictionaries(t: pa.DataType) -> bool:
-    """Return whether a type is, or contains, a dictionary type."""
     if pa.types.is_dictionary(t):
         return True
     inner = range(t.num_fields)
@@ -189,7 +176,6 @@ def _one_behind_another(arrays: Sequence[pa.DictionaryArray]) -> pa.DictionaryAr
 
 
 def _widened(array: pa.DictionaryArray) -> pa.DictionaryArray:
-    """Return the array with indices of at least 32 bits."""
     t = array.type
     if t.index_type.bit_width >= 32:
         return array
@@ -232,7 +218,6 @@ def _numbers(array: pa.DictionaryArray) -> tuple[np.ndarray, np.ndarray | None]:
 def _with_numbers(
     numbers: np.ndarray, valid: np.ndarray | None, dictionary: pa.Array, t: pa.DictionaryType
 ) -> pa.DictionaryArray:
-    """Return an array of type ``t`` with these indices."""
     made = whole_numbers(numbers.astype(_NUMBERS[t.index_type.id]))
     if valid is not None:
         made = pa.Array.from_buffers(made.type, len(made), [bitmap(valid), made.buffers()[1]])

@@ -18,21 +18,11 @@ _MOST_NARROW = 2**31 - 1  # values that 32-bit offsets can address
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of a nested array.
+    """The parts of a nested array: ``children``, the ranges of values that the rows use, and for
 
-    Attributes
-    ----------
-    rows : int
-    valid : bool[rows] or None
-        None if no row is null.
-    ends : int64[rows + 1] or None
-        For lists and maps: row ``i`` has the values ``ends[i]`` to ``ends[i + 1]`` of the child.
-    children : list of pa.Array
-        The range of values that the rows use.
-    which : int64[rows] or None
-        For unions: the number of the child with each row's value.
-    places : int32[rows] or None
-        For dense unions: the place of the value in that child. In sparse unions it is the row number.
+    - all: valid : bool[rows] or None
+    - lists and maps: ends : int64[rows + 1], row ``i`` has the values ``ends[i]`` to ``ends[i + 1]``
+    - unions: which : int64[rows], the child's number; if dense, places : int32[rows], the place in that child
     """
 
     rows: int
@@ -43,12 +33,10 @@ class Parts:
     places: np.ndarray | None = None
 
     def of(self, children: Sequence[pa.Array]) -> Parts:
-        """Return the same rows with other children, each as long as the one it replaces."""
         return replace(self, children=list(children))
 
 
 def is_taken_apart(t: pa.DataType) -> bool:
-    """Return whether :func:`parts_of` accepts arrays of this type."""
     pt = pa.types
     return pt.is_struct(t) or pt.is_fixed_size_list(t) or pt.is_map(t) or pt.is_union(t) or _is_list(t)
 
@@ -127,13 +115,7 @@ def end_to_end(parts: Sequence[Parts], children: Sequence[pa.Array]) -> Parts:
 
 
 def made_of(parts: Parts, like: pa.DataType) -> pa.Array:
-    """Build an array of the type ``like``, with the types of these children in place of its own.
-
-    Raises
-    ------
-    CapacityError
-        If the offsets of its lists cannot address all values.
-    """
+    """Build an array like ``like`` with these children; raise CapacityError if offsets cannot address all."""
     t, pt = with_children(like, [c.type for c in parts.children]), pa.types
     there, nulls = None, 0
     if parts.valid is not None:
@@ -164,7 +146,6 @@ def made_of(parts: Parts, like: pa.DataType) -> pa.Array:
 
 
 def with_children(t: pa.DataType, types: Sequence[pa.DataType]) -> pa.DataType:
-    """Return a nested type with other child types."""
     pt = pa.types
     if [t.field(i).type for i in range(t.num_fields)] == list(types):
         return t

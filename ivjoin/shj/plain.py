@@ -1,4 +1,4 @@
-"""Plain types, which Arrow can ``take`` and concatenate, in place of types for which it cannot."""
+"""Convert types for which Arrow has no ``take`` or ``concat`` to plain types, and back."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = [
 def plain_type(t: pa.DataType) -> pa.DataType:
     """Return the type that replaces one without a ``take`` in Arrow (views, run ends), also within nested types.
 
-    Lists replace list views, because ``take`` of a list view keeps all values of the array. Dictionaries get indices of
-    at least 32 bits, because narrower ones may not address the values of several batches.
+    Lists replace list views, because ``take`` of a list view keeps all values. Dictionaries get indices of at least 32
+    bits.
     """
     pt = pa.types
     if pt.is_dictionary(t):
@@ -77,13 +77,7 @@ def _with_plain_values(array: pa.Array) -> pa.Array:
 
 
 def from_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
-    """Convert an array of a plain type back to the column's own type.
-
-    Raises
-    ------
-    CapacityError
-        If its rows have more distinct values than the indices of a dictionary can address.
-    """
+    """Convert a plain array back to ``t``; raise CapacityError if its dictionary cannot address all values."""
     if array.type == t:
         return array
     if pa.types.is_run_end_encoded(t):
@@ -107,13 +101,7 @@ def from_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
 
 
 def _in_runs(array: pa.Array, ends: pa.DataType) -> pa.RunEndEncodedArray:
-    """Run-end encode an array; one run per row for types whose values Arrow cannot compare.
-
-    Raises
-    ------
-    CapacityError
-        If there are more rows than run ends of this type can count.
-    """
+    """Run-end encode an array, one run per row if Arrow cannot compare; raise CapacityError for too many rows."""
     import pyarrow.compute as pc
 
     most = (1 << (ends.bit_width - 1)) - 1
@@ -137,7 +125,6 @@ def _in_runs(array: pa.Array, ends: pa.DataType) -> pa.RunEndEncodedArray:
 
 
 def rows_at(batch: pa.RecordBatch, index: np.ndarray) -> pa.RecordBatch:
-    """Return rows of a batch by index : int64[m], whatever the types of its columns."""
     places = whole_numbers(index)
     plain = [plain_type(t) for t in batch.schema.types]
     columns = [
@@ -181,7 +168,6 @@ def to_values(array: pa.Array, t: pa.DataType) -> pa.Array:
 
 
 def plain_rows(table: pa.Table) -> pa.Table:
-    """Return the rows in plain types."""
     types = [plain_type(t) for t in table.schema.types]
     if types == table.schema.types:
         return table

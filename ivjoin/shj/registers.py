@@ -1,8 +1,7 @@
-"""The operator's state as the kernels see it: records of int64 fields, and the constants of some fields.
+"""Define the operator's state as the kernels see it: records of int64 fields, and the constants of some fields.
 
 One ``OPERATOR`` record per operator and one ``SIDE`` record per side contain every count, bound and edge. Fields in
-lines marked *address* point to arrays outside the record. Each fact is stored once: ``SideStore``, the key table and
-the order trackers read and write these same fields (``Register``).
+lines marked *address* point to arrays outside the record. Python reads and writes the same fields (``Register``).
 """
 
 from __future__ import annotations
@@ -10,18 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
-__all__ = [
-    "ARRAYS", "AS_DOUBLE", "AS_READ", "BAND_ROLE", "BEGIN", "BEYOND", "BITS", "BOUND", "BOUNDING", "BOUNDS",
-    "BYTES", "CODES", "DECIDE", "DROPPED", "EMITTING", "EXPIRY", "FIELD", "FIXED_PIECE", "FULL", "GATHER", "GIVEN",
-    "GROUPING", "HEAP", "I64_MAX", "I64_MIN", "INDEX", "INT", "INTS", "KEEPING", "KEYED", "KEYS", "KEY_PIECE",
-    "KEY_ROLE", "KEY_WORD",
-    "LARGE_TEXT_PIECE", "LATE", "LEAST", "LEAVING", "LINK", "MINUS", "MORE", "NAMING", "NAN_BITS", "NAN_ORDINAL",
-    "NO_KEY", "OPERATOR", "ORDINAL_PIECE", "OUTPUT", "PIECE", "PLUS", "PROBING", "PRUNING", "RETIRING", "RING",
-    "ROOM", "RUNS", "Register", "SIDE", "SLICE", "SOURCE", "STORE", "STORED", "STORING", "SUM", "SWEEP", "TERM", "TEXT",
-    "TEXT_ALONE", "TEXT_PIECE", "TIDY", "TIMES", "TRACKER", "USABLE", "VALIDITY_PIECE", "VALIDITY_WORD",
-    "VALUE_WORD", "WILD", "WORDS", "as_words", "blank", "placed", "words_in", "words_of",
-]
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 
@@ -139,7 +126,6 @@ CODES = {
 
 
 def blank(record: np.dtype, n: int) -> np.ndarray:
-    """Return ``n`` records of zeros."""
     return np.zeros(n * words_in(record), dtype=np.int64).view(record)
 
 
@@ -158,12 +144,10 @@ def placed(record: np.dtype, **fields: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def words_in(record: np.dtype) -> int:
-    """Return the number of words of a record."""
     return record.itemsize // 8
 
 
 def words_of(record: np.dtype) -> dict[str, int]:
-    """Return the word index of each field of a record."""
     assert record.fields is not None
     return {name: int(where[1]) // 8 for name, where in record.fields.items()}
 

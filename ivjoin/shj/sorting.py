@@ -1,7 +1,4 @@
-"""Sort int64 values, as a whole or per key, by radix where that is faster than by comparison.
-
-Source: D. E. Knuth, The Art of Computer Programming 3, 5.2.5, sorting by distribution, least significant digit first.
-"""
+"""Sort int64 values, as a whole or per key, by radix where that is faster than by comparison (Knuth 3, 5.2.5)."""
 
 from __future__ import annotations
 
@@ -28,24 +25,13 @@ def in_order(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def scratch_of(rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the scratch arrays of ``grouped_kernels.sort_rows``."""
     return np.empty(rows, np.int64), np.empty(rows, np.int32), np.empty(grouped_kernels.DIGITS, np.int64)
 
 
 def order_by_key(kids: np.ndarray, values: np.ndarray, n_ids: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sort values within each key.
+    """Sort values within each key, stably; the key ids are from 0 to ``n_ids - 1``.
 
-    Parameters
-    ----------
-    kids, values : int64[n]
-        Key ids from 0 to ``n_ids - 1``, and values.
-
-    Returns
-    -------
-    starts : int64[n_ids + 1]
-        Where each key begins.
-    values, order : int64[n]
-        The values grouped by key, rising within each key, and their original positions. The sort is stable.
+    Return starts : int64[n_ids + 1], where each key begins, and the values by key and their positions : int64[n].
     """
     starts = np.zeros(n_ids + 1, dtype=np.int64)
     found, order = np.empty(len(values), dtype=np.int64), np.empty(len(values), dtype=np.int64)

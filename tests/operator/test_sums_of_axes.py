@@ -13,11 +13,11 @@ import pytest
 from ivjoin import Order, Spill, SymmetricHashJoin
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.expr.types import FLOAT64
+from ivjoin.shj.arrow import with_number
 from ivjoin.shj.kernels.memory import address_of
 from ivjoin.shj.kernels.push.sum_kernels import least_of
 from ivjoin.shj.registers import NAN_ORDINAL
 from ivjoin.shj.store.rows.ring_room import row_bytes
-from ivjoin.shj.store.rows.sums import with_number
 
 pytestmark = pytest.mark.nojit
 

@@ -14,7 +14,8 @@ import pytest
 
 import ivjoin
 from ivjoin.conditions.read.sqltext import parse
-from ivjoin.expr import Scope, build
+from ivjoin.expr import Scope
+from ivjoin.expr.build import comparison
 from ivjoin.stream.sources import columns
 
 TWO = pa.table({"k": [1, 2], "t": [1, 2]})
@@ -84,8 +85,8 @@ def test_no_module_makes_a_list_of_all_types_for_one() -> None:
 @pytest.mark.parametrize("values", ["{}", "'{}'"])
 def test_a_literal_of_a_list_is_not_compared_by_itself(values: str, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    eq = build.eq
-    monkeypatch.setattr(build, "eq", lambda *args: calls.append(1) or eq(*args))
+    eq = comparison.eq
+    monkeypatch.setattr(comparison, "eq", lambda *args: calls.append(1) or eq(*args))
     name = "l.s" if "'" in values else "l.k"
     node = parse(f"{name} IN ({', '.join(values.format(i) for i in range(500))})", SCOPE)
     assert (node.op, len(node.args), len(node.params)) == ("in", 1, 500)

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ivjoin.conditions.read.sqllists import with_lists
-from ivjoin.errors import ConditionError, IvjoinError
+from ivjoin.errors import ConditionError, IvjoinError, UnsupportedError
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["described", "placed", "statement", "tree"]
+__all__ = ["described", "placed", "refuse_chains", "refuse_mixed_bits", "statement", "tree"]
 
 
 @functools.cache
@@ -185,3 +185,26 @@ _KINDS = {
     "Lambda": "a lambda function", "Bracket": "an element of an array or map", "Dot": "a field of a struct",
     "Tuple": "a tuple", "Placeholder": "a placeholder", "Parameter": "a parameter", "Exists": "a subquery",
 }  # fmt: skip
+
+
+def refuse_chains(e: Any) -> None:
+    """Refuse a comparison of a comparison."""
+    from sqlglot import exp
+
+    loose = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Between,
+             exp.In, exp.Is, exp.Like, exp.ILike, exp.RegexpLike, exp.Not)  # fmt: skip
+    for side in (e.this, e.expression):
+        if isinstance(side, loose):
+            hint = ", and OR for ||, which joins texts" if e.find(exp.DPipe) else ""
+            raise ConditionError(
+                f"comparisons do not chain; write a < b AND b < c, or put parentheses around one{hint}"
+            )
+
+
+def refuse_mixed_bits(e: Any) -> None:
+    """Refuse mixed bit operators: Spark applies shifts, then &, ^ and |, while sqlglot goes from left to right."""
+    from sqlglot import exp
+
+    bits = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseLeftShift, exp.BitwiseRightShift, exp.DPipe)
+    if isinstance(e.this, bits) and not isinstance(e.this, type(e)):
+        raise UnsupportedError("several operators of bits in a row: put parentheses around one of them")

@@ -13,36 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 from ivjoin.conditions.read.deep import deeply, refuse_deep
 from ivjoin.conditions.read.sqlfunctions import MOMENTS, call
-from ivjoin.conditions.read.sqlgrammar import described, placed, tree
+from ivjoin.conditions.read.sqlgrammar import described, placed, refuse_chains, refuse_mixed_bits, tree
 from ivjoin.conditions.read.sqllists import Constants
+from ivjoin.conditions.read.sqlliterals import constant, has_clock, hex_string, type_of, typed_literal
 from ivjoin.errors import ColumnError, ConditionError, IvjoinError, UnsupportedError
 from ivjoin.expr import build
 from ivjoin.expr.build import chrono, strings
 from ivjoin.expr.build.coerce import local_text
 from ivjoin.expr.build.nested import field
-from ivjoin.expr.literals import is_literal, literal, parse_timestamp, zone_named
+from ivjoin.expr.literals import literal, zone_named
 from ivjoin.expr.nodes import COMPARISONS, Node
 from ivjoin.expr.scope import Scope
-from ivjoin.expr.types import (
-    BINARY,
-    BOOL,
-    DATE,
-    FLOAT32,
-    FLOAT64,
-    INT8,
-    INT16,
-    INT32,
-    INT64,
-    STRING,
-    UINT8,
-    UINT16,
-    UINT32,
-    UINT64,
-    UUID,
-    Type,
-    decimal,
-    timestamp,
-)
+from ivjoin.expr.types import BOOL, DATE, FLOAT64, timestamp
 from ivjoin.functions.logic.attempts import tried
 from ivjoin.functions.table import OPERATORS
 from ivjoin.functions.values import patterns, spans
@@ -116,36 +98,6 @@ class Reader:
     def dot(self, e: Any) -> Node:
         return self._field(self.read(e.this), e.expression.name)
 
-    def constant(self, e: Any, sign: int = 1) -> Node:
-        if e.is_string:
-            return literal(str(e.this))
-        word = str(e.this).replace("_", "")
-        if "e" in word.lower():
-            value = float(word)
-            if value == float("inf"):
-                raise ConditionError(f"the number {word} is beyond the range of a double")
-            return literal(sign * value)
-        if word.isdigit():
-            return literal(sign * int(word))
-        exact = Decimal(word)  # a product would be rounded to 28 digits
-        return literal(exact if sign > 0 else exact.copy_negate())
-
-    def null(self, e: Any) -> Node:
-        return literal(None)
-
-    def boolean(self, e: Any) -> Node:
-        return literal(bool(e.this))
-
-    def raw_string(self, e: Any) -> Node:
-        return literal(str(e.this))
-
-    def hex_string(self, e: Any) -> Node:
-        digits = str(e.this)
-        try:
-            return literal(bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits))
-        except ValueError:
-            raise ConditionError(f"X'{digits}' has digits that are not hexadecimal") from None
-
     def adjacent_strings(self, e: Any) -> Node:
         return literal("".join(str(x.this) for x in e.expressions))
 
@@ -178,9 +130,6 @@ class Reader:
 
     # Operators
 
-    def paren(self, e: Any) -> Node:
-        return self.read(e.this)
-
     def plus(self, e: Any) -> Node:
         return build.add(*self._summands(e), self.zone)
 
@@ -190,9 +139,9 @@ class Reader:
     def _summands(self, e: Any) -> tuple[Node, Node]:
         a, b = self.read(e.this), self.read(e.expression)
         # An interval in hours turns a date into a timestamp even if it is a whole number of days.
-        if a.type == DATE and b.type.kind == "duration" and _has_clock(e.expression):
+        if a.type == DATE and b.type.kind == "duration" and has_clock(e.expression):
             a = build.cast(a, timestamp("us", self.zone), self.zone)
-        elif b.type == DATE and a.type.kind == "duration" and _has_clock(e.this):
+        elif b.type == DATE and a.type.kind == "duration" and has_clock(e.this):
             b = build.cast(b, timestamp("us", self.zone), self.zone)
         return a, b
 
@@ -201,39 +150,19 @@ class Reader:
 
         inner = e.this
         if isinstance(inner, exp.Literal) and not inner.is_string:
-            return self.constant(inner, -1)
+            return constant(inner, -1)
         if isinstance(inner, exp.TryCast) and isinstance(inner.this, exp.Literal) and not inner.args.get("safe"):
             # A number with a suffix: -128Y is a number, -(128Y) would overflow.
             if not inner.this.is_string or str(inner.this.this).replace(".", "").isdigit():
-                number, to = Decimal(str(inner.this.this)), self._type(inner.args["to"])
+                number, to = Decimal(str(inner.this.this)), type_of(inner.args["to"], self.zone)
                 if to == FLOAT64:
                     return literal(-float(number))
                 return build.cast(literal(-number), to, self.zone)
         return build.neg(self.read(inner))
 
     def comparison(self, e: Any, op: str) -> Node:
-        self._refuse_ambiguous(e)
+        refuse_chains(e)
         return build.compare(op, self.read(e.this), self.read(e.expression), self.zone)
-
-    def _refuse_ambiguous(self, e: Any) -> None:
-        from sqlglot import exp
-
-        loose = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Between,
-                 exp.In, exp.Is, exp.Like, exp.ILike, exp.RegexpLike, exp.Not)  # fmt: skip
-        for side in (e.this, e.expression):
-            if isinstance(side, loose):
-                hint = ", and OR for ||, which joins texts" if e.find(exp.DPipe) else ""
-                raise ConditionError(
-                    f"comparisons do not chain; write a < b AND b < c, or put parentheses around one{hint}"
-                )
-
-    def refuse_bits_without_parentheses(self, e: Any) -> None:
-        """Refuse mixed bit operators: Spark applies shifts, then &, ^ and |, while sqlglot goes from left to right."""
-        from sqlglot import exp
-
-        bits = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseLeftShift, exp.BitwiseRightShift, exp.DPipe)
-        if isinstance(e.this, bits) and not isinstance(e.this, type(e)):
-            raise UnsupportedError("several operators of bits in a row: put parentheses around one of them")
 
     def joined(self, e: Any, make: Callable[..., Node]) -> Node:
         kind = e.__class__
@@ -301,7 +230,7 @@ class Reader:
 
         if isinstance(e.expression, (exp.Add, exp.Sub)):
             raise ConditionError("|| is next to + or -; put parentheses around one of them")
-        self.refuse_bits_without_parentheses(e)
+        refuse_mixed_bits(e)
         return strings.concat(self.text_of(e.this), self.text_of(e.expression))
 
     def case(self, e: Any) -> Node:
@@ -325,40 +254,14 @@ class Reader:
 
         if e.args.get("safe"):
             given = self.read(e.this)
-            made = build.cast(given, self._type(e.args["to"]), self.zone)
+            made = build.cast(given, type_of(e.args["to"], self.zone), self.zone)
             return given if made is given else tried(made)
         if e.args.get("format"):
             raise UnsupportedError("CAST with a FORMAT")
-        t = self._type(e.args["to"])
+        t = type_of(e.args["to"], self.zone)
         if type(e) is exp.Cast and isinstance(e.this, exp.Literal) and e.this.is_string:
-            return self._typed_literal(str(e.this.this), t)
+            return typed_literal(str(e.this.this), t, self.zone)
         return build.cast(self.read(e.this), t, self.zone)
-
-    def _typed_literal(self, text: str, t: Type) -> Node:
-        """Return ``TIMESTAMP '...'`` and similar literals. A timestamp has nanoseconds if they are written."""
-        if t.kind == "timestamp":
-            out = parse_timestamp(text, bool(t.tz), self.zone)
-        else:
-            out = build.cast(literal(text), t, self.zone)
-        if out is None or not is_literal(out):
-            example = {"date": "2024-01-31", "timestamp": "2024-01-31 10:30:00", "time": "10:30:00"}.get(t.kind)
-            such = f"; expected a text such as '{example}'" if example else ""
-            raise ConditionError(f"'{text}' is not a {t.kind}{such}")
-        return out
-
-    def _type(self, to: Any) -> Type:
-        name = to.this.name if hasattr(to.this, "name") else str(to.this)
-        if name == "DECIMAL":
-            sizes = [int(p.this.this) for p in to.expressions]
-            precision, scale = [*sizes, 0][:2] if sizes else (10, 0)
-            if not 1 <= precision <= 38 or not 0 <= scale <= precision:
-                raise ConditionError(f"decimal({precision},{scale}): at most 38 digits, and no larger a scale")
-            return decimal(precision, scale)
-        if name in ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ"):
-            return timestamp("us", self.zone)
-        if name not in _TYPES:
-            raise UnsupportedError(f"a cast to {to.sql('spark')} is not supported in a condition")
-        return _TYPES[name]
 
     def extract(self, e: Any) -> Node:
         return extracted(e.this.name, self.read(e.expression), self.zone)
@@ -382,35 +285,6 @@ class Reader:
         return call(name, [self.read(a) for a in args], self.zone)
 
 
-_TYPES = {
-    "BOOLEAN": BOOL, "TINYINT": INT8, "SMALLINT": INT16, "INT": INT32, "BIGINT": INT64, "UTINYINT": UINT8,
-    "USMALLINT": UINT16, "UINT": UINT32, "UBIGINT": UINT64, "FLOAT": FLOAT32, "DOUBLE": FLOAT64, "DATE": DATE,
-    "TIMESTAMPNTZ": timestamp("us"), "TEXT": STRING, "VARCHAR": STRING, "UUID": UUID, "CHAR": STRING, "BINARY": BINARY,
-    "TIME": Type("time", unit="us"),
-}  # fmt: skip
-_CLOCK_UNITS = ("hour", "minute", "second", "millisecond", "microsecond", "nanosecond")
-
-
-def _has_clock(e: Any) -> bool:
-    """Return whether an interval is written with hours or shorter units."""
-    from sqlglot import exp
-
-    found = list(e.find_all(exp.Interval))
-    if not found:
-        return False
-    for i in found:
-        unit = i.args.get("unit")
-        if unit is None:
-            words = str(i.this.this).lower() if isinstance(i.this, exp.Literal) else ""
-            if any(u in words for u in _CLOCK_UNITS):
-                return True
-            continue
-        last = unit.expression if isinstance(unit, exp.IntervalSpan) else unit
-        if chrono.unit_named(last.name) in _CLOCK_UNITS:
-            return True
-    return False
-
-
 @functools.cache
 def _readers() -> dict[type, Callable[[Reader, Any], Node]]:
     from sqlglot import exp
@@ -418,14 +292,14 @@ def _readers() -> dict[type, Callable[[Reader, Any], Node]]:
     out: dict[type, Callable[[Reader, Any], Node]] = {
         exp.Column: Reader.column,
         exp.Dot: Reader.dot,
-        exp.Literal: Reader.constant,
-        exp.Null: Reader.null,
-        exp.Boolean: Reader.boolean,
-        exp.RawString: Reader.raw_string,
-        exp.HexString: Reader.hex_string,
+        exp.Literal: lambda r, e: constant(e),
+        exp.Null: lambda r, e: literal(None),
+        exp.Boolean: lambda r, e: literal(bool(e.this)),
+        exp.RawString: lambda r, e: literal(str(e.this)),
+        exp.HexString: lambda r, e: hex_string(e),
         exp.Concat: Reader.adjacent_strings,
         exp.Interval: Reader.interval,
-        exp.Paren: Reader.paren,
+        exp.Paren: lambda r, e: r.read(e.this),
         exp.Add: Reader.plus,
         exp.Sub: Reader.minus,
         exp.Neg: Reader.negative,
@@ -466,5 +340,5 @@ def _infix(op: str, r: Reader, e: Any) -> Node:
     make = OPERATORS[op].build
     assert make is not None
     if op.startswith(("bit_", "shift")):
-        r.refuse_bits_without_parentheses(e)
+        refuse_mixed_bits(e)
     return make([r.read(x) for x in (e.this, e.args.get("expression")) if x is not None], r.zone)

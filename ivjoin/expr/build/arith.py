@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 from ivjoin.errors import ConditionError, UnsupportedError
-from ivjoin.expr.build.coerce import (
-    as_decimal,
-    as_int32,
-    as_number,
-    as_numbers,
-    bounded,
-    cast,
-    common_type,
-    meet,
-    wider_decimal,
-)
+from ivjoin.expr.build.casting import cast
+from ivjoin.expr.build.coerce import as_decimal, as_int32, as_number, as_numbers, meet
+from ivjoin.expr.build.common import bounded, common_type, wider_decimal
 from ivjoin.expr.build.nested import as_length
 from ivjoin.expr.literals import is_literal, literal
 from ivjoin.expr.nodes import Node, make

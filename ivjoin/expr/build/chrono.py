@@ -7,7 +7,8 @@ from fractions import Fraction
 
 from ivjoin.errors import ConditionError, UnsupportedError
 from ivjoin.expr.build.arith import add, days_apart, mul
-from ivjoin.expr.build.coerce import as_int32, cast
+from ivjoin.expr.build.casting import cast
+from ivjoin.expr.build.coerce import as_int32
 from ivjoin.expr.literals import literal
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import DATE, INT32, INT64, MONTHS, duration, timestamp

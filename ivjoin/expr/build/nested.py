@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.errors import ConditionError, UnsupportedError
-from ivjoin.expr.build.coerce import cast, common_type
+from ivjoin.expr.build.casting import cast
+from ivjoin.expr.build.common import common_type
 from ivjoin.expr.kernels.columns import load
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.ordinal import ordinals

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from ivjoin.errors import ConditionError
 from ivjoin.expr.build.arith import div
-from ivjoin.expr.build.coerce import MAX_DIGITS, as_double, as_number, cast, meet_all
+from ivjoin.expr.build.casting import cast
+from ivjoin.expr.build.coerce import as_double, as_number, meet_all
+from ivjoin.expr.build.common import MAX_DIGITS
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import BOOL, FLOAT64, INT64, decimal
 

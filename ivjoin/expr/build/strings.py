@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ivjoin.errors import ConditionError, UnsupportedError
-from ivjoin.expr.build.coerce import as_text, cast
+from ivjoin.expr.build.casting import cast
+from ivjoin.expr.build.coerce import as_text
 from ivjoin.expr.literals import is_literal, literal
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import BINARY, BOOL, INT32, STRING, Type

@@ -8,11 +8,12 @@ from decimal import Decimal
 import numpy as np
 
 from ivjoin.expr.kernels import casttext as ops_casttext
+from ivjoin.expr.kernels.calendar import DAY_SECONDS, days_of, split, ticks_of, wrapped
 from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, count, dtype_of, flagged, narrowest, objects, unsupported
 from ivjoin.expr.kernels.columns import nothing
 from ivjoin.expr.kernels.decimals import as_objects, fitted, rescaled, scaled_up
 from ivjoin.expr.kernels.integers import mul_wrapped, narrowed
-from ivjoin.expr.kernels.times import DAY_SECONDS, as_dates, days_of, split, ticks_of, wrapped
+from ivjoin.expr.kernels.times import as_dates
 from ivjoin.expr.kernels.zones import Zone, zone_of
 from ivjoin.expr.nodes import Node, is_met
 from ivjoin.expr.types import INT64, TICKS_PER_SECOND, UUID, Type

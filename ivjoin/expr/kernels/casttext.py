@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.errors import ConditionError
+from ivjoin.expr.kernels.calendar import DAY_SECONDS, civil, days_from_civil, split
 from ivjoin.expr.kernels.cells import Cell, Kernel, dtype_of, flagged, narrowest
-from ivjoin.expr.kernels.times import DAY_SECONDS, civil, days_from_civil, split
 from ivjoin.expr.kernels.zones import Zone, zone_of
 from ivjoin.expr.literals import uuid_bytes, uuid_text
 from ivjoin.expr.types import STRING, TICKS_PER_SECOND, Type

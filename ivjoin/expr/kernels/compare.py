@@ -9,7 +9,7 @@ import numpy as np
 
 from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, absent, combined, met, one, rows, unsupported
 from ivjoin.expr.kernels.columns import bits
-from ivjoin.expr.nodes import Node
+from ivjoin.expr.nodes import FLIPPED, Node
 
 __all__ = ["compare_rule", "comparer"]
 
@@ -41,7 +41,6 @@ _FLOAT_CONST: dict[str, Compare] = {
 _PLAIN: dict[str, Compare] = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
 }
-_MIRROR = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _TEXT = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
 
 
@@ -87,7 +86,7 @@ def compare_rule(node: Node, consts: Consts) -> Kernel:
         return lambda a, _: (g(a[0], c), a[1], a[2])
     if left is not None:
         c = one(left)
-        h = (_FLOAT_CONST if kind == "float" and c == c else _FLOAT if kind == "float" else _PLAIN)[_MIRROR[op]]
+        h = (_FLOAT_CONST if kind == "float" and c == c else _FLOAT if kind == "float" else _PLAIN)[FLIPPED[op]]
         return lambda _, b: (h(b[0], c), b[1], b[2])
 
     def kernel(a: Cell, b: Cell) -> Cell:

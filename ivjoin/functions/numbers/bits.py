@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from ivjoin.errors import ConditionError
-from ivjoin.expr.build.coerce import as_int32, cast, common_type
+from ivjoin.expr.build.casting import cast
+from ivjoin.expr.build.coerce import as_int32
+from ivjoin.expr.build.common import common_type
 from ivjoin.expr.form import Form
 from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, dtype_of, met, unary
 from ivjoin.expr.nodes import Node, make

@@ -30,7 +30,6 @@ from ivjoin.functions.rules.rules_function import (
     hypot,
     logarithm,
     lower,
-    pow_,
     rising,
     sqrt,
     tan,
@@ -38,6 +37,7 @@ from ivjoin.functions.rules.rules_function import (
     upper,
     waved,
 )
+from ivjoin.functions.rules.rules_power import pow_
 
 __all__ = ["OPERATORS", "SPELLINGS"]
 

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from ivjoin.errors import ConditionError, UnsupportedError
-from ivjoin.expr.build.coerce import as_text, cast
+from ivjoin.expr.build.casting import cast
+from ivjoin.expr.build.coerce import as_text
 from ivjoin.expr.build.strings import constant_int
 from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, rows
 from ivjoin.expr.nodes import Node, make

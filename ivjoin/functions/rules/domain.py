@@ -11,10 +11,11 @@ from math import inf
 from typing import Any
 
 from ivjoin.expr.literals import literal
+from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import Type
 from ivjoin.interval.machine import truth
 
-__all__ = ["NAN", "NULL", "Dom", "none_of", "state_of", "top", "void"]
+__all__ = ["NAN", "NULL", "Dom", "is_void", "met", "none_of", "of_literal", "state_of", "top", "united", "void"]
 
 NULL, NAN = 1, 2
 
@@ -164,3 +165,51 @@ def _text(value: Any, t: Type) -> str:
 def state_of(dom: Dom) -> Any:
     """Return the plain tuple of a domain."""
     return dom._state
+
+
+def of_literal(n: Node) -> Any:
+    """Return the domain of a literal."""
+    v, t = n.params[0], n.type
+    if t.kind == "bool":
+        return truth.NULL if v is None else truth.TRUE if v else truth.FALSE
+    if v is None:
+        return none_of(t, NULL)
+    if v != v:
+        return none_of(t, NAN)
+    return v, v, 0
+
+
+def met(old: Any, new: Any) -> Any:
+    """Return the intersection of two domains of one type."""
+    if old.__class__ is int:
+        return old & new
+    alo, ahi, af = old
+    blo, bhi, bf = new
+    lo = alo if blo is None or (alo is not None and alo >= blo) else blo
+    hi = ahi if bhi is None or (ahi is not None and ahi <= bhi) else bhi
+    if lo is not None and hi is not None and lo > hi and lo.__class__ not in (str, bytes):
+        return 1, 0, af & bf
+    return lo, hi, af & bf
+
+
+def united(a: Any, b: Any) -> Any:
+    """Return the hull of two domains of one type."""
+    if a.__class__ is int:
+        return a | b
+    alo, ahi, af = a
+    blo, bhi, bf = b
+    if alo is not None and ahi is not None and alo > ahi:
+        return blo, bhi, af | bf
+    if blo is not None and bhi is not None and blo > bhi:
+        return alo, ahi, af | bf
+    lo = None if alo is None or blo is None else alo if alo <= blo else blo
+    hi = None if ahi is None or bhi is None else ahi if ahi >= bhi else bhi
+    return lo, hi, af | bf
+
+
+def is_void(d: Any) -> bool:
+    """Return whether a domain is empty, without NULL and NaN as well."""
+    if d.__class__ is int:
+        return not d
+    lo, hi, flags = d
+    return not flags and lo is not None and hi is not None and bool(lo > hi)

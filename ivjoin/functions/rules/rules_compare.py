@@ -10,10 +10,12 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
-from ivjoin.expr.nodes import Node
+from ivjoin.expr.nodes import NEGATED, make
 from ivjoin.expr.types import Type
 from ivjoin.functions.rules.domain import NAN, NULL, void
 from ivjoin.functions.rules.rule import Place, Rule
+from ivjoin.functions.rules.rules_text import compare_texts
+from ivjoin.functions.rules.rules_truth import compare_truths
 from ivjoin.functions.rules.state import Case, State
 from ivjoin.interval.machine import truth
 from ivjoin.interval.machine.floats import Format
@@ -21,7 +23,6 @@ from ivjoin.interval.machine.floats import Format
 __all__ = ["comparison", "in_"]
 
 T, F, N = truth.TRUE, truth.FALSE, truth.NULL
-_NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 _ORDER = {"lt": (False, True), "le": (False, False), "gt": (True, True), "ge": (True, False)}
 
 
@@ -31,7 +32,7 @@ def comparison(p: Place) -> Rule | None:
         return None
     (kind,) = kinds
     if kind == "bool":
-        return _of_truths(p)
+        return compare_truths(p)
     if kind == "decimal256":
         return None
     if kind == "decimal" and len({a.type.scale for a in p.node.args}) > 1:
@@ -39,7 +40,7 @@ def comparison(p: Place) -> Rule | None:
     if p.node.op == "eq_null_safe":
         return _null_safe(p, kind)
     if kind in ("string", "binary"):
-        return _of_texts(p)
+        return compare_texts(p)
     if kind == "float" or p.node.args[0].type.is_discrete:
         return _of_numbers(p)
     return None
@@ -53,7 +54,7 @@ def _of_numbers(p: Place) -> Rule:
     i, (a, b), op = p.i, p.at, p.node.op
     f = _format(p.node.args[0].type)
     forward = _equality(a, b, op == "ne") if op in ("eq", "ne") else _inequality(a, b, *_ORDER[op])
-    on_true, on_false = _narrowing(op, a, b, f), _narrowing(_NEGATED[op], a, b, f)
+    on_true, on_false = _narrowing(op, a, b, f), _narrowing(NEGATED[op], a, b, f)
 
     def down(s: State) -> None:
         mask = s.D[i]
@@ -207,121 +208,17 @@ def _apart(i: int, a: int, b: int, when: int, f: Format | None) -> Callable[[Sta
     return cases
 
 
-# Texts
-
-
-def _of_texts(p: Place) -> Rule:
-    i, (a, b), op = p.i, p.at, p.node.op
-
-    def up(D: list[Any]) -> int:
-        alo, ahi, af = D[a]
-        blo, bhi, bf = D[b]
-        out = N if (af | bf) & NULL else 0
-        below = blo is not None and ahi is not None and ahi < blo
-        above = alo is not None and bhi is not None and alo > bhi
-        point = alo is not None and alo == ahi == blo == bhi
-        if op in ("eq", "ne"):
-            can, cannot = (not below and not above), not point
-            out |= (T if can else 0) | (F if cannot else 0) if op == "eq" else (F if can else 0) | (T if cannot else 0)
-            return out
-        # Whether a < b, a = b, a > b can be true.
-        lt = not above and not (alo is not None and alo == bhi)
-        gt = not below and not (ahi is not None and ahi == blo)
-        eq = not below and not above
-        yes = {"lt": lt, "le": lt or eq, "gt": gt, "ge": gt or eq}[op]
-        no = {"lt": gt or eq, "le": gt, "gt": lt or eq, "ge": lt}[op]
-        return out | (T if yes else 0) | (F if no else 0)
-
-    def down(s: State) -> None:
-        mask = s.D[i]
-        if mask & N:
-            return
-        s.drop_flags(a, 0)
-        s.drop_flags(b, 0)
-        # Most texts have no lower neighbour: a strict upper bound does not narrow, but it can be refuted.
-        s.cut_mask(i, up(s.D))
-        if mask not in (T, F):
-            return
-        true = op if mask == T else _NEGATED[op]
-        alo, ahi, _ = s.D[a]
-        blo, bhi, _ = s.D[b]
-        if true in ("lt", "le", "eq"):
-            strict = true == "lt"
-            s.cut_text(a, None, _below(bhi) if strict else bhi, 0)
-            s.cut_text(b, _above(alo) if strict else alo, None, 0)
-        if true in ("gt", "ge", "eq"):
-            strict = true == "gt"
-            s.cut_text(a, _above(blo) if strict else blo, None, 0)
-            s.cut_text(b, None, _below(ahi) if strict else ahi, 0)
-
-    return Rule(up, down)
-
-
-def _above(text: Any) -> Any:
-    """Return the least text above another: the text and a zero character. None is unbounded."""
-    return text if text is None else text + ("\0" if isinstance(text, str) else b"\0")
-
-
-def _below(text: Any) -> Any:
-    """Return an upper bound of the texts below another: the text itself, unless it ends in a zero character."""
-    if text is None or not text or text[-1] not in ("\0", 0):
-        return text
-    return text[:-1]
-
-
-# Truths
-
-
-def _of_truths(p: Place) -> Rule | None:
-    i, (a, b), op = p.i, p.at, p.node.op
-    test = {
-        "eq": lambda x, y: x == y, "ne": lambda x, y: x != y, "lt": lambda x, y: x < y, "le": lambda x, y: x <= y,
-        "gt": lambda x, y: x > y, "ge": lambda x, y: x >= y, "eq_null_safe": lambda x, y: x == y,
-    }[op]  # fmt: skip
-    values = ((T, 1), (F, 0), (N, None))
-
-    def result(x: int | None, y: int | None) -> int:
-        if op == "eq_null_safe":
-            return T if x == y else F
-        if x is None or y is None:
-            return N
-        return T if test(x, y) else F
-
-    table = [(ma, mb, result(x, y)) for ma, x in values for mb, y in values]
-
-    def up(D: list[Any]) -> int:
-        x, y, out = D[a], D[b], 0
-        for ma, mb, r in table:
-            if x & ma and y & mb:
-                out |= r
-        return out
-
-    def down(s: State) -> None:
-        x, y, z = s.D[a], s.D[b], s.D[i]
-        left = right = 0
-        for ma, mb, r in table:
-            if x & ma and y & mb and z & r:
-                left |= ma
-                right |= mb
-        s.cut_mask(a, left)
-        s.cut_mask(b, right)
-
-    return Rule(up, down)
-
-
 # Null-safe equality and lists
 
 
 def _null_safe(p: Place, kind: str) -> Rule | None:
     i, (a, b) = p.i, p.at
-    if kind in ("string", "binary"):
-        equals = _of_texts(Place(_renamed(p.node), i, p.at))
-    else:
-        equals = _of_numbers(Place(_renamed(p.node), i, p.at))
+    text = kind in ("string", "binary")
+    equal = Place(make("eq", p.node.args, (), p.node.type), i, p.at)
+    equals = compare_texts(equal) if text else _of_numbers(equal)
     assert equals.forward is not None
     assert equals.backward is not None
     values, narrow = equals.forward, equals.backward
-    text = kind in ("string", "binary")
 
     def up(D: list[Any]) -> int:
         (alo, ahi, af), (blo, bhi, bf) = D[a], D[b]
@@ -346,12 +243,6 @@ def _null_safe(p: Place, kind: str) -> Rule | None:
             narrow(s)
 
     return Rule(up, down)
-
-
-def _renamed(node: Node) -> Node:
-    from ivjoin.expr.nodes import make
-
-    return make("eq", node.args, (), node.type)
 
 
 def in_(p: Place) -> Rule | None:

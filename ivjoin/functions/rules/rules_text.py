@@ -1,16 +1,18 @@
-"""Rules of texts: the prefix of a LIKE pattern bounds the matching texts; functions of texts have no rules."""
+"""Rules of texts: comparisons, and the prefix of a LIKE pattern; functions of texts have no rules."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from ivjoin.expr.nodes import NEGATED
 from ivjoin.functions.rules.domain import NULL
 from ivjoin.functions.rules.rule import Place, Rule
 from ivjoin.functions.rules.state import State
 from ivjoin.interval.machine import truth
 
-__all__ = ["like"]
+__all__ = ["compare_texts", "like"]
 
+T, F, N = truth.TRUE, truth.FALSE, truth.NULL
 _LAST = 0x10FFFF
 
 
@@ -58,3 +60,62 @@ def like(p: Place) -> Rule:
             s.drop_flags(a, 0)
 
     return Rule(up, down)
+
+
+def compare_texts(p: Place) -> Rule:
+    i, (a, b), op = p.i, p.at, p.node.op
+
+    def up(D: list[Any]) -> int:
+        alo, ahi, af = D[a]
+        blo, bhi, bf = D[b]
+        out = N if (af | bf) & NULL else 0
+        below = blo is not None and ahi is not None and ahi < blo
+        above = alo is not None and bhi is not None and alo > bhi
+        point = alo is not None and alo == ahi == blo == bhi
+        if op in ("eq", "ne"):
+            can, cannot = (not below and not above), not point
+            out |= (T if can else 0) | (F if cannot else 0) if op == "eq" else (F if can else 0) | (T if cannot else 0)
+            return out
+        # Whether a < b, a = b, a > b can be true.
+        lt = not above and not (alo is not None and alo == bhi)
+        gt = not below and not (ahi is not None and ahi == blo)
+        eq = not below and not above
+        yes = {"lt": lt, "le": lt or eq, "gt": gt, "ge": gt or eq}[op]
+        no = {"lt": gt or eq, "le": gt, "gt": lt or eq, "ge": lt}[op]
+        return out | (T if yes else 0) | (F if no else 0)
+
+    def down(s: State) -> None:
+        mask = s.D[i]
+        if mask & N:
+            return
+        s.drop_flags(a, 0)
+        s.drop_flags(b, 0)
+        # Most texts have no lower neighbour: a strict upper bound does not narrow, but it can be refuted.
+        s.cut_mask(i, up(s.D))
+        if mask not in (T, F):
+            return
+        true = op if mask == T else NEGATED[op]
+        alo, ahi, _ = s.D[a]
+        blo, bhi, _ = s.D[b]
+        if true in ("lt", "le", "eq"):
+            strict = true == "lt"
+            s.cut_text(a, None, _below(bhi) if strict else bhi, 0)
+            s.cut_text(b, _above(alo) if strict else alo, None, 0)
+        if true in ("gt", "ge", "eq"):
+            strict = true == "gt"
+            s.cut_text(a, _above(blo) if strict else blo, None, 0)
+            s.cut_text(b, None, _below(ahi) if strict else ahi, 0)
+
+    return Rule(up, down)
+
+
+def _above(text: Any) -> Any:
+    """Return the least text above another: the text and a zero character. None is unbounded."""
+    return text if text is None else text + ("\0" if isinstance(text, str) else b"\0")
+
+
+def _below(text: Any) -> Any:
+    """Return an upper bound of the texts below another: the text itself, unless it ends in a zero character."""
+    if text is None or not text or text[-1] not in ("\0", 0):
+        return text
+    return text[:-1]

@@ -15,6 +15,7 @@ from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, strict_binary,
 from ivjoin.functions.rules.rules_integer import add, sub
 from ivjoin.functions.rules.zones import Clock, clock_of
 from ivjoin.interval.machine import integers as m
+from ivjoin.interval.machine.bisection import first_true, last_true
 from ivjoin.interval.machine.calendar import (
     days_from_civil,
     months_later,
@@ -23,7 +24,6 @@ from ivjoin.interval.machine.calendar import (
     shifted_rev2,
     year_month_day,
 )
-from ivjoin.interval.machine.integers import first_true, last_true
 
 __all__ = [
     "DAY", "add_days", "add_months", "clock", "date_diff", "date_trunc", "duration_mul", "extract", "first_day",

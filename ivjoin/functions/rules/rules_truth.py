@@ -1,4 +1,4 @@
-"""Rules of AND, OR, NOT, IS NULL and of NaN tests.
+"""Rules of AND, OR, NOT, IS NULL, of comparisons of truths, and of NaN tests.
 
 AND and OR stop at the first argument that decides, so an argument is certainly evaluated only if no earlier one can
 decide. A TRUE OR has alternatives: "argument k is the first one that is TRUE".
@@ -13,7 +13,7 @@ from ivjoin.functions.rules.rule import Maker, Place, Rule
 from ivjoin.functions.rules.state import Case, State, Taken
 from ivjoin.interval.machine import truth
 
-__all__ = ["connective", "is_nan", "is_null", "not_"]
+__all__ = ["compare_truths", "connective", "is_nan", "is_null", "not_"]
 
 T, F, N = truth.TRUE, truth.FALSE, truth.NULL
 # Up to this many arguments, the rule uses that the arguments before the deciding one do not decide. The work is
@@ -136,5 +136,43 @@ def is_nan(p: Place) -> Rule:
             s.cut(a, 1, 0, NAN)
         elif mask == F:
             s.drop_flags(a, NULL)
+
+    return Rule(up, down)
+
+
+def compare_truths(p: Place) -> Rule:
+    """Return the rule of a comparison of truths, in which FALSE is below TRUE."""
+    i, (a, b), op = p.i, p.at, p.node.op
+    test = {
+        "eq": lambda x, y: x == y, "ne": lambda x, y: x != y, "lt": lambda x, y: x < y, "le": lambda x, y: x <= y,
+        "gt": lambda x, y: x > y, "ge": lambda x, y: x >= y, "eq_null_safe": lambda x, y: x == y,
+    }[op]  # fmt: skip
+    values = ((T, 1), (F, 0), (N, None))
+
+    def result(x: int | None, y: int | None) -> int:
+        if op == "eq_null_safe":
+            return T if x == y else F
+        if x is None or y is None:
+            return N
+        return T if test(x, y) else F
+
+    table = [(ma, mb, result(x, y)) for ma, x in values for mb, y in values]
+
+    def up(D: list[Any]) -> int:
+        x, y, out = D[a], D[b], 0
+        for ma, mb, r in table:
+            if x & ma and y & mb:
+                out |= r
+        return out
+
+    def down(s: State) -> None:
+        x, y, z = s.D[a], s.D[b], s.D[i]
+        left = right = 0
+        for ma, mb, r in table:
+            if x & ma and y & mb and z & r:
+                left |= ma
+                right |= mb
+        s.cut_mask(a, left)
+        s.cut_mask(b, right)
 
     return Rule(up, down)

@@ -13,7 +13,7 @@ from ivjoin.expr import build
 from ivjoin.expr.build import chrono, strings
 from ivjoin.expr.build.nested import as_length
 from ivjoin.expr.build.strings import constant_text
-from ivjoin.expr.kernels import times as ops_time
+from ivjoin.expr.kernels.calendar import split
 from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, flagged, unsupported
 from ivjoin.expr.kernels.zones import zone_of
 from ivjoin.expr.literals import is_literal, literal, zone_named
@@ -123,7 +123,7 @@ def _day_exact(node: Node, _: Consts) -> Kernel:
 
     def kernel(a: Cell) -> Cell:
         x, ok, err = a
-        seconds, below = ops_time.split(x, per)
+        seconds, below = split(x, per)
         return (seconds % DAY + zone.offsets(seconds)) % DAY * per + below, ok, err
 
     return kernel

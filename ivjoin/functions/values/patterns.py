@@ -11,7 +11,8 @@ import pyarrow as pa
 from ivjoin.errors import ConditionError
 from ivjoin.expr.build import strings
 from ivjoin.expr.build.arith import neg
-from ivjoin.expr.build.coerce import as_int32, as_text, cast
+from ivjoin.expr.build.casting import cast
+from ivjoin.expr.build.coerce import as_int32, as_text
 from ivjoin.expr.build.numeric import greatest
 from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, flagged, met, rows
 from ivjoin.expr.kernels.columns import load

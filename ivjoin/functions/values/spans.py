@@ -9,12 +9,13 @@ import numpy as np
 
 from ivjoin.errors import ConditionError
 from ivjoin.expr.build.arith import intdiv, sub
+from ivjoin.expr.build.casting import cast
 from ivjoin.expr.build.chrono import unit_named
-from ivjoin.expr.build.coerce import cast
 from ivjoin.expr.build.strings import constant_text
+from ivjoin.expr.kernels.calendar import civil, split
 from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, flagged, met
 from ivjoin.expr.kernels.integers import mul_wrapped
-from ivjoin.expr.kernels.times import as_dates, civil, split
+from ivjoin.expr.kernels.times import as_dates
 from ivjoin.expr.kernels.zones import zone_of
 from ivjoin.expr.literals import is_literal, literal
 from ivjoin.expr.nodes import Node, make
@@ -29,8 +30,8 @@ from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, strict_binary,
 from ivjoin.functions.rules.rules_time import DAY, clock, stepwise
 from ivjoin.functions.rules.zones import clock_of
 from ivjoin.interval.machine import integers as m
+from ivjoin.interval.machine.bisection import first_true, last_true
 from ivjoin.interval.machine.calendar import year_month_day
-from ivjoin.interval.machine.integers import first_true, last_true
 
 __all__ = ["OPERATORS", "SPELLINGS", "units_between"]
 

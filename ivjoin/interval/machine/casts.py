@@ -17,12 +17,11 @@ from math import inf
 from typing import Any
 
 from ivjoin.interval.errors import IntervalError
+from ivjoin.interval.machine.bisection import first_true, last_true, ordinal_of, value_of
 from ivjoin.interval.machine.decimals import half_up, rounded, unrounded
 from ivjoin.interval.machine.float_operators import above, at_least, at_most, below
 from ivjoin.interval.machine.floats import Format
-from ivjoin.interval.machine.integers import first_true, last_true
 from ivjoin.interval.machine.operation import NONE, Pair, Unary, clipped, within
-from ivjoin.interval.machine.ordinals import ordinal_of, value_of
 from ivjoin.interval.machine.types import DAY, Type
 
 __all__ = ["conversion"]

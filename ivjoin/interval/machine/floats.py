@@ -23,8 +23,8 @@ from ivjoin.interval.machine.rounding import add_down, div_down, div_up, mul_dow
 
 __all__ = [
     "BINARY16", "BINARY32", "BINARY64", "EMPTY", "Format", "abs_", "abs_rev", "add", "add_nan", "add_rev", "div",
-    "div_nan", "div_rev_dividend", "div_rev_divisor", "hull", "meet", "mod", "mod_rev_dividend", "mul", "mul_nan",
-    "mul_rev", "neg", "pmod", "sqr", "sqr_rev",
+    "div_nan", "div_rev_dividend", "div_rev_divisor", "hull", "meet", "mul", "mul_nan", "mul_rev", "neg", "sqr",
+    "sqr_rev",
 ]  # fmt: skip
 
 Pair = tuple[float, float]
@@ -319,42 +319,3 @@ def div_rev_divisor(f: Format, z: Pair, a: Pair, x: Pair) -> Pair:
     if p == q == 0.0:
         return x
     return out
-
-
-# Remainders
-
-
-def mod(f: Format, a: Pair, b: Pair) -> Pair:
-    """Return ``fmod(a, b)``, exact, with the sign of ``a``; of an infinite ``a`` no number."""
-    m = abs_(b)
-    if m[1] == 0:
-        return EMPTY
-    low, high = max(a[0], -f.max), min(a[1], f.max)
-    if low > high:
-        return EMPTY
-    if -m[0] < low and high < m[0]:
-        return low, high
-    bound = f.down(m[1]) if m[1] != inf else f.max
-    return max(min(low, 0.0), -bound), min(max(high, 0.0), bound)
-
-
-def mod_rev_dividend(z: Pair, b: Pair, x: Pair) -> Pair:
-    """Return the members of ``x`` with ``fmod(x, b)`` in ``z``: the sign and the magnitude that it needs."""
-    if z[0] > 0:
-        x = meet(x, (z[0], inf))
-    elif z[1] < 0:
-        x = meet(x, (-inf, z[1]))
-    m = abs_(b)[0]
-    if -m < x[0] and x[1] < m:
-        x = meet(x, z)
-    return x
-
-
-def pmod(f: Format, a: Pair, b: Pair) -> Pair:
-    """Return the remainder, plus the divisor where it is negative, as the machine rounds that sum."""
-    r = mod(f, a, b)
-    if r[0] > r[1] or r[0] >= 0:
-        return r
-    bound = max(-b[0], b[1])
-    bound = f.down(bound) if bound != inf else inf
-    return (0.0 if b[0] >= 0 else -bound), (bound if b[1] > 0 else max(r[1], 0.0))

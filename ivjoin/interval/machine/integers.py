@@ -14,9 +14,8 @@ from collections.abc import Callable
 from math import isqrt
 
 __all__ = [
-    "EMPTY", "abs_", "abs_rev", "div", "div_rev_dividend", "div_rev_divisor", "first_true", "hull", "last_true", "meet",
-    "mod", "mod_rev_dividend", "mod_rev_divisor", "mul", "mul_rev", "pmod", "pmod_rev_dividend", "pmod_rev_divisor",
-    "sqr", "sqr_rev", "truncated",
+    "EMPTY", "abs_", "abs_rev", "div", "div_rev_dividend", "div_rev_divisor", "hull", "meet", "mod", "mod_rev_dividend",
+    "mod_rev_divisor", "mul", "mul_rev", "pmod", "pmod_rev_dividend", "pmod_rev_divisor", "sqr", "sqr_rev", "truncated",
 ]  # fmt: skip
 
 Pair = tuple[int, int]
@@ -322,43 +321,3 @@ def pmod_rev_divisor(z: Pair, a: Pair, x: Pair) -> Pair:
     if x[0] < 0:
         out = hull(out, _neg(_moduli(z, a, (max(-x[1], 1), -x[0]))))
     return out
-
-
-# Monotone functions without a formula for the inverse
-
-
-def first_true(test: Callable[[int], bool], lo: int, hi: int, near: int | None = None) -> int:
-    """Return the least int of [lo, hi] for which a rising test holds, else ``hi + 1``. ``near`` is a guess."""
-    if lo > hi or test(lo):
-        return lo
-    # From here on, test(bad) is False; the answer lies in (bad, good], where good = hi + 1 stands for "none".
-    bad, good = lo, hi + 1
-    step = 1
-    if near is None or not lo < near <= hi:
-        near = lo + 1
-    if near < good and test(near):
-        good = near
-        while good - step > bad:
-            if not test(good - step):
-                bad = good - step
-                break
-            good, step = good - step, step * 8
-    else:
-        bad = min(near, hi)
-        while bad + step < good:
-            if test(bad + step):
-                good = bad + step
-                break
-            bad, step = bad + step, step * 8
-    while good - bad > 1:
-        middle = (bad + good) >> 1
-        if test(middle):
-            good = middle
-        else:
-            bad = middle
-    return good
-
-
-def last_true(test: Callable[[int], bool], lo: int, hi: int, near: int | None = None) -> int:
-    """Return the greatest int of [lo, hi] for which a falling test holds, else ``lo - 1``."""
-    return -first_true(lambda n: test(-n), -hi, -lo, None if near is None else -near)

@@ -16,7 +16,10 @@ import math
 from functools import cache, lru_cache
 from math import isqrt
 
-__all__ = ["UNITS", "atan_fixed", "exp_fixed", "ln2", "ln10", "log_fixed", "pi", "sin_cos_fixed"]
+__all__ = [
+    "UNITS", "atan_fixed", "dyadic", "exp_fixed", "half_pi", "ln2", "ln10", "log_fixed", "pi", "sin_cos_fixed",
+    "to_fixed",
+]  # fmt: skip
 
 GUARD = 32
 UNITS = 4
@@ -197,3 +200,20 @@ def atan_fixed(y: int, x: int, p: int) -> int:
         n += 2
         total += -(term // n) if n & 2 else term // n
     return ((total if z >= 0 else -total) + (j << (w - 6))) >> GUARD
+
+
+def to_fixed(m: int, e: int, p: int) -> int:
+    """Return ``m * 2**e`` with `p` fractional bits, rounded down."""
+    shift = e + p
+    return m << shift if shift >= 0 else m >> -shift
+
+
+def dyadic(x: float) -> tuple[int, int]:
+    """Return integers ``(n, s)`` with ``x == n / 2**s`` and ``s >= 0``."""
+    n, d = x.as_integer_ratio()
+    return n, d.bit_length() - 1
+
+
+@lru_cache(maxsize=64)
+def half_pi(p: int) -> int:
+    return pi(p + 1) >> 2

@@ -12,12 +12,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
 from math import isqrt
 from typing import Any
 
 from ivjoin.interval.machine.rounding import scaled, significand
-from ivjoin.interval.reals.fixedpoint import UNITS, atan_fixed, exp_fixed, ln2, ln10, log_fixed, pi, sin_cos_fixed
+from ivjoin.interval.reals.fixedpoint import (
+    UNITS,
+    atan_fixed,
+    dyadic,
+    exp_fixed,
+    half_pi,
+    ln2,
+    ln10,
+    log_fixed,
+    pi,
+    sin_cos_fixed,
+    to_fixed,
+)
 
 __all__ = ["Enclosure", "above", "below"]
 
@@ -73,18 +84,6 @@ def _neighbour(x: float, outward: bool) -> Enclosure:
     return (m << 8) + step, (m << 8) + step, e - 8
 
 
-def _fixed(m: int, e: int, p: int) -> int:
-    """Return ``m * 2**e`` with `p` fractional bits, rounded down."""
-    shift = e + p
-    return m << shift if shift >= 0 else m >> -shift
-
-
-def _dyadic(x: float) -> tuple[int, int]:
-    """Return integers ``(n, s)`` with ``x == n / 2**s`` and ``s >= 0``."""
-    n, d = x.as_integer_ratio()
-    return n, d.bit_length() - 1
-
-
 # Exponentials ---------------------------------------------------------------------------------------------------------
 
 
@@ -103,7 +102,7 @@ def exp_at(x: float, p: int) -> Enclosure:
         return 1, 1, -4000
     if -(2.0**-58) < x < 2.0**-58:
         return _JUST_OVER_ONE if x > 0.0 else _ALMOST_ONE
-    return _exp_of(_fixed(*significand(x), p), p, 1)
+    return _exp_of(to_fixed(*significand(x), p), p, 1)
 
 
 def exp2_at(x: float, p: int) -> Enclosure:
@@ -117,7 +116,7 @@ def exp2_at(x: float, p: int) -> Enclosure:
         return _JUST_OVER_ONE if x > 0.0 else _ALMOST_ONE
     whole = math.floor(x)
     m, e = significand(x)
-    part = _fixed(m, e, p) - (whole << p)
+    part = to_fixed(m, e, p) - (whole << p)
     lo, hi, e = _exp_of(part * ln2(p) >> p, p, 4)
     return lo, hi, e + whole
 
@@ -133,7 +132,7 @@ def exp10_at(x: float, p: int) -> Enclosure:
     if -(2.0**-58) < x < 2.0**-58:
         return _JUST_OVER_ONE if x > 0.0 else _ALMOST_ONE
     q = p + 12  # |x| < 2**9 multiplies the error of log(10)
-    return _exp_of(_fixed(*significand(x), q) * ln10(q) >> (q + 12), p, 2)
+    return _exp_of(to_fixed(*significand(x), q) * ln10(q) >> (q + 12), p, 2)
 
 
 # Logarithms -----------------------------------------------------------------------------------------------------------
@@ -168,11 +167,6 @@ def log10_at(x: float, p: int) -> Enclosure:
 # Trigonometric functions ----------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=64)
-def _half_pi(p: int) -> int:
-    return pi(p + 1) >> 2
-
-
 def quarter_turns(x: float, p: int) -> tuple[int, int]:
     """Return ``(q, r)`` with ``x = q * pi/2 + r / 2**p`` and r in ``[0, pi/2)``, off by less than 2 units.
 
@@ -180,7 +174,7 @@ def quarter_turns(x: float, p: int) -> tuple[int, int]:
     """
     m, e = significand(x)
     wide = p + 4 + max(0, e + 53)  # the error of pi/2 is multiplied by q
-    q, r = divmod(_fixed(m, e, wide), _half_pi(wide))
+    q, r = divmod(to_fixed(m, e, wide), half_pi(wide))
     return q, r >> (wide - p)
 
 
@@ -224,7 +218,7 @@ def _quotient(n: int, n_units: int, d: int, d_units: int, p: int) -> Enclosure:
 
 def _arc(x: float, p: int) -> tuple[int, int]:
     """Return ``|x|`` as a sine: the opposite and the adjacent side, precise enough for an angle of `p` bits."""
-    n, s = _dyadic(abs(x))
+    n, s = dyadic(abs(x))
     more = max(0, p + 8 - s)
     return n << more, isqrt(((1 << 2 * s) - n * n) << 2 * more)
 
@@ -258,7 +252,7 @@ def atan_at(x: float, p: int) -> Enclosure:
 
 def atan_enclosed(x: float, p: int) -> Enclosure:
     """`atan_at` with an absolute error for tiny `x` too, fit for further arithmetic."""
-    n, s = _dyadic(abs(x))
+    n, s = dyadic(abs(x))
     lo_hi = _about(atan_fixed(n, 1 << s, p), UNITS, -p)
     return lo_hi if x > 0.0 else _mirrored(lo_hi)
 
@@ -295,7 +289,7 @@ def half_turns_at(quarters: int, p: int) -> Enclosure:
 
 def _exp_pair(x: float, p: int) -> tuple[int, int, int, int]:
     """Give ``(grown, shrunk, units, e)`` with ``exp(x) = grown * 2**e`` and ``exp(-x) = shrunk * 2**e`` for x > 0."""
-    m, k = exp_fixed(_fixed(*significand(x), p), p)
+    m, k = exp_fixed(to_fixed(*significand(x), p), p)
     # m is off by UNITS + 3, so its inverse (between 1/2 and 1) by as much again and the division's unit.
     return m << 2 * k, (1 << 2 * p) // m, ((UNITS + 3) << 2 * k) + UNITS + 4, -p - k
 
@@ -332,7 +326,7 @@ def tanh_at(x: float, p: int) -> Enclosure:
 def asinh_at(x: float, p: int) -> Enclosure:
     if -_SMALL < x < _SMALL:
         return _neighbour(x, False) if x else _ZERO
-    n, s = _dyadic(abs(x))
+    n, s = dyadic(abs(x))
     more = max(0, p + 8 - s)
     root = isqrt((n * n + (1 << 2 * s)) << 2 * more)
     lo_hi = _about(log_fixed((n << more) + root, 1 << (s + more), p), UNITS + 1, -p)
@@ -342,7 +336,7 @@ def asinh_at(x: float, p: int) -> Enclosure:
 def acosh_at(x: float, p: int) -> Enclosure:
     if x == 1.0:
         return _ZERO
-    n, s = _dyadic(x)
+    n, s = dyadic(x)
     more = max(0, p + 8 - s)
     root = isqrt((n * n - (1 << 2 * s)) << 2 * more)
     return _about(log_fixed((n << more) + root, 1 << (s + more), p), UNITS + 1, -p)
@@ -351,5 +345,5 @@ def acosh_at(x: float, p: int) -> Enclosure:
 def atanh_at(x: float, p: int) -> Enclosure:
     if -_SMALL < x < _SMALL:
         return _neighbour(x, True) if x else _ZERO
-    n, s = _dyadic(x)
+    n, s = dyadic(x)
     return _about(log_fixed((1 << s) + n, (1 << s) - n, p), UNITS, -p - 1)

@@ -1,8 +1,7 @@
-"""Boolean intervals with NULL: comparisons of typed intervals, IS NULL, IN, AND, OR, NOT.
+"""Conditions on typed intervals: comparisons, IS NULL, COALESCE and IN, with NULL.
 
-A `BoolInterval` is a set of TRUE, FALSE and NULL. The empty one means that every member raises an error. A reverse
-function contracts the arguments to the members for which the wanted truth values can arise. FALSE is "is FALSE", not
-"is not TRUE". NaN equals itself and is greater than every number; -0.0 equals 0.0.
+A reverse function contracts the arguments to the members for which the wanted truth values can arise. FALSE is "is
+FALSE", not "is not TRUE". NaN equals itself and is greater than every number; -0.0 equals 0.0.
 """
 
 from __future__ import annotations
@@ -15,130 +14,12 @@ from ivjoin.interval.machine import truth
 from ivjoin.interval.machine.operation import NONE, Pair, clipped, union
 from ivjoin.interval.machine.types import Type
 from ivjoin.interval.typed.intervals import DomainInterval, like, operand, void
+from ivjoin.interval.typed.truths import BoolInterval, logical_or, mask_of, of_mask
 
 __all__ = [
-    "BoolInterval", "coalesce", "coalesce_rev", "eq", "eq_rev", "ge", "ge_rev", "gt", "gt_rev", "is_in", "is_in_rev",
-    "is_null", "is_null_rev", "le", "le_rev", "logical_and", "logical_and_rev", "logical_not", "logical_not_rev",
-    "logical_or", "logical_or_rev", "lt", "lt_rev", "ne", "ne_rev", "ne_rev_to_pair", "null_safe_eq",
-    "null_safe_eq_rev",
+    "coalesce", "coalesce_rev", "eq", "eq_rev", "ge", "ge_rev", "gt", "gt_rev", "is_in", "is_in_rev", "is_null",
+    "is_null_rev", "le", "le_rev", "lt", "lt_rev", "ne", "ne_rev", "ne_rev_to_pair", "null_safe_eq", "null_safe_eq_rev",
 ]  # fmt: skip
-
-_NAMES = ((truth.TRUE, True, "True"), (truth.FALSE, False, "False"), (truth.NULL, None, "None"))
-
-
-class BoolInterval:
-    """A set of truth values.
-
-    Parameters
-    ----------
-    members : iterable of True, False and None
-        None is NULL.
-
-    Attributes
-    ----------
-    mask : int
-        The bits 1 (TRUE), 2 (FALSE) and 4 (NULL).
-    may_be_true, may_be_false, null : bool
-    """
-
-    __slots__ = ("mask",)
-
-    mask: int
-
-    def __init__(self, *members: bool | None) -> None:
-        mask = 0
-        for bit, value, _ in _NAMES:
-            mask |= bit if any(m is value for m in members) else 0
-        if any(m is not True and m is not False and m is not None for m in members):
-            raise TypeError(f"the members of a BoolInterval are {members!r}; expected True, False and None")
-        object.__setattr__(self, "mask", mask)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a BoolInterval is immutable; build another instead of setting {name!r}")
-
-    def __reduce__(self) -> tuple[Any, tuple[bool | None, ...]]:
-        return BoolInterval, self.members
-
-    @property
-    def members(self) -> tuple[bool | None, ...]:
-        return tuple(value for bit, value, _ in _NAMES if self.mask & bit)
-
-    @property
-    def may_be_true(self) -> bool:
-        return bool(self.mask & truth.TRUE)
-
-    @property
-    def may_be_false(self) -> bool:
-        return bool(self.mask & truth.FALSE)
-
-    @property
-    def null(self) -> bool:
-        return bool(self.mask & truth.NULL)
-
-    def __contains__(self, value: bool | None) -> bool:
-        return any(value is m for m in self.members)
-
-    def __eq__(self, other: object) -> bool:
-        return self.mask == other.mask if isinstance(other, BoolInterval) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(("BoolInterval", self.mask))
-
-    def __repr__(self) -> str:
-        return f"BoolInterval({', '.join(n for bit, _, n in _NAMES if self.mask & bit)})"
-
-
-def _of(mask: int) -> BoolInterval:
-    return BoolInterval(*(value for bit, value, _ in _NAMES if mask & bit))
-
-
-def _mask(x: Any) -> int:
-    return x.mask if isinstance(x, BoolInterval) else BoolInterval(x).mask
-
-
-# Connectives
-
-
-def logical_not(x: BoolInterval) -> BoolInterval:
-    """Return NOT of the argument."""
-    return _of(truth.not_(_mask(x)))
-
-
-_ANY = BoolInterval(True, False, None)
-
-
-def logical_not_rev(c: BoolInterval, x: BoolInterval = _ANY) -> BoolInterval:
-    """Return the members of ``x`` whose negation is in ``c``."""
-    return _of(truth.not_(_mask(c)) & _mask(x))
-
-
-def logical_and(*args: BoolInterval) -> BoolInterval:
-    """Return AND of the arguments from left to right."""
-    return _of(truth.and_(map(_mask, args)))
-
-
-def logical_or(*args: BoolInterval) -> BoolInterval:
-    """Return OR of the arguments from left to right."""
-    return _of(truth.or_(map(_mask, args)))
-
-
-def _connective_rev(forward: Callable[..., BoolInterval]) -> Callable[..., tuple[BoolInterval, ...]]:
-    def backward(c: BoolInterval, *args: BoolInterval) -> tuple[BoolInterval, ...]:
-        wanted, out = _mask(c), [0] * len(args)
-        # By truth tables: for each argument, the values with which the others can still give a wanted one. An argument
-        # that raises an error may follow one that decides; then any value of it is possible.
-        for i, arg in enumerate(args):
-            for value in arg.members:
-                others = [BoolInterval(value) if j == i else a for j, a in enumerate(args)]
-                out[i] |= BoolInterval(value).mask if forward(*others).mask & wanted else 0
-        return tuple(map(_of, out))
-
-    return backward
-
-
-logical_and_rev = _connective_rev(logical_and)
-logical_or_rev = _connective_rev(logical_or)
-
 
 # Comparisons
 
@@ -182,7 +63,7 @@ def _comparison(name: str) -> Callable[[Any, Any], BoolInterval]:
         mask |= truth.FALSE if _TESTS[_OPPOSITE[name]](x, y) else 0
         if (x.null and (_some(y) or y.null)) or (y.null and _some(x)):
             mask |= truth.NULL
-        return _of(mask)
+        return of_mask(mask)
 
     return compare
 
@@ -252,7 +133,7 @@ def _side(name: str, wanted: int, x: DomainInterval, y: DomainInterval) -> Domai
 def _comparison_rev(name: str) -> Callable[..., tuple[DomainInterval, DomainInterval]]:
     def contract(c: BoolInterval, x: Any, y: Any) -> tuple[DomainInterval, DomainInterval]:
         x, y = _compared(x, y)
-        wanted = _mask(c)
+        wanted = mask_of(c)
         return _side(name, wanted, x, y), _side(_MIRRORED[name], wanted, y, x)
 
     return contract
@@ -280,13 +161,13 @@ def null_safe_eq(x: Any, y: Any) -> BoolInterval:
     mask = truth.TRUE if _equal(x, y) or (x.null and y.null) else 0
     if _differ(x, y) or (x.null and _some(y)) or (y.null and _some(x)):
         mask |= truth.FALSE
-    return _of(mask)
+    return of_mask(mask)
 
 
 def null_safe_eq_rev(c: BoolInterval, x: Any, y: Any) -> tuple[DomainInterval, DomainInterval]:
     """Return the members of both for which ``x <=> y`` is in ``c``."""
     x, y = _compared(x, y)
-    return _null_safe_side(_mask(c), x, y), _null_safe_side(_mask(c), y, x)
+    return _null_safe_side(mask_of(c), x, y), _null_safe_side(mask_of(c), y, x)
 
 
 def _null_safe_side(wanted: int, x: DomainInterval, y: DomainInterval) -> DomainInterval:
@@ -301,12 +182,12 @@ def _null_safe_side(wanted: int, x: DomainInterval, y: DomainInterval) -> Domain
 
 def is_null(x: DomainInterval) -> BoolInterval:
     """Return ``x IS NULL``."""
-    return _of((truth.TRUE if x.null else 0) | (truth.FALSE if _some(x) else 0))
+    return of_mask((truth.TRUE if x.null else 0) | (truth.FALSE if _some(x) else 0))
 
 
 def is_null_rev(c: BoolInterval, x: DomainInterval) -> DomainInterval:
     """Return the members of ``x`` for which ``x IS NULL`` is in ``c``."""
-    wanted = _mask(c)
+    wanted = mask_of(c)
     values = DomainInterval(x.domain, x.lo, x.hi, x.nan) if wanted & truth.FALSE else void(x.domain)
     return _joined(values, void(x.domain, null=x.null and bool(wanted & truth.TRUE)))
 
@@ -353,7 +234,7 @@ def is_in_rev(c: BoolInterval, x: Any, items: Iterable[Any]) -> DomainInterval:
     """Return the members of ``x`` for which ``x IN (items)`` is in ``c``; for TRUE, the hull of matching items."""
     x = operand(x)
     items = [like(item, x.domain) for item in items]
-    wanted, out = _mask(c), void(x.domain)
+    wanted, out = mask_of(c), void(x.domain)
     if not items:
         return x if wanted & truth.FALSE else out
     if wanted & truth.TRUE:

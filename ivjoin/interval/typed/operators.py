@@ -12,6 +12,7 @@ from functools import cache
 from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.machine import calendar, decimals, float_operators
 from ivjoin.interval.machine import integers as m
+from ivjoin.interval.machine.bisection import last_true
 from ivjoin.interval.machine.domains import bounded_decimal
 from ivjoin.interval.machine.operation import Binary, Pair, Unary, clipped, empty, refined, sign_rev, within
 from ivjoin.interval.machine.types import DAY, Type
@@ -202,7 +203,7 @@ def _months(d: Type, sign: int) -> Binary:
 
 def _integral_root(n: int, k: int) -> int:
     """Return the greatest int whose k-th power is not above ``n >= 0``, by bisection."""
-    return m.last_true(lambda r: r**k <= n, 0, 1 << -(-n.bit_length() // k))
+    return last_true(lambda r: r**k <= n, 0, 1 << -(-n.bit_length() // k))
 
 
 def _power(k: int) -> tuple[Callable[[Pair], Pair], Callable[[Pair, Pair], Pair]]:

@@ -29,7 +29,8 @@ from ivjoin.shj.store.keys import KeyTable
 from ivjoin.shj.store.rows.ring_room import can_be_cleared, is_loose
 from ivjoin.shj.store.rows.side import SideStore
 from ivjoin.shj.store.rows.spilled import InFile
-from ivjoin.shj.store.values.varying import KeyTextColumn, SegmentColumn
+from ivjoin.shj.store.values.segments import SegmentColumn
+from ivjoin.shj.store.values.texts import KeyTextColumn
 
 __all__ = ["KernelState"]
 

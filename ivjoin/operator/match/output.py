@@ -13,8 +13,8 @@ from ivjoin.outer.emit import BatchRows, Rows, StoredRows
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.output import text_kernels
 from ivjoin.shj.kernels.push import push_kernels
-from ivjoin.shj.store.disk.backing import keep_pages
-from ivjoin.shj.store.values.varying import too_much_text
+from ivjoin.shj.store.disk.process_memory import keep_pages
+from ivjoin.shj.store.values.texts import too_much_text
 
 __all__ = ["gathered", "in_parts", "made", "mixed"]
 

@@ -13,9 +13,9 @@ from ivjoin.operator.match.residual import holds, matching
 from ivjoin.plan.spec import SIDES
 from ivjoin.plan.sums import probes
 from ivjoin.shj.arrow import take
-from ivjoin.shj.kernels.push import index_kernels, run_kernels
+from ivjoin.shj.kernels.push import index_kernels, probe_kernels, run_kernels
 from ivjoin.shj.registers import I64_MAX, I64_MIN
-from ivjoin.shj.store.disk.backing import keep_pages
+from ivjoin.shj.store.disk.process_memory import keep_pages
 from ivjoin.shj.store.rows.selectivity import most_selective
 
 __all__ = ["chosen", "decide", "look_beyond", "may_crowd", "next_piece", "probe_runs"]
@@ -74,7 +74,7 @@ def look_beyond(core: Core, p: int, batch: pa.RecordBatch) -> None:
             continue
         cell[:] = 0, -2, 0, 0
         while cell[0] < n:
-            count = index_kernels.probe(
+            count = probe_kernels.probe(
                 state["key_ids"][:n], state["values"], table.terms, table.n_primary, store.ordered,
                 core.keys.slots, store.rows, store.links, store.lo, store.offset, state["matched"],
                 index_kernels.PAIRS, cell, rows, ids, scratch,

@@ -13,7 +13,7 @@ from ivjoin.operator.intake import outside
 from ivjoin.outer.values import errors_of
 from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import taken, whole_numbers
-from ivjoin.shj.kernels.output import text_kernels
+from ivjoin.shj.kernels.output import text_store_kernels
 from ivjoin.shj.store.rows.payload_room import make_text_room
 
 __all__ = ["prepare", "store_rest", "store_text"]
@@ -107,6 +107,6 @@ def store_rest(core: Core, p: int, batch: pa.RecordBatch) -> None:
 
 
 def store_text(core: Core, p: int, batch: pa.RecordBatch) -> None:
-    while text_kernels.store_text(core.state.at, p):
+    while text_store_kernels.store_text(core.state.at, p):
         make_text_room(core.stores[p], batch)
         core.count_state()

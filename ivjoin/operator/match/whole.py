@@ -34,7 +34,7 @@ from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import bitmap, take, taken
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.kernels.memory import release_struct
-from ivjoin.shj.kernels.slices import slice_join
+from ivjoin.shj.kernels.slices import slice_join, slice_keys
 from ivjoin.shj.plain import in_few_batches, rows_at
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.keys import ByteKeys, KeyTable, WordKeys
@@ -175,7 +175,7 @@ class Whole:
         sizes = dict.fromkeys(("first", "last", "spare", "probe_ids"), n + _BEHIND)
         sizes |= dict.fromkeys(("build_ids", "rows"), m + _BEHIND) | dict.fromkeys(("at", "to"), room + both + 1)
         sizes |= dict.fromkeys(("out_probe", "out_build"), room + _BEHIND)
-        sizes["ends"] = 2 * max(slice_join.most_ids(m), n + m) + _BEHIND
+        sizes["ends"] = 2 * max(slice_keys.most_ids(m), n + m) + _BEHIND
         sizes["table"] = max(64, 1 << (2 * max(1, m) - 1).bit_length())
         sizes["clean"] = min(room + both + 1, self._most_pairs)
         self._set(

@@ -20,11 +20,12 @@ from ivjoin.operator.memory.budget import Budget
 from ivjoin.operator.memory.freezing import Frozen
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj import registers as at
-from ivjoin.shj.store.disk.backing import Files, give_back, in_memory, own_memory, slide
+from ivjoin.shj.store.disk.backing import Files, in_memory, slide
+from ivjoin.shj.store.disk.process_memory import give_back, own_memory
 from ivjoin.shj.store.keys import ByteKeys, WordKeys
 from ivjoin.shj.store.rows.side import SideStore
 from ivjoin.shj.store.rows.spilled import can_spill, spill_columns
-from ivjoin.shj.store.values.varying import SegmentColumn
+from ivjoin.shj.store.values.segments import SegmentColumn
 
 __all__ = ["Spilling"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ivjoin.operator.memory.budget import Budget
-from ivjoin.shj.store.disk.backing import give_back, own_memory
+from ivjoin.shj.store.disk.process_memory import give_back, own_memory
 
 __all__ = ["Trimming"]
 

@@ -9,7 +9,8 @@ from ivjoin.operator.lookup.core import LookupCore
 from ivjoin.operator.memory.budget import GOES_ON, Budget
 from ivjoin.operator.memory.trimming import Trimming
 from ivjoin.plan.spec import SIDES
-from ivjoin.shj.store.disk.backing import Files, give_back
+from ivjoin.shj.store.disk.backing import Files
+from ivjoin.shj.store.disk.process_memory import give_back
 
 __all__ = ["WaitingLimits"]
 

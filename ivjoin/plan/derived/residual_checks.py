@@ -30,7 +30,7 @@ def keep_checked(axes: Axes, sep: Separation) -> Separation:
 
 
 def check_table(p: int, axes: Axes, checks: Sequence[Check]) -> np.ndarray:
-    """Return the checks with which rows of side p probe : int64[c, 8], for ``index_kernels.verdict``."""
+    """Return the checks with which rows of side p probe : int64[c, 8], for ``probe_kernels.verdict``."""
     table = np.zeros((len(checks), 8), dtype=np.int64)
     for row, c in zip(table, checks, strict=True):
         lo, hi = c.lo, c.hi

@@ -1,7 +1,7 @@
 """Compile kernels in another process of this interpreter.
 
-The compiler needs more than 100 MB, which a join with a memory limit does not have. The other process also runs
-without numba's own optimizer, which ``building`` does not need. If no process can be started, this process compiles.
+The compiler needs more than 100 MB, which a join with a memory limit does not have. The other process also runs without
+numba's own optimizer. If no process can be started, this process compiles.
 """
 
 from __future__ import annotations
@@ -50,14 +50,7 @@ _begun: set[tuple[str | None, str]] = set()  # by folder; a module is not tried 
 
 
 def begin(*modules: str) -> Thread | None:
-    """Start compiling the kernels of some modules in another process, once per module; do not wait for it.
-
-    Returns
-    -------
-    Thread or None
-        It ends when the process does. None if there is nothing to do. After a failure the kernels compile at their
-        first call.
-    """
+    """Start compiling modules in another process, once per module; return a thread that ends with it, or None."""
     folder = os.environ.get("NUMBA_CACHE_DIR")
     wanted = [name for name in modules if (folder, name) not in _begun]
     if not wanted:

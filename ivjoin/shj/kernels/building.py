@@ -1,8 +1,7 @@
 """Compile a kernel to an object file with the public interfaces of numba and llvmlite's binding.
 
 numba translates the kernel and every function that it calls. LLVM then optimizes all of it once, as one module.
-numba's own optimizer processes each function together with all that it calls, so the innermost ones some seven times.
-``NUMBA_OPT=0`` in the environment (``apart`` sets it) switches that off and halves the compile time.
+numba's own optimizer would process the innermost functions some seven times; ``NUMBA_OPT=0`` switches it off.
 """
 
 from __future__ import annotations
@@ -28,17 +27,8 @@ _OF_C = {"malloc", "free", "memset", "memcpy", "memmove", "memcmp", "fmod", "pow
 def object_of(function: Callable[..., Any], signature: Any) -> bytes:
     """Compile a kernel for this processor, or for the one that numba's settings name.
 
-    Parameters
-    ----------
-    function : callable
-        A plain function; what it calls is compiled with it.
-    signature : numba signature
-        Of int64 words and of contiguous arrays of one or two dimensions; the result is an int64 or nothing.
-
-    Returns
-    -------
-    bytes
-        An object file with the function ``ENTRY``. It takes int64 words: an array is its address and its lengths.
+    The signature has int64 words and contiguous arrays of one or two dimensions; the result is an int64 or nothing. The
+    object file's function ``ENTRY`` takes int64 words: an array is its address and its lengths.
     """
     module = llvm.parse_assembly(_entry(function, signature).inspect_llvm())
     for part in module.functions:
@@ -67,12 +57,10 @@ def object_of(function: Callable[..., Any], signature: Any) -> bytes:
 
 
 def part(function: Callable[..., Any]) -> Any:
-    """Return a function that only kernels call, for numba to compile as part of them."""
     return numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")(function)
 
 
 def _machine() -> Any:
-    """Return LLVM's machine for the processor: of ``NUMBA_CPU_NAME`` and its like, or this one."""
     config = numba.config
     features = config.CPU_FEATURES
     if features is None and config.CPU_NAME is None:

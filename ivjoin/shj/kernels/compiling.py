@@ -1,7 +1,6 @@
 """Compile the loops of the join once, with fixed signatures, and cache them on disk by content.
 
-All of them are plain functions over int64, int32 and uint8 arrays or words, so each compiles once, whatever the query.
-``building`` compiles each to an object file. ``objects`` stores the file and loads it without numba. ``python -m
+``building`` compiles each kernel to an object file. ``objects`` stores the file and loads it without numba. ``python -m
 ivjoin.shj.kernels.everything`` compiles all kernels, as an installation does. Another process (``apart``) compiles a
 missing kernel at its first call. With ``NUMBA_DISABLE_JIT=1`` all run uncompiled.
 """
@@ -15,7 +14,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -28,8 +27,8 @@ from pyarrow import py_buffer
 from ivjoin.shj.kernels import apart, objects
 
 __all__ = [
-    "COMPILES", "I8", "IN1", "IN2", "IN2_I4", "IN_U8", "IO1", "IO1_F8", "IO1_I4", "IO2", "IO2_I4", "IO_U8", "VOID",
-    "Later", "callback", "compile_all", "compiled", "inner", "is_on_disk", "kernels_of", "key", "tiny",
+    "COMPILES", "I8", "IN1", "IN1_I4", "IN2", "IN2_I4", "IN_U8", "IO1", "IO1_F8", "IO1_I4", "IO2", "IO2_I4", "IO_U8",
+    "VOID", "Later", "callback", "compile_all", "compiled", "inner", "is_on_disk", "kernels_of", "key",
 ]
 
 
@@ -89,30 +88,28 @@ I8 = _Kind("int64")
 IN1, IN2 = _Kind("int64", 1, readonly=True), _Kind("int64", 2, readonly=True)
 IO1, IO2 = _Kind("int64", 1), _Kind("int64", 2)
 IN_U8, IO_U8 = _Kind("uint8", 1, readonly=True), _Kind("uint8", 1)
-IN2_I4 = _Kind("int32", 2, readonly=True)
+IN1_I4, IN2_I4 = _Kind("int32", 1, readonly=True), _Kind("int32", 2, readonly=True)
 IO1_I4, IO2_I4 = _Kind("int32", 1), _Kind("int32", 2)
 IO1_F8 = _Kind("float64", 1)
 VOID = _Kind("void")
 
 
-def _compiles() -> bool:
-    """Return whether numba would compile. numba itself decides if more than the environment can configure it."""
+def _is_set(name: str) -> bool:
+    """Return a switch of numba. numba itself decides if more than the environment can configure it."""
     if "numba" in sys.modules or Path(".numba_config.yaml").exists():
         import numba
 
-        return not numba.config.DISABLE_JIT
-    return os.environ.get("NUMBA_DISABLE_JIT", "0").strip() in ("", "0")
+        return bool(getattr(numba.config, name))
+    return os.environ.get(f"NUMBA_{name}", "0").strip() not in ("", "0")
 
 
-COMPILES = _compiles()
+COMPILES = not _is_set("DISABLE_JIT")
 
 
 def _digest(room: Path) -> str:
-    """Return a digest of every file in the package of the kernels, and of the package versions that affect their code.
+    """Return a digest of every file in the package, and of the package versions that affect the code of kernels.
 
-    numba checks only the time and size of the file that defines a function. It ignores the functions that it calls, and
-    all files of an installed package may have the same time. No file of this package imports one from outside it, so
-    kernels contain no constant from elsewhere. numba itself checks its own version and the processor.
+    numba checks only the file that defines a function. No file of this package imports a constant from outside it.
     """
     digest = hashlib.sha256()
     digest.update(repr((llvmlite.__version__, np.__version__)).encode())
@@ -127,17 +124,10 @@ _STAMP = _digest(Path(__file__).parent.parent)
 
 
 class Later:
-    """A part of kernels that is created when the first kernel that uses it compiles; most processes load all kernels.
-    """
+    """A part of kernels that is created when the first kernel that uses it compiles."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
-        self._made: Any = None
-
-    def made(self) -> Any:
-        if self._made is None:
-            self._made = self._make()
-        return self._made
+        self.made = cache(make)
 
 
 def _ready(function: Any) -> Any:
@@ -153,16 +143,8 @@ def _ready(function: Any) -> Any:
 
 
 def _is_ours(it: Any) -> bool:
-    """Return whether this is a module of kernels, or a function in one."""
     name = it.__name__ if isinstance(it, ModuleType) else it.__module__
     return str(name).startswith(__name__.rpartition(".")[0])
-
-
-def _by_numba(function: Any, signature: _Signature) -> Any:
-    """Compile a function in this process and for this process alone, because it can have no object file."""
-    import numba
-
-    return numba.njit(signature.in_numba(), nogil=True, error_model="numpy")(_ready(function))
 
 
 _one_at_a_time = threading.RLock()
@@ -174,7 +156,7 @@ def _name(function: Any) -> str:
 
 def _words(function: Any, signature: _Signature) -> objects.Loaded | None:
     """Load a kernel from its object file, which is created if it does not exist; None if that is impossible."""
-    if not objects.POSSIBLE or (_checks_bounds() and not signature.has_only_words()):
+    if not objects.POSSIBLE or (_is_set("BOUNDSCHECK") and not signature.has_only_words()):
         return None
     name = _name(function)
     with _one_at_a_time:
@@ -195,14 +177,6 @@ def _words(function: Any, signature: _Signature) -> objects.Loaded | None:
             return None
 
 
-def _checks_bounds() -> bool:
-    if "numba" in sys.modules:
-        import numba
-
-        return bool(numba.config.BOUNDSCHECK)
-    return os.environ.get("NUMBA_BOUNDSCHECK", "0").strip() not in ("", "0")
-
-
 def compile_all(*modules: str) -> None:
     """Compile all kernels of some modules that are not on disk (``apart`` calls this)."""
     for module in modules:
@@ -211,7 +185,6 @@ def compile_all(*modules: str) -> None:
 
 
 def is_on_disk(module: str) -> bool:
-    """Return whether all kernels of a module have object files, so that no first call compiles one."""
     if not COMPILES or not objects.POSSIBLE:
         return True
     key = objects.key(_STAMP)
@@ -219,7 +192,6 @@ def is_on_disk(module: str) -> bool:
 
 
 def key() -> str:
-    """Return the key in the names of the object files that this process uses."""
     return objects.key(_STAMP)[:32]
 
 
@@ -259,14 +231,13 @@ def callback(signature: Any, function: Any) -> Any:
 def _build(function: Any, signature: _Signature) -> Any:
     if (loaded := _words(function, signature)) is not None:
         return signature.over(loaded)
-    return _by_numba(function, signature)
+    import numba
+
+    return numba.njit(signature.in_numba(), nogil=True, error_model="numpy")(_ready(function))
 
 
 def compiled(signature: Any) -> Any:
-    """Compile the function, or load it from disk, at its first call: a join pays only for the kernels that it uses.
-
-    The first call rebinds the module's name to the compiled function, so later calls have no overhead.
-    """
+    """Compile the function, or load it from disk, at its first call, which rebinds the module's name to the result."""
 
     def prepare(function: Any) -> Any:
         if not COMPILES:
@@ -295,8 +266,3 @@ def inner(function: Any) -> Any:
         return building.part(_ready(function))
 
     return Later(make)
-
-
-def tiny(function: Any) -> Any:
-    """Mark a function of a line or two, which is inlined into every kernel."""
-    return inner(function)

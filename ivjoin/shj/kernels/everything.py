@@ -21,12 +21,10 @@ def modules() -> list[str]:
 
 
 def missing() -> list[str]:
-    """Return the modules of which a kernel is not on disk."""
     return [name for name in modules() if not compiling.is_on_disk(name)] if compiling.COMPILES else []
 
 
 def begin() -> Thread | None:
-    """Start compiling what is missing in another process; see ``apart.begin``."""
     return apart.begin(*missing())
 
 

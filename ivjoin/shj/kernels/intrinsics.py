@@ -45,10 +45,8 @@ def record_of(dtype: Any) -> Any:
 
 
 @intrinsic
-def call(_context, callback, argument):  # type: ignore[no-untyped-def]
-    """Call the C function at an address with an address as argument."""
-
-    def generate(context, builder, _signature, args):  # type: ignore[no-untyped-def]
+def call(_context, callback, argument):
+    def generate(context, builder, _signature, args):
         function = ir.FunctionType(ir.VoidType(), [ir.IntType(64)]).as_pointer()
         builder.call(builder.inttoptr(args[0], function), [args[1]])
         return context.get_dummy_value()
@@ -57,20 +55,16 @@ def call(_context, callback, argument):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def load(_context, address):  # type: ignore[no-untyped-def]
-    """Return the word at an address."""
-
-    def generate(_context, builder, _signature, args):  # type: ignore[no-untyped-def]
+def load(_context, address):
+    def generate(_context, builder, _signature, args):
         return builder.load(builder.inttoptr(args[0], ir.IntType(64).as_pointer()))
 
     return types.int64(types.int64), generate
 
 
 @intrinsic
-def save(_context, address, value):  # type: ignore[no-untyped-def]
-    """Write a word to an address."""
-
-    def generate(context, builder, _signature, args):  # type: ignore[no-untyped-def]
+def save(_context, address, value):
+    def generate(context, builder, _signature, args):
         builder.store(args[1], builder.inttoptr(args[0], ir.IntType(64).as_pointer()))
         return context.get_dummy_value()
 
@@ -78,10 +72,10 @@ def save(_context, address, value):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def add(_context, address, amount):  # type: ignore[no-untyped-def]
+def add(_context, address, amount):
     """Add atomically to the word at an address; return the old value."""
 
-    def generate(_context, builder, _signature, args):  # type: ignore[no-untyped-def]
+    def generate(_context, builder, _signature, args):
         slot = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
         return builder.atomic_rmw("add", slot, args[1], "seq_cst")
 
@@ -89,10 +83,10 @@ def add(_context, address, amount):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def swap(_context, address, value):  # type: ignore[no-untyped-def]
+def swap(_context, address, value):
     """Replace atomically the word at an address; return the old value."""
 
-    def generate(_context, builder, _signature, args):  # type: ignore[no-untyped-def]
+    def generate(_context, builder, _signature, args):
         slot = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
         return builder.atomic_rmw("xchg", slot, args[1], "seq_cst")
 
@@ -100,10 +94,10 @@ def swap(_context, address, value):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def prefetch(_context, address):  # type: ignore[no-untyped-def]
-    """Prefetch the cache line of an address, which is read soon; the address need not be valid."""
+def prefetch(_context, address):
+    """Prefetch the cache line of an address, which need not be valid."""
 
-    def generate(context, builder, _signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, _signature, args):
         at, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
         ask = builder.module.declare_intrinsic(
             "llvm.prefetch", [at], ir.FunctionType(ir.VoidType(), [at, flag, flag, flag])
@@ -115,12 +109,11 @@ def prefetch(_context, address):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def line_of(_context, array):  # type: ignore[no-untyped-def]
-    """Return a one-dimensional view of a C-contiguous array, which must outlive the call: the view holds no reference.
-    """
+def line_of(_context, array):
+    """Return a one-dimensional view of a C-contiguous array; the view holds no reference."""
     line = array.copy(ndim=1)
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         given = context.make_array(array)(context, builder, args[0])
         made = context.make_array(line)(context, builder)
         populate_array(made, given.data, [given.nitems], [given.itemsize], given.itemsize, None)

@@ -1,8 +1,4 @@
-"""Raw memory inside compiled code: loads and stores by address, and Arrow's C data interface.
-
-Addresses are int64. The layout is ``struct ArrowArray`` of the Arrow C data interface specification
-(https://arrow.apache.org/docs/format/CDataInterface.html), for 64-bit machines.
-"""
+"""Load and store by address (int64), with the offsets of ``struct ArrowArray`` (Arrow C data interface, 64 bits)."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.shj.kernels import plain_memory
-from ivjoin.shj.kernels.compiling import COMPILES, Later, tiny
+from ivjoin.shj.kernels.compiling import COMPILES, Later, inner
 
 __all__ = [
     "AHEAD", "ARROW_ARRAY", "BUFFERS", "CHILDREN", "LENGTH", "NULL_COUNT", "N_BUFFERS", "N_CHILDREN", "OFFSET",
@@ -26,7 +22,7 @@ __all__ = [
 ]
 
 # Offsets in struct ArrowArray, and its size.
-LENGTH, NULL_COUNT, OFFSET, N_BUFFERS, N_CHILDREN, BUFFERS, CHILDREN, DICTIONARY, RELEASE, PRIVATE = range(0, 80, 8)
+LENGTH, NULL_COUNT, OFFSET, N_BUFFERS, N_CHILDREN, BUFFERS, CHILDREN, _, RELEASE, PRIVATE = range(0, 80, 8)
 ARROW_ARRAY = 80
 
 AHEAD = 8  # rows between prefetching memory and reading it
@@ -34,31 +30,21 @@ AHEAD = 8  # rows between prefetching memory and reading it
 _WORDS = "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"
 
 
+def _intrinsics() -> Any:
+    from ivjoin.shj.kernels import intrinsics
+
+    return intrinsics
+
+
 def _pointer_to(name: str) -> Any:
-    if not COMPILES:
-        return plain_memory.pointer_to(name)
-
-    def make() -> Any:
-        from ivjoin.shj.kernels import intrinsics
-
-        return intrinsics.pointer_to(name)
-
-    return Later(make)
+    return Later(lambda: _intrinsics().pointer_to(name)) if COMPILES else plain_memory.pointer_to(name)
 
 
 at_i8, at_i16, at_i32, at_i64, at_u8, at_u16, at_u32, at_u64, at_f32, at_f64 = map(_pointer_to, _WORDS)
 
 
 def _primitive(name: str) -> Any:
-    if not COMPILES:
-        return getattr(plain_memory, name)
-
-    def make() -> Any:
-        from ivjoin.shj.kernels import intrinsics
-
-        return getattr(intrinsics, name)
-
-    return Later(make)
+    return Later(lambda: getattr(_intrinsics(), name)) if COMPILES else getattr(plain_memory, name)
 
 
 _PRIMITIVES = "malloc", "free", "call", "add", "swap", "load", "save", "line_of", "prefetch"
@@ -84,9 +70,8 @@ def is_for_this_machine() -> bool:
     return all(llvm.address_of_symbol(name) for name in ("malloc", "free"))
 
 
-@tiny
-def release(array):  # type: ignore[no-untyped-def]
-    """Call the release callback of the ArrowArray at an address."""
+@inner
+def release(array):
     call(load(array + RELEASE), array)
 
 

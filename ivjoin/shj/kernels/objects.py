@@ -1,8 +1,7 @@
-"""Kernels as object files: stored on disk, loaded by LLVM alone, called from Python and from C.
+"""Store kernels as object files, load them by LLVM alone, and call them from Python and from C.
 
-Loading kernels from numba's cache takes numba itself: half a second and 60 MB, in a process that may join a few rows.
-An object file takes LLVM's loader and C's functions. A file consists of the digest of its code, and the code. A file
-with another digest is compiled again.
+Loading kernels from numba's cache takes numba itself: half a second and 60 MB. An object file takes LLVM's loader and
+C's functions. A file has the digest of its code, and the code. A file with another digest is compiled again.
 """
 
 from __future__ import annotations
@@ -42,20 +41,13 @@ _LONGEST_WAIT, _LOOK_EVERY = 600.0, 0.02  # seconds
 
 @cache
 def target() -> Any:
-    """Return LLVM's target for this machine."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.Target.from_triple(llvm.get_process_triple())
 
 
 class Loaded:
-    """A kernel in memory. It stays for the life of the process.
-
-    Attributes
-    ----------
-    address : int
-        Its address for C.
-    """
+    """A kernel in memory, for the life of the process; ``address`` is its address for C."""
 
     def __init__(self, code: bytes, name: str) -> None:
         machine = target().create_target_machine(jit=True, codemodel="jitdefault")
@@ -160,7 +152,6 @@ def find(name: str, key: str) -> bytes | None:
 
 
 def is_there(name: str, key: str) -> bool:
-    """Return whether a file of this name and key exists, complete or not."""
     return any(_file(folder, name, key).exists() for folder in (_INSTALLED, *_folders()))
 
 
@@ -168,8 +159,7 @@ def is_there(name: str, key: str) -> bool:
 def alone(name: str, key: str) -> Iterator[None]:
     """Make other processes that need the same kernel wait until it is stored, or until this process has ended.
 
-    A timeout, or a file system without locks, is no error: two processes may then write the same file, and the last one
-    stays. Look for the file again inside the block.
+    After a timeout, or without locks, two processes may write the same file. Look for the file again inside the block.
     """
     lock = _locked(name, key)
     try:
@@ -241,10 +231,7 @@ def keep(name: str, key: str, code: bytes) -> bool:
 
 
 def _forget_older(folder: Path, name: str) -> None:
-    """Delete all but a kernel's last used files, and files that interrupted writers left.
-
-    A process that is reading a deleted file reads all of it, or compiles the kernel again.
-    """
+    """Delete all but a kernel's last used files, and files that interrupted writers left."""
     with suppress(OSError):
         kept = [(_used(file), file) for file in folder.glob(_file(folder, name, "?" * 32).name)]
         old = [file for _, file in sorted(kept)[:-_MOST_FILES]]

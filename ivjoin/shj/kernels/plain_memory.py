@@ -1,8 +1,4 @@
-"""Raw memory without a compiler, for ``NUMBA_DISABLE_JIT=1``: the functions of ``memory``, with bounds checks.
-
-Slow, and for tests: an access outside an array or a block raises IndexError here and goes unnoticed in compiled code.
-One table of regions serves all threads, because operators of several threads may run at the same time.
-"""
+"""The functions of ``memory`` for ``NUMBA_DISABLE_JIT=1``: an access outside an array or block raises IndexError."""
 
 from __future__ import annotations
 
@@ -61,7 +57,7 @@ def _region(address: int) -> tuple[int, int] | None:
 
 
 class _Pointer:
-    """Values of one type from an address on. Within a known region, an access outside the region raises IndexError."""
+    """Values of one type from an address on. An access outside a known region raises IndexError."""
 
     def __init__(self, kind: Any, dtype: Any, address: int) -> None:
         self._kind, self._dtype, self._at = kind, dtype, int(address)
@@ -83,7 +79,6 @@ class _Pointer:
 
 
 def pointer_to(name: str) -> Callable[[int], _Pointer]:
-    """Return a function that converts an address to a pointer to a type such as ``"int64"``."""
     dtype = getattr(np, name)
     kind = np.ctypeslib.as_ctypes_type(dtype)
     return lambda address: _Pointer(kind, dtype, address)
@@ -93,20 +88,15 @@ _word_at = pointer_to("int64")
 
 
 def load(address: int) -> Any:
-    """Return the word at an address."""
     return _word_at(address)[0]
 
 
 def save(address: int, value: int) -> None:
-    """Write a word to an address."""
     _word_at(address)[0] = value
 
 
 def item_at(address: int, offset: int, size: int) -> int:
-    """Return the address at an offset.
-
-    Raises IndexError if ``size`` bytes there are not within the known region of ``address``.
-    """
+    """Return the address at an offset; raise IndexError if ``size`` bytes there leave the region of ``address``."""
     if (bounds := _region(address)) is not None and not bounds[0] <= address + offset <= bounds[1] - size:
         begin, end = bounds
         raise IndexError(f"{size} bytes from byte {address - begin + offset} on lie outside of {end - begin} bytes")
@@ -150,12 +140,10 @@ def free(address: int) -> None:
 
 
 def held_blocks() -> int:
-    """Return the number of blocks in use."""
     return len(_blocks)
 
 
 def add(address: int, amount: int) -> int:
-    """Add to the word at an address; return the old value."""
     cell = ctypes.c_int64.from_address(int(address))
     with _lock:
         before = cell.value
@@ -164,7 +152,6 @@ def add(address: int, amount: int) -> int:
 
 
 def swap(address: int, value: int) -> int:
-    """Replace the word at an address; return the old value."""
     cell = ctypes.c_int64.from_address(int(address))
     with _lock:
         before = cell.value
@@ -177,16 +164,13 @@ def prefetch(address: int) -> None:
 
 
 def line_of(array: np.ndarray) -> np.ndarray:
-    """Return a one-dimensional view."""
     return array.reshape(-1)
 
 
 def call(callback: int, argument: int) -> None:
-    """Call a C function that takes an address."""
     ctypes.CFUNCTYPE(None, ctypes.c_int64)(int(callback))(int(argument))
 
 
 def c_callback(function: Callable[[int], None]) -> tuple[Any, int]:
-    """Return a Python function as a C function, and its address."""
     made = ctypes.CFUNCTYPE(None, ctypes.c_int64)(function)
     return made, int(ctypes.cast(made, ctypes.c_void_p).value or 0)

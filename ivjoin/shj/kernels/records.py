@@ -1,4 +1,4 @@
-"""Records at an address, inside compiled code: ``side_at(table, 1).live``."""
+"""Access records at an address: ``side_at(table, 1).live``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory account of an operator: larger allocations are requested first, so that it may spill, shed or refuse."""
+"""Account for an operator's memory: larger allocations are requested first, so that it may spill, shed or refuse."""
 
 from __future__ import annotations
 
@@ -20,19 +20,17 @@ class Account:
     limit : int or None
         Bytes, as ``metrics.state_bytes`` counts them. None means no limit.
     on_full : callable of (needed, held), optional
-        Called before an allocation that would exceed the limit, with the bytes needed and the bytes in use. If it
-        raises, the push is refused: nothing has changed, and the same batch can be pushed again. The account calls it
-        again, until the allocation fits, as long as it returns True or the bytes in use or needed have shrunk.
-        Otherwise the allocation goes ahead. Without a callback, CapacityError is raised.
+        Called with the bytes needed and in use before an allocation that would exceed the limit. If it raises, the
+        push is refused and nothing has changed. It is called again until the allocation fits, as long as it returns
+        True or the bytes have shrunk. Otherwise the allocation goes ahead. Without it, CapacityError is raised.
     files : Files, optional
         The files of the arrays that were moved out of memory.
     refused : bool
         Whether it has raised since this was last set to False.
     promised : int
-        Bytes that :meth:`promise` has reserved and that are not allocated yet. No other allocation may use them.
+        Bytes that :meth:`promise` has reserved and that are not allocated yet.
 
-    Some memory is optional: a larger scratch buffer of pairs, sorted runs instead of lists, an expiry schedule that
-    starts in the middle of a push. Such memory is not requested here. It is allocated if it fits (:meth:`fits`).
+    Optional memory, such as a larger scratch buffer or sorted runs, is not requested. It is allocated if it fits.
     """
 
     def __init__(self, held: Callable[[], int] | None = None) -> None:
@@ -44,25 +42,16 @@ class Account:
         self._held = held or (lambda: 0)
 
     def share(self, held: Callable[[], int]) -> None:
-        """Count the memory of several operators together."""
         self._held = held
 
     def fits(self, more: int) -> bool:
-        """Return whether ``more`` additional bytes stay within the limit."""
         return self.limit is None or more <= 0 or self._held() + self.promised + more <= self.limit
 
     def fits_now(self) -> bool:
-        """Return whether the bytes in use are within the limit."""
         return self.limit is None or self._held() <= self.limit
 
     def want_disk(self, nbytes: int) -> None:
-        """Check that files can grow by ``nbytes`` bytes, before any of them grows.
-
-        Raises
-        ------
-        MemoryLimitError
-            If the disk lacks the space.
-        """
+        """Check that files can grow by ``nbytes`` bytes; raise MemoryLimitError if the disk lacks the space."""
         if self.files is not None:
             self.files.reserve(nbytes)
 
@@ -78,25 +67,13 @@ class Account:
             self.refused = False
 
     def promise(self, more: int) -> None:
-        """Reserve memory that is allocated later in the same push.
-
-        Raises
-        ------
-        CapacityError
-            Or whatever ``on_full`` raises.
-        """
+        """Reserve memory that is allocated later in the same push; raise as :meth:`want`."""
         self.want(more)
         if self.limit is not None:
             self.promised += more
 
     def want(self, more: int | Callable[[], int]) -> None:
-        """Request ``more`` additional bytes. A callable is evaluated again each time ``on_full`` has freed memory.
-
-        Raises
-        ------
-        CapacityError
-            If the bytes do not fit and ``on_full`` is not set. If it is set, whatever it raises.
-        """
+        """Request ``more`` bytes, evaluated again after each ``on_full``; raise CapacityError, or as it does."""
         if self.limit is None:
             return
         needed = more() if callable(more) else more

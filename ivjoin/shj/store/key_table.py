@@ -1,7 +1,6 @@
-"""The base of all key tables: slots and hash table entries of the key ids, their growth, and the reuse of ids.
+"""Store slots and hash table entries of the key ids, grow them, and reuse ids.
 
-Rebuilding the table frees the ids of keys that no stored row uses. Its size therefore follows the live keys, not all
-keys ever seen.
+Rebuilding the table frees the ids of keys that no stored row uses, so its size follows the live keys.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ def _table_size(entries: int) -> int:
     return max(64, 1 << (2 * entries - 1).bit_length())
 
 
-def _too_many(keys: int) -> CapacityError:
-    return CapacityError(
-        f"the state needs {keys:,} keys at once; expected at most {_MOST_KEYS:,}. Narrow the window, or divide the rows"
-    )
+def _check(keys: int) -> None:
+    if keys > _MOST_KEYS:
+        much = f"the state needs {keys:,} keys at once; expected at most {_MOST_KEYS:,}"
+        raise CapacityError(f"{much}. Narrow the window, or divide the rows")
 
 
 def longer(array: np.ndarray, n: int, used: int) -> np.ndarray:
@@ -53,27 +52,21 @@ def longer(array: np.ndarray, n: int, used: int) -> np.ndarray:
 
 
 class KeyedRows(Protocol):
-    """Stored rows that refer to keys by their ids."""
-
     lo: int
     hi: int
     links: np.ndarray
 
     @property
     def runs(self) -> object: ...
-
     def places(self, ids: np.ndarray) -> np.ndarray: ...
-
     def flags(self, ids: np.ndarray) -> np.ndarray: ...
 
 
 class KeyTable:
     """Slots of the keys: heads, tails and fingers of both sides, and the key itself if it is a word.
 
-    Attributes
-    ----------
-    slots : int32[n, 8]
-        See ``index_kernels``. Ids without rows form a linked list that begins with ``_free``.
+    ``slots`` : int32[n, 8], see ``index_kernels``. Ids without rows form a linked list that begins with ``_free``.
+    Methods that sweep, shrink or renumber free ids, so callers must not hold ids across them.
     """
 
     kind: int  # the constant of `registers` by which kernels know the class
@@ -90,11 +83,8 @@ class KeyTable:
         self._operator = registers.blank(registers.OPERATOR, 1) if operator is None else operator
         self._registers = registers.as_words(self._operator)
         self.slots = _EMPTY_SLOTS.copy()
-        self._cell = np.zeros(3, dtype=np.int64)
-        self.n_ids = 0
-        self.live = 0
+        self.n_ids = self.live = self._n_free = self._stirred = 0
         self._free = -1
-        self._n_free = self._stirred = 0
         self._table = np.zeros(64, dtype=np.int32)
 
     @property
@@ -107,30 +97,27 @@ class KeyTable:
         return address(self._operator)
 
     def point(self) -> None:
-        """Write the addresses of the arrays to the operator's registers."""
         r = self._registers
         r[_SLOTS], r[_SLOTS_SIZE] = address(self.slots), len(self.slots)
         r[_TABLE], r[_TABLE_SIZE] = address(self._table), len(self._table)
 
     @property
     def nbytes(self) -> int:
-        return in_memory(self.slots) + in_memory(self._table) + self._cell.nbytes
+        return in_memory(self.slots) + in_memory(self._table)
 
     def clear(self, account: Account) -> None:
         """Reset to the initial state in the same memory, for another account."""
         self._account = account
         self.slots[: self.n_ids] = -1  # the other slots are unused
         self._table[:] = 0
-        self.n_ids, self.live, self._free, self._n_free, self._stirred = 0, 0, -1, 0, 0
+        self.n_ids = self.live = self._n_free = self._stirred = 0
+        self._free = -1
 
     def reserve(self, n: int, slots: bool = True) -> None:
-        """Reserve capacity for n new keys. Without ``slots``, only the table grows; :meth:`grow` adds slots later.
-
-        The caller must not hold ids across this call, because a sweep may free them.
-        """
-        used = self.n_ids - self._n_free
-        if 2 * (used + n) > len(self._table) or (slots and self.n_ids + max(0, n - self._n_free) > len(self.slots)):
-            if many := used > self._many():
+        """Reserve capacity for n new keys, which may sweep. Without ``slots``, only the table grows."""
+        need, entries = self._needs(n)
+        if 2 * entries > len(self._table) or (slots and need > len(self.slots)):
+            if many := self.used > self._many():
                 self._sweep(n)
             self._room(n, many, slots)
 
@@ -141,30 +128,26 @@ class KeyTable:
             need, entries = self._needs(n, ahead)
             return self._sizes(need if slots else 0, entries)
 
-        need, _ = self._needs(n, ahead)
-        if need > _MOST_KEYS:
-            raise _too_many(need)
+        _check(self._needs(n, ahead)[0])
         self._account.want(lambda: self._more(*sizes()))  # `on_full` may renumber the ids
         self._resize(*sizes())
 
     def grow(self, n: int, rows: int) -> None:
         """Grow while a batch's ids are in use, by part of the ids that the last n of its ``rows`` rows may need.
 
-        If n is at least the number of ids, the ids double. Otherwise they grow by a quarter, as most rows bring no new
-        key.
+        If n is at least the number of ids, the ids double. Otherwise they grow by a quarter.
         """
         some = max(key_kernels.SOME_ROOM, rows // 4)
         more = min(n, max(some, self.n_ids if n >= self.n_ids else self.n_ids // 4))
-        need, entries = self.n_ids + max(0, more - self._n_free), self.used + more
-        if need > _MOST_KEYS:
-            raise _too_many(need)
+        need, entries = self._needs(more)
+        _check(need)
         size = len(self._table)
         self._resize(max(need, len(self.slots)), size if 2 * entries <= size else _table_size(entries))
 
     def _resize(self, cap: int, size: int) -> None:
-        """Grow the slots to ``cap`` and the table to ``size`` entries, where they are smaller."""
         if self._account.files is not None:
-            more = (cap - len(self.slots)) * self._id_bytes if self._is_filed() else 0
+            filed = not all(map(in_memory, (self.slots, *self._beside())))
+            more = (cap - len(self.slots)) * self._id_bytes if filed else 0
             self._account.want_disk(more + (0 if in_memory(self._table) else 4 * size))
         try:
             if cap > len(self.slots):
@@ -176,6 +159,7 @@ class KeyTable:
                 old, self._table = self._table, fresh(self._table, size)
                 self._table[:] = 0
                 if self.n_ids:
+                    self.point()
                     self._regrow(old)
         finally:  # some arrays may have moved before an error
             self.point()
@@ -183,83 +167,68 @@ class KeyTable:
     def _pieces(self, n: int) -> Iterator[slice]:
         """Cut n rows whose keys get ids into slices, so that capacity for a key per row is not needed at once.
 
-        If a sweep is possible, there is one slice: a sweep would free ids of earlier slices, which no stored row uses
-        yet.
+        If a sweep is possible, there is one slice: a sweep would free ids that no stored row uses yet.
         """
         step = _ROWS if self.n_ids + n <= self._many() else max(n, 1)
         return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
-    def _needs(self, n: int, ahead: bool) -> tuple[int, int]:
+    def _needs(self, n: int, ahead: bool = False) -> tuple[int, int]:
         """Return the number of ids, and of table entries, with n more keys."""
         need = self.n_ids + max(0, n - self._n_free)
-        entries = self._many() + 2 * n if ahead else self.n_ids - self._n_free + n
-        return max(need, entries) if ahead else need, entries
-
-    def _is_filed(self) -> bool:
-        """Return whether some array that is indexed by id lies in a file."""
-        return not all(map(in_memory, (self.slots, *self._beside())))
+        if not ahead:
+            return need, self.used + n
+        entries = self._many() + 2 * n
+        return max(need, entries), entries
 
     def more(self, n: int, nbytes: int) -> int:
         """Return the bytes that n new keys of ``nbytes`` bytes in total take, if no id is reused."""
-        return self._more(*self._sizes(self.n_ids + max(0, n - self._n_free), self.n_ids - self._n_free + n))
+        return self._more(*self._sizes(*self._needs(n)))
 
     def _sizes(self, need: int, entries: int) -> tuple[int, int]:
-        """Return how many slots to allocate for ``need`` ids, and how many table entries for ``entries`` keys.
-
-        The slack is smaller when memory is short.
-        """
-        cap, size = self._with_slack(need, entries, self._slack())
+        """Return how many slots to allocate for ``need`` ids, and how many table entries for ``entries`` keys."""
+        slack = max(self.n_ids // 8, min(self.n_ids, key_kernels.SOME_KEYS // 2))  # an eighth for large tables
+        cap, size = self._with_slack(need, entries, slack)
         if in_memory(self.slots) and self._account.fits(self._more(cap, size)):
             return cap, size
-        return self._with_slack(need, entries, min(self._slack(), self.n_ids // TIGHT))
+        return self._with_slack(need, entries, min(slack, self.n_ids // TIGHT))
 
     def _with_slack(self, need: int, entries: int, slack: int) -> tuple[int, int]:
-        """Return the sizes with capacity for ``slack`` more ids."""
         cap = need + slack if need > len(self.slots) else len(self.slots)
         return cap, _table_size(entries + slack) if 2 * entries > len(self._table) else len(self._table)
 
-    def _slack(self) -> int:
-        """Return the number of spare ids for a growing table: as many as there are, but an eighth for large tables."""
-        return max(self.n_ids // 8, min(self.n_ids, key_kernels.SOME_KEYS // 2))
-
     def _more(self, cap: int, size: int) -> int:
-        """Return the additional bytes of ``cap`` slots and ``size`` table entries."""
         slots, table = in_memory(self.slots), in_memory(self._table)
         more = (cap - len(self.slots)) * self._id_bytes if slots else 0
         return more + (4 * (size - len(self._table)) + self._account.beyond(table) if table else 0)
 
     def sweep(self, n: int = 0, part: int = 4) -> bool:
-        """Free the ids that no row uses if they are many. Return whether they were.
+        """Free the ids that no row uses, with capacity for n more keys, if they are many. Return whether they were.
 
-        They are many if they exceed a fourth (``1 / part``) of the live ones, or if the arrays are eight times too
-        large. ``n`` is the number of rows of the next batch: the new table has capacity for their keys until the next
-        sweep. The caller must not hold ids across this call.
+        They are many if they exceed ``1 / part`` of the live ones, or if the arrays are eight times too large.
         """
         many = self.live + self.live // part + key_kernels.SOME_KEYS
-        if self.n_ids - self._n_free <= many and max(len(self._table), len(self.slots)) <= 8 * (many + 2 * n):
+        if self.used <= many and max(len(self._table), len(self.slots)) <= 8 * (many + 2 * n):
             return False
         self.take_back(n)
         return True
 
     def take_back(self, n: int) -> None:
-        """Free all ids that no row uses, however few. ``n`` is as in :meth:`sweep`."""
+        """Free all ids that no row uses, however few, as :meth:`sweep`."""
         with suppress(MemoryLimitError):
             self._sweep(n)  # if the disk has no space for the smaller table, a later call tries again
 
     def compact(self, stores: Sequence[KeyedRows]) -> None:
-        """Renumber the keys of the stores' rows if few of many ids are in use. The caller must not hold ids."""
         if 3 * self.live <= self.n_ids and self.n_ids > self._many():
             self.renumber(stores)
 
     def spare(self, stores: Sequence[KeyedRows]) -> int:
-        """Return the bytes that :meth:`renumber` would free."""
         if any(store.runs is not None for store in stores):
             return 0
         cap = self.live + self.live // 8 + 16
         return (len(self.slots) - cap) * self._id_bytes if cap * _MUCH <= len(self.slots) else 0
 
     def renumber(self, stores: Sequence[KeyedRows]) -> None:
-        """Renumber the keys of the stores' rows and drop unused ids. The caller must not hold ids across this call."""
+        """Renumber the keys of the stores' rows and drop unused ids."""
         n = self.n_ids
         if any(store.runs is not None for store in stores):
             return
@@ -283,9 +252,7 @@ class KeyTable:
         with suppress(MemoryLimitError):
             self._sweep(0, _MUCH)
             return
-        self._table[:] = 0
-        self._rehash()
-        self.point()
+        self._refill()
 
     def _by_id(self) -> tuple[tuple[np.ndarray, int], ...]:
         """Return further arrays that are indexed by id, and their words per id."""
@@ -301,19 +268,19 @@ class KeyTable:
             filed = [a for a in (self.slots, self._table, *self._beside()) if not in_memory(a)]
             self._account.want_disk(sum(a.nbytes for a in filed))
         with moving():
-            self._swept(n, much)
-        self.point()
+            self._take_back()
+            cap = self._needs(n)[0] + self.n_ids // 8 + 16
+            if cap * much <= len(self.slots):
+                self._shorten(cap)
+            # The kernels request a sweep when there are more than these, without the last batch.
+            self._remake(_table_size(self._many() + 2 * n))
 
     def has_many_rows(self, rows: int) -> bool:
         """Return whether keys have so many rows each that capacity need not be reserved before keys get ids."""
         return 2 * rows > key_kernels.MANY_ROWS * self.used
 
     def fit(self, rows: int) -> None:
-        """Shrink nearly to the live keys, if each has many of the ``rows``. The caller must not hold ids.
-
-        The kernels request it (``has_spare_room``) when there is no limit. Finding an id in a table that is half full
-        takes half as long again. That is negligible compared with the many rows of each key.
-        """
+        """Shrink nearly to the live keys, if each has many of the ``rows``; kernels request it (``has_spare_room``)."""
         if self._account.files is not None or rows <= key_kernels.MANY_ROWS * self.live:
             return
         self._take_back()
@@ -321,24 +288,15 @@ class KeyTable:
         if cap < len(self.slots):
             self._shorten(cap)
         self._remake(max(key_kernels.SOME_PLACES, _table_size(self.used + key_kernels.SOME_ROOM)))
-        self.point()
 
     def _take_back(self) -> None:
         if self.live:
-            self._took(key_kernels.take_back(self.slots, self.n_ids, self.live, self._cell))
+            self.point()
+            key_kernels.take_back(self.operator_address)
         else:  # avoids compiling the kernel for a join that ends
             self.n_ids, self._n_free, self._free = 0, 0, -1
 
-    def _swept(self, n: int, much: float) -> None:
-        self._take_back()
-        cap = self.n_ids + max(0, n - self._n_free) + self.n_ids // 8 + 16
-        if cap * much <= len(self.slots):
-            self._shorten(cap)
-        # The kernels request a sweep when there are more than these, without the last batch.
-        self._remake(_table_size(self._many() + 2 * n))
-
     def _shorten(self, cap: int) -> None:
-        """Shrink the slots to ``cap``."""
         slots = extended(self.slots, cap)
         if slots is None:
             slots = fresh(self.slots, (cap, 8))
@@ -349,11 +307,16 @@ class KeyTable:
     def _remake(self, size: int) -> None:
         """Rebuild the table from the keys that rows use, with at most ``size`` entries."""
         self._table = fresh(self._table, min(size, len(self._table)))
+        self._refill()
+
+    def _refill(self) -> None:
         self._table[:] = 0
+        self.point()
         if self.n_ids:
             self._rehash()
         else:
             self._forget()
+        self.point()
 
     def _forget(self) -> None:
         """Free the stored keys when no id is left."""
@@ -362,19 +325,12 @@ class KeyTable:
         """Return the arrays of keys outside the slots that a sweep rebuilds."""
         return ()
 
-    def _took(self, packed: int) -> None:
-        """Update the counts from a kernel's packed result and the cell."""
-        packed = int(packed)
-        self.n_ids, self._n_free, self._free = packed >> 32, packed & 0xFFFFFFFF, int(self._cell[0])
-
     def _grow_ids(self, cap: int) -> None:
-        """Resize the other arrays that are indexed by id to ``cap`` ids."""
+        """Resize the other arrays that are indexed by id."""
 
     def _regrow(self, old: np.ndarray) -> None:
-        """Copy all entries of the old table into the new one, including new keys of a batch that no stored row has yet.
-        """
+        """Copy all entries of the old table, including keys that no stored row has yet."""
         raise NotImplementedError
 
     def _rehash(self) -> None:
-        """Insert the keys that rows use into the empty table."""
         raise NotImplementedError

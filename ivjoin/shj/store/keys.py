@@ -1,8 +1,8 @@
-"""The key table: one dense id per distinct join key, shared by both sides.
+"""Map each distinct join key to one dense id, shared by both sides.
 
 A key of one column with an ordinal (ints, floats, times, bools, short decimals) is one word. Several such columns, and
-null-safe ones, are several words. Other keys, such as strings and their neighbours in a key, are packed into bytes
-without ambiguity. Keys are equal if and only if their words or bytes are equal; a hash alone never decides it.
+null-safe ones, are several words. Other keys, such as strings, are packed into bytes without ambiguity. Words or bytes
+decide whether keys are equal; a hash alone never does.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from ivjoin.shj import registers
 from ivjoin.shj.arrow import Bytes
-from ivjoin.shj.kernels.keys import key_kernels, word_key_kernels
+from ivjoin.shj.kernels.keys import byte_key_kernels, key_kernels, word_key_kernels
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.registers import I64_MAX
 from ivjoin.shj.store.account import Account
@@ -58,22 +58,13 @@ class NoKeys(KeyTable):
 
 
 class IntKeys(KeyTable):
-    """Keys of one int64 each."""
-
     kind = registers.INT
 
-    @property
-    def words(self) -> np.ndarray:
-        """The slots as words : int64[n, 4]."""
-        return self.slots.view(np.int64)
-
     def keys_of(self, key_ids: np.ndarray) -> np.ndarray:
-        """Return the keys of some ids : int64[n]."""
-        return self.words.reshape(-1).take(4 * key_ids.astype(np.int64) + key_kernels.KEY_WORD)
+        return self.slots.view(np.int64).reshape(-1).take(4 * key_ids.astype(np.int64) + key_kernels.KEY_WORD)
 
     @property
     def keys_at(self) -> int:
-        """The address of the first id's key."""
         return address(self.slots) + 8 * key_kernels.KEY_WORD
 
     def ids(self, keys: np.ndarray, usable: np.ndarray | None) -> np.ndarray:
@@ -102,20 +93,16 @@ class IntKeys(KeyTable):
             some = keys[cut]
             self.reserve(len(some))
             mask = _NONE_U8 if usable is None else usable[cut].view(np.uint8)
-            self._cell[0] = self._free
-            self._took(
-                key_kernels.intern_ints(
-                    some, mask, self._table, self.slots, self.words, self._n_free, out[cut], self.n_ids, self._cell,
-                    np.empty(len(some), dtype=np.int64), address(self._table), address(self.slots), self._stirred,
-                )
-            )
+            self.point()
+            places = np.empty(len(some), dtype=np.int64)
+            key_kernels.intern_ints(self.operator_address, some, mask, out[cut], places)
         return out
 
     def _regrow(self, old: np.ndarray) -> None:
-        key_kernels.regrow_ints(old, self._table, self.words, self._stirred)
+        key_kernels.regrow_ints(self.operator_address, old)
 
     def _rehash(self) -> None:
-        key_kernels.rehash_ints(self._table, self.slots, self.words, self.n_ids, self._stirred)
+        key_kernels.rehash_ints(self.operator_address)
 
 
 class WordKeys(IntKeys):
@@ -144,14 +131,8 @@ class WordKeys(IntKeys):
         out = np.empty(n, dtype=np.int64)
         mask = _NONE_U8 if usable is None else usable.view(np.uint8)
         rows = np.repeat(np.arange(self._others + 1), 3)  # a KEY_WORD table; the kernel reads the row alone
-        self._cell[0] = self._free
-        self._took(
-            word_key_kernels.intern_words(
-                keys, rows, mask, self._table, self.slots, self.words, self._rest, self._n_free, out,
-                self.n_ids, self._cell, np.empty(n, dtype=np.int64), address(self._table), address(self.slots),
-                self._stirred,
-            )
-        )
+        self.point()
+        word_key_kernels.intern_words(self.operator_address, keys, rows, mask, out, np.empty(n, dtype=np.int64))
         return out
 
     def _by_id(self) -> tuple[tuple[np.ndarray, int], ...]:
@@ -219,16 +200,9 @@ class ByteKeys(KeyTable):
             offsets = keys.offsets[cut.start : cut.stop + 1]
             rows = len(offsets) - 1
             self.make_room(rows, int(offsets[-1] - offsets[0]) + 8 * rows)
-            top = np.array([self._top], dtype=np.int64)
             mask = _NONE_U8 if usable is None else usable[cut].view(np.uint8)
-            self._cell[0] = self._free
-            self._took(
-                key_kernels.intern_bytes(
-                    offsets, keys.buffer, mask, self._table, self._spans, self._arena, self.slots, self._n_free,
-                    out[cut], self.n_ids, top, self._cell,
-                )
-            )
-            self._top = int(top[0])
+            self.point()
+            byte_key_kernels.intern_bytes(self.operator_address, offsets, keys.buffer, mask, out[cut])
         return out
 
     def _beside(self) -> tuple[np.ndarray, ...]:
@@ -254,7 +228,7 @@ class ByteKeys(KeyTable):
         self._spans[n:] = 0
 
     def _regrow(self, old: np.ndarray) -> None:
-        key_kernels.regrow_bytes(self._spans, self._arena, old, self._table)
+        byte_key_kernels.regrow_bytes(self.operator_address, old)
 
     def _forget(self) -> None:
         self._arena, self._top = fresh(self._arena, min(256, len(self._arena))), 0
@@ -264,7 +238,7 @@ class ByteKeys(KeyTable):
         used = (self.slots[: self.n_ids, [0, 3]] >= 0).any(axis=1)
         total = int((sizes[used] + 7 & ~7).sum())
         arena = fresh(self._arena, min(max(256, total + total // 4), len(self._arena)))
-        self._top = key_kernels.rehash_bytes(self._table, self._spans, self._arena, arena, self.slots, self.n_ids)
+        byte_key_kernels.rehash_bytes(self.operator_address, arena)
         self._arena = arena
 
 

@@ -1,4 +1,4 @@
-"""Sizes of rings: they grow in small steps, and shrink when that is cheap."""
+"""Choose sizes of rings: they grow in small steps, and shrink when that is cheap."""
 
 from __future__ import annotations
 
@@ -21,15 +21,9 @@ def fitting(n: int) -> int:
 
 
 def larger(cap: int, need: int) -> int:
-    """Return the next capacity of a ring that must store ``need`` rows.
+    """Return the next capacity of a ring that must store ``need`` rows; raise CapacityError above 2,147,482,624.
 
-    A ring grows by a sixteenth below 131,072 rows, and by an eighth from there on. While a window fills, rows stay in
-    place, and at most that much capacity stays unused.
-
-    Raises
-    ------
-    CapacityError
-        If ``need`` exceeds 2,147,482,624 rows.
+    It grows by a sixteenth below 131,072 rows, then by an eighth. At most that much capacity stays unused.
     """
     if need > _MOST_ROWS:
         raise CapacityError(
@@ -40,8 +34,7 @@ def larger(cap: int, need: int) -> int:
 
 
 def is_wide(cap: int, need: int, rows: int) -> bool:
-    """Return whether a ring is too large, ``rows`` rows after it was last made to fit; as ``upkeep_kernels._is_wide``.
-    """
+    """Return whether a ring is too large, ``rows`` rows after it was last made to fit; see ``upkeep_kernels``."""
     if cap > 2 * need + _SPARE:
         return True
     return cap > need + need // 16 + 256 and rows > 4 * cap

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ivjoin.errors import MemoryLimitError
 from ivjoin.expr.nodes import Node
-from ivjoin.shj.store.disk.backing import give_back
+from ivjoin.shj.store.disk.process_memory import give_back
 from ivjoin.stream.sort.ordered import Ordinals, gathered
 from ivjoin.stream.sort.sweep import Ordered
 

@@ -23,8 +23,9 @@ from ivjoin.plan.picking.pick import beside, picking_of
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.sort.ahead import read_ahead
 from ivjoin.stream.sort.axis import Axis
+from ivjoin.stream.sort.given import Given
 from ivjoin.stream.sort.ordered import moves, steps
-from ivjoin.stream.sort.sorting import Arranged, Given, Ready, as_they_are, in_order, said_of
+from ivjoin.stream.sort.sorting import Arranged, Ready, as_they_are, in_order, said_of
 from ivjoin.stream.sources.inputs import Source
 
 __all__ = ["arrange_picked", "picked_arrival"]

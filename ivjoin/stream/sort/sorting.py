@@ -26,8 +26,9 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.stream.sort.axis import Axis, axes, best_axis, compared_share, sample
+from ivjoin.stream.sort.given import Given
 from ivjoin.stream.sort.ordered import I64_MAX, I64_MIN, Ordinals, Step, moves, of_steps, of_table, steps
-from ivjoin.stream.sort.outside import capacity_for, fits, sorted_outside
+from ivjoin.stream.sort.outside import sorted_outside
 from ivjoin.stream.sort.sweep import Ordered, Sweep
 from ivjoin.stream.sources.inputs import SEEN_GROUPS, Source
 
@@ -99,46 +100,6 @@ class Ready:
     table: pa.Table | None = None  # all rows if they are in memory, and the expression that orders them
     node: Node | None = None
     ordinals: Ordinals | None = None
-
-
-@dataclass
-class Given:
-    """A side that was read as far as the reserved memory allows.
-
-    ``table`` has its first rows; None if row groups are read on request. ``rest`` has the others; None without any.
-    """
-
-    source: Source
-    table: pa.Table | None = None
-    rest: Iterator[pa.RecordBatch] | None = None
-    budget: Budget | None = None
-
-    @classmethod
-    def of(cls, source: Source, budget: Budget | None, read: bool) -> Given:
-        given = cls(source, budget=budget)
-        if read:
-            given.read()
-        return given
-
-    def read(self) -> pa.Table:
-        """Return the first rows; without a memory limit, these are all rows."""
-        if self.table is None:
-            capacity = None if self.budget is None else capacity_for(self.budget.limit)
-            self.table, self.rest = (self.source.table(), None) if capacity is None else self.source.head(capacity)
-            if capacity is not None and self.rest is None and not fits(self.table, self.source.in_memory, capacity):
-                self.rest = iter(())
-        return self.table
-
-    @property
-    def rows(self) -> int | None:
-        return self.source.rows if self.table is None or self.rest is not None else self.table.num_rows
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Return an iterator of all rows, in the order given."""
-        if self.table is None:
-            return self.source.batches()
-        first = iter(self.table.to_batches())
-        return first if self.rest is None else chain(first, self.rest)
 
 
 def arrange(
@@ -213,8 +174,7 @@ def _sampled(plan: JoinPlan, s: int, side: Given, choices: list[Axis]) -> pa.Rec
     if side.table is None and (side.source.ranges is None or _only(plan, s, side.source, choices)):
         return None
     names = _compared(plan, s)
-    capacity = None if side.budget is None else capacity_for(side.budget.limit)
-    return sample(side.table.select(names) if side.table is not None else side.source.some(names, capacity))
+    return sample(side.table.select(names) if side.table is not None else side.source.some(names, side.capacity))
 
 
 def _only(plan: JoinPlan, s: int, source: Source, choices: list[Axis]) -> bool:
@@ -234,12 +194,12 @@ def in_order(axis: Axis, s: int, side: Given, threads: int) -> Ready:
             ahead = side.budget is None and source.apart
             return Ready(of_steps(found, source.of_groups, node, axis.descending, ahead), False, "groups")
     table = side.read()
-    if side.rest is not None and side.budget is not None:
-        capacity, folder = capacity_for(side.budget.limit), side.budget.folder
+    capacity = side.capacity
+    if side.rest is not None and side.budget is not None and capacity is not None:
         side.table = None  # frees it while the other rows are read
         batches = chain(_given_up([table]), side.rest)
         del table
-        runs = sorted_outside(batches, source.schema, node, axis.descending, capacity, folder)
+        runs = sorted_outside(batches, source.schema, node, axis.descending, capacity, side.budget.folder)
         return Ready(runs.rows(), runs.errs, "runs", runs.nbytes)
     sorted_rows = Ordinals.of(table, node, axis.descending, threads)
     done, size = ("kept", 0) if sorted_rows.index is None else ("sorted", 12 * len(sorted_rows.index))

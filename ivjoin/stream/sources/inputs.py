@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -246,7 +247,7 @@ def _selected(batches: Iterable[pa.RecordBatch], names: Sequence[str]) -> Iterat
 
 
 def _of_iterable(source: Iterable[Any], side: str) -> Source:
-    batches = _chain(_guarded(source, side, iter), side)
+    batches = _unpacked(_guarded(source, side, iter), side)
     first = next(batches, None)
     if first is None:
         raise SchemaError(
@@ -254,7 +255,7 @@ def _of_iterable(source: Iterable[Any], side: str) -> Source:
             "pass a pyarrow.RecordBatchReader or a Table instead"
         )
     if not isinstance(source, (list, tuple)):
-        return _of_batches(first.schema, _with(first, batches))
+        return _of_batches(first.schema, chain([first], batches))
     whole = [first, *batches]
     rows = sum(b.num_rows for b in whole)
     if all(b.schema.equals(first.schema) for b in whole):
@@ -263,12 +264,7 @@ def _of_iterable(source: Iterable[Any], side: str) -> Source:
     return Source(first.schema, lambda names: iter(whole) if names is None else _selected(whole, names), False, rows)
 
 
-def _with(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield first
-    yield from rest
-
-
-def _chain(items: Iterator[Any], side: str) -> Iterator[pa.RecordBatch]:
+def _unpacked(items: Iterator[Any], side: str) -> Iterator[pa.RecordBatch]:
     """Yield the batches of an iterator of batches, tables or frames."""
     for item in items:
         if isinstance(item, pa.RecordBatch):

@@ -10,6 +10,7 @@ import random
 import pytest
 
 from ivjoin.interval.machine import integers as m
+from ivjoin.interval.machine.bisection import first_true, last_true
 
 Pair = tuple[int, int]
 SMALL = [(a, b) for a in range(-7, 8) for b in range(a, 8)]
@@ -45,8 +46,8 @@ def test_search_for_the_first_and_last() -> None:
         lo = rng.randint(-30, 30)
         hi, at = lo + rng.randint(0, 40), rng.randint(lo - 3, lo + 43)
         near = rng.choice([None, rng.randint(lo - 5, hi + 5)])
-        assert m.first_true(lambda n, at=at: n >= at, lo, hi, near) == max(lo, min(at, hi + 1))
-        assert m.last_true(lambda n, at=at: n <= at, lo, hi, near) == min(hi, max(at, lo - 1))
+        assert first_true(lambda n, at=at: n >= at, lo, hi, near) == max(lo, min(at, hi + 1))
+        assert last_true(lambda n, at=at: n <= at, lo, hi, near) == min(hi, max(at, lo - 1))
     tries = []
-    m.first_true(lambda n: tries.append(n) or n >= 123_456_789_012_345, -(1 << 63), (1 << 63) - 1)
+    first_true(lambda n: tries.append(n) or n >= 123_456_789_012_345, -(1 << 63), (1 << 63) - 1)
     assert len(tries) < 130

@@ -12,7 +12,7 @@ from drivers.picked_tables import check, in_small_slices
 
 import ivjoin
 from ivjoin.shj.kernels.lookup import lookup_kernels
-from ivjoin.shj.kernels.slices import slice_kernels
+from ivjoin.shj.kernels.slices import place_kernels
 
 
 @pytest.mark.parametrize("start", range(0, 120, 10))
@@ -59,7 +59,7 @@ def test_a_stream_that_is_left_releases_its_threads() -> None:
 
 def test_counts_of_rising_values_are_those_of_numpy() -> None:
     rng = np.random.default_rng(1)
-    for n, m in ((0, 5), (5, 0), (1, 1), (40, 300), (300, 40), (100, slice_kernels.LOOKS)):
+    for n, m in ((0, 5), (5, 0), (1, 1), (40, 300), (300, 40), (100, place_kernels.LOOKS)):
         values, probes = np.sort(rng.integers(-50, 50, m)), np.sort(rng.integers(-60, 60, n))
         for closed, side in ((0, "left"), (1, "right")):
             out = np.empty(n, dtype=np.int32)

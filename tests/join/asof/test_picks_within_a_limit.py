@@ -33,7 +33,7 @@ from ivjoin import (
 from ivjoin.cli import main
 from ivjoin.operator.lookup import rows as stored
 from ivjoin.operator.lookup.picks.core import PickedCore
-from ivjoin.stream.sort import outside, sorting
+from ivjoin.stream.sort import given, outside
 
 ASOF: dict[str, Any] = {"on": "k", "condition": "r.t <= l.t", "how": "left", "left_order": "t", "right_order": "t"}
 LAST = Pick("t", "last")
@@ -72,7 +72,7 @@ def test_columns_in_files_change_no_row(seed: int, tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize("seed", range(40))
 def test_sides_sorted_outside_memory(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
-    monkeypatch.setattr(sorting, "capacity_for", lambda limit: 500)
+    monkeypatch.setattr(given, "capacity_for", lambda limit: 500)
     monkeypatch.setattr(outside, "_PIECE", 200)
     monkeypatch.setattr(outside, "_LEAST_ROWS", 7)
     q = question(rng, 80)
@@ -171,7 +171,7 @@ def test_what_is_full_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
 def test_asof_of_tables_out_of_order(seed: int, direction: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sorting, "capacity_for", lambda limit: 30_000)
+    monkeypatch.setattr(given, "capacity_for", lambda limit: 30_000)
     monkeypatch.setattr(outside, "_PIECE", 3_000)
     rng = np.random.default_rng(seed)
     kind = ("near", "heaps", "stamps", "floats")[seed % 4]
@@ -195,7 +195,7 @@ def test_asof_of_tables_out_of_order(seed: int, direction: Any, monkeypatch: pyt
 def test_files_as_duckdb_joins_them(
     kind: str, direction: Any, sql: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sorting, "capacity_for", lambda limit: 100_000)
+    monkeypatch.setattr(given, "capacity_for", lambda limit: 100_000)
     rng = np.random.default_rng(3)
     left, right = (pa.table({"k": keys(rng, n, "text"), "t": times(rng, n, "stamps"), "id": np.arange(n)})
                    for n in ROWS)  # fmt: skip

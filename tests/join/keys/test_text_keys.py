@@ -11,7 +11,7 @@ import pytest
 
 from ivjoin import SymmetricHashJoin
 from ivjoin.operator.match.blocks import VARIABLE
-from ivjoin.shj.store.values.varying import KeyTextColumn
+from ivjoin.shj.store.values.texts import KeyTextColumn
 
 BAND = "l.t BETWEEN r.t - 2 AND r.t + 1"
 TEXT = ["", "a", "é", "seven b", "eight by", "nine byte", "fifteen bytes..", "sixteen bytes...", "x" * 61]

@@ -15,8 +15,8 @@ from ivjoin import MemoryLimitError, Spill, SymmetricHashJoin
 from ivjoin.errors import CapacityError
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.disk.backing import Files
-from ivjoin.shj.store.values import varying
-from ivjoin.shj.store.values.varying import SegmentColumn
+from ivjoin.shj.store.values import segments
+from ivjoin.shj.store.values.segments import SegmentColumn
 
 pytestmark = pytest.mark.nojit
 
@@ -97,7 +97,7 @@ def test_several_such_columns_fit_together_or_are_refused(kind: str, when_full: 
 def test_columns_in_files_stay_there_when_rows_are_numbered_anew(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(varying, "_AT_ONCE", 2048)
+    monkeypatch.setattr(segments, "_AT_ONCE", 2048)
     rng = np.random.default_rng(3)
     arrays = [PAYLOAD[kind](rng, n) for n in (70, 300, 9)]
     column, values = SegmentColumn(arrays[0].type), [v for a in arrays for v in a.to_pylist()]

@@ -12,8 +12,8 @@ import pytest
 from ivjoin import Order, SymmetricHashJoin
 from ivjoin.operator.match import blocks, output
 from ivjoin.shj import registers as at
-from ivjoin.shj.kernels.output import text_kernels
-from ivjoin.shj.store.values import varying
+from ivjoin.shj.kernels.output import text_store_kernels
+from ivjoin.shj.store.values import texts as text_columns
 
 HOW = ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
 BAND = "l.t BETWEEN r.t - 6 AND r.t + 4"
@@ -105,7 +105,7 @@ def test_small_joins_of_every_type(how: str, batch_size: int, monkeypatch: pytes
 def test_random_joins(how: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rings that grow and go round, arenas that are trimmed, rows that die out of order, snapshots."""
     rng = np.random.default_rng(seed)
-    monkeypatch.setattr(varying, "_NARROW", [2**32, 3000, 0, 400][seed])
+    monkeypatch.setattr(text_columns, "_NARROW", [2**32, 3000, 0, 400][seed])
     nulls, longest = [0.0, 0.2][seed % 2], [20, 200, 2, 60][seed]
     sides = [table(10 * seed + s, 900, nulls, longest, keys=12) for s in (1, 2)]
     left, right = (pieces(t, seed, int(rng.integers(5, 150))) for t in sides)
@@ -196,12 +196,12 @@ def test_the_kernel_asks_for_room_before_it_does_anything(monkeypatch: pytest.Mo
     list(op.push("left", batch))
     store = op._core.stores[0]
     column = next(c for c in store.texts if c.type == pa.string())
-    assert isinstance(column, varying.BytesColumn)
+    assert isinstance(column, text_columns.BytesColumn)
     before, arena = column._top, len(column._arena)
     longer = batch.set_column(2, S.field("s"), pa.array(["y" * arena] * 30))
     longer._export_to_c(op._core.state.in_struct)
     op._core.state.set(n=30, n_kept=30, kept_at=op._core.state.get("every"))
-    assert text_kernels.store_text(op._core.state.at, 0) == at.ROOM
+    assert text_store_kernels.store_text(op._core.state.at, 0) == at.ROOM
     assert (column._top, len(column._arena)) == (before, arena)
     assert column.record["wanted"][0] == before + 30 * arena
 
@@ -223,7 +223,7 @@ def test_arenas_stay_at_the_size_of_the_window(monkeypatch: pytest.MonkeyPatch) 
             assert len(rows) == 20
             assert {(row["s"], row["s_right"]) for row in rows} == {("x" * size,) * 2}
             texts = [c for store in op._core.stores for c in store.texts]
-            most = max(most, *(len(c._arena) for c in texts if isinstance(c, varying.BytesColumn)))
+            most = max(most, *(len(c._arena) for c in texts if isinstance(c, text_columns.BytesColumn)))
         return most
 
     window = 100 * 100  # bytes of the live rows of a side, with a batch that comes

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ivjoin.shj.store.values import varying
+from ivjoin.shj.store.values import texts as text_columns
 from ivjoin.shj.store.values.columns import column_for
 
 pytestmark = pytest.mark.nojit
@@ -31,12 +31,12 @@ WITH_ARENA = ("string", "binary", "empty strings")
     [(k, *a) for k in WITH_ARENA for a in ARENAS] + [(k, 0, 2**32) for k in TYPES if k not in WITH_ARENA],
 )
 def test_life_of_a_column(kind, base, narrow, monkeypatch):
-    monkeypatch.setattr(varying, "_NARROW", narrow)
+    monkeypatch.setattr(text_columns, "_NARROW", narrow)
     t, make = TYPES[kind]
     rng = np.random.default_rng(3)
     cap = 10
     column = column_for(t, cap)
-    if isinstance(column, varying.BytesColumn):
+    if isinstance(column, text_columns.BytesColumn):
         column._top = column._base = base
     lo = hi = 0
     held = {}

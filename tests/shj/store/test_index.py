@@ -10,7 +10,7 @@ import pytest
 from ivjoin.operator.state import State
 from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import Bytes
-from ivjoin.shj.kernels.push import index_kernels, push_kernels, run_kernels
+from ivjoin.shj.kernels.push import index_kernels, probe_kernels, push_kernels, run_kernels
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
 from ivjoin.shj.store.rows.bands import BandTable
 from ivjoin.shj.store.rows.side import SideStore
@@ -56,7 +56,7 @@ class Index:
         rows, ids = np.empty(self.room, dtype=np.int64), np.empty(self.room, dtype=np.int64)
         while cell[0] < len(key_ids):
             if runs is None:
-                count = index_kernels.probe(
+                count = probe_kernels.probe(
                     key_ids, axes, bands.terms, bands.n_primary, store.ordered, self.keys.slots, store.rows,
                     store.links, store.lo, store.offset, matched, mode, cell, rows, ids,
                     np.empty(len(key_ids) + 1, dtype=np.int64),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ivjoin.shj.store.disk import pages
-from ivjoin.shj.store.disk.backing import give_back, own_memory
+from ivjoin.shj.store.disk.process_memory import give_back, own_memory
 from ivjoin.shj.store.values.rings import regrown
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pages are moved by Linux alone")

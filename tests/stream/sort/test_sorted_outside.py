@@ -20,7 +20,7 @@ from resident import needs_resident
 from ivjoin import MemoryLimitError, Pick, Spill, band_join
 from ivjoin.expr.nodes import make
 from ivjoin.expr.types import from_arrow
-from ivjoin.stream.sort import outside, sorting
+from ivjoin.stream.sort import given, outside, sorting
 from ivjoin.stream.sort.outside import sorted_outside
 
 pytestmark = pytest.mark.filterwarnings("ignore:memory_limit is")
@@ -64,7 +64,7 @@ def test_all_rows_come_in_order(descending: bool, room: int, monkeypatch: pytest
 @pytest.mark.parametrize("how", ["inner", "full", "left_semi", "right_anti"])
 @pytest.mark.parametrize("kind", ["parquet", "csv", "arrow", "table"])
 def test_files_and_tables(how: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sorting, "capacity_for", lambda limit: 20_000)
+    monkeypatch.setattr(given, "capacity_for", lambda limit: 20_000)
     monkeypatch.setattr(outside, "_PIECE", 2_000)
     inputs: list[Any] = []
     for seed in (2, 3):
@@ -91,7 +91,7 @@ def test_files_and_tables(how: str, kind: str, tmp_path: Path, monkeypatch: pyte
 
 def test_what_was_read_is_not_lost_where_an_expression_errs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The side that is sorted errs, the other has an order: neither may be sorted, and both are whole."""
-    monkeypatch.setattr(sorting, "capacity_for", lambda limit: 10_000)
+    monkeypatch.setattr(given, "capacity_for", lambda limit: 10_000)
     monkeypatch.setattr(sorting, "best_axis", lambda plan, samples: next(sorting.axes(plan)))
     n = 2000
     a = np.arange(n) % 50 + 1
@@ -127,7 +127,7 @@ def test_nothing_is_lost_of_picks_where_an_expression_errs(tmp_path: Path) -> No
 
 
 def test_a_disk_without_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sorting, "capacity_for", lambda limit: 10_000)
+    monkeypatch.setattr(given, "capacity_for", lambda limit: 10_000)
 
     def full(**_: Any) -> FileIO:
         return FileIO("/dev/full", "r+")
@@ -140,7 +140,7 @@ def test_a_disk_without_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 
 
 def test_a_folder_that_vanished(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sorting, "capacity_for", lambda limit: 10_000)
+    monkeypatch.setattr(given, "capacity_for", lambda limit: 10_000)
     folder = tmp_path / "there"
     folder.mkdir()
     t = _table(2000, 4).select(["k", "x"])

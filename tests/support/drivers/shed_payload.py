@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 import ivjoin
-from ivjoin.shj.store.disk.backing import give_back
+from ivjoin.shj.store.disk.process_memory import give_back
 
 TYPES = {
     "binary": pa.binary(), "fixed": pa.binary(200), "list": pa.list_(pa.binary()),

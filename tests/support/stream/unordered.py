@@ -16,7 +16,7 @@ from join.cases import Case, Run, outputs
 from ivjoin import band_join
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.stream import prepared
-from ivjoin.stream.sort import ordered, outside, sorting
+from ivjoin.stream.sort import given, ordered, outside, sorting
 from ivjoin.stream.sort.axis import Axis, axes
 from ivjoin.stream.tables import table_join
 
@@ -61,7 +61,7 @@ def no_room(seed: int) -> Iterator[None]:
     """A limit of memory within which next to nothing may be sorted."""
     rng = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sorting, "capacity_for", lambda limit: rng.choice([1, 100, 400]))
+        patch.setattr(given, "capacity_for", lambda limit: rng.choice([1, 100, 400]))
         patch.setattr(outside, "_PIECE", rng.choice([1, 100, 1000]))
         patch.setattr(outside, "_LEAST_ROWS", rng.choice([1, 2, 64]))
         yield

@@ -1,17 +1,17 @@
-"""Compiled loops of the key table: from a key to its dense id."""
+"""Find the dense id of a key in an open-addressing table."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.shj.kernels.compiling import I8, IN1, IN_U8, IO1, IO1_I4, IO2, IO2_I4, IO_U8, VOID, compiled, inner
-from ivjoin.shj.kernels.memory import AHEAD, at_i32, at_i64, at_u8, line_of, prefetch
+from ivjoin.shj.kernels.compiling import I8, IN1, IN1_I4, IN_U8, IO1, IO_U8, VOID, compiled, inner
+from ivjoin.shj.kernels.memory import AHEAD, at_i32, at_i64, at_u8, prefetch
+from ivjoin.shj.kernels.records import operator_at
 
 __all__ = [
     "CROWDED", "KEY_WORD", "MANY_ROWS", "SOME_KEYS", "SOME_PLACES", "SOME_ROOM", "fill_table", "has_key_room",
-    "has_spare_room", "hash_bytes", "intern_bytes", "intern_ints", "intern_rows", "key_room", "mark_ints",
-    "name_rows", "new_id", "number_ints", "regrow_bytes", "regrow_ints", "rehash_bytes", "rehash_ints", "take_back",
-    "take_back_ids",
+    "has_spare_room", "intern_ints", "intern_rows", "is_free", "key_room", "mark_ints", "mix", "name_rows", "new_id",
+    "number_ints", "regrow_ints", "rehash_ints", "take_back", "take_back_ids",
 ]  # fmt: skip
 
 KEY_WORD = 3  # word of a key's slots: the key, if it is a word
@@ -19,13 +19,13 @@ SOME_ROOM = 16  # least number of new keys for which capacity is added
 # With at least MANY_ROWS rows per key, finding the id is a small part of the cost: the table may then be half full and
 # grow as keys get ids. A table of up to SOME_PLACES entries is never too large.
 MANY_ROWS, SOME_PLACES = 16, 1024
-CROWDED = 3  # other keys' entries probed per row, on average, above which the table is rehashed by ``_mix``
+CROWDED = 3  # other keys' entries probed per row, on average, above which the table is rehashed by ``mix``
 SOME_KEYS = 1024  # unused ids that are tolerated, in addition to a quarter of the live keys
 NEXT_FREE = 2  # link of an unused id's slots: the next unused id, -1 for none
 
 
 @inner
-def _mix(x):  # type: ignore[no-untyped-def]
+def mix(x):
     # Finalizer of MurmurHash3 (Appleby, public domain), without the last step and reduced to 63 bits.
     h = np.uint64(x)
     h ^= h >> np.uint64(33)
@@ -37,7 +37,7 @@ def _mix(x):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _shift(mask):  # type: ignore[no-untyped-def]
+def _shift(mask):
     """Return the shift that reduces a 64-bit hash to a table index: 64 minus the bits of the mask."""
     shift = 64
     while mask > 0:
@@ -47,7 +47,7 @@ def _shift(mask):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _spread(x, shift):  # type: ignore[no-untyped-def]
+def _spread(x, shift):
     # Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4), after folding in the upper half.
     h = np.uint64(x)
     h ^= h >> np.uint64(32)
@@ -56,34 +56,36 @@ def _spread(x, shift):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _place(key, mask, shift, stirred):  # type: ignore[no-untyped-def]
+def _place(key, mask, shift, stirred):
     """Return the first table index to search for a key.
 
-    Fibonacci hashing spreads consecutive keys evenly, with hardly any collisions. Keys at certain distances collide
-    often instead. A table with many collisions becomes ``stirred``: it is then hashed by ``_mix``, which spreads all
-    keys as at random.
+    Fibonacci hashing spreads consecutive keys evenly, but keys at certain distances collide often. A table with many
+    collisions becomes ``stirred``: ``mix`` then spreads all keys as at random.
     """
-    return _mix(key) & mask if stirred else _spread(key, shift)
+    return mix(key) & mask if stirred else _spread(key, shift)
 
 
 @inner
-def new_id(slots, n_free, n_ids, cell):  # type: ignore[no-untyped-def]
-    """Return an id for a new key: the first unused one, which is in ``cell[0]``, else the next one."""
-    if n_free == 0:
-        return np.int64(n_ids)
-    key_id = cell[0]
-    cell[0] = slots[8 * key_id + NEXT_FREE]
+def new_id(op):
+    """Take an id for a new key: the first unused one, else the next one."""
+    if op.n_free == 0:
+        key_id = op.n_ids
+        op.n_ids = key_id + 1
+        return key_id
+    key_id = op.free
+    op.free = np.int64(at_i32(op.slots)[8 * key_id + NEXT_FREE])
+    op.n_free -= 1
     return key_id
 
 
 @inner
-def key_room(n_ids, n_free, most_ids, size):  # type: ignore[no-untyped-def]
+def key_room(n_ids, n_free, most_ids, size):
     """Return for how many new keys there are slots, and entries in a table of ``size`` that stays at most half full."""
     return min(most_ids, size >> 1) - n_ids + n_free
 
 
 @inner
-def _is_rest(rest, first, values, stride, words, others, i):  # type: ignore[no-untyped-def]
+def _is_rest(rest, first, values, stride, words, others, i):
     """Return whether all words of row i but the last equal those from ``rest[first]`` on."""
     for k in range(others):  # noqa: SIM110 (numba has no all())
         if rest[first + k] != values[words[3 * k] * stride + i]:
@@ -92,103 +94,81 @@ def _is_rest(rest, first, values, stride, words, others, i):  # type: ignore[no-
 
 
 @inner
-def intern_rows(  # type: ignore[no-untyped-def]
-    keys, begin, n, usable, some, table, mask, most_ids, slots, key_of, n_free, out, n_ids, cell, values, stride,
-    words, others, rest, places, table_at, slots_at, stirred,
-):
-    """Do as ``intern_ints`` for rows begin .. n-1, over flat arrays or pointers.
+def intern_rows(op, keys, begin, n, usable, some, out, places, values, stride, words, others):
+    """Do as ``intern_ints`` for rows begin .. n-1; return n, or the first row whose new key does not fit.
 
-    ``some`` tells whether ``usable`` applies. There are slots for ``most_ids`` ids. ``cell[1]`` gets the progress: n,
-    or the first row whose new key does not fit. ``cell[2]`` gets the number of other keys' entries probed.
-
-    For keys of several words, ``keys`` are the hashes of the words (they may be the same memory as ``out``). Word k of
-    row i is ``values[words[3 * k] * stride + i]``. All words of an id but the last are the ``others`` words from
-    ``rest[others * id]`` on. ``places`` : int64[n] is scratch. ``table_at`` and ``slots_at`` are the addresses of the
-    arrays.
+    For keys of several words, ``keys`` are hashes, which may lie in ``out``. Word k of row i is
+    ``values[words[3 * k] * stride + i]``. All words of an id but the last are the ``others`` words from
+    ``rest[others * id]`` on. The second result is the number of other keys' entries probed.
     """
-    shift = _shift(mask)
-    if stirred:
+    table_at, slots_at = op.table, op.slots
+    table, slots, key_of, rest = at_i32(table_at), at_i32(slots_at), at_i64(slots_at), at_i64(op.rest)
+    mask = op.table_size - 1
+    if op.stirred:
         for i in range(begin, n):
-            places[i] = _mix(keys[i]) & mask
+            places[i] = mix(keys[i]) & mask
     else:
+        shift = _shift(mask)
         for i in range(begin, n):
             places[i] = _spread(keys[i], shift)
     passed = 0
-    room = key_room(n_ids, n_free, most_ids, mask + 1)
-    for i in range(begin, n):
+    n_ids, n_free, free = op.n_ids, op.n_free, op.free
+    room = key_room(n_ids, n_free, op.slots_size, mask + 1)
+    i = begin
+    while i < n:
         if i + 2 * AHEAD < n:
             prefetch(table_at + 4 * places[i + 2 * AHEAD])
             prefetch(slots_at + 32 * (np.int64(table[places[i + AHEAD]]) - 1))
         if some and usable[i] == 0:
             out[i] = -1
+            i += 1
             continue
         key = keys[i]
         j = places[i]
-        while True:
-            entry = np.int64(table[j])
-            if entry == 0:
-                if room <= 0:
-                    cell[1] = i
-                    cell[2] = passed
-                    return (n_ids << 32) + n_free
-                room -= 1
-                key_id = new_id(slots, n_free, n_ids, cell)
-                if n_free > 0:
-                    n_free -= 1
-                else:
-                    n_ids += 1
-                key_of[4 * key_id + KEY_WORD] = key
-                for k in range(others):
-                    rest[others * key_id + k] = values[words[3 * k] * stride + i]
-                table[j] = key_id + 1
-                out[i] = key_id
-                break
+        entry = np.int64(table[j])
+        while entry != 0:
             if key_of[4 * entry + (KEY_WORD - 4)] == key and _is_rest(
                 rest, others * (entry - 1), values, stride, words, others, i
             ):
-                out[i] = entry - 1
                 break
             passed += 1
             j = (j + 1) & mask
-    cell[1] = n
-    cell[2] = passed
-    return (n_ids << 32) + n_free
+            entry = np.int64(table[j])
+        if entry == 0:
+            if room <= 0:
+                break
+            room -= 1
+            if n_free > 0:
+                entry = free + 1
+                free = np.int64(slots[8 * free + NEXT_FREE])
+                n_free -= 1
+            else:
+                n_ids += 1
+                entry = n_ids
+            key_of[4 * entry + (KEY_WORD - 4)] = key
+            for k in range(others):
+                rest[others * (entry - 1) + k] = values[words[3 * k] * stride + i]
+            table[j] = entry
+        out[i] = entry - 1
+        i += 1
+    op.n_ids = n_ids
+    op.n_free = n_free
+    op.free = free
+    return i, passed
 
 
-@compiled(I8(IN1, IN_U8, IO1_I4, IO2_I4, IO2, I8, IO1, I8, IO1, IO1, I8, I8, I8))
-def intern_ints(  # type: ignore[no-untyped-def]
-    keys, usable, table, slots, words, n_free, out, n_ids, cell, places, table_at, slots_at, stirred,
-):
-    """Look up the id of each key; new keys take an unused id, else the next one. Returns n_ids * 2**32 + n_free.
+@compiled(VOID(I8, IN1, IN_U8, IO1, IO1))
+def intern_ints(operator, keys, usable, out, places):
+    """Look up the id of each key; new keys take an unused id, else the next one. The caller reserves capacity.
 
-    Parameters
-    ----------
-    keys : int64[n]
-    usable : uint8[n]
-        0 for rows whose id is -1. Empty if all rows are usable.
-    table : int32[size]
-        id + 1, 0 for empty. It stays at most half full: the caller reserves capacity for n new keys.
-    slots, words : int32[keys, 8], int64[keys, 4]
-        The slots, and the same memory as words.
-    out : int64[n]
-        The ids.
-    cell : int64[3]
-        ``cell[0]`` is the first unused id.
-    places : int64[n]
-        Scratch.
-    table_at, slots_at : int
-        The addresses of the arrays.
-    stirred : int
-        See ``_place``.
+    keys, out, places : int64[n], places is scratch; usable : uint8[n], 0 for id -1, or empty if all are usable
     """
-    return intern_rows(
-        keys, 0, keys.shape[0], usable, usable.shape[0] > 0, table, table.shape[0] - 1, slots.shape[0], line_of(slots),
-        line_of(words), n_free, out, n_ids, cell, keys, 0, keys, 0, cell, places, table_at, slots_at, stirred,
-    )
+    op = operator_at(operator, 0)
+    intern_rows(op, keys, 0, keys.shape[0], usable, usable.shape[0] > 0, out, places, keys, 0, keys, 0)
 
 
 @compiled(VOID(IN1, IN_U8, I8, IO_U8))
-def mark_ints(keys, usable, least, marks):  # type: ignore[no-untyped-def]
+def mark_ints(keys, usable, least, marks):
     """Set ``marks[key - least]`` : uint8[span] for the key of each usable row (all rows, if ``usable`` is empty)."""
     some = usable.shape[0] > 0
     for i in range(keys.shape[0]):
@@ -197,7 +177,7 @@ def mark_ints(keys, usable, least, marks):  # type: ignore[no-untyped-def]
 
 
 @compiled(VOID(IN1, IN_U8, I8, IN1, IO1))
-def number_ints(keys, usable, least, ids, out):  # type: ignore[no-untyped-def]
+def number_ints(keys, usable, least, ids, out):
     """Set ``out[i]`` : int64[n] to ``ids[key - least]`` for usable rows, and to -1 for others."""
     some = usable.shape[0] > 0
     for i in range(keys.shape[0]):
@@ -205,12 +185,8 @@ def number_ints(keys, usable, least, ids, out):  # type: ignore[no-untyped-def]
 
 
 @inner
-def has_key_room(op, rows, n):  # type: ignore[no-untyped-def]
-    """Return whether there is the capacity for n new keys that must exist before any key gets an id.
-
-    ``rows`` is the number of stored rows. Slots can grow later, and so can the table if keys have many rows. Half of
-    the rows per key that ``has_spare_room`` requires are enough for that.
-    """
+def has_key_room(op, rows, n):
+    """Return whether there is the capacity for n new keys that must exist before any key gets an id."""
     if op.grows != 0 and 2 * rows > MANY_ROWS * (op.n_ids - op.n_free):
         return True
     if 2 * (op.n_ids - op.n_free + n) > op.table_size:
@@ -219,9 +195,8 @@ def has_key_room(op, rows, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def has_spare_room(op, rows):  # type: ignore[no-untyped-def]
-    """Return whether there is far more capacity than the live keys need, if each has many rows; see ``KeyTable.fit``.
-    """
+def has_spare_room(op, rows):
+    """Return whether capacity far exceeds the live keys' need, if each has many rows; see ``KeyTable.fit``."""
     live = op.live_keys
     if op.grows == 0 or rows <= MANY_ROWS * live:
         return False
@@ -230,11 +205,8 @@ def has_spare_room(op, rows):  # type: ignore[no-untyped-def]
 
 
 @inner
-def name_rows(op, side, other, keys):  # type: ignore[no-untyped-def]
-    """Look up the ids of the keys of the batch, given as words at an address; -1 for rows that match nothing.
-
-    It begins with row ``n_named`` and ends early if there is no capacity for a new key.
-    """
+def name_rows(op, side, other, keys):
+    """Look up the ids of the keys at an address from row ``n_named`` on, until capacity for a new key lacks."""
     key_ids = at_i64(op.key_ids)
     n = op.n
     if other.live == 0 and op.n_kept == 0:
@@ -242,197 +214,75 @@ def name_rows(op, side, other, keys):  # type: ignore[no-untyped-def]
             key_ids[i] = -1
         op.n_named = n
         return
-    cell = at_i64(op.state_at)
-    cell[0] = op.free
-    packed = intern_rows(
-        at_i64(keys), op.n_named, n, at_u8(op.usable), op.masked != 0, at_i32(op.table), op.table_size - 1,
-        op.slots_size, at_i32(op.slots), at_i64(op.slots), op.n_free, key_ids, op.n_ids, cell, at_i64(op.values),
-        op.room_rows, at_i64(side.key_words), side.n_key_words - 1, at_i64(op.rest), at_i64(op.chosen), op.table,
-        op.slots, op.stirred != 0,
+    done, passed = intern_rows(
+        op, at_i64(keys), op.n_named, n, at_u8(op.usable), op.masked != 0, key_ids, at_i64(op.chosen),
+        at_i64(op.values), op.room_rows, at_i64(side.key_words), side.n_key_words - 1,
     )
-    op.free = cell[0]
-    op.n_named = cell[1]
-    op.passed += cell[2]
-    op.n_ids = packed >> 32
-    op.n_free = packed & 0xFFFFFFFF
+    op.n_named = done
+    op.passed += passed
 
 
 @inner
-def _is_free(slots, key_id):  # type: ignore[no-untyped-def]
-    """Return whether no row of either side has a key."""
+def is_free(slots, key_id):
     return slots[8 * key_id] < 0 and slots[8 * key_id + 3] < 0
 
 
 @inner
-def take_back_ids(slots, n_ids, live, cell):  # type: ignore[no-untyped-def]
-    """Do as ``take_back`` over flat arrays or pointers."""
-    if 8 * live < n_ids:
-        while n_ids > 0 and _is_free(slots, n_ids - 1):
+def take_back_ids(op):
+    """Link the ids that no row uses, the least first; if few keys are live, remove unused ids at the end."""
+    slots = at_i32(op.slots)
+    n_ids = op.n_ids
+    if 8 * op.live_keys < n_ids:
+        while n_ids > 0 and is_free(slots, n_ids - 1):
             n_ids -= 1
     n_free = 0
     first = np.int64(-1)
     for k in range(n_ids):
         key_id = n_ids - 1 - k
-        if _is_free(slots, key_id):
+        if is_free(slots, key_id):
             slots[8 * key_id + NEXT_FREE] = first
             first = np.int64(key_id)
             n_free += 1
-    cell[0] = first
-    return (n_ids << 32) + n_free
+    op.n_ids = n_ids
+    op.n_free = n_free
+    op.free = first
 
 
-@compiled(I8(IO2_I4, I8, I8, IO1))
-def take_back(slots, n_ids, live, cell):  # type: ignore[no-untyped-def]
-    """Link the ids that no row uses, the least first; ``cell[0]`` gets the first. Returns n_ids * 2**32 + their number.
-
-    If few keys are ``live``, unused ids at the end are removed instead of linked.
-    """
-    return take_back_ids(line_of(slots), n_ids, live, cell)
+@compiled(VOID(I8))
+def take_back(operator):
+    take_back_ids(operator_at(operator, 0))
 
 
 @inner
-def fill_table(table, mask, slots, key_of, n_ids, stirred):  # type: ignore[no-untyped-def]
-    """Insert every key that some row uses into an empty table."""
+def fill_table(op):
+    """Insert every key that some row uses into the empty table."""
+    table, slots, key_of = at_i32(op.table), at_i32(op.slots), at_i64(op.slots)
+    mask = op.table_size - 1
     shift = _shift(mask)
-    for key_id in range(n_ids):
-        if not _is_free(slots, key_id):
-            j = _place(key_of[4 * key_id + KEY_WORD], mask, shift, stirred)
+    for key_id in range(op.n_ids):
+        if not is_free(slots, key_id):
+            j = _place(key_of[4 * key_id + KEY_WORD], mask, shift, op.stirred)
             while table[j] != 0:
                 j = (j + 1) & mask
             table[j] = key_id + 1
 
 
-@compiled(VOID(IO1_I4, IO2_I4, IO2, I8, I8))
-def rehash_ints(table, slots, words, n_ids, stirred):  # type: ignore[no-untyped-def]
-    """Do as ``fill_table`` over arrays: table : int32[size], slots : int32[keys, 8], words : int64[keys, 4]."""
-    fill_table(table, table.shape[0] - 1, line_of(slots), line_of(words), n_ids, stirred)
+@compiled(VOID(I8))
+def rehash_ints(operator):
+    fill_table(operator_at(operator, 0))
 
 
-@compiled(VOID(IO1_I4, IO1_I4, IO2, I8))
-def regrow_ints(old, table, words, stirred):  # type: ignore[no-untyped-def]
-    """Insert all keys of the table ``old`` into a larger, empty one; both are int32."""
-    mask = table.shape[0] - 1
+@compiled(VOID(I8, IN1_I4))
+def regrow_ints(operator, old):
+    """Insert all keys of the table ``old`` : int32[size] into the larger, empty one."""
+    op = operator_at(operator, 0)
+    table, key_of = at_i32(op.table), at_i64(op.slots)
+    mask = op.table_size - 1
     shift = _shift(mask)
     for i in range(old.shape[0]):
         entry = np.int64(old[i])
         if entry != 0:
-            j = _place(words[entry - 1, KEY_WORD], mask, shift, stirred)
+            j = _place(key_of[4 * entry + (KEY_WORD - 4)], mask, shift, op.stirred)
             while table[j] != 0:
                 j = (j + 1) & mask
             table[j] = entry
-
-
-@inner
-def _hash_bytes(buf, start, stop):  # type: ignore[no-untyped-def]
-    h = np.int64(stop - start)
-    i = start
-    while i + 8 <= stop:
-        word = np.int64(0)
-        for b in range(8):
-            word |= np.int64(buf[i + b]) << np.int64(8 * b)
-        h = _mix(h ^ word)
-        i += 8
-    word = np.int64(0)
-    shift = np.int64(0)
-    while i < stop:
-        word |= np.int64(buf[i]) << shift
-        shift += np.int64(8)
-        i += 1
-    return _mix(h ^ word)
-
-
-@inner
-def _fill_up(arena, top):  # type: ignore[no-untyped-def]
-    """Write zeros up to the next word; return where it begins."""
-    after = (top + 7) & ~7
-    for b in range(top, after):
-        arena[b] = 0
-    return after
-
-
-@compiled(I8(IN1, IN_U8, IN_U8, IO1_I4, IO1, IO_U8, IO2_I4, I8, IO1, I8, IO1, IO1))
-def intern_bytes(offsets, buf, usable, table, spans, arena, slots, n_free, out, n_ids, tops, cell):  # type: ignore[no-untyped-def]
-    """Look up the id of each byte string ``buf[offsets[i]:offsets[i+1]]``; ``offsets`` is int64[n + 1], ``buf`` uint8.
-
-    ``spans[2 * id]`` is the id's place in the arena, and ``spans[2 * id + 1]`` its length. Returns n_ids * 2**32 +
-    n_free. The top of the arena is read from and written to ``tops[0]``.
-    """
-    top = tops[0]
-    mask = table.shape[0] - 1
-    for i in range(offsets.shape[0] - 1):
-        if usable.shape[0] > 0 and usable[i] == 0:
-            out[i] = -1
-            continue
-        start = offsets[i]
-        size = offsets[i + 1] - start
-        j = _hash_bytes(buf, start, start + size) & mask
-        while True:
-            entry = np.int64(table[j])
-            if entry == 0:
-                key_id = new_id(line_of(slots), n_free, n_ids, cell)
-                if n_free > 0:
-                    n_free -= 1
-                else:
-                    n_ids += 1
-                for b in range(size):
-                    arena[top + b] = buf[start + b]
-                spans[2 * key_id] = top
-                spans[2 * key_id + 1] = size
-                top = _fill_up(arena, top + size)
-                table[j] = key_id + 1
-                out[i] = key_id
-                break
-            at = spans[2 * (entry - 1)]
-            same = spans[2 * (entry - 1) + 1] == size
-            if same:
-                for b in range(size):
-                    if arena[at + b] != buf[start + b]:
-                        same = False
-                        break
-            if same:
-                out[i] = entry - 1
-                break
-            j = (j + 1) & mask
-    tops[0] = top
-    return (n_ids << 32) + n_free
-
-
-@compiled(I8(IO1_I4, IO1, IN_U8, IO_U8, IO2_I4, I8))
-def rehash_bytes(table, spans, arena, fresh, slots, n_ids):  # type: ignore[no-untyped-def]
-    """Copy the byte strings still in use to a fresh arena and table; return the fresh arena's top."""
-    mask = table.shape[0] - 1
-    top = 0
-    for key_id in range(n_ids):
-        if not _is_free(line_of(slots), key_id):
-            at = spans[2 * key_id]
-            size = spans[2 * key_id + 1]
-            for b in range(size):
-                fresh[top + b] = arena[at + b]
-            j = _hash_bytes(fresh, top, top + size) & mask
-            while table[j] != 0:
-                j = (j + 1) & mask
-            table[j] = key_id + 1
-            spans[2 * key_id] = top
-            top = _fill_up(fresh, top + size)
-    return top
-
-
-@compiled(VOID(IN1, IN_U8, IO1_I4, IO1_I4))
-def regrow_bytes(spans, arena, old, table):  # type: ignore[no-untyped-def]
-    """Insert all keys of the table ``old`` into a larger, empty one; both are int32."""
-    mask = table.shape[0] - 1
-    for i in range(old.shape[0]):
-        entry = np.int64(old[i])
-        if entry != 0:
-            at = spans[2 * entry - 2]
-            j = _hash_bytes(arena, at, at + spans[2 * entry - 1]) & mask
-            while table[j] != 0:
-                j = (j + 1) & mask
-            table[j] = entry
-
-
-@compiled(VOID(IN1, IN_U8, IO1))
-def hash_bytes(offsets, buf, out):  # type: ignore[no-untyped-def]
-    """Write a 63-bit hash of each byte string ``buf[offsets[i]:offsets[i+1]]`` to ``out`` : int64[n]."""
-    for i in range(offsets.shape[0] - 1):
-        out[i] = _hash_bytes(buf, offsets[i], offsets[i + 1])

@@ -1,8 +1,8 @@
-"""Ids of keys that are byte strings: text, several columns, and null-safe ones.
+"""Look up the ids of keys that are byte strings: text, several columns, and null-safe ones.
 
-A key's bytes are those that ``keys.pack`` makes of its pieces. Lengths precede the pieces: first the bytes packed up to
-the last piece but one, ..., at last the bytes of the first piece. Equal bytes therefore mean equal pieces. In the arena
-a key begins at a word boundary, and zeros fill its last word.
+A key's bytes are those that ``keys.pack`` makes of its pieces: first the bytes packed up to the last piece but one,
+..., at last the bytes of the first piece, each after its length. Equal bytes mean equal pieces. In the arena a key
+begins at a word boundary, and zeros fill its last word.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import I8, compiled, inner
-from ivjoin.shj.kernels.keys.key_kernels import _mix, has_key_room, key_room, new_id
+from ivjoin.shj.kernels.keys.key_kernels import has_key_room, key_room, mix, new_id
 from ivjoin.shj.kernels.memory import BUFFERS, CHILDREN, at_i32, at_i64, at_u8, at_u64, load
 from ivjoin.shj.kernels.records import operator_at, piece_at, side_at
 
@@ -19,13 +19,12 @@ __all__ = ["name_packed"]
 
 
 @inner
-def _data_of(op, column):  # type: ignore[no-untyped-def]
-    """Return the address of the bytes of a text column of the batch."""
+def _data_of(op, column):
     return load(load(load(load(op.in_struct + CHILDREN) + 8 * column) + BUFFERS) + 16)
 
 
 @inner
-def _is_null(op, piece, i):  # type: ignore[no-untyped-def]
+def _is_null(op, piece, i):
     if piece.source >= 0:
         return at_u8(op.absent + piece.source * op.room_rows)[i] != 0
     valid = at_i64(op.in_valid)
@@ -37,8 +36,7 @@ def _is_null(op, piece, i):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _size(op, piece, i):  # type: ignore[no-untyped-def]
-    """Return the bytes of a piece of row i."""
+def _size(op, piece, i):
     if piece.kind == at.ORDINAL_PIECE:
         return np.int64(8)
     if piece.kind == at.VALIDITY_PIECE:
@@ -56,8 +54,7 @@ def _size(op, piece, i):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _put(target, op, piece, i, size):  # type: ignore[no-untyped-def]
-    """Write a piece of row i."""
+def _put(target, op, piece, i, size):
     if piece.kind == at.ORDINAL_PIECE:
         value = at_i64(op.values + 8 * piece.source * op.room_rows)[i]
         if piece.nulls and _is_null(op, piece, i):
@@ -92,17 +89,17 @@ def _put(target, op, piece, i, size):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _hash(address, size):  # type: ignore[no-untyped-def]
+def _hash(address, size):
     """Do as ``key_kernels._hash_bytes`` for bytes whose last word is filled with zeros."""
     h = np.int64(size)
     words = at_i64(address)
     for w in range(size >> 3):
-        h = _mix(h ^ words[w])
-    return _mix(h ^ words[size >> 3]) if size & 7 else _mix(h)
+        h = mix(h ^ words[w])
+    return mix(h ^ words[size >> 3]) if size & 7 else mix(h)
 
 
 @inner
-def _same(a, b, size):  # type: ignore[no-untyped-def]
+def _same(a, b, size):
     wa = at_u64(a)
     wb = at_u64(b)
     for w in range((size + 7) >> 3):  # noqa: SIM110 (numba has no all())
@@ -112,8 +109,7 @@ def _same(a, b, size):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _pack(op, side, i, target):  # type: ignore[no-untyped-def]
-    """Write the key of row i; return its length."""
+def _pack(op, side, i, target):
     m = side.n_pieces
     sizes = at_i64(op.key_sizes)  # cumulative length up to each piece
     for k in range(m):
@@ -136,7 +132,7 @@ def _pack(op, side, i, target):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _most_bytes(op, side, n):  # type: ignore[no-untyped-def]
+def _most_bytes(op, side, n):
     """Return an upper bound of the bytes of n rows' keys, with slack to write and compare them word by word."""
     total = 16 + 8 * n
     for k in range(side.n_pieces):
@@ -157,20 +153,16 @@ def _most_bytes(op, side, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def packed_bytes_wanted(op, p, side, n):  # type: ignore[no-untyped-def]
-    """Return the bytes to reserve in the key table before a batch's keys are looked up; 0 if there is enough capacity.
-    """
+def packed_bytes_wanted(op, p, side, n):
+    """Return the bytes to reserve in the key table before a batch's keys are looked up; 0 for enough capacity."""
     need = _most_bytes(op, side, n)
     rows = side.live + side_at(op.sides, 1 - p).live
     return need if op.arena_top + need > op.arena_room or not has_key_room(op, rows, n) else 0
 
 
 @compiled(I8(I8, I8))
-def name_packed(operator, p):  # type: ignore[no-untyped-def]
-    """Look up the ids of the batch's keys, -1 for rows that match nothing; count the rows left without capacity.
-
-    Another call continues with those. ``arrive`` has reserved the capacity for their bytes.
-    """
+def name_packed(operator, p):
+    """Look up the ids of the batch's keys, -1 for rows that match nothing; count the rows left without capacity."""
     op = operator_at(operator, 0)
     side = side_at(op.sides, p)
     n = op.n
@@ -184,9 +176,6 @@ def name_packed(operator, p):  # type: ignore[no-untyped-def]
     table = at_i32(op.table)
     mask = op.table_size - 1
     spans = at_i64(op.spans)
-    slots = at_i32(op.slots)
-    cell = at_i64(op.state_at)
-    cell[0] = op.free
     last = np.int64(-1)  # consecutive rows often have the same key
     room = key_room(op.n_ids, op.n_free, op.slots_size, op.table_size)
     for i in range(op.n_named, n):
@@ -203,15 +192,10 @@ def name_packed(operator, p):  # type: ignore[no-untyped-def]
             entry = np.int64(table[j])
             if entry == 0:
                 if room <= 0:
-                    op.free = cell[0]
                     op.n_named = i
                     return n - i
                 room -= 1
-                last = new_id(slots, op.n_free, op.n_ids, cell)
-                if op.n_free > 0:
-                    op.n_free -= 1
-                else:
-                    op.n_ids += 1
+                last = new_id(op)
                 spans[2 * last] = op.arena_top
                 spans[2 * last + 1] = size
                 op.arena_top += (size + 7) & ~7
@@ -222,6 +206,5 @@ def name_packed(operator, p):  # type: ignore[no-untyped-def]
                 break
             j = (j + 1) & mask
         key_ids[i] = last
-    op.free = cell[0]
     op.n_named = n
     return 0

@@ -1,8 +1,7 @@
-"""Ids of keys that are several words: ordinals, and validity words if null is a value like any other.
+"""Look up the ids of keys that are several words: ordinals, and validity words if null is a value like any other.
 
-A hash of all words takes the place of a one-word key. For fixed other words, the hash is a bijection of the last word,
-so equal hashes and equal other words imply an equal last word. Only the other words are therefore stored, and compared.
-These kernels are compiled separately from the push, for plans with such keys.
+A hash of all words takes the place of a one-word key. For fixed other words it is a bijection of the last word, so
+only the other words are stored and compared. These kernels are compiled for plans with such keys alone.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj import registers as at
-from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IN_U8, IO1, IO1_I4, IO2, IO2_I4, compiled, inner
+from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IN_U8, IO1, VOID, compiled, inner
 from ivjoin.shj.kernels.keys.key_kernels import intern_rows, name_rows
 from ivjoin.shj.kernels.memory import at_i64, at_u8, line_of
 from ivjoin.shj.kernels.records import key_word_at, operator_at, side_at, source_at
@@ -19,7 +18,7 @@ __all__ = ["intern_words", "name_words"]
 
 
 @inner
-def _make_words(op, side, n):  # type: ignore[no-untyped-def]
+def _make_words(op, side, n):
     """Compute the words of keys in which null is a value like any other."""
     for k in range(side.n_key_words):
         word = key_word_at(side.key_words, k)
@@ -36,7 +35,7 @@ def _make_words(op, side, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _sum_words(values, stride, words, count, begin, n, out):  # type: ignore[no-untyped-def]
+def _sum_words(values, stride, words, count, begin, n, out):
     """Hash each row's words to one word, from row ``begin`` on."""
     for i in range(begin, n):
         out[i] = values[words[0] * stride + i]
@@ -47,11 +46,8 @@ def _sum_words(values, stride, words, count, begin, n, out):  # type: ignore[no-
 
 
 @compiled(I8(I8, I8))
-def name_words(operator, p):  # type: ignore[no-untyped-def]
-    """Look up the ids of the batch's keys, -1 for rows that match nothing; count the rows left without capacity.
-
-    Another call continues with those.
-    """
+def name_words(operator, p):
+    """Look up the ids of the batch's keys, -1 for rows that match nothing; count the rows left without capacity."""
     op = operator_at(operator, 0)
     side = side_at(op.sides, p)
     n = op.n
@@ -63,20 +59,11 @@ def name_words(operator, p):  # type: ignore[no-untyped-def]
     return n - op.n_named
 
 
-@compiled(I8(IN2, IN1, IN_U8, IO1_I4, IO2_I4, IO2, IO1, I8, IO1, I8, IO1, IO1, I8, I8, I8))
-def intern_words(  # type: ignore[no-untyped-def]
-    keys, rows, usable, table, slots, words, rest, n_free, out, n_ids, cell, places, table_at, slots_at,
-    stirred,
-):
-    """Do as ``intern_ints`` for keys of several words : int64[words, n]; ``rows[3 * k]`` is k.
-
-    ``rest`` : int64[(words - 1) * ids] has capacity for all words but the last of every id. ``out`` is int64[n].
-    """
-    n = keys.shape[1]
-    count = keys.shape[0]
-    _sum_words(line_of(keys), n, rows, count, 0, n, out)
-    return intern_rows(
-        out, 0, n, usable, usable.shape[0] > 0, table, table.shape[0] - 1, slots.shape[0], line_of(slots),
-        line_of(words), n_free, out, n_ids, cell, line_of(keys), n, rows, count - 1, rest, places, table_at, slots_at,
-        stirred,
-    )
+@compiled(VOID(I8, IN2, IN1, IN_U8, IO1, IO1))
+def intern_words(operator, keys, rows, usable, out, places):
+    """Do as ``intern_ints`` for keys of several words : int64[words, n]; ``rows[3 * k]`` is k."""
+    count, n = keys.shape
+    values = line_of(keys)
+    _sum_words(values, n, rows, count, 0, n, out)
+    op = operator_at(operator, 0)
+    intern_rows(op, out, 0, n, usable, usable.shape[0] > 0, out, places, values, n, rows, count - 1)

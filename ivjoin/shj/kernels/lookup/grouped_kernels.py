@@ -1,8 +1,4 @@
-"""Compiled loops that sort rows within each key, and search them there.
-
-Unordered rows are grouped by key first, and then sorted within each key. A group mostly fits the processor's cache,
-which makes this faster than sorting all rows at once.
-"""
+"""Sort rows within each key, and search them there: a group mostly fits the processor's cache."""
 
 from __future__ import annotations
 
@@ -21,17 +17,11 @@ DIGITS = 1 << _BITS
 
 
 @compiled(VOID(IN1, IN1, IO1, IO1, IO1))
-def group_values(kids, values, starts, keys, rows):  # type: ignore[no-untyped-def]
+def group_values(kids, values, starts, keys, rows):
     """Group values and row numbers by key; the rows of one key stay in order.
 
-    Parameters
-    ----------
-    kids, values : int64[n]
-        Key ids and values.
-    starts : int64[ids + 1]
-        Zeros; afterwards where the rows of each key begin.
-    keys, rows : int64[n]
-        The output: values and row numbers by key.
+    kids, values, keys, rows : int64[n], keys and rows are the output
+    starts : int64[ids + 1], zeros; afterwards where the rows of each key begin
     """
     n = kids.shape[0]
     for i in range(n):
@@ -50,7 +40,7 @@ def group_values(kids, values, starts, keys, rows):  # type: ignore[no-untyped-d
 
 
 @inner
-def _insert(from_keys, from_rows, first, keys, rows, start, n):  # type: ignore[no-untyped-def]
+def _insert(from_keys, from_rows, first, keys, rows, start, n):
     """Sort n rows from ``first`` on by insertion into the places from ``start`` on; the sort is stable."""
     for i in range(n):
         key = from_keys[first + i]
@@ -65,11 +55,10 @@ def _insert(from_keys, from_rows, first, keys, rows, start, n):  # type: ignore[
 
 
 @inner
-def _dealt(keys, rows, start, end, least, span, other_keys, other_rows, counts):  # type: ignore[no-untyped-def]
+def _dealt(keys, rows, start, end, least, span, other_keys, other_rows, counts):
     """Sort [start, end) by distributing its rows to at least as many buckets, by their first bits.
 
-    Source: D. E. Knuth, The Art of Computer Programming 3, 5.2.1, sorting by address calculation. Returns False,
-    without sorting, if a bucket would get more than 24 rows.
+    Return False, without sorting, if a bucket would get more than 24 rows (Knuth 3, 5.2.1, address calculation).
     """
     n = end - start
     size = np.int64(1)
@@ -104,11 +93,8 @@ def _dealt(keys, rows, start, end, least, span, other_keys, other_rows, counts):
 
 
 @inner
-def _by_digits(keys, rows, start, end, least, span, other_keys, other_rows, counts):  # type: ignore[no-untyped-def]
-    """Sort [start, end) by the digits in which its values differ, least significant digit first.
-
-    Source: D. E. Knuth, The Art of Computer Programming 3, 5.2.5.
-    """
+def _by_digits(keys, rows, start, end, least, span, other_keys, other_rows, counts):
+    """Sort [start, end) by the digits in which its values differ, least significant first (Knuth 3, 5.2.5)."""
     n = end - start
     base = np.uint64(least)
     mask = np.uint64(DIGITS - 1)
@@ -146,17 +132,8 @@ def _by_digits(keys, rows, start, end, least, span, other_keys, other_rows, coun
 
 
 @compiled(VOID(IO1, IO1_I4, IO1, IO1_I4, IO1))
-def sort_rows(values, rows, other_values, other_rows, counts):  # type: ignore[no-untyped-def]
-    """Sort values, and their row numbers with them, in place; the sort is stable.
-
-    Parameters
-    ----------
-    values, other_values : int64[n]
-        The other arrays are scratch.
-    rows, other_rows : int32[n]
-    counts : int64[DIGITS]
-        Scratch.
-    """
+def sort_rows(values, rows, other_values, other_rows, counts):
+    """Sort values : int64[n] and their row numbers : int32[n] in place, stably; the other arrays are scratch."""
     n = values.shape[0]
     if n < 2:
         return
@@ -173,19 +150,11 @@ def sort_rows(values, rows, other_values, other_rows, counts):  # type: ignore[n
 
 
 @compiled(VOID(IN1, IO1, IO1, IO1, IO1, IO1))
-def sort_groups(starts, keys, rows, other_keys, other_rows, counts):  # type: ignore[no-untyped-def]
+def sort_groups(starts, keys, rows, other_keys, other_rows, counts):
     """Sort the rows of each group by their values, in place; the sort is stable.
 
-    Parameters
-    ----------
-    starts : int64[groups + 1]
-        Where each group begins.
-    keys, rows : int64[n]
-        Values, and numbers that move with them.
-    other_keys, other_rows : int64[rows of the greatest group]
-        Scratch.
-    counts : int64[2 ** 16]
-        Scratch.
+    starts : int64[groups + 1], keys, rows : int64[n]
+    Scratch: other_keys, other_rows : int64[rows of the greatest group], counts : int64[2 ** 16]
     """
     for k in range(starts.shape[0] - 1):
         a = starts[k]
@@ -210,23 +179,13 @@ def sort_groups(starts, keys, rows, other_keys, other_rows, counts):  # type: ig
 
 
 @compiled(VOID(IN1, IN1, IN1, IN1, IN1, IN1, I8, IO1))
-def meet_groups(groups, by, rows, others, starts, values, mode, out):  # type: ignore[no-untyped-def]
+def meet_groups(groups, by, rows, others, starts, values, mode, out):
     """Find for each row the last place of its key whose value lies within two limits; with UP the first; -1 if none.
 
-    Parameters
-    ----------
-    groups : int64[keys + 1]
-        Where each key's rows begin in ``by`` and ``rows``.
-    by, rows : int64[n]
-        Grouped by key and rising: the upper limit of the value (with UP the lower limit), and the row numbers.
-    others : int64[rows]
-        The other limit, indexed by row number.
-    starts : int64[some keys + 1]
-        Where each key's values begin.
-    values : int64[m]
-        Grouped by key and rising within each key.
-    out : int64[rows]
-        The places, indexed by row number.
+    groups : int64[keys + 1], where each key's rows begin in ``by`` and ``rows``
+    by, rows : int64[n], by key and rising: the upper limit (with UP the lower limit), and row numbers
+    others, out : int64[rows], the other limit and the place, by row number
+    starts, values : int64[some keys + 1], int64[m], the values by key, rising
     """
     keys = starts.shape[0] - 1
     for k in range(groups.shape[0] - 1):
@@ -247,12 +206,10 @@ def meet_groups(groups, by, rows, others, starts, values, mode, out):  # type: i
 
 
 @compiled(VOID(IN1, IN1, I8, IO1))
-def place_rising(values, given, after, out):  # type: ignore[no-untyped-def]
+def place_rising(values, given, after, out):
     """Return where given values would be inserted among rising ``values``: before equal ones, or ``after`` them.
 
-    ``values``, ``given`` and ``out`` are int64. Source: J. L. Bentley and A. C. Yao, An almost optimal algorithm for
-    unbounded searching (1976). Each search starts where the last one ended and doubles its steps, which is fast if the
-    given values rise. Unordered ones give correct results too.
+    Each search starts where the last one ended and doubles its steps (Bentley and Yao 1976), fast if given values rise.
     """
     n = values.shape[0]
     at = np.int64(0)

@@ -1,8 +1,8 @@
-"""Compiled loops that find, for each left row of a slice, the last or first right row of its key within a range.
+"""Find, for each left row of a slice, the last or first right row of its key within a range.
 
 Both sides lie in the order of an axis. The number of a right row in that order is its *place*. A left row has a range
-of places, ``first[i] <= place < last[i]``. One pass goes through both sides together and remembers the place of each
-key that it met last, so nothing is grouped and nothing is searched.
+of places, ``first[i] <= place < last[i]``. One pass goes through both sides and remembers the last place of each key,
+so nothing is grouped and nothing is searched.
 """
 
 from __future__ import annotations
@@ -12,53 +12,32 @@ import numpy as np
 from ivjoin.shj.kernels.compiling import I8, IN1, IO1, IO1_I4, VOID, compiled
 from ivjoin.shj.kernels.memory import line_of
 from ivjoin.shj.kernels.slices import slice_kernels as steps
+from ivjoin.shj.kernels.slices.place_kernels import places
 
 __all__ = ["count_below", "first_of_key", "group_ranges", "keys_met", "last_of_key", "local_ids"]
 
 
 @compiled(VOID(IN1, IN1, I8, I8, I8, I8, IO1_I4))
-def count_below(values, probes, rises, by, closed, base, out):  # type: ignore[no-untyped-def]
-    """Count, for each probe, the values that are less than ``probe + by`` (``closed``: no greater than it).
+def count_below(values, probes, rises, by, closed, base, out):
+    """Count the values below ``probe + by`` (``closed``: no greater than it) for each probe, plus ``base``.
 
-    Parameters
-    ----------
-    values : int64[m]
-        They rise.
-    probes : int64[n]
-    rises : int
-        Whether the probes rise, too.
-    by, closed, base : int
-        ``base`` is added to each count. A sum beyond int64 is above, or below, all values.
-    out : int32[n]
+    values : int64[m], rising; probes : int64[n]; ``rises``: the probes rise too; out : int32[n]
     """
     n = probes.shape[0]
-    steps.places(line_of(values), values.shape[0], line_of(probes), n, rises, by, closed, out)
+    places(line_of(values), values.shape[0], line_of(probes), n, rises, by, closed, out)
     for i in range(n):
         out[i] += base
 
 
 @compiled(I8(IN1, IO1_I4, IO1_I4, IN1, IN1, I8, I8, I8, IO1_I4, IO1_I4, IO1_I4))
-def last_of_key(kids, first, last, build_kids, groups, least, begin, floor, at, out, open_rows):  # type: ignore[no-untyped-def]
+def last_of_key(kids, first, last, build_kids, groups, least, begin, floor, at, out, open_rows):
     """Find the last place of each row's key in its range; return how many rows have no place of their key so far.
 
-    Parameters
-    ----------
-    kids : int64[n]
-        Keys of the left rows.
-    first, last : int32[n]
-        Ranges of places; ``last`` never falls.
-    build_kids : int64[m]
-        Keys of the places from ``begin`` on.
-    groups : int64[m] or int64[0]
-        With values, which rise, the first of the last equal values of a key counts, not the last one.
-    least, begin, floor : int
-        Key ids are ``kid - least``. Places below ``floor`` are of a slice that another call visits.
-    at : int32[ids]
-        The place of each key that was met last, or -1.
-    out : int32[n]
-        Places, or -1.
-    open_rows : int32[n]
-        Which rows have no place of their key from ``floor`` on.
+    kids, build_kids : int64[n], int64[m], key ids (minus ``least``) of left rows and of the places from ``begin`` on
+    first, last, out : int32[n], ranges of places, ``last`` never falls; places or -1
+    groups : int64[m] or int64[0], values, rising: then the first of a key's last equal values counts
+    at : int32[ids], the last place of each key, or -1
+    open_rows : int32[n], rows without a place of their key from ``floor`` on; places below are of another call's slice
     """
     m = build_kids.shape[0]
     grouped = groups.shape[0] > 0
@@ -88,8 +67,8 @@ def last_of_key(kids, first, last, build_kids, groups, least, begin, floor, at, 
 
 
 @compiled(I8(IN1, IO1_I4, IO1_I4, IN1, I8, I8, I8, IO1_I4, IO1_I4, IO1_I4))
-def first_of_key(kids, first, last, build_kids, least, begin, ceiling, at, out, open_rows):  # type: ignore[no-untyped-def]
-    """As ``last_of_key``, the first place: the pass begins at the ends of both sides, and ``first`` never falls.
+def first_of_key(kids, first, last, build_kids, least, begin, ceiling, at, out, open_rows):
+    """Do as ``last_of_key`` for the first place: the pass goes backwards, and ``first`` never falls.
 
     Places from ``ceiling`` on are of a slice that another call visits. ``at`` begins as 2**31 - 1.
     """
@@ -115,12 +94,8 @@ def first_of_key(kids, first, last, build_kids, least, begin, ceiling, at, out, 
 
 
 @compiled(I8(IN1, I8, I8, IO1_I4, IO1, IO1_I4))
-def keys_met(build_kids, least, begin, at, kids, places):  # type: ignore[no-untyped-def]
-    """List the key ids of a slice with the place of each in ``at`` : int32[ids]; return how many there are.
-
-    ``build_kids`` : int64[m] are the keys of the places from ``begin`` on; ``kids`` : int64[m] and ``places`` :
-    int32[m] are the output.
-    """
+def keys_met(build_kids, least, begin, at, kids, places):
+    """List the key ids of a slice and, from ``at`` : int32[ids], the place of each; return how many there are."""
     count = np.int64(0)
     for p in range(build_kids.shape[0]):
         kid = build_kids[p] - least
@@ -132,20 +107,12 @@ def keys_met(build_kids, least, begin, at, kids, places):  # type: ignore[no-unt
 
 
 @compiled(I8(IN1, IN1, I8, I8, IO1_I4, IO1, IO1_I4, IO1_I4))
-def local_ids(build_kids, kids, least, n_ids, table, words, build_ids, ids):  # type: ignore[no-untyped-def]
+def local_ids(build_kids, kids, least, n_ids, table, words, build_ids, ids):
     """Give the keys of a slice ids from 0 on; return how many there are.
 
-    Parameters
-    ----------
-    build_kids, kids : int64[m], int64[n]
-        Keys of the right rows, and of the left rows. With a table, a key of no right row gets -1.
-    least, n_ids : int
-        With an empty table, ids are ``kid - least``, less than ``n_ids``.
-    table : int32[2**k] or int32[0]
-        Zeros, at least twice as many as right rows.
-    words : int64[m]
-        Scratch.
-    build_ids, ids : int32[m], int32[n]
+    build_kids, kids : int64[m], int64[n]; with a table, a left key of no right row gets -1
+    table : int32[2**k], zeros, at least 2 m; or int32[0]: ids are ``kid - least``, less than ``n_ids``
+    words : int64[m], scratch; build_ids, ids : int32[m], int32[n]
     """
     m = build_kids.shape[0]
     n = kids.shape[0]
@@ -165,23 +132,13 @@ def local_ids(build_kids, kids, least, n_ids, table, words, build_ids, ids):  # 
 
 
 @compiled(VOID(IO1_I4, IO1_I4, IO1_I4, IO1_I4, I8, IO1_I4, IO1_I4, IO1_I4, IO1, IO1))
-def group_ranges(build_ids, ids, first, last, rises, ends, tails, rows, low, high):  # type: ignore[no-untyped-def]
+def group_ranges(build_ids, ids, first, last, rises, ends, tails, rows, low, high):
     """Group right rows by key, and find the range of its key's rows that each left row matches.
 
-    Parameters
-    ----------
-    build_ids, ids : int32[m], int32[n]
-        Key ids of the right rows in the order of their places, and of the left rows; -1 for no key.
-    first, last : int32[n]
-        Ranges of places.
-    rises : int
-        Whether neither ``first`` nor ``last`` ever falls.
-    ends, tails : int32[2 * ids], int32[ids]
-        Scratch.
-    rows : int32[m + 8]
-        The places by key, rising within each key.
-    low, high : int64[n]
-        ``low[i] <= k < high[i]`` : the entries of ``rows`` that match.
+    build_ids, ids : int32[m], int32[n], key ids, -1 for none
+    first, last : int32[n], ranges of places; ``rises``: neither falls
+    ends, tails : int32[2 * ids], int32[ids], scratch
+    rows : int32[m + 8], places by key, rising; low, high : int64[n], ``rows[low[i]:high[i]]`` match
     """
     n_ids = tails.shape[0]
     steps.group_places(build_ids, build_ids.shape[0], n_ids, ends, rows)

@@ -1,9 +1,8 @@
-"""Find the places of a run whose value lies in a range, without looking at each place.
+"""Find the places of a run whose value lies in a range; the values are not sorted, like the ends of intervals.
 
-The values are not sorted, like the ends of intervals in a run that is sorted by their starts. The least and greatest
-value are stored for blocks of four places, and for blocks of four such blocks. A search skips blocks without a value in
-range. ``least`` and ``most`` : int64[n] are the values themselves. ``upper`` : int64[2, m] has the least and greatest
-of the blocks of all higher levels. ``starts`` : int64[levels] has where each of these levels begins.
+A search skips blocks without a value in range: blocks of four places, of four such blocks, and so on.
+least, most : int64[n], the values; upper : int64[2, m], least and greatest of the blocks of all higher levels
+starts : int64[levels], where each of these levels begins
 """
 
 from __future__ import annotations
@@ -20,8 +19,7 @@ I64_MAX = np.int64(2**63 - 1)
 
 
 @inner
-def _may_hold(least, most, upper, starts, level, i, low, high):  # type: ignore[no-untyped-def]
-    """Return whether block i of a level may contain a value in [low, high]."""
+def _may_hold(least, most, upper, starts, level, i, low, high):
     if level == 0:
         return most[i] >= low and least[i] <= high
     j = starts[level - 1] + i
@@ -29,7 +27,7 @@ def _may_hold(least, most, upper, starts, level, i, low, high):  # type: ignore[
 
 
 @inner
-def next_within(least, most, upper, starts, at, end, low, high):  # type: ignore[no-untyped-def]
+def next_within(least, most, upper, starts, at, end, low, high):
     """Return the first place in [at, end) whose value lies in [low, high], or ``end``."""
     levels = starts.shape[0]
     level = 0
@@ -49,11 +47,11 @@ def next_within(least, most, upper, starts, at, end, low, high):  # type: ignore
 
 
 @compiled(I8(IN1, IN1, IN1, IN1, IN1, IN1, IN2, IN1, IO1, IO1, IO1))
-def pairs_within(first, last, low, high, least, most, upper, starts, state, out_row, out_at):  # type: ignore[no-untyped-def]
+def pairs_within(first, last, low, high, least, most, upper, starts, state, out_row, out_at):
     """Find for each row i the places k with ``first[i] <= k < last[i]`` and a value in ``[low[i], high[i]]``.
 
-    The arrays of rows are int64[n], the outputs int64[m]. The search stops when the output is full. ``state`` :
-    int64[2] then has the row and the place to continue with; -1 as place begins a row. Returns the number of pairs.
+    Return the number of pairs. The search stops when the output is full; ``state`` : int64[2] then has the row and the
+    place to continue with (-1: begin the row).
     """
     count = 0
     room = out_row.shape[0]
@@ -81,29 +79,14 @@ def pairs_within(first, last, low, high, least, most, upper, starts, state, out_
 
 
 @compiled(I8(IN1, IN1, IN1, IN1, IN1, IN2, IN1, IO1, IO1, IO1, IO1))
-def pairs_swept(first, last, low, least, most, upper, starts, active, state, out_row, out_at):  # type: ignore[no-untyped-def]
+def pairs_swept(first, last, low, least, most, upper, starts, active, state, out_row, out_at):
     """Find for each row i the places k with ``first[i] <= k < last[i]`` and a value of at least ``low[i]``.
 
-    Rows with the same ``first`` follow each other, and their ``low`` never falls. So a value that is lower once is not
-    looked at again.
+    Rows with equal ``first`` follow each other with rising ``low``, so a value that is lower once is not looked at
+    again (Bouros and Mamoulis, A forward scan based plane sweep algorithm, PVLDB 2017). Return the number of pairs.
 
-    Source: P. Bouros, N. Mamoulis, A forward scan based plane sweep algorithm for parallel interval joins, PVLDB 2017.
-
-    Parameters
-    ----------
-    first, last, low : int64[n]
-        No range is empty.
-    active : int64[m]
-        Scratch.
-    state : int64[1]
-        Afterwards the number of rows whose pairs were all found before the outputs were full.
-    out_row, out_at : int64[p]
-        The output, in the order of rows and places. One more entry is scratch.
-
-    Returns
-    -------
-    int
-        The number of pairs.
+    active : int64[m], scratch; state : int64[1], rows that are finished
+    out_row, out_at : int64[p + 1], the last is scratch
     """
     count = 0
     alive = 0

@@ -1,14 +1,13 @@
-"""Compiled loops that add doubles exactly: as whole multiples of a power of two, each in two limbs.
+"""Add doubles exactly: as whole multiples of a power of two, each in two limbs, rounded once.
 
-A double with the bits ``b`` is ``mantissa * 2**(exponent - 1075)``; the exponent is the number in bits 52 to 62, and at
-least 1. So a sum does not depend on the order of its terms, and it is rounded once.
+A double with the bits ``b`` is ``mantissa * 2**(exponent - 1075)``; the exponent is in bits 52 to 62, and at least 1.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IO1, IO1_F8, IO2, VOID, compiled, tiny
+from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IO1, IO1_F8, IO2, VOID, compiled, inner
 
 __all__ = ["add_up", "common_unit", "sums_between"]
 
@@ -16,28 +15,22 @@ _FRACTION = (1 << 52) - 1
 _SPECIAL = 0x7FF  # the exponent of infinities and NaN
 
 
-@tiny
-def _exponent_of(bits):  # type: ignore[no-untyped-def]
+@inner
+def _exponent_of(bits):
     exponent = (bits >> 52) & _SPECIAL
     return exponent if exponent > 0 else np.int64(1)
 
 
-@tiny
-def _mantissa_of(bits):  # type: ignore[no-untyped-def]
+@inner
+def _mantissa_of(bits):
     return (bits & _FRACTION) | (0 if (bits >> 52) & _SPECIAL == 0 else _FRACTION + 1)
 
 
 @compiled(I8(IN1, IO1))
-def common_unit(bits, ends):  # type: ignore[no-untyped-def]
+def common_unit(bits, ends):
     """Find the exponents that doubles span; return 0 if one of them is infinite or NaN, otherwise 1.
 
-    Parameters
-    ----------
-    bits : int64[n]
-        The bits of doubles.
-    ends : int64[2]
-        Afterwards the exponent of the last bit of any double that is set, and the one above the first bit of any.
-        Both are 0 if all doubles are zero.
+    bits : int64[n]; ends : int64[2], exponents of the last set bit and above the first, 0 if all doubles are zero
     """
     least, most = np.int64(_SPECIAL), np.int64(0)
     for i in range(bits.shape[0]):
@@ -61,19 +54,11 @@ def common_unit(bits, ends):  # type: ignore[no-untyped-def]
 
 
 @compiled(VOID(IN1, I8, I8, IO2))
-def add_up(bits, unit, width, sums):  # type: ignore[no-untyped-def]
-    """Add up the lower and the upper limbs of doubles.
+def add_up(bits, unit, width, sums):
+    """Add up the lower limbs (``width`` bits, never negative) and the upper limbs (with the sign) of doubles.
 
-    Parameters
-    ----------
-    bits : int64[n]
-        The bits of doubles.
-    unit : int
-        No double has a set bit with a smaller exponent.
-    width : int
-        Bits of a lower limb, which is never negative; the upper limb has the sign.
-    sums : int64[2, n + 1]
-        Afterwards the sums of the first 0, 1, ..., n limbs; they must lie within int64.
+    bits : int64[n], no set bit has an exponent below ``unit``
+    sums : int64[2, n + 1], sums of the first 0, 1, ..., n limbs
     """
     mask = (np.int64(1) << width) - 1
     low, high = np.int64(0), np.int64(0)
@@ -98,18 +83,8 @@ def add_up(bits, unit, width, sums):  # type: ignore[no-untyped-def]
 
 
 @compiled(VOID(IN2, IN1, IN1, I8, IO1_F8))
-def sums_between(sums, lo, hi, width, out):  # type: ignore[no-untyped-def]
-    """Compute the sums of ranges as multiples of the unit, each rounded once, to the nearest double.
-
-    Parameters
-    ----------
-    sums : int64[2, n + 1]
-        See :func:`add_up`.
-    lo, hi : int64[m]
-        Range i has the terms ``lo[i] <= k < hi[i]``.
-    width : int
-    out : float64[m]
-    """
+def sums_between(sums, lo, hi, width, out):
+    """Write the sums of the terms ``lo[i] <= k < hi[i]``, in units and rounded once, to out : float64[m]."""
     mask = (np.int64(1) << width) - 1
     one_word = np.int64(1) << (62 - width)
     for i in range(lo.shape[0]):

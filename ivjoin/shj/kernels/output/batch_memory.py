@@ -1,4 +1,4 @@
-"""Inside compiled code: read columns of an incoming Arrow batch, and build output batches in their own memory."""
+"""Read columns of an incoming Arrow batch, and copy values to output batches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TOP_BIT = -(2**63)
 
 
 @inner
-def float_ordinal(bits):  # type: ignore[no-untyped-def]
+def float_ordinal(bits):
     # As ``ivjoin.expr.ordinal``: sign and magnitude become one number line, where -0.0 equals 0.0.
     sign = bits >> 63
     ordinal = (bits ^ (sign & _LOW_BITS)) - sign
@@ -29,13 +29,13 @@ def float_ordinal(bits):  # type: ignore[no-untyped-def]
 
 
 @inner
-def bits_of_double(x, cell):  # type: ignore[no-untyped-def]
+def bits_of_double(x, cell):
     mem.at_f64(cell)[0] = x
     return mem.at_i64(cell)[0]
 
 
 @inner
-def are_told_by_ordinals(pointer, n):  # type: ignore[no-untyped-def]
+def are_told_by_ordinals(pointer, n):
     """Return whether the ordinals of n doubles determine their bits: none is -0.0 or a NaN with unusual bits."""
     values = mem.at_i64(pointer)
     odd = False
@@ -46,7 +46,7 @@ def are_told_by_ordinals(pointer, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def read_source(pointer, code, n, out, cell):  # type: ignore[no-untyped-def]
+def read_source(pointer, code, n, out, cell):
     """Write the ordinals of n values of a column to ``out`` : int64[n]; ``cell`` is the address of a scratch word."""
     if code == at.I32:
         p3 = mem.at_i32(pointer)
@@ -95,7 +95,7 @@ def read_source(pointer, code, n, out, cell):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _double_at(pointer, code, i):  # type: ignore[no-untyped-def]
+def _double_at(pointer, code, i):
     if code == at.F64:
         return mem.at_f64(pointer)[i]
     if code == at.F32:
@@ -106,11 +106,10 @@ def _double_at(pointer, code, i):  # type: ignore[no-untyped-def]
 
 
 @inner
-def read_double(pointer, code, arithmetic, second, second_code, number, n, out, cell):  # type: ignore[no-untyped-def]
-    """Write the ordinals of n values as doubles to ``out`` : int64[n], after arithmetic.
+def read_double(pointer, code, arithmetic, second, second_code, number, n, out, cell):
+    """Write the ordinals of n values as doubles, after arithmetic; ``cell`` is the address of two scratch words.
 
-    The second operand is the column at address ``second``, or if that is 0, ``number``, given as bits. ``cell`` is the
-    address of two scratch words.
+    The second operand is the column at address ``second``, or if that is 0, ``number``, given as bits.
     """
     mem.at_i64(cell)[0] = number
     other = mem.at_f64(cell)[0]
@@ -128,12 +127,11 @@ def read_double(pointer, code, arithmetic, second, second_code, number, n, out, 
 
 
 @inner
-def double_below(edge, slack, falling, cell):  # type: ignore[no-untyped-def]
-    """Return the least (turned) ordinal of a double that is at most ``slack`` below the edge; exact.
+def double_below(edge, slack, falling, cell):
+    """Return the least (turned) ordinal of a double that is at most ``slack`` (as bits) below the edge; exact.
 
-    ``slack`` is given as bits. The error of a difference of doubles is itself a double (Knuth 1969, 4.2.2, theorem B).
-    If the difference was rounded down, the next double is the least one. ``falling`` is 1 if ordinals are turned.
-    ``cell`` is the address of a scratch word.
+    The error of a difference of doubles is itself a double (Knuth 2, 4.2.2, theorem B). If the difference was rounded
+    down, the next double is the least one. ``falling`` is 1 if ordinals are turned.
     """
     if edge == -_LOW_BITS - 1:
         return edge
@@ -150,8 +148,7 @@ def double_below(edge, slack, falling, cell):  # type: ignore[no-untyped-def]
 
 
 @inner
-def copy_all(target, source, size):  # type: ignore[no-untyped-def]
-    """Copy ``size`` bytes."""
+def copy_all(target, source, size):
     words = size >> 3
     t8, s8 = mem.at_u64(target), mem.at_u64(source)
     for i in range(words):
@@ -162,7 +159,7 @@ def copy_all(target, source, size):  # type: ignore[no-untyped-def]
 
 
 @inner
-def copy_rows(target, source, width, stride, index, n):  # type: ignore[no-untyped-def]
+def copy_rows(target, source, width, stride, index, n):
     """Set ``target[i] = source[index[i]]`` for values of ``width`` bytes that lie ``stride`` bytes apart.
 
     If the two differ, both are word sizes of the machine and the stride is a multiple of 8.
@@ -206,7 +203,7 @@ def copy_rows(target, source, width, stride, index, n):  # type: ignore[no-untyp
 
 
 @inner
-def copy_doubles(target, source, step, index, n):  # type: ignore[no-untyped-def]
+def copy_doubles(target, source, step, index, n):
     """Set ``target[i]`` to the double with ordinal ``source[index[i]]``; ordinals lie ``step`` words apart."""
     t, s = mem.at_i64(target), mem.at_i64(source)
     for i in range(n):
@@ -216,7 +213,7 @@ def copy_doubles(target, source, step, index, n):  # type: ignore[no-untyped-def
 
 
 @inner
-def copy_keys(target, key_of, width, links, link_stride, places, n):  # type: ignore[no-untyped-def]
+def copy_keys(target, key_of, width, links, link_stride, places, n):
     """Copy the keys of the rows at some places, as values of ``width`` bytes; keys lie four words apart."""
     keys = mem.at_i64(key_of)
     if width == 8:
@@ -238,7 +235,7 @@ def copy_keys(target, key_of, width, links, link_stride, places, n):  # type: ig
 
 
 @inner
-def array_struct(at_, n, nulls, n_buffers, buffers, n_children, children, releaser, block):  # type: ignore[no-untyped-def]
+def array_struct(at_, n, nulls, n_buffers, buffers, n_children, children, releaser, block):
     mem.save(at_ + mem.LENGTH, n)
     mem.save(at_ + mem.NULL_COUNT, nulls)
     mem.save(at_ + mem.OFFSET, 0)

@@ -1,4 +1,4 @@
-"""Build output batches in compiled code: one block of memory each, exported through Arrow's C data interface."""
+"""Build output batches: one block of memory each, exported through Arrow's C data interface."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["begin_block", "blank", "build_block", "put_words", "source_of", "tak
 
 
 @inner
-def taken_bits(target, bitmap, first, index, n):  # type: ignore[no-untyped-def]
+def taken_bits(target, bitmap, first, index, n):
     """Write the validity of the values at ``index`` of a bitmap, from bit ``first`` on; return the number of nulls."""
     out = mem.at_u8(target)
     bits = mem.at_u8(bitmap)
@@ -31,7 +31,7 @@ def taken_bits(target, bitmap, first, index, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def taken_bytes(target, valid, index, n):  # type: ignore[no-untyped-def]
+def taken_bytes(target, valid, index, n):
     """Do as ``taken_bits``, from one byte per value."""
     out = mem.at_u8(target)
     flags = mem.at_u8(valid)
@@ -47,14 +47,14 @@ def taken_bytes(target, valid, index, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def blank(target, size):  # type: ignore[no-untyped-def]
+def blank(target, size):
     t = mem.at_u8(target)
     for i in range(size):
         t[i] = 0
 
 
 @inner
-def source_of(field, which, p):  # type: ignore[no-untyped-def]
+def source_of(field, which, p):
     """Return the side that supplies an output column; -1 if the column is null."""
     left = field.left if which != 2 else -1
     right = field.right if which != 1 else -1
@@ -64,8 +64,8 @@ def source_of(field, which, p):  # type: ignore[no-untyped-def]
 
 
 @inner
-def put_words(op, p, other, side, column, width, n, rows, places, validity, data):  # type: ignore[no-untyped-def]
-    """Write values of ``width`` bytes of a side's column, and their validity if there are nulls; return the nulls."""
+def put_words(op, p, other, side, column, width, n, rows, places, validity, data):
+    """Write a side's column of ``width`` bytes a value, and its validity if there are nulls; return the nulls."""
     if side == p:
         copy_rows(data, mem.at_i64(op.in_values)[column], width, width, rows, n)
         valid = mem.at_i64(op.in_valid)
@@ -82,11 +82,10 @@ def put_words(op, p, other, side, column, width, n, rows, places, validity, data
 
 
 @inner
-def begin_block(n_fields, buffers, size):  # type: ignore[no-untyped-def]
+def begin_block(n_fields, buffers, size):
     """Allocate a batch whose values take ``size`` bytes, with ``buffers`` pointers per column, and set its count.
 
-    Returns the addresses of the block (0 if there is no memory), the children, their structs, the pointers and the
-    values.
+    Return the addresses of the block (0: no memory), the children, their structs, the pointers and the values.
     """
     head = (8 + 8 * n_fields + (mem.ARROW_ARRAY + 8 * buffers) * n_fields + 63) & ~63
     block = mem.malloc(head + 72 + size)
@@ -101,18 +100,12 @@ def begin_block(n_fields, buffers, size):  # type: ignore[no-untyped-def]
 
 
 @inner
-def build_block(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def]
-    """Build an output batch of n rows as an ArrowArray at ``op.out_struct``; return False if there is no memory.
+def build_block(op, p, other, which, n, rows, places):
+    """Build an output batch of n rows at ``op.out_struct``; return False if there is no memory.
 
-    The block's first word counts the batch and its columns, for the release callback.
-
-    Parameters
-    ----------
-    which : int
-        0 for pairs, 1 for left rows alone, 2 for right rows alone; the other side is null.
-    p : int
-        The probe side. ``rows`` : int64[n] selects its values from the batch, and ``places`` : int64[n] selects the
-        other side's from the store.
+    ``which`` is 0 for pairs, 1 for left rows alone, 2 for right rows alone. The probe side p has its ``rows`` :
+    int64[n] in the batch, the other side its ``places`` : int64[n] in the store. The block's first word counts batch
+    and columns.
     """
     n_fields = op.n_fields
     bitmap = (((n + 7) >> 3) + 63) & ~63

@@ -1,4 +1,4 @@
-"""Compiled loops over byte strings of variable size."""
+"""Copy and compare byte strings of variable size."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ __all__ = ["concat_pieces", "gather_bytes", "gather_pieces", "same"]
 
 
 @compiled(I8(IN1, IN1, I8, I8))
-def gather_bytes(starts, sizes, source, out):  # type: ignore[no-untyped-def]
-    """Copy ``sizes[i]`` bytes from address ``source + starts[i]``, one piece after another, to address ``out``.
+def gather_bytes(starts, sizes, source, out):
+    """Copy ``sizes[i]`` bytes from ``source + starts[i]``, one piece after another, to ``out``; return the bytes.
 
-    ``starts`` and ``sizes`` are int64[n]. The ranges may overlap if no piece moves towards the end. Returns the bytes
-    written.
+    The ranges may overlap if no piece moves towards the end.
     """
     top = 0
     for i in range(starts.shape[0]):
@@ -26,11 +25,10 @@ def gather_bytes(starts, sizes, source, out):  # type: ignore[no-untyped-def]
 
 
 @compiled(VOID(I8, IN1, I8, I8, IN1, IN1, IN1, IN1, I8))
-def gather_pieces(source, segments, first, shift, which, begins, sizes, outs, out):  # type: ignore[no-untyped-def]
+def gather_pieces(source, segments, first, shift, which, begins, sizes, outs, out):
     """Copy ``sizes[i]`` bytes from position ``begins[i]`` of a log to ``out + outs[i]``, for each i in ``which``.
 
-    A position lies in segment ``position >> shift``. Segment ``first + s`` begins at ``source + segments[s]``.
-    ``source`` and ``out`` are addresses; all arrays are int64.
+    Position p lies in segment ``p >> shift``; segment ``first + s`` begins at ``source + segments[s]``.
     """
     n = which.shape[0]
     for k in range(n):
@@ -55,8 +53,8 @@ def gather_pieces(source, segments, first, shift, which, begins, sizes, outs, ou
 
 
 @compiled(VOID(IN1, IN_U8, IN1, IN_U8, IO1, IO_U8))
-def concat_pieces(offsets_a, a, offsets_b, b, offsets, out):  # type: ignore[no-untyped-def]
-    """Row-wise ``size(a_i) ++ a_i ++ b_i``: unambiguous, so equal results mean equal pieces."""
+def concat_pieces(offsets_a, a, offsets_b, b, offsets, out):
+    """Write ``size(a_i) ++ a_i ++ b_i`` for each row: unambiguous, so equal results mean equal pieces."""
     top = 0
     offsets[0] = 0
     for i in range(offsets_a.shape[0] - 1):
@@ -74,7 +72,7 @@ def concat_pieces(offsets_a, a, offsets_b, b, offsets, out):  # type: ignore[no-
 
 
 @compiled(I8(IN1, IN_U8, IN1, IN1, IN_U8, IO_U8))
-def same(offsets_a, a, which, offsets_b, b, out):  # type: ignore[no-untyped-def]
+def same(offsets_a, a, which, offsets_b, b, out):
     """Compare string ``which[i]`` of the first ones with string i of the others : uint8[n]; count the equal ones."""
     count = 0
     for i in range(which.shape[0]):

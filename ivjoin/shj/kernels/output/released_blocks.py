@@ -1,4 +1,4 @@
-"""The memory of an output batch: one block, which is freed when the last array in it is released."""
+"""Free the block of an output batch when the last array in it is released."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ivjoin.shj.kernels.plain_memory import c_callback
 __all__ = ["release_block"]
 
 
-def _release(array):  # type: ignore[no-untyped-def]
+def _release(array):
     # A consumer may have moved children out. Their callbacks here are then cleared, and they are released elsewhere,
     # maybe by another thread. The block's first word counts the arrays that are not released yet.
     children = mem.load(array + mem.CHILDREN)
@@ -31,10 +31,7 @@ CALLBACKS = ((_release, VOID(I8)),)  # kernels that C calls
 
 @cache
 def release_block() -> int:
-    """Return the address of the release callback of an ArrowArray, or one of its children, in a block.
-
-    ``private_data`` of each is the address of the block.
-    """
+    """Return the address of the release callback of an ArrowArray, whose ``private_data`` is the block's address."""
     if COMPILES:
         made = callback(VOID(I8), _release)
         address = int(made.address)

@@ -1,8 +1,4 @@
-"""Text and bools of a push: store the values of new rows, and build output batches with columns of them or from files.
-
-These kernels are compiled separately from the large kernel ``push_batch``, and only for plans with such columns.
-``push_batch`` returns to Python with a request, and Python calls one of these.
-"""
+"""Build output batches with columns of text and bools, when ``push_batch`` requests it; only such plans compile it."""
 
 from __future__ import annotations
 
@@ -10,183 +6,20 @@ import numpy as np
 
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels import memory as mem
-from ivjoin.shj.kernels.compiling import I8, compiled, inner, tiny
-from ivjoin.shj.kernels.output.batch_memory import array_struct, copy_all
+from ivjoin.shj.kernels.compiling import I8, compiled, inner
+from ivjoin.shj.kernels.output.batch_memory import array_struct
 from ivjoin.shj.kernels.output.block_kernels import begin_block, blank, put_words, source_of, taken_bits, taken_bytes
+from ivjoin.shj.kernels.output.text_store_kernels import batch_bytes, buffer_of, copy_text, first_of, set_word, word_at
 from ivjoin.shj.kernels.push.index_kernels import FIRST_AXIS, KEY
 from ivjoin.shj.kernels.records import field_at, operator_at, ring_at, side_at, text_at
 
-__all__ = ["build_mixed", "store_text"]
+__all__ = ["build_mixed"]
 
 _MOST_NARROW = 2**31 - 1  # bytes of a column whose offsets are int32
 
 
-@tiny
-def _word_at(pointer, width, i):  # type: ignore[no-untyped-def]
-    return mem.at_i64(pointer)[i] if width == 8 else np.int64(mem.at_i32(pointer)[i])
-
-
-@tiny
-def _set_word(pointer, width, i, value):  # type: ignore[no-untyped-def]
-    # A value that is too large for 32 bits is stored modulo 2**32.
-    if width == 8:
-        mem.at_i64(pointer)[i] = value
-    else:
-        mem.at_u32(pointer)[i] = value & 0xFFFFFFFF
-
-
 @inner
-def _child(op, column):  # type: ignore[no-untyped-def]
-    """Return the address of a column of the batch."""
-    return mem.load(mem.load(op.in_struct + mem.CHILDREN) + 8 * column)
-
-
-@inner
-def _buffer(op, column, i):  # type: ignore[no-untyped-def]
-    return mem.load(mem.load(_child(op, column) + mem.BUFFERS) + 8 * i)
-
-
-@inner
-def _first(op, column):  # type: ignore[no-untyped-def]
-    """Return the index of the batch's first row in its buffers."""
-    return mem.load(op.in_struct + mem.OFFSET) + mem.load(_child(op, column) + mem.OFFSET)
-
-
-@inner
-def _copy(target, source, size, within):  # type: ignore[no-untyped-def]
-    """Copy ``size`` bytes; copy up to 7 more if so many lie ``within`` reach of both, because whole words are faster.
-    """
-    words = (size + 7) >> 3
-    if 8 * words <= within:
-        t8, s8 = mem.at_u64(target), mem.at_u64(source)
-        for i in range(words):
-            t8[i] = s8[i]
-    else:
-        copy_all(target, source, size)
-
-
-@inner
-def _batch_bytes(offsets, width, rows, n):  # type: ignore[no-untyped-def]
-    """Return the text bytes of some rows of a batch."""
-    total = 0
-    for i in range(n):
-        total += _word_at(offsets, width, rows[i] + 1) - _word_at(offsets, width, rows[i])
-    return total
-
-
-# -- rows that are stored ------------------------------------------------------------------------------------------
-
-
-@inner
-def _kept_bytes(op, t, n):  # type: ignore[no-untyped-def]
-    offsets = _buffer(op, t.column, 1) + t.offset_width * _first(op, t.column)
-    if n == op.n:
-        return _word_at(offsets, t.offset_width, n) - _word_at(offsets, t.offset_width, 0)
-    return _batch_bytes(offsets, t.offset_width, mem.at_i64(op.kept_at), n)
-
-
-@inner
-def _shifted(side, t):  # type: ignore[no-untyped-def]
-    """Move an arena's rows over its dead front, if at least an eighth of its capacity is then free."""
-    mask = np.int64(-1) if t.start_width == 8 else np.int64(0xFFFFFFFF)
-    used = t.top - t.base
-    dead = used
-    if side.lo < t.next:
-        dead = (_word_at(t.starts, t.start_width, side.lo % side.cap) - t.base) & mask
-    if dead < 64 or 8 * (t.wanted - dead) > 7 * t.room:
-        return False
-    copy_all(t.arena, t.arena + dead, used - dead)
-    t.base += dead
-    t.wanted -= dead
-    return True
-
-
-@inner
-def _append_bytes(op, side, t, n):  # type: ignore[no-untyped-def]
-    width = t.offset_width
-    offsets = _buffer(op, t.column, 1) + width * _first(op, t.column)
-    source = _buffer(op, t.column, 2)
-    kept = mem.at_i64(op.kept_at)
-    cap = side.cap
-    place = side.hi % cap
-    starts = t.starts
-    start_width = t.start_width
-    top = t.top
-    used = top - t.base
-    if n == op.n:
-        low = _word_at(offsets, width, 0)
-        size = _word_at(offsets, width, n) - low
-        copy_all(t.arena + used, source + low, size)
-        for k in range(n):
-            pos = place + k if place + k < cap else place + k - cap
-            _set_word(starts, start_width, pos, top + _word_at(offsets, width, k) - low)
-        top += size
-    else:
-        end = _word_at(offsets, width, op.n)
-        for k in range(n):
-            low = _word_at(offsets, width, kept[k])
-            size = _word_at(offsets, width, kept[k] + 1) - low
-            pos = place + k if place + k < cap else place + k - cap
-            _set_word(starts, start_width, pos, top)
-            _copy(t.arena + used, source + low, size, min(end - low, t.room - used))
-            top += size
-            used += size
-    t.top = top
-    t.next = side.hi + n
-
-
-@inner
-def _append_bits(flags, bitmap, first, kept, n, place, cap):  # type: ignore[no-untyped-def]
-    """Write a byte to a ring for each of some bits of a bitmap; 1 for all if there is no bitmap."""
-    ring = mem.at_u8(flags)
-    bits = mem.at_u8(bitmap)
-    for k in range(n):
-        b = first + kept[k]
-        pos = place + k if place + k < cap else place + k - cap
-        ring[pos] = 1 if bitmap == 0 else (bits[b >> 3] >> (b & 7)) & 1
-
-
-@compiled(I8(I8, I8))
-def store_text(operator, p):  # type: ignore[no-untyped-def]
-    """Append the new rows of side p to its columns of text and bools.
-
-    Returns 0, or ``ROOM`` without having done anything: an arena has less capacity than ``wanted``, or a column has its
-    first null.
-    """
-    op = operator_at(operator, 0)
-    side = side_at(op.sides, p)
-    valid = mem.at_i64(op.in_valid)
-    n = op.n_kept
-    short = 0
-    for c in range(side.n_texts):
-        t = text_at(side.texts, c)
-        if t.kind == at.BYTES:
-            t.wanted = t.top - t.base + _kept_bytes(op, t, n)
-            if t.wanted > t.room and not _shifted(side, t):
-                short = at.ROOM
-        if t.valid == 0 and valid[2 * t.column] != 0:
-            short = at.ROOM
-    if short:
-        return short
-    kept = mem.at_i64(op.kept_at)
-    place = side.hi % side.cap
-    for c in range(side.n_texts):
-        t = text_at(side.texts, c)
-        if t.kind == at.BYTES:
-            _append_bytes(op, side, t, n)
-        else:
-            _append_bits(t.starts, _buffer(op, t.column, 1), _first(op, t.column), kept, n, place, side.cap)
-        if t.valid:
-            _append_bits(t.valid, valid[2 * t.column], valid[2 * t.column + 1], kept, n, place, side.cap)
-    return short
-
-
-# -- output --------------------------------------------------------------------------------------------------------
-
-
-@inner
-def _stored_bytes(t, cap, places, n):  # type: ignore[no-untyped-def]
-    """Return the text bytes of the stored rows at some places."""
+def _stored_bytes(t, cap, places, n):
     starts, top = t.starts, t.top
     width = t.start_width
     mask = np.int64(-1) if width == 8 else np.int64(0xFFFFFFFF)
@@ -195,13 +28,13 @@ def _stored_bytes(t, cap, places, n):  # type: ignore[no-untyped-def]
     for i in range(n):
         k = places[i]
         after = k + 1 if k + 1 < cap else 0
-        end = top if after == last else _word_at(starts, width, after)
-        total += (end - _word_at(starts, width, k)) & mask
+        end = top if after == last else word_at(starts, width, after)
+        total += (end - word_at(starts, width, k)) & mask
     return total
 
 
 @inner
-def _take_stored(t, cap, places, n, offsets, offset_width, data):  # type: ignore[no-untyped-def]
+def _take_stored(t, cap, places, n, offsets, offset_width, data):
     """Write the offsets and bytes of the stored rows at some places; up to 7 bytes after them may be overwritten."""
     starts, arena = t.starts, t.arena
     base, top, room = t.base, t.top, t.room
@@ -210,20 +43,20 @@ def _take_stored(t, cap, places, n, offsets, offset_width, data):  # type: ignor
     last = t.next % cap
     used = 0
     for i in range(n):
-        _set_word(offsets, offset_width, i, used)
+        set_word(offsets, offset_width, i, used)
         k = places[i]
         after = k + 1 if k + 1 < cap else 0
-        begin = _word_at(starts, width, k)
-        end = top if after == last else _word_at(starts, width, after)
+        begin = word_at(starts, width, k)
+        end = top if after == last else word_at(starts, width, after)
         size = (end - begin) & mask
         low = (begin - base) & mask
-        _copy(data + used, arena + low, size, room - low)
+        copy_text(data + used, arena + low, size, room - low)
         used += size
-    _set_word(offsets, offset_width, n, used)
+    set_word(offsets, offset_width, n, used)
 
 
 @inner
-def _piece_of_key(op, key_id, piece, pieces):  # type: ignore[no-untyped-def]
+def _piece_of_key(op, key_id, piece, pieces):
     """Return where a piece of a key begins, and its length; see ``packed_key_kernels``."""
     spans = mem.at_i64(op.spans)
     key = op.arena + spans[2 * key_id]
@@ -238,8 +71,7 @@ def _piece_of_key(op, key_id, piece, pieces):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _key_bytes(op, other, piece, places, n):  # type: ignore[no-untyped-def]
-    """Return the bytes of a piece of the keys of the stored rows at some places."""
+def _key_bytes(op, other, piece, places, n):
     links = mem.at_i32(other.rows)
     stride = 2 * (FIRST_AXIS + other.n_axes)
     total = np.int64(0)
@@ -250,45 +82,44 @@ def _key_bytes(op, other, piece, places, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _take_keys(op, other, piece, places, n, offsets, offset_width, data):  # type: ignore[no-untyped-def]
+def _take_keys(op, other, piece, places, n, offsets, offset_width, data):
     """Do as ``_take_stored`` for a column that is a piece of the key."""
     links = mem.at_i32(other.rows)
     stride = 2 * (FIRST_AXIS + other.n_axes)
     end = op.arena + op.arena_room
     used = np.int64(0)
     for i in range(n):
-        _set_word(offsets, offset_width, i, used)
+        set_word(offsets, offset_width, i, used)
         begin, size = _piece_of_key(op, np.int64(links[stride * places[i] + KEY]), piece, other.n_key_pieces)
-        _copy(data + used, begin, size, end - begin)
+        copy_text(data + used, begin, size, end - begin)
         used += size
-    _set_word(offsets, offset_width, n, used)
+    set_word(offsets, offset_width, n, used)
 
 
 @inner
-def _take_batch(op, column, width, rows, n, offsets, data):  # type: ignore[no-untyped-def]
+def _take_batch(op, column, width, rows, n, offsets, data):
     """Do as ``_take_stored`` for rows of the batch."""
-    source_offsets = _buffer(op, column, 1) + width * _first(op, column)
-    source = _buffer(op, column, 2)
-    end = _word_at(source_offsets, width, op.n)
+    source_offsets = buffer_of(op, column, 1) + width * first_of(op, column)
+    source = buffer_of(op, column, 2)
+    end = word_at(source_offsets, width, op.n)
     used = 0
     for i in range(n):
-        _set_word(offsets, width, i, used)
-        low = _word_at(source_offsets, width, rows[i])
-        size = _word_at(source_offsets, width, rows[i] + 1) - low
-        _copy(data + used, source + low, size, end - low)
+        set_word(offsets, width, i, used)
+        low = word_at(source_offsets, width, rows[i])
+        size = word_at(source_offsets, width, rows[i] + 1) - low
+        copy_text(data + used, source + low, size, end - low)
         used += size
-    _set_word(offsets, width, n, used)
+    set_word(offsets, width, n, used)
 
 
 @inner
-def _field_bytes(op, p, other, field, side, n, rows, places):  # type: ignore[no-untyped-def]
-    """Return the bytes of an output column of text."""
+def _field_bytes(op, p, other, field, side, n, rows, places):
     if side < 0:
         return 0
     column = field.left if side == 0 else field.right
     if side == p:
-        offsets = _buffer(op, column, 1) + field.width * _first(op, column)
-        return _batch_bytes(offsets, field.width, rows, n)
+        offsets = buffer_of(op, column, 1) + field.width * first_of(op, column)
+        return batch_bytes(offsets, field.width, rows, n)
     ring = ring_at(other.rings, column)
     if ring.stride < 0:
         return _key_bytes(op, other, -1 - ring.stride, places, n)
@@ -296,8 +127,7 @@ def _field_bytes(op, p, other, field, side, n, rows, places):  # type: ignore[no
 
 
 @inner
-def _put_text(op, p, other, side, column, field, n, rows, places, top, offsets, data):  # type: ignore[no-untyped-def]
-    """Write validity, offsets and bytes of a text column; return the number of nulls."""
+def _put_text(op, p, other, side, column, field, n, rows, places, top, offsets, data):
     if side == p:
         _take_batch(op, column, field.width, rows, n, offsets, data)
         valid = mem.at_i64(op.in_valid)
@@ -312,10 +142,9 @@ def _put_text(op, p, other, side, column, field, n, rows, places, top, offsets, 
 
 
 @inner
-def _put_bools(op, p, other, side, column, n, rows, places, top, data):  # type: ignore[no-untyped-def]
-    """Write validity and values of a bool column; return the number of nulls."""
+def _put_bools(op, p, other, side, column, n, rows, places, top, data):
     if side == p:
-        taken_bits(data, _buffer(op, column, 1), _first(op, column), rows, n)
+        taken_bits(data, buffer_of(op, column, 1), first_of(op, column), rows, n)
         valid = mem.at_i64(op.in_valid)
         return taken_bits(top, valid[2 * column], valid[2 * column + 1], rows, n) if valid[2 * column] else 0
     t = text_at(ring_at(other.rings, column).values, 0)
@@ -324,10 +153,10 @@ def _put_bools(op, p, other, side, column, n, rows, places, top, data):  # type:
 
 
 @inner
-def _build(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def]
+def _build(op, p, other, which, n, rows, places):
     """Do as ``build_block``, also with columns of text and bools.
 
-    Returns ``OUTPUT``; ``FULL`` if there is no memory; ``ROOM`` if the text exceeds what offsets can address.
+    Return ``OUTPUT``; ``FULL`` if there is no memory; ``ROOM`` if the text exceeds what offsets can address.
     """
     n_fields = op.n_fields
     bitmap = (((n + 7) >> 3) + 63) & ~63
@@ -371,7 +200,7 @@ def _build(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def
         else:
             nulls = _put_text(op, p, other, side, column, field, n, rows, places, top, data, text)
         if field.kind == at.BYTES:
-            after = text + ((_word_at(data, width, n) + 8 + 63) & ~63)
+            after = text + ((word_at(data, width, n) + 8 + 63) & ~63)
         mem.save(pointers, top if nulls else 0)
         mem.save(pointers + 8, data)
         mem.save(pointers + 16, text)
@@ -385,10 +214,10 @@ def _build(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def
 
 
 @compiled(I8(I8, I8))
-def build_mixed(operator, p):  # type: ignore[no-untyped-def]
-    """Build the next output batch that ``push_batch`` requested to gather; GATHER in the status means that more follow.
+def build_mixed(operator, p):
+    """Build the next output batch that ``push_batch`` requested to gather; GATHER means that more follow.
 
-    Returns ``ROOM`` if a column's text exceeds its offsets; ``state_at`` then has the column and the number of bytes.
+    Return ``ROOM`` if a column's text exceeds its offsets; ``state_at`` then has the column and the number of bytes.
     """
     op = operator_at(operator, 0)
     other = side_at(op.sides, 1 - p)

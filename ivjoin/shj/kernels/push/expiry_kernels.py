@@ -1,46 +1,26 @@
 """Derive one side's bounds from the other side's orders, and evict the stored rows outside them.
 
-Each axis and direction has one schedule. Values are turned (``~v``) if the bound falls, so that inside a schedule the
-bound always rises. The schedule walks the rows from the oldest on and stops at the first row that is not below the
-bound. This finds every row in time whose value is not below the greatest value before it. The other rows, called
-stragglers, are also stored in a binary heap of (turned value, id). Rows without a value on the axis are skipped.
+Each axis and direction has one schedule. Values are turned (``~v``) if the bound falls, so that a schedule's bound
+always rises. The schedule walks the rows from the oldest on, up to the first row that is not below the bound. Rows
+below an earlier value (stragglers) are also in a binary heap of (turned value, id). Rows without a value are skipped.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.shj.kernels.compiling import I8, VOID, compiled, inner, tiny
+from ivjoin.shj.kernels.compiling import I8, VOID, compiled, inner
 from ivjoin.shj.kernels.memory import at_i32, at_i64
-from ivjoin.shj.kernels.push.index_kernels import (
-    FIRST_ABSENCE,
-    FIRST_AXIS,
-    FLAGS,
-    LIVE,
-    MATCHED,
-    MOST_AXES,
-    _unlink_one,
-)
+from ivjoin.shj.kernels.push.index_kernels import FIRST_AXIS, FLAGS, LIVE, MATCHED, absence, index_of, unlink_one
 from ivjoin.shj.kernels.push.sum_kernels import bounds_of_sums
 from ivjoin.shj.kernels.records import bound_at, expiry_at, operator_at, side_at, term_at, tracker_at
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
-__all__ = [
-    "absence", "bounds_of", "enlist", "heaps_have_room", "in_order", "prune", "reschedule", "scan", "take_out",
-]  # fmt: skip
-
-
-@tiny
-def absence(axis):  # type: ignore[no-untyped-def]
-    """Return the flag of a row without a value on an axis; axes from ``MOST_AXES`` on share one.
-
-    A bound on any of the axes that share the flag evicts no such row.
-    """
-    return np.int64(1) << (FIRST_ABSENCE + min(axis, MOST_AXES))
+__all__ = ["bounds_of", "enlist", "heaps_have_room", "in_order", "prune", "reschedule", "scan", "take_out"]
 
 
 @inner
-def heaps_have_room(op, side, n):  # type: ignore[no-untyped-def]
+def heaps_have_room(op, side, n):
     """Return whether every schedule has capacity for the rows of a batch, even if they are out of order."""
     for a in range(side.n_axes):
         values = at_i64(op.values + 8 * a * op.room_rows)
@@ -58,7 +38,7 @@ def heaps_have_room(op, side, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _rise(heap, top, i, value, rid):  # type: ignore[no-untyped-def]
+def _rise(heap, top, i, value, rid):
     """Insert an entry at the empty place i or above it, up to ``top``."""
     while i > top:
         parent = (i - 1) >> 1
@@ -72,12 +52,8 @@ def _rise(heap, top, i, value, rid):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _sink(heap, size, i, value, rid):  # type: ignore[no-untyped-def]
-    """Insert an entry at the empty place i of a heap of ``size`` entries, or below it.
-
-    The empty place first moves to the bottom, because the entry mostly comes from there. Comparing it with each child
-    on its path would mispredict half of the branches.
-    """
+def _sink(heap, size, i, value, rid):
+    """Insert an entry at the empty place i or below it; the empty place first moves down, branch-free."""
     top = i
     child = 2 * i + 1
     while child + 1 < size:
@@ -94,7 +70,7 @@ def _sink(heap, size, i, value, rid):  # type: ignore[no-untyped-def]
 
 
 @inner
-def in_order(values, first, n, turn, d):  # type: ignore[no-untyped-def]
+def in_order(values, first, n, turn, d):
     """Return whether n rows, all with a value, rise as the schedule requires; if so, store only the last value."""
     falls = (values[first] ^ turn) < d.last
     for k in range(first + 1, first + n):
@@ -106,7 +82,7 @@ def in_order(values, first, n, turn, d):  # type: ignore[no-untyped-def]
 
 
 @inner
-def enlist(side, d, column, turn, first, n):  # type: ignore[no-untyped-def]
+def enlist(side, d, column, turn, first, n):
     """Add the stored rows first .. first+n-1 to a schedule whose heap has capacity for them."""
     rows = at_i64(side.rows)
     links = at_i32(side.rows)
@@ -132,7 +108,7 @@ def enlist(side, d, column, turn, first, n):  # type: ignore[no-untyped-def]
 
 
 @compiled(VOID(I8, I8, I8, I8))
-def reschedule(operator, s, axis, falling):  # type: ignore[no-untyped-def]
+def reschedule(operator, s, axis, falling):
     """Rebuild a schedule from the stored rows; its heap has capacity for all of them."""
     op = operator_at(operator, 0)
     side = side_at(op.sides, s)
@@ -145,7 +121,7 @@ def reschedule(operator, s, axis, falling):  # type: ignore[no-untyped-def]
 
 
 @inner
-def bounds_of(side, other, a):  # type: ignore[no-untyped-def]
+def bounds_of(side, other, a):
     """Set one axis's bounds of ``other``'s rows from the orders of ``side``; return False if Python must do it."""
     low = I64_MIN
     high = I64_MAX
@@ -191,13 +167,13 @@ def bounds_of(side, other, a):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _kill(op, other, q, rid, links, slots, stride):  # type: ignore[no-untyped-def]
+def _kill(op, other, x, rid):
     """Remove a live row from the index, and list it in ``op.dead`` if the join type must emit it."""
-    pos = rid % other.cap
-    flags = links[pos * stride + FLAGS]
-    links[pos * stride + FLAGS] = flags & ~LIVE
+    pos = rid % x.cap
+    flags = x.links[pos * x.stride + FLAGS]
+    x.links[pos * x.stride + FLAGS] = flags & ~LIVE
     if other.loose == 0 or rid < other.loose - 1:
-        op.live_keys -= _unlink_one(pos, links, stride, slots, 3 * q)
+        op.live_keys -= unlink_one(x, pos)
     other.live -= 1
     other.retired += 1
     if other.owes and not (other.keeps and flags & MATCHED):
@@ -206,11 +182,16 @@ def _kill(op, other, q, rid, links, slots, stride):  # type: ignore[no-untyped-d
 
 
 @inner
-def _expire_many(op, other, q, d, links, slots, stride):  # type: ignore[no-untyped-def]
-    """Evict many rows of a heap: look at all entries once, and make a heap of those that stay."""
+def _is_live(other, x, rid):
+    """Return whether a row that may have left the ring is live."""
+    return rid >= other.lo and x.links[(rid % x.cap) * x.stride + FLAGS] & LIVE != 0
+
+
+@inner
+def _expire_many(op, other, x, d):
+    """Evict many rows of a heap in one pass, and make a heap of those that stay."""
     heap = at_i64(d.heap)
     bound = d.bound
-    cap = other.cap
     kept = 0
     for e in range(d.size):
         value = heap[2 * e]
@@ -219,8 +200,8 @@ def _expire_many(op, other, q, d, links, slots, stride):  # type: ignore[no-unty
             heap[2 * kept] = value
             heap[2 * kept + 1] = rid
             kept += 1
-        elif rid >= other.lo and links[(rid % cap) * stride + FLAGS] & LIVE:
-            _kill(op, other, q, rid, links, slots, stride)
+        elif _is_live(other, x, rid):
+            _kill(op, other, x, rid)
     d.size = kept
     for k in range(kept >> 1):
         i = (kept >> 1) - 1 - k
@@ -228,16 +209,9 @@ def _expire_many(op, other, q, d, links, slots, stride):  # type: ignore[no-unty
 
 
 @inner
-def _expire(op, other, q, d, column, turn):  # type: ignore[no-untyped-def]
-    """Evict the rows below a schedule's bound."""
-    rows = at_i64(other.rows)
-    links = at_i32(other.rows)
-    slots = at_i32(op.slots)
-    width = FIRST_AXIS + other.n_axes
-    stride = 2 * width
+def _expire(op, other, x, d, column, turn):
     absent = absence(column - FIRST_AXIS)
     bound = d.bound
-    cap = other.cap
     if d.size > 0:
         heap = at_i64(d.heap)
         some = (d.size >> 4) + 4
@@ -245,14 +219,14 @@ def _expire(op, other, q, d, column, turn):  # type: ignore[no-untyped-def]
             rid = heap[1]
             d.size -= 1
             _sink(heap, d.size, 0, heap[2 * d.size], heap[2 * d.size + 1])
-            if rid >= other.lo and links[(rid % cap) * stride + FLAGS] & LIVE:
-                _kill(op, other, q, rid, links, slots, stride)
+            if _is_live(other, x, rid):
+                _kill(op, other, x, rid)
             some -= 1
         if d.size > 0 and heap[0] < bound:
-            _expire_many(op, other, q, d, links, slots, stride)
+            _expire_many(op, other, x, d)
     rid = max(d.cursor, other.lo)
     hi = other.hi
-    pos = rid % cap
+    pos = rid % x.cap
     dead = at_i64(op.dead)
     n_dead = op.n_dead
     spared = MATCHED if other.keeps else 0
@@ -262,20 +236,20 @@ def _expire(op, other, q, d, column, turn):  # type: ignore[no-untyped-def]
     gone = 0
     # Most rows are evicted here. As ``_kill``, with the counts in local variables.
     while rid < hi:
-        flags = links[pos * stride + FLAGS]
+        flags = x.links[pos * x.stride + FLAGS]
         if flags & LIVE and not flags & absent:
-            if (rows[pos * width + column] ^ turn) >= bound:
+            if (x.rows[pos * x.width + column] ^ turn) >= bound:
                 break
-            links[pos * stride + FLAGS] = flags & ~LIVE
+            x.links[pos * x.stride + FLAGS] = flags & ~LIVE
             if rid < loose:
-                keys += _unlink_one(pos, links, stride, slots, 3 * q)
+                keys += unlink_one(x, pos)
             gone += 1
             if owes and not flags & spared:
                 dead[n_dead] = pos
                 n_dead += 1
         rid += 1
         pos += 1
-        if pos == cap:
+        if pos == x.cap:
             pos = 0
     d.cursor = rid
     op.live_keys -= keys
@@ -285,31 +259,30 @@ def _expire(op, other, q, d, column, turn):  # type: ignore[no-untyped-def]
 
 
 @inner
-def prune(op, other, q):  # type: ignore[no-untyped-def]
-    """Evict the rows of side q outside its bounds, or all of them if nothing can match any more.
+def _bounds_at(op, other, a):
+    """Return an axis's bounds, also by the sums that are derived from it."""
+    b = bound_at(other.bounds, a)
+    ends = at_i64(op.state_at + 8)
+    ends[0] = b.low
+    ends[1] = b.high
+    if other.n_sums:
+        bounds_of_sums(other, a, ends, op.state_at)
+    return ends[0], ends[1]
 
-    They are appended to the ``n_dead`` rows that the push has listed already.
-    """
+
+@inner
+def prune(op, other, q):
+    """Evict the rows of side q outside its bounds, or all if nothing can match; append them to ``op.dead``."""
     if other.live == 0:
         return
+    x = index_of(op, other, q)
     if other.nothing:
-        links = at_i32(other.rows)
-        slots = at_i32(op.slots)
-        stride = 2 * (FIRST_AXIS + other.n_axes)
         for rid in range(other.lo, other.hi):
-            pos = rid % other.cap
-            if links[pos * stride + FLAGS] & LIVE:
-                _kill(op, other, q, rid, links, slots, stride)
+            if _is_live(other, x, rid):
+                _kill(op, other, x, rid)
         return
     for a in range(other.n_axes):
-        b = bound_at(other.bounds, a)
-        ends = at_i64(op.state_at + 8)
-        ends[0] = b.low
-        ends[1] = b.high
-        if other.n_sums:
-            bounds_of_sums(other, a, ends, op.state_at)
-        low = ends[0]
-        high = ends[1]
+        low, high = _bounds_at(op, other, a)
         if a == 0:
             other.least = max(other.least, low)
             other.most = min(other.most, high)
@@ -321,52 +294,42 @@ def prune(op, other, q):  # type: ignore[no-untyped-def]
             if d.used and turned > d.bound:
                 d.bound = turned
                 if other.live:
-                    _expire(op, other, q, d, FIRST_AXIS + a, -falling)
+                    _expire(op, other, x, d, FIRST_AXIS + a, -falling)
 
 
 @inner
-def scan(op, other, q):  # type: ignore[no-untyped-def]
+def scan(op, other, q):
     """Evict rows outside the bounds that no schedule tracks, by looking at every row; such bounds move rarely."""
-    rows = at_i64(other.rows)
-    links = at_i32(other.rows)
-    slots = at_i32(op.slots)
-    width = FIRST_AXIS + other.n_axes
-    stride = 2 * width
+    x = index_of(op, other, q)
     for a in range(other.n_axes):
-        b = bound_at(other.bounds, a)
-        ends = at_i64(op.state_at + 8)
-        ends[0] = b.low
-        ends[1] = b.high
-        if other.n_sums:
-            bounds_of_sums(other, a, ends, op.state_at)
-        low = I64_MIN if expiry_at(other.expiry, 2 * a).used else ends[0]
-        high = I64_MAX if expiry_at(other.expiry, 2 * a + 1).used else ends[1]
+        low, high = _bounds_at(op, other, a)
+        if expiry_at(other.expiry, 2 * a).used:
+            low = I64_MIN
+        if expiry_at(other.expiry, 2 * a + 1).used:
+            high = I64_MAX
         if low == I64_MIN and high == I64_MAX:
             continue
         absent = absence(a)
-        pos = other.lo % other.cap
+        pos = other.lo % x.cap
         for rid in range(other.lo, other.hi):
-            flags = links[pos * stride + FLAGS]
+            flags = x.links[pos * x.stride + FLAGS]
             if flags & LIVE and not flags & absent:
-                value = rows[pos * width + FIRST_AXIS + a]
+                value = x.rows[pos * x.width + FIRST_AXIS + a]
                 if value < low or value > high:
-                    _kill(op, other, q, rid, links, slots, stride)
+                    _kill(op, other, x, rid)
             pos += 1
-            if pos == other.cap:
+            if pos == x.cap:
                 pos = 0
 
 
 @inner
-def take_out(op, other, q, places, n):  # type: ignore[no-untyped-def]
+def take_out(op, other, q, places, n):
     """Remove live rows that the join type no longer needs from the index; no row is listed."""
-    links = at_i32(other.rows)
-    slots = at_i32(op.slots)
-    stride = 2 * (FIRST_AXIS + other.n_axes)
+    x = index_of(op, other, q)
     for i in range(n):
-        pos = places[i]
-        flags = links[pos * stride + FLAGS]
-        if flags & LIVE:
-            links[pos * stride + FLAGS] = flags & ~LIVE
-            op.live_keys -= _unlink_one(pos, links, stride, slots, 3 * q)
+        flag = places[i] * x.stride + FLAGS
+        if x.links[flag] & LIVE:
+            x.links[flag] &= ~LIVE
+            op.live_keys -= unlink_one(x, places[i])
             other.live -= 1
             other.retired += 1

@@ -1,7 +1,6 @@
-"""Compiled loops over the runs that index rows in files: merge two runs, look up hashes in one.
+"""Merge and search the runs that index rows in files.
 
-A run consists of sorted words with 32 bits of a hash above 32 bits of a row number. A table has the place where the
-words with each value of a hash's first bits begin.
+A run has sorted words, ``hash << 32 | row number``. A table has the place where each value of their first bits begins.
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ _SIGN = -(2**63)
 
 
 @inner
-def _number(word, low):  # type: ignore[no-untyped-def]
+def _number(word, low):
     return ((word - low) & _MASK) + low
 
 
 @inner
-def _lives(number, base, top, flags):  # type: ignore[no-untyped-def]
+def _lives(number, base, top, flags):
     """Return whether a row is live; numbers from ``top`` on stem from evicted rows."""
     return number < top and flags[number - base] & LIVE != 0
 
 
 @compiled(I8(IN1, IN1, IO1, I8, I8, I8, IN_U8))
-def merge(a, b, out, low, base, top, flags):  # type: ignore[no-untyped-def]
-    """Merge two runs a, b : int64 into ``out`` : int64, without evicted rows; return the number of entries."""
+def merge(a, b, out, low, base, top, flags):
+    """Merge two runs a, b into ``out`` : int64, without evicted rows; return the number of entries."""
     i = 0
     j = 0
     n = 0
@@ -48,25 +47,13 @@ def merge(a, b, out, low, base, top, flags):  # type: ignore[no-untyped-def]
 
 
 @compiled(I8(IN1, IN1, I8, IN1, IO1, IO1, IO1, I8, I8, I8, IN_U8))
-def search(run, table, bits, asked, at, which, numbers, low, base, top, flags):  # type: ignore[no-untyped-def]
-    """Find the rows with some hashes.
+def search(run, table, bits, asked, at, which, numbers, low, base, top, flags):
+    """Find the rows with some hashes; return their number. If ``which`` is full, there may be more.
 
-    Parameters
-    ----------
-    run : int64[n]
-    table : int64[2 ** bits + 1]
-        Where in the run each value of a hash's first bits begins.
-    asked : int64[m]
-        32-bit hashes, rising.
-    at : int64[2]
-        The hash to continue with, and the place in the run, -1 if it is not searched yet. Both are updated.
-    which, numbers : int64[k]
-        The output: positions in ``asked``, and row numbers.
-
-    Returns
-    -------
-    int
-        The number of rows found. If ``which`` is full, there may be more.
+    run : int64[n], table : int64[2 ** bits + 1]
+    asked : int64[m], 32-bit hashes, rising
+    at : int64[2], the hash and the place in the run to continue with (-1: search for the place)
+    which, numbers : int64[k], positions in ``asked`` and row numbers
     """
     n = 0
     i = at[0]

@@ -1,33 +1,29 @@
-"""Compiled loops of a side's index: insert, probe, unlink.
+"""Insert rows into a side's index, find matches, and remove rows.
 
-Layout of a side's index:
+- ``slots`` : int32[keys, 8], per key: left head, tail, finger; right head, tail, finger; key (int64).
+- ``links`` : int32[cap, 4 + 2 a], per row: next, previous, key id, flags (LIVE | MATCHED), axes.
+- ``rows`` : int64[cap, 2 + a], the same memory as words: two words of links, then the axes.
 
-- ``slots`` : int32[keys, 8], half a cache line per key: left head, tail, finger; right head, tail, finger; key (int64).
-- ``links`` : int32[cap, 4 + 2 a], one record per row: next, previous, key id, flags (LIVE | MATCHED), axes.
-- ``rows`` : int64[cap, 2 + a], the same memory as words: two words of links, then the axes 0 .. a - 1.
-
-A row has an absolute id that only grows; its place in the ring is ``id % cap``. Links are places (-1: none), which are
-half as long as ids and need no arithmetic to follow. The rows of a key form a doubly linked list. If the side is
-(nearly) ordered, the list ascends in the primary axis. A key's finger is the row where the matches of the last probe
-row began. When both sides advance, it moves forward over the rows that were left behind. A late probe row walks back.
-The order of probe rows therefore affects the cost alone, not the result.
+A row has an id that only grows; its place in the ring is ``id % cap``. Links are places (-1: none). The rows of a key
+form a doubly linked list, which ascends in the first axis if the side is (nearly) ordered. A key's finger is the row
+where the matches of the last probe row began. It moves forward as both sides advance, and a late probe row walks back.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IO1, IO2, IO2_I4, IO_U8, compiled, inner
-from ivjoin.shj.kernels.memory import AHEAD, line_of, prefetch
-from ivjoin.shj.registers import I64_MAX, I64_MIN
+from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IO1, IO2, IO2_I4, compiled, inner
+from ivjoin.shj.kernels.memory import AHEAD, at_i32, at_i64, line_of, prefetch
 
 __all__ = [
     "ASK", "FALSE", "FIRST_ABSENCE", "FIRST_AXIS", "FIRST_PROBE", "FIRST_STORE", "FLAGS", "KEY", "LIVE", "MARK_PROBE",
-    "MARK_STORE", "MATCHED", "MOST_AXES", "PAIRS", "PROBE_ROW", "PUSH", "SOME_REFUSED", "SOME_STEPS", "TRUE",
-    "WORTH_REFUSING", "WORTH_WALKING", "candidates", "insert", "insert_rows", "lies_within", "link_one", "others",
-    "probe", "probe_rows", "unlink", "verdict", "window",
+    "MARK_STORE", "MATCHED", "MOST_AXES", "PAIRS", "PREV", "PROBE_ROW", "PUSH", "SOME_REFUSED", "SOME_STEPS", "TRUE",
+    "WORTH_REFUSING", "WORTH_WALKING", "Index", "absence", "index_of", "insert", "insert_rows", "link_one", "unlink",
+    "unlink_one",
 ]
-
 
 # A store switches to sorted runs above this many walked steps per row, plus a constant allowance.
 WORTH_WALKING, SOME_STEPS = 128, 500_000
@@ -47,10 +43,36 @@ PAIRS, MARK_STORE, MARK_PROBE, FIRST_PROBE, FIRST_STORE = 1, 2, 4, 8, 16
 
 
 @inner
-def _insert_between(pos, slot, rows, links, width, slots):  # type: ignore[no-untyped-def]
-    """Link a row that is less than its key's tail into its place, walking back from the tail; return the steps."""
+def absence(axis):
+    """Return the flag of a row without a value on an axis; axes from ``MOST_AXES`` on share one."""
+    return np.int64(1) << (FIRST_ABSENCE + min(axis, MOST_AXES))
+
+
+class Index(NamedTuple):
+    """The index of a side: flat arrays or pointers, and scalars."""
+
+    rows: Any
+    links: Any
+    slots: Any
+    width: int  # words of a row record
+    stride: int  # links of a row record
+    side: int  # position of the side's head in a slot
+    ordered: int
+    cap: int
+
+
+@inner
+def index_of(op, store, p):
+    width = FIRST_AXIS + store.n_axes
+    rows, links, slots = at_i64(store.rows), at_i32(store.rows), at_i32(op.slots)
+    return Index(rows, links, slots, width, 2 * width, 3 * p, store.ordered, store.cap)
+
+
+@inner
+def _insert_between(x, pos, slot):
+    """Link a row that is less than its key's tail, walking back from the tail; return the steps."""
+    rows, links, slots, width, stride = x.rows, x.links, x.slots, x.width, x.stride
     v = rows[pos * width + FIRST_AXIS]
-    stride = 2 * width
     head = np.int64(slots[slot])
     if rows[head * width + FIRST_AXIS] > v:
         links[pos * stride] = head
@@ -72,15 +94,15 @@ def _insert_between(pos, slot, rows, links, width, slots):  # type: ignore[no-un
 
 
 @inner
-def link_one(pos, key_id, side, ordered, rows, links, width, slots):  # type: ignore[no-untyped-def]
+def link_one(x, pos, key_id):
     """Link a row whose record is written into its key's list; return the steps that it took."""
-    stride = 2 * width
-    slot = 8 * key_id + side
+    rows, links, slots, width, stride = x.rows, x.links, x.slots, x.width, x.stride
+    slot = 8 * key_id + x.side
     tail = np.int64(slots[slot + 1])
     # Branch-free, because a branch on an empty list would be unpredictable: without a tail, the row replaces it.
     before = pos if tail < 0 else tail
-    if ordered == 1 and rows[before * width + FIRST_AXIS] > rows[pos * width + FIRST_AXIS]:
-        return _insert_between(pos, slot, rows, links, width, slots)
+    if x.ordered == 1 and rows[before * width + FIRST_AXIS] > rows[pos * width + FIRST_AXIS]:
+        return _insert_between(x, pos, slot)
     links[before * stride] = pos
     links[pos * stride] = -1
     links[pos * stride + PREV] = tail
@@ -91,35 +113,29 @@ def link_one(pos, key_id, side, ordered, rows, links, width, slots):  # type: ig
 
 
 @inner
-def insert_rows(  # type: ignore[no-untyped-def]
-    key_ids, n, axes, axis_stride, n_axes, place, cap, ordered, rows, links, slots, side, tally, rows_at,
-):
-    """Do as ``insert`` over flat arrays or pointers; value i of axis a is ``axes[a * axis_stride + i]``.
-
-    ``rows_at`` is the address of ``rows``.
-    """
-    width = FIRST_AXIS + n_axes
-    stride = 2 * width
+def insert_rows(x, key_ids, n, axes, axis_stride, place, tally, rows_at):
+    """Do as ``insert``; value i of axis a is ``axes[a * axis_stride + i]``, and ``rows_at`` the address of the rows."""
+    rows, links, slots, width, stride = x.rows, x.links, x.slots, x.width, x.stride
     born = 0
     steps = 0
     pos = place
     for i in range(n):
         if i + AHEAD < n:
-            prefetch(rows_at + 8 * width * np.int64(slots[8 * key_ids[i + AHEAD] + side + 1]))
+            prefetch(rows_at + 8 * width * np.int64(slots[8 * key_ids[i + AHEAD] + x.side + 1]))
         key_id = key_ids[i]
         row = pos * width
         link = pos * stride
-        for a in range(n_axes):
+        for a in range(width - FIRST_AXIS):
             rows[row + FIRST_AXIS + a] = axes[a * axis_stride + i]
         links[link + KEY] = key_id
         links[link + FLAGS] = LIVE
-        slot = 8 * key_id + side
+        slot = 8 * key_id + x.side
         tail = np.int64(slots[slot + 1])
         born += (slots[8 * key_id] < 0) & (slots[8 * key_id + 3] < 0)
         # As ``link_one``; calling it for each row would double the time.
         before = pos if tail < 0 else tail
-        if ordered == 1 and rows[before * width + FIRST_AXIS] > rows[row + FIRST_AXIS]:
-            steps += _insert_between(pos, slot, rows, links, width, slots)
+        if x.ordered == 1 and rows[before * width + FIRST_AXIS] > rows[row + FIRST_AXIS]:
+            steps += _insert_between(x, pos, slot)
         else:
             links[before * stride] = pos
             links[link] = -1
@@ -128,32 +144,32 @@ def insert_rows(  # type: ignore[no-untyped-def]
             slots[slot + 1] = pos
             slots[slot + 2] = pos if tail < 0 else slots[slot + 2]
         pos += 1
-        if pos == cap:
+        if pos == x.cap:
             pos = 0
     tally[0] += steps
     return born
 
 
 @compiled(I8(IN1, IN2, I8, I8, IO2, IO2_I4, IO2_I4, I8, IO1, I8))
-def insert(key_ids, axes, place, ordered, rows, links, slots, side, tally, rows_at):  # type: ignore[no-untyped-def]
-    """Store rows at ``place`` and the places after it; return the number of keys that had no row before.
+def insert(key_ids, axes, place, ordered, rows, links, slots, side, tally, rows_at):
+    """Store rows from ``place`` on; return the number of keys that had no row before.
 
-    ``key_ids`` is int64[n], ``axes`` int64[a, n]; the others are as in the module. ``ordered`` 1 keeps each key's list
-    ascending in the first axis and adds the steps walked back from the tail to ``tally[0]``; 0 appends. ``side`` is the
-    position of the side's head in a slot, ``rows_at`` the address of ``rows``.
+    ``key_ids`` : int64[n], ``axes`` : int64[a, n]. ``ordered`` 1 keeps lists ascending and adds the steps to
+    ``tally[0]``.
     """
-    return insert_rows(
-        key_ids, key_ids.shape[0], line_of(axes), axes.shape[1], axes.shape[0], place, rows.shape[0], ordered,
-        line_of(rows), line_of(links), line_of(slots), side, tally, rows_at,
-    )
+    cap, width = rows.shape
+    x = Index(line_of(rows), line_of(links), line_of(slots), width, 2 * width, side, ordered, cap)
+    return insert_rows(x, key_ids, key_ids.shape[0], line_of(axes), axes.shape[1], place, tally, rows_at)
 
 
 @inner
-def _unlink_one(pos, links, stride, slots, side):  # type: ignore[no-untyped-def]
+def unlink_one(x, pos):
+    """Remove a row from its key's list; return whether its key is left without rows."""
+    links, slots, stride = x.links, x.slots, x.stride
     nxt = np.int64(links[pos * stride])
     prv = np.int64(links[pos * stride + PREV])
     key_id = np.int64(links[pos * stride + KEY])
-    slot = 8 * key_id + side
+    slot = 8 * key_id + x.side
     # Branch-free, as in ``insert_rows``: the dead row itself replaces a missing neighbour.
     links[(pos if prv < 0 else prv) * stride] = nxt
     slots[slot] = nxt if prv < 0 else slots[slot]
@@ -165,334 +181,14 @@ def _unlink_one(pos, links, stride, slots, side):  # type: ignore[no-untyped-def
 
 
 @compiled(I8(IN1, IO2_I4, IO2_I4, I8))
-def unlink(places, links, slots, side):  # type: ignore[no-untyped-def]
-    """Remove the live rows at ``places`` : int64[n] from their lists and clear LIVE; count the keys left without rows.
-    """
-    stride = links.shape[1]
+def unlink(places, links, slots, side):
+    """Remove live rows at ``places`` : int64[n] from their lists; return the number of keys left without rows."""
     flat = line_of(links)
-    keys = line_of(slots)
+    x = Index(flat, flat, line_of(slots), links.shape[1] >> 1, links.shape[1], side, 0, links.shape[0])
     died = 0
     for i in range(places.shape[0]):
-        flag = places[i] * stride + FLAGS
+        flag = places[i] * x.stride + FLAGS
         if flat[flag] & LIVE:
             flat[flag] &= ~LIVE
-            died += _unlink_one(places[i], flat, stride, keys, side)
+            died += unlink_one(x, places[i])
     return died
-
-
-@inner
-def window(axes, stride, bands, n_primary, i):  # type: ignore[no-untyped-def]
-    """Return the closed interval of the store's first axis that row i can match; (1, 0) if it lies outside int64."""
-    low = I64_MIN
-    high = I64_MAX
-    for b in range(n_primary):
-        v = axes[bands[4 * b] * stride + i]
-        d = bands[4 * b + 2]
-        if d != I64_MIN:
-            if d > 0 and v > I64_MAX - d:
-                return 1, 0
-            if not (d < 0 and v < I64_MIN - d) and v + d > low:
-                low = v + d
-        d = bands[4 * b + 3]
-        if d != I64_MAX:
-            if d < 0 and v < I64_MIN - d:
-                return 1, 0
-            if not (d > 0 and v > I64_MAX - d) and v + d < high:
-                high = v + d
-    return low, high
-
-
-@inner
-def lies_within(v, p, low, high):  # type: ignore[no-untyped-def]
-    """Return whether v is in [p + low, p + high], without overflow."""
-    if low != I64_MIN:
-        if low > 0 and p > I64_MAX - low:
-            return False
-        if not (low < 0 and p < I64_MIN - low) and v < p + low:
-            return False
-    if high != I64_MAX:
-        if high < 0 and p < I64_MIN - high:
-            return False
-        if not (high > 0 and p > I64_MAX - high) and v > p + high:
-            return False
-    return True
-
-
-@inner
-def others(axes, stride, bands, n_primary, n_bands, i, rows, row):  # type: ignore[no-untyped-def]
-    """Return whether the stored row that begins at ``rows[row]`` satisfies the band terms on the other axes."""
-    for b in range(n_primary, n_bands):
-        p = axes[bands[4 * b] * stride + i]
-        if not lies_within(rows[row + FIRST_AXIS + bands[4 * b + 1]], p, bands[4 * b + 2], bands[4 * b + 3]):
-            return False
-    return True
-
-
-@inner
-def verdict(checks, axes, absent, stride, nulls, i, rows, row, flags):  # type: ignore[no-untyped-def]
-    """Evaluate the checks of a pair; return ``TRUE``, ``FALSE`` or ``ASK``.
-
-    A check is eight words: the probe row's axis and the stored row's axis (-1: none); low and high; three next checks;
-    unused. The next check is the first one if the stored value minus the probe value (or the only value) lies within
-    low and high. It is the second one if not, and the third one if a value is missing. ``nulls`` has a bit for each
-    axis on which a probe row may have no value.
-    """
-    at = np.int64(0)
-    while at >= 0:
-        c = 8 * at
-        a = checks[c]
-        b = checks[c + 1]
-        p = np.int64(0)
-        v = np.int64(0)
-        missing = False
-        if a >= 0:
-            p = axes[a * stride + i]
-            missing = (nulls >> a) & 1 != 0 and absent[a * stride + i] != 0
-        if b >= 0:
-            v = rows[row + FIRST_AXIS + b]
-            missing |= (flags >> (FIRST_ABSENCE + b)) & 1 != 0
-        else:
-            v = p
-            p = np.int64(0)
-        if missing:
-            at = checks[c + 6]
-        elif lies_within(v, p, checks[c + 2], checks[c + 3]):
-            at = checks[c + 4]
-        else:
-            at = checks[c + 5]
-    return at
-
-
-@inner
-def candidates(  # type: ignore[no-untyped-def]
-    key_ids, begin, n, axes, stride, bands, n_primary, ordered, slots, rows, width, side, least, most, count, out,
-):
-    """Find the probe rows whose key has stored rows, with the first and the last of them not outside the window.
-
-    The loop does not branch on the contents of rows: with many keys, most probe rows end here. The store's first axis
-    lies within ``least`` and ``most``. ``out`` : int64[n + 1] has ``count`` indices of rows before ``begin`` already.
-    Returns the new count.
-    """
-    if ordered == 1 and n_primary == 1 and _stays_in_range(axes, stride, bands, n):
-        below = bands[2]
-        above = bands[3]
-        column = bands[0] * stride
-        for i in range(begin, n):
-            low = I64_MIN if below == I64_MIN else axes[column + i] + below
-            high = I64_MAX if above == I64_MAX else axes[column + i] + above
-            if high < least or low > most:
-                continue
-            out[count] = i
-            count += _may_meet(key_ids[i], low, high, side, slots, rows, width)
-        return count
-    if ordered == 1 and n_primary > 1:
-        for i in range(begin, n):
-            low, high = window(axes, stride, bands, n_primary, i)
-            out[count] = i
-            good = _may_meet(key_ids[i], low, high, side, slots, rows, width)
-            count += good & (low <= most) & (high >= least)
-        return count
-    for i in range(begin, n):
-        out[count] = i
-        count += (key_ids[i] >= 0) & (slots[8 * max(key_ids[i], 0) + side] >= 0)
-    return count
-
-
-@inner
-def _may_meet(key_id, low, high, side, slots, rows, width):  # type: ignore[no-untyped-def]
-    """Return whether a key has rows whose first and last are not outside a window; branch-free."""
-    slot = 8 * max(key_id, 0) + side
-    head = slots[slot]
-    first = max(np.int64(head), 0)
-    last = max(np.int64(slots[slot + 1]), 0)
-    good = (key_id >= 0) & (head >= 0)
-    good &= rows[first * width + FIRST_AXIS] <= high
-    good &= rows[last * width + FIRST_AXIS] >= low
-    return good
-
-
-@inner
-def _stays_in_range(axes, stride, bands, n):  # type: ignore[no-untyped-def]
-    """Return whether adding the ends of the first band to its probe axis cannot overflow int64."""
-    least = I64_MAX
-    most = I64_MIN
-    for i in range(bands[0] * stride, bands[0] * stride + n):
-        least = min(least, axes[i])
-        most = max(most, axes[i])
-    good = True
-    for d in (bands[2], bands[3]):
-        if d != I64_MIN and d != I64_MAX:
-            good &= (d <= 0 or most <= I64_MAX - d) and (d >= 0 or least >= I64_MIN - d)
-    return good
-
-
-@inner
-def _next_in_ring(place, key_id, high, rows, links, width, stop, cap):  # type: ignore[no-untyped-def]
-    """Return the place of a key's next row up to ``high`` on the first axis, in whose order the ring lies; -1 if none.
-    """
-    place += 1
-    while True:
-        if place == cap:
-            place = 0
-        if place == stop:
-            return -1
-        link = 2 * width * place
-        if links[link + FLAGS] & LIVE:
-            if rows[place * width + FIRST_AXIS] > high:
-                return -1
-            if links[link + KEY] == key_id:
-                return place
-        place += 1
-
-
-@inner
-def probe_rows(  # type: ignore[no-untyped-def]
-    key_ids, chosen, n, axes, stride, bands, n_primary, n_bands, ordered, slots, rows, links, width, side, matched,
-    mode, state, out_probe, out_store, room, checks, n_checks, absent, nulls, stop, cap,
-):
-    """Do as ``probe`` over flat arrays or pointers, for the n ``chosen`` rows (none with key -1), up to ``room`` pairs.
-
-    ``out_store`` gets places, not ids. A probe row is written as ``~i`` if the checks do not decide its pair. If
-    ``stop`` is not -1, it is the place after the last stored row, and each row's first match is known. The next matches
-    are then searched in the ring, of capacity ``cap``, and no list is read.
-    """
-    emit = mode & PAIRS
-    link_stride = 2 * width
-    count = 0
-    steps = 0
-    missed = 0
-    c = state[0]
-    node = state[1]
-    while c < n:
-        i = chosen[c] & PROBE_ROW
-        key_id = key_ids[i]
-        low, high = window(axes, stride, bands, n_primary, i)
-        if low > high:
-            c += 1
-            node = -2
-            continue
-        known = (chosen[c] >> 32) - 1
-        if node == -2 and known >= 0 and (stop >= 0 or links[known * link_stride + FLAGS] & LIVE):
-            node = known
-        elif node == -2:
-            node = np.int64(slots[8 * key_id + side])
-            if node >= 0 and ordered == 1 and n_primary > 0:
-                finger = np.int64(slots[8 * key_id + side + 2])
-                node = finger
-                if rows[node * width + FIRST_AXIS] >= low:
-                    while True:
-                        prv = np.int64(links[node * link_stride + PREV])
-                        if prv < 0 or rows[prv * width + FIRST_AXIS] < low:
-                            break
-                        node = prv
-                        steps += 1
-                else:
-                    while True:
-                        finger = node
-                        node = np.int64(links[node * link_stride])
-                        steps += 1
-                        if node < 0 or rows[node * width + FIRST_AXIS] >= low:
-                            break
-                slots[8 * key_id + side + 2] = node if node >= 0 else finger
-        while node >= 0:
-            row = node * width
-            link = node * link_stride
-            nxt = np.int64(links[link])
-            if n_primary > 0:
-                v = rows[row + FIRST_AXIS]
-                if v > high:
-                    if ordered == 1:
-                        break
-                    node = nxt
-                    continue
-                if v < low:
-                    node = nxt
-                    continue
-            ok = n_primary == n_bands or others(axes, stride, bands, n_primary, n_bands, i, rows, row)
-            missed += not ok
-            if ok and mode & FIRST_STORE and links[link + FLAGS] & MATCHED:
-                ok = False
-            found = i
-            if ok and n_checks > 0:
-                end = verdict(checks, axes, absent, stride, nulls, i, rows, row, links[link + FLAGS])
-                ok = end != FALSE
-                found = ~i if end == ASK else i
-            if ok:
-                if emit:
-                    if count == room:
-                        state[0] = c
-                        state[1] = node
-                        state[2] += steps
-                        state[3] += missed
-                        return count
-                    out_probe[count] = found
-                    out_store[count] = node
-                    count += 1
-                if mode & MARK_STORE:
-                    links[link + FLAGS] |= MATCHED
-                if mode & MARK_PROBE:
-                    matched[i] = 1
-                if mode & FIRST_PROBE:
-                    break
-            if stop >= 0:
-                nxt = _next_in_ring(node, key_id, high, rows, links, width, stop, cap)
-            node = nxt
-        c += 1
-        node = -2
-    state[0] = n
-    state[1] = -2
-    state[2] += steps
-    state[3] += missed
-    return count
-
-
-@compiled(I8(IN1, IN2, IN2, I8, I8, IO2_I4, IN2, IO2_I4, I8, I8, IO_U8, I8, IO1, IO1, IO1, IO1))
-def probe(  # type: ignore[no-untyped-def]
-    key_ids, axes, bands, n_primary, ordered, slots, rows, links, lo, side, matched, mode, state, out_probe, out_store,
-    chosen,
-):
-    """Find the stored rows that match each probe row; return the number of pairs written.
-
-    Parameters
-    ----------
-    key_ids, axes : int64[n], int64[a, n]
-        Key ids of the probe rows, -1 for a row that cannot match, and their axis values.
-    bands : int64[b, 4]
-        (probe axis, store axis, low, high): a stored value must lie in [probe + low, probe + high]. The least and the
-        greatest int64 mean no bound. The first ``n_primary`` terms are on the store's first axis.
-    matched : uint8[n]
-        Set to 1 for probe rows with a match, if ``mode`` requests it.
-    state : int64[4]
-        The probe row and list node to continue with (node -2: begin the row), updated when the output is full; row n at
-        the end. Then counters: steps walked to first matches, and rows in the window that other bands refused.
-    out_probe, out_store : int64[m]
-        The pairs: probe rows, and ids of stored rows.
-    """
-    n = key_ids.shape[0]
-    axis_values = line_of(axes)
-    terms = line_of(bands)
-    records = line_of(rows)
-    keys = line_of(slots)
-    cap = rows.shape[0]
-    left = candidates(
-        key_ids, 0, n, axis_values, axes.shape[1], terms, n_primary, ordered, keys, records, rows.shape[1], side,
-        I64_MIN, I64_MAX, 0, chosen,
-    )
-    # The caller may have excluded rows since the last call: continue with the same row, or with the next one.
-    row = state[0]
-    first = np.int64(0)
-    while first < left and chosen[first] < row:
-        first += 1
-    state[0] = first
-    if state[0] < left and chosen[state[0]] != row:
-        state[1] = -2
-    count = probe_rows(
-        key_ids, chosen, left, axis_values, axes.shape[1], terms, n_primary, bands.shape[0], ordered, keys, records,
-        line_of(links), rows.shape[1], side, matched, mode, state, out_probe, out_store, out_probe.shape[0], terms, 0,
-        matched, 0, -1, cap,
-    )
-    state[0] = chosen[state[0]] if state[0] < left else n
-    turn = lo - lo % cap
-    for k in range(count):
-        out_store[k] += turn if out_store[k] + turn >= lo else turn + cap
-    return count

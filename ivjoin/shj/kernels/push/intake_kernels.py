@@ -1,41 +1,24 @@
-"""The first steps of a push: read the batch, check its orders, find the rows that may still match, look up the keys."""
+"""Begin a push: read the batch, check its orders, find the rows that may still match, and look up the keys."""
 
 from __future__ import annotations
 
-import numpy as np
-
 from ivjoin.shj import registers as at
-from ivjoin.shj.kernels.compiling import inner, tiny
+from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.keys.key_kernels import has_key_room, name_rows
 from ivjoin.shj.kernels.keys.packed_key_kernels import packed_bytes_wanted
 from ivjoin.shj.kernels.memory import BUFFERS, CHILDREN, LENGTH, NULL_COUNT, OFFSET, at_i64, at_u8, load
-from ivjoin.shj.kernels.output.batch_memory import are_told_by_ordinals, double_below, read_double, read_source
+from ivjoin.shj.kernels.output.batch_memory import are_told_by_ordinals
 from ivjoin.shj.kernels.push.expiry_kernels import heaps_have_room
-from ivjoin.shj.kernels.push.sum_kernels import read_least
-from ivjoin.shj.kernels.records import bound_at, piece_at, source_at, stored_at, tracker_at
+from ivjoin.shj.kernels.push.order_kernels import check_orders, commit_orders, settle_marks
+from ivjoin.shj.kernels.records import bound_at, source_at, stored_at
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
-__all__ = ["arrive", "below", "check_orders", "read_columns", "settle_marks"]
-
-
-@tiny
-def below(edge, slack, more):  # type: ignore[no-untyped-def]
-    """Return the least (turned) value that an order allows after ``edge``, its greatest value so far."""
-    edge = I64_MIN if edge < I64_MIN + slack else edge - slack
-    return I64_MIN if edge < I64_MIN + more else edge - more
-
-
-@tiny
-def _limit_after(op, t, edge):  # type: ignore[no-untyped-def]
-    """Return the least (turned) ordinal that a tracker allows later rows."""
-    if t.is_float and t.slack != 0:
-        return double_below(edge, t.slack, t.descending, op.state_at)
-    return below(edge, t.slack, t.more_slack)
+__all__ = ["arrive", "read_columns"]
 
 
 @inner
-def read_columns(op, side, n):  # type: ignore[no-untyped-def]
-    """Store the addresses of each needed column's values and validity; 0 for validity means no null in these rows."""
+def read_columns(op, side, n):
+    """Store the addresses of each needed column's values and validity; validity 0 means no null in these rows."""
     first = load(op.in_struct + OFFSET)
     children = load(op.in_struct + CHILDREN)
     columns = at_i64(side.columns)
@@ -59,7 +42,7 @@ def read_columns(op, side, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _has_room(op, p, side, other, n):  # type: ignore[no-untyped-def]
+def _has_room(op, p, side, other, n):
     if n > op.room_rows or side.hi - side.lo + n > side.cap:
         return False
     if (other.owes and other.live > op.dead_size) or (side.owes and side.live + n > op.dead_size):
@@ -79,226 +62,8 @@ def _has_room(op, p, side, other, n):  # type: ignore[no-untyped-def]
     return True
 
 
-@tiny
-def _marks(op, n):  # type: ignore[no-untyped-def]
-    """Return the marks of the rows, initialized at the first call for a batch."""
-    marks = at_u8(op.marks)
-    if op.masked == 0:
-        op.masked = 1
-        for i in range(n):
-            marks[i] = at.USABLE | at.KEYED
-    return marks
-
-
 @inner
-def _read_nulls(op, src, column, s, n):  # type: ignore[no-untyped-def]
-    """Mark the rows of a source that are null because a column is, in addition to those marked already."""
-    valid = at_i64(op.in_valid)
-    bitmap = valid[2 * column]
-    if bitmap == 0:
-        return
-    absent = at_u8(op.absent + s * op.room_rows)
-    bits = at_u8(bitmap)
-    first = valid[2 * column + 1]
-    if src.has_absent == 0:
-        for i in range(n):
-            absent[i] = 0
-    for i in range(n):
-        absent[i] |= 1 - ((bits[(first + i) >> 3] >> ((first + i) & 7)) & 1)
-    src.has_absent = 1
-
-
-@inner
-def _read_source(op, src, s, n):  # type: ignore[no-untyped-def]
-    """Read the ordinals and nulls of a source that is a column."""
-    stride = op.room_rows
-    row = at_i64(op.values + 8 * s * stride)
-    values = at_i64(op.in_values)
-    if src.arithmetic:
-        second = values[src.second] if src.second >= 0 else np.int64(0)
-        read_double(
-            values[src.column], src.code, src.arithmetic, second, src.second_code, src.number, n, row, op.state_at
-        )
-    else:
-        read_source(values[src.column], src.code, n, row, op.state_at)
-    src.has_absent = 0
-    _read_nulls(op, src, src.column, s, n)
-    if src.arithmetic and src.second >= 0:
-        _read_nulls(op, src, src.second, s, n)
-
-
-@inner
-def _check_source(op, src, s, n):  # type: ignore[no-untyped-def]
-    """Apply a source's nulls, guard and promised range to the marks; count the rows outside the promised range.
-
-    Rows outside the guard are marked WILD: the whole condition must be evaluated for their pairs.
-    """
-    stride = op.room_rows
-    row = at_i64(op.values + 8 * s * stride)
-    absent = at_u8(op.absent + s * stride)
-    late = 0
-    if src.has_absent and src.role:
-        marks = _marks(op, n)
-        cleared = 255 - (at.USABLE | at.KEYED if src.role & at.KEY_ROLE else at.USABLE)
-        for i in range(n):
-            if absent[i]:
-                marks[i] &= cleared
-    if src.guard_low != I64_MIN or src.guard_high != I64_MAX:
-        least = I64_MAX
-        most = I64_MIN
-        for i in range(n):
-            least = min(least, row[i])
-            most = max(most, row[i])
-        if least < src.guard_low or most > src.guard_high:
-            marks = _marks(op, n)
-            for i in range(n):
-                if (row[i] < src.guard_low or row[i] > src.guard_high) and not (src.has_absent and absent[i]):
-                    marks[i] |= at.WILD
-    if src.low != I64_MIN or src.high != I64_MAX:
-        for i in range(n):
-            if (row[i] < src.low or row[i] > src.high) and not (src.has_absent and absent[i]):
-                if src.spares_nan and row[i] == at.NAN_ORDINAL:
-                    continue
-                marks = _marks(op, n)
-                late += 1
-                marks[i] |= at.DROPPED
-    return late
-
-
-@inner
-def _follow(op, t, src, n):  # type: ignore[no-untyped-def]
-    """Mark the rows that break an order and return their number; ``next`` gets the order's new edge."""
-    values = at_i64(op.values + 8 * t.source * op.room_rows)
-    absent = at_u8(op.absent + t.source * op.room_rows)
-    edge = t.edge
-    limit = t.limit if t.seen_value else I64_MIN
-    turn = np.int64(-1) if t.descending else np.int64(0)
-    top = edge
-    if t.slack == 0 and t.more_slack == 0 and t.is_float == 0 and op.within and not src.has_absent:
-        # The common case, branch-free: no value is below the one before.
-        falls = (values[0] ^ turn) < edge
-        for i in range(1, n):
-            falls |= (values[i] ^ turn) < (values[i - 1] ^ turn)
-        if not falls:
-            t.next = values[n - 1] ^ turn
-            return 0
-    late = 0
-    for i in range(n):
-        v = values[i] ^ turn
-        if (src.has_absent and absent[i]) or (t.is_float and values[i] == at.NAN_ORDINAL):
-            continue
-        if v < limit:
-            marks = _marks(op, n)
-            late += 1
-            marks[i] |= at.DROPPED
-        elif v > top:
-            top = v
-            if op.within:
-                limit = _limit_after(op, t, top)
-    t.next = top
-    return late
-
-
-@inner
-def _check_key_nulls(op, side, n):  # type: ignore[no-untyped-def]
-    """Clear the marks of rows with a null in a text key: they match nothing, unless the key is null-safe."""
-    valid = at_i64(op.in_valid)
-    for k in range(side.n_pieces):
-        piece = piece_at(side.pieces, k)
-        if piece.source >= 0:
-            piece.nulls = source_at(side.sources, piece.source).has_absent
-            continue
-        bitmap = valid[2 * piece.column]
-        piece.nulls = bitmap != 0
-        if bitmap != 0 and piece.safe == 0:
-            marks = _marks(op, n)
-            bits = at_u8(bitmap)
-            first = valid[2 * piece.column + 1]
-            for i in range(n):
-                if not (bits[(first + i) >> 3] >> ((first + i) & 7)) & 1:
-                    marks[i] &= 255 - (at.USABLE | at.KEYED)
-
-
-@inner
-def check_orders(op, side, n):  # type: ignore[no-untyped-def]
-    """Count the late rows by all orders and promises; a row counts once for each rule that it breaks."""
-    late = op.n_late
-    for s in range(side.n_sources):
-        src = source_at(side.sources, s)
-        if src.arithmetic == at.LEAST:
-            read_least(
-                at_i64(op.values + 8 * src.second * op.room_rows), src.second_code, src.number, n,
-                at_i64(op.values + 8 * s * op.room_rows), op.state_at,
-            )
-        elif src.column >= 0:
-            _read_source(op, src, s, n)
-        late += _check_source(op, src, s, n)
-    for k in range(side.n_trackers):
-        t = tracker_at(side.trackers, k)
-        if not t.in_python:
-            late += _follow(op, t, source_at(side.sources, t.source), n)
-    if side.packs:
-        _check_key_nulls(op, side, n)
-    return late
-
-
-@inner
-def _commit_orders(op, side, n):  # type: ignore[no-untyped-def]
-    for k in range(side.n_trackers):
-        t = tracker_at(side.trackers, k)
-        if t.in_python:
-            op.moved = 1
-            continue
-        src = source_at(side.sources, t.source)
-        if t.next > t.edge or (t.seen_value == 0 and not src.has_absent and not t.is_float):
-            op.moved = 1
-            t.edge = t.next
-            t.limit = _limit_after(op, t, t.edge)
-            t.seen_value = 1
-        elif t.seen_value == 0:
-            # All values so far equal the least possible one, so the edge has not moved.
-            values = at_i64(op.values + 8 * t.source * op.room_rows)
-            absent = at_u8(op.absent + t.source * op.room_rows)
-            for i in range(n):
-                if not (src.has_absent and absent[i]) and not (t.is_float and values[i] == at.NAN_ORDINAL):
-                    t.seen_value = 1
-                    op.moved = 1
-                    break
-
-
-@inner
-def settle_marks(op, side, other, n):  # type: ignore[no-untyped-def]
-    """Exclude dropped late rows from matching. One WILD row makes the whole condition decide every pair of the batch.
-    """
-    if op.never or (other.ended and other.live == 0):
-        marks = _marks(op, n)
-        for i in range(n):
-            marks[i] &= at.DROPPED
-    if op.masked == 0:
-        return
-    marks = at_u8(op.marks)
-    if op.n_late:
-        if op.drops:
-            count = 0
-            for i in range(n):
-                if marks[i] & at.DROPPED:
-                    marks[i] = at.DROPPED
-                    count += 1
-            op.n_late = count
-        else:
-            count = 0
-            for i in range(n):
-                count += (marks[i] & at.DROPPED) != 0
-                marks[i] &= 255 - at.DROPPED
-            op.n_late = count
-    for i in range(n):
-        if marks[i] & at.WILD:
-            op.full_predicate = 1
-            break
-
-
-@inner
-def _all_inside(values, stride, n, side):  # type: ignore[no-untyped-def]
+def _all_inside(values, stride, n, side):
     """Return whether every axis value of every row lies within the bounds; one branch-free pass per axis."""
     for a in range(side.n_axes + side.n_sums):
         b = bound_at(side.bounds, a)
@@ -315,9 +80,8 @@ def _all_inside(values, stride, n, side):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _sort_out(op, side, n):  # type: ignore[no-untyped-def]
-    """Write the indices of rows that a later row of the other side can match to ``kept``, and the others to ``left``.
-    """
+def _sort_out(op, side, n):
+    """List the rows that a later row of the other side can match in ``kept``, and the others in ``left``."""
     stride = op.room_rows
     values = at_i64(op.values)
     kept = at_i64(op.kept)
@@ -366,7 +130,7 @@ def _sort_out(op, side, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _find_usable(op, side, n):  # type: ignore[no-untyped-def]
+def _find_usable(op, side, n):
     """Mark the rows whose keys need an id; if kernels look up no keys, set -1 for rows that match nothing."""
     key_ids = at_i64(op.key_ids)
     marks = at_u8(op.marks)
@@ -389,8 +153,8 @@ def _find_usable(op, side, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _take_in(op, p, side, other):  # type: ignore[no-untyped-def]
-    """Read and check a batch; nothing changes before all checks have passed. Returns a status, 0 to continue."""
+def _take_in(op, p, side, other):
+    """Read and check a batch; nothing changes before all checks have passed. Return a status, 0 to continue."""
     n = load(op.in_struct + LENGTH)
     read_columns(op, side, n)
     if not _has_room(op, p, side, other, n):
@@ -411,7 +175,7 @@ def _take_in(op, p, side, other):  # type: ignore[no-untyped-def]
     op.n = n
     op.largest = max(op.largest, n)
     side.rows_in += n
-    _commit_orders(op, side, n)
+    commit_orders(op, side, n)
     settle_marks(op, side, other, n)
     op.late_rows += op.n_late
     _sort_out(op, side, n)
@@ -433,8 +197,8 @@ def _take_in(op, p, side, other):  # type: ignore[no-untyped-def]
 
 
 @inner
-def arrive(op, p, side, other):  # type: ignore[no-untyped-def]
-    """Accept a batch and look up its keys, or continue to look them up. Returns a status, 0 to continue."""
+def arrive(op, p, side, other):
+    """Accept a batch and look up its keys, or continue to look them up. Return a status, 0 to continue."""
     if op.phase == at.BEGIN:
         status = _take_in(op, p, side, other)
         if status != 0:

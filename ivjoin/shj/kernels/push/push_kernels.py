@@ -1,9 +1,8 @@
-"""The steps of a push in compiled code: read, probe, emit, store, prune, emit.
+"""Run a push: read, probe, emit, store, prune, emit.
 
-One function serves every plan. Its loops are in ``intake_kernels``, ``index_kernels`` (probe, store), ``sweep_kernels``
-and ``expiry_kernels`` (prune). Some steps need Python: a condition evaluated per pair, values of variable size, bounds
+One function serves every plan. Some steps need Python: a condition evaluated per pair, values of variable size, bounds
 by propagation. The function then returns with a request and continues from there at the next call; see ``registers``.
-It uses bare pointers, because numba compiles them in half the time, and this is a large kernel.
+It uses bare pointers, because numba compiles them in half the time.
 """
 
 from __future__ import annotations
@@ -13,14 +12,15 @@ import numpy as np
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import I8, compiled, inner
 from ivjoin.shj.kernels.memory import RELEASE, at_i32, at_i64, at_u8, load, release
-from ivjoin.shj.kernels.output.batch_memory import copy_all, copy_rows
 from ivjoin.shj.kernels.output.block_kernels import build_block
 from ivjoin.shj.kernels.push import index_kernels as index
-from ivjoin.shj.kernels.push.expiry_kernels import absence, bounds_of, enlist, in_order, prune, scan, take_out
+from ivjoin.shj.kernels.push.expiry_kernels import bounds_of, prune, scan, take_out
 from ivjoin.shj.kernels.push.intake_kernels import arrive
-from ivjoin.shj.kernels.push.sweep_kernels import link_loose, may_sweep, store_loose, sweep
+from ivjoin.shj.kernels.push.probe_kernels import candidates, probe_rows, terms_of
+from ivjoin.shj.kernels.push.store_kernels import keep, may_loosen
+from ivjoin.shj.kernels.push.sweep_kernels import link_loose, may_sweep, sweep
 from ivjoin.shj.kernels.push.upkeep_kernels import finish
-from ivjoin.shj.kernels.records import expiry_at, operator_at, side_at, source_at, stored_at
+from ivjoin.shj.kernels.records import operator_at, side_at
 
 __all__ = ["push_batch"]
 
@@ -30,17 +30,15 @@ _FEW, _MOST_PATIENCE, _LOOK_AFTER = 2, 16, 1 << 16
 
 
 @inner
-def _emit(op, p, other, which, n, rows, places):  # type: ignore[no-untyped-def]
-    """Build an output batch of n rows; return the status."""
+def _emit(op, p, other, which, n, rows, places):
     made = build_block(op, p, other, which, n, rows, places)
     return at.OUTPUT if made else at.FULL
 
 
 @inner
-def _choose(op, p, side, other):  # type: ignore[no-untyped-def]
+def _choose(op, p, side, other):
     """Choose the rows to probe: all, or if keys are many, those that may have a match."""
-    n_primary = 0 if op.full_predicate else side.n_primary
-    swept = may_sweep(op, side, other, n_primary, _may_loosen(op, side, other))
+    swept = may_sweep(op, side, other, may_loosen(op, side, other))
     op.by_ring = 0
     other.sweeps = 0
     if not swept and other.loose:
@@ -50,35 +48,26 @@ def _choose(op, p, side, other):  # type: ignore[no-untyped-def]
         op.n_chosen = op.n
     else:
         op.chosen_at = op.chosen
-        count = 0
-        done = 0
+        count = np.int64(0)
+        done = np.int64(0)
         if swept:
-            cell = at_i64(op.state_at)
-            bands = at_i64(side.bands)
-            count = sweep(
-                at_i64(op.key_ids), op.n, at_i64(op.values), bands[0] * op.room_rows, bands[2], bands[3], other,
-                cell, at_i64(op.chosen),
-            )
-            done = cell[0]
+            count, done = sweep(op, side, other)
             if done < op.n:
                 link_loose(op, other, 1 - p)
             else:
                 other.sweeps = 1
                 op.by_ring = not (side.single or other.single)
-        op.n_chosen = index.candidates(
-            at_i64(op.key_ids), done, op.n, at_i64(op.values), op.room_rows, at_i64(side.bands), n_primary,
-            other.ordered, at_i32(op.slots), at_i64(other.rows), index.FIRST_AXIS + other.n_axes, 3 * (1 - p),
-            other.least, other.most, count, at_i64(op.chosen),
+        op.n_chosen = candidates(
+            terms_of(op, side), index.index_of(op, other, 1 - p), at_i64(op.key_ids), done, op.n, other.least,
+            other.most, count, at_i64(op.chosen),
         )
     if op.probe_end == 0:
         op.probe_end = op.n_chosen
 
 
 @inner
-def _probe_on(op, p, side, other):  # type: ignore[no-untyped-def]
+def _probe_on(op, p, side, other):
     """Probe until the scratch arrays of pairs are full or all rows are done."""
-    n_primary = 0 if op.full_predicate else side.n_primary
-    n_bands = 0 if op.full_predicate else side.n_bands
     state = at_i64(op.state_at)
     state[0] = op.row
     state[1] = op.node
@@ -86,18 +75,10 @@ def _probe_on(op, p, side, other):  # type: ignore[no-untyped-def]
     state[3] = 0
     decided = op.full_predicate or side.decide
     mode = index.PAIRS if decided else side.mode
-    nulls = np.int64(0)
-    if side.n_checks:
-        for a in range(min(side.n_axes, index.MOST_AXES)):
-            if source_at(side.sources, a).has_absent:
-                nulls |= np.int64(1) << a
-    op.n_pairs = index.probe_rows(
-        at_i64(op.key_ids), at_i64(op.chosen_at), min(op.probe_end, op.n_chosen), at_i64(op.values), op.room_rows,
-        at_i64(side.bands), n_primary, n_bands, other.ordered, at_i32(op.slots), at_i64(other.rows),
-        at_i32(other.rows), index.FIRST_AXIS + other.n_axes, 3 * (1 - p), at_u8(op.matched), mode, state,
-        at_i64(op.pair_rows), at_i64(op.pair_places), op.room_pairs, at_i64(side.checks),
-        0 if op.full_predicate else side.n_checks, at_u8(op.absent), nulls, other.hi % other.cap if op.by_ring else -1,
-        other.cap,
+    op.n_pairs = probe_rows(
+        terms_of(op, side), index.index_of(op, other, 1 - p), at_i64(op.key_ids), at_i64(op.chosen_at),
+        min(op.probe_end, op.n_chosen), at_u8(op.matched), mode, state, at_i64(op.pair_rows), at_i64(op.pair_places),
+        op.room_pairs, other.hi % other.cap if op.by_ring else -1,
     )
     op.row = state[0]
     op.node = state[1]
@@ -106,7 +87,7 @@ def _probe_on(op, p, side, other):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _emit_pairs(op, p, side, other, status):  # type: ignore[no-untyped-def]
+def _emit_pairs(op, p, side, other, status):
     """Emit the pairs as the join type requires, one output batch per call."""
     single = side.single or other.single
     places = at_i64(op.pair_places)
@@ -139,7 +120,7 @@ def _emit_pairs(op, p, side, other, status):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _settle_rows(op, side):  # type: ignore[no-untyped-def]
+def _settle_rows(op, side):
     """After the probe, choose the rows to store and the unmatched rows to emit."""
     side.retired += op.n_left
     matched = at_u8(op.matched)
@@ -173,7 +154,7 @@ def _settle_rows(op, side):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _unmatched(rows, n, matched):  # type: ignore[no-untyped-def]
+def _unmatched(rows, n, matched):
     """Drop the matched rows from a list; return how many remain."""
     count = 0
     for k in range(n):
@@ -184,141 +165,7 @@ def _unmatched(rows, n, matched):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _keep(op, p, side, other):  # type: ignore[no-untyped-def]
-    """Store the rows that may still match."""
-    n_kept = op.n_kept
-    n_axes = side.n_axes
-    stride = op.room_rows
-    values = at_i64(op.values)
-    key_ids = at_i64(op.key_ids)
-    kept = at_i64(op.kept_at)
-    cap = side.cap
-    first = side.hi
-    pointers = at_i64(op.in_values)
-    valid = at_i64(op.in_valid)
-    place = first % cap
-    at_once = min(n_kept, cap - place)
-    whole = n_kept == op.n
-    for c in range(side.n_stored):
-        s = stored_at(side.stored, c)
-        width = s.width
-        source = pointers[s.column]
-        if width:
-            if whole:
-                copy_all(s.ring + place * width, source, at_once * width)
-                copy_all(s.ring, source + at_once * width, (n_kept - at_once) * width)
-            else:
-                copy_rows(s.ring + place * width, source, width, width, kept, at_once)
-                if at_once < n_kept:
-                    copy_rows(s.ring, source, width, width, at_i64(op.kept_at + 8 * at_once), n_kept - at_once)
-        if s.valid:
-            flags = at_u8(s.valid)
-            bitmap = valid[2 * s.column]
-            bits = at_u8(bitmap)
-            start = valid[2 * s.column + 1]
-            for k in range(n_kept):
-                b = start + kept[k]
-                flags[place + k if k < at_once else k - at_once] = 1 if bitmap == 0 else (bits[b >> 3] >> (b & 7)) & 1
-    absences = 0
-    for a in range(n_axes):
-        absences += source_at(side.sources, a).has_absent
-    if not whole:
-        for k in range(n_kept):
-            key_ids[k] = key_ids[kept[k]]
-            for a in range(n_axes):
-                values[a * stride + k] = values[a * stride + kept[k]]
-    falls = True
-    if n_axes > 0:
-        if side.live == 0:
-            side.since = first
-        least = index.I64_MAX if side.live == 0 else side.least
-        most = index.I64_MIN if side.live == 0 else side.most
-        falls = values[0] < most
-        for k in range(1, n_kept):
-            falls |= values[k] < values[k - 1]
-        if falls:
-            side.since = first + n_kept
-        for k in range(n_kept):
-            least = min(least, values[k])
-            most = max(most, values[k])
-        side.least = least
-        side.most = most
-    if side.beyond:
-        _extend(side, values, stride, n_kept)
-    links = at_i32(side.rows)
-    tally = at_i64(op.state_at)
-    tally[0] = 0
-    if side.sweeps and not falls and _may_loosen(op, side, other):
-        # Rows that come in order and are found in the ring are mostly evicted before a list is needed.
-        store_loose(key_ids, n_kept, values, stride, n_axes, place, cap, at_i64(side.rows), links)
-        if side.loose == 0:
-            side.loose = 1 + first
-    else:
-        if side.loose:
-            link_loose(op, side, p)
-        op.live_keys += index.insert_rows(
-            key_ids, n_kept, values, stride, n_axes, place, cap, side.ordered, at_i64(side.rows), links,
-            at_i32(op.slots), 3 * p, tally, side.rows,
-        )
-    side.steps += tally[0]
-    side.linked += n_kept
-    link_stride = 2 * (index.FIRST_AXIS + n_axes)
-    if side.keeps:
-        matched = at_u8(op.matched)
-        for k in range(n_kept):
-            if matched[kept[k]]:
-                pos = place + k if place + k < cap else place + k - cap
-                links[link_stride * pos + index.FLAGS] |= index.MATCHED
-    if absences:
-        for a in range(n_axes):
-            if source_at(side.sources, a).has_absent:
-                absent = at_u8(op.absent + a * stride)
-                for k in range(n_kept):
-                    if absent[kept[k]]:
-                        pos = place + k if place + k < cap else place + k - cap
-                        links[link_stride * pos + index.FLAGS] |= absence(a)
-    side.hi = first + n_kept
-    for a in range(n_axes):
-        for falling in range(2):
-            d = expiry_at(side.expiry, 2 * a + falling)
-            if d.used:
-                if side.live == 0:
-                    d.last = index.I64_MIN
-                    d.size = 0
-                    d.cursor = first
-                turn = np.int64(-falling)
-                if source_at(side.sources, a).has_absent or not in_order(values, a * stride, n_kept, turn, d):
-                    enlist(side, d, index.FIRST_AXIS + a, turn, first, n_kept)
-    side.live += n_kept
-    side.peak_span = max(side.peak_span, side.hi - side.lo)
-
-
-@inner
-def _may_loosen(op, side, other):  # type: ignore[no-untyped-def]
-    """Return whether rows may be in no list: only if no code but these kernels looks for them during a push."""
-    if op.loosens == 0 or op.blocks == 0 or side.single or other.single or side.by_python or other.by_python:
-        return False
-    if side.decide or other.decide or side.beyond or other.beyond or op.full_predicate:
-        return False
-    return side.in_kernel != 0 and other.in_kernel != 0
-
-
-@inner
-def _extend(side, values, stride, n):  # type: ignore[no-untyped-def]
-    """Update the least and greatest value of each axis of the stored rows for n more rows."""
-    extents = at_i64(side.extents)
-    for a in range(side.n_axes):
-        least = index.I64_MAX if side.live == 0 else extents[2 * a]
-        most = index.I64_MIN if side.live == 0 else extents[2 * a + 1]
-        for k in range(a * stride, a * stride + n):
-            least = min(least, values[k])
-            most = max(most, values[k])
-        extents[2 * a] = least
-        extents[2 * a + 1] = most
-
-
-@inner
-def _bound(side, other):  # type: ignore[no-untyped-def]
+def _bound(side, other):
     """Move the other side's bounds to what this side's orders imply; return False if Python must compute them."""
     if other.nothing:
         return True
@@ -329,7 +176,7 @@ def _bound(side, other):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _is_due(op, other):  # type: ignore[no-untyped-def]
+def _is_due(op, other):
     """Count the rows of the batch; return whether to ask Python for better bounds."""
     other.unlooked += op.n
     if other.look_every == 0 or other.unlooked < other.look_every:
@@ -339,11 +186,11 @@ def _is_due(op, other):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _put_off(other, gain, live):  # type: ignore[no-untyped-def]
-    """Adapt the number of rows between two calls of Python to how many stored rows the last call evicted.
+def _put_off(other, gain, live):
+    """Adapt the number of rows between two calls of Python to how many rows the last call evicted.
 
-    A call takes as long as joining several thousand rows. A call that evicted many rows halves the interval. Useless
-    calls double it, once ``looks_left`` of them were tolerated. Each useful call raises that number.
+    A call costs as much as joining several thousand rows. One that evicted many rows halves the interval. Useless calls
+    double it, after ``looks_left`` of them.
     """
     if gain >= max(_FEW * other.look_least, live >> 3):
         other.looks_next = min(2 * other.looks_next + 1, _MOST_PATIENCE)
@@ -356,9 +203,8 @@ def _put_off(other, gain, live):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _emit_list(op, p, other, which, total, listed, status):  # type: ignore[no-untyped-def]
-    """Emit rows of one side alone from the cursor on, one batch per call; MORE in the status means that rows are left.
-    """
+def _emit_list(op, p, other, which, total, listed, status):
+    """Emit rows of one side alone from the cursor on, one batch per call; MORE means that rows are left."""
     n = min(total - op.cursor, op.batch_size)
     if n <= 0:
         return status
@@ -374,7 +220,7 @@ def _emit_list(op, p, other, which, total, listed, status):  # type: ignore[no-u
 
 
 @inner
-def _push(op, p):  # type: ignore[no-untyped-def]
+def _push(op, p):
     side = side_at(op.sides, p)
     other = side_at(op.sides, 1 - p)
     status = 0
@@ -418,7 +264,7 @@ def _push(op, p):  # type: ignore[no-untyped-def]
                 return status | at.STORE | at.MORE
     if op.phase == at.STORING:
         if op.n_kept:
-            _keep(op, p, side, other)
+            keep(op, p, side, other)
         op.phase = at.LEAVING
         if op.n_kept and side.sorted:
             return status | at.INDEX | at.MORE
@@ -451,12 +297,11 @@ def _push(op, p):  # type: ignore[no-untyped-def]
 
 
 @compiled(I8(I8, I8))
-def push_batch(operator, p):  # type: ignore[no-untyped-def]
+def push_batch(operator, p):
     """Process the batch in the input struct on side p, or continue with it; return the status, see ``registers``.
 
-    The last call of a push releases the batch, which is not read after it. All rows are in lists when it returns,
-    unless the status is output, the end of the push, or a request to look up keys. Side ``LINK`` has no batch: the call
-    only puts all rows into lists.
+    The last call releases the batch. All rows are in lists when it returns, unless the status is output, the end of the
+    push, or a request for keys. Side ``LINK`` has no batch: the call only puts all rows into lists.
     """
     op = operator_at(operator, 0)
     status = at.TIDY if p == at.LINK else _push(op, p)

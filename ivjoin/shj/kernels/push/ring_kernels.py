@@ -11,11 +11,10 @@ __all__ = ["move"]
 
 
 @compiled(VOID(I8, I8, I8, IN2, IN2_I4, IO2, IO2_I4, IO2_I4, I8, I8))
-def move(lo, begin, end, rows, links, new_rows, new_links, slots, n_keys, side):  # type: ignore[no-untyped-def]
+def move(lo, begin, end, rows, links, new_rows, new_links, slots, n_keys, side):
     """Copy the records of rows begin .. end-1 to a ring of another capacity, and translate their links.
 
-    It also translates the links of the first ``n_keys`` slots, which must happen once. ``rows`` and ``new_rows`` are
-    int64[cap, 2 + a], ``links`` and ``new_links`` int32[cap, 4 + 2 a], and ``slots`` int32[keys, 8].
+    It also translates the links of the first ``n_keys`` slots, which must happen once. Arrays: see ``index_kernels``.
     """
     cap = rows.shape[0]
     new_cap = new_rows.shape[0]
@@ -39,7 +38,7 @@ def move(lo, begin, end, rows, links, new_rows, new_links, slots, n_keys, side):
 
 
 @inner
-def _moved(q, first, cap, new_first, new_cap):  # type: ignore[no-untyped-def]
+def _moved(q, first, cap, new_first, new_cap):
     age = q - first if q >= first else q - first + cap
     place = new_first + age
     return place if place < new_cap else place - new_cap

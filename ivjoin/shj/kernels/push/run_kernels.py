@@ -1,44 +1,28 @@
-"""Compiled loops of the sorted runs: merge two runs, probe all."""
+"""Merge sorted runs, and probe them."""
 
 from __future__ import annotations
 
 from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IN2_I4, IN_U8, IO1, IO2_I4, IO_U8, VOID, compiled, inner
 from ivjoin.shj.kernels.memory import line_of
-from ivjoin.shj.kernels.push.index_kernels import (
-    ASK,
-    FALSE,
-    FIRST_PROBE,
-    FIRST_STORE,
-    FLAGS,
-    LIVE,
-    MARK_PROBE,
-    MARK_STORE,
-    MATCHED,
-    PAIRS,
-    others,
-    verdict,
-    window,
-)
+from ivjoin.shj.kernels.push import index_kernels as index
+from ivjoin.shj.kernels.push.probe_kernels import Terms, others, verdict, window
 from ivjoin.shj.registers import I64_MIN
 
 __all__ = ["merge_runs", "probe_runs", "top_run"]
 
 
 @inner
-def _is_live(rid, lo, turn, cap, links):  # type: ignore[no-untyped-def]
+def _is_live(rid, lo, turn, cap, links):
     """Return whether a row is live; ``turn`` is the greatest id <= ``lo`` at place 0 of the ring."""
     if rid < lo:
         return False
     pos = rid - turn
-    return links[pos if pos < cap else pos - cap, FLAGS] & LIVE != 0
+    return links[pos if pos < cap else pos - cap, index.FLAGS] & index.LIVE != 0
 
 
 @compiled(I8(IO1, IO1, IO1, I8, I8, I8, IN2_I4, I8, IO1, IO1, IO1))
-def merge_runs(keys, values, ids, a, b, c, links, lo, key_buffer, value_buffer, id_buffer):  # type: ignore[no-untyped-def]
-    """Merge the sorted runs [a, b) and [b, c) in place, without dead rows; return the new end.
-
-    ``keys``, ``values``, ``ids`` and the buffers of b - a rows are int64; ``links`` is int32[cap, 4 + 2 a].
-    """
+def merge_runs(keys, values, ids, a, b, c, links, lo, key_buffer, value_buffer, id_buffer):
+    """Merge the sorted runs [a, b) and [b, c) in place, without dead rows; return the new end."""
     cap = links.shape[0]
     turn = lo - lo % cap
     n = 0
@@ -73,9 +57,8 @@ def merge_runs(keys, values, ids, a, b, c, links, lo, key_buffer, value_buffer, 
 
 
 @compiled(VOID(IN1, IN1, IO1, I8, I8, IN2, I8, I8))
-def top_run(keys, ids, tops, a, b, rows, lo, column):  # type: ignore[no-untyped-def]
-    """Compute the running maximum of ``rows[:, column]`` over each key's rows in the run [a, b), whose rows are live.
-    """
+def top_run(keys, ids, tops, a, b, rows, lo, column):
+    """Write the running maximum of ``rows[:, column]`` over each key's rows in the run [a, b), all live."""
     cap = rows.shape[0]
     turn = lo - lo % cap
     top = I64_MIN
@@ -89,36 +72,34 @@ def top_run(keys, ids, tops, a, b, rows, lo, column):  # type: ignore[no-untyped
 @compiled(
     I8(IN1, IN2, IN2, I8, I8, IN1, IN1, IN1, IN1, IN1, I8, I8, IN2, IO2_I4, IO_U8, I8, IO1, IO1, IO1, IN1, IN_U8, I8)
 )
-def probe_runs(  # type: ignore[no-untyped-def]
+def probe_runs(
     key_ids, axes, bands, n_first, n_second, run_keys, run_values, run_ids, tops, ends, n_runs, lo, rows, links,
     matched, mode, state, out_probe, out_store, checks, absent, nulls,
 ):
-    """Do as ``probe`` over sorted runs: a binary search in each run for each probe row, whatever the order of arrival.
+    """Do as ``probe`` over sorted runs: a binary search in each run, then a visit backwards through the window.
 
-    The first ``n_first`` bands are on the axis that sorts the runs. A key's rows are visited from the last one in its
-    window backwards. The next ``n_second`` bands, if any, bound a second axis from below; ``tops`` has its running
-    maximum. The visit ends when no earlier row can reach that bound, as in an interval tree stored as a list.
-
-    ``state`` : int64[3] has the probe row, the run, and the place in the run (-1: search for it).
+    The first ``n_first`` bands are on the axis that sorts the runs. The next ``n_second`` bound a second axis from
+    below; the visit ends where ``tops``, its running maximum, is lower (an interval tree stored as a list). ``state`` :
+    int64[3] has the probe row, the run, and the place in the run (-1: search for it).
     """
     cap = rows.shape[0]
     turn = lo - lo % cap
     n = key_ids.shape[0]
     room = out_probe.shape[0]
-    flat = line_of(axes)
-    stride = axes.shape[1]
     terms = line_of(bands)
     second = terms[4 * n_first :]
+    t = Terms(
+        line_of(axes), absent, axes.shape[1], nulls, terms, n_first, bands.shape[0], checks, checks.shape[0]
+    )
     records = line_of(rows)
-    emit = mode & PAIRS
     count = 0
     i = state[0]
     r = state[1]
     at = state[2]
     while i < n:
         key_id = key_ids[i]
-        low, high = window(flat, stride, terms, n_first, i)
-        least, most = window(flat, stride, second, n_second, i)
+        low, high = window(t.axes, t.stride, terms, n_first, i)
+        least, most = window(t.axes, t.stride, second, n_second, i)
         if key_id < 0 or low > high or least > most:
             i += 1
             r = 0
@@ -143,18 +124,19 @@ def probe_runs(  # type: ignore[no-untyped-def]
                 rid = run_ids[at]
                 ok = _is_live(rid, lo, turn, cap, links)
                 pos = rid - turn if rid - turn < cap else rid - turn - cap
-                if ok and n_first < bands.shape[0]:
-                    ok = others(flat, stride, terms, n_first, bands.shape[0], i, records, pos * rows.shape[1])
-                if ok and mode & FIRST_STORE and links[pos, FLAGS] & MATCHED:
+                if ok and n_first < t.n_bands:
+                    ok = others(t, i, records, pos * rows.shape[1])
+                if ok and mode & index.FIRST_STORE and links[pos, index.FLAGS] & index.MATCHED:
                     ok = False
                 found = i
-                if ok and checks.shape[0] > 0:
-                    flags = links[pos, FLAGS]
-                    end = verdict(checks, flat, absent, stride, nulls, i, records, pos * rows.shape[1], flags)
-                    ok = end != FALSE
-                    found = ~i if end == ASK else i
+                if ok and t.n_checks > 0:
+                    missing = links[pos, index.FLAGS] >> index.FIRST_ABSENCE
+                    first = pos * rows.shape[1] + index.FIRST_AXIS
+                    end = verdict(t, i, records, first, 1, missing)
+                    ok = end != index.FALSE
+                    found = ~i if end == index.ASK else i
                 if ok:
-                    if emit:
+                    if mode & index.PAIRS:
                         if count == room:
                             state[0] = i
                             state[1] = r
@@ -163,11 +145,11 @@ def probe_runs(  # type: ignore[no-untyped-def]
                         out_probe[count] = found
                         out_store[count] = rid
                         count += 1
-                    if mode & MARK_STORE:
-                        links[pos, FLAGS] |= MATCHED
-                    if mode & MARK_PROBE:
+                    if mode & index.MARK_STORE:
+                        links[pos, index.FLAGS] |= index.MATCHED
+                    if mode & index.MARK_PROBE:
                         matched[i] = 1
-                    if mode & FIRST_PROBE:
+                    if mode & index.FIRST_PROBE:
                         done = True
                         break
                 at -= 1

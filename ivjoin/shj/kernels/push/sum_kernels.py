@@ -1,5 +1,4 @@
-"""Doubles plus a number: find the doubles whose sum reaches a bound. For an axis of such sums, the doubles are stored.
-"""
+"""Find the doubles whose sum with a number reaches a bound. For an axis of such sums, the doubles are stored."""
 
 from __future__ import annotations
 
@@ -20,19 +19,18 @@ _MOST_STEP = np.int64(1 << 61)
 
 
 @inner
-def _with_number(ordinal, number, cell):  # type: ignore[no-untyped-def]
+def _with_number(ordinal, number, cell):
     """Return the ordinal of a double plus a number; the double is not NaN."""
     mem.at_i64(cell)[0] = -ordinal ^ _TOP_BIT if ordinal < 0 else ordinal
     return float_ordinal(bits_of_double(mem.at_f64(cell)[0] + number, cell))
 
 
 @inner
-def _least_with(bound, number, cell):  # type: ignore[no-untyped-def]
-    """Return the least ordinal of a double whose sum with a finite number has an ordinal of at least ``bound``.
+def _least_with(bound, number, cell):
+    """Return the least ordinal whose double plus a finite number has an ordinal of at least ``bound``.
 
-    The least int64 if all doubles do, the greatest if none does. Sums rise with the double. The search starts at the
-    bound minus the number, which is mostly a few steps from the result. The steps double, because many small doubles
-    may have the same sum. ``cell`` is the address of a scratch word.
+    It is the least int64 if all doubles do, the greatest if none does. The search starts at the bound minus the number
+    and doubles its steps, because many small doubles may have the same sum.
     """
     if bound > _INFINITY:
         return at.NAN_ORDINAL if bound == at.NAN_ORDINAL else I64_MAX
@@ -65,11 +63,8 @@ def _least_with(bound, number, cell):  # type: ignore[no-untyped-def]
 
 
 @inner
-def read_least(values, offset, bits, n, out, cell):  # type: ignore[no-untyped-def]
-    """Write, for each of n ordinals plus ``offset``, the least ordinal whose double plus ``bits`` reaches it.
-
-    ``bits`` are the bits of a double. ``cell`` is the address of a scratch word.
-    """
+def read_least(values, offset, bits, n, out, cell):
+    """Write the least ordinals whose doubles plus a number (as ``bits``) reach each of n ordinals plus ``offset``."""
     mem.at_i64(cell)[0] = bits
     number = mem.at_f64(cell)[0]
     for i in range(n):
@@ -82,13 +77,13 @@ def read_least(values, offset, bits, n, out, cell):  # type: ignore[no-untyped-d
 
 
 @compiled(VOID(IN1, I8, IO1, I8))
-def least_of(bounds, bits, out, cell):  # type: ignore[no-untyped-def]
+def least_of(bounds, bits, out, cell):
     """Do as ``read_least`` over arrays : int64[n], without an offset."""
     read_least(mem.line_of(bounds), 0, bits, bounds.shape[0], mem.line_of(out), cell)
 
 
 @inner
-def bounds_of_sums(other, axis, b, cell):  # type: ignore[no-untyped-def]
+def bounds_of_sums(other, axis, b, cell):
     """Intersect a stored axis's bounds ``b`` : int64[2] with the bounds of the sums that are derived from it."""
     for k in range(other.n_sums):
         s = sum_at(other.sums, k)

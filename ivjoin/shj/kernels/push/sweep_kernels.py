@@ -1,19 +1,17 @@
 """Probe windows that contain few stored rows by a pass over both sides in order, as a merge join does.
 
-A key's list finds the rows of a key, whatever their axis. A sweep finds rows by the axis, whatever their key. It
-requires that the stored rows lie in the ring in the order of the first axis, and that the batch is in that order too.
-The rows within a probe row's window are then neighbours, slightly after the previous row's matches. While windows
-contain few rows, a sweep reads hardly any other rows and branches predictably. With many keys, a list costs several
-mispredictions.
+A list finds the rows of a key, whatever their axis; a sweep finds rows by the axis, whatever their key. It requires
+that ring and batch lie in the order of the first axis. The rows within a window are then neighbours, slightly after
+the previous row's matches. With many keys, a list costs several mispredictions more.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.shj.kernels.compiling import inner, tiny
+from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.memory import at_i32, at_i64
-from ivjoin.shj.kernels.push.index_kernels import FIRST_AXIS, FLAGS, KEY, LIVE, link_one
+from ivjoin.shj.kernels.push.index_kernels import FIRST_AXIS, FLAGS, KEY, LIVE, index_of, link_one
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["FEW", "MANY", "link_loose", "may_sweep", "store_loose", "sweep"]
@@ -24,12 +22,14 @@ _PATIENCE = 12  # stored rows read per probe row, on average, before the lists h
 
 
 @inner
-def may_sweep(op, side, other, n_primary, loosens):  # type: ignore[no-untyped-def]
-    """Return whether the batch of ``side`` and the store are in order, and the windows contain few rows.
+def may_sweep(op, side, other, loosens):
+    """Return whether the batch and the store are in order, and the windows contain few rows.
 
     If no list need be built (``loosens``), a sweep pays even if each key has few rows.
     """
-    if n_primary != 1 or other.ordered == 0 or other.lo < other.since or other.hi - other.lo != other.live:
+    if op.full_predicate or side.n_primary != 1 or other.ordered == 0:
+        return False
+    if other.lo < other.since or other.hi - other.lo != other.live:
         return False
     if not loosens and other.live < MANY * op.live_keys:
         return False
@@ -55,20 +55,26 @@ def may_sweep(op, side, other, n_primary, loosens):  # type: ignore[no-untyped-d
     return last < I64_MAX - max(below, above, 0)
 
 
-@tiny
-def _meets(rows, links, at, key_id, high):  # type: ignore[no-untyped-def]
+@inner
+def _meets(rows, links, at, key_id, high):
     """Return whether the row whose record begins at ``rows[at]`` has the key, and a first axis up to ``high``."""
     return (links[2 * at + KEY] == key_id) & (rows[at + FIRST_AXIS] <= high)
 
 
 @inner
-def sweep(key_ids, n, values, column, below, above, other, cell, out):  # type: ignore[no-untyped-def]
-    """Find the probe rows whose window contains a row of their key, each with its first match; count them.
+def sweep(op, side, other):
+    """List the probe rows whose window contains a row of their key in ``op.chosen``, each with its first match.
 
-    ``out`` : int64[n + 1] gets a word per row found, see ``PROBE_ROW``. The window of row i is ``values[column + i]``
-    plus ``below`` and ``above``; see ``may_sweep``. If it takes too long to reach the windows, the sweep ends early.
-    ``cell[0]`` gets the number of rows done.
+    An entry is a word, see ``PROBE_ROW``. Return the number of entries and of rows done: the sweep may end early.
     """
+    key_ids = at_i64(op.key_ids)
+    values = at_i64(op.values)
+    out = at_i64(op.chosen)
+    n = op.n
+    bands = at_i64(side.bands)
+    column = bands[0] * op.room_rows
+    below = bands[2]
+    above = bands[3]
     rows = at_i64(other.rows)
     links = at_i32(other.rows)
     width = FIRST_AXIS + other.n_axes
@@ -135,43 +141,38 @@ def sweep(key_ids, n, values, column, below, above, other, cell, out):  # type: 
         count += found > 0
         done += 1
     other.swept = rid
-    cell[0] = done
-    return count
+    return count, done
 
 
 @inner
-def store_loose(key_ids, n, axes, axis_stride, n_axes, place, cap, rows, links):  # type: ignore[no-untyped-def]
+def store_loose(x, key_ids, n, axes, axis_stride, place):
     """Store rows as ``insert_rows`` does, but in no list."""
-    width = FIRST_AXIS + n_axes
     pos = place
     for i in range(n):
-        for a in range(n_axes):
-            rows[pos * width + FIRST_AXIS + a] = axes[a * axis_stride + i]
-        rows[pos * width] = -1
-        links[2 * width * pos + KEY] = key_ids[i]
-        links[2 * width * pos + FLAGS] = LIVE
+        for a in range(x.width - FIRST_AXIS):
+            x.rows[pos * x.width + FIRST_AXIS + a] = axes[a * axis_stride + i]
+        x.rows[pos * x.width] = -1
+        x.links[x.stride * pos + KEY] = key_ids[i]
+        x.links[x.stride * pos + FLAGS] = LIVE
         pos += 1
-        if pos == cap:
+        if pos == x.cap:
             pos = 0
 
 
 @inner
-def link_loose(op, store, p):  # type: ignore[no-untyped-def]
+def link_loose(op, store, p):
     """Put the rows of side p that are in no list into their keys' lists."""
     if store.loose == 0:
         return
-    rows = at_i64(store.rows)
-    links = at_i32(store.rows)
-    slots = at_i32(op.slots)
-    width = FIRST_AXIS + store.n_axes
+    x = index_of(op, store, p)
     born = 0
     steps = 0
     for rid in range(max(store.loose - 1, store.lo), store.hi):
-        pos = rid % store.cap
-        if links[2 * width * pos + FLAGS] & LIVE:
-            key_id = np.int64(links[2 * width * pos + KEY])
-            born += (slots[8 * key_id] < 0) & (slots[8 * key_id + 3] < 0)
-            steps += link_one(pos, key_id, 3 * p, store.ordered, rows, links, width, slots)
+        pos = rid % x.cap
+        if x.links[x.stride * pos + FLAGS] & LIVE:
+            key_id = np.int64(x.links[x.stride * pos + KEY])
+            born += (x.slots[8 * key_id] < 0) & (x.slots[8 * key_id + 3] < 0)
+            steps += link_one(x, pos, key_id)
     op.live_keys += born
     store.steps += steps
     store.loose = 0

@@ -1,11 +1,11 @@
-"""The end of a push: skip dead rows in front, free ids of keys without rows, and report whether memory can be freed."""
+"""End a push: skip dead rows in front, free ids of keys without rows, and report whether memory can be freed."""
 
 from __future__ import annotations
 
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.keys.key_kernels import CROWDED, SOME_KEYS, fill_table, has_spare_room, take_back_ids
-from ivjoin.shj.kernels.memory import at_i32, at_i64
+from ivjoin.shj.kernels.memory import at_i32
 from ivjoin.shj.kernels.push import index_kernels as index
 from ivjoin.shj.kernels.push.sweep_kernels import link_loose
 from ivjoin.shj.kernels.records import expiry_at
@@ -18,7 +18,7 @@ _LOOK_EVERY = 64  # pushes between two checks whether a ring is too large
 
 
 @inner
-def _tidy(op, side, bands):  # type: ignore[no-untyped-def]
+def _tidy(side):
     """Skip the dead rows in front; return whether the store can free memory or should change its index."""
     lo = side.lo
     hi = side.hi
@@ -55,26 +55,20 @@ def _tidy(op, side, bands):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _sweep(op):  # type: ignore[no-untyped-def]
+def _sweep(op):
     """Free the ids of keys that no row uses, and rebuild the table."""
-    slots = at_i32(op.slots)
+    take_back_ids(op)
     table = at_i32(op.table)
-    cell = at_i64(op.state_at)
-    packed = take_back_ids(slots, op.n_ids, op.live_keys, cell)
-    op.n_ids = packed >> 32
-    op.n_free = packed & 0xFFFFFFFF
-    op.free = cell[0]
     for i in range(op.table_size):
         table[i] = 0
-    fill_table(table, op.table_size - 1, slots, at_i64(op.slots), op.n_ids, op.stirred != 0)
+    fill_table(op)
 
 
 @inner
-def _is_wide(op, side):  # type: ignore[no-untyped-def]
+def _is_wide(op, side):
     """Return whether a ring, or a heap of a schedule, has far too much capacity.
 
-    A ring with moderate slack also counts, once more than four times its capacity has been stored since it last shrank:
-    the cost of shrinking is then small.
+    Moderate slack also counts, once four times the capacity has been stored since the ring last shrank.
     """
     for e in range(2 * side.n_axes):
         d = expiry_at(side.expiry, e)
@@ -87,7 +81,7 @@ def _is_wide(op, side):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _many_keys(op, side, other):  # type: ignore[no-untyped-def]
+def _many_keys(op, side, other):
     """Return the number of ids above which a sweep pays; each row in no list may have a key of its own."""
     keys = op.live_keys
     if side.loose:
@@ -98,12 +92,12 @@ def _many_keys(op, side, other):  # type: ignore[no-untyped-def]
 
 
 @inner
-def finish(op, p, side, other):  # type: ignore[no-untyped-def]
-    """Update the counters at the end of a push; return the status that reports which memory can be freed."""
+def finish(op, p, side, other):
+    """Update the counters; return the status that reports which memory can be freed."""
     op.phase = at.BEGIN
     op.probe_end = 0
-    here = _tidy(op, side, other)
-    there = _tidy(op, other, side)
+    here = _tidy(side)
+    there = _tidy(other)
     status = at.TIDY if here or there else 0
     op.peak_rows = max(op.peak_rows, side.live + other.live)
     # If evaluating keys failed for some rows (`rekeyed`), equal ids do not imply equal keys: keep the full predicate.

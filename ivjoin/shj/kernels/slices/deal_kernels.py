@@ -1,7 +1,4 @@
-"""Compiled loops that deal unordered rows to buckets of rising values; each bucket is then sorted for itself.
-
-Source: D. E. Knuth, The Art of Computer Programming 3, 5.2.5, sorting by distribution.
-"""
+"""Deal unordered rows to buckets of rising values, to sort each bucket alone (Knuth 3, 5.2.5)."""
 
 from __future__ import annotations
 
@@ -11,24 +8,15 @@ __all__ = ["buckets_of", "deal"]
 
 
 @compiled(VOID(IN1, IN1, IN1, I8, IO_U8, IO1))
-def buckets_of(values, cuts, first, shift, out, counts):  # type: ignore[no-untyped-def]
-    """Find the bucket of each value, which is the number of cuts that are no greater, and count the rows of each.
+def buckets_of(values, cuts, first, shift, out, counts):
+    """Find the bucket of each value (the number of cuts that are no greater), and count the rows of each bucket.
 
-    A value's *place* is how many steps of ``2**shift`` it lies above the first cut. Only the buckets of its place are
-    searched.
+    A value's *place* is how many steps of ``2**shift`` it lies above the first cut; the search is in its place's
+    buckets.
 
-    Parameters
-    ----------
-    values : int64[n]
-    cuts : int64[1 to 255]
-        Rising.
-    first : int64[places + 1]
-        How many cuts are no greater than the least value of each place; the last entry is the number of cuts.
-    shift : int
-        At least 1 if the cuts span 2**63 or more.
-    out : uint8[n]
-    counts : int64[cuts + 1]
-        Zeros; afterwards the rows of each bucket.
+    values, out : int64[n], uint8[n]; counts : int64[cuts + 1], zeros
+    cuts : int64[1 to 255], rising; ``shift`` >= 1 if they span 2**63 or more
+    first : int64[places + 1], the cuts that are no greater than the least value of each place; the last is all
     """
     most = cuts[cuts.shape[0] - 1]
     base = cuts[0] >> shift
@@ -51,19 +39,10 @@ def buckets_of(values, cuts, first, shift, out, counts):  # type: ignore[no-unty
 
 
 @compiled(VOID(IN1, IN_U8, I8, IO1, IO1, IO1_I4))
-def deal(values, buckets, start, cursors, out_values, out_rows):  # type: ignore[no-untyped-def]
-    """Move values and row numbers to their buckets, in the order in which they come.
+def deal(values, buckets, start, cursors, out_values, out_rows):
+    """Move values : int64[n] and row numbers (from ``start`` on) to their buckets : uint8[n], in their order.
 
-    Parameters
-    ----------
-    values : int64[n]
-    buckets : uint8[n]
-    start : int
-        The number of the first row.
-    cursors : int64[buckets]
-        Where the next row of each bucket goes.
-    out_values : int64[m]
-    out_rows : int32[m]
+    cursors : int64[buckets], where the next row of each bucket goes; out_values, out_rows : int64[m], int32[m]
     """
     for i in range(values.shape[0]):
         bucket = buckets[i]

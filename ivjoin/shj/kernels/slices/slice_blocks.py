@@ -1,4 +1,4 @@
-"""Output batches of a slice, built by compiled code: columns gathered from two batches by places, -1 for no row."""
+"""Build output batches of a slice: columns gathered from two batches by places, -1 for no row."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ PAIRS = 2  # of both sides; else the side alone
 
 
 @inner
-def _there(target, index, n):  # type: ignore[no-untyped-def]
-    """A bitmap of the entries that are not -1; how many are."""
+def _there(target, index, n):
+    """Write a bitmap of the entries that are not -1; return how many are -1."""
     out = mem.at_u8(target)
     none = np.int64(0)
     for k in range(n >> 3):
@@ -38,8 +38,8 @@ def _there(target, index, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _valid(target, bitmap, first, index, n):  # type: ignore[no-untyped-def]
-    """Validity of the values at ``index``, where -1 is null; how many nulls there are."""
+def _valid(target, bitmap, first, index, n):
+    """Write the validity of the values at ``index``, where -1 is null; return the number of nulls."""
     out = mem.at_u8(target)
     bits = mem.at_u8(bitmap)
     nulls = np.int64(0)
@@ -57,10 +57,11 @@ def _valid(target, bitmap, first, index, n):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _taken(op, column, width, n, index, clean, shared, missing, validity, data):  # type: ignore[no-untyped-def]
-    """Values of a column at some places into ``data``; its nulls, and in ``state[0]`` where their bitmap is.
+def _taken(op, column, width, n, index, clean, shared, missing, validity, data):
+    """Write the values of a column at some places to ``data``; return the nulls.
 
-    ``clean`` is the index without -1, ``shared`` the bitmap of its ``missing`` entries.
+    ``state[0]`` gets the address of their bitmap: ``validity``, or ``shared``, which marks the ``missing`` entries.
+    ``clean`` is the index without -1.
     """
     state = mem.at_i64(op.state_at)
     state[0] = validity
@@ -77,8 +78,8 @@ def _taken(op, column, width, n, index, clean, shared, missing, validity, data):
 
 
 @inner
-def _either(validity, data, width, n, index, other, other_validity, other_data):  # type: ignore[no-untyped-def]
-    """Where ``index`` has no row, put what another column has; how many nulls there are. Bitmaps are of all rows."""
+def _either(validity, data, width, n, index, other, other_validity, other_data):
+    """Fill the rows without a place in ``index`` from another column; return the nulls. Bitmaps are of all rows."""
     bits = mem.at_u8(validity)
     others = mem.at_u8(other_validity)
     t = mem.at_u8(data)
@@ -96,20 +97,17 @@ def _either(validity, data, width, n, index, other, other_validity, other_data):
 
 
 @inner
-def _cleaned(index, n, out):  # type: ignore[no-untyped-def]
+def _cleaned(index, n, out):
     for i in range(n):
         out[i] = max(index[i], np.int32(0))
 
 
 @inner
-def build_rows(s, which, n, at, to):  # type: ignore[no-untyped-def]
-    """An output batch of n rows as an ArrowArray at the left operator's ``out_struct``; False for no memory.
+def build_rows(s, which, n, at, to):
+    """Build an output batch of n rows at the left operator's ``out_struct``; return False if there is no memory.
 
-    Parameters
-    ----------
-    which : int
-        ``PAIRS``: rows of the probe side at the places ``at`` with rows of the build side at ``to``, addresses of
-        int32[n]. Otherwise rows of this side alone, at its places ``at``.
+    With ``PAIRS``, rows of the probe side at the places ``at`` and of the build side at ``to`` (addresses of int32[n]);
+    otherwise rows of side ``which`` alone, at its places ``at``.
     """
     p = s.probe
     first = operator_at(mem.load(s.operators), 0)

@@ -1,7 +1,6 @@
-"""A slice, as compiled code goes through it: two batches are read, grouped, probed and put out as one call.
+"""Join a slice, two whole batches, in one call: read, group, probe, emit.
 
-The sister of ``push_batch`` for batches that are joined as a whole. It reads batches and returns statuses as a push
-does (``registers``). The index step is in ``slice_kernels``.
+As ``push_batch``, it reads batches and returns statuses (``registers``). The index step is in ``slice_kernels``.
 """
 
 from __future__ import annotations
@@ -11,21 +10,22 @@ import numpy as np
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import I8, compiled, inner
 from ivjoin.shj.kernels.memory import LENGTH, RELEASE, at_i32, at_i64, at_u8, load, release
-from ivjoin.shj.kernels.push.intake_kernels import check_orders, read_columns, settle_marks
+from ivjoin.shj.kernels.push.intake_kernels import read_columns
+from ivjoin.shj.kernels.push.order_kernels import check_orders, settle_marks
+from ivjoin.shj.kernels.push.probe_kernels import terms_of
 from ivjoin.shj.kernels.records import operator_at, side_at, slice_at, source_at
+from ivjoin.shj.kernels.slices import place_kernels as by_place
 from ivjoin.shj.kernels.slices import slice_kernels as steps
 from ivjoin.shj.kernels.slices.slice_blocks import PAIRS, build_rows
+from ivjoin.shj.kernels.slices.slice_keys import group
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
-__all__ = ["join_slice", "most_ids"]
-
-NARROW = 4  # times as many ids as build rows are worth less than naming keys by a table
-_SOME = 1024  # ids that are worth so in any case
+__all__ = ["join_slice"]
 
 
 @inner
-def _take_in(op, side):  # type: ignore[no-untyped-def]
-    """Read a batch; False where the whole condition has to decide for one of its rows."""
+def _take_in(op, side):
+    """Read a batch; return False if the whole condition must decide for one of its rows."""
     n = load(op.in_struct + LENGTH)
     read_columns(op, side, n)
     if op.prepared == 0:
@@ -47,112 +47,22 @@ def _take_in(op, side):  # type: ignore[no-untyped-def]
     return op.full_predicate == 0
 
 
-# -- keys ------------------------------------------------------------------------------------------------------------
-
-
 @inner
-def _given_ids(op, ids):  # type: ignore[no-untyped-def]
-    """The ids that Python has found."""
-    given = at_i64(op.key_ids)
-    usable = at_u8(op.usable)
-    for i in range(op.n):
-        ids[i] = given[i] if op.masked == 0 or usable[i] else -1
-
-
-@inner
-def _one_id(op, ids):  # type: ignore[no-untyped-def]
-    usable = at_u8(op.usable)
-    for i in range(op.n):
-        ids[i] = np.int64(usable[i] != 0) - 1
-
-
-@inner
-def _int_ids(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-def]
-    """Ids of keys that are one ordinal: their distance from the least one of the build side, or by a table."""
-    build_keys = at_i64(theirs.values + 8 * at_i64(their_side.key_words)[0] * theirs.room_rows)
-    probe_keys = at_i64(mine.values + 8 * at_i64(my_side.key_words)[0] * mine.room_rows)
-    usable = at_u8(theirs.usable)
-    least = np.int64(I64_MAX)
-    most = np.int64(I64_MIN)
-    if theirs.masked:
-        for j in range(theirs.n):
-            if usable[j]:
-                least = min(least, build_keys[j])
-                most = max(most, build_keys[j])
-    else:
-        for j in range(theirs.n):
-            least = min(least, build_keys[j])
-            most = max(most, build_keys[j])
-    span = NARROW * theirs.n + _SOME
-    if least <= most and (least > I64_MAX - span or most < least + span):
-        s.n_ids = most - least + 1
-        steps.narrow(build_keys, usable, theirs.masked, theirs.n, least, s.n_ids, at_i32(s.build_ids))
-        steps.narrow(probe_keys, at_u8(mine.usable), mine.masked, mine.n, least, s.n_ids, at_i32(s.probe_ids))
-        return
-    size = np.int64(64)
-    bits = np.int64(6)
-    while size < 2 * theirs.n:
-        size += size
-        bits += 1
-    table = at_i32(s.table)
-    for k in range(size):
-        table[k] = 0
-    words = at_i64(s.words)
-    n_ids = steps.named(
-        build_keys, usable, theirs.masked, theirs.n, table, size - 1, 64 - bits, words, np.int64(0), 1,
-        at_i32(s.build_ids),
-    )
-    s.n_ids = max(n_ids, np.int64(1))
-    steps.named(
-        probe_keys, at_u8(mine.usable), mine.masked, mine.n, table, size - 1, 64 - bits, words, n_ids, 0,
-        at_i32(s.probe_ids),
-    )
-
-
-@inner
-def _group(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-def]
-    """Ids of both sides, and the places of the build side by key; without keys only where rows match nothing."""
-    s.keyed = 1
-    if s.key_kind == at.INT:
-        _int_ids(s, mine, my_side, theirs, their_side)
-    elif s.key_kind == at.NO_KEY:
-        s.keyed = np.int64(theirs.masked != 0)
-        s.n_ids = 1
-        ids = at_i32(s.build_ids)
-        if s.keyed:
-            _one_id(theirs, ids)
-            ids = at_i32(s.probe_ids)
-            if mine.masked:
-                _one_id(mine, ids)
-            else:
-                for i in range(mine.n):
-                    ids[i] = 0
-    else:
-        _given_ids(theirs, at_i32(s.build_ids))
-        _given_ids(mine, at_i32(s.probe_ids))
-    if s.keyed:
-        steps.group_places(at_i32(s.build_ids), theirs.n, s.n_ids, at_i32(s.ends), at_i32(s.rows))
-
-
-# -- windows ---------------------------------------------------------------------------------------------------------
-
-
-@inner
-def _axis(op, side, a):  # type: ignore[no-untyped-def]
-    """How the values of an axis go along the batch."""
+def _axis(op, side, a):
+    """Return the course of an axis's values along the batch."""
     values = at_i64(op.values + 8 * a * op.room_rows)
     if source_at(side.sources, a).has_absent:
-        steps.fill(values, at_u8(op.absent + a * op.room_rows), op.n)
-    return steps.course(values, op.n)
+        by_place.fill(values, at_u8(op.absent + a * op.room_rows), op.n)
+    return by_place.course(values, op.n)
 
 
 @inner
-def _turn(op, a, out):  # type: ignore[no-untyped-def]
-    steps.turned(at_i64(op.values + 8 * a * op.room_rows), op.n, at_i64(out))
+def _turn(op, a, out):
+    by_place.turned(at_i64(op.values + 8 * a * op.room_rows), op.n, at_i64(out))
 
 
 @inner
-def _narrowed(s, n, m, begins, ends):  # type: ignore[no-untyped-def]
+def _narrowed(s, n, m, begins, ends):
     """Intersect the ranges so far with the ranges of one more term."""
     first = at_i32(s.first)
     last = at_i32(s.last)
@@ -166,8 +76,8 @@ def _narrowed(s, n, m, begins, ends):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _find_windows(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-def]
-    """The range of places that each probe row can match, by all terms whose build values rise or fall."""
+def _find_windows(s, mine, my_side, theirs, their_side):
+    """Find the range of places that each probe row can match, by all terms whose build values rise or fall."""
     n = mine.n
     m = theirs.n
     first = at_i32(s.first)
@@ -185,7 +95,7 @@ def _find_windows(s, mine, my_side, theirs, their_side):  # type: ignore[no-unty
         course = _axis(theirs, their_side, theirs_at)
         low = bands[4 * b + 2]
         high = bands[4 * b + 3]
-        if high == I64_MIN and course == steps.FALLS:
+        if high == I64_MIN and course == by_place.FALLS:
             course = 0  # which cannot be turned
         used[b] = course
         if course == 0:
@@ -196,7 +106,7 @@ def _find_windows(s, mine, my_side, theirs, their_side):  # type: ignore[no-unty
         values = theirs.values + 8 * theirs_at * theirs.room_rows
         opens = low == I64_MIN
         stays = high == I64_MAX
-        if course == steps.FALLS:
+        if course == by_place.FALLS:
             # ~x of what falls rises, and ~(p + low) is ~p - low.
             _turn(mine, mine_at, s.turned)
             _turn(theirs, theirs_at, s.turned + 8 * s.turned_by)
@@ -210,13 +120,13 @@ def _find_windows(s, mine, my_side, theirs, their_side):  # type: ignore[no-unty
             stays = swapped
         rises = np.int64(mine_goes == course)
         if not opens:
-            steps.places(
+            by_place.places(
                 at_i64(values), m, at_i64(probes), n, rises, low, 0, at_i32(s.spare) if begun else first
             )
             if begun:
                 _narrowed(s, n, m, 1, 0)
         if not stays:
-            steps.places(at_i64(values), m, at_i64(probes), n, rises, high, 1, at_i32(s.spare) if begun else last)
+            by_place.places(at_i64(values), m, at_i64(probes), n, rises, high, 1, at_i32(s.spare) if begun else last)
             if begun:
                 _narrowed(s, n, m, 0, 1)
         begun = np.int64(1)
@@ -235,27 +145,14 @@ def _find_windows(s, mine, my_side, theirs, their_side):  # type: ignore[no-unty
     s.exact = np.int64(rest == 0 and my_side.n_checks == 0 and my_side.decide == 0)
 
 
-# -- pairs -----------------------------------------------------------------------------------------------------------
-
-
 @inner
-def _nulls_of(side):  # type: ignore[no-untyped-def]
-    """A bit for each axis where some row has no value."""
-    nulls = np.int64(0)
-    for a in range(min(side.n_axes, 62)):
-        if source_at(side.sources, a).has_absent:
-            nulls |= np.int64(1) << a
-    return nulls
-
-
-@inner
-def _end_of_segment(s, n):  # type: ignore[no-untyped-def]
+def _end_of_segment(s, n):
     return s.probe_from if s.segment == 0 else s.probe_to if s.segment == 1 else n
 
 
 @inner
-def _find_pairs(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-def]
-    """Find pairs until their scratch is full; False if no probe row is left."""
+def _find_pairs(s, mine, my_side, theirs, their_side):
+    """Find pairs until their scratch is full; return False if no probe row is left."""
     state = at_i64(s.state)
     while state[0] >= _end_of_segment(s, mine.n):
         if s.segment == 2:
@@ -275,9 +172,7 @@ def _find_pairs(s, mine, my_side, theirs, their_side):  # type: ignore[no-untype
     s.asked = 0
     if s.exact == 0:
         packed = steps.passing(
-            at_i64(my_side.bands), at_i64(s.used), my_side.n_bands, at_i64(my_side.checks), my_side.n_checks,
-            at_i64(mine.values), at_u8(mine.absent), mine.room_rows, _nulls_of(my_side), at_i64(theirs.values),
-            at_u8(theirs.absent), theirs.room_rows, _nulls_of(their_side), count, out_probe, out_build,
+            terms_of(mine, my_side), terms_of(theirs, their_side), at_i64(s.used), count, out_probe, out_build
         )
         count = packed & 0xFFFFFFFF
         s.asked = packed >> 32
@@ -289,8 +184,8 @@ def _find_pairs(s, mine, my_side, theirs, their_side):  # type: ignore[no-untype
 
 
 @inner
-def _settle_pairs(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-def]
-    """What the pairs at hand are to the join type."""
+def _settle_pairs(s, mine, my_side, theirs, their_side):
+    """Mark and list the pairs at hand as the join type requires."""
     n = s.n_pairs
     s.cursor = 0
     s.total = 0
@@ -318,7 +213,7 @@ def _settle_pairs(s, mine, my_side, theirs, their_side):  # type: ignore[no-unty
 
 
 @inner
-def _list_rows(s, which, op, begin, end, value):  # type: ignore[no-untyped-def]
+def _list_rows(s, which, op, begin, end, value):
     """List the rows of one side that are emitted alone: their flag has a given value."""
     matched = at_u8(op.matched)
     out = at_i32(s.at)
@@ -333,8 +228,7 @@ def _list_rows(s, which, op, begin, end, value):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _emit(s, first):  # type: ignore[no-untyped-def]
-    """The next of the rows that are listed, as one batch; a status."""
+def _emit(s, first):
     if first.blocks == 0:
         return at.GATHER | at.MORE
     n = min(s.total - s.cursor, s.block_rows)
@@ -348,9 +242,9 @@ def _emit(s, first):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _begin(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-def]
+def _begin(s, mine, my_side, theirs, their_side):
     """Find windows and groups; where one match decides a row and no check is left, find the rows that have one."""
-    _group(s, mine, my_side, theirs, their_side)
+    group(s, mine, my_side, theirs, their_side)
     _find_windows(s, mine, my_side, theirs, their_side)
     state = at_i64(s.state)
     state[0] = 0
@@ -367,7 +261,7 @@ def _begin(s, mine, my_side, theirs, their_side):  # type: ignore[no-untyped-def
 
 
 @inner
-def _join(s, mine, theirs):  # type: ignore[no-untyped-def]
+def _join(s, mine, theirs):
     p = s.probe
     my_side = side_at(mine.sides, p)
     their_side = side_at(theirs.sides, 1 - p)
@@ -413,11 +307,8 @@ def _join(s, mine, theirs):  # type: ignore[no-untyped-def]
 
 
 @compiled(I8(I8))
-def join_slice(record):  # type: ignore[no-untyped-def]
-    """Join the batches in the input structs of both operators, or go on; see ``registers`` for the status returned.
-
-    The batches are released with the last call.
-    """
+def join_slice(record):
+    """Join the batches in the input structs, or continue; return a status. The last call releases the batches."""
     s = slice_at(record, 0)
     mine = operator_at(load(s.operators + 8 * s.probe), 0)
     theirs = operator_at(load(s.operators + 8 * (1 - s.probe)), 0)
@@ -428,8 +319,3 @@ def join_slice(record):  # type: ignore[no-untyped-def]
         if load(theirs.in_struct + RELEASE):
             release(theirs.in_struct)
     return status
-
-
-def most_ids(m: int) -> int:
-    """How many ids keys of m build rows may get that are one ordinal."""
-    return max(NARROW * m + _SOME, m) + 1

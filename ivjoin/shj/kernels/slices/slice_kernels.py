@@ -1,11 +1,9 @@
-"""Index step of a slice: candidate pairs of two batches that lie in the order of an axis.
+"""Find candidate pairs of two batches that lie in the order of an axis.
 
-A row's number in its batch is its *place*. Each band term whose stored values rise turns a probe row into a range of
-places. The rows of the build side are grouped by key with a stable counting sort, so the places of a key rise. The
-partners of a probe row are the places of its key that lie in its range. Nothing is stored, linked or evicted.
-
-The loops read eight or four entries at once, without a branch on what they are: arrays have eight entries more than
-rows.
+A row's number in its batch is its *place*. Each band term whose build values rise turns a probe row into a range of
+places. The build rows are grouped by key with a stable counting sort, so the places of a key rise. The partners of a
+probe row are the places of its key in its range. Loops read eight or four entries at once without branches, so arrays
+have eight entries more than rows.
 """
 
 from __future__ import annotations
@@ -13,166 +11,21 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj.kernels.compiling import inner
-from ivjoin.shj.kernels.push.index_kernels import ASK, TRUE, lies_within
-from ivjoin.shj.registers import I64_MAX, I64_MIN
+from ivjoin.shj.kernels.push.index_kernels import ASK, MOST_AXES, TRUE
+from ivjoin.shj.kernels.push.probe_kernels import lies_within, verdict
+from ivjoin.shj.kernels.slices.place_kernels import LOOKS
 
 __all__ = [
-    "FALLS", "LOOKS", "RISES", "course", "fill", "group_places", "mark", "meet", "meet_all", "meets_any", "named",
-    "narrow", "passing", "places", "start_of", "turned", "with_alone",
-]  # fmt: skip
+    "group_places", "mark", "meet", "meet_all", "meets_any", "named", "narrow", "passing", "start_of",
+    "with_alone",
+]
 
-RISES, FALLS = 1, 2
-LOOKS = 8  # entries that are read at once
 SPREAD = np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing (Knuth 3, 6.4)
 
 
 @inner
-def fill(values, absent, n):  # type: ignore[no-untyped-def]
-    """Fill rows without a value with the value before, or with the first value, so that they do not break the order."""
-    last = np.int64(0)
-    for i in range(n):
-        if not absent[i]:
-            last = values[i]
-            break
-    for i in range(n):
-        if absent[i]:
-            values[i] = last
-        else:
-            last = values[i]
-
-
-@inner
-def course(values, n):  # type: ignore[no-untyped-def]
-    """How values go along the batch: ``RISES`` (never fall), ``FALLS`` (never rise), or 0."""
-    falls = False
-    rises = False
-    for i in range(1, n):
-        falls |= values[i] < values[i - 1]
-        rises |= values[i] > values[i - 1]
-    if not falls:
-        return RISES
-    return FALLS if not rises else 0
-
-
-@inner
-def turned(values, n, out):  # type: ignore[no-untyped-def]
-    """``~value`` of each value: what falls, rises."""
-    for i in range(n):
-        out[i] = ~values[i]
-
-
-@inner
-def _below(values, m, x):  # type: ignore[no-untyped-def]
-    """How many of the values, which rise, are less than x."""
-    a = np.int64(0)
-    b = np.int64(m)
-    while a < b:
-        middle = (a + b) >> 1
-        if values[middle] < x:
-            a = middle + 1
-        else:
-            b = middle
-    return a
-
-
-@inner
-def _places_in_step(values, m, probes, n, by, out):  # type: ignore[no-untyped-def]
-    """How many values are less than ``probes[i] + by``; both rise, and no sum leaves int64."""
-    p = np.int64(0)
-    for i in range(n):
-        x = probes[i] + by
-        while p + LOOKS <= m and values[p + 7] < x:
-            p += LOOKS
-        if p + LOOKS <= m:  # spelled out: the compiler unrolls no loop
-            p += (
-                np.int64(values[p] < x) + np.int64(values[p + 1] < x) + np.int64(values[p + 2] < x)
-                + np.int64(values[p + 3] < x) + np.int64(values[p + 4] < x) + np.int64(values[p + 5] < x)
-                + np.int64(values[p + 6] < x)
-            )
-        else:
-            while p < m and values[p] < x:
-                p += 1
-        out[i] = p
-
-
-@inner
-def _places_near(values, m, probes, n, by, out):  # type: ignore[no-untyped-def]
-    """The same of probes in any order, from the last place on by doubling steps (Bentley and Yao 1976)."""
-    p = np.int64(0)
-    for i in range(n):
-        x = probes[i] + by
-        if p < m and values[p] < x:
-            step = np.int64(1)
-            low = p + 1
-            while low + step <= m and values[low + step - 1] < x:
-                low += step
-                step += step
-            high = np.int64(min(low + step - 1, m))
-        else:
-            step = np.int64(1)
-            high = p
-            while high - step >= 0 and values[high - step] >= x:
-                high -= step
-                step += step
-            low = max(high - step, np.int64(-1)) + 1
-        while low < high:
-            middle = (low + high) >> 1
-            if values[middle] < x:
-                low = middle + 1
-            else:
-                high = middle
-        p = low
-        out[i] = p
-
-
-@inner
-def _places_apart(values, m, probes, n, by, closed, out):  # type: ignore[no-untyped-def]
-    """The same where sums may leave int64; ``closed``: how many are no greater than the sum."""
-    for i in range(n):
-        v = probes[i]
-        if by > 0 and v > I64_MAX - by:
-            out[i] = m
-        elif by < 0 and v < I64_MIN - by:
-            out[i] = 0
-        elif not closed:
-            out[i] = _below(values, m, v + by)
-        elif v + by == I64_MAX:
-            out[i] = m
-        else:
-            out[i] = _below(values, m, v + by + 1)
-
-
-@inner
-def places(values, m, probes, n, rises, by, closed, out):  # type: ignore[no-untyped-def]
-    """How many of the m values, which rise, are less than ``probes[i] + by`` (``closed``: no greater than it)."""
-    if n == 0:
-        return
-    least = I64_MAX
-    most = I64_MIN
-    for i in range(n):
-        least = min(least, probes[i])
-        most = max(most, probes[i])
-    # One more than a closed end is an open one.
-    far = by
-    if closed:
-        if by == I64_MAX:
-            _places_apart(values, m, probes, n, by, closed, out)
-            return
-        far = by + 1
-    if (far > 0 and most > I64_MAX - far) or (far < 0 and least < I64_MIN - far):
-        _places_apart(values, m, probes, n, by, closed, out)
-    elif rises:
-        _places_in_step(values, m, probes, n, far, out)
-    else:
-        _places_near(values, m, probes, n, far, out)
-
-
-# -- keys ------------------------------------------------------------------------------------------------------------
-
-
-@inner
-def narrow(keys, usable, some, n, least, n_ids, ids):  # type: ignore[no-untyped-def]
-    """Ids of keys that lie close together: their distance from the least one; -1 beyond, or of rows not usable."""
+def narrow(keys, usable, some, n, least, n_ids, ids):
+    """Number close keys by their distance from the least one; -1 for keys beyond, or rows not usable."""
     top = least + (n_ids - 1)
     for i in range(n):
         key = keys[i]
@@ -183,12 +36,8 @@ def narrow(keys, usable, some, n, least, n_ids, ids):  # type: ignore[no-untyped
 
 
 @inner
-def named(keys, usable, some, n, table, mask, shift, words, n_ids, grows, ids):  # type: ignore[no-untyped-def]
-    """Ids of keys by a table with open addressing, -1 of rows not usable; how many ids there are.
-
-    ``table`` has id + 1, 0 where it is empty, and is at most half full. Without ``grows`` a key that is not there gets
-    -1.
-    """
+def named(keys, usable, some, n, table, mask, shift, words, n_ids, grows, ids):
+    """Number keys by a table of id + 1 (0: empty); -1 for rows not usable, and without ``grows`` for unknown keys."""
     for i in range(n):
         if some and usable[i] == 0:
             ids[i] = -1
@@ -216,11 +65,8 @@ def named(keys, usable, some, n, table, mask, shift, words, n_ids, grows, ids): 
 
 
 @inner
-def group_places(ids, n, n_ids, ends, rows):  # type: ignore[no-untyped-def]
-    """Places by key, rising in each key; rows with id -1 are left out.
-
-    ``ends[2 * id]`` and ``ends[2 * id + 1]`` : where the places of a key begin and end in ``rows``.
-    """
+def group_places(ids, n, n_ids, ends, rows):
+    """List the places by key, rising in each key, in ``rows[ends[2 * id]:ends[2 * id + 1]]``; skip rows with id -1."""
     for b in range(2 * n_ids):
         ends[b] = 0
     for j in range(n):
@@ -241,12 +87,9 @@ def group_places(ids, n, n_ids, ends, rows):  # type: ignore[no-untyped-def]
     return total
 
 
-# -- candidates ------------------------------------------------------------------------------------------------------
-
-
 @inner
-def start_of(rows, p, end, lo, rises):  # type: ignore[no-untyped-def]
-    """The first of a key's places, from p on, that is no less than lo."""
+def start_of(rows, p, end, lo, rises):
+    """Return the first of a key's places, from p on, that is no less than lo."""
     if rises:
         step = np.int64(4)
         while step == 4:
@@ -265,12 +108,12 @@ def start_of(rows, p, end, lo, rises):  # type: ignore[no-untyped-def]
 
 
 @inner
-def meet(ids, first, last, n, rises, ends, rows, keep, state, out_probe, out_store, room):  # type: ignore[no-untyped-def]
-    """Pairs of probe rows and the places of their keys from ``first[i]`` on and before ``last[i]``; how many.
+def meet(ids, first, last, n, rises, ends, rows, keep, state, out_probe, out_store, room):
+    """List pairs of probe rows and the places of their keys in ``[first[i], last[i])``; return their number.
 
-    ``rises``: ``first`` never falls, so the begin of each key in ``ends`` moves on. ``state``: the probe row and the
-    entry of ``rows`` to go on with (-1: the row begins), and where the row began. ``keep``: a row without a pair is
-    written with -1. There are ``room`` entries and eight more; eight entries behind the last of ``rows`` are read.
+    ``rises``: ``first`` never falls, so the begin of each key in ``ends`` advances. ``state``: the probe row and the
+    entry of ``rows`` to continue with (-1: begin the row), and where the row began. ``keep``: a row without a pair gets
+    place -1.
     """
     out = np.int64(0)
     i = np.int64(state[0])
@@ -310,8 +153,8 @@ def meet(ids, first, last, n, rises, ends, rows, keep, state, out_probe, out_sto
 
 
 @inner
-def meet_all(first, last, n, keep, state, out_probe, out_store, room):  # type: ignore[no-untyped-def]
-    """As ``meet``, of all places of a range."""
+def meet_all(first, last, n, keep, state, out_probe, out_store, room):
+    """Do as ``meet`` for all places of a range."""
     out = np.int64(0)
     i = np.int64(state[0])
     q = np.int64(state[1])
@@ -340,8 +183,8 @@ def meet_all(first, last, n, keep, state, out_probe, out_store, room):  # type: 
 
 
 @inner
-def meets_any(ids, first, last, n, rises, ends, rows, keyed, matched):  # type: ignore[no-untyped-def]
-    """Which probe rows have a partner at all."""
+def meets_any(ids, first, last, n, rises, ends, rows, keyed, matched):
+    """Mark the probe rows that have a partner."""
     for i in range(n):
         lo = np.int64(first[i])
         hi = np.int64(last[i])
@@ -356,70 +199,38 @@ def meets_any(ids, first, last, n, rises, ends, rows, keyed, matched):  # type: 
         matched[i] = (q < end) & (np.int64(rows[q]) < hi)
 
 
-# -- what becomes of candidates --------------------------------------------------------------------------------------
-
-
 @inner
-def _others(bands, used, n_bands, mine, my_stride, i, theirs, their_stride, j):  # type: ignore[no-untyped-def]
-    """Whether a pair satisfies the band terms that places do not imply."""
-    for b in range(n_bands):
+def _others(mine, theirs, used, i, j):
+    """Return whether a pair satisfies the band terms that places do not imply."""
+    bands = mine.bands
+    for b in range(mine.n_bands):
         if used[b] == 0:
-            v = theirs[bands[4 * b + 1] * their_stride + j]
-            if not lies_within(v, mine[bands[4 * b] * my_stride + i], bands[4 * b + 2], bands[4 * b + 3]):
+            p = mine.axes[bands[4 * b] * mine.stride + i]
+            v = theirs.axes[bands[4 * b + 1] * theirs.stride + j]
+            if not lies_within(v, p, bands[4 * b + 2], bands[4 * b + 3]):
                 return False
     return True
 
 
 @inner
-def _verdict(  # type: ignore[no-untyped-def]
-    checks, mine, my_absent, my_stride, my_nulls, i, theirs, their_absent, their_stride, their_nulls, j,
-):
-    """As ``index_kernels.verdict``, of a stored row that lies in a batch."""
-    at = np.int64(0)
-    while at >= 0:
-        c = 8 * at
-        a = checks[c]
-        b = checks[c + 1]
-        p = np.int64(0)
-        v = np.int64(0)
-        missing = False
-        if a >= 0:
-            p = mine[a * my_stride + i]
-            missing = (my_nulls >> a) & 1 != 0 and my_absent[a * my_stride + i] != 0
-        if b >= 0:
-            v = theirs[b * their_stride + j]
-            missing |= (their_nulls >> b) & 1 != 0 and their_absent[b * their_stride + j] != 0
-        else:
-            v = p
-            p = np.int64(0)
-        if missing:
-            at = checks[c + 6]
-        elif lies_within(v, p, checks[c + 2], checks[c + 3]):
-            at = checks[c + 4]
-        else:
-            at = checks[c + 5]
-    return at
+def passing(mine, theirs, used, n, out_probe, out_store):
+    """Select the candidate pairs that pass bands and checks; return (open pairs << 32) + pairs.
 
-
-@inner
-def passing(  # type: ignore[no-untyped-def]
-    bands, used, n_bands, checks, n_checks, mine, my_absent, my_stride, my_nulls, theirs, their_absent, their_stride,
-    their_nulls, n, out_probe, out_store,
-):
-    """Of n candidate pairs those that bands and checks let through; how many, and how many of them are open.
-
-    The probe row of a pair that the checks do not decide is turned, ``~i``.
+    A pair that the checks leave open has the probe row ``~i``.
     """
     out = np.int64(0)
     asks = np.int64(0)
     for k in range(n):
         i = np.int64(out_probe[k])
         j = np.int64(out_store[k])
-        good = _others(bands, used, n_bands, mine, my_stride, i, theirs, their_stride, j)
-        if good and n_checks:
-            end = _verdict(
-                checks, mine, my_absent, my_stride, my_nulls, i, theirs, their_absent, their_stride, their_nulls, j
-            )
+        good = _others(mine, theirs, used, i, j)
+        if good and mine.n_checks:
+            missing = np.int64(0)
+            if theirs.nulls:
+                for b in range(MOST_AXES):
+                    if (theirs.nulls >> b) & 1:
+                        missing |= np.int64(theirs.absent[b * theirs.stride + j] != 0) << b
+            end = verdict(mine, i, theirs.axes, j, theirs.stride, missing)
             good = end in (TRUE, ASK)
             if end == ASK:
                 i = ~i
@@ -431,18 +242,17 @@ def passing(  # type: ignore[no-untyped-def]
 
 
 @inner
-def mark(flags, places, n):  # type: ignore[no-untyped-def]
-    """Set the flags of some places; -1 stands for no row."""
+def mark(flags, places, n):
     for k in range(n):
         if places[k] >= 0:
             flags[places[k]] = 1
 
 
 @inner
-def with_alone(state, end, out_probe, out_store, n, at, to):  # type: ignore[no-untyped-def]
-    """The n pairs, which come by probe row, and between them the probe rows without a pair, with -1; how many.
+def with_alone(state, end, out_probe, out_store, n, at, to):
+    """List the n pairs, and between them, with -1, the probe rows before ``end`` without a pair; return the number.
 
-    ``state[3]`` : the first probe row that has not come out; those before ``end`` are decided.
+    ``state[3]`` is the first probe row that has not been listed.
     """
     out = np.int64(0)
     seen = np.int64(state[3])

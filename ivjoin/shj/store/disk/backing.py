@@ -1,18 +1,16 @@
 """Store an array in memory, or in an unnamed file that is mapped into memory.
 
-Kernels find arrays by address, so they work the same on both. A file is unlinked as soon as it is created: a process
-that ends, even by a crash, leaves no file behind. Its disk space is reserved at creation, so a later write fails only
-if the disk itself fails. Pages of a file that the process has touched count as its memory until :meth:`Files.settle`
-releases them. The page cache may still retain them.
+Kernels find arrays by address, so they work the same on both. A file is unlinked as soon as it is created, so even a
+crash leaves none behind. Its disk space is reserved at creation. Pages of a file that the process has touched count as
+its memory until :meth:`Files.settle` releases them; the page cache may still retain them.
 """
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from threading import Lock
@@ -20,46 +18,33 @@ from typing import Protocol
 from weakref import WeakSet
 
 import numpy as np
-import pyarrow as pa
 
 from ivjoin.errors import MemoryLimitError, SpillError
 from ivjoin.shj.store.disk.pages import lengthened, paged
+from ivjoin.shj.store.disk.process_memory import shared_memory
 
-__all__ = [
-    "Files", "extended", "fresh", "give_back", "in_memory", "keep_pages", "kept_pool", "moving", "own_memory", "slide",
-]
+__all__ = ["Files", "extended", "fresh", "in_memory", "moving", "slide"]
 
 _PAGE = mmap.PAGESIZE
 _PIECE = 4 << 20  # bytes copied at once, which bounds the pages of a file in memory during a copy
-_KEPT_BY_MALLOC = 4 << 20  # bytes
 _SETTLED = 4 << 20  # bytes of logs that may stay in memory between two steps, in addition to `logs_allowed`
 _FILLED = 1 << 20  # bytes of zeros that are written at once, at most
 _SPARE = 1 << 20  # bytes by which a file may be larger than requested
 _AS_IT_WAS = "; the operator's state is unchanged by this batch, and its snapshot() still works"
-_STATM = "/proc/self/statm"
 
 
 class MappedLog(Protocol):
-    """A log of the operator, whose file grows by itself and is read through a mapping."""
+    """A log whose file grows by itself and is read through a mapping; see ``logs.Log``."""
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of the file."""
-
+    def nbytes(self) -> int: ...
     @property
-    def mapped(self) -> int:
-        """Bytes of the mapping whose pages may lie in memory."""
-
-    def let_go(self) -> None:
-        """Release all pages of the mapping."""
-
-    def let_go_of(self, block: int) -> None:
-        """Release the pages of a block."""
+    def mapped(self) -> int: ...
+    def let_go(self) -> None: ...
+    def let_go_of(self, block: int) -> None: ...
 
 
 class _Map(mmap.mmap):
-    """A mapped file without a name."""
-
     files: Files
     fd: int
 
@@ -70,17 +55,9 @@ class _Map(mmap.mmap):
 
 
 class Files:
-    """The files of one operator's spilled arrays and logs.
+    """The files of one operator's spilled arrays and logs, in a folder.
 
-    Parameters
-    ----------
-    folder : str
-        Where the files are created.
-
-    Raises
-    ------
-    MemoryLimitError
-        If no file can be created there.
+    Methods that create or enlarge a file raise MemoryLimitError if the disk is full, or no file can be created.
     """
 
     def __init__(self, folder: str) -> None:
@@ -97,14 +74,12 @@ class Files:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all files."""
         with self._lock:
             logs = list(self.logs)
         return self.mapped + sum(log.nbytes for log in logs)
 
     @property
     def mapped(self) -> int:
-        """Bytes of the files that are mapped."""
         with self._lock:
             return sum(len(m) for m in self._maps)
 
@@ -116,13 +91,7 @@ class Files:
             self.logs.add(log)
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype | type) -> np.ndarray:
-        """Return an array of zeros in a file of its own.
-
-        Raises
-        ------
-        MemoryLimitError
-            If the disk is full, or no file can be created.
-        """
+        """Return an array of zeros in a file of its own."""
         size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
         if size == 0:
             return np.empty(shape, dtype)
@@ -145,13 +114,7 @@ class Files:
         return np.ndarray(shape, array.dtype, buffer=self._mapped(os.dup(old.fd), size + spare))
 
     def reserve(self, nbytes: int) -> None:
-        """Check that the disk has space for ``nbytes`` bytes, before several arrays are created.
-
-        Raises
-        ------
-        MemoryLimitError
-            If the disk lacks the space.
-        """
+        """Check that the disk has space for ``nbytes`` bytes, before several arrays are created."""
         if nbytes:
             os.close(self.unnamed(nbytes))
 
@@ -179,8 +142,7 @@ class Files:
             return [log for log in self.logs if log.mapped]
 
     def settle(self, allowed: int) -> int:
-        """Release pages until at most ``allowed`` bytes of mapped arrays lie in memory. Return the excess in bytes
-        before.
+        """Release pages until at most ``allowed`` bytes of mapped arrays lie in memory. Return the excess before.
 
         Pages of logs are released first. They do not count towards the excess.
         """
@@ -209,7 +171,7 @@ class Files:
 
     def resident(self) -> int:
         """Return the bytes of mapped files in this process's memory, minus those mapped before the first array."""
-        shared = _shared()
+        shared = shared_memory()
         if shared is None:  # unknown on this system: assume the worst
             return 1 << 62
         if self._base is None or shared < self._base:
@@ -217,13 +179,7 @@ class Files:
         return shared - self._base
 
     def unnamed(self, size: int) -> int:
-        """Create an unnamed file of ``size`` bytes and return its descriptor.
-
-        Raises
-        ------
-        MemoryLimitError
-            If the file cannot be created, or the disk lacks the space.
-        """
+        """Create an unnamed file of ``size`` bytes and return its descriptor."""
         try:
             with tempfile.TemporaryFile(dir=self.folder, prefix="ivjoin-") as file:
                 fd = os.dup(file.fileno())
@@ -237,13 +193,7 @@ class Files:
         return fd
 
     def take(self, fd: int, at: int, size: int) -> None:
-        """Reserve disk space for a range of a file. Writing to a mapped page without disk space would kill the process.
-
-        Raises
-        ------
-        MemoryLimitError
-            If the disk lacks the space.
-        """
+        """Reserve disk space for a range of a file. Writing to a mapped page without it would kill the process."""
         try:
             os.posix_fallocate(fd, at, size)
         except OSError as e:
@@ -252,9 +202,9 @@ class Files:
     def fill(self, fd: int, at: int, size: int) -> None:
         """Write zeros to a reserved range that is to be read through a mapping.
 
-        The system keeps the bytes of one write in pieces as large as possible and maps each piece as a whole. Reading a
-        file that was written 4 KiB at a time takes ten times as long. An error is ignored here, because the later write
-        of the data fails too and reports it.
+        The system maps the bytes of one write in pieces as large as possible. Reading a file that was written 4 KiB at
+        a time takes ten times as long. An error is ignored, because the later write of the data fails too and reports
+        it.
         """
         with suppress(OSError):
             while size > 0:
@@ -262,13 +212,7 @@ class Files:
                 at, size = at + done, size - done
 
     def write(self, fd: int, data: memoryview, at: int) -> int:
-        """Write bytes to reserved space and return how many were written.
-
-        Raises
-        ------
-        SpillError
-            If the write fails.
-        """
+        """Write bytes to reserved space and return how many were written; raise SpillError if that fails."""
         try:
             return os.pwrite(fd, data, at)
         except OSError as e:
@@ -291,7 +235,6 @@ class Files:
 
 
 def _not_written(folder: str, size: int, e: OSError) -> SpillError:
-    """The error of a write that fails although its space was reserved."""
     return SpillError(
         f"cannot write {size:,} bytes to a file in {folder!r} although the space was reserved: {e.strerror or e}. "
         "The state is incomplete: run the join again, or continue from the last snapshot, with another folder "
@@ -301,13 +244,7 @@ def _not_written(folder: str, size: int, e: OSError) -> SpillError:
 
 @contextmanager
 def moving() -> Iterator[None]:
-    """Turn a full disk during a move of several arrays into SpillError: the state is then incomplete.
-
-    Raises
-    ------
-    SpillError
-        In place of MemoryLimitError, after which the operator could continue.
-    """
+    """Turn a full disk during a move of several arrays into SpillError: the state is then incomplete."""
     try:
         yield
     except MemoryLimitError as e:
@@ -329,27 +266,6 @@ def _no_file(folder: str, size: int, e: Exception) -> MemoryLimitError:
 @cache
 def _zeros() -> memoryview:
     return np.zeros(_FILLED, np.uint8).data  # read-only use allocates no pages
-
-
-def _shared() -> int | None:
-    try:
-        return _statm()[2] * _PAGE
-    except OSError:
-        return None
-
-
-def _statm() -> list[int]:
-    """Return this process's page counts: total, resident, and resident pages of files. Called in every step."""
-    return [int(word) for word in os.pread(_statm_of(os.getpid()), 128, 0).split()[:3]]
-
-
-@cache
-def _statm_of(pid: int) -> int:
-    """Return an open descriptor of ``/proc/self/statm``. Opening it each time takes three times as long.
-
-    The cache is keyed by process id, because a descriptor inherited through fork reports the parent process.
-    """
-    return os.open(_STATM, os.O_RDONLY)
 
 
 def _map_of(array: np.ndarray) -> _Map | None:
@@ -385,54 +301,8 @@ def extended(array: np.ndarray, n: int) -> np.ndarray | None:
     return lies.files.extended(array, n)
 
 
-def own_memory() -> int:
-    """Return the resident bytes of this process that belong to no file; 0 if the system does not report them."""
-    try:
-        _, resident, shared = _statm()
-    except OSError:
-        return 0
-    return (resident - shared) * _PAGE
-
-
-def give_back() -> None:
-    """Return freed memory that malloc and Arrow still cache to the system, where they support it."""
-    pa.default_memory_pool().release_unused()
-    trim = _trim()
-    if trim is not None:
-        trim(0)
-
-
-@cache
-def keep_pages() -> None:
-    """Make malloc cache freed arrays of about 100 kB, instead of returning each to the system and requesting it again.
-
-    Freeing one array of 4 MiB has this effect in glibc (mallopt(3), M_MMAP_THRESHOLD). It raises the threshold for
-    memory mapped per array from 128 kB to 4 MiB, and the trim threshold to twice that. Any program that frees such an
-    array causes the same. No option is set, so a user's own settings stay in force. Other malloc implementations are
-    unaffected.
-    """
-    np.empty(_KEPT_BY_MALLOC, dtype=np.uint8)
-
-
-@cache
-def kept_pool() -> pa.MemoryPool:
-    """Return a pool for long-lived arrays: ``give_back`` can return its free pages even if few lie together."""
-    return pa.system_memory_pool()
-
-
-@cache
-def _trim() -> Callable[[int], int] | None:
-    try:
-        trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
-    except (AttributeError, OSError, TypeError):  # another system or another malloc
-        return None
-    return trim
-
-
 def slide(into: np.ndarray, at: int, source: np.ndarray) -> None:
-    """Copy bytes or rows to ``into[at:]`` piece by piece. The destination may overlap the source only if it lies before
-    it.
-    """
+    """Copy to ``into[at:]`` piece by piece. The destination may overlap the source only if it lies before it."""
     lies = None if into.base is None else _map_of(into)
     step = max(1, _PIECE // max(1, source.strides[0] if source.ndim else 1))
     for start in range(0, len(source), step):

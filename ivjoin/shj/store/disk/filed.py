@@ -1,4 +1,4 @@
-"""Arrow batches in an unnamed mapped file: they are read like any others, and do not count as memory of the process."""
+"""Store Arrow batches in an unnamed mapped file, where they do not count as memory of the process."""
 
 from __future__ import annotations
 
@@ -16,15 +16,9 @@ AT_ONCE = 4 << 20  # bytes of rows that are written at once, and of the file's p
 
 
 def filed(batches: Callable[[], Iterator[pa.RecordBatch]], files: Files) -> list[pa.RecordBatch]:
-    """Write batches to a mapped file and return them from there.
+    """Write batches to a mapped file and return them from there; raise MemoryLimitError as ``Files``.
 
-    ``batches`` is called twice: once to measure the size, once to write. Only one batch is in memory at a time, in
-    addition to what the batches are made from.
-
-    Raises
-    ------
-    MemoryLimitError
-        If the disk is full, or no file can be created.
+    ``batches`` is called twice: to measure the size, and to write. Only one batch is in memory at a time.
     """
 
     def write(sink: pa.NativeFile) -> None:

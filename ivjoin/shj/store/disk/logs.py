@@ -1,8 +1,8 @@
-"""A log of bytes in a file: appended at the end, trimmed at the front.
+"""Store a log of bytes in a file: appended at the end, trimmed at the front.
 
 A log consists of segments of one size, each anywhere in an unnamed file. A trimmed segment is reused without being
-read. Writes go through the page cache, which does not count as memory of the process. Reads go through a mapping, whose
-pages are released when they exceed the memory allowed.
+read. Writes go through the page cache, which does not count as memory of the process. Reads go through a mapping,
+whose pages are released when they exceed the memory allowed.
 """
 
 from __future__ import annotations
@@ -28,19 +28,7 @@ _BLOCK_SHIFT = 23  # log2 of the bytes that are read before their pages may be r
 
 
 class Log:
-    """A log in a file of its own.
-
-    Parameters
-    ----------
-    files : Files
-    start : int
-        The position of its first byte.
-
-    Raises
-    ------
-    MemoryLimitError
-        If no file can be created.
-    """
+    """A log in a file of its own, whose first byte has the position ``start``; raise MemoryLimitError as ``Files``."""
 
     def __init__(self, files: Files, start: int = 0) -> None:
         self._files = files
@@ -61,7 +49,6 @@ class Log:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the file."""
         return self._size
 
     @property
@@ -71,13 +58,11 @@ class Log:
         return 0 if there is None or self._size <= _LITTLE else len(there)
 
     def let_go(self) -> None:
-        """Release all pages of the mapping."""
         there = self._map
         if there is not None:
             there.madvise(mmap.MADV_DONTNEED)
 
     def let_go_of(self, block: int) -> None:
-        """Release the pages of a block."""
         assert self._table is not None
         assert self._map is not None
         begin = (self.low + (block << _BLOCK_SHIFT) >> _SHIFT) - self._first
@@ -89,13 +74,7 @@ class Log:
                 self._map.madvise(mmap.MADV_DONTNEED, start, int(run[-1]) + _SEGMENT - start)
 
     def reserve(self, n: int) -> None:
-        """Reserve disk space for ``n`` more bytes, before any is written.
-
-        Raises
-        ------
-        MemoryLimitError
-            If the disk lacks the space.
-        """
+        """Reserve disk space for ``n`` more bytes; raise MemoryLimitError if the disk lacks it."""
         segments = (self.top + n - 1 >> _SHIFT) + 1 - self._first if n else 0
         missing = segments - len(self._places) - len(self._free)
         if missing > 0:
@@ -113,15 +92,7 @@ class Log:
                 self._places.append(self._free.popleft())
 
     def append(self, data: np.ndarray) -> None:
-        """Write bytes : uint8[n] at the end.
-
-        Raises
-        ------
-        MemoryLimitError
-            If the disk lacks the space. Nothing is written then.
-        SpillError
-            If the space was reserved and the write fails nevertheless.
-        """
+        """Write bytes : uint8[n] at the end; raise MemoryLimitError before anything is written, else SpillError."""
         n = len(data)
         self.reserve(n)
         left = np.ascontiguousarray(data).data
@@ -138,14 +109,7 @@ class Log:
         self.top = top
 
     def read(self, begins: np.ndarray, sizes: np.ndarray, outs: np.ndarray, out: np.ndarray) -> None:
-        """Copy pieces of the log to their places in ``out``.
-
-        Parameters
-        ----------
-        begins, sizes, outs : int64[n]
-            Position of each piece in the log, its length in bytes, and its offset in ``out``.
-        out : uint8[...]
-        """
+        """Copy the pieces at these positions and of these sizes to ``out[outs[i]:]``; int64[n] each."""
         if not len(begins) or not len(out):
             return
         if self._table is None or self._map is None:

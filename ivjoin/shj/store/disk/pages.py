@@ -1,8 +1,8 @@
-"""Large arrays in memory that the system maps for each array alone.
+"""Map memory for each large array alone.
 
-Freed memory of malloc and Arrow may stay allocated, and growing an array may copy it; both depend on the other
-allocations of the process. Memory that is mapped for one array returns to the system with the array, and grows without
-a copy. The memory that an operator counts is therefore the memory that it uses.
+Freed memory of malloc and Arrow may stay allocated, and growing an array may copy it. Memory that is mapped for one
+array returns to the system with the array, and grows without a copy. The memory that an operator counts is therefore
+the memory that it uses.
 """
 
 from __future__ import annotations
@@ -22,13 +22,7 @@ _MAPS = sys.platform == "linux"  # other systems cannot enlarge a mapping
 
 
 class Pages:
-    """Mapped memory with NumPy's array interface.
-
-    Parameters
-    ----------
-    size : int
-        Its bytes. It is unmapped when this object is deleted.
-    """
+    """Mapped memory of ``size`` bytes with NumPy's array interface."""
 
     def __init__(self, size: int) -> None:
         self._map, self._used = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), 0
@@ -45,12 +39,7 @@ class Pages:
         return {"version": 3, "typestr": "|u1", "shape": (self._used,), "data": (self._at, False)}
 
     def resize(self, size: int) -> None:
-        """Change the size, which may move the memory.
-
-        Raises
-        ------
-        MemoryError
-        """
+        """Change the size, which may move the memory; raise MemoryError if that fails."""
         try:
             self._map.resize(size)
         except OSError as e:
@@ -58,14 +47,12 @@ class Pages:
         self._moved()
 
     def let_go(self, start: int, stop: int) -> None:
-        """Release the whole pages within a range of bytes. They read as zeros and use no memory until they are written.
-        """
+        """Release the whole pages within a range of bytes, which read as zeros until they are written."""
         start, stop = _whole(start), stop // mmap.PAGESIZE * mmap.PAGESIZE
         if start < stop:
             self._map.madvise(mmap.MADV_DONTNEED, start, stop - start)
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """Return its beginning as an array."""
         self._used = _bytes(shape, dtype)
         return np.asarray(self).view(dtype).reshape(shape)
 
@@ -83,7 +70,7 @@ def paged(shape: tuple[int, ...], dtype: np.dtype | type) -> np.ndarray:
 
 
 def lengthened(array: np.ndarray, n: int) -> np.ndarray | None:
-    """Return the same rows, not copied, with capacity for ``n`` rows; None if the array has no pages of its own.
+    """Return the same rows, not copied, with capacity for ``n``; None if the array has no pages of its own.
 
     The caller must not use ``array`` or any view of it afterwards.
     """

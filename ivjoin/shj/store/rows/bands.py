@@ -24,10 +24,7 @@ class BandTable:
         return len(np.unique(self.terms[:, 1])) > 1
 
     def led_by(self, axis: int, second: int | None = None) -> BandTable:
-        """Return the same terms in another order: terms on ``axis`` of the store first, then terms on ``second``.
-
-        ``n_primary`` and ``n_second`` of the result count the terms of the two groups.
-        """
+        """Return the terms with the ``n_primary`` on ``axis`` first, then the ``n_second`` on ``second``."""
         if axis == 0 and second is None:
             return self
         name = axis, -1 if second is None else second

@@ -1,10 +1,9 @@
-"""Rows of one side that are stored in files, index included. They are found by a hash of their key, and read only if
-they may match.
+"""Store rows of one side in files, index included, find them by a hash of their key, and read those that may match.
 
 A row takes nine bytes of memory: a word with its key's hash and its number, and a byte of flags. The words lie in
-sorted runs that are merged so that few remain (a log-structured merge, after O'Neil, Cheng, Gawlick and O'Neil, 1996).
-Axes and payload form one record in a log, in the order of arrival. For each block of rows, the least and greatest value
-of every axis stay in memory, so a block behind the frontier is not read.
+sorted runs that are merged so that few remain (a log-structured merge, O'Neil, Cheng, Gawlick and O'Neil, 1996). Axes
+and payload form one record in a log, in the order of arrival. For each block of rows, the least and greatest value of
+every axis stay in memory, so a block behind the frontier is not read.
 """
 
 from __future__ import annotations
@@ -34,17 +33,11 @@ _TO_LOOK_THROUGH = 8  # entries that share the first bits, on average
 
 
 def can_freeze(t: pa.DataType) -> bool:
-    """Return whether values of a type can be stored in records and logs."""
     return pa.types.is_boolean(t) or bool(arrow.byte_width(t)) or arrow.offset_width(t) is not None
 
 
 class Taken:
-    """Rows whose records were read.
-
-    Attributes
-    ----------
-    numbers : int64[n]
-    """
+    """Rows whose records were read; ``numbers`` : int64[n]."""
 
     __slots__ = ("_records", "_rows", "numbers")
 
@@ -55,11 +48,9 @@ class Taken:
         return len(self.numbers)
 
     def at(self, index: np.ndarray | slice) -> Taken:
-        """Return the rows at some indexes, or those that a mask selects."""
         return Taken(self._rows, self.numbers[index], self._records[index])
 
     def axis(self, a: int) -> np.ndarray:
-        """Return the values of an axis : int64[n]."""
         return self._rows.axis(a, self._records)
 
     def column(self, i: int) -> pa.Array:
@@ -83,22 +74,7 @@ class _Run:
 
 
 class FrozenRows:
-    """Rows of one side in files.
-
-    Parameters
-    ----------
-    files : Files
-    types : sequence of pa.DataType
-        Types of the stored columns; see :func:`can_freeze`.
-    n_axes : int
-    block : int
-        Rows per block.
-
-    Attributes
-    ----------
-    live : int
-        Rows in state.
-    """
+    """Rows of one side in files, ``block`` rows per block; the types of the columns fit :func:`can_freeze`."""
 
     def __init__(self, files: Files, types: Sequence[pa.DataType], n_axes: int, block: int) -> None:
         self.n_axes, self._size = n_axes, block
@@ -116,11 +92,8 @@ class FrozenRows:
         self._cache = np.empty((_CACHED, n_axes, block), dtype=np.int64)
         self._cached = [-1] * _CACHED  # the numbers of the cached blocks
 
-    # -- memory --------------------------------------------------------------------------------------------------
-
     @property
     def nbytes(self) -> int:
-        """Bytes of memory."""
         blocks = self._least.nbytes + self._most.nbytes + self._counts.nbytes
         return blocks + self._cache.nbytes + self._flags.nbytes + self._run_bytes[0] + self._run_bytes[1]
 
@@ -128,40 +101,24 @@ class FrozenRows:
         return self._run_bytes[0]
 
     def _count_runs(self) -> None:
-        """Update the byte counts after runs have changed."""
         there = sum(in_memory(run.entries) for run in self._runs)
         beside = sum(run.table.nbytes for run in self._runs) + sum(new.nbytes for new in self._new)
         self._run_bytes = there, beside
 
     def move_runs(self, moved: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Move the runs that lie in memory elsewhere."""
         for run in self._runs:
             if in_memory(run.entries):
                 run.entries = moved(run.entries)
         self._count_runs()
 
-    # -- rows in -------------------------------------------------------------------------------------------------
-
     def append(
         self, hashes: np.ndarray, axes: np.ndarray, arrays: Sequence[pa.Array], matched: np.ndarray,
         absent: dict[int, np.ndarray],
     ) -> None:
-        """Store rows.
+        """Store rows; raise MemoryLimitError, without a change, if the disk is full.
 
-        Parameters
-        ----------
-        hashes : int64[n]
-            63-bit hashes of their keys.
-        axes : int64[a, n]
-        arrays : sequence of pa.Array
-        matched : bool[n]
-        absent : dict of int to bool[n]
-            By axis, the rows that a bound on this axis must not evict.
-
-        Raises
-        ------
-        MemoryLimitError
-            If the disk is full. Nothing has changed then.
+        hashes : int64[n], 63-bit hashes of their keys; axes : int64[a, n]; matched : bool[n]
+        absent : by axis, bool[n], the rows that a bound on this axis must not evict
         """
         n = len(hashes)
         self.records.reserve(n)
@@ -185,7 +142,6 @@ class FrozenRows:
         self._flags[held : held + n] = np.where(matched, LIVE | MATCHED, LIVE)
 
     def _block(self, n: int, axes: np.ndarray, absent: dict[int, np.ndarray]) -> None:
-        """Update the counts and bounds of each block."""
         at = 0
         while at < n:
             number = self.top + at
@@ -230,12 +186,9 @@ class FrozenRows:
         self._count_runs()
 
     def _merged(self, older: np.ndarray, younger: np.ndarray) -> np.ndarray:
-        """Merge the entries of two runs, without dead rows."""
         out = np.empty(len(older) + len(younger), dtype=np.int64)
         n = hash_run_kernels.merge(older, younger, out, self.low, self._base, self.top, self._flags)
         return _beside(older, out[:n])
-
-    # -- rows found ----------------------------------------------------------------------------------------------
 
     def find(self, hashes: np.ndarray) -> Iterator[tuple[np.ndarray, Taken]]:
         """Yield the rows with these hashes in pieces: positions in ``hashes`` : int64[n], and the rows."""
@@ -265,17 +218,14 @@ class FrozenRows:
         return order[which[by_place]], self.take(numbers[by_place])
 
     def take(self, numbers: np.ndarray) -> Taken:
-        """Read rows by their numbers."""
         records = self.records.rows(numbers, numbers)
         self.records.forget()
         return Taken(self, numbers, records)
 
     def axis(self, a: int, records: np.ndarray) -> np.ndarray:
-        """Return an axis of records that were read : int64[n]."""
         return np.ascontiguousarray(self.records.field(records, a)).view(np.int64)
 
     def matched(self, numbers: np.ndarray) -> np.ndarray:
-        """Return which of these rows have matched : bool[n]."""
         return self._flags[numbers - self._base] & MATCHED != 0
 
     def mark(self, numbers: np.ndarray) -> None:
@@ -288,13 +238,10 @@ class FrozenRows:
             if len(numbers):
                 yield self.take(numbers)
 
-    # -- rows out ------------------------------------------------------------------------------------------------
-
     def outside(self, bounds: Sequence[tuple[int, int]] | None) -> Iterator[np.ndarray]:
-        """Yield the numbers of live rows outside the bounds, block by block, or of all live rows without bounds.
+        """Yield the numbers of live rows outside the bounds (low, high) per axis, or of all live rows, block by block.
 
-        ``bounds`` gives (low, high) for each axis. The caller must pass each piece to :meth:`drop` before it requests
-        the next.
+        The caller must pass each piece to :meth:`drop` before it requests the next.
         """
         first = self._first
         if bounds is None:
@@ -323,7 +270,6 @@ class FrozenRows:
             yield numbers[np.asarray(dead.any(axis=0))]
 
     def drop(self, numbers: np.ndarray) -> None:
-        """Delete live rows."""
         if not len(numbers):
             return
         self._flags[numbers - self._base] &= 255 - LIVE
@@ -358,7 +304,6 @@ class FrozenRows:
         return here[self._flags[start - self._base : start - self._base + len(here)] & LIVE != 0]
 
     def _axes_of(self, block: int) -> np.ndarray:
-        """Return the axes of a block : int64[a, n]."""
         at, start = block % _CACHED, block * self._size
         if self._cached[at] != block:
             numbers = np.arange(start, min(start + self._size, self.top))

@@ -9,7 +9,8 @@ import pyarrow as pa
 from ivjoin.shj.store.rows.side import SideStore
 from ivjoin.shj.store.rows.spilled import InFile
 from ivjoin.shj.store.values.rings import Column
-from ivjoin.shj.store.values.varying import BytesColumn, SegmentColumn, text_bytes
+from ivjoin.shj.store.values.segments import SegmentColumn
+from ivjoin.shj.store.values.texts import BytesColumn, text_bytes
 
 __all__ = ["make_batch_room", "make_column_rooms", "make_text_room"]
 
@@ -40,7 +41,6 @@ def make_batch_room(store: SideStore, batch: pa.RecordBatch) -> None:
 
 
 def make_column_rooms(store: SideStore, arrays: Sequence[pa.Array]) -> None:
-    """Reserve memory for values of the stored columns, in their order."""
     store.account.promised = 0  # a refused batch may have left a reservation
     for i, array in enumerate(arrays):
         c = None

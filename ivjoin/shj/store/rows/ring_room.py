@@ -1,4 +1,4 @@
-"""The capacity of a store's rings: when it changes, what a change costs, and how rows move to the new ring."""
+"""Change the capacity of a store's rings, and move rows to the new ring."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from ivjoin.shj.store.rows.stored_rows import StoredRows
 from ivjoin.shj.store.sizes import TIGHT, fitting, larger
 from ivjoin.shj.store.values.columns import BoolColumn, OrdinalColumn, WordColumn
 from ivjoin.shj.store.values.rings import spans
-from ivjoin.shj.store.values.varying import BytesColumn, SegmentColumn
+from ivjoin.shj.store.values.segments import SegmentColumn
+from ivjoin.shj.store.values.texts import BytesColumn
 
 __all__ = [
     "can_be_cleared", "clear", "drop", "is_loose", "keep_apart", "leave", "more", "next_cap", "note_order",
@@ -79,12 +80,10 @@ def next_cap(store: StoredRows, n: int) -> int:
 
 
 def row_bytes(store: StoredRows) -> int:
-    """Return the bytes per row of all rings in memory."""
     return sum(c.row_bytes for c in store.columns) + (store.rows.strides[0] if in_memory(store.rows) else 0)
 
 
 def _want_disk(store: StoredRows, rows: int, texts: bool = False) -> None:
-    """Check that the disk has space for ``rows`` more rows of the arrays that lie in files."""
     if store.account.files is None:
         return
     arrays = [store.rows]
@@ -106,7 +105,6 @@ def more(store: StoredRows, cap: int) -> int:
 
 
 def recap(store: StoredRows, cap: int) -> None:
-    """Move the rows to rings of another capacity, under the same ids."""
     _want_disk(store, cap - store.cap if store.hi <= min(cap, store.cap) else cap)
     same = store.hi <= min(cap, store.cap)  # no row changes its place
     rows = extended(store.rows, cap) if same else None
@@ -155,10 +153,7 @@ def leave(store: StoredRows, ids: np.ndarray) -> None:
 
 
 def drop(store: StoredRows, ids: np.ndarray, gone: np.ndarray) -> None:
-    """Remove some of the live rows and free their memory. The other rows are renumbered.
-
-    ``ids`` are all live rows; ``gone`` : bool[n] marks the rows to remove.
-    """
+    """Remove the live rows with ``gone`` : bool[n] from ``ids``, all live rows, and renumber the others."""
     assert not is_loose(store)
     places = store.places(ids[gone])
     store.keys.live -= int(index_kernels.unlink(places, store.links, store.keys.slots, store.offset))
@@ -168,10 +163,7 @@ def drop(store: StoredRows, ids: np.ndarray, gone: np.ndarray) -> None:
 
 
 def renumber(store: StoredRows, ids: np.ndarray, room: int) -> None:
-    """Keep only these rows, as ids 0, 1, ..., in a ring of capacity ``room`` or more. Every list is linked again.
-
-    ``ids`` must rise.
-    """
+    """Keep only these rows (``ids`` rise), as 0, 1, ..., in a ring of ``room`` or more, and link every list again."""
     assert not is_loose(store)
     n = len(ids)
     cap = fitting(max(room, n))
@@ -202,13 +194,7 @@ def renumber(store: StoredRows, ids: np.ndarray, room: int) -> None:
 
 
 def sort(store: StoredRows) -> None:
-    """Replace the ordered lists with sorted runs.
-
-    Raises
-    ------
-    MemoryLimitError
-        If the disk lacks space for the arrays that lie in files. Nothing has changed then.
-    """
+    """Replace the ordered lists with sorted runs; raise MemoryLimitError, without a change, if the disk is full."""
     ordered, store.ordered, store.disordered = store.ordered, 0, False
     store.runs = SortedRuns(*store._led_by)
     store.point()

@@ -1,9 +1,8 @@
-"""A second index, for stores whose lists are slow: sorted runs, merged so that few remain (a log-structured merge).
+"""Index a store whose lists are slow by sorted runs, merged so that few remain (a log-structured merge).
 
-The linked lists of ``index_kernels`` walk one step for every row that a new row must pass to be in order. A probe walks
-every row in the first axis's window. If that costs too much, a store switches to sorted runs. Each batch is sorted by
-(key, axis) and becomes a run, and runs of similar size are merged. A row is copied O(log n) times in its life, and a
-probe costs one binary search per run, whatever the order of arrival.
+The lists of ``index_kernels`` walk one step for every row that a new row must pass, and a probe walks every row in the
+first axis's window. If that costs too much, a store switches to sorted runs: each batch is sorted by (key, axis), and
+runs of similar size are merged. A row is copied O(log n) times, and a probe costs one binary search per run.
 """
 
 from __future__ import annotations
@@ -20,14 +19,9 @@ _ARRAYS = ("keys", "values", "ids", "tops")
 
 
 class SortedRuns:
-    """Rows of one store as (key id, value, row id), in runs laid end to end. The youngest and smallest run is last.
+    """Rows of one store as (key id, value, row id), in runs laid end to end; the youngest and smallest run is last.
 
-    Parameters
-    ----------
-    axis : int
-        The axis of the store whose values sort the runs.
-    second : int or None
-        An axis whose running maximum over the rows of a key in a run is stored with each row, in ``tops``.
+    The values of ``axis`` sort the runs; ``tops`` is the running maximum of ``second`` over a key's rows in a run.
     """
 
     def __init__(self, axis: int = 0, second: int | None = None) -> None:
@@ -51,10 +45,7 @@ class SortedRuns:
     def add(
         self, keys: np.ndarray, values: np.ndarray, first: int, rows: np.ndarray, links: np.ndarray, lo: int
     ) -> None:
-        """Store rows first, first + 1, ... with these values of ``axis``.
-
-        ``rows`` supplies the values of ``second``. ``links`` and ``lo`` show which older rows are dead.
-        """
+        """Store rows first, first + 1, ... with these values of ``axis``; ``rows`` has the values of ``second``."""
         n, at = len(keys), self.size
         if at + n > len(self.keys):
             self.make_room(n)
@@ -70,11 +61,9 @@ class SortedRuns:
         self._top(rows, lo)
 
     def make_room(self, n: int) -> None:
-        """Reserve capacity for n more rows."""
         self._resize((self.size + n) * 5 // 4)
 
     def more_room(self, n: int) -> int:
-        """Return the bytes that capacity for n more rows takes."""
         need = self.size + n
         if need <= len(self.keys):
             return 0

@@ -1,4 +1,4 @@
-"""The schedules that find the rows a bound evicts, per axis: the registers of ``expiry_kernels`` and their heaps."""
+"""Allocate the schedules that find the rows a bound evicts: the registers of ``expiry_kernels`` and their heaps."""
 
 from __future__ import annotations
 
@@ -23,28 +23,13 @@ _USED, _LAST, _BOUND = map(at.words_of(EXPIRY).__getitem__, ("used", "last", "bo
 
 @cache
 def _blank(axes: int) -> np.ndarray:
-    """Return the words of schedules that are not in use."""
     words = np.zeros((axes, 2, at.words_in(EXPIRY)), dtype=np.int64)
     words[..., _LAST] = words[..., _BOUND] = I64_MIN
     return words
 
 
 class Schedules:
-    """The schedules of a side, one per axis and direction.
-
-    Parameters
-    ----------
-    side : int
-    n_axes : int
-    account : Account
-
-    Attributes
-    ----------
-    table : EXPIRY[axes, 2]
-        The rising and the falling schedule of each axis.
-    address : int
-        The address of the table.
-    """
+    """The rising and falling schedule of each axis of a side, as ``table`` : EXPIRY[axes, 2] at ``address``."""
 
     def __init__(self, side: int, n_axes: int, account: Account) -> None:
         self._words = _blank(max(n_axes, 1)).copy()
@@ -59,26 +44,20 @@ class Schedules:
         return self.table.nbytes + sum(in_memory(h) for h in [*self._heaps.values()])
 
     def used(self) -> Iterator[tuple[int, int]]:
-        """Yield the axis and direction of each schedule in use."""
         for axis, kept in enumerate(self.table["used"].tolist()):
             for falling in (0, 1):
                 if kept[falling]:
                     yield axis, falling
 
     def is_used(self, axis: int, falling: int) -> bool:
-        """Return whether a schedule is in use."""
         return self._words.item(axis, falling, _USED) != 0
 
     def laden(self, live: int) -> Iterator[tuple[int, int]]:
-        """Yield the schedules with many more entries than there are rows."""
         for axis, falling in np.argwhere(self.table["size"] > 2 * live + 1024):
             yield int(axis), int(falling)
 
     def start(self, axis: int, falling: int, operator: int, values: Callable[[int], np.ndarray] | None) -> bool:
-        """Start a schedule if it fits the memory limit. Return whether it does.
-
-        ``values`` returns the values of an axis in the order of arrival; None if no row is stored.
-        """
+        """Start a schedule if it fits the memory limit; return whether it does. ``values``: if rows are stored."""
         d = self.table[axis, falling]
         if values is not None and not self._account.fits(16 * _behind(values(axis) ^ -falling)):
             return False
@@ -133,16 +112,13 @@ class Schedules:
         return given
 
     def heaps(self) -> list[tuple[tuple[int, int], np.ndarray]]:
-        """Return the heaps by axis and direction."""
         return list(self._heaps.items())
 
     def place(self, key: tuple[int, int], heap: np.ndarray) -> None:
-        """Use a copy of the heap at another address."""
         self._heaps[key] = heap
         self.table[key]["heap"] = address(heap)
 
     def _more(self, axis: int, falling: int, room: int) -> int:
-        """Return the additional bytes of a heap with ``room`` entries."""
         old = self._heaps.get((axis, falling))
         if old is not None and not in_memory(old):
             return 0

@@ -20,16 +20,10 @@ _MOST_AXES = 8  # axes tried
 def most_selective(axes: np.ndarray, bands: BandTable, store: SideStore) -> tuple[int, int | None]:
     """Return the axis whose band terms admit the fewest stored rows; 0 unless another axis is much better.
 
-    The second result is a second axis, or None. A band such as ``l.x BETWEEN r.x - r.w AND r.x + r.w`` over floats
-    bounds two axes of the right rows, each at one end. Rows sorted by ``r.x - r.w`` are then bounded from above. The
-    search goes downwards from there and stops when no remaining row can reach the required ``r.x + r.w``.
-
-    Parameters
-    ----------
-    axes : int64[a, n]
-        Axis values of the probe rows.
-    bands : BandTable
-        Its terms are (probe axis, store axis, low, high).
+    The second result is a second axis, or None. A band such as ``l.x BETWEEN r.x - r.w AND r.x + r.w`` bounds two axes
+    of the right rows, each at one end. A search among rows sorted by ``r.x - r.w`` goes downwards from their bound. It
+    stops when no remaining row can reach the required ``r.x + r.w``. ``axes`` : int64[a, n] are the axes of the probe
+    rows.
     """
     ids = store.live_ids()
     if not len(ids) or not axes.shape[1]:

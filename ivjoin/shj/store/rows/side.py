@@ -1,4 +1,4 @@
-"""One side's stored rows, and what is rare: growing, compacting, and changing the index."""
+"""Change a store's rows: insert, grow, compact, and switch the index."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ _MOST_PATIENCE = 2**60
 
 class SideStore(StoredRows):
     """Rows of one input that may still match, in rings that follow their number. See :class:`StoredRows`."""
-
-    # -- rows in ---------------------------------------------------------------------------------------------------
 
     def insert(
         self, key_ids: np.ndarray, axes: np.ndarray, arrays: Sequence[pa.Array],
@@ -60,8 +58,8 @@ class SideStore(StoredRows):
         if matched is not None:
             self.links[places[np.flatnonzero(matched)], index_kernels.FLAGS] |= index_kernels.MATCHED
         for axis, unknown in (absent or {}).items():
-            flag = np.int32(1 << (8 + min(self.stored_axis(axis), 22)))
-            self.links[places[np.flatnonzero(unknown)], index_kernels.FLAGS] |= flag
+            bit = index_kernels.FIRST_ABSENCE + min(self.stored_axis(axis), index_kernels.MOST_AXES)
+            self.links[places[np.flatnonzero(unknown)], index_kernels.FLAGS] |= np.int32(1 << bit)
         self.point()
         self.reschedule()
 
@@ -81,13 +79,11 @@ class SideStore(StoredRows):
         if self.hi - self.lo + n > self.cap:
             recap(self, next_cap(self, n))
 
-    # -- rows out --------------------------------------------------------------------------------------------------
-
     def settle(self, look: bool = False, n: int = 0) -> None:
         """Free the memory of evicted rows. Ids may change, so the caller must not hold any across this call.
 
-        With ``look``, also shrink the ring if it is too large for the most rows since the last look. A ring that shrank
-        and grew with each batch would cost more than it saves. ``n`` is the number of rows expected next.
+        With ``look``, also shrink the ring if it is too large for the most rows since the last look, and for ``n``
+        more. A ring that shrank and grew with each batch would cost more than it saves.
         """
         peak = max(self.peak, self.hi - self.lo + n)
         shrink = look and is_wide(self.cap, peak, self._rows_in - self._fitted)
@@ -140,8 +136,6 @@ class SideStore(StoredRows):
             self.lo += len(ids)
             step *= 4
 
-    # -- sorted runs -----------------------------------------------------------------------------------------------
-
     @property
     def crowded(self) -> bool:
         """Whether the first axis admits so many rows that another axis may be the better index."""
@@ -158,7 +152,6 @@ class SideStore(StoredRows):
             self.lead(axis, second)
 
     def lead(self, axis: int, second: int | None) -> None:
-        """Switch to runs sorted by an axis at the next insert."""
         self._led_by = axis, second
         self.disordered = True
 

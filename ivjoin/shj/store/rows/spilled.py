@@ -1,7 +1,7 @@
-"""Payload in files: one record a row with its fixed-width values, and logs of the bytes of text, in order of arrival.
+"""Store payload in files: one record a row with its fixed-width values, and logs of the bytes of text.
 
 Rows are found by their ids, so nothing of them stays in memory. The records that an output batch needs are read once
-for all of its columns. Rows that no output needs are never read. The disk space of evicted rows is reused.
+for all of its columns. The disk space of evicted rows is reused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ivjoin.shj.store.disk.logs import Log
 from ivjoin.shj.store.rows.stored_rows import StoredRows
 from ivjoin.shj.store.values.columns import BoolColumn, WordColumn
 from ivjoin.shj.store.values.rings import Column
-from ivjoin.shj.store.values.varying import BytesColumn, text_array, text_bytes
+from ivjoin.shj.store.values.texts import BytesColumn, text_array, text_bytes
 
 __all__ = ["InFile", "Records", "can_spill", "spill_columns"]
 
@@ -30,16 +30,7 @@ _LEAST_MARKED = 1024  # rows
 
 
 class Records:
-    """The records of some columns of a side.
-
-    Parameters
-    ----------
-    files : Files
-    types : list of pa.DataType
-        Types of the columns.
-    first : int
-        Id of the first row.
-    """
+    """The records of some columns of a side, from row id ``first`` on. ``reserve`` raises MemoryLimitError."""
 
     def __init__(self, files: Files, types: Sequence[pa.DataType], first: int) -> None:
         self._files, self.types = files, list(types)
@@ -63,15 +54,13 @@ class Records:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows in files."""
         return sum(log.top - log.low for log in (self._log, *self._texts.values()))
 
     def reserve(self, n: int) -> None:
-        """Reserve disk space for n more rows without their text; raises MemoryLimitError if there is not enough."""
         self._log.reserve(n * self.row_size)
 
     def reserve_text(self, i: int, array: pa.Array) -> None:
-        """Reserve disk space for more values of a column, if they are text; raises as :meth:`reserve`."""
+        """Reserve disk space for more values of a column, if they are text."""
         if i in self._texts:
             self._texts[i].reserve(text_bytes(array))
 
@@ -83,7 +72,6 @@ class Records:
             self.write([arrays[k] for k in range(len(self.types))])
 
     def write(self, arrays: Sequence[pa.Array]) -> None:
-        """Append rows, given by their columns."""
         step = max(1, _AT_ONCE // self.row_size)
         if self._texts:
             step = min(step, 4 * _LEAST_MARKED)
@@ -117,7 +105,7 @@ class Records:
         self._log.append(records.reshape(-1))
 
     def field(self, records: np.ndarray, i: int) -> np.ndarray:
-        """Return the values of a column in records as raw words, a view; of text, starts and lengths : uint64[n, 2]."""
+        """Return a column in records as a view of raw words; of text, starts and lengths : uint64[n, 2]."""
         width, n = self._widths[i], len(records)
         word, shape = arrow.words_of(width)
         size = np.dtype(word).itemsize
@@ -140,7 +128,6 @@ class Records:
         return self._read[1]
 
     def column(self, i: int, records: np.ndarray) -> pa.Array:
-        """Return a column of records that were read."""
         t, valid = self.types[i], self._valid_of(records, i)
         values = np.ascontiguousarray(self.field(records, i))
         if i in self._texts:
@@ -157,14 +144,12 @@ class Records:
         return pa.Array.from_buffers(t, len(values), [validity, arrow.bitmap(values)], nulls)
 
     def _valid_of(self, records: np.ndarray, i: int) -> np.ndarray | None:
-        """Return in which records a column's value is valid : bool[n]; None if all are."""
         if not self._nulls[i]:
             return None
         valid = (records[:, self._bits + i // 8] >> (i % 8) & 1).astype(bool)
         return None if valid.all() else valid
 
     def forget(self) -> None:
-        """Free the records that were read last."""
         self._read = None
 
     def select(self, ids: np.ndarray) -> None:
@@ -194,14 +179,7 @@ class Records:
 
 
 class InFile:
-    """A stored column whose values are in records.
-
-    Parameters
-    ----------
-    records : Records
-    i : int
-        The column's position in the records.
-    """
+    """A stored column whose values are column ``i`` of records."""
 
     varies = True
     valid = None  # validity is in the records
@@ -221,7 +199,6 @@ class InFile:
         return self.records.nbytes if self.leads else 0
 
     def reserve(self, array: pa.Array) -> None:
-        """Reserve disk space for more values; raises MemoryLimitError if there is not enough."""
         if self.leads:
             self.records.reserve(len(array))
         self.records.reserve_text(self._i, array)
@@ -245,18 +222,11 @@ class InFile:
 
 
 def can_spill(c: Column) -> bool:
-    """Return whether a column lies in memory and can move to records."""
     return isinstance(c, (WordColumn, BoolColumn, BytesColumn))
 
 
 def spill_columns(store: StoredRows, which: Sequence[int], files: Files) -> None:
-    """Move some of a store's columns, given by position, to files.
-
-    Raises
-    ------
-    MemoryLimitError
-        If a file cannot be created, or the disk is full. Nothing has changed then.
-    """
+    """Move some of a store's columns, by position, to files; raise MemoryLimitError, without a change, if full."""
     columns: list[Column] = [store.columns[c] for c in which]
     records = Records(files, [c.type for c in columns], store.lo)
     records.reserve(store.hi - store.lo)

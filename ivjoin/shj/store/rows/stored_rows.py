@@ -1,4 +1,4 @@
-"""One side's stored rows: the ring of row records, the payload columns, the index, and the expiry schedules.
+"""Store one side's rows: the ring of row records, the payload columns, the index, and the expiry schedules.
 
 Counts and edges live in the side's ``SIDE`` record, which the kernels read and write. This class gives Python access to
 them. :class:`ivjoin.shj.store.rows.side.SideStore` adds what changes the capacity or the index.
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.shj import registers as at
-from ivjoin.shj.arrow import byte_width
+from ivjoin.shj.arrow import byte_width, with_number
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.kernels.push import index_kernels
 from ivjoin.shj.registers import RING, SIDE, STORED, Register
@@ -22,11 +22,10 @@ from ivjoin.shj.store.disk.backing import in_memory
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable
 from ivjoin.shj.store.rows.runs import SortedRuns
 from ivjoin.shj.store.rows.schedules import Schedules
-from ivjoin.shj.store.rows.sums import with_number
 from ivjoin.shj.store.sizes import row_records
 from ivjoin.shj.store.values.columns import BoolColumn, OrdinalColumn, WordColumn, columns_of
 from ivjoin.shj.store.values.rings import Column
-from ivjoin.shj.store.values.varying import BytesColumn, KeyTextColumn
+from ivjoin.shj.store.values.texts import BytesColumn, KeyTextColumn
 
 __all__ = ["StoredRows"]
 
@@ -46,31 +45,14 @@ class StoredRows:
 
     Parameters
     ----------
-    side : int
-        0 for left, 1 for right.
-    keys : KeyTable
-        Shared with the other side.
     types : list of pa.DataType
-        Types of the stored payload columns.
-    n_axes : int
-        Number of stored axes. The first one orders the rows of a key if ``ordered``.
-    sums : list of (int, float), optional
-        Further axes that are not stored: each is a stored axis plus a number. See ``ivjoin.plan.sums``.
-    ordered : bool
-        Keep each key's rows sorted by the first axis. This pays if rows arrive nearly in that order.
+        Types of the stored payload columns, whose positions in the input are ``stored``, and byte widths ``widths``.
+    n_axes, sums : int, list of (int, float)
+        Stored axes, and further ones: a stored axis plus a number. The first axis orders a key's rows if ``ordered``.
     same : dict of int to int or None
-        Payload columns that equal an axis (its index) or the key (None; ``keys`` is then an ``IntKeys``) value for
-        value. They are not stored again.
+        Payload columns that equal an axis (its index) or the key (None). They are not stored again.
     in_key : dict of int to int
-        Payload columns that equal one of the key's ``pieces`` (its position; ``keys`` is then a ``ByteKeys``) byte for
-        byte.
-    stored : list of int, optional
-        The positions of the stored columns in the input; 0, 1, ... by default.
-    sides : SIDE[2], optional
-        The operator's records, one per side.
-    widths : list of int or None, optional
-        The types' ``byte_width``, if they are known.
-    account : Account, optional
+        Payload columns that equal one of the key's ``pieces`` (its position) byte for byte.
     """
 
     lo = Register(SIDE, "lo")
@@ -193,16 +175,12 @@ class StoredRows:
         r[_RINGS], r[_HAS_NULLS] = address(self._rings), nulls
 
     def moved(self) -> None:
-        """Note that memory has moved or grown."""
         self._changes += 1
         self.point()
 
     def move_rows(self, rows: np.ndarray) -> None:
-        """Use a copy of the row records at another address."""
         self.rows, self.links = rows, rows.view(np.int32)
         self.moved()
-
-    # -- the index -------------------------------------------------------------------------------------------------
 
     def _link(self, key_ids: np.ndarray, axes: np.ndarray, first: int) -> None:
         """Add rows to the index: to their key's list, in order while that is cheap, or to sorted runs."""
@@ -246,7 +224,6 @@ class StoredRows:
             self._changes += 1
 
     def _arrived(self, axis: int) -> np.ndarray:
-        """Return an axis's values of all live rows, in the order of arrival."""
         return self.axis_values(axis, self.live_ids())
 
     def _trim(self) -> None:
@@ -254,8 +231,6 @@ class StoredRows:
             if column.varies:
                 column.trim(self.lo)
         self._trimmed = self.lo
-
-    # -- reading ---------------------------------------------------------------------------------------------------
 
     def places(self, ids: np.ndarray) -> np.ndarray:
         """Return ``ids % cap`` of rows that are stored or have just left, without a division per row."""
@@ -283,7 +258,6 @@ class StoredRows:
         return self.links.reshape(-1).take(places * self.links.shape[1] + index_kernels.FLAGS)
 
     def matched(self, ids: np.ndarray) -> np.ndarray:
-        """Return which of the rows have matched : bool[n]."""
         return (self._flags(self.places(ids)) & index_kernels.MATCHED) != 0
 
     def mark_places(self, places: np.ndarray) -> None:
@@ -312,7 +286,6 @@ class StoredRows:
         return values if axis < self.n_axes else with_number(values, self.sums[axis - self.n_axes][1])
 
     def stored_axis(self, axis: int) -> int:
-        """Return the axis itself, or the stored axis of a sum."""
         return axis if axis < self.n_axes else self.sums[axis - self.n_axes][0]
 
     def _ordinals_at(self, axis: int | None, places: np.ndarray) -> np.ndarray:
@@ -324,7 +297,6 @@ class StoredRows:
         return self.rows.reshape(-1).take(places * self.rows.shape[1] + (_FIRST_AXIS + axis))
 
     def _pieces_at(self, piece: int, places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return a piece of the keys of the rows at some places; as ``ByteKeys.piece_of``."""
         assert isinstance(self.keys, ByteKeys)
         key_ids = self._key_ids_at(places).astype(np.int64)
         return self.keys.piece_of(key_ids, piece, int(self._registers[_KEY_PIECES]))
@@ -345,5 +317,4 @@ class StoredRows:
 
     @property
     def lies_in_files(self) -> bool:
-        """Whether some of its arrays lie in files."""
         return not in_memory(self.rows) or any(c.lies_in_files for c in self.columns)

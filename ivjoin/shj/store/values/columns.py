@@ -1,14 +1,12 @@
-"""Stored payload columns of one side: rings of words, rings of bytes, and whole Arrow arrays for other types.
+"""Store payload columns of one side: rings of words, rings of bytes, and whole Arrow arrays for other types.
 
-A stored row has an absolute id. The ids of one side are consecutive. Every column offers:
+A stored row has an absolute id; ``places`` is ``ids % cap``. Every column offers:
 
 - ``append(array)`` stores rows with the next ids.
 - ``grow(cap, lo, hi)`` changes the capacity, to no less than the number of stored rows.
 - ``gather(ids, places)`` returns the values of these rows as an array of the column's type.
 - ``select(ids, places, cap)`` keeps only these rows, renumbered from 0.
 - ``trim(lo)`` forgets rows below ``lo``.
-
-``places`` is ``ids % cap``, computed once for all columns.
 """
 
 from __future__ import annotations
@@ -22,9 +20,9 @@ import pyarrow as pa
 from ivjoin.shj import arrow
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.registers import BITS, TEXT, blank
-from ivjoin.shj.store.disk.backing import fresh, in_memory
-from ivjoin.shj.store.values.rings import Column, Validity, put, regrown, selected
-from ivjoin.shj.store.values.varying import BytesColumn, KeyTextColumn, PiecesAt, SegmentColumn
+from ivjoin.shj.store.values.rings import Column, FixedColumn, RingColumn, Validity, put
+from ivjoin.shj.store.values.segments import SegmentColumn
+from ivjoin.shj.store.values.texts import BytesColumn, KeyTextColumn, PiecesAt
 
 __all__ = ["BoolColumn", "OrdinalColumn", "WordColumn", "column_for", "columns_of"]
 
@@ -34,10 +32,7 @@ _NO_TEXT = blank(TEXT, 0)
 
 
 def column_for(t: pa.DataType, cap: int, record: np.ndarray | None = None, width: int | None = -1) -> Column:
-    """Return a column of the class that fits an Arrow type.
-
-    ``record`` : TEXT[1], if kernels append to the column. ``width``: the type's ``byte_width``, if it is known.
-    """
+    """Return a column for an Arrow type with this ``byte_width``; kernels find it by its ``record`` : TEXT[1]."""
     width = arrow.byte_width(t) if width == -1 else width
     if width is not None:
         return WordColumn(t, cap, width)
@@ -52,10 +47,7 @@ def columns_of(
     types: Sequence[pa.DataType], widths: Sequence[int | None], stored: Sequence[int], same: Mapping[int, int | None],
     in_key: Mapping[int, int], ordinals_at: OrdinalsAt, pieces_at: PiecesAt | None,
 ) -> tuple[list[Column], np.ndarray]:
-    """Return the stored columns of a side and the TEXT[n] records of its text columns.
-
-    The parameters are as in :class:`ivjoin.shj.store.rows.side.SideStore`.
-    """
+    """Return the stored columns of a side, as in ``StoredRows``, and the TEXT[n] records of its text columns."""
     kept_as_text = [
         i for i, t in enumerate(types)
         if widths[i] is None and i not in in_key and (arrow.offset_width(t) or pa.types.is_boolean(t))
@@ -76,17 +68,14 @@ def columns_of(
     return columns, texts
 
 
-class WordColumn:
+class WordColumn(RingColumn):
     """A ring of fixed-width words."""
 
-    varies = False
-
     def __init__(self, t: pa.DataType, cap: int, width: int, valid: Validity | None = None) -> None:
-        self.type = t
+        super().__init__(t, valid)
         self._width = width
         dtype, shape = arrow.words_of(width)
         self._ring = np.empty((cap, *shape), dtype=dtype)
-        self.valid = valid or Validity()
 
     @classmethod
     def taking_over(cls, column: OrdinalColumn, cap: int, places: np.ndarray) -> WordColumn:
@@ -95,91 +84,30 @@ class WordColumn:
         made._ring[places] = column.words(places)
         return made
 
-    @property
-    def lies_in_files(self) -> bool:
-        return not in_memory(self._ring)
-
-    @property
-    def nbytes(self) -> int:
-        return in_memory(self._ring) + self.valid.nbytes
-
-    @property
-    def row_bytes(self) -> int:
-        return (self._ring.strides[0] if in_memory(self._ring) else 0) + self.valid.row_bytes
-
-    @property
-    def has_nulls(self) -> bool:
-        return self.valid.ring is not None
-
     def append(self, array: pa.Array, first: int) -> None:
         put(self._ring, first, arrow.fixed_view(array, self._width))
         if array.null_count or self.valid.ring is not None:
             self.valid.put(first, arrow.validity(array), len(array), len(self._ring))
 
-    def grow(self, cap: int, lo: int, hi: int) -> None:
-        self._ring = regrown(self._ring, cap, lo, hi)
-        self.valid.grow(cap, lo, hi)
-
     def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
         return arrow.fixed_array(self._ring.take(places, axis=0), self.valid.at(places), self.type)
 
-    def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
-        self._ring = selected(self._ring, places, cap)
-        self.valid.select(places, cap)
 
-    def clear(self) -> None:
-        """Reset the column to its initial state, in the same memory."""
-        self.valid.ring = None
+class OrdinalColumn(FixedColumn):
+    """A column whose values the store already has as an axis (``source``) or as the key (None). Only nulls are stored.
 
-    def trim(self, lo: int) -> None:
-        pass
-
-
-class OrdinalColumn:
-    """A column whose values the store already has as an axis or as the key. Only its nulls are stored here.
-
-    Parameters
-    ----------
-    t : pa.DataType
-        A type with :func:`ivjoin.shj.arrow.is_own_ordinal`. An axis may also be float64, as long as its ordinals
-        determine every value (:meth:`tells`).
-    source : int or None
-        The axis; None for the key.
-    values : weakref.WeakMethod
-        A method of the store that returns the values of a source at given places : int64[n]. The reference is weak
-        because the store refers to this column; a strong reference would delay freeing both until a garbage collection.
-    cap, width : int
+    Its type fits :func:`ivjoin.shj.arrow.is_own_ordinal`. An axis may also be float64, as long as its ordinals
+    determine every value (:meth:`tells`). ``values`` returns the values of a source at given places : int64[n]. It is
+    weak, because a strong reference to the store would delay freeing both until a garbage collection.
     """
 
-    varies = False
-
-    def __init__(
-        self, t: pa.DataType, source: int | None,
-        values: OrdinalsAt, cap: int, width: int,
-    ) -> None:
-        self.type = t
+    def __init__(self, t: pa.DataType, source: int | None, values: OrdinalsAt, cap: int, width: int) -> None:
+        super().__init__(t)
         self.source = source
         self.doubles = pa.types.is_float64(t)
         self._values = values
         self._word = arrow.words_of(width)[0]
         self._cap = cap
-        self.valid = Validity()
-
-    @property
-    def lies_in_files(self) -> bool:
-        return False
-
-    @property
-    def nbytes(self) -> int:
-        return self.valid.nbytes
-
-    @property
-    def row_bytes(self) -> int:
-        return self.valid.row_bytes
-
-    @property
-    def has_nulls(self) -> bool:
-        return self.valid.ring is not None
 
     def tells(self, array: pa.Array) -> bool:
         """Return whether the ordinals determine every value of an array."""
@@ -209,52 +137,20 @@ class OrdinalColumn:
         self._cap = cap
         self.valid.select(places, cap)
 
-    def clear(self) -> None:
-        """Reset the column to its initial state, in the same memory."""
-        self.valid.ring = None
 
-    def trim(self, lo: int) -> None:
-        pass
-
-
-class BoolColumn:
-    """A ring of bools, one byte each.
-
-    Parameters
-    ----------
-    t : pa.DataType
-    cap : int
-    record : TEXT[1], optional
-        The record through which kernels find it.
-    """
-
-    varies = False
+class BoolColumn(RingColumn):
+    """A ring of bools, one byte each, which kernels find by its ``record`` : TEXT[1]."""
 
     def __init__(self, t: pa.DataType, cap: int, record: np.ndarray | None = None) -> None:
-        self.type = t
+        super().__init__(t)
         self.record = blank(TEXT, 1) if record is None else record
         self.record["kind"] = BITS
         self._ring = np.zeros(cap, dtype=bool)
-        self.valid = Validity()
-
-    @property
-    def lies_in_files(self) -> bool:
-        return not in_memory(self._ring)
-
-    @property
-    def nbytes(self) -> int:
-        return in_memory(self._ring) + self.valid.nbytes
-
-    @property
-    def row_bytes(self) -> int:
-        return (self._ring.strides[0] if in_memory(self._ring) else 0) + self.valid.row_bytes
 
     def take_record(self, record: np.ndarray) -> None:
-        """Use another record, which holds the same fields."""
         self.record = record
 
     def point(self) -> None:
-        """Write the addresses of the arrays to the record, after memory has moved."""
         ring = self.valid.ring
         self.record["starts"], self.record["valid"] = address(self._ring), 0 if ring is None else address(ring)
 
@@ -267,25 +163,8 @@ class BoolColumn:
             put(self._ring, first, values.view(bool))
         self.valid.put(first, arrow.validity(array), n, len(self._ring))
 
-    def grow(self, cap: int, lo: int, hi: int) -> None:
-        self._ring = regrown(self._ring, cap, lo, hi)
-        self.valid.grow(cap, lo, hi)
-
     def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
         valid = self.valid.at(places)
         nulls = 0 if valid is None else len(valid) - int(np.count_nonzero(valid))
         validity = None if valid is None else arrow.bitmap(valid)
         return pa.Array.from_buffers(self.type, len(places), [validity, arrow.bitmap(self._ring[places])], nulls)
-
-    def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
-        ring = fresh(self._ring, cap)
-        ring[: len(places)] = self._ring[places]
-        self._ring = ring
-        self.valid.select(places, cap)
-
-    def clear(self) -> None:
-        """Reset the column to its initial state, in the same memory."""
-        self.valid.ring = None
-
-    def trim(self, lo: int) -> None:
-        pass

@@ -1,4 +1,4 @@
-"""The common parts of stored columns: rings of values and of validity."""
+"""Provide the common parts of stored columns: rings of values and of validity."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 from ivjoin.shj.store.disk.backing import extended, fresh, in_memory
 from ivjoin.shj.store.disk.pages import let_go
 
-__all__ = ["Column", "Validity", "put", "regrown", "selected", "spans"]
+__all__ = ["Column", "FixedColumn", "RingColumn", "Validity", "put", "regrown", "selected", "spans"]
 
 _AT_ONCE = 4 << 20  # bytes that exist twice while a ring is copied
 
@@ -24,7 +24,6 @@ class Column(Protocol):
 
     @property
     def valid(self) -> Validity | None: ...  # None: validity is stored with the values
-
     @property
     def nbytes(self) -> int: ...
     @property
@@ -51,8 +50,7 @@ def put(ring: np.ndarray, first: int, values: np.ndarray) -> None:
 
 
 def regrown(ring: np.ndarray, cap: int, lo: int, hi: int) -> np.ndarray:
-    """Return a ring of another capacity with the values of rows lo to hi. The caller must not use ``ring`` afterwards.
-    """
+    """Return a ring of another capacity with rows lo to hi. The caller must not use ``ring`` afterwards."""
     if hi <= min(cap, len(ring)):  # no row changes its place
         whole = extended(ring, cap)
         if whole is not None:
@@ -66,11 +64,9 @@ def regrown(ring: np.ndarray, cap: int, lo: int, hi: int) -> np.ndarray:
 
 
 def selected(ring: np.ndarray, places: np.ndarray, cap: int) -> np.ndarray:
-    """Return a ring of another capacity that begins with the rows at some places. The caller must not use ``ring``
-    afterwards.
+    """Return a ring that begins with the rows at some places. The caller must not use ``ring`` afterwards.
 
-    ``places`` rise, but for one fall where the ring wraps around. Memory is released behind the copy, so that few rows
-    exist twice.
+    ``places`` rise, but for one fall where the ring wraps around. Memory is released behind the copy.
     """
     made = fresh(ring, (cap, *ring.shape[1:]))
     step = max(1, _AT_ONCE // ring.strides[0])
@@ -111,7 +107,6 @@ class Validity:
         put(self.ring, first, np.ones(n, dtype=bool) if valid is None else valid)
 
     def begin(self, cap: int) -> None:
-        """Allocate the ring, in which every row so far is valid."""
         if self.ring is None:
             self.ring = np.ones(cap, dtype=bool)
 
@@ -148,3 +143,56 @@ class Validity:
     @property
     def row_bytes(self) -> int:
         return 1 if self.ring is not None and in_memory(self.ring) else 0
+
+
+class FixedColumn:
+    """A column whose memory depends on the capacity alone, with a ring of validity."""
+
+    varies = False
+
+    def __init__(self, t: pa.DataType, valid: Validity | None = None) -> None:
+        self.type = t
+        self.valid = valid or Validity()
+
+    @property
+    def lies_in_files(self) -> bool:
+        return False
+
+    @property
+    def nbytes(self) -> int:
+        return self.valid.nbytes
+
+    @property
+    def row_bytes(self) -> int:
+        return self.valid.row_bytes
+
+    def clear(self) -> None:
+        """Reset the column to its initial state, in the same memory."""
+        self.valid.ring = None
+
+    def trim(self, lo: int) -> None:
+        pass
+
+
+class RingColumn(FixedColumn):
+    _ring: np.ndarray
+
+    @property
+    def lies_in_files(self) -> bool:
+        return not in_memory(self._ring)
+
+    @property
+    def nbytes(self) -> int:
+        return in_memory(self._ring) + self.valid.nbytes
+
+    @property
+    def row_bytes(self) -> int:
+        return (self._ring.strides[0] if in_memory(self._ring) else 0) + self.valid.row_bytes
+
+    def grow(self, cap: int, lo: int, hi: int) -> None:
+        self._ring = regrown(self._ring, cap, lo, hi)
+        self.valid.grow(cap, lo, hi)
+
+    def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
+        self._ring = selected(self._ring, places, cap)
+        self.valid.select(places, cap)

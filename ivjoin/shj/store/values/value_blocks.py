@@ -1,4 +1,4 @@
-"""Least and greatest values of blocks of a run: a search skips the blocks outside its range."""
+"""Search a run for values in a range by the least and greatest value of blocks."""
 
 from __future__ import annotations
 
@@ -18,14 +18,8 @@ _SEARCH = 256  # values that a sweep may look at in vain for each row: as long a
 class ValueBlocks:
     """Blocks of values in several levels, as ``range_kernels`` reads them.
 
-    Attributes
-    ----------
-    least, most : int64[n]
-        The values themselves. For a value that lies in every range, the ends of int64.
-    upper : int64[2, m]
-        Least and greatest value of each block of each level.
-    starts : int64[levels]
-        Where each level begins in ``upper``.
+    least, most : int64[n], the values; for one that lies in every range, the ends of int64
+    upper : int64[2, m], least and greatest of each block; starts : int64[levels], where each level begins
     """
 
     least: np.ndarray
@@ -58,12 +52,8 @@ class ValueBlocks:
     ) -> tuple[np.ndarray, np.ndarray, int]:
         """Find rows i and places k with ``first[i] <= k < last[i]`` and a value in ``[low[i], high[i]]``.
 
-        Returns
-        -------
-        (int64[p], int64[p], int)
-            Rows and places, ordered by row and then place, and the number of finished rows. All rows are finished
-            unless there are more than ``most`` pairs. The pairs of an unfinished row are left out. The first row is
-            always finished.
+        Return rows, places : int64[p], ordered, and the number of finished rows: all, or with more than ``most`` pairs,
+        at least the first one. The pairs of an unfinished row are left out.
         """
         state = np.array([0, -1], dtype=np.int64)
         rows, at = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
@@ -81,7 +71,7 @@ class ValueBlocks:
     def swept(
         self, first: np.ndarray, last: np.ndarray, low: np.ndarray, high: np.ndarray, most: int
     ) -> tuple[np.ndarray, np.ndarray, int] | None:
-        """As :meth:`pairs`, by one pass through the values of each range as ``low`` rises.
+        """Do as :meth:`pairs` by one pass through the values of each range as ``low`` rises.
 
         Return None if ``low`` falls, if ``high`` excludes a value, or if the pass would look at many values in vain.
         """

@@ -1,0 +1,110 @@
+"""Rules of powers: an interval to a whole exponent, and the general power of two intervals."""
+
+from __future__ import annotations
+
+import math
+from math import inf
+from typing import Any
+
+from ivjoin.functions.rules.domain import NAN, NULL
+from ivjoin.functions.rules.rule import NONE, Pair, Place, Rule, strict_binary, strict_unary
+from ivjoin.functions.rules.rules_float import ENTIRE
+from ivjoin.functions.rules.rules_function import lower, preimage, upper
+from ivjoin.functions.rules.state import State
+from ivjoin.interval.machine import floats as m
+
+__all__ = ["pow_"]
+
+
+def _power(x: float, n: float) -> float:
+    try:
+        return math.pow(x, n)
+    except OverflowError:
+        return -inf if x < 0 and n % 2 == 1 else inf
+    except ValueError:
+        return inf
+
+
+def pow_(p: Place) -> Rule:
+    exponent = p.node.args[1]
+    if exponent.op == "literal" and exponent.params[0] is not None:
+        n = exponent.params[0]
+        if n == n and abs(n) <= 64 and n == int(n) and n > 0:
+            return _whole_power(Place(p.node, p.i, p.at[:1]), int(n))
+    i, (a, b) = p.i, p.at
+    plain = strict_binary(p, _general, _base_from, None, ENTIRE, _general_nan)
+    forward, backward = plain.forward, plain.backward
+    assert forward is not None
+    assert backward is not None
+
+    # NaN to the power of 0 is 1.
+    def up(D: list[Any]) -> Any:
+        lo, hi, flags = forward(D)
+        if D[a][2] & NAN:
+            lo, hi = (min(lo, 1.0), max(hi, 1.0)) if lo <= hi else (1.0, 1.0)
+        return lo, hi, flags
+
+    def down(s: State) -> None:
+        if not s.D[a][2] & NAN:
+            backward(s)
+        elif not s.D[i][2] & NULL:
+            s.drop_flags(a, NAN)
+            s.drop_flags(b, NAN)
+
+    return Rule(up, down)
+
+
+def _whole_power(p: Place, n: int) -> Rule:
+    def low(x: float) -> float:
+        y = lower(_power(x, n))
+        return max(y, 0.0) if x >= 0 else y
+
+    def high(x: float) -> float:
+        y = upper(_power(x, n))
+        return min(y, 0.0) if x <= 0 and n % 2 else y
+
+    if n % 2:
+        def root(c: float) -> float:
+            return math.copysign(abs(c) ** (1 / n), c)
+
+        return strict_unary(
+            p, lambda x: (low(x[0]), high(x[1])), lambda z, x: preimage(low, high, z, x, root), ENTIRE
+        )
+
+    def up(x: Pair) -> Pair:
+        a, b = m.abs_(x)
+        return low(a), high(b)
+
+    def back(z: Pair, x: Pair) -> Pair:
+        if z[1] < 0:
+            return NONE
+        size = preimage(low, high, z, (0.0, inf), lambda c: c ** (1 / n))
+        return m.abs_rev(size, x) if size[0] <= size[1] else NONE
+
+    return strict_unary(p, up, back, ENTIRE)
+
+
+def _general(x: Pair, y: Pair) -> Pair:
+    if x[0] <= 0:
+        return ENTIRE
+    # Monotone in either argument for a positive base: the extremes are at the corners.
+    corners = [_power(a, b) for a in x for b in y]
+    lo, hi = min(corners), max(corners)
+    if x[0] <= 1 <= x[1] or y[0] <= 0 <= y[1]:
+        lo, hi = min(lo, 1.0), max(hi, 1.0)
+    return max(0.0, lower(lo)), upper(hi)
+
+
+def _general_nan(x: Pair, y: Pair) -> bool:
+    """Return whether a power may be NaN: for a negative base, and for 1 and -1 with an infinite exponent."""
+    return bool(x[0] < 0 or (x[0] <= 1 <= x[1] and (y[0] == -inf or y[1] == inf)))
+
+
+def _base_from(z: Pair, y: Pair, x: Pair) -> Pair:
+    """Return the members of a base that is not negative, for one positive exponent."""
+    if x[0] < 0 or y[0] != y[1] or not 0 < y[0] < inf:
+        return x
+    n = y[0]
+    return preimage(
+        lambda v: lower(_power(v, n)), lambda v: upper(_power(v, n)), z, x, lambda c: float(c ** (1 / n))
+    )

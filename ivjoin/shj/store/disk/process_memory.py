@@ -1,0 +1,79 @@
+"""Measure the memory of this process, and return freed memory to the system."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+
+__all__ = ["give_back", "keep_pages", "kept_pool", "own_memory", "shared_memory"]
+
+_KEPT_BY_MALLOC = 4 << 20  # bytes
+_STATM = "/proc/self/statm"
+
+
+def shared_memory() -> int | None:
+    """Return the resident bytes of this process that belong to files; None if the system does not report them."""
+    try:
+        return _statm()[2] * mmap.PAGESIZE
+    except OSError:
+        return None
+
+
+def _statm() -> list[int]:
+    """Return this process's page counts: total, resident, and resident pages of files. Called in every step."""
+    return [int(word) for word in os.pread(_statm_of(os.getpid()), 128, 0).split()[:3]]
+
+
+@cache
+def _statm_of(pid: int) -> int:
+    """Return an open descriptor of ``/proc/self/statm``, per process: one inherited through fork reports the parent."""
+    return os.open(_STATM, os.O_RDONLY)
+
+
+def own_memory() -> int:
+    """Return the resident bytes of this process that belong to no file; 0 if the system does not report them."""
+    try:
+        _, resident, shared = _statm()
+    except OSError:
+        return 0
+    return (resident - shared) * mmap.PAGESIZE
+
+
+def give_back() -> None:
+    """Return freed memory that malloc and Arrow still cache to the system, where they support it."""
+    pa.default_memory_pool().release_unused()
+    trim = _trim()
+    if trim is not None:
+        trim(0)
+
+
+@cache
+def keep_pages() -> None:
+    """Make malloc cache freed arrays of about 100 kB, instead of returning each to the system and requesting it again.
+
+    In glibc, freeing one array of 4 MiB raises the threshold for memory mapped per array from 128 kB to 4 MiB, and the
+    trim threshold to twice that (mallopt(3), M_MMAP_THRESHOLD). No option is set, so a user's own settings stay in
+    force.
+    """
+    np.empty(_KEPT_BY_MALLOC, dtype=np.uint8)
+
+
+@cache
+def kept_pool() -> pa.MemoryPool:
+    """Return a pool for long-lived arrays: ``give_back`` can return its free pages even if few lie together."""
+    return pa.system_memory_pool()
+
+
+@cache
+def _trim() -> Callable[[int], int] | None:
+    try:
+        trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):  # another system or another malloc
+        return None
+    return trim
