@@ -17,7 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ivjoin.cli import main
+import ivjoin
+from ivjoin import JoinMetrics
+from ivjoin.cli import main, progress
+from ivjoin.cli.progress import Progress
 from ivjoin.files.formats import Sink, open_source
 
 BAND = "l.t BETWEEN r.t - 3 AND r.t + 2"
@@ -332,8 +335,6 @@ def test_closed_standard_streams(tmp_path: Path, files: tuple[str, str]) -> None
 
 @pytest.mark.parametrize("words", [["--version"], ["--help"], *([c, "--help"] for c in ("join", "explain", "demo"))])
 def test_version_and_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    import ivjoin
-
     with pytest.raises(SystemExit, match="^0$"):
         main(words)
     said = capsys.readouterr().out
@@ -373,8 +374,6 @@ def test_explain_names_options_of_the_command_line(files: tuple[str, str], capsy
 def test_progress_where_there_is_no_terminal(
     tmp_path: Path, files: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ivjoin.cli import progress
-
     monkeypatch.setattr(progress, "_EVERY_LINE", 0.0001)
     assert main(["join", *files, *ORDERED, "--progress", "-o", str(tmp_path / "o.csv")]) == 0
     lines = capsys.readouterr().err.splitlines()
@@ -383,9 +382,6 @@ def test_progress_where_there_is_no_terminal(
 
 
 def test_a_line_of_progress() -> None:
-    from ivjoin import JoinMetrics
-    from ivjoin.cli.progress import Progress
-
     counts = JoinMetrics()
     shown = Progress(True, [600, 400], lambda: counts)
     shown.count(250)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from evaluating import ERROR, answers, check_vector, col, same
 
+from ivjoin.conditions import evaluate as module
 from ivjoin.conditions import scalar
 from ivjoin.conditions.evaluate import check_supported, compiled, evaluate, first_error
 from ivjoin.errors import UnsupportedError
@@ -327,8 +328,6 @@ def test_neighbouring_floats() -> None:
 
 def test_many_programs_do_not_pile_up() -> None:
     a = col("a", pa.int64())
-    from ivjoin.conditions import evaluate as module
-
     for i in range(600):
         node = make("add", (a, build.literal(i, ty.INT64)), (), ty.INT64)
         assert answers(node, {"a": pa.array([1])}) == [i + 1]

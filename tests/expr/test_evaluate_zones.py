@@ -12,6 +12,7 @@ import pytest
 
 import ivjoin
 from ivjoin.errors import ConditionError
+from ivjoin.expr.kernels import zones as ops_zones
 from ivjoin.expr.kernels.zones import zone_of
 
 NAMES = [
@@ -121,8 +122,6 @@ def test_unknown_zones() -> None:
 
 def test_the_table_is_read_from_the_package_where_the_system_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("tzdata")
-    from ivjoin.expr.kernels import zones as ops_zones
-
     monkeypatch.setattr(zoneinfo, "TZPATH", ())
     zone = ops_zones._read(zoneinfo.ZoneInfo("Europe/Paris"))
     seconds = np.array(instants_of_note("Europe/Paris"))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import ivjoin
-from ivjoin.conditions import scalar
+from ivjoin.conditions import condition, scalar
 from ivjoin.conditions.text import to_text
 from ivjoin.expr import Scope
 from ivjoin.expr.kernels.cells import Cell
@@ -98,7 +98,5 @@ def test_a_join_reads_it_and_prunes_by_it() -> None:
 
 def test_python_says_it_too() -> None:
     scope = Scope(pa.schema([("a", pa.int64())]), pa.schema([("a", pa.int64())]))
-    from ivjoin.conditions import condition
-
     node = condition(ivjoin.left("a").nearer() <= ivjoin.right("a"), scope)
     assert node is not None and to_text(node) == "nearer(l.a) <= r.a"

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from ivjoin.operator import prune_bounds as bounds
+
 
 @pytest.fixture(scope="module")
 def contract_every_row() -> Iterator[None]:
     """Inputs here are small: contract the residual at every row, not after some hundreds, so that it prunes at all."""
-    from ivjoin.operator import prune_bounds as bounds
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bounds, "_CONTRACT_EVERY", 1)
         yield

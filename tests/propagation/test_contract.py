@@ -10,7 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from ivjoin.conditions import condition
+from ivjoin.conditions.read.fluent import left
 from ivjoin.errors import ColumnError, ConditionError
+from ivjoin.expr import Scope
 from ivjoin.propagation import Contraction, Outcome, contract
 
 UTC = dt.UTC
@@ -78,10 +81,6 @@ def test_three_outcomes(condition: Any, box: tuple[int, int], want: Outcome) -> 
 
 def test_all_forms_of_a_condition() -> None:
     import sympy
-
-    from ivjoin.conditions import condition
-    from ivjoin.conditions.read.fluent import left
-    from ivjoin.expr import Scope
 
     box = {"a": ("int64", 0, 9)}
     a = sympy.Symbol("a")

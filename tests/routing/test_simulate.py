@@ -19,7 +19,7 @@ from weights import examples
 
 from bench.routing import least_replication
 from ivjoin import SymmetricHashJoin
-from ivjoin.routing import plan_join, planner, simulate
+from ivjoin.routing import counting, plan_join, planner, simulate
 from ivjoin.routing.counting import count
 
 
@@ -175,8 +175,6 @@ def test_on_primary_keys_plain_hashing_is_chosen() -> None:
 
 
 def test_many_copies_are_counted_in_shares(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ivjoin.routing import counting
-
     left, right = table(3000, 1), table(3000, 2)
     for how in ("inner", "full", "left"):
         whole = simulate(left, right, condition="l.t <= r.t", how=how, workers=9)

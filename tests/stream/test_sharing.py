@@ -16,6 +16,7 @@ import pytest
 import ivjoin
 from ivjoin.conditions.read.constants import shape_of
 from ivjoin.expr.literals import literal
+from ivjoin.multi import question
 from ivjoin.plan import cache
 from ivjoin.stream import sharing
 
@@ -98,8 +99,6 @@ def test_other_constants_need_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_other_constants_of_many_inputs_need_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ivjoin.multi import question
-
     made: list[Any] = []
     make = question._resolved
     monkeypatch.setattr(question, "_resolved", lambda *args, **more: made.append(args) or make(*args, **more))

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ivjoin import ProtocolError, band_join
+from ivjoin import EvaluationError, ProtocolError, band_join
 from ivjoin.stream import workers
 from ivjoin.stream.tables import table_join
 from ivjoin.stream.tables.table_join import TableJoin
@@ -126,8 +126,6 @@ def test_a_join_of_tables_that_is_dropped_ends(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_condition_that_errs_is_raised_in_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ivjoin import EvaluationError
-
     monkeypatch.setattr(table_join, "_OWN_ROWS", 2000)
     x = np.arange(40_000)
     left = pa.table({"k": x % 10, "x": x, "v": np.where(x == 20_000, 0, 1)})

@@ -10,6 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import ivjoin
+from ivjoin import SymmetricHashJoin
+
 LEFT = pa.schema(
     {"id": pa.int64(), "k": pa.string(), "ts": pa.timestamp("us"), "price": pa.float64(), "tags": pa.list_(pa.string())}
 )
@@ -96,8 +99,6 @@ CASES = [
 
 @pytest.mark.parametrize(("error", "parts", "options"), CASES)
 def test_refused_at_the_call(error: str, parts: tuple[str, ...], options: dict[str, Any]) -> None:
-    import ivjoin
-
     with pytest.raises(getattr(ivjoin, error)) as e:
         ivjoin.SymmetricHashJoin(LEFT, RIGHT, **options)
     text = str(e.value)
@@ -112,8 +113,6 @@ def test_refused_at_the_call(error: str, parts: tuple[str, ...], options: dict[s
 
 
 def test_the_place_of_a_mistake_is_marked() -> None:
-    import ivjoin
-
     with pytest.raises(ivjoin.ConditionError) as e:
         ivjoin.SymmetricHashJoin(LEFT, RIGHT, condition="l.id = r.id AND l.price >")
     assert "col" in str(e.value)
@@ -121,8 +120,6 @@ def test_the_place_of_a_mistake_is_marked() -> None:
 
 
 def test_type_errors_name_the_node_and_both_types() -> None:
-    import ivjoin
-
     with pytest.raises(ivjoin.ConditionError) as e:
         ivjoin.SymmetricHashJoin(LEFT, RIGHT, condition="l.id = r.id AND l.ts > r.volume")
     for part in ("l.ts", "timestamp[us]", "int32"):
@@ -145,8 +142,6 @@ def test_type_errors_name_the_node_and_both_types() -> None:
     ],
 )
 def test_orders_that_say_nothing_sound(make: Any) -> None:
-    import ivjoin
-
     with pytest.raises(ivjoin.OrderError, match="nulls is|slack is|descending is"):
         make(ivjoin)
 
@@ -159,8 +154,6 @@ def test_orders_that_say_nothing_sound(make: Any) -> None:
     ],
 )
 def test_slack_in_the_wrong_units(order: dict[str, Any], part: str) -> None:
-    import ivjoin
-
     with pytest.raises(ivjoin.OrderError, match=part):
         ivjoin.SymmetricHashJoin(LEFT, RIGHT, left_order=ivjoin.Order(**order))
 
@@ -169,8 +162,6 @@ S = pa.schema({"k": pa.int64(), "a": pa.int32()})
 
 
 def op(**options: Any) -> Any:
-    from ivjoin import SymmetricHashJoin
-
     return SymmetricHashJoin(S, S, **{"on": "k", "how": "full", **options})
 
 
@@ -187,8 +178,6 @@ def op(**options: Any) -> Any:
     ],
 )
 def test_batches_of_another_schema(batch: Any, parts: tuple[str, ...]) -> None:
-    import ivjoin
-
     o = op()
     with pytest.raises(ivjoin.SchemaError) as e:
         list(o.push("left", batch))
@@ -200,8 +189,6 @@ def test_batches_of_another_schema(batch: Any, parts: tuple[str, ...]) -> None:
 
 
 def test_schemas_that_are_none() -> None:
-    import ivjoin
-
     with pytest.raises(ivjoin.SchemaError, match=r"left.*(dict|Schema)"):
         ivjoin.SymmetricHashJoin({"a": "int64"}, S)
     twice = pa.schema([("a", pa.int64()), ("a", pa.int64())])
@@ -211,16 +198,12 @@ def test_schemas_that_are_none() -> None:
 
 @pytest.mark.parametrize("thing", [42, "table", None, [1, 2]], ids=str)
 def test_inputs_that_are_no_arrow(thing: Any) -> None:
-    import ivjoin
-
     with pytest.raises((ivjoin.IvjoinError, TypeError)) as e:
         ivjoin.band_join(thing, S.empty_table(), on="k").read_all()
     assert "left" in str(e.value)
 
 
 def test_an_iterable_whose_later_batch_differs() -> None:
-    import ivjoin
-
     def batches() -> Any:
         yield pa.record_batch({"k": [1], "a": pa.array([1], pa.int32())})
         yield pa.record_batch({"k": [2], "b": pa.array([1], pa.int32())})
@@ -230,8 +213,6 @@ def test_an_iterable_whose_later_batch_differs() -> None:
 
 
 def test_an_error_of_the_source_passes_through() -> None:
-    import ivjoin
-
     def batches() -> Any:
         yield pa.record_batch({"k": [1], "a": pa.array([1], pa.int32())})
         raise RuntimeError("the disk is on fire")
@@ -246,8 +227,6 @@ def one() -> pa.RecordBatch:
 
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_push_after_finish(side: str) -> None:
-    import ivjoin
-
     o = op()
     list(o.push(side, one()))
     list(o.finish(side))
@@ -270,8 +249,6 @@ def test_finish_twice_gives_nothing_more() -> None:
 
 
 def test_side_of_no_name() -> None:
-    import ivjoin
-
     for call in (lambda: op().push("up", one()), lambda: op().finish("up"), lambda: op().advance("up", {"a": 1})):
         with pytest.raises(ivjoin.ProtocolError, match=r"up.*left.*right"):
             call()
@@ -279,8 +256,6 @@ def test_side_of_no_name() -> None:
 
 @pytest.mark.nojit
 def test_output_must_be_drained_first() -> None:
-    import ivjoin
-
     o = op(batch_size=1)
     list(o.push("left", pa.record_batch({"k": [1, 1, 1], "a": pa.array([1, 2, 3], pa.int32())})))
     out = o.push("right", one())
@@ -308,8 +283,6 @@ def test_the_batch_is_taken_at_the_call() -> None:
 
 @pytest.mark.parametrize("values", [{}, None, {"zz": 1}, {"a": "soon"}, {"k": None}], ids=str)
 def test_watermarks_that_say_nothing(values: Any) -> None:
-    import ivjoin
-
     with pytest.raises(ivjoin.IvjoinError):
         list(op().advance("left", values))
 
@@ -318,8 +291,6 @@ def test_watermarks_that_say_nothing(values: Any) -> None:
     "value", [300, -1, 256, 255.5, float("inf"), float("nan"), True, dt.datetime(2024, 1, 1)], ids=str
 )
 def test_a_watermark_outside_of_the_type(value: Any) -> None:
-    import ivjoin
-
     s = pa.schema({"a": pa.uint8()})
     o = ivjoin.SymmetricHashJoin(s, s, condition="l.a = r.a", how="left")
     with pytest.raises(ivjoin.OrderError, match="the watermark of a is") as told:
@@ -332,8 +303,6 @@ def test_a_watermark_outside_of_the_type(value: Any) -> None:
 
 
 def test_an_option_of_no_name_is_told_by_whom_it_was_given_to() -> None:
-    import ivjoin
-
     calls = {
         "band_join": lambda **o: ivjoin.band_join(S.empty_table(), S.empty_table(), **o),
         "SymmetricHashJoin": lambda **o: ivjoin.SymmetricHashJoin(S, S, **o),
@@ -349,16 +318,12 @@ def test_an_option_of_no_name_is_told_by_whom_it_was_given_to() -> None:
 
 
 def test_a_watermark_of_text() -> None:
-    import ivjoin
-
     s = pa.schema({"k": pa.string()})
     with pytest.raises(ivjoin.OrderError, match="values of type string cannot be ordered"):
         ivjoin.SymmetricHashJoin(s, s, on="k").advance("left", {"k": "x"})
 
 
 def test_advance_after_finish_is_harmless_or_refused() -> None:
-    import ivjoin
-
     o = op()
     list(o.push("right", one()))
     list(o.finish("left"))
@@ -371,8 +336,6 @@ def test_advance_after_finish_is_harmless_or_refused() -> None:
 
 
 def test_a_snapshot_of_another_version_is_refused_by_name() -> None:
-    import ivjoin
-
     o = op()
     list(o.push("left", one()))
     blob = o.snapshot()
@@ -389,8 +352,6 @@ def test_a_snapshot_of_another_version_is_refused_by_name() -> None:
 
 def test_every_flipped_byte_is_refused_or_harmless() -> None:
     """A damaged snapshot never crashes and never gives an operator that errs in a foreign way."""
-    import ivjoin
-
     o = op()
     list(o.push("left", one()))
     blob = o.snapshot()
@@ -402,8 +363,6 @@ def test_every_flipped_byte_is_refused_or_harmless() -> None:
 
 
 def test_a_restored_operator_is_independent() -> None:
-    import ivjoin
-
     o = op()
     list(o.push("left", one()))
     other = ivjoin.SymmetricHashJoin.restore(o.snapshot())
@@ -414,8 +373,6 @@ def test_a_restored_operator_is_independent() -> None:
 
 
 def test_explain_refuses_what_the_join_refuses() -> None:
-    import ivjoin
-
     with pytest.raises(ivjoin.ColumnError, match="price"):
         ivjoin.explain(LEFT, RIGHT, condition="l.prise > 3")
     with pytest.raises(ivjoin.ConditionError):
@@ -423,8 +380,6 @@ def test_explain_refuses_what_the_join_refuses() -> None:
 
 
 def test_explain_names_what_prunes_and_why_not() -> None:
-    import ivjoin
-
     text = str(
         ivjoin.explain(
             LEFT, RIGHT, left_order="ts",

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from join.tables import rows
 
-from ivjoin import EvaluationError, SymmetricHashJoin
+from ivjoin import EvaluationError, IvjoinError, ProtocolError, SymmetricHashJoin
 
 MAX32, MAX64 = 2**31 - 1, 2**63 - 1
 SCHEMA = pa.schema({"k": pa.int64(), "a": pa.int32(), "b": pa.int32(), "c": pa.int64(), "s": pa.string()})
@@ -22,8 +22,6 @@ def batch(*values: tuple[Any, ...]) -> pa.RecordBatch:
 
 
 def make(condition: str, how: str = "inner", **options: Any) -> Any:
-    from ivjoin import SymmetricHashJoin
-
     return SymmetricHashJoin(SCHEMA, SCHEMA, **{"on": "k", "condition": condition, "how": how, **options})
 
 
@@ -62,8 +60,6 @@ ERRING = [
 @pytest.mark.parametrize(("condition", "left", "right", "parts"), ERRING)
 @pytest.mark.parametrize("first", ["left", "right"])
 def test_raised_for_the_pair(condition: str, left: tuple, right: tuple, parts: tuple[str, ...], first: str) -> None:
-    from ivjoin import EvaluationError, ProtocolError
-
     op = make(condition, "full")
     rows_ = {"left": batch(left), "right": batch(right)}
     second = "right" if first == "left" else "left"
@@ -90,8 +86,6 @@ def test_no_pair_of_equal_keys_no_error(condition: str, left: tuple, right: tupl
 
 @pytest.mark.parametrize("how", oracle.HOWS)
 def test_every_join_type_raises(how: str) -> None:
-    from ivjoin import EvaluationError
-
     op = make("l.a + 10 < r.a", how)
     pull(op.push("left", batch((1, 3), (1, MAX32))))
     with pytest.raises(EvaluationError):
@@ -125,8 +119,6 @@ def test_nothing_is_raised_where_evaluation_stops_before(condition: str, left: t
 
 def test_an_error_may_be_hidden_where_the_pair_cannot_match() -> None:
     """Far outside the window the square overflows; whether it is computed there is the planner's affair."""
-    from ivjoin import EvaluationError
-
     op = make("(l.a - r.a) * (l.a - r.a) < 400", "full")
     pull(op.push("left", batch((1, 70_000))))
     try:
@@ -181,8 +173,6 @@ def test_an_erring_row_that_is_decided_comes_out() -> None:
 
 
 def test_an_erring_row_is_remembered_through_a_snapshot() -> None:
-    from ivjoin import EvaluationError, SymmetricHashJoin
-
     op = make("l.a + 10 < r.a", "full")
     pull(op.push("left", batch((1, MAX32), (2, 3))))
     op = SymmetricHashJoin.restore(op.snapshot())
@@ -197,16 +187,12 @@ def test_no_rows_no_error() -> None:
 
 
 def test_a_literal_division_by_zero_is_raised_for_a_pair() -> None:
-    from ivjoin import EvaluationError
-
     op = make("1 div 0 > l.a", "inner")
     with pytest.raises(EvaluationError, match="zero"):
         pull(op.push("left", batch((1, 5)))), pull(op.push("right", batch((1, 5))))
 
 
 def test_an_order_that_errs_is_an_error_of_its_row() -> None:
-    from ivjoin import IvjoinError
-
     op = make("l.a < r.a", left_order="a + 10")
     pull(op.push("left", batch((1, 5))))
     with pytest.raises(IvjoinError, match=r"a \+ 10|overflow"):

@@ -10,6 +10,8 @@ import pytest
 from join.cases import in_blocks
 from resident import needs_resident, resident
 
+from ivjoin import SymmetricHashJoin
+
 BAND = "l.a <= r.a + 1000000 AND l.a >= r.a - 1000000"
 S = pa.schema({"k": pa.int64(), "a": pa.int64()})
 
@@ -19,8 +21,6 @@ def same_key(n: int) -> pa.RecordBatch:
 
 
 def make(how: str = "inner", condition: str | None = None, **options: Any) -> Any:
-    from ivjoin import SymmetricHashJoin
-
     return SymmetricHashJoin(S, S, **{"on": "k", "how": how, "condition": condition, **options})
 
 

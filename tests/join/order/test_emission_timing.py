@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 from join.tables import rows
 
+from ivjoin import Order, SymmetricHashJoin
+
 SCHEMA = pa.schema({"k": pa.int64(), "a": pa.int64()})
 NEAR = "l.a BETWEEN r.a - 2 AND r.a + 2"
 
@@ -22,8 +24,6 @@ class Op:
     def __init__(
         self, how: str, condition: str | None = NEAR, on: Any = "k", schema: pa.Schema = SCHEMA, **options: Any
     ) -> None:
-        from ivjoin import SymmetricHashJoin
-
         options = {"left_order": "a", "right_order": "a", **options}
         self.schema = schema
         self.op = SymmetricHashJoin(schema, schema, on=on, condition=condition, how=how, **options)
@@ -200,8 +200,6 @@ def test_a_watermark_decides() -> None:
 
 
 def test_slack_is_not_subtracted_from_a_watermark() -> None:
-    from ivjoin import Order
-
     op = Op("left", right_order=Order("a", slack=10))
     assert op.left((1, 1), (1, 20)) == []
     assert op.right((9, 13)) == [], "later right rows may be as low as 3"
@@ -211,8 +209,6 @@ def test_slack_is_not_subtracted_from_a_watermark() -> None:
 
 
 def test_a_watermark_of_a_descending_order_bounds_from_above() -> None:
-    from ivjoin import Order
-
     op = Op("left", left_order=Order("a", descending=True), right_order=Order("a", descending=True))
     assert op.left((1, 50), (1, 20)) == []
     assert op.advance("right", a=48) == []
@@ -221,8 +217,6 @@ def test_a_watermark_of_a_descending_order_bounds_from_above() -> None:
 
 
 def test_nulls_last_ends_the_values() -> None:
-    from ivjoin import Order
-
     op = Op("left", right_order=Order("a", nulls="last"))
     assert op.left((1, 5)) == []
     assert op.right((1, 4)) == [(1, 5, 4)]
@@ -270,8 +264,6 @@ def test_rows_of_a_float_side_with_nan() -> None:
 
 
 def test_the_order_of_another_expression_decides_too() -> None:
-    from ivjoin import Order
-
     schema = pa.schema({"k": pa.int64(), "a": pa.int64(), "b": pa.int64()})
     op = Op(
         "left",

@@ -11,6 +11,8 @@ from join.cases import Case, OrderSpec, check, whole
 from join.conditions import Term
 from join.tables import rows
 
+from ivjoin import IvjoinError, LateRowError, Order, Pick, SymmetricHashJoin, band_join
+
 INT = pa.int64()
 T = pa.schema({"n": pa.int64(), "a": pa.int64()})
 NEAR = "l.a BETWEEN r.a - 2 AND r.a + 2"
@@ -23,8 +25,6 @@ def batch(*values: Any, t: pa.DataType = INT) -> pa.RecordBatch:
 def make(
     on_late: str | None = None, how: str = "inner", schema: pa.Schema = T, condition: str = NEAR, **options: Any
 ) -> Any:
-    from ivjoin import SymmetricHashJoin
-
     if on_late:
         options["on_late"] = on_late
     return SymmetricHashJoin(
@@ -38,8 +38,6 @@ def pull(out: Any) -> list[tuple]:
 
 @pytest.mark.nojit
 def test_raise_names_side_column_value_and_frontier() -> None:
-    from ivjoin import IvjoinError, LateRowError
-
     op = make()
     pull(op.push("left", batch(5, 77)))
     with pytest.raises(LateRowError) as e:
@@ -50,8 +48,6 @@ def test_raise_names_side_column_value_and_frontier() -> None:
 
 
 def test_raise_is_the_default_and_counts_within_a_batch() -> None:
-    from ivjoin import LateRowError
-
     with pytest.raises(LateRowError):
         pull(make().push("right", batch(1, 3, 2)))
     with pytest.raises(LateRowError):
@@ -59,8 +55,6 @@ def test_raise_is_the_default_and_counts_within_a_batch() -> None:
 
 
 def test_a_refused_batch_leaves_the_operator_as_it_was() -> None:
-    from ivjoin import LateRowError
-
     op = make(how="full")
     pull(op.push("left", batch(5)))
     before = op.snapshot()
@@ -75,8 +69,6 @@ def test_a_refused_batch_leaves_the_operator_as_it_was() -> None:
 @pytest.mark.parametrize("second", [None, "first", "last"])
 @pytest.mark.parametrize("first", [None, "first", "last"])
 def test_a_batch_that_one_order_refuses_moves_no_other(first: str | None, second: str | None) -> None:
-    from ivjoin import LateRowError, Order
-
     op = make(left_order=[Order("n", nulls=first), Order("a", nulls=second)], how="left")
 
     def pushed(*values: tuple[int, int]) -> list[tuple]:
@@ -197,8 +189,6 @@ def test_a_row_at_the_frontier_is_not_late() -> None:
 def test_lateness_with_slack_is_exact(
     t: pa.DataType, values: tuple, slack: Any, late: bool, descending: bool, apart: bool
 ) -> None:
-    from ivjoin import LateRowError, Order
-
     if descending:
         if t == pa.float64():
             values = tuple(None if v is None else -v for v in values)
@@ -221,8 +211,6 @@ def test_lateness_with_slack_is_exact(
 
 
 def test_each_order_of_a_list_holds_by_itself() -> None:
-    from ivjoin import LateRowError, SymmetricHashJoin
-
     schema = pa.schema({"a": pa.int64(), "b": pa.int64()})
     op = SymmetricHashJoin(schema, schema, on="a", left_order=["a", "b"])
     pull(op.push("left", pa.record_batch({"a": [1, 1, 2], "b": [5, 6, 6]})))
@@ -232,8 +220,6 @@ def test_each_order_of_a_list_holds_by_itself() -> None:
 
 @pytest.mark.parametrize("value", [-1, 11])
 def test_a_row_out_of_bounds_is_treated_like_a_late_one(value: int) -> None:
-    from ivjoin import LateRowError
-
     op = make(left_order=None, right_order=None, left_bounds={"a": (0, 10)})
     pull(op.push("left", batch(0, 10, None)))
     with pytest.raises(LateRowError) as e:
@@ -247,8 +233,6 @@ def test_a_row_out_of_bounds_is_treated_like_a_late_one(value: int) -> None:
 
 
 def test_a_row_behind_a_watermark_is_late() -> None:
-    from ivjoin import LateRowError
-
     op = make(left_order=None, right_order=None)
     pull(op.advance("left", {"a": 10}))
     pull(op.push("left", batch(10, None)))
@@ -257,8 +241,6 @@ def test_a_row_behind_a_watermark_is_late() -> None:
 
 
 def test_nan_is_never_late_behind_a_watermark_of_a_falling_order() -> None:
-    from ivjoin import Order
-
     schema = pa.schema({"n": pa.int64(), "a": pa.float64()})
     falls = Order("a", descending=True)
     op = make(schema=schema, condition="l.a >= r.a", how="full", left_order=falls, right_order=falls)
@@ -272,8 +254,6 @@ def test_nan_is_never_late_behind_a_watermark_of_a_falling_order() -> None:
 @pytest.mark.parametrize(("nulls", "values"), [("first", (1, None)), ("last", (None, 1))])
 @pytest.mark.parametrize("apart", [False, True])
 def test_a_null_in_the_wrong_place_is_late(nulls: str, values: tuple, apart: bool) -> None:
-    from ivjoin import LateRowError, Order
-
     op = make(left_order=Order("a", nulls=nulls))
     if apart:
         pull(op.push("left", batch(values[0])))
@@ -284,8 +264,6 @@ def test_a_null_in_the_wrong_place_is_late(nulls: str, values: tuple, apart: boo
 @pytest.mark.parametrize("apart", [False, True])
 def test_a_null_after_nan_is_late_where_nulls_come_first(apart: bool) -> None:
     """NaN has no order, but is a value; whether it came in the batch of the null makes no difference."""
-    from ivjoin import Order
-
     double = pa.float64()
     schema = pa.schema({"n": pa.int64(), "a": double})
     op = make("drop", schema=schema, condition="l.a <= r.a", left_order=Order("a", nulls="first"))
@@ -295,8 +273,6 @@ def test_a_null_after_nan_is_late_where_nulls_come_first(apart: bool) -> None:
 
 
 def test_the_pull_interface_raises_and_drops_too() -> None:
-    from ivjoin import LateRowError, band_join
-
     left, right = pa.table({"a": [1, 3, 2]}), pa.table({"a": [1, 2, 3]})
     with pytest.raises(LateRowError):
         band_join(left, right, condition="l.a = r.a", left_order="a", right_order="a").read_all()
@@ -326,8 +302,6 @@ def test_late_rows_that_are_joined_do_not_disturb_the_others() -> None:
 @pytest.mark.parametrize("how", ["inner", "left", "left_anti"])
 def test_a_row_outside_its_own_bounds_that_is_joined_meets_later_rows(how: str) -> None:
     """A residual prunes by both sides' bounds; a row may be there in spite of its own side's."""
-    from ivjoin import SymmetricHashJoin
-
     schema = pa.schema({"k": pa.int64(), "a": pa.int64(), "t": pa.int64()})
     op = SymmetricHashJoin(
         schema, schema, on="k", condition="l.a * r.a > 400 AND l.t - r.t BETWEEN -5 AND 5", how=how,
@@ -344,8 +318,6 @@ def test_a_row_outside_its_own_bounds_that_is_joined_meets_later_rows(how: str) 
 
 
 def test_the_message_says_how_far_rows_with_an_order_had_come() -> None:
-    from ivjoin import LateRowError, SymmetricHashJoin
-
     schema = pa.schema({"x": pa.float64()})
     op = SymmetricHashJoin(schema, schema, condition="l.x BETWEEN r.x - 1 AND r.x + 1", left_order="x")
     with pytest.raises(LateRowError, match=r"x is 1\.0, but rows up to 2\.0 have come"):
@@ -361,8 +333,6 @@ def test_the_message_says_how_far_rows_with_an_order_had_come() -> None:
     ],
 )
 def test_the_message_shows_times_as_such_to_the_nanosecond(t: pa.DataType, late: str, seen: str) -> None:
-    from ivjoin import LateRowError, SymmetricHashJoin
-
     schema = pa.schema({"x": t})
     op = SymmetricHashJoin(schema, schema, condition="l.x <= r.x", left_order="x")
     ticks = pa.array([5003, 5002], pa.int64() if t.bit_width == 64 else pa.int32())
@@ -374,8 +344,6 @@ def test_the_message_shows_times_as_such_to_the_nanosecond(t: pa.DataType, late:
     ("bounds", "said"), [((None, 4), "up to 4"), ((6, None), "from 6 on"), ((1, 4), "from 1 to 4")]
 )
 def test_the_message_names_the_ends_that_were_promised(bounds: tuple[int | None, int | None], said: str) -> None:
-    from ivjoin import LateRowError, SymmetricHashJoin
-
     schema = pa.schema({"x": pa.int64()})
     op = SymmetricHashJoin(schema, schema, condition="l.x <= r.x", left_bounds={"x": bounds})
     with pytest.raises(LateRowError, match=f"x is 5, but it was promised to lie {said}. Promise less, or"):
@@ -384,8 +352,6 @@ def test_the_message_names_the_ends_that_were_promised(bounds: tuple[int | None,
 
 @pytest.mark.parametrize("on_late", ["drop", "join"])
 def test_rows_are_counted_alike_whatever_is_made_of_partners(on_late: str) -> None:
-    from ivjoin import Pick, SymmetricHashJoin
-
     schema = pa.schema({"k": pa.int64(), "t": pa.int64()})
     pushes = [
         ("left", [1, 1, None, 2], [10, 20, 21, 22]), ("left", [1, 2], [5, 30]),

@@ -13,6 +13,10 @@ import pyarrow as pa
 import pytest
 from join.weak import WEAK, Weak, expected, in_order, ints, record
 
+import ivjoin
+from ivjoin import Order, SymmetricHashJoin
+from ivjoin.operator.match import lending
+
 BATCH = 256
 FAST, LONG = 5_000, 1_000_000
 
@@ -38,8 +42,6 @@ def joined(how: str, pairs: np.ndarray, n: int, m: int) -> np.ndarray:
 
 
 def call(weak: Weak, how: str) -> dict[str, Any]:
-    import ivjoin
-
     options = {
         k: ivjoin.Order(**v) if k.endswith("order") and isinstance(v, dict) else v for k, v in weak.options.items()
     }
@@ -61,8 +63,6 @@ def out_pairs(how: str, batches: list[pa.RecordBatch], schema: pa.Schema) -> np.
 
 def run(weak: Weak, how: str, n: int, batch: int) -> tuple[np.ndarray, Any]:
     """Batches of both sides in turn."""
-    from ivjoin import SymmetricHashJoin
-
     left, right = (record(make(n), weak.types, weak.nullable) for make in (weak.left, weak.right))
     op = SymmetricHashJoin(left.schema, right.schema, **call(weak, how))
     out: list[pa.RecordBatch] = []
@@ -109,8 +109,6 @@ def test_state_is_about_the_window_interpreted() -> None:
 
 def test_reads_from_the_side_that_lags() -> None:
     """Ten left rows to one right row: read in step with time, not in step with batches."""
-    import ivjoin
-
     n = 50_000
     left = pa.table({"n": np.arange(n), "a": np.arange(n) // 10})
     right = pa.table({"n": np.arange(n // 10), "a": np.arange(n // 10)})
@@ -126,8 +124,6 @@ def test_reads_from_the_side_that_lags() -> None:
 
 
 def test_peak_of_a_pull_at_equal_rates() -> None:
-    import ivjoin
-
     left = record(ints(FAST), {})
     stream = ivjoin.band_join(
         left.to_reader(max_chunksize=BATCH), left.to_reader(max_chunksize=BATCH), how="full",
@@ -142,8 +138,6 @@ def test_peak_of_a_pull_at_equal_rates() -> None:
 @pytest.mark.parametrize("ordered", [True, False], ids=["ordered", "unordered"])
 @pytest.mark.parametrize("short", ["left", "right"])
 def test_one_input_ends_after_a_hundredth_of_the_other(how: str, ordered: bool, short: str) -> None:
-    import ivjoin
-
     n = 10_000
     full, head = record({"a": ints(n)["a"]}, {}), record({"a": ints(n // 100)["a"]}, {})
     left, right = (head, full) if short == "left" else (full, head)
@@ -170,8 +164,6 @@ def test_one_input_ends_after_a_hundredth_of_the_other(how: str, ordered: bool, 
 @pytest.mark.parametrize("how", ["inner", "full", "left_anti", "right_semi"])
 def test_sides_that_run_towards_each_other(how: str) -> None:
     """One side rises, the other falls: a row waits until the other side has come to it, and then goes."""
-    from ivjoin import Order, SymmetricHashJoin
-
     n, step = 4_000, 100
     up = record({"a": np.arange(n)}, {})
     down = record({"a": np.arange(n)[::-1]}, {})
@@ -193,8 +185,6 @@ def test_sides_that_run_towards_each_other(how: str) -> None:
 
 def test_a_one_sided_band_prunes_one_side() -> None:
     """``2 * l.a < 2 * r.a + 5``: a left row waits for ever, a right row only until the left has passed it."""
-    from ivjoin import SymmetricHashJoin
-
     n = 5_000
     t = pa.table({"k": np.arange(n), "a": np.arange(n)})
     op = SymmetricHashJoin(
@@ -210,8 +200,6 @@ def test_a_one_sided_band_prunes_one_side() -> None:
 
 def test_bytes_are_given_back() -> None:
     """The memory of retired rows is counted out again, wide payload included."""
-    from ivjoin import SymmetricHashJoin
-
     n = 20_000
     t = pa.table({"a": np.arange(n), "text": ["x" * 1000] * n})
     op = SymmetricHashJoin(t.schema, t.schema, condition="l.a = r.a", left_order="a", right_order="a")
@@ -224,8 +212,6 @@ def test_bytes_are_given_back() -> None:
 
 @pytest.mark.parametrize(("bounds", "most"), [({"a": (-1e9, 1e9)}, 12), (None, 400)])
 def test_falling_floats_prune_where_bounds_leave_no_room_for_nan(bounds: Any, most: int) -> None:
-    from ivjoin import Order, SymmetricHashJoin
-
     schema = pa.schema({"a": pa.float64()})
     falls = Order("a", descending=True)
     op = SymmetricHashJoin(
@@ -245,9 +231,6 @@ def test_falling_floats_prune_where_bounds_leave_no_room_for_nan(bounds: Any, mo
 @pytest.mark.parametrize("how", ["inner", "full", "left_semi"])
 def test_an_operator_that_nobody_holds_gives_its_memory_back_at_once(how: str) -> None:
     """Nothing of it stands in a circle of references, whose memory Python would find some joins later."""
-    from ivjoin import SymmetricHashJoin
-    from ivjoin.operator.match import lending
-
     t = pa.table({"k": np.arange(100) % 7, "a": np.arange(100), "text": ["x"] * 100})
     op = SymmetricHashJoin(t.schema, t.schema, on="k", condition="l.a = r.a", how=how, left_order="a", right_order="a")
     for b in t.to_batches(max_chunksize=30):

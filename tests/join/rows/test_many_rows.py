@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 from join.conditions import rank
 
+from ivjoin import Order, SymmetricHashJoin
+
 Matrix = Callable[[dict[str, np.ndarray], dict[str, np.ndarray]], np.ndarray]
 
 
@@ -111,8 +113,6 @@ def wanted(left: Side, right: Side, shape: Shape, keys: str, how: str) -> list[t
 
 def play(seed: int) -> None:
     """One random join; the seed says everything."""
-    from ivjoin import Order, SymmetricHashJoin
-
     rng = np.random.default_rng(seed)
     name = str(rng.choice(list(SHAPES)))
     shape, keys, how = SHAPES[name], str(rng.choice(KEYS)), str(rng.choice(oracle.HOWS))

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import SymmetricHashJoin
+from ivjoin.expr.ordinal import ordinals
+from ivjoin.expr.types import FLOAT64
 from ivjoin.shj.arrow import are_told_by_ordinals, doubles_of
 from ivjoin.shj.store.values.columns import OrdinalColumn, WordColumn
 
@@ -54,9 +56,6 @@ def bits_of(batch: pa.RecordBatch) -> dict[int, int | None]:
 
 
 def test_ordinals_tell_all_but_a_zero_below_zero_and_unusual_nans() -> None:
-    from ivjoin.expr.ordinal import ordinals
-    from ivjoin.expr.types import FLOAT64
-
     rng = np.random.default_rng(1)
     drawn = rng.integers(-(2**63), 2**63 - 1, 2000).view(np.float64)
     values = np.array([*PLAIN, double(QUIET), *drawn[drawn == drawn]])

@@ -7,6 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import ivjoin
+from ivjoin import IvjoinError, LateRowError, ProtocolError, band_join
+
 LEFT = pa.table({"k": ["x", "y", "x", None], "a": [1, 2, 3, 4], "v": [1.5, None, 2.5, 3.5]})
 RIGHT = pa.table({"k": ["x", "x", "z"], "a": [2, 4, 4], "w": [True, False, None]})
 CALL: dict[str, Any] = {"on": "k", "condition": "l.a <= r.a", "how": "left", "left_order": "a", "right_order": "a"}
@@ -64,14 +67,10 @@ INPUTS = {
 @pytest.mark.parametrize("left", INPUTS)
 @pytest.mark.parametrize("right", ["table", "polars", "duckdb", "generator of batches"])
 def test_inputs(left: str, right: str) -> None:
-    from ivjoin import band_join
-
     same(band_join(INPUTS[left](LEFT), INPUTS[right](RIGHT), **CALL).read_all().to_pylist())
 
 
 def stream() -> Any:
-    from ivjoin import band_join
-
     return band_join(LEFT, RIGHT, **CALL)
 
 
@@ -116,8 +115,6 @@ def test_duckdb_takes_a_stream() -> None:
 
 
 def test_a_stream_feeds_another_join() -> None:
-    from ivjoin import band_join
-
     again = band_join(stream(), RIGHT, on="k", how="left_semi").read_all()
     assert sorted(again.column("a").to_pylist()) == [1, 1, 3]
 
@@ -133,8 +130,6 @@ TAKING: dict[str, Any] = {
 @pytest.mark.parametrize("again", TAKING)
 @pytest.mark.parametrize("first", TAKING)
 def test_the_output_comes_once(first: str, again: str) -> None:
-    from ivjoin import ProtocolError
-
     s = stream()
     assert sum(b.num_rows for b in (TAKING[first](s) if first == "iterate" else TAKING[first](s).to_batches())) == 5
     with pytest.raises(ProtocolError, match="be read only once"):
@@ -144,8 +139,6 @@ def test_the_output_comes_once(first: str, again: str) -> None:
 
 
 def test_an_output_without_rows_comes_once_too() -> None:
-    from ivjoin import ProtocolError, band_join
-
     s = band_join(LEFT.slice(0, 0), RIGHT, on="k")
     assert s.read_all().num_rows == 0
     with pytest.raises(ProtocolError, match="be read only once"):
@@ -153,8 +146,6 @@ def test_an_output_without_rows_comes_once_too() -> None:
 
 
 def test_a_loop_that_was_left_goes_on() -> None:
-    from ivjoin import ProtocolError, band_join
-
     s = band_join(LEFT, RIGHT, **CALL, batch_size=1)
     assert iter(s) is iter(s), "asking twice before anything was taken loses nothing"
     got = []
@@ -169,8 +160,6 @@ def test_a_loop_that_was_left_goes_on() -> None:
 
 
 def test_an_arrow_stream_is_the_whole_output() -> None:
-    from ivjoin import ProtocolError, band_join
-
     s = band_join(LEFT, RIGHT, **CALL, batch_size=1)
     first = next(s).to_pylist()
     with pytest.raises(ProtocolError, match="to_reader"):
@@ -179,8 +168,6 @@ def test_an_arrow_stream_is_the_whole_output() -> None:
 
 
 def test_a_reader_that_has_begun_keeps_the_output() -> None:
-    from ivjoin import ProtocolError, band_join
-
     s = band_join(LEFT, RIGHT, **CALL, batch_size=1)
     reader = s.to_reader()
     first = reader.read_next_batch().to_pylist()
@@ -191,8 +178,6 @@ def test_a_reader_that_has_begun_keeps_the_output() -> None:
 
 
 def test_a_reader_that_was_overtaken_gives_no_part() -> None:
-    from ivjoin import ProtocolError
-
     s = stream()
     early, late = s.to_reader(), s.to_reader()
     with pytest.raises(ProtocolError, match="another reader"):
@@ -201,8 +186,6 @@ def test_a_reader_that_was_overtaken_gives_no_part() -> None:
 
 
 def test_after_an_error_there_is_nothing_more() -> None:
-    from ivjoin import LateRowError, ProtocolError, band_join
-
     left = pa.table({"a": [3, 1]})
     s = band_join(left, left, condition="l.a = r.a", left_order="a")
     with pytest.raises(LateRowError):
@@ -213,8 +196,6 @@ def test_after_an_error_there_is_nothing_more() -> None:
 
 @pytest.mark.parametrize("taken", [0, 1])
 def test_a_closed_stream_is_over(taken: int) -> None:
-    from ivjoin import ProtocolError, band_join
-
     s = band_join(LEFT, RIGHT, **CALL, batch_size=1)
     for _ in range(taken):
         next(s)
@@ -225,8 +206,6 @@ def test_a_closed_stream_is_over(taken: int) -> None:
 
 
 def test_a_stream_read_by_two_at_a_time() -> None:
-    from ivjoin import ProtocolError, band_join
-
     said = []
 
     def batches() -> Any:
@@ -249,8 +228,6 @@ def test_a_stream_read_by_two_at_a_time() -> None:
     ],
 )
 def test_one_stream_cannot_be_both_inputs(make: Any) -> None:
-    from ivjoin import ProtocolError, band_join
-
     source = make()
     with pytest.raises(ProtocolError, match="left and right are the same"):
         band_join(source, source, on="k")
@@ -259,8 +236,6 @@ def test_one_stream_cannot_be_both_inputs(make: Any) -> None:
 
 def test_relations_of_one_duckdb_connection() -> None:
     import duckdb
-
-    from ivjoin import ProtocolError, band_join
 
     db = duckdb.connect(":memory:")
     db.register("l", LEFT)
@@ -280,8 +255,6 @@ def test_relations_of_one_duckdb_connection() -> None:
 
 def test_half_read_then_taken_over() -> None:
     """Iterating and reading the rest gives every row once."""
-    from ivjoin import band_join
-
     s = band_join(LEFT, RIGHT, **CALL, batch_size=1)
     first = next(iter(s))
     rest = s.read_all()
@@ -289,8 +262,6 @@ def test_half_read_then_taken_over() -> None:
 
 
 def test_an_error_reaches_the_consumer() -> None:
-    from ivjoin import band_join
-
     left = pa.table({"a": [3, 1]})
     reader = pa.RecordBatchReader.from_stream(band_join(left, left, condition="l.a = r.a", left_order="a"))
     with pytest.raises(Exception, match="late"):
@@ -298,8 +269,6 @@ def test_an_error_reaches_the_consumer() -> None:
 
 
 def test_empty_inputs_of_every_sort() -> None:
-    from ivjoin import band_join
-
     for make in INPUTS.values():
         if make in (INPUTS["batch"], INPUTS["list of batches"], INPUTS["generator of batches"]):
             continue  # no batch, no schema
@@ -311,15 +280,11 @@ def test_empty_inputs_of_every_sort() -> None:
 
 
 def test_an_iterable_without_batches_is_refused_or_empty() -> None:
-    from ivjoin import IvjoinError, band_join
-
     with pytest.raises(IvjoinError, match=r"left.*(schema|batch)"):
         band_join(iter([]), RIGHT, **CALL)
 
 
 def test_reading_is_lazy_and_reads_ahead_at_most_one_batch_a_side() -> None:
-    from ivjoin import band_join
-
     pulled = {"left": 0, "right": 0}
 
     def source(side: str, t: pa.Table) -> Any:
@@ -340,8 +305,6 @@ def test_reading_is_lazy_and_reads_ahead_at_most_one_batch_a_side() -> None:
 def test_forms_of_a_condition_agree() -> None:
     """The same condition as text, as SymPy and by Python operators."""
     import sympy
-
-    import ivjoin
 
     t = pa.table({"n": range(40), "a": range(40)})
     l_a, r_a = sympy.symbols("l_a r_a")

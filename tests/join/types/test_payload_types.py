@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from ivjoin import Pick
+from ivjoin import Pick, SymmetricHashJoin
 
 N = 12
 
@@ -142,8 +142,6 @@ def batch(payload: pa.Array, key: int, offset: int) -> pa.RecordBatch:
 @pytest.mark.parametrize("restored", [False, True], ids=["kept", "restored"])
 def test_passes_through(name: str, restored: bool) -> None:
     """A full join: every left row is matched or null-extended, and its payload is what it was."""
-    from ivjoin import SymmetricHashJoin
-
     payload = PAYLOADS[name]
     schema = batch(payload, 1, 0).schema
     other = pa.schema({"k": pa.int64(), "b": pa.int64()})
@@ -180,8 +178,6 @@ def test_passes_through(name: str, restored: bool) -> None:
 @pytest.mark.parametrize("how", ["left_anti", "right_semi", "right"])
 def test_passes_through_pruning(name: str, how: str) -> None:
     """Payload columns on both sides, rows retired in the midst of their batches."""
-    from ivjoin import SymmetricHashJoin
-
     payload = PAYLOADS[name]
     whole = batch(payload, 1, 0)
     op = SymmetricHashJoin(
@@ -219,8 +215,6 @@ def test_passes_through_pruning(name: str, how: str) -> None:
 
 
 def test_dictionaries_that_differ_from_batch_to_batch() -> None:
-    from ivjoin import SymmetricHashJoin
-
     t = pa.dictionary(pa.int8(), pa.string())
     schema = pa.schema({"k": t, "p": t})
     op = SymmetricHashJoin(schema, schema, on="k", how="full")
@@ -248,8 +242,6 @@ def test_dictionaries_that_differ_from_batch_to_batch() -> None:
 
 
 def test_a_null_in_the_dictionary_itself_is_a_null_key() -> None:
-    from ivjoin import SymmetricHashJoin
-
     t = pa.dictionary(pa.int8(), pa.string())
     keys = pa.DictionaryArray.from_arrays(pa.array([0, 1, None], pa.int8()), pa.array(["x", None]))
     b = pa.record_batch([keys, pa.array([1, 2, 3])], schema=pa.schema({"k": t, "n": pa.int64()}))
@@ -261,8 +253,6 @@ def test_a_null_in_the_dictionary_itself_is_a_null_key() -> None:
 
 def test_no_columns_to_give() -> None:
     """Keys alone on both sides: rows without payload still count."""
-    from ivjoin import SymmetricHashJoin
-
     b = pa.record_batch({"k": [1, 1, 2]})
     op = SymmetricHashJoin(b.schema, b.schema, on="k", how="inner")
     out = [*op.push("left", b), *op.push("right", b), *op.finish()]
@@ -270,8 +260,6 @@ def test_no_columns_to_give() -> None:
 
 
 def test_batches_without_rows() -> None:
-    from ivjoin import SymmetricHashJoin
-
     b = pa.record_batch({"k": [1], "p": PAYLOADS["nested"].slice(4, 1)})
     op = SymmetricHashJoin(b.schema, b.schema, on="k", how="full", left_order="k", right_order="k")
     assert list(op.push("left", b.slice(0, 0))) == []
@@ -285,8 +273,6 @@ def test_batches_without_rows() -> None:
 @pytest.mark.parametrize("mode", ["dense", "sparse"])
 def test_lists_of_unions_without_a_value(mode: str) -> None:
     """As they are made, as a snapshot holds them, and as IPC reads them."""
-    from ivjoin import SymmetricHashJoin
-
     empty = pa.UnionArray.from_sparse(pa.array([], pa.int8()), [pa.array([], pa.int32())])
     if mode == "dense":
         empty = pa.UnionArray.from_dense(pa.array([], pa.int8()), pa.array([], pa.int32()), [pa.array([], pa.int32())])
@@ -320,8 +306,6 @@ BEHIND: dict[str, pa.Array] = {
 @pytest.mark.parametrize("name", BEHIND)
 @pytest.mark.parametrize("ask", [{}, {"pick": Pick("t", "last")}, {"memory_limit": "40kB", "when_full": "spill"}])
 def test_what_arrow_takes_no_rows_of_behind_something_else(name: str, ask: dict[str, Any]) -> None:
-    from ivjoin import SymmetricHashJoin
-
     whole = pa.record_batch({"i": range(N), "t": range(N), "p": BEHIND[name]})
     op = SymmetricHashJoin(
         whole.schema, pa.schema({"t": pa.int64()}), condition="abs(l.t - r.t) <= 1", how="left", left_order="t",

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import ivjoin
+from ivjoin.stream.sources.inputs import Source
 
 LEFT = pa.table({"k": [1, 2, 3], "t": [1, 5, 9], "wide": ["a" * 10, "b", "c"]})
 RIGHT = pa.table({"k": [1, 2, 2], "u": [2, 9, 30], "more": [1.5, 2.5, 3.5]})
@@ -30,8 +31,6 @@ def test_it_is_lazy_and_selects_columns() -> None:
 
 
 def test_only_needed_columns_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ivjoin.stream.sources.inputs import Source
-
     pq.write_table(LEFT, tmp_path / "l.parquet")
     pq.write_table(RIGHT, tmp_path / "r.parquet")
     frame = ivjoin.band_join(tmp_path / "l.parquet", tmp_path / "r.parquet", **HERE).to_polars(lazy=True)

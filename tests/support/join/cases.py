@@ -14,6 +14,9 @@ import pytest
 from join.conditions import Term
 from join.tables import physical, records, rows
 
+from ivjoin import Order, SymmetricHashJoin, band_join
+from ivjoin.operator.core import Core
+from ivjoin.operator.match import steps
 from ivjoin.operator.match.blocks import VARIABLE
 
 Event = tuple[
@@ -82,8 +85,6 @@ class Case:
 
     def call(self) -> dict[str, Any]:
         """Keyword arguments for ``SymmetricHashJoin`` and ``band_join``."""
-        from ivjoin import Order
-
         def orders(specs: tuple[OrderSpec, ...]) -> Any:
             made = [Order(s.expr, descending=s.descending, slack=s.slack, nulls=s.nulls) for s in specs]
             return made[0] if len(made) == 1 else made or None
@@ -239,8 +240,6 @@ class Run:
 
 def run_push(case: Case) -> Run:
     """Play the script on a ``SymmetricHashJoin``."""
-    from ivjoin import SymmetricHashJoin
-
     op = SymmetricHashJoin(case.left.schema, case.right.schema, **case.call())
     schema = op.schema
     out: list[pa.RecordBatch] = []
@@ -265,8 +264,6 @@ def run_push(case: Case) -> Run:
 
 def run_pull(case: Case) -> Run:
     """The same through ``band_join``, the batches of each side in their order."""
-    from ivjoin import band_join
-
     def batches(side: str) -> pa.RecordBatchReader:
         parts = [case.batch(*e[1:]) for e in case.script if e[0] == "push" and e[1] == side]
         return pa.RecordBatchReader.from_batches((case.left if side == "left" else case.right).schema, parts)
@@ -279,9 +276,6 @@ def run_pull(case: Case) -> Run:
 @contextmanager
 def in_blocks(asked: bool) -> Iterator[list[bool]]:
     """Output batches are built by compiled blocks where they can be, or none is; yields for each push whether so."""
-    from ivjoin.operator.core import Core
-    from ivjoin.operator.match import steps
-
     went: list[bool] = []
     take = steps.take
 
