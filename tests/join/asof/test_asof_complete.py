@@ -76,20 +76,6 @@ def test_ties_and_join_types(seed: int) -> None:
     assert len(t) == len(left) and sum(rows.values()) == len(got)
 
 
-def test_right_as_in_duckdb() -> None:
-    rng = np.random.default_rng(1)
-    left, right = side(rng, 80, 300, True, True), side(rng, 60, 300, True, True)
-    with duckdb.connect(":memory:", config={"threads": 1}) as db:
-        db.register("lt", left)
-        db.register("rt", right)
-        for how in ("right", "full"):
-            got = ivjoin.asof_join(left, right, on="t", by="k", how=how).to_arrow()
-            sql = f"SELECT l.i, r.i FROM lt l ASOF {how} JOIN rt r ON l.k = r.k AND l.t >= r.t"
-            assert Counter(zip(got["i"].to_pylist(), got["i_right"].to_pylist(), strict=True)) == Counter(
-                db.sql(sql).fetchall()
-            )
-
-
 @pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
 def test_offsets_are_single_joins(direction: Any) -> None:
     rng = np.random.default_rng(2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -362,10 +362,3 @@ def test_streams_and_orders_of_inputs() -> None:
         got = stream.read_all().to_pylist()
         assert len(got) == 2_998 and all(r["x"] == r["t"] - 2 for r in got)
     assert "sorted by l.t" in stream.sorting
-
-
-def test_a_timedelta_tolerance_of_streams() -> None:
-    left = pa.table({"ts": pa.array([10, 20], pa.timestamp("s"))})
-    right = pa.table({"ts": pa.array([9, 14], pa.timestamp("s")), "x": [1, 2]})
-    got = ivjoin.asof_join(iter(left.to_batches()), iter(right.to_batches()), on="ts", tolerance=timedelta(seconds=5))
-    assert got.read_all()["x"].to_pylist() == [1, None]

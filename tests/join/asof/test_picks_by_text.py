@@ -2,98 +2,17 @@
 
 from __future__ import annotations
 
-import random
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from drivers import picks
 from taken import one_of
 
 import ivjoin
 from ivjoin import SymmetricHashJoin
-from ivjoin.cli import main
 from ivjoin.errors import ConditionError, EvaluationError
-
-
-@pytest.mark.one_in(7)
-@pytest.mark.parametrize("seed", range(60))
-def test_random_joins_against_a_nested_loop(seed: int) -> None:
-    rng = random.Random(seed)
-    q = picks.worded(rng)
-    picks.check(q, picks.pushed(q, rng, rng.choice((1, 3, 7, 50)), snapshots=seed % 4 == 0))
-    picks.check(q, picks.pulled(q))
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("seed", range(1000, 1400))
-def test_more_random_joins(seed: int) -> None:
-    rng = random.Random(seed)
-    q = picks.worded(rng, 120)
-    picks.check(q, picks.pushed(q, rng, rng.choice((1, 3, 7, 50)), snapshots=seed % 3 == 0))
-    picks.check(q, picks.pulled(q))
-
-
-def tables(seed: int, n: int, m: int, keys: int) -> tuple[pa.Table, pa.Table]:
-    """Right rows with names, and numbers that tell them apart."""
-    rng = np.random.default_rng(seed)
-    words = np.array([f"{'name' * (i % 5)} {i * 7919 % 1000}" for i in range(500)])
-    left = pa.table({"id": np.arange(n), "k": rng.integers(0, keys, n), "ts": np.sort(rng.integers(0, 1000, n))})
-    names = pa.array(words[rng.integers(0, len(words), m)], mask=rng.random(m) < 0.05)
-    right = pa.table({"k": rng.integers(0, keys, m), "ts": np.sort(rng.integers(0, 1000, m)), "name": names})
-    return left, right.append_column("x", pa.array(np.arange(m)))
-
-
-@pytest.mark.one_in(7)
-@pytest.mark.parametrize("which, direction", [("last", "DESC"), ("first", "ASC")])
-@pytest.mark.parametrize(
-    "band", ["r.ts BETWEEN l.ts - 30 AND l.ts", "r.ts <= l.ts AND (l.id + r.x) % 3 <> 0", "r.ts > l.ts"]
-)
-def test_against_duckdb(which: Any, direction: str, band: str) -> None:
-    left, right = tables(len(band), 2_000, 4_000, 25)
-    con = duckdb.connect()
-    con.register("l", left)
-    con.register("r", right)
-    want = dict(
-        con.sql(
-            f"SELECT l.id, x FROM l LEFT JOIN r ON l.k = r.k AND {band} AND r.name IS NOT NULL "
-            f"QUALIFY row_number() OVER (PARTITION BY l.id ORDER BY r.name {direction}, r.x {direction}) = 1"
-        ).fetchall()
-    )
-    asked: dict[str, Any] = {"on": "k", "condition": band, "how": "left"}
-    asked["pick"] = one_of(left.schema, right.schema, which, ["name", "x"])
-    got = ivjoin.band_join(left, right, **asked, columns=["id", "x"]).read_all().to_pylist()
-    assert {r["id"]: r["x"] for r in got} == want and len(got) == 2_000
-    asked |= {"left_order": "ts", "right_order": "ts"}
-    encoded = right.set_column(2, "name", right["name"].dictionary_encode())
-    streams = iter(left.to_batches(90)), iter(encoded.to_batches(170))
-    got = ivjoin.band_join(*streams, **asked, columns=["id", "x"]).read_all().to_pylist()
-    assert {r["id"]: r["x"] for r in got} == want and len(got) == 2_000
-
-
-def test_the_command_line(tmp_path: Path) -> None:
-    left, right = tables(1, 300, 500, 7)
-    for name, table in (("l", left), ("r", right)):
-        pq.write_table(table, tmp_path / f"{name}.parquet")
-    files, out = [str(tmp_path / f"{name}.parquet") for name in ("l", "r")], str(tmp_path / "out.parquet")
-    band = "r.ts BETWEEN l.ts - 30 AND l.ts"
-    pick = ["join", *files, "--on", "k", "--where", band, "--how", "left", "--pick", "last by name, r.x"]
-    assert main([*pick, "--columns", "id,name", "-q", "-o", out]) == 0
-    want: dict[int, Any] = {}
-    for a in left.to_pylist():
-        fit = [
-            r["name"] for r in right.to_pylist()
-            if r["k"] == a["k"] and a["ts"] - 30 <= r["ts"] <= a["ts"] and r["name"] is not None
-        ]
-        want[a["id"]] = max(fit, default=None)
-    assert {r["id"]: r["name"] for r in pq.read_table(out).to_pylist()} == want
-    assert main(["asof", *files, "--on", "ts", "--by", "k", "--ties", "name", "-q", "-o", out]) == 0
-    assert pq.read_table(out).num_rows == 300
 
 
 def test_ties_of_an_as_of_join() -> None:

@@ -13,14 +13,6 @@ from ivjoin import errors
 LEFT = pa.table({"k": [1, 2], "t": [5, 3]})
 
 
-def test_a_late_row() -> None:
-    stream = ivjoin.band_join(iter(LEFT.to_batches()), LEFT, condition="l.t = r.t", left_order="t")
-    with pytest.raises(errors.LateRowError) as caught:
-        stream.read_all()
-    e = caught.value
-    assert (e.side, e.column, e.value, e.frontier) == ("left", "l.t", 3, 5)
-
-
 @pytest.mark.parametrize("options, column, side, columns", [
     ({"on": "zzz"}, "zzz", "left", ("k", "t")), ({"condition": "l.k = r.nix"}, "nix", "right", ("k", "t")),
     ({"condition": "k = t"}, "k", None, ("k", "t", "k", "t")),

@@ -12,9 +12,7 @@ import ivjoin
 from ivjoin import (
     ColumnError,
     ConditionError,
-    FileError,
     LateRowError,
-    MissingPackageError,
     OptionError,
     Order,
     SchemaError,
@@ -147,15 +145,6 @@ def test_durations_that_are_none() -> None:
             Order("t", slack=text)
     with pytest.raises(ivjoin.OrderError, match="zero or more"):
         Order("t", slack="-5s")
-
-
-def test_classes_of_errors() -> None:
-    with pytest.raises(FileError) as told:
-        band_join("nowhere.parquet", T, on="k")
-    assert isinstance(told.value, OSError)
-    assert issubclass(MissingPackageError, ImportError)
-    public = {getattr(ivjoin.errors, name) for name in ivjoin.errors.__all__}
-    assert {FileError, LateRowError, MissingPackageError} <= public
 
 
 def test_what_a_late_row_tells() -> None:

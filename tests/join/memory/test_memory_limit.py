@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from join.refused import pushed_on
 from memory.kinds import KINDS, QUESTIONS, piece, schema_of
-from oracle import HOWS, pairs
 from places import PATHS
 from resident import needs_resident
 
@@ -23,7 +21,6 @@ from ivjoin import (
     IvjoinError,
     LateRowError,
     MemoryLimitError,
-    Order,
     Shed,
     Spill,
     SymmetricHashJoin,
@@ -46,45 +43,6 @@ def drawn(rng: np.random.Generator, t: int, n: int, keys: int = 5) -> pa.RecordB
     k = [None if rng.random() < 0.05 else int(x) for x in rng.integers(0, keys, n)]
     x = [None if rng.random() < 0.1 else "y" * int(i) for i in rng.integers(0, 30, n)]
     return pa.record_batch([k, np.sort(rng.integers(t, t + 20, n)), x, rng.random(n)], schema=SCHEMA)
-
-
-@pytest.mark.slow
-@pytest.mark.one_in(3)
-@pytest.mark.parametrize("how", HOWS)
-@pytest.mark.parametrize("limit", [17_000, 30_000])
-def test_spilled_joins_are_those_of_the_nested_loop(how: str, limit: int, tmp_path: Path) -> None:
-    rng = np.random.default_rng(HOWS.index(how) + limit)
-    op = SymmetricHashJoin(SCHEMA, SCHEMA, how=how, **WINDOW, memory_limit=limit, when_full=Spill(tmp_path))
-    came: tuple[list[Any], list[Any]] = [], []
-    got: list[tuple[Any, ...]] = []
-    most = 0
-    for i in range(14):
-        for p, side in enumerate(("left", "right")):
-            batch = drawn(rng, 20 * i, int(rng.choice([1, 7, 90, 300 if i == 3 else 70])))
-            came[p].extend(batch.to_pylist())
-            got += rows_of(op.push(side, batch))
-            assert op.metrics.state_bytes <= limit
-            most = max(most, op.metrics.spilled_bytes)
-            if i in (4, 9) and p:
-                blob = op.snapshot()
-                op = SymmetricHashJoin.restore(blob, memory_limit=limit, when_full=Spill(tmp_path))
-    got += rows_of(op.finish())
-    if limit == 17_000 and "semi" not in how and "anti" not in how:  # those keep less
-        assert most > 0
-    assert not list(tmp_path.iterdir())
-    left, right = came
-    met = pairs(left, right, how, [(lambda r: r["k"], lambda r: r["k"], False)],
-                lambda a, b: abs(a["t"] - b["t"]) <= 40)  # fmt: skip
-    want = []
-    for i, j in met:
-        a, b = (None if i is None else left[i]), (None if j is None else right[j])
-        if "semi" in how or "anti" in how:
-            want.append(tuple((a or b).values()))
-        else:
-            ls = [None] * 4 if a is None else list(a.values())
-            rs = [None] * 3 if b is None else list(b.values())[1:]
-            want.append((b["k"] if a is None else ls[0], *ls[1:], *rs))
-    assert Counter(got) == Counter(want)
 
 
 @pytest.mark.one_in(23)
@@ -113,32 +71,6 @@ def test_any_payload_and_question_spill(question: str, kind: str) -> None:
     want = Counter(map(str, rows_of(free.finish())))
     assert Counter(map(str, rows_of(elsewhere.finish()))) == want
     assert Counter(map(str, rows_of(op.finish()))) == want
-
-
-@pytest.mark.slow
-def test_what_was_refused_goes_on_elsewhere_without_loss() -> None:
-    rng = np.random.default_rng(5)
-    free = SymmetricHashJoin(SCHEMA, SCHEMA, how="full", **WINDOW)
-    op = SymmetricHashJoin(SCHEMA, SCHEMA, how="full", **WINDOW, memory_limit=40_000)
-    got: list[Any] = []
-    want: list[Any] = []
-    refused = 0
-
-    def elsewhere(_: MemoryLimitError, refusing: SymmetricHashJoin) -> SymmetricHashJoin:
-        nonlocal refused
-        refused += 1
-        return SymmetricHashJoin.restore(refusing.snapshot(), memory_limit=40_000 * (refused + 1))
-
-    for i in range(20):
-        for side in ("left", "right"):
-            batch = drawn(rng, 20 * i, 150)
-            want += rows_of(free.push(side, batch))
-            op, out = pushed_on(op, side, batch, elsewhere)
-            got += rows_of(out)
-    got += rows_of(op.finish())
-    want += rows_of(free.finish())
-    assert refused
-    assert Counter(got) == Counter(want)
 
 
 def test_the_error_says_what_holds_so_much_and_what_to_do() -> None:
@@ -374,21 +306,6 @@ def test_the_process_stays_within_through_ten_million_rows() -> None:
         peak, found = child("spill", limit, 10_000_000, 1_000_000)
         assert peak <= limit + 64_000_000
         assert found == exact
-
-
-@pytest.mark.slow
-def test_rows_out_of_order_spill_too() -> None:
-    rng = np.random.default_rng(12)
-    question = {**WINDOW, "left_order": Order("t", slack=60), "right_order": Order("t", slack=60), "how": "full"}
-    free = SymmetricHashJoin(SCHEMA, SCHEMA, **question)
-    op = SymmetricHashJoin(SCHEMA, SCHEMA, **question, memory_limit=40_000, when_full="spill")
-    for i in range(30):
-        for side in ("left", "right"):
-            batch = drawn(rng, 20 * i, 80)
-            shuffled = batch.take(pa.array(rng.permutation(80)))
-            assert Counter(rows_of(op.push(side, shuffled))) == Counter(rows_of(free.push(side, shuffled)))
-    assert op.metrics.spilled_rows > 0
-    assert Counter(rows_of(op.finish())) == Counter(rows_of(free.finish()))
 
 
 _WIDE = """

@@ -147,22 +147,6 @@ def test_an_ended_side_retires_the_other_at_once(how: str, ordered: bool, ended:
 
 
 @pytest.mark.parametrize("how", oracle.HOWS)
-def test_ten_rows_to_one(how: str) -> None:
-    """Ten left rows to a right one, in step with time."""
-    a, b = np.arange(N) // 10, np.arange(N // 10)
-    play = Play(
-        pa.table({"a": a}), pa.table({"b": b}), condition="l.a BETWEEN r.b - 10 AND r.b + 10", how=how,
-        left_order="a", right_order="b",
-    )  # fmt: skip
-    for at in range(0, N, STEP):
-        play.push("left", at, at + STEP)
-        play.push("right", at // 10, (at + STEP) // 10)
-        assert play.held <= (10 + 1) * (10 + 1) + STEP
-    play.finish()
-    assert play.out == rows_of(how, within(a, b, -10, 10), N, N // 10)
-
-
-@pytest.mark.parametrize("how", oracle.HOWS)
 def test_ascending_against_descending_windows(how: str) -> None:
     """One side rises, the other falls: a row goes when the other side has come to it."""
     a, b = np.arange(N), np.arange(N)[::-1].copy()
@@ -176,25 +160,3 @@ def test_ascending_against_descending_windows(how: str) -> None:
         assert play.held <= 2 * (N - at - STEP + 20)
     play.finish()
     assert play.out == rows_of(how, within(a, b, -19, 19), N, N)
-
-
-@pytest.mark.one_in(2)
-@pytest.mark.parametrize("how", oracle.HOWS)
-@pytest.mark.parametrize("bounded", [True, False], ids=["bounded", "unbounded"])
-def test_a_width_that_is_a_column(how: str, bounded: bool) -> None:
-    """A right row carries its own width and waits for that long; a left one as long as the greatest width."""
-    a = np.arange(N)
-    w = np.random.default_rng(4).integers(0, 21, N)
-    play = Play(
-        pa.table({"a": a}), pa.table({"b": a, "w": w}), condition="l.a BETWEEN r.b AND r.b + r.w", how=how,
-        left_order="a", right_order="b", **({"right_bounds": {"w": (0, 20)}} if bounded else {}),
-    )  # fmt: skip
-    for at in range(0, N, STEP):
-        play.push("left", at, at + STEP)
-        play.push("right", at, at + STEP)
-        limit = 20 + 21 if bounded else at + STEP + 21
-        assert play.held <= limit
-    play.finish()
-    pairs = within(a, a, 0, 20)
-    pairs = pairs[a[pairs[:, 0]] - a[pairs[:, 1]] <= w[pairs[:, 1]]]
-    assert play.out == rows_of(how, pairs, N, N)

@@ -133,56 +133,6 @@ def test_peak_of_a_pull_at_equal_rates() -> None:
     assert stream.metrics.peak_state_rows <= 100 + 2 * BATCH
 
 
-@pytest.mark.one_in(3)
-@pytest.mark.parametrize("how", oracle.HOWS)
-@pytest.mark.parametrize("ordered", [True, False], ids=["ordered", "unordered"])
-@pytest.mark.parametrize("short", ["left", "right"])
-def test_one_input_ends_after_a_hundredth_of_the_other(how: str, ordered: bool, short: str) -> None:
-    n = 10_000
-    full, head = record({"a": ints(n)["a"]}, {}), record({"a": ints(n // 100)["a"]}, {})
-    left, right = (head, full) if short == "left" else (full, head)
-    order = {"left_order": "a", "right_order": "a"} if ordered else {}
-    stream = ivjoin.band_join(
-        left.to_reader(max_chunksize=BATCH), right.to_reader(max_chunksize=BATCH), how=how,
-        condition="abs(l.a - r.a) <= 10", **order,
-    )
-    rows = sum(b.num_rows for b in stream)
-    met, close = 100 * 21 - 55, 110
-    lone = n - close
-    assert (
-        rows
-        == {
-            "inner": met, "full": met + lone, "left": met + (0 if short == "left" else lone),
-            "right": met + (0 if short == "right" else lone), "left_anti": 0 if short == "left" else lone,
-            "right_anti": 0 if short == "right" else lone, "left_semi": 100 if short == "left" else close,
-            "right_semi": 100 if short == "right" else close,
-        }[how]
-    )
-    assert stream.metrics.peak_state_rows <= 2 * (n // 100) + 2 * BATCH
-
-
-@pytest.mark.parametrize("how", ["inner", "full", "left_anti", "right_semi"])
-def test_sides_that_run_towards_each_other(how: str) -> None:
-    """One side rises, the other falls: a row waits until the other side has come to it, and then goes."""
-    n, step = 4_000, 100
-    up = record({"a": np.arange(n)}, {})
-    down = record({"a": np.arange(n)[::-1]}, {})
-    falls = Order("a", descending=True)
-    op = SymmetricHashJoin(
-        up.schema, down.schema, condition="abs(l.a - r.a) < 20", how=how, left_order="a", right_order=falls
-    )
-    out = []
-    for turn, (a, b) in enumerate(zip(up.to_batches(max_chunksize=step), down.to_batches(max_chunksize=step)), 1):
-        out += op.push("left", a)
-        out += op.push("right", b)
-        to_come = n - turn * step
-        assert op.metrics.state_rows <= 2 * (to_come + 20), "more waits than can still be reached"
-    assert op.metrics.peak_state_rows <= n + 2 * step + 40
-    out += op.finish()
-    met = n * 39 - 380
-    assert sum(b.num_rows for b in out) == {"inner": met, "full": met, "left_anti": 0, "right_semi": n}[how]
-
-
 def test_a_one_sided_band_prunes_one_side() -> None:
     """``2 * l.a < 2 * r.a + 5``: a left row waits for ever, a right row only until the left has passed it."""
     n = 5_000

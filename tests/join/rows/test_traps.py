@@ -10,7 +10,6 @@ import pytest
 from drivers.edges import STRICT
 from join.cases import Case, Event, OrderSpec, check
 from join.conditions import Term, rank
-from join.machine import both
 from join.tables import KINDS, Kind, column
 from join.traps import TRAPS, Trap
 
@@ -117,36 +116,6 @@ def test_nulls_at_an_end_or_anywhere(how: str, nulls: str | None, descending: bo
     assert early > 0
 
 
-@pytest.mark.parametrize("how", oracle.HOWS)
-def test_a_key_that_has_gone_idle(how: str) -> None:
-    """Rows of a key that comes no more are decided by the rows of the others."""
-    left = pa.table({"n": range(6), "k": ["x", "x", "y", "y", "y", "y"], "a": [1, 2, 3, 40, 80, 120]})
-    right = pa.table({"n": range(5), "k": ["x", "y", "y", "y", "y"], "a": [1, 5, 41, 90, 130]})
-    holds = Term("abs(l.a - r.a) <= 3", "", lambda a, b: abs(a["a"] - b["a"]) <= 3, "bool")
-    for script in scripts(6, 5):
-        case = Case(left, right, how, (("k", "k"),), holds, (OrderSpec("a"),), (OrderSpec("a"),), script=tuple(script))
-        assert check(case).retired_early >= 5
-
-
-@pytest.mark.parametrize("how", oracle.HOWS)
-@pytest.mark.parametrize("first", ["left", "right"])
-def test_a_side_that_ends_early(how: str, first: str) -> None:
-    left = pa.table({"n": range(20), "a": range(20)})
-    right = pa.table({"n": range(3), "a": range(3)})
-    holds = Term("abs(l.a - r.a) <= 1", "", lambda a, b: abs(a["a"] - b["a"]) <= 1, "bool")
-    pushes: list[Event] = [
-        ("push", "right", 0, 3),
-        ("finish", "right"),
-        *(("push", "left", i, i + 1) for i in range(20)),
-    ]
-    if first == "left":
-        pushes = [("push", "left", 0, 1), *pushes[:2], *(("push", "left", i, i + 1) for i in range(1, 20))]
-    case = Case(left, right, how, (), holds, (OrderSpec("a"),), (), script=tuple(pushes))
-    done = check(case)
-    assert done.retired_early == 23, "after the right's end no row waits for anything"
-    assert done.metrics.peak_state_rows <= 4
-
-
 @pytest.mark.one_in(5)
 @pytest.mark.parametrize("how", oracle.HOWS)
 @pytest.mark.parametrize("falls", [False, True])
@@ -167,18 +136,3 @@ def test_a_null_outlives_bounds_that_were_there_before_it(how: str, falls: bool)
     for at in range(6):
         script = [*pushes[:at], ("push", "left", 0, 3), *pushes[at:]]
         check(Case(left, right, how, (("k", "k"),), holds, (), orders, right_bounds=bounds, script=tuple(script)))
-
-
-@pytest.mark.parametrize("how", oracle.HOWS)
-def test_matched_means_the_whole_condition(how: str) -> None:
-    """The key alone, or the band alone, does not make a match."""
-    left = pa.table({"n": range(4), "k": [1, 1, 2, 2], "a": [1, 2, 3, 4], "s": ["a", "b", "a", None]})
-    right = pa.table({"n": range(4), "k": [1, 1, 2, 3], "a": [1, 2, 4, 9], "s": ["b", "b", "a", "a"]})
-    holds = Term(
-        "l.a BETWEEN r.a - 1 AND r.a + 1 AND l.s = r.s",
-        "",
-        lambda a, b: both(abs(a["a"] - b["a"]) <= 1, None if a["s"] is None or b["s"] is None else a["s"] == b["s"]),
-        "bool",
-    )
-    for script in scripts(4, 4):
-        check(Case(left, right, how, (("k", "k"),), holds, (OrderSpec("a"),), (OrderSpec("a"),), script=tuple(script)))

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from drivers.sliced import BAND, HOWS, all_ended, at_work, both, rows_of, side
+from drivers.sliced import BAND, all_ended, at_work, both, rows_of, side
 
-from ivjoin import EvaluationError, IvjoinError, LateRowError, Order, band_join, explain
+from ivjoin import EvaluationError, IvjoinError, LateRowError, band_join, explain
 from ivjoin.operator.match import whole
 from ivjoin.plan.cache import planned
 from ivjoin.plan.cutting import Cut, cut_of, shifted
@@ -26,71 +26,6 @@ pytestmark = pytest.mark.usefixtures("small_slices")
 def cut(stream: Any) -> bool:
     """Whether it was joined in slices to its end."""
     return isinstance(stream._operator, SlicedJoin) and stream._operator._alone is None
-
-
-@pytest.mark.one_in(19)
-@pytest.mark.parametrize("threads", [2, 3])
-@pytest.mark.parametrize("on", ["k", "s", None, ["k", "s"]])
-@pytest.mark.parametrize("how", HOWS)
-def test_the_same_rows(how: str, on: Any, threads: int) -> None:
-    left, right = side(1, 2000, 2), side(2, 2000, 2)
-    order = Order("x", slack=2)
-    one, many = both(
-        left, right, threads, on=on, condition=BAND + " AND l.v <> r.v", how=how, left_order=order, right_order=order
-    )
-    a, b = one.metrics, many.metrics
-    assert cut(many)
-    assert (a.left_rows_in, a.right_rows_in, a.rows_out) == (b.left_rows_in, b.right_rows_in, b.rows_out)
-    assert (b.left_rows_retired, b.right_rows_retired, b.state_rows) == (2000, 2000, 0)
-    assert 0 < b.peak_state_rows < 3000
-
-
-CONDITIONS = {
-    "timestamps": "l.ts >= r.ts - INTERVAL 6 SECONDS AND l.ts <= r.ts + INTERVAL 3 SECONDS",
-    "floats": "l.f BETWEEN r.f - 2.5 AND r.f + 1.25",
-    "containment": "l.x BETWEEN r.x AND r.hi",
-    "computed": "l.x + 3 BETWEEN r.x - 2 AND r.x + 6 AND (l.v + r.v) % 3 <> 0",
-    "two axes": "l.x BETWEEN r.x - 4 AND r.x + 4 AND l.v BETWEEN r.v - 300 AND r.v + 300",
-    "equal": "l.x = r.x",
-}
-
-
-def typed(seed: int, rows: int, falling: bool, holes: bool) -> pa.Table:
-    rng = np.random.default_rng(seed)
-    x = np.cumsum(rng.integers(0, 2, rows)) - 400
-    x = -x if falling else x
-    null = rng.random(rows) < 0.05 if holes else None
-    f = x.astype(float)
-    if holes:
-        f[rng.random(rows) < 0.03] = np.nan
-        f[f == 0] = rng.choice([0.0, -0.0], int((f == 0).sum()))
-    return pa.table({
-        "k": rng.integers(0, 9, rows), "x": pa.array(x, mask=null), "f": pa.array(f, mask=null),
-        "ts": pa.array(x * 1_000_000, pa.timestamp("us"), mask=null), "hi": pa.array(x + rng.integers(-1, 9, rows)),
-        "v": rng.integers(0, 5000, rows),
-    })  # fmt: skip
-
-
-@pytest.mark.one_in(13)
-@pytest.mark.parametrize("falling", [False, True])
-@pytest.mark.parametrize("name", CONDITIONS)
-@pytest.mark.parametrize("how", ["inner", "full", "right_anti", "left"])
-def test_axes_of_every_kind(name: str, falling: bool, how: str) -> None:
-    column = {"timestamps": "ts", "floats": "f"}.get(name, "x")
-    order = Order("l.x + 3" if name == "computed" else column, descending=falling), Order(column, descending=falling)
-    for holes in (False, True):
-        left, right = typed(5, 900, falling, holes), typed(6, 700, falling, holes)
-        both(left, right, on="k", condition=CONDITIONS[name], how=how, left_order=order[0], right_order=order[1])
-
-
-@pytest.mark.slow
-def test_which_joins_are_cut_to_the_end() -> None:
-    left, right = typed(5, 3000, False, False), typed(6, 3000, False, False)
-    for name, condition in CONDITIONS.items():
-        column = {"timestamps": "ts", "floats": "f"}.get(name, "x")
-        order = Order("l.x + 3" if name == "computed" else column)
-        _, many = both(left, right, on="k", condition=condition, left_order=order, right_order=column)
-        assert cut(many) == (name != "two axes" or True), name
 
 
 @pytest.mark.parametrize("on_late", ["raise", "drop"])

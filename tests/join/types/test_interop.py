@@ -84,12 +84,6 @@ def test_a_stream_tells_its_schema_before_it_is_read() -> None:
     assert s.metrics.state_rows == 0
 
 
-def test_read_all() -> None:
-    t = stream().read_all()
-    assert isinstance(t, pa.Table)
-    same(t.to_pylist())
-
-
 def test_pyarrow_takes_a_stream() -> None:
     same(pa.table(stream()).to_pylist())
     same(pa.RecordBatchReader.from_stream(stream()).read_all().to_pylist())
@@ -251,14 +245,6 @@ def test_relations_of_one_duckdb_connection() -> None:
     else:
         same(rest.read_all().to_pylist())  # a DuckDB that keeps several results of a connection open
     assert half_read.read_all().num_rows == 3
-
-
-def test_half_read_then_taken_over() -> None:
-    """Iterating and reading the rest gives every row once."""
-    s = band_join(LEFT, RIGHT, **CALL, batch_size=1)
-    first = next(iter(s))
-    rest = s.read_all()
-    same([*first.to_pylist(), *rest.to_pylist()])
 
 
 def test_an_error_reaches_the_consumer() -> None:

@@ -214,33 +214,6 @@ def test_passes_through_pruning(name: str, how: str) -> None:
         assert p == values[a]
 
 
-def test_dictionaries_that_differ_from_batch_to_batch() -> None:
-    t = pa.dictionary(pa.int8(), pa.string())
-    schema = pa.schema({"k": t, "p": t})
-    op = SymmetricHashJoin(schema, schema, on="k", how="full")
-    out: list[pa.RecordBatch] = []
-
-    def codes(values: list[str | None], dictionary: list[str]) -> pa.Array:
-        return pa.DictionaryArray.from_arrays(
-            pa.array([None if v is None else dictionary.index(v) for v in values], pa.int8()), dictionary
-        )
-
-    out += op.push("left", pa.record_batch([codes(["x", "y"], ["x", "y"]), codes(["p", None], ["p"])], schema=schema))
-    out += op.push(
-        "left", pa.record_batch([codes(["y", None], ["z", "y"]), codes(["q", "p"], ["q", "p", "r"])], schema=schema)
-    )
-    out += op.push(
-        "right",
-        pa.record_batch([codes(["y", "z"], ["unused", "z", "y"]), codes(["r", "p"], ["p", "r"])], schema=schema),
-    )
-    out += op.finish()
-    table = pa.Table.from_batches(out, op.schema)
-    got = sorted(((r["k"], r["p"], r["p_right"]) for r in table.to_pylist()), key=str)
-    assert got == sorted(
-        [("y", None, "r"), ("y", "q", "r"), ("x", "p", None), (None, "p", None), ("z", None, "p")], key=str
-    )
-
-
 def test_a_null_in_the_dictionary_itself_is_a_null_key() -> None:
     t = pa.dictionary(pa.int8(), pa.string())
     keys = pa.DictionaryArray.from_arrays(pa.array([0, 1, None], pa.int8()), pa.array(["x", None]))
