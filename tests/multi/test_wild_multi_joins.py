@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from multi.wild import Case, check_pushed, check_steps, check_tables
+from seeds import each
 
 SEEDS = range(12)
 
@@ -35,8 +36,6 @@ def test_some_of_them_have_rows() -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(10_000, 10_400))
-def test_many_more(seed: int) -> None:
-    check_tables(seed)
-    check_steps(seed)
-    check_pushed(seed)
+def test_many_more() -> None:
+    for check in (check_tables, check_steps, check_pushed):
+        each(range(10_000, 10_400), check)

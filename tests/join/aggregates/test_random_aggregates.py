@@ -7,11 +7,13 @@ import random
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import product
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from drivers.grouped import Row, alike, answers
+from seeds import each
 
 import ivjoin
 
@@ -179,10 +181,8 @@ def test_against_a_nested_loop(name: str) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", CONDITIONS)
-@pytest.mark.parametrize("seed", range(1, 40))
-def test_against_a_nested_loop_at_length(name: str, seed: int) -> None:
-    compared(name, seed)
+def test_against_a_nested_loop_at_length() -> None:
+    each(product(CONDITIONS, range(1, 40)), lambda case: compared(*case))
 
 
 def compared(name: str, seed: int) -> None:

@@ -16,6 +16,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from drivers import picks
+from seeds import each
 
 import ivjoin
 from ivjoin.cli import main
@@ -40,8 +41,7 @@ def test_random_joins_against_a_nested_loop(draw: Any, seed: int) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("draw", [picks.question, picks.worded])
 def test_more_random_joins(draw: Any) -> None:
-    for seed in range(1000, 1600):
-        play(draw, seed, 120)
+    each(range(1000, 1600), lambda seed: play(draw, seed, 120))
 
 
 def tables(seed: int, n: int, m: int, keys: int, ordered: bool) -> tuple[pa.Table, pa.Table]:

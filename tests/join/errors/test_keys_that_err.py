@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import oracle
 import pyarrow as pa
 import pytest
 
@@ -51,19 +52,6 @@ def meets(name: str, x: Row, y: Row) -> bool:
     return name == "filter" or (near and (name == "band" or x["w"] == y["v"]))
 
 
-def expected(name: str, how: str, left: list[Row], right: list[Row]) -> Counter[tuple[int | None, int | None]]:
-    pairs = [(x["i"], y["j"]) for x in left for y in right if meets(name, x, y)]
-    met = {i for i, _ in pairs}, {j for _, j in pairs}
-    if how == "left_anti":
-        return Counter((x["i"], None) for x in left if x["i"] not in met[0])
-    out: list[tuple[int | None, int | None]] = [*pairs]
-    if how in ("left", "full"):
-        out += [(x["i"], None) for x in left if x["i"] not in met[0]]
-    if how == "full":
-        out += [(None, y["j"]) for y in right if y["j"] not in met[1]]
-    return Counter(out)
-
-
 def pieces(given: list[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     for row in given:
         yield pa.RecordBatch.from_pylist([row], schema)
@@ -91,7 +79,7 @@ def test_pairs_are_those_of_the_condition(name: str, how: str) -> None:
         ask |= {"left_order": "t", "right_order": ivjoin.Order("t", slack=2)}
     for seed in range(6):
         left, right = rows(random.Random(seed), 12)
-        want = expected(name, how, left, right)
+        want = Counter(oracle.pairs(left, right, how, (), lambda x, y: meets(name, x, y)))
         streams = [pa.RecordBatchReader.from_batches(s, pieces(g, s)) for g, s in ((left, LEFT), (right, RIGHT))]
         for got in (
             pushed(left, right, False, **ask), pushed(left, right, True, **ask),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
+import oracle
 import pyarrow as pa
 import pytest
 
@@ -38,22 +40,8 @@ def batch(given: list[Row], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def expected(left: list[Row], right: list[Row], keys: tuple[str, ...], how: str) -> Counter[Row]:
-    places = ["snb".index(k) for k in keys]
-    out: Counter[Row] = Counter()
-    met: tuple[set[int], set[int]] = set(), set()
-    for x in left:
-        for y in right:
-            if all(x[k] is not None and x[k] == y[k] for k in places) and y[3] - 2 <= x[3] <= y[3] + 1:
-                met[0].add(x[4])
-                met[1].add(y[4])
-                out[(*x, *y)] += how in ("inner", "full")
-    none = (None,) * 5
-    if how == "full":
-        out += Counter([(*x, *none) for x in left if x[4] not in met[0]])
-        out += Counter([(*none, *y) for y in right if y[4] not in met[1]])
-    if how == "left_anti":
-        out += Counter([x for x in left if x[4] not in met[0]])
-    return +out
+    equal = [(itemgetter(i), itemgetter(i), False) for i in map("snb".index, keys)]
+    return oracle.join(left, right, how, equal, lambda x, y: y[3] - 2 <= x[3] <= y[3] + 1)
 
 
 @pytest.fixture(params=["blocks", pytest.param("no blocks")])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -13,7 +13,7 @@ import oracle
 import pyarrow as pa
 import pytest
 from join import duck
-from join.tables import Ids, ids
+from join.fed import SIDES, fed
 
 from ivjoin import Order, SymmetricHashJoin, explain
 from ivjoin.operator import prune_bounds as bounds
@@ -77,18 +77,14 @@ def play(t: pa.DataType, text: str, place: Callable[[Any], Any], how: str, seed:
         tables[0].schema, tables[1].schema, condition=condition, how=how, left_order=order, right_order=other,
         batch_size=rng.choice([2, 1000]),
     )  # fmt: skip
-    got, at = Ids(), [0, 0]
-    while at[0] < tables[0].num_rows or at[1] < tables[1].num_rows:
-        p, n = rng.randrange(2), rng.choice([1, 3, 9])
-        for piece in tables[p].slice(at[p], n).to_batches():
-            got += ids(op.push(("left", "right")[p], piece), how)
-        at[p] += n
-        rest = [v for v in places[p][at[p] :] if v is not None]
+
+    def promised(op: SymmetricHashJoin, p: int, at: int) -> Iterable[pa.RecordBatch]:
+        rest = [v for v in places[p][at:] if v is not None]
         if seed % 2 and rest and min(rest) < math.inf and rng.random() < 0.5:
-            got += ids(op.advance(("left", "right")[p], {text: shown(text, min(rest))}), how)
-        if rng.random() < 0.1:
-            op = SymmetricHashJoin.restore(op.snapshot())
-    got += ids(op.finish(), how)
+            return op.advance(SIDES[p], {text: shown(text, min(rest))})
+        return ()
+
+    got, op = fed(op, tables, how, rng, then=promised)
     nanos = {"INTERVAL 90 MINUTES": 1500 * HOUR, "INTERVAL 1 HOUR": 1000 * HOUR}  # as DuckDB gets times
     said = condition
     for span, number in nanos.items():

@@ -9,7 +9,7 @@ import oracle
 import pyarrow as pa
 import pytest
 from join import duck
-from join.tables import Ids, ids
+from join.fed import fed
 
 from ivjoin import Order, SymmetricHashJoin, explain
 from ivjoin.operator import prune_bounds as bounds
@@ -53,16 +53,7 @@ def play(text: str, how: str, seed: int) -> None:
         schema, schema, condition=text, how=how, left_order=order, right_order=order, left_bounds=bounded,
         right_bounds=bounded, on_late=rng.choice(["raise", "join"]), batch_size=rng.choice([2, 1000]),
     )  # fmt: skip
-    got, at = Ids(), [0, 0]
-    while at[0] < tables[0].num_rows or at[1] < tables[1].num_rows:
-        p = rng.randrange(2)
-        n = rng.choice([1, 3, 9])
-        for piece in tables[p].slice(at[p], n).to_batches():
-            got += ids(op.push(("left", "right")[p], piece), how)
-        at[p] += n
-        if rng.random() < 0.1:
-            op = SymmetricHashJoin.restore(op.snapshot())
-    got += ids(op.finish(), how)
+    got, op = fed(op, tables, how, rng)
     assert got == Counter(duck.pairs(*tables, how, text)), seed
     assert op.metrics.state_rows == op.metrics.late_rows == 0
 

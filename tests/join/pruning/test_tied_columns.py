@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Callable
-from operator import itemgetter
+from collections.abc import Iterable
 from typing import Any
 
 import oracle
 import pyarrow as pa
 import pytest
+from join import duck
+from join.fed import SIDES, fed
 from join.tables import ids
 
 from ivjoin import Order, SymmetricHashJoin, explain
@@ -27,60 +28,6 @@ EITHER = "(l.b = r.b OR l.b = r.a + 2) AND r.b BETWEEN r.a - 3 AND r.a AND l.b >
 SUMS = "l.b + l.c BETWEEN r.b + r.c - 2 AND r.b + r.c + 2 AND l.b >= l.a AND l.b <= l.a + l.c AND r.b = r.a + r.c"
 BANDED = "l.a BETWEEN r.a - 6 AND r.a + 6 AND r.b <= l.b AND r.a <= r.b AND l.b <= l.a + 4"
 TEXTS = [CONTAINED, NEAR, APART, EITHER, SUMS, BANDED]
-
-
-def image(v: Any) -> tuple[bool, Any]:
-    return v != v, 0 if v != v else v
-
-
-def at_most(x: Any, y: Any) -> bool | None:
-    return None if x is None or y is None else image(x) <= image(y)
-
-
-def between(x: Any, low: Any, high: Any) -> bool:
-    return at_most(low, x) is True and at_most(x, high) is True
-
-
-def plus(*values: Any) -> Any:
-    return None if None in values else sum(values)
-
-
-def minus(x: Any, y: Any) -> Any:
-    return None if x is None or y is None else x - y
-
-
-def equal(x: Any, y: Any) -> bool:
-    return between(x, y, y)
-
-
-def matches(text: str) -> Callable[[Row, Row], bool]:
-    def contained(l: Row, r: Row) -> bool:  # noqa: E741 (as the conditions have it)
-        return all(at_most(*p) is True for p in ((l["a"], r["a"]), (r["b"], l["b"]), (r["a"], r["b"])))
-
-    def near(l: Row, r: Row) -> bool:  # noqa: E741
-        return between(r["a"], l["b"], plus(l["b"], 5)) and between(l["b"], minus(l["a"], 3), plus(l["a"], 3))
-
-    def apart(l: Row, r: Row) -> bool:  # noqa: E741
-        d, e, f = minus(l["b"], r["b"]), minus(l["a"], l["b"]), minus(r["a"], r["b"])
-        return None not in (d, e, f) and abs(d) < 4 and abs(e) <= 3 and abs(f) <= 3
-
-    def either(l: Row, r: Row) -> bool:  # noqa: E741
-        found = equal(l["b"], r["b"]) or equal(l["b"], plus(r["a"], 2))
-        tied = between(r["b"], minus(r["a"], 3), r["a"]) and between(l["b"], l["a"], plus(l["a"], 3))
-        return found and tied
-
-    def sums(l: Row, r: Row) -> bool:  # noqa: E741
-        x, y = plus(l["b"], l["c"]), plus(r["b"], r["c"])
-        return (
-            between(x, minus(y, 2), plus(y, 2)) and between(l["b"], l["a"], plus(l["a"], l["c"]))
-            and equal(r["b"], plus(r["a"], r["c"]))
-        )  # fmt: skip
-
-    def banded(l: Row, r: Row) -> bool:  # noqa: E741
-        tied = at_most(r["a"], r["b"]) is True and at_most(l["b"], plus(l["a"], 4)) is True
-        return tied and at_most(r["b"], l["b"]) is True and between(l["a"], minus(r["a"], 6), plus(r["a"], 6))
-
-    return dict(zip(TEXTS, (contained, near, apart, either, sums, banded), strict=True))[text]
 
 
 def some_rows(rng: random.Random, n: int, falling: bool, floats: bool) -> list[Row]:
@@ -100,37 +47,29 @@ def play(text: str, how: str, seed: int) -> None:
     floats, falling = rng.random() < 0.4, rng.random() < 0.4
     t = pa.float64() if floats else rng.choice([pa.int64(), pa.int32(), pa.int16()])
     schema = pa.schema({"id": pa.int64(), "k": pa.int64(), "a": t, "b": t, "c": pa.int32()})
-    rows = [some_rows(rng, rng.randrange(60), falling, floats) for _ in range(2)]
-    keys = [(itemgetter("k"), itemgetter("k"), False)] if rng.random() < 0.5 else []
+    tables = [pa.Table.from_pylist(some_rows(rng, rng.randrange(60), falling, floats), schema) for _ in range(2)]
+    keyed = rng.random() < 0.5
     order = Order("a", descending=falling, slack=rng.choice([None, 2]))
     # With bounds the kernels leave all of it to Python.
     bounded = {"c": (0, 5)} if text == SUMS or rng.random() < 0.3 else None
     op = SymmetricHashJoin(
-        schema, schema, on="k" if keys else None, condition=text, how=how, left_order=order, right_order=order,
+        schema, schema, on="k" if keyed else None, condition=text, how=how, left_order=order, right_order=order,
         left_bounds=bounded, right_bounds=bounded, batch_size=rng.choice([2, 1000]),
     )  # fmt: skip
-    got, at = Counter[Any](), [0, 0]
-    while at[0] < len(rows[0]) or at[1] < len(rows[1]):
-        p = rng.randrange(2)
-        piece = rows[p][at[p] : at[p] + rng.choice([1, 3, 9])]
-        at[p] += len(piece)
-        got += ids(op.push(("left", "right")[p], pa.RecordBatch.from_pylist(piece, schema)), how)
-        if rng.random() < 0.1:
-            op = SymmetricHashJoin.restore(op.snapshot())
-        rest = [row["a"] for row in rows[p][at[p] :] if row["a"] is not None and row["a"] == row["a"]]
-        if rest and rng.random() < 0.1:
-            edge = max(rest) if falling else min(rest)
-            got += ids(op.advance(("left", "right")[p], {"a": edge}), how)
-    got += ids(op.finish(), how)
-    want = Counter(oracle.pairs(rows[0], rows[1], how, keys, matches(text)))
-    assert got == want, seed
+
+    def promised(op: SymmetricHashJoin, p: int, at: int) -> Iterable[pa.RecordBatch]:
+        rest = [v for v in tables[p]["a"].slice(at).to_pylist() if v is not None and v == v]
+        return op.advance(SIDES[p], {"a": max(rest) if falling else min(rest)}) if rest and rng.random() < 0.1 else ()
+
+    got, op = fed(op, tables, how, rng, then=promised)
+    assert got == Counter(duck.pairs(*tables, how, f"l.k = r.k AND {text}" if keyed else text)), seed
     assert op.metrics.state_rows == 0
 
 
 @pytest.mark.one_in(53)
 @pytest.mark.parametrize("how", oracle.HOWS)
 @pytest.mark.parametrize("text", TEXTS, ids=["contained", "near", "apart", "either", "sums", "banded"])
-def test_rows_are_those_of_a_nested_loop(text: str, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_those_of_duckdb(text: str, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(8):
         monkeypatch.setattr(bounds, "_CONTRACT_EVERY", (1, 4, 256)[seed % 3])
         play(text, how, seed)
@@ -198,44 +137,33 @@ def test_where_nothing_else_prunes_python_is_asked_as_often_as_it_takes(monkeypa
 @pytest.mark.one_in(7)
 @pytest.mark.parametrize("falling", [False, True])
 @pytest.mark.parametrize("how", ["inner", "full", "left_anti"])
-def test_rows_of_long_runs_are_those_of_a_nested_loop(how: str, falling: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_long_runs_are_those_of_duckdb(how: str, falling: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks are put off, and brought forward again where ends are far away for a while."""
     monkeypatch.setattr(bounds, "_CONTRACT_EVERY", 2)
     schema = pa.schema({"id": pa.int64(), "k": pa.int64(), "a": pa.int64(), "b": pa.int64()})
     rng = random.Random(how)
-    rows: list[list[Row]] = [[], []]
-    for p in (0, 1):
+    sign = -1 if falling else 1
+    tables = []
+    for _ in (0, 1):
+        rows = []
         for i in range(500):
             far = 90 if 150 < i < 300 else 5
-            b = rng.choice([None, *[i // 2 + rng.randrange(-2, far) for _ in range(9)]])
-            rows[p].append({"id": i, "k": rng.randrange(2), "a": i // 2, "b": b})
-
-    def given(p: int, i: int) -> pa.RecordBatch:
-        """Three rows, turned over where orders fall."""
-        turned = [r | {c: -r[c] for c in "ab" if falling and r[c] is not None} for r in rows[p][i : i + 3]]
-        return pa.RecordBatch.from_pylist(turned, schema)
-
+            b = rng.choice([None, *[sign * (i // 2 + rng.randrange(-2, far)) for _ in range(9)]])
+            rows.append({"id": i, "k": rng.randrange(2), "a": sign * (i // 2), "b": b})
+        tables.append(pa.Table.from_pylist(rows, schema))
     order = Order("a", descending=falling)
     for text in (f"l.a BETWEEN r.a - 60 AND r.a + 6 AND {TIED}", f"l.a <= r.a AND {TIED} AND l.a <= l.b"):
-        asked = text
         if falling:
-            asked = text.replace("<=", ">=").replace("r.a - 60 AND r.a + 6", "r.a - 6 AND r.a + 60")
-        op = SymmetricHashJoin(schema, schema, on="k", condition=asked, how=how, left_order=order, right_order=order)
+            text = text.replace("<=", ">=").replace("r.a - 60 AND r.a + 6", "r.a - 6 AND r.a + 60")
+        op = SymmetricHashJoin(schema, schema, on="k", condition=text, how=how, left_order=order, right_order=order)
         got = Counter[Any]()
         for i in range(0, 500, 3):
-            for p, side in enumerate(("left", "right")):
-                got += ids(op.push(side, given(p, i)), how)
+            for side, table in zip(SIDES, tables, strict=True):
+                got += ids(op.push(side, table.slice(i, 3).to_batches()[0]), how)
             if i % 100 == 96:
                 op = SymmetricHashJoin.restore(op.snapshot())
         got += ids(op.finish(), how)
-
-        def holds(l: Row, r: Row, text: str = text) -> bool:  # noqa: E741
-            near = between(l["a"], r["a"] - 60, r["a"] + 6) if "BETWEEN" in text else (
-                l["a"] <= r["a"] and at_most(l["a"], l["b"]) is True
-            )
-            return near and at_most(r["b"], l["b"]) is True and at_most(r["a"], r["b"]) is True
-
-        assert got == Counter(oracle.pairs(*rows, how, [(itemgetter("k"), itemgetter("k"), False)], holds)), text
+        assert got == Counter(duck.pairs(*tables, how, f"l.k = r.k AND {text}")), text
 
 
 def test_explain_says_so() -> None:

@@ -10,6 +10,7 @@ import oracle
 import pyarrow as pa
 import pytest
 from join.conditions import rank
+from seeds import each
 
 from ivjoin import Order, SymmetricHashJoin
 
@@ -192,6 +193,5 @@ def test_many_rows(seed: int) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(1000, 1600))
-def test_many_rows_at_length(seed: int) -> None:
-    play(seed)
+def test_many_rows_at_length() -> None:
+    each(range(1000, 1600), play)

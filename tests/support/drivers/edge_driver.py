@@ -1,27 +1,19 @@
 """Every pair of edge values through every shape of condition, against a nested loop over Python's numbers.
 
-``python tests/support/drivers/edge_driver.py`` plays them all and prints "pairs tried N, differences M"; ``--seconds``
-plays a random part of them. Pairs are isolated by a key of their own, so that many share an operator; a pair that
+Pairs are isolated by a key of their own, so that many share an operator; a pair that
 errs, which ends its operator, has one alone.
 """
 
 from __future__ import annotations
 
-import argparse
 import random
-import sys
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
-from itertools import count
-from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pyarrow as pa
 import pytest
@@ -284,39 +276,3 @@ def sample(rng: random.Random, name: str, n_jobs: int, n_pairs: int = 60) -> Ite
         single = [p for p in rng.sample(chosen, min(3, len(chosen))) if truth(condition(job), p) is not None]
         for p in single:
             yield replace(job, keyed=False), [p], 1
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, help="a random part, for so long, rather than all")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--type", help="this type alone")
-    parser.add_argument("--shape", help="this shape alone")
-    parser.add_argument("--mode", choices=MODES, help="rows in this way alone")
-    parser.add_argument("--shown", type=int, default=20, help="differences that are printed")
-    args = parser.parse_args()
-    start = time.monotonic()
-    tried = 0
-    found: list[str] = []
-    types = [args.type] if args.type else TYPES
-    rng = random.Random(args.seed)
-    endless = (work for _ in count() for work in sample(rng, rng.choice(types), 1))
-    for job, pairs, most in jobs(types) if args.seconds is None else endless:
-        if (args.shape or job.shape) != job.shape or (args.mode or job.mode) != job.mode:
-            continue
-        new = check(job, pairs, most)
-        tried += len(pairs)
-        for line in new[: max(args.shown - len(found), 0)]:
-            print(line, flush=True)
-        found += new
-        if args.seconds is not None and time.monotonic() - start > args.seconds:
-            break
-    families = Counter(line.split(" mode=")[0] for line in found)
-    for family, n in families.most_common():
-        print(f"{n:6} {family}")
-    print(f"pairs tried {tried}, differences {len(found)}")
-    return 1 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

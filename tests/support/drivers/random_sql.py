@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
 import random
-import time
 from collections import Counter
 from typing import Any
 
@@ -112,15 +110,3 @@ def compare(seed: int) -> str:
     assert len(set(names)) < len(names) or ours.schema.names == names, (seed, text)
     assert rows(ours) == rows(theirs), (seed, text)
     return text
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    end, seed = time.monotonic() + options.seconds, options.seed
-    while time.monotonic() < end:
-        compare(seed)
-        seed += 1
-    print(f"{seed - options.seed} queries agree with DuckDB")

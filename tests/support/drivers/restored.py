@@ -1,4 +1,4 @@
-"""Snapshots at random points of random joins: ``python restored.py FIRST LAST``.
+"""Snapshots at random points of random joins.
 
 Each join runs once without a stop. It then runs again: at random points it is saved, restored with another memory limit
 or none, and continued. Both runs must emit the same rows, and a plain join of two inputs those of ``band_join``.
@@ -7,17 +7,12 @@ or none, and continued. Both runs must emit the same rows, and a plain join of t
 from __future__ import annotations
 
 import random
-import sys
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 import oracle
+import pyarrow as pa
 from memory.small_files import small_files
 
 import ivjoin
@@ -167,16 +162,3 @@ def check(seed: int, did: Counter[str] | None = None) -> None:
             **{n: x for n, x in arguments.items() if "order" not in n},
         ).read_all()
         assert whole == _bag([table]), f"seed {seed}: {arguments}"
-
-
-if __name__ == "__main__":
-    counted: Counter[str] = Counter()
-    wrong = 0
-    for n in range(int(sys.argv[1]), int(sys.argv[2])):
-        try:
-            check(n, counted)
-        except Exception as e:
-            wrong += 1
-            print(n, type(e).__name__, str(e)[:600], flush=True)
-    print(dict(counted), "wrong:", wrong)
-    sys.exit(bool(wrong))

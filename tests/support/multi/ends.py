@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -224,16 +223,3 @@ def _pulled(c: Case) -> tuple[Counter[tuple[int, ...]], int]:
         batch_size=int(rng.choice([1, 7, 65536])), sort="auto" if rng.integers(3) else "never",
     )
     return ids(c.aliases, stream), stream.metrics.state_rows
-
-
-if __name__ == "__main__":
-    first, count = int(sys.argv[1]), int(sys.argv[2])
-    total = raised = 0
-    for s in range(first, first + count):
-        try:
-            got = check(s)
-            raised += got is None
-            total += got or 0
-        except Exception as e:
-            print(s, type(e).__name__, str(e)[:500], "|", Case(s).kind, Case(s).condition, flush=True)
-    print(count, "joins twice,", total, "rows,", raised, "raised")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import sys
 from collections import Counter
 from decimal import Decimal
 from itertools import pairwise
@@ -271,15 +270,3 @@ def _in_time(c: Case, alias: str, batch: pa.RecordBatch) -> pa.RecordBatch:
     ts = sign * np.array(batch.column("ts").to_pylist(), dtype=np.int64)
     seen = np.maximum.accumulate(ts) if len(ts) else ts
     return batch.filter(pa.array(ts >= seen - c.slack[alias]))
-
-
-if __name__ == "__main__":
-    first, count = int(sys.argv[1]), int(sys.argv[2])
-    total = 0
-    for s in range(first, first + count):
-        for check in (check_tables, check_steps, check_pushed):
-            try:
-                total += check(s)
-            except Exception as e:
-                print(s, check.__name__, type(e).__name__, str(e)[:400], "|", Case(s).condition, flush=True)
-    print(count, "joins in three ways,", total, "rows")
