@@ -269,12 +269,6 @@ def test_an_operator_explains_itself() -> None:
     assert op.explain().svg() == text.svg()
 
 
-def test_the_text_of_a_stream() -> None:
-    table = pa.table({"k": [1], "t": [2.5]})
-    shown = repr(ivjoin.band_join(table, table, on="k"))
-    assert shown.splitlines()[0] == "JoinStream(k: int64, t: double, t_right: double)"
-
-
 def test_conditions_as_deep_as_they_may_be() -> None:
     """The domains of all nodes take one pass, so the time grows with the length of the condition."""
     deep = "l.k <= r.k" + " + 1" * 900

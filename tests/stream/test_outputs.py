@@ -86,16 +86,6 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
         stream().write_parquet(tmp_path / "o.csv")
 
 
-def test_the_output_comes_once() -> None:
-    for take in ("to_arrow", "to_polars", "to_pandas", "to_duckdb", "read_all", "to_reader"):
-        s = stream()
-        same(pa.Table.from_batches(list(s), s.schema))
-        with pytest.raises(ivjoin.ProtocolError, match="be read only once"):
-            getattr(s, take)()
-        with pytest.raises(ivjoin.ProtocolError, match="be read only once"):
-            list(s)
-
-
 @pytest.mark.parametrize("take", [pickle.dumps, copy.copy, copy.deepcopy])
 def test_the_output_is_not_copied(take: Any) -> None:
     s = stream()

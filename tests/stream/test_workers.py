@@ -16,7 +16,6 @@ import pytest
 from ivjoin import EvaluationError, ProtocolError, band_join
 from ivjoin.stream import workers
 from ivjoin.stream.tables import table_join
-from ivjoin.stream.tables.table_join import TableJoin
 from ivjoin.stream.threads import slices
 from ivjoin.stream.workers import joined
 
@@ -98,31 +97,6 @@ def test_threads_end_when_the_reader_stops(threads: int) -> None:
     del out
     gc.collect()
     assert no_threads()
-
-
-def test_a_join_of_tables_that_is_dropped_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_join, "_OWN_ROWS", 2000)
-    x = np.arange(40_000)
-    table = pa.table({"k": x % 10, "x": x})
-    for way in range(4):
-        stream = band_join(
-            table, table, on="k", condition="l.x BETWEEN r.x - 20 AND r.x + 20", left_order="x", right_order="x",
-            threads=3,
-        )
-        next(stream)
-        assert isinstance(stream._operator, TableJoin)
-        if way == 0:
-            stream.close()
-        elif way == 1:
-            del stream
-            gc.collect()
-        elif way == 2:
-            assert stream.read_all().num_rows > 50_000
-            assert stream.metrics.state_rows == 0
-        else:
-            with stream:
-                next(stream)
-        assert no_threads()
 
 
 def test_a_condition_that_errs_is_raised_in_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,17 +163,6 @@ def test_never() -> None:
         ivjoin.band_join(LEFT, RIGHT, on="k", sort="always")
 
 
-def test_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    question: dict[str, Any] = {"on": "k", "condition": "abs(l.x - r.x) < 5", "how": "full"}
-    question["columns"] = ["x", "x_right"]
-    one = ivjoin.band_join(LEFT, RIGHT, **question).read_all().sort_by([("x", "ascending"), ("x_right", "ascending")])
-    monkeypatch.setattr(prepared, "_PARALLEL_ROWS", 1000)
-    stream = ivjoin.band_join(LEFT, RIGHT, **question, threads=2)
-    two = stream.read_all().sort_by([("x", "ascending"), ("x_right", "ascending")])
-    assert stream.sorting.startswith("neither side")
-    assert one.equals(two)
-
-
 LOW, TOP = -(2**63), 2**63 - 1
 EDGES = [LOW, LOW + 1, -5, 0, 1, 7, 2**62, TOP - 1, TOP, None]
 
