@@ -184,7 +184,6 @@ def test_nan_is_above_every_number() -> None:
 
 LOSSES = [
     pytest.param("a + 1e0 >= b", {"a": ("double", 0.1, 0.1), "b": ("double", 1.1, 1.1)}, id="float rounding"),
-    pytest.param("a + 1.0e0 >= 1.0000000000000002e0", {"a": ("double", 1.5e-16, 1.5e-16)}, id="the rounded sum"),
     pytest.param("a + 1e16 >= b", {"a": ("double", -0.5, -0.5), "b": ("double", 1e16, 1e16)}, id="absorption"),
     pytest.param("a div 2 >= b", {"a": ("int64", -7, -7), "b": ("int64", -3, -3)}, id="integer division"),
     pytest.param("CAST(a AS BIGINT) >= b", {"a": ("double", -3.7, -3.7), "b": ("int64", -3, -3)}, id="truncating cast"),
@@ -232,11 +231,7 @@ def test_no_row_is_lost(condition: str, box: dict[str, Any], effort: int) -> Non
 @pytest.mark.parametrize(
     "condition, t, want",
     [
-        pytest.param("CAST(a AS DOUBLE) = 9007199254740992", "int64", (2**53, 2**53 + 1), id="cell of a double"),
-        pytest.param("a div 3 = 2", "int64", (6, 8), id="div"),
-        pytest.param("a div 3 = 0", "int64", (-2, 2), id="div 0"),
         pytest.param("a div -3 = 2", "int64", (-8, -6), id="div by a negative"),
-        pytest.param("CAST(a AS INT) = 0", "double", (math.nextafter(-1, 0), math.nextafter(1, 0)), id="truncation"),
         pytest.param("floor(a) = 3", "decimal(10, 2)", (Decimal("3.00"), Decimal("3.99")), id="floor"),
         pytest.param("round(a, 1) = 2.5", "decimal(10, 2)", (Decimal("2.45"), Decimal("2.54")), id="round"),
         pytest.param("abs(a) BETWEEN 3 AND 5 AND a < 0", "int64", (-5, -3), id="abs"),
@@ -333,14 +328,7 @@ def test_months_have_no_inverse() -> None:
 # Rewriting
 
 
-REPEATS = [
-    ("(a - b) + (b - c) BETWEEN 0 AND 5", {"a": (0, 100), "b": (0, 100), "c": (40, 50)}, (40, 55)),
-    ("2 * (a + b) - 3 * (a - b) BETWEEN 0 AND 10", {"a": (0, 100), "b": (0, 10)}, (0, 50)),
-    ("a * b + a * c BETWEEN 10 AND 20", {"a": (1, 100), "b": (-4, 10), "c": (5, 8)}, (1, 20)),
-    ("a * b - a * c BETWEEN 10 AND 20", {"a": (0, 100), "b": (9, 10), "c": (5, 6)}, (2, 6)),
-    ("a * a - 2 * a * b + b * b <= 25", {"a": (0, 100), "b": (40, 50)}, (35, 55)),
-    ("a * a + a BETWEEN 0 AND 6", {"a": (-10, 10)}, (-3, 2)),
-    ("abs(a - b) <= 5", {"a": (0, 100), "b": (40, 50)}, (35, 55)),
+REPEATS = [  # test_polynomial has more
     ("a + 60 * (b div 60) - b BETWEEN 0 AND 10", {"a": (0, 100), "b": (0, 1_000_000)}, (0, 69)),
     ("4 * a + 6 * b = 7", {"a": (-100, 100), "b": (-100, 100)}, None),
     ("4 * a + 6 * b = 2 AND a > 0", {"a": (-100, 100), "b": (-100, 100)}, (2, 98)),
@@ -354,19 +342,9 @@ def test_a_variable_that_occurs_twice(condition: str, box: dict[str, tuple[int, 
     assert (None if c.outcome is Outcome.INFEASIBLE else bounds(c)) == want
 
 
-@pytest.mark.parametrize(
-    "condition, box, want",
-    [
-        ("a - a / 2 - b = 0", {"a": (0, 100), "b": (10, 20)}, (20, 40)),
-        ("1.1D * a - a - b <= 0", {"a": (0, 100), "b": (1, 2)}, (0, 20)),
-        ("(a + b) / a BETWEEN 2 AND 3", {"a": (1, 100), "b": (10, 12)}, (5, 12)),
-        ("a / (a + b) BETWEEN 0.5 AND 0.75", {"a": (1, 100), "b": (10, 12)}, (10, 36)),
-        ("(a + b) * (a - b) BETWEEN 0 AND 10", {"a": (5, 8), "b": (5, 6)}, (5, 6.78232998312527)),
-        ("a * a + a BETWEEN 0 AND 6", {"a": (-10, 10)}, (-3, 2)),
-        ("exp(a) BETWEEN 1 AND 2.718281828459045", {"a": (-100, 100)}, (0, 1)),
-        ("sin(a) > 0.5", {"a": (0, 3)}, (0.5235987755982989, 2.6179938779914944)),
-    ],
-)
-def test_doubles_come_close(condition: str, box: dict[str, tuple[int, int]], want: tuple[float, float]) -> None:
-    c = contract(condition, {n: ("double", *b) for n, b in box.items()})
-    assert bounds(c) == pytest.approx(want, abs=1e-6)
+@pytest.mark.parametrize("condition, a, want", [
+    ("exp(a) BETWEEN 1 AND 2.718281828459045", (-100, 100), (0, 1)),
+    ("sin(a) > 0.5", (0, 3), (0.5235987755982989, 2.6179938779914944)),
+])  # fmt: skip
+def test_doubles_come_close(condition: str, a: tuple[int, int], want: tuple[float, float]) -> None:
+    assert bounds(contract(condition, {"a": ("double", *a)})) == pytest.approx(want, abs=1e-6)

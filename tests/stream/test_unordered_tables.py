@@ -21,7 +21,7 @@ pytestmark = pytest.mark.hypothesis
 
 
 @given(cases() | plain_cases(), integers(0, 2**20))
-@RANDOM
+@examples(2, suppress_health_check=list(HealthCheck))
 def neither_side_ordered(case: Case, seed: int) -> None:
     with at_once(seed):
         check(bare(case, "left", "right"), run_tables)

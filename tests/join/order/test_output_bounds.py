@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from oracle import HOWS
 
 from ivjoin import Order, ProtocolError, SymmetricHashJoin, band_join, multi_join
 
 S = pa.schema({"k": pa.int64(), "t": pa.int64(), "x": pa.float64(), "s": pa.string()})
-HOWS = ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
 BAND = "l.t BETWEEN r.t - 5 AND r.t + 3"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import oracle
 import pyarrow as pa
 import pytest
+from oracle import HOWS
 
 import ivjoin
 
@@ -17,7 +18,6 @@ DIVIDENDS, DIVISORS = [1, 1, 2, 100], [3, 10**14, 10**15, 10**15, 10**17]
 QUOTIENT = "CAST(l.x AS DECIMAL(38, 10)) / CAST(r.y AS DECIMAL(38, 10))"
 
 
-HOWS = ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
 KNOWN: list[dict[str, Any]] = [
     {"left_order": "x", "left_bounds": {"x": (1, 100)}}, {"right_order": "y", "left_bounds": {"x": (1, 100)}},
 ]  # fmt: skip

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from drivers.sliced import all_ended
+from oracle import HOWS
 from places import PATHS
 from resident import needs_resident
 
@@ -19,7 +20,6 @@ from ivjoin.stream import prepared
 from ivjoin.stream.threads import memory, slices
 from ivjoin.stream.threads.slices import SlicedJoin
 
-HOWS = ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
 BAND = "l.x BETWEEN r.x - 30 AND r.x + 20"
 
 

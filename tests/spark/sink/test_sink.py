@@ -16,9 +16,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from oracle import HOWS
 from places import PATHS, ROOT
 from spark.backends import BACKENDS, store_for
-from spark.decisions import BAND, HOWS, ROWS
+from spark.decisions import BAND, ROWS
 from spark.recovery import NUMBERED, band, expected, rows
 from spark.script import Script, StreamFailed, rows_of, worker_error
 from spark.second_opinion import joined as opinion

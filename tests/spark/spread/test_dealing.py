@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from oracle import HOWS
 from routing.routed import random_plan
 from spark.script import rows_of
 from spark.second_opinion import joined
@@ -22,7 +23,6 @@ from ivjoin.spark.rows.dealing import dealt, why_in_python
 
 pytestmark = pytest.mark.spark
 
-HOWS = ("inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti")
 I32 = [-(2**31), -(2**31) + 1, -7, -1, 0, 1, 2, 2**31 - 2, 2**31 - 1]
 I64 = [-(2**63), -(2**63) + 1, -(2**62), -(2**53) - 1, -2, -1, 0, 1, 2**53 + 1, 2**62, 2**63 - 2, 2**63 - 1]
 F64 = [-math.inf, -1.7e308, -1.0, -5e-324, -0.0, 0.0, 5e-324, 0.1, 1.0, 1.1, 2.0**53, math.inf, math.nan]

@@ -91,8 +91,7 @@ def test_join_types_come_out_of_state_as_the_model_says(
 
     left, right = [*drawn(3)[:2], CLOSING[0]], [*drawn(4)[:2], CLOSING[1]]
     script = Script(rocksdb, tmp_path, join, ROWS, ROWS)
-    for a, b in zip(left, right, strict=True):
-        script.add(left=a, right=b)
+    script.add_all(left, right)
     got = script.run_by_batch()
     kept, late = kept_and_late(left, right)
     assert late > 0

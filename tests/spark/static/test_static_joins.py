@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from oracle import HOWS
 from spark.every_type import VALUES, select_list
 from spark.script import rows_of
 from spark.second_opinion import joined
@@ -19,7 +20,6 @@ from ivjoin.errors import ColumnError, ConditionError, IvjoinError, OrderError, 
 
 pytestmark = pytest.mark.spark
 
-HOWS = ("inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti")
 SCHEMA = pa.schema([("k", pa.string()), ("x", pa.int32()), ("v", pa.int64())])
 
 

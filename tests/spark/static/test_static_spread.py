@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from oracle import HOWS
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from spark.second_opinion import joined
-from spark.static import BAND, HOWS, KEYED, UNKEYED, N, run, table
+from spark.static import BAND, KEYED, UNKEYED, N, run, table
 from spark.tiers import one_short
 
 from ivjoin.errors import IvjoinError, UnsupportedError

@@ -13,8 +13,9 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
+from oracle import HOWS
 from spark.backends import BACKENDS, store_for
-from spark.decisions import HOWS, SLACK, drawn, first_decided, kept_and_late, spec_for
+from spark.decisions import SLACK, drawn, first_decided, kept_and_late, spec_for
 from spark.script import Script, rows_of
 
 from ivjoin.errors import ColumnError, OrderError

@@ -35,8 +35,7 @@ def run(
     spark: Any, folder: Path, join: Any, left: list[list[Any]], right: list[list[Any]], schemas: tuple[Any, Any]
 ) -> Script:
     script = Script(spark, folder, join, *schemas)
-    for a, b in zip(left, right, strict=True):
-        script.add(left=a, right=b)
+    script.add_all(left, right)
     script.run()
     return script
 

@@ -27,6 +27,7 @@ START = datetime(2024, 5, 1, tzinfo=UTC)
 TIMED = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("v", pa.int64())])
 NUMBERS = pa.schema([("k", pa.string()), ("x", pa.float64()), ("v", pa.int64())])
 BAND = "l.ts BETWEEN r.ts - INTERVAL 10 SECONDS AND r.ts + INTERVAL 5 SECONDS"
+SQL = BAND.replace("SECONDS", "SECOND") + " AND l.k = r.k"
 FAR = 10_000.0  # seconds after the start: a row there lets everything before it be decided
 
 
@@ -68,12 +69,10 @@ def test_timed_streams_agree_with_duckdb(spark: Any, tmp_path: Path, how: str) -
         return a.withWatermark("ts", "0 seconds").band_join(b, on="k", condition=condition, how=how, right_order="ts")
 
     script = Script(spark, tmp_path, join, TIMED, TIMED)
-    for a, b in zip(left, right, strict=True):
-        script.add(left=a, right=b)
+    script.add_all(left, right)
     script.add(left=[(-1, at(FAR), -1)], right=[(-2, at(FAR), -2)])
     got = script.run()
-    sql = BAND.replace("SECONDS", "SECOND") + " AND l.k = r.k AND (l.v + r.v) % 3 <> 0"
-    assert got == joined(table(left, TIMED), table(right, TIMED), how, sql, COLUMNS)
+    assert got == joined(table(left, TIMED), table(right, TIMED), how, f"{SQL} AND (l.v + r.v) % 3 <> 0", COLUMNS)
     counts = script.counts()
     assert counts[-1]["state_rows"] <= 2  # the far rows alone
     assert sum(c["left_rows_retired"] for c in counts) >= 120 - 2
@@ -92,8 +91,7 @@ def test_numeric_band_without_keys_watermark_or_time(spark: Any, tmp_path: Path)
         )
 
     script = Script(spark, tmp_path, join, NUMBERS, NUMBERS)
-    for a, b in zip(left, right, strict=True):
-        script.add(left=a, right=b)
+    script.add_all(left, right)
     script.add(left=[("z", 1e6, -1)], right=[("z", 2e6, -2)])
     got = script.run()
     want = joined(
@@ -125,8 +123,7 @@ def test_splits_into_micro_batches_change_nothing(spark: Any, tmp_path: Path) ->
     for part in cut(right):
         script.add(right=part)
     script.add(left=[(-1, at(FAR), -1)], right=[(-2, at(FAR), -2)])
-    sql = BAND.replace("SECONDS", "SECOND") + " AND l.k = r.k"
-    assert script.run() == joined(table([left], TIMED), table([right], TIMED), "full", sql, COLUMNS)
+    assert script.run() == joined(table([left], TIMED), table([right], TIMED), "full", SQL, COLUMNS)
 
 
 @short
@@ -166,10 +163,8 @@ def test_idle_buckets_prune_and_emit_in_the_batch_that_decides(spark: Any, tmp_p
 def test_frames_without_order_hold_everything_and_lose_nothing(spark: Any, tmp_path: Path) -> None:
     left, right = timed_rows(6, 2, 30), timed_rows(7, 2, 30)
     script = Script(spark, tmp_path, lambda a, b: a.band_join(b, on="k", condition=BAND), TIMED, TIMED)
-    for a, b in zip(reversed(left), right, strict=True):
-        script.add(left=a, right=b)
-    sql = BAND.replace("SECONDS", "SECOND") + " AND l.k = r.k"
-    assert script.run() == joined(table(left, TIMED), table(right, TIMED), "inner", sql, COLUMNS)
+    script.add_all(left[::-1], right)
+    assert script.run() == joined(table(left, TIMED), table(right, TIMED), "inner", SQL, COLUMNS)
 
 
 def test_aliases_of_streams_in_columns_and_text(spark: Any, tmp_path: Path) -> None:
@@ -191,8 +186,7 @@ def test_aliases_of_streams_in_columns_and_text(spark: Any, tmp_path: Path) -> N
         made.extend(clicks.band_join(views, on="k", condition=c, how="left") for c in conditions)
         return made[-4:][which]
 
-    sql = BAND.replace("SECONDS", "SECOND") + " AND l.k = r.k"
-    want = joined(table(left, TIMED), table(right, TIMED), "left", sql, COLUMNS)
+    want = joined(table(left, TIMED), table(right, TIMED), "left", SQL, COLUMNS)
     for which in (0, 2):
         script = Script(spark, tmp_path / str(which), join, TIMED, TIMED)
         script.add(left=[*left[0], (-1, at(FAR), -1)], right=[*right[0], (-2, at(FAR), -2)])
@@ -228,8 +222,7 @@ def test_orders_of_moved_columns(spark: Any, tmp_path: Path, left_order: str, ri
         return a.band_join(b, on="k", condition=band, how="full", buckets=3, **orders)
 
     script = Script(spark, tmp_path, join, moved, moved)
-    for a, b in zip(left, right, strict=True):
-        script.add(left=a, right=b)
+    script.add_all(left, right)
     script.add(left=[row(-1, 5000, -1)], right=[row(-2, 5000, -2)])
     got = script.run()
     names = "coalesce(l.k, r.k) AS k, l.x, l.ts, l.v, r.x AS x_right, r.ts AS ts_right, r.v AS v_right"
@@ -253,8 +246,7 @@ def test_a_descending_order_of_numbers(spark: Any, tmp_path: Path) -> None:
                            right_order=down, buckets=2)  # fmt: skip
 
     script = Script(spark, tmp_path, join, falling, falling)
-    for a, b in zip(left, right, strict=True):
-        script.add(left=a, right=b)
+    script.add_all(left, right)
     script.add(left=[(-1, -5000, -1)], right=[(-2, -5000, -2)])
     got = script.run()
     names = "coalesce(l.k, r.k) AS k, l.x, l.v, r.x AS x_right, r.v AS v_right"
@@ -294,8 +286,7 @@ def test_windows_of_an_event_time_are_carried_along(spark: Any, tmp_path: Path) 
     assert {row[5] for row in got} == {20}
     assert {row[6] for row in got} == {True, None}
     tables = [table([[r for r in rows if r[1]] for rows in side], TIMED) for side in (left, right)]
-    sql = BAND.replace("SECONDS", "SECOND") + " AND l.k = r.k"
-    assert Counter({r[:5]: n for r, n in got.items() if r[2] >= 0}) == joined(*tables, "left", sql, COLUMNS)
+    assert Counter({r[:5]: n for r, n in got.items() if r[2] >= 0}) == joined(*tables, "left", SQL, COLUMNS)
     without = [f.drop("ts") for f in frames]
     assert "l.w" not in explain(*without, on="k", condition="l.v < r.v")
     with pytest.raises(OrderError, match="struct.* cannot be an order"):

@@ -49,8 +49,7 @@ def test_rows_come_out_in_the_first_micro_batch_that_decides_them(spark: Any, tm
 
     left, right = [*drawn(1), CLOSING[0]], [*drawn(2), CLOSING[1]]
     script = Script(spark, tmp_path, join, ROWS, ROWS)
-    for a, b in zip(left, right, strict=True):
-        script.add(left=a, right=b)
+    script.add_all(left, right)
     got = script.run_by_batch()
     kept, late = kept_and_late(left, right)
     assert late > 5

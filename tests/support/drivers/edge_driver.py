@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 from drivers.edge_shapes import BIGINT, DECIMAL, INT, E, Erred, T, edges, other_shapes, shapes
 from drivers.edge_unseen import may_be_unseen
+from oracle import HOWS
 
 from ivjoin import EvaluationError, Order, SymmetricHashJoin, band_join
 from ivjoin.expr import build
@@ -28,7 +29,6 @@ from ivjoin.operator.match.blocks import VARIABLE
 NUMBERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"]
 OTHERS = {"duration": BIGINT, "timestamp": BIGINT, "date32": INT, "decimal": DECIMAL}
 TYPES = [*NUMBERS, *OTHERS]
-HOWS = ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
 # How the rows come: without an order, or with one side's order, watermark or bound standing at the pair's value.
 MODES = ["unordered", "pull", *(f"{side} {way}" for side in ("left", "right") for way in (
     "rising", "falling", "pulled", "advance", "retreat", "from", "up to"))]  # fmt: skip

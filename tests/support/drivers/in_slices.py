@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from oracle import HOWS
 
 from ivjoin import Order, band_join
 from ivjoin.stream import prepared
@@ -18,7 +19,6 @@ from ivjoin.stream.sort import sorting
 from ivjoin.stream.tables import table_join
 from ivjoin.stream.tables.table_join import TableJoin
 
-HOWS = ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
 BANDS = {
     "x": [
         "l.x BETWEEN r.x - 4 AND r.x + 3", "abs(l.x - r.x) <= 2", "l.x = r.x", "l.x > r.x - 5 AND l.x < r.x",

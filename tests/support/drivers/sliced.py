@@ -30,7 +30,6 @@ def rows_of(table: pa.Table) -> Counter[str]:
     return Counter(repr(row) for row in table.to_pylist())
 
 
-HOWS = ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
 
 
 def both(left: pa.Table, right: pa.Table, threads: int = 3, **options: Any) -> tuple[Any, Any]:

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from drivers.in_slices import BANDS, HOWS, KEYS, RESTS, rows_of, split, table
+from drivers.in_slices import BANDS, KEYS, RESTS, rows_of, split, table
 from drivers.threaded import small_memory, small_slices
+from oracle import HOWS
 
 from ivjoin import Order, band_join
 from ivjoin.stream.threads.slices import SlicedJoin

@@ -15,7 +15,6 @@ from ivjoin.frontier.order import Order
 from ivjoin.plan.question import join_spec
 from ivjoin.plan.spec import JoinSpec
 
-HOWS = ("inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti")
 ROWS = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("v", pa.int64())])
 BAND = "l.t BETWEEN r.t - 3 AND r.t"
 # for DuckDB

@@ -52,6 +52,10 @@ class Script:
             path.with_suffix(".tmp").rename(path)
         return self
 
+    def add_all(self, left: Iterable[Any], right: Iterable[Any]) -> None:
+        for a, b in zip(left, right, strict=True):
+            self.add(left=a, right=b)
+
     def _table(self, side: str, rows: list[Row]) -> pa.Table:
         schema = self.schemas[side]
         columns: list[Any] = list(zip(*rows, strict=True)) if rows else [[] for _ in schema]

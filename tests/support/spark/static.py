@@ -9,8 +9,6 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from spark.script import rows_of
 
-HOWS = ("inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti")
-
 BAND = "l.x BETWEEN r.x - 2 AND r.x + 1"
 
 KEYED = "coalesce(l.k, r.k) AS k, l.x, l.v, r.x AS x_right, r.v AS v_right"
