@@ -141,19 +141,11 @@ def test_no_new_marks(path: Path) -> None:
     assert sum(now.values()) <= sum(allowed.values()), f"`python tests/test_words.py {worse}` prints the new marks"
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("The rows are stored.", 0),
-        ("Rows held\nin memory.", 1),
-        ("The `rows held` count.\n\n| a | is told |\n", 1),
-        ("word " * 35 + ".", 0),
-        ("word " * 36 + ".", 1),
-        ("word " * 20 + ".\n\n" + "word " * 20, 0),
-        ("- " + "word " * 20 + "\n- " + "word " * 20, 0),
-        ("The bytes are little-endian. Here is the way out.", 0),
-    ],
-)
+@pytest.mark.parametrize(("text", "found"), [
+    ("The rows are stored.", 0), ("Rows held\nin memory.", 1), ("The `rows held` count.\n\n| a | is told |\n", 1),
+    ("word " * 35 + ".", 0), ("word " * 36 + ".", 1), ("word " * 20 + ".\n\n" + "word " * 20, 0),
+    ("- " + "word " * 20 + "\n- " + "word " * 20, 0), ("The bytes are little-endian. Here is the way out.", 0),
+])  # fmt: skip
 def test_marks(text: str, found: int) -> None:
     assert len(list(marks(text))) == found
 

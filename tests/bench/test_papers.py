@@ -69,16 +69,13 @@ def test_quantile_of_counted_delays() -> None:
     assert workers.quantile(np.zeros(3), 0.5) == 0.0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["6"], "paper 6 does not exist; expected numbers from"),
-        (["5", "--rates", "0"], "--rates has 0; expected rows a second of each stream"),
-        (["5", "--rates", "nan"], "--rates has nan"),
-        (["5", "--workers", "0"], "--workers has 0; expected a number from 1 to 64"),
-        (["5", "--workers", "63", "--how", "processes"], "processes need a core each and this process may use"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "said"), [
+    (["6"], "paper 6 does not exist; expected numbers from"),
+    (["5", "--rates", "0"], "--rates has 0; expected rows a second of each stream"),
+    (["5", "--rates", "nan"], "--rates has nan"),
+    (["5", "--workers", "0"], "--workers has 0; expected a number from 1 to 64"),
+    (["5", "--workers", "63", "--how", "processes"], "processes need a core each and this process may use"),
+])  # fmt: skip
 def test_bad_input_gets_one_line(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert papers.main(["--quick", *arguments]) == 2
     errors = capsys.readouterr().err

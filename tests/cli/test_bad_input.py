@@ -93,34 +93,28 @@ def test_refused_before_any_work(
     assert re.search(said, message), message
 
 
-@pytest.mark.parametrize(
-    ("question", "said"),
-    [
-        pytest.param(["--where", "l.small + CAST(20 AS TINYINT) > r.ts"], r"(?i)overflow.*small", id="overflow"),
-        pytest.param(["--where", "l.ts div r.zero > 3"], r"(?i)division by zero|divi", id="division by zero"),
-        pytest.param(["--where", "CAST(l.name AS INT) > r.ts"], r"(?i)cast.*'x'|'x'", id="a cast of text"),
-        pytest.param(["--on", "id", "--left-order", "ts DESC"], r"late row on the left side.*ts is 20", id="late row"),
-        pytest.param(["--on", "id", "--left-bounds", "ts=0..25"], r"(?i)ts is 30.*25", id="row out of bounds"),
-    ],
-)
+@pytest.mark.parametrize(("question", "said"), [
+    pytest.param(["--where", "l.small + CAST(20 AS TINYINT) > r.ts"], r"(?i)overflow.*small", id="overflow"),
+    pytest.param(["--where", "l.ts div r.zero > 3"], r"(?i)division by zero|divi", id="division by zero"),
+    pytest.param(["--where", "CAST(l.name AS INT) > r.ts"], r"(?i)cast.*'x'|'x'", id="a cast of text"),
+    pytest.param(["--on", "id", "--left-order", "ts DESC"], r"late row on the left side.*ts is 20", id="late row"),
+    pytest.param(["--on", "id", "--left-bounds", "ts=0..25"], r"(?i)ts is 30.*25", id="row out of bounds"),
+])  # fmt: skip
 def test_refused_at_a_row(folder: Path, question: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     message = refusal(folder, "join", "l.parquet", "r.parquet", *question, "-o", "out.parquet", capsys=capsys)
     assert re.search(said, message), message
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        pytest.param(["join", "l.parquet", "r.gone"], "does not show its format", id="unknown format"),
-        pytest.param(["join", "l.parquet", "r.arrow"], "there is no such file", id="missing file"),
-        pytest.param(["join", "l.parquet", "nowhere/"], "'nowhere/': there is no such file", id="missing folder"),
-        pytest.param(["join", "-", "-"], "both standard input", id="twice standard input"),
-        pytest.param(["join", "l.parquet"], "RIGHT.*see 'ivjoin join --help'", id="one file"),
-        pytest.param(["join", "l.parquet", "r.parquet", "--onn", "i"], "unrecognized arguments: --onn", id="option"),
-        pytest.param(["jion"], "invalid choice: 'jion'", id="unknown command"),
-        pytest.param([], "COMMAND.*see 'ivjoin --help'", id="no command"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "said"), [
+    pytest.param(["join", "l.parquet", "r.gone"], "does not show its format", id="unknown format"),
+    pytest.param(["join", "l.parquet", "r.arrow"], "there is no such file", id="missing file"),
+    pytest.param(["join", "l.parquet", "nowhere/"], "'nowhere/': there is no such file", id="missing folder"),
+    pytest.param(["join", "-", "-"], "both standard input", id="twice standard input"),
+    pytest.param(["join", "l.parquet"], "RIGHT.*see 'ivjoin join --help'", id="one file"),
+    pytest.param(["join", "l.parquet", "r.parquet", "--onn", "i"], "unrecognized arguments: --onn", id="option"),
+    pytest.param(["jion"], "invalid choice: 'jion'", id="unknown command"),
+    pytest.param([], "COMMAND.*see 'ivjoin --help'", id="no command"),
+])  # fmt: skip
 def test_refused_arguments(folder: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert re.search(said, refusal(folder, *arguments, capsys=capsys))
 

@@ -14,39 +14,30 @@ from ivjoin import Order, OrderError
 from ivjoin.cli.options import parse_bounds, parse_keys, parse_order, parse_zone
 
 
-@pytest.mark.parametrize(
-    ("texts", "keys"),
-    [
-        ([], None),
-        (["k"], ["k"]),
-        (["a,b", " c "], ["a", "b", "c"]),
-        (["id=user_id", "day"], [("id", "user_id"), "day"]),
-    ],
-)
+@pytest.mark.parametrize(("texts", "keys"), [
+    ([], None), (["k"], ["k"]), (["a,b", " c "], ["a", "b", "c"]), (["id=user_id", "day"], [("id", "user_id"), "day"]),
+])  # fmt: skip
 def test_keys(texts: list[str], keys: Any) -> None:
     assert parse_keys(texts) == keys
 
 
-@pytest.mark.parametrize(
-    ("text", "order"),
-    [
-        pytest.param("ts", Order("ts"), id="name"),
-        pytest.param("a + b", Order("a + b"), id="expression"),
-        pytest.param(" ts desc ", Order("ts", descending=True), id="descending"),
-        pytest.param("ts ASC NULLS LAST", Order("ts", nulls="last"), id="nulls last"),
-        pytest.param("ts nulls first", Order("ts", nulls="first"), id="nulls first"),
-        pytest.param("price SLACK 5", Order("price", slack=5), id="whole slack"),
-        pytest.param("price SLACK 0.1", Order("price", slack=Decimal("0.1")), id="exact slack"),
-        pytest.param("ts SLACK 10s", Order("ts", slack=timedelta(seconds=10)), id="seconds"),
-        pytest.param("ts SLACK 1.5min", Order("ts", slack=timedelta(seconds=90)), id="minutes"),
-        pytest.param("ts SLACK 0.1us", Order("ts", slack=timedelta(microseconds=1)), id="rounded up"),
-        pytest.param(
-            "a - b DESC NULLS LAST SLACK 2h",
-            Order("a - b", descending=True, nulls="last", slack=timedelta(hours=2)),
-            id="all of it",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("text", "order"), [
+    pytest.param("ts", Order("ts"), id="name"),
+    pytest.param("a + b", Order("a + b"), id="expression"),
+    pytest.param(" ts desc ", Order("ts", descending=True), id="descending"),
+    pytest.param("ts ASC NULLS LAST", Order("ts", nulls="last"), id="nulls last"),
+    pytest.param("ts nulls first", Order("ts", nulls="first"), id="nulls first"),
+    pytest.param("price SLACK 5", Order("price", slack=5), id="whole slack"),
+    pytest.param("price SLACK 0.1", Order("price", slack=Decimal("0.1")), id="exact slack"),
+    pytest.param("ts SLACK 10s", Order("ts", slack=timedelta(seconds=10)), id="seconds"),
+    pytest.param("ts SLACK 1.5min", Order("ts", slack=timedelta(seconds=90)), id="minutes"),
+    pytest.param("ts SLACK 0.1us", Order("ts", slack=timedelta(microseconds=1)), id="rounded up"),
+    pytest.param(
+        "a - b DESC NULLS LAST SLACK 2h",
+        Order("a - b", descending=True, nulls="last", slack=timedelta(hours=2)),
+        id="all of it",
+    ),
+])  # fmt: skip
 def test_orders(text: str, order: Order) -> None:
     assert parse_order(text) == order
 
@@ -65,20 +56,14 @@ SCHEMA = pa.schema(
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "bounds"),
-    [
-        ("k=0..6", {"k": (0, 6)}),
-        ("k=-3..", {"k": (-3, None)}),
-        ("k = ..+7", {"k": (None, 7)}),
-        ("x=0.5..1e3", {"x": (0.5, 1000.0)}),
-        ("p=0.10..2", {"p": (Decimal("0.10"), 2)}),
-        ("d=2024-02-29..2024-03-01", {"d": (date(2024, 2, 29), date(2024, 3, 1))}),
-        ("t=2024-03-01T12:00..", {"t": (datetime(2024, 3, 1, 12), None)}),
-        ("z=2024-03-01..", {"z": (datetime(2024, 3, 1, tzinfo=ZoneInfo("Europe/Berlin")), None)}),
-        ("k + 1=0..6", {"k + 1": (0, 6)}),
-    ],
-)
+@pytest.mark.parametrize(("text", "bounds"), [
+    ("k=0..6", {"k": (0, 6)}), ("k=-3..", {"k": (-3, None)}), ("k = ..+7", {"k": (None, 7)}),
+    ("x=0.5..1e3", {"x": (0.5, 1000.0)}), ("p=0.10..2", {"p": (Decimal("0.10"), 2)}),
+    ("d=2024-02-29..2024-03-01", {"d": (date(2024, 2, 29), date(2024, 3, 1))}),
+    ("t=2024-03-01T12:00..", {"t": (datetime(2024, 3, 1, 12), None)}),
+    ("z=2024-03-01..", {"z": (datetime(2024, 3, 1, tzinfo=ZoneInfo("Europe/Berlin")), None)}),
+    ("k + 1=0..6", {"k + 1": (0, 6)}),
+])  # fmt: skip
 def test_bounds(text: str, bounds: Any) -> None:
     assert parse_bounds([text], SCHEMA, "Europe/Berlin") == bounds
 
@@ -87,17 +72,14 @@ def test_no_bounds() -> None:
     assert parse_bounds([], SCHEMA, "UTC") is None
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("k", "expected NAME=LEAST..GREATEST"),
-        ("k=5", "expected NAME=LEAST..GREATEST"),
-        ("=1..2", "expected NAME=LEAST..GREATEST"),
-        ("k=a..b", "a bound of k is 'a'; expected a value of type int64"),
-        ("d=today..", "a bound of d is 'today'; expected a value of type date32"),
-        ("t=12h..", "a bound of t is '12h'; expected a value of type timestamp"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), [
+    ("k", "expected NAME=LEAST..GREATEST"),
+    ("k=5", "expected NAME=LEAST..GREATEST"),
+    ("=1..2", "expected NAME=LEAST..GREATEST"),
+    ("k=a..b", "a bound of k is 'a'; expected a value of type int64"),
+    ("d=today..", "a bound of d is 'today'; expected a value of type date32"),
+    ("t=12h..", "a bound of t is '12h'; expected a value of type timestamp"),
+])  # fmt: skip
 def test_bounds_that_cannot_be_read(text: str, said: str) -> None:
     with pytest.raises(OrderError, match=said):
         parse_bounds([text], SCHEMA, "UTC")

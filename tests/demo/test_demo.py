@@ -102,9 +102,7 @@ def test_the_check_can_fail(flights: pa.Table, weather: pa.Table, tmp_path: Path
         right["carrier"].combine_chunks(), pa.array([True] + [False] * (right.num_rows - 1)), pa.array(["??"])
     ))  # fmt: skip
     for table, same, missing in (
-        (right, True, 0),
-        (right.slice(1), False, 1),
-        (wrong_value, False, 1),
+        (right, True, 0), (right.slice(1), False, 1), (wrong_value, False, 1),
         (pa.concat_tables([right, right.slice(0, 1)]), False, 0),
     ):
         sink = Sink(str(tmp_path / "t.parquet"), table.schema)

@@ -14,30 +14,24 @@ LEFT = pa.schema(
 RIGHT = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us")), ("amount", pa.float64())])
 
 
-@pytest.mark.parametrize(
-    ("qualifier", "name", "expected"),
-    [
-        ("l", "ts", ("left", "ts")), ("LEFT", "ts", ("left", "ts")), ("r", "ts", ("right", "ts")),
-        ("Right", "id", ("right", "id")), (None, "price", ("left", "price")), (None, "amount", ("right", "amount")),
-        (None, "id", ("left", "id")), ("c", "id", ("left", "id")),
-    ],
-)
+@pytest.mark.parametrize(("qualifier", "name", "expected"), [
+    ("l", "ts", ("left", "ts")), ("LEFT", "ts", ("left", "ts")), ("r", "ts", ("right", "ts")),
+    ("Right", "id", ("right", "id")), (None, "price", ("left", "price")), (None, "amount", ("right", "amount")),
+    (None, "id", ("left", "id")), ("c", "id", ("left", "id")),
+])  # fmt: skip
 def test_resolve(qualifier, name, expected):
     scope = Scope(LEFT, RIGHT, on=[("id", "id")], aliases={"c": "left"})
     assert scope.resolve(qualifier, name).params == expected
 
 
-@pytest.mark.parametrize(
-    ("qualifier", "name", "says"),
-    [
-        (None, "ts", "ambiguous: both inputs have it; write l.ts or r.ts"),
-        ("l", "tS", r"'tS' is not in left: left has id, ts, price, s; did you mean 'ts'"),
-        ("l", "amount", r"right has it: write r\.amount"),
-        (None, "prize", r"not in either input: left has .*; right has .*; did you mean 'price'"),
-        ("lft", "ts", r"'lft' in lft\.ts names no input; expected one of l, left, r, right; did you mean 'left'"),
-        ("price", "x", "names no input"),
-    ],
-)
+@pytest.mark.parametrize(("qualifier", "name", "says"), [
+    (None, "ts", "ambiguous: both inputs have it; write l.ts or r.ts"),
+    ("l", "tS", r"'tS' is not in left: left has id, ts, price, s; did you mean 'ts'"),
+    ("l", "amount", r"right has it: write r\.amount"),
+    (None, "prize", r"not in either input: left has .*; right has .*; did you mean 'price'"),
+    ("lft", "ts", r"'lft' in lft\.ts names no input; expected one of l, left, r, right; did you mean 'left'"),
+    ("price", "x", "names no input"),
+])  # fmt: skip
 def test_unknown_names(qualifier, name, says):
     with pytest.raises(ColumnError, match=says):
         Scope(LEFT, RIGHT).resolve(qualifier, name)

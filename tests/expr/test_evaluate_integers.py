@@ -127,8 +127,7 @@ def test_rounding(op: str, digits: int, t: Type) -> None:
 @pytest.mark.parametrize("t", INTS, ids=str)
 def test_casts_between_widths(t: Type, u: Type) -> None:
     low, high = u.limits
-    values = sorted({*corners(t), *(v for v in (low, high, low - 1, high + 1)
-        if t.limits[0] <= v <= t.limits[1])})
+    values = sorted({*corners(t), *(v for v in (low, high, low - 1, high + 1) if t.limits[0] <= v <= t.limits[1])})
     got = answers(make("cast", (col("a", t),), (u, "UTC"), u), {"a": pa.array(values, to_arrow(t))})
     assert got == [v if low <= v <= high else ERROR for v in values]
 

@@ -72,15 +72,12 @@ def test_floats_go_back_bit_for_bit_but_for_zero() -> None:
         assert struct.pack("d", back) == struct.pack("d", v + 0.0)
 
 
-@pytest.mark.parametrize(
-    "ordinal, value",
-    [
-        pytest.param(-(1 << 63), -math.inf, id="below every double"),
-        pytest.param(-(0x7FF0 << 48) - 1, -math.inf, id="just below -inf"),
-        pytest.param(0, 0.0, id="zero"),
-        pytest.param(-1, -5e-324, id="least negative"),
-    ],
-)
+@pytest.mark.parametrize("ordinal, value", [
+    pytest.param(-(1 << 63), -math.inf, id="below every double"),
+    pytest.param(-(0x7FF0 << 48) - 1, -math.inf, id="just below -inf"),
+    pytest.param(0, 0.0, id="zero"),
+    pytest.param(-1, -5e-324, id="least negative"),
+])  # fmt: skip
 def test_ordinals_that_no_double_has(ordinal: int, value: float) -> None:
     assert value_of(ordinal, F) == value
     assert math.isnan(value_of((1 << 63) - 1, F))

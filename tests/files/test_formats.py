@@ -104,17 +104,14 @@ def test_formats_by_name_and_by_declaration() -> None:
         format_of("x.dat")
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [
-        pytest.param("gone.parquet", None, "there is no such file", id="missing"),
-        pytest.param("t.parquet", b"PAR1 but no more", "cannot read '.*t.parquet' as parquet: ", id="no parquet"),
-        pytest.param("t.arrow", b"ARROW1 but no more", "cannot read '.*t.arrow' as arrow: ", id="no arrow file"),
-        pytest.param("t.arrows", b"\x10\x00\x00\x00", "cannot read '.*t.arrows' as arrows: ", id="no arrow stream"),
-        pytest.param("t.csv", b"", "cannot read '.*t.csv' as csv: .*Empty CSV file", id="empty csv"),
-        pytest.param("t.csv", b"a,b\n1,2\n3\n", "cannot read '.*t.csv' as csv: .*Expected 2 columns", id="ragged csv"),
-    ],
-)
+@pytest.mark.parametrize(("name", "content", "said"), [
+    pytest.param("gone.parquet", None, "there is no such file", id="missing"),
+    pytest.param("t.parquet", b"PAR1 but no more", "cannot read '.*t.parquet' as parquet: ", id="no parquet"),
+    pytest.param("t.arrow", b"ARROW1 but no more", "cannot read '.*t.arrow' as arrow: ", id="no arrow file"),
+    pytest.param("t.arrows", b"\x10\x00\x00\x00", "cannot read '.*t.arrows' as arrows: ", id="no arrow stream"),
+    pytest.param("t.csv", b"", "cannot read '.*t.csv' as csv: .*Empty CSV file", id="empty csv"),
+    pytest.param("t.csv", b"a,b\n1,2\n3\n", "cannot read '.*t.csv' as csv: .*Expected 2 columns", id="ragged csv"),
+])  # fmt: skip
 def test_unreadable(tmp_path: Path, name: str, content: bytes | None, said: str) -> None:
     if content is not None:
         (tmp_path / name).write_bytes(content)

@@ -319,15 +319,12 @@ def test_strict_comparisons_exclude_the_ends() -> None:
         assert prune_row_groups(file, column("x") >= high) == prune_row_groups(file, column("x") <= low) == [0]
 
 
-@pytest.mark.parametrize(
-    "values, stump, probe",
-    [
-        pytest.param(["a", "aéz"], b"a\xc3", "aéz", id="within a character"),
-        pytest.param(["a", "\ud7ffz"], "\ud7ff".encode(), "\ud7ffz", id="before the surrogates"),
-        pytest.param(["a", "\U0010ffffz"], "\U0010ffff".encode(), "\U0010ffffz", id="the last character"),
-        pytest.param(["a", "ab"], b"", "ab", id="nothing left"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("values, stump, probe", [
+    pytest.param(["a", "aéz"], b"a\xc3", "aéz", id="within a character"),
+    pytest.param(["a", "\ud7ffz"], "\ud7ff".encode(), "\ud7ffz", id="before the surrogates"),
+    pytest.param(["a", "\U0010ffffz"], "\U0010ffff".encode(), "\U0010ffffz", id="the last character"),
+    pytest.param(["a", "ab"], b"", "ab", id="nothing left"),
+])  # fmt: skip
 def test_a_maximum_cut_anywhere(values: list[str], stump: bytes, probe: str) -> None:
     file = patched(
         column_of(pa.string(), values), written_by("some writer"), (text(values[1].encode()), text(stump))

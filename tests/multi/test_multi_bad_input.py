@@ -22,40 +22,37 @@ def batch(*ts: int) -> pa.RecordBatch:
     return pa.record_batch([[1] * len(ts), list(ts)], schema=S)
 
 
-@pytest.mark.parametrize(
-    "inputs, condition, options, said",
-    [
-        pytest.param([("a", S), ("a", S)], "a.k = 1", {}, "alias 'a' is used twice", id="twice"),
-        pytest.param({"a": S, "A": S}, "a.k = 1", {}, "alias 'A' is used twice (as 'a')", id="twice but for its case"),
-        pytest.param(ABC, "a.k = b.k", {}, "input 'c' is not connected to the others", id="not at all"),
-        pytest.param({**ABC, "d": S}, "a.k = b.k AND c.k = d.k", {}, "in parts: a, b; c, d", id="in two parts"),
-        pytest.param(ABC, None, {}, "inputs 'a', 'b', 'c' are not connected", id="no condition"),
-        pytest.param(ABC, "a.k = b.k AND b.k = x.k", {}, "'x' in x.k names no input; expected one of a", id="unknown"),
-        pytest.param(ABC, "a.k = b.k AND b.k = c.q", {}, "column 'q' is not in c: c has k, ts", id="column"),
-        pytest.param(ABC, "k = b.k AND b.k = c.k", {}, "3 inputs have it; write a.k or b.k or c.k", id="bare"),
-        pytest.param({f"t{i}": S for i in range(9)}, None, {"allow_cross": True}, "9 inputs; expected 2", id="nine"),
-        pytest.param({"a": S}, "a.k = 1", {}, "1 input; expected 2 to 8", id="one"),
-        pytest.param({"a b": S, "c": S}, None, {}, "alias 'a b' is not a valid name", id="no name"),
-        pytest.param(S, JOINED, {}, "expected {alias: input}", id="no mapping"),
-        pytest.param({"a": 1, "b": S}, "a.k = b.k", {}, "schema of 'a' is a int", id="no schema"),
-        pytest.param({"a": pa.schema({"b_c": pa.int8()}), "a_b": pa.schema({"c": pa.int8()})}, None, {},
-                     "would both be the output column 'a_b_c'", id="names meet"),
-        pytest.param(ABC, JOINED, {"orders": {"d": "ts"}}, "orders name 'd', which is not an input", id="order"),
-        pytest.param(ABC, JOINED, {"orders": {"a": "tz"}}, "order 'tz' of input 'a'", id="order of no column"),
-        pytest.param(ABC, JOINED, {"orders": {"a": "b.ts"}}, "'b' in b.ts is not of its own columns", id="order of b"),
-        pytest.param(ABC, JOINED, {"orders": {"a": "ts DESC"}}, "Order('ts', descending=True)", id="direction"),
-        pytest.param(ABC, JOINED, {"orders": "ts"}, "expected {alias: orders of that input}", id="one order"),
-        pytest.param(ABC, JOINED, {"bounds": {"a": {"ts": (5, 1)}}}, "the least is above the greatest", id="bounds"),
-        pytest.param(ABC, JOINED, {"views": "some"}, "views is 'some'; expected 'auto', 'none' or 'all'", id="views"),
-        pytest.param(ABC, JOINED, {"views": [("a", "z")]}, "a view names 'z', which is not an input", id="view"),
-        pytest.param(ABC, JOINED, {"views": [("a", "b", "c")]}, "not all of them", id="view of all"),
-        pytest.param(ABC, JOINED, {"views": [("a", "b"), ("b", "c")]}, "overlap", id="views overlap"),
-        pytest.param(ABC, JOINED, {"on_late": "ignore"}, "on_late is 'ignore'", id="on_late"),
-        pytest.param(ABC, JOINED, {"batch_size": 0}, "batch_size is 0", id="batch_size"),
-        pytest.param(ABC, JOINED, {"allow_cross": 1}, "allow_cross is 1", id="allow_cross"),
-        pytest.param(ABC, JOINED, {"order": {}}, "has no option 'order'; did you mean 'orders'?", id="option"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("inputs, condition, options, said", [
+    pytest.param([("a", S), ("a", S)], "a.k = 1", {}, "alias 'a' is used twice", id="twice"),
+    pytest.param({"a": S, "A": S}, "a.k = 1", {}, "alias 'A' is used twice (as 'a')", id="twice but for its case"),
+    pytest.param(ABC, "a.k = b.k", {}, "input 'c' is not connected to the others", id="not at all"),
+    pytest.param({**ABC, "d": S}, "a.k = b.k AND c.k = d.k", {}, "in parts: a, b; c, d", id="in two parts"),
+    pytest.param(ABC, None, {}, "inputs 'a', 'b', 'c' are not connected", id="no condition"),
+    pytest.param(ABC, "a.k = b.k AND b.k = x.k", {}, "'x' in x.k names no input; expected one of a", id="unknown"),
+    pytest.param(ABC, "a.k = b.k AND b.k = c.q", {}, "column 'q' is not in c: c has k, ts", id="column"),
+    pytest.param(ABC, "k = b.k AND b.k = c.k", {}, "3 inputs have it; write a.k or b.k or c.k", id="bare"),
+    pytest.param({f"t{i}": S for i in range(9)}, None, {"allow_cross": True}, "9 inputs; expected 2", id="nine"),
+    pytest.param({"a": S}, "a.k = 1", {}, "1 input; expected 2 to 8", id="one"),
+    pytest.param({"a b": S, "c": S}, None, {}, "alias 'a b' is not a valid name", id="no name"),
+    pytest.param(S, JOINED, {}, "expected {alias: input}", id="no mapping"),
+    pytest.param({"a": 1, "b": S}, "a.k = b.k", {}, "schema of 'a' is a int", id="no schema"),
+    pytest.param({"a": pa.schema({"b_c": pa.int8()}), "a_b": pa.schema({"c": pa.int8()})}, None, {},
+                 "would both be the output column 'a_b_c'", id="names meet"),
+    pytest.param(ABC, JOINED, {"orders": {"d": "ts"}}, "orders name 'd', which is not an input", id="order"),
+    pytest.param(ABC, JOINED, {"orders": {"a": "tz"}}, "order 'tz' of input 'a'", id="order of no column"),
+    pytest.param(ABC, JOINED, {"orders": {"a": "b.ts"}}, "'b' in b.ts is not of its own columns", id="order of b"),
+    pytest.param(ABC, JOINED, {"orders": {"a": "ts DESC"}}, "Order('ts', descending=True)", id="direction"),
+    pytest.param(ABC, JOINED, {"orders": "ts"}, "expected {alias: orders of that input}", id="one order"),
+    pytest.param(ABC, JOINED, {"bounds": {"a": {"ts": (5, 1)}}}, "the least is above the greatest", id="bounds"),
+    pytest.param(ABC, JOINED, {"views": "some"}, "views is 'some'; expected 'auto', 'none' or 'all'", id="views"),
+    pytest.param(ABC, JOINED, {"views": [("a", "z")]}, "a view names 'z', which is not an input", id="view"),
+    pytest.param(ABC, JOINED, {"views": [("a", "b", "c")]}, "not all of them", id="view of all"),
+    pytest.param(ABC, JOINED, {"views": [("a", "b"), ("b", "c")]}, "overlap", id="views overlap"),
+    pytest.param(ABC, JOINED, {"on_late": "ignore"}, "on_late is 'ignore'", id="on_late"),
+    pytest.param(ABC, JOINED, {"batch_size": 0}, "batch_size is 0", id="batch_size"),
+    pytest.param(ABC, JOINED, {"allow_cross": 1}, "allow_cross is 1", id="allow_cross"),
+    pytest.param(ABC, JOINED, {"order": {}}, "has no option 'order'; did you mean 'orders'?", id="option"),
+])  # fmt: skip
 def test_the_question(inputs: Any, condition: Any, options: Any, said: str) -> None:
     with pytest.raises(IvjoinError) as e:
         MultiJoin(inputs, condition, **options)
@@ -93,14 +90,11 @@ def test_calls_out_of_turn() -> None:
     assert op.metrics.state_rows == 0
 
 
-@pytest.mark.parametrize(
-    "given, said",
-    [
-        pytest.param(pa.record_batch({"k": [1]}), "batch of input 'a' has the columns k; expected k, ts", id="missing"),
-        pytest.param(pa.record_batch({"k": [1], "ts": [1.0]}), "'ts' of a batch of input 'a' is double", id="type"),
-        pytest.param(pa.table({"k": [1], "ts": [1]}), "push takes a pyarrow.RecordBatch; got a Table", id="table"),
-    ],
-)
+@pytest.mark.parametrize("given, said", [
+    pytest.param(pa.record_batch({"k": [1]}), "batch of input 'a' has the columns k; expected k, ts", id="missing"),
+    pytest.param(pa.record_batch({"k": [1], "ts": [1.0]}), "'ts' of a batch of input 'a' is double", id="type"),
+    pytest.param(pa.table({"k": [1], "ts": [1]}), "push takes a pyarrow.RecordBatch; got a Table", id="table"),
+])  # fmt: skip
 def test_a_batch_of_another_schema(given: Any, said: str) -> None:
     op = MultiJoin(ABC, JOINED, orders=ORDERS)
     with pytest.raises(SchemaError, match=said):
@@ -194,18 +188,15 @@ def test_explain_of_inputs_and_of_schemas() -> None:
 
 
 @pytest.mark.parametrize("views", ["auto", "none"])
-@pytest.mark.parametrize(
-    "condition, said",
-    [
-        pytest.param("x.a + 1 = y.a AND y.k = z.k", "integer overflow in x.a + 1 (int64) at x.a = 92", id="key"),
-        pytest.param("x.a + 1 <= y.a AND y.a <= x.a + 9 AND y.k = z.k", "integer overflow in x.a + 1 (int64) at x.a",
-                     id="band"),
-        pytest.param("x.k = y.k AND y.k = z.k AND z.k + x.a > y.k", "in z.k + x.a (int64) at z.k = 1, x.a = 92",
-                     id="residual of three"),
-        pytest.param("x.k = y.k AND y.k = z.k AND z.k DIV y.`my z` > 0", "in z.k div y.`my z` (int64) at z.k = 1",
-                     id="quoted"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("condition, said", [
+    pytest.param("x.a + 1 = y.a AND y.k = z.k", "integer overflow in x.a + 1 (int64) at x.a = 92", id="key"),
+    pytest.param("x.a + 1 <= y.a AND y.a <= x.a + 9 AND y.k = z.k", "integer overflow in x.a + 1 (int64) at x.a",
+                 id="band"),
+    pytest.param("x.k = y.k AND y.k = z.k AND z.k + x.a > y.k", "in z.k + x.a (int64) at z.k = 1, x.a = 92",
+                 id="residual of three"),
+    pytest.param("x.k = y.k AND y.k = z.k AND z.k DIV y.`my z` > 0", "in z.k div y.`my z` (int64) at z.k = 1",
+                 id="quoted"),
+])  # fmt: skip
 def test_errors_name_the_inputs_columns(condition: str, said: str, views: str) -> None:
     schema = pa.schema({"k": pa.int64(), "a": pa.int64(), "my z": pa.int64()})
     op = MultiJoin(dict.fromkeys("xyz", schema), condition, views=views)

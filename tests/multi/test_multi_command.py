@@ -68,22 +68,19 @@ def test_explain(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "keeps the view" in said and "grid of 4 workers" in said and "through" in said
 
 
-@pytest.mark.parametrize(
-    "arguments, said",
-    [
-        (["a=a.parquet", "a=b.parquet"], "the alias 'a' is used twice"),
-        (["a.parquet", "b.parquet", "c.parquet"], "3 inputs; give each an alias"),
-        (["a=a.parquet", "b.parquet", "c=c.parquet"], "the input 'b.parquet' has no alias"),
-        (["a=a.parquet", "b=b.parquet", "--on", "k"], "--on is for two inputs without an alias"),
-        (["a=a.parquet", "b=b.parquet", "--left-order", "ts"], "--left-order is for two inputs without an alias"),
-        (["a=-", "b=-"], "two inputs are standard input"),
-        (["a=a.parquet", "b=b.parquet", "--order", "ts"], "--order is 'ts'; expected ALIAS=ORDER"),
-        (["a=a.parquet", "b=b.parquet", "--bounds", "ts=0..1"], "--bounds is 'ts=0..1'; expected ALIAS.NAME=A..B"),
-        (["a=a.parquet", "b=b.parquet"], "not connected to each other by the condition"),
-        (["a.parquet", "b.parquet", "--order", "a=ts"], "--order is for inputs by alias"),
-        (["a=a.parquet", "b=b.parquet", "--where", "a.k = b.k", "-o", "b.parquet"], "would replace the input"),
-    ],
-)
+@pytest.mark.parametrize("arguments, said", [
+    (["a=a.parquet", "a=b.parquet"], "the alias 'a' is used twice"),
+    (["a.parquet", "b.parquet", "c.parquet"], "3 inputs; give each an alias"),
+    (["a=a.parquet", "b.parquet", "c=c.parquet"], "the input 'b.parquet' has no alias"),
+    (["a=a.parquet", "b=b.parquet", "--on", "k"], "--on is for two inputs without an alias"),
+    (["a=a.parquet", "b=b.parquet", "--left-order", "ts"], "--left-order is for two inputs without an alias"),
+    (["a=-", "b=-"], "two inputs are standard input"),
+    (["a=a.parquet", "b=b.parquet", "--order", "ts"], "--order is 'ts'; expected ALIAS=ORDER"),
+    (["a=a.parquet", "b=b.parquet", "--bounds", "ts=0..1"], "--bounds is 'ts=0..1'; expected ALIAS.NAME=A..B"),
+    (["a=a.parquet", "b=b.parquet"], "not connected to each other by the condition"),
+    (["a.parquet", "b.parquet", "--order", "a=ts"], "--order is for inputs by alias"),
+    (["a=a.parquet", "b=b.parquet", "--where", "a.k = b.k", "-o", "b.parquet"], "would replace the input"),
+])  # fmt: skip
 def test_what_is_wrong(files: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["join", *arguments]) == 2
     assert said in capsys.readouterr().err

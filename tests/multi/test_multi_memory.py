@@ -116,17 +116,14 @@ def test_a_late_row_is_refused_before_any_piece_is_taken() -> None:
     assert op.metrics.rows_in["a"] == op.metrics.state_rows == 0
 
 
-@pytest.mark.parametrize(
-    "options, error, said",
-    [
-        pytest.param({"memory_limit": 0}, IvjoinError, "memory_limit is 0", id="zero"),
-        pytest.param({"memory_limit": "much"}, IvjoinError, "memory_limit is 'much'", id="text"),
-        pytest.param({"when_full": "raise"}, None, "", id="no limit"),
-        pytest.param({"memory_limit": 2**20, "when_full": "shed"}, UnsupportedError, "pairs with band_", id="shed"),
-        pytest.param({"memory_limit": 2**20, "spill_dir": "/tmp"}, IvjoinError, "ivjoin.Spill", id="no spill"),
-        pytest.param({"when_full": "spill"}, IvjoinError, "without a limit", id="spill without a limit"),
-    ],
-)
+@pytest.mark.parametrize("options, error, said", [
+    pytest.param({"memory_limit": 0}, IvjoinError, "memory_limit is 0", id="zero"),
+    pytest.param({"memory_limit": "much"}, IvjoinError, "memory_limit is 'much'", id="text"),
+    pytest.param({"when_full": "raise"}, None, "", id="no limit"),
+    pytest.param({"memory_limit": 2**20, "when_full": "shed"}, UnsupportedError, "pairs with band_", id="shed"),
+    pytest.param({"memory_limit": 2**20, "spill_dir": "/tmp"}, IvjoinError, "ivjoin.Spill", id="no spill"),
+    pytest.param({"when_full": "spill"}, IvjoinError, "without a limit", id="spill without a limit"),
+])  # fmt: skip
 def test_options(options: dict[str, Any], error: type[Exception] | None, said: str) -> None:
     t = pa.table({"k": [1], "ts": [2]})
     if error is None:

@@ -156,19 +156,16 @@ def test_falling_floats_and_a_width_that_is_a_column(width: str) -> None:
     assert two.metrics.peak_state_rows < 5 * BATCH, two.metrics
 
 
-@pytest.mark.parametrize(
-    "conjunct, band",
-    [
-        ("greatest(a.ts, b.ts, c.ts) - least(a.ts, b.ts, c.ts) < 20", [(-19, 19)]),
-        ("greatest(a.ts, b.ts) - least(b.ts, c.ts) < 20", [(None, 19)]),
-        ("abs(a.ts - b.ts) + abs(b.ts - c.ts) <= 7", [(-7, 7)]),
-        ("(a.ts - b.ts) * (a.ts - b.ts) + (b.ts - c.ts) * (b.ts - c.ts) <= 50", [(-7, 7)]),
-        ("least(a.ts, b.ts, c.ts) - greatest(a.ts, b.ts, c.ts) >= -4", [(-4, 4)]),
-        ("greatest(a.ts, b.ts, c.ts) - least(a.ts, b.ts, c.ts) > 20", []),
-        ("greatest(a.ts, c.ts) - least(b.ts, c.ts) <= b.k", [(None, 0)]),
-        ("a.ts + b.ts <= c.ts", []),
-    ],
-)
+@pytest.mark.parametrize("conjunct, band", [
+    ("greatest(a.ts, b.ts, c.ts) - least(a.ts, b.ts, c.ts) < 20", [(-19, 19)]),
+    ("greatest(a.ts, b.ts) - least(b.ts, c.ts) < 20", [(None, 19)]),
+    ("abs(a.ts - b.ts) + abs(b.ts - c.ts) <= 7", [(-7, 7)]),
+    ("(a.ts - b.ts) * (a.ts - b.ts) + (b.ts - c.ts) * (b.ts - c.ts) <= 50", [(-7, 7)]),
+    ("least(a.ts, b.ts, c.ts) - greatest(a.ts, b.ts, c.ts) >= -4", [(-4, 4)]),
+    ("greatest(a.ts, b.ts, c.ts) - least(a.ts, b.ts, c.ts) > 20", []),
+    ("greatest(a.ts, c.ts) - least(b.ts, c.ts) <= b.k", [(None, 0)]),
+    ("a.ts + b.ts <= c.ts", []),
+])  # fmt: skip
 def test_what_follows_for_two_of_three(conjunct: str, band: list[Any]) -> None:
     spec = multi_spec(dict.fromkeys("abc", schema("int64", False)), f"{conjunct} AND a.k = b.k AND b.k = c.k")
     first = laid_out(spec, (("a", "b"), "c")).steps[0]

@@ -78,9 +78,7 @@ def test_results_of_many_rows_are_not_held(monkeypatch: pytest.MonkeyPatch, push
     assert SAID not in stream.explain()
 
 
-@pytest.mark.parametrize(
-    "options", [{"sort": "never"}, {"memory_limit": "1GB"}, {"views": "none"}]
-)
+@pytest.mark.parametrize("options", [{"sort": "never"}, {"memory_limit": "1GB"}, {"views": "none"}])
 def test_other_joins_are_pushed(options: dict[str, object]) -> None:
     assert SAID not in ivjoin.multi_join(TABLES, CONDITION, **options).explain()  # type: ignore[arg-type]
     small = {alias: rows.slice(0, 100) for alias, rows in TABLES.items()}

@@ -136,14 +136,11 @@ def test_keys_that_come_once_are_swept_without_python(monkeypatch: pytest.Monkey
 @pytest.mark.one_in(2)
 @many_rows
 @pytest.mark.parametrize("how", ["inner", "full", "left_anti"])
-@pytest.mark.parametrize(
-    "condition",
-    [
-        "abs(l.x - r.x) <= 20",
-        "l.x BETWEEN r.x - 20 AND r.x + 20 AND (l.k + r.k) % 7 = 3",
-        "l.x BETWEEN r.x - 9 AND r.x",
-    ],
-)
+@pytest.mark.parametrize("condition", [
+    "abs(l.x - r.x) <= 20",
+    "l.x BETWEEN r.x - 20 AND r.x + 20 AND (l.k + r.k) % 7 = 3",
+    "l.x BETWEEN r.x - 9 AND r.x",
+])  # fmt: skip
 def test_what_waits_for_a_bound_that_never_comes_is_forgotten_with_its_row(condition: str, how: str) -> None:
     """Against the order of the rows every one of them waits in a heap; there are few rows, so it stays small."""
     schema = pa.schema({"k": pa.int64(), "x": pa.float64()})

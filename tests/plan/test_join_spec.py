@@ -74,10 +74,7 @@ def test_a_spec_is_frozen() -> None:
 
 @pytest.mark.slow
 def test_it_is_encoded_alike_in_another_process() -> None:
-    code = (
-        "import sys, pickle; s = pickle.loads(sys.stdin.buffer.read()); "
-        "print(*[x.encoded.hex() for x in s])"
-    )
+    code = ("import sys, pickle; s = pickle.loads(sys.stdin.buffer.read()); " "print(*[x.encoded.hex() for x in s])")
     done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(SPECS), capture_output=True, check=True)
     assert done.stdout.decode().split() == [s.encoded.hex() for s in SPECS]
 

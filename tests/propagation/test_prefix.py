@@ -65,16 +65,13 @@ def test_no_match_lies_in_a_dead_prefix(falling: bool) -> None:
     assert found > 50
 
 
-@pytest.mark.parametrize(
-    "text, low, want",
-    [
-        pytest.param("pow(2D, CAST(b - a AS DOUBLE)) <= 1024D", 1000, 989, id="an exponent"),
-        pytest.param("pow(1.5D, abs(b - a)) < 1000", 1000, 982, id="the exponent of a distance"),
-        pytest.param("b - a <= 10", 1000, 989, id="a difference"),
-        pytest.param("(b - a) * (b - a) * (b - a) + b - a <= 1010", 1000, 989, id="repeated"),
-        pytest.param("sin(b - a) > 0.5", 1000, 1000 - 2**63, id="periodic, but for what overflows"),
-    ],
-)
+@pytest.mark.parametrize("text, low, want", [
+    pytest.param("pow(2D, CAST(b - a AS DOUBLE)) <= 1024D", 1000, 989, id="an exponent"),
+    pytest.param("pow(1.5D, abs(b - a)) < 1000", 1000, 982, id="the exponent of a distance"),
+    pytest.param("b - a <= 10", 1000, 989, id="a difference"),
+    pytest.param("(b - a) * (b - a) * (b - a) + b - a <= 1010", 1000, 989, id="repeated"),
+    pytest.param("sin(b - a) > 0.5", 1000, 1000 - 2**63, id="periodic, but for what overflows"),
+])  # fmt: skip
 def test_what_has_no_inverse_has_a_prefix(text: str, low: int, want: int) -> None:
     p = Propagator([condition(text)], [A, B])
     known = {B: Dom.of(INT64, low, None)}

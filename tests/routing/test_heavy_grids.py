@@ -71,19 +71,16 @@ def test_sizes_are_within_a_factor_of_two(
             assert 2 * size >= desired * (1 - 1e-9)
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: heavy_grids({"b": (1, 1)}, 0), "workers is 0"),
-        (lambda: heavy_grids([("b", 1)], 8), "heavy is"),  # type: ignore[arg-type]
-        (lambda: heavy_grids({"b": 5}, 8), "key 'b' has 5 rows"),  # type: ignore[dict-item]
-        (lambda: heavy_grids({"b": (1, -1)}, 8), "expected .left rows, right rows., 0 or more"),
-        (lambda: heavy_grids({"b": (1, float("nan"))}, 8), "key 'b' has"),
-        (lambda: heavy_grids({"b": (1, 1)}, 8, current={"b": (3, 1)}), "grid .3, 1.; expected two powers of two"),
-        (lambda: heavy_grids({"b": (1, 1)}, 8, current={"b": (0, 1)}), "expected two powers of two"),
-        (lambda: heavy_grids({"b": (1, 1)}, 8, current=3), "current is 3"),  # type: ignore[arg-type]
-    ],
-)
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda: heavy_grids({"b": (1, 1)}, 0), "workers is 0"),
+    (lambda: heavy_grids([("b", 1)], 8), "heavy is"),  # type: ignore[arg-type]
+    (lambda: heavy_grids({"b": 5}, 8), "key 'b' has 5 rows"),  # type: ignore[dict-item]
+    (lambda: heavy_grids({"b": (1, -1)}, 8), "expected .left rows, right rows., 0 or more"),
+    (lambda: heavy_grids({"b": (1, float("nan"))}, 8), "key 'b' has"),
+    (lambda: heavy_grids({"b": (1, 1)}, 8, current={"b": (3, 1)}), "grid .3, 1.; expected two powers of two"),
+    (lambda: heavy_grids({"b": (1, 1)}, 8, current={"b": (0, 1)}), "expected two powers of two"),
+    (lambda: heavy_grids({"b": (1, 1)}, 8, current=3), "current is 3"),  # type: ignore[arg-type]
+])  # fmt: skip
 def test_mistakes_are_named(call: object, words: str) -> None:
     with pytest.raises(OptionError, match=words):
         call()  # type: ignore[operator]

@@ -121,30 +121,27 @@ def test_a_thousand_workers_and_six_attributes(scheme: str) -> None:
         assert math.prod(other.tolist()) > 1000 or load(other) >= load(dims) * (1 - 1e-9)
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: hypercube(CHAIN, workers=0), "workers is 0; expected a whole number from 1"),
-        (lambda: hypercube(CHAIN, workers=True), "workers is True"),
-        (lambda: hypercube(CHAIN, workers=2.0), "workers is 2.0"),
-        (lambda: hypercube(CHAIN, 8, "hahs"), "scheme is 'hahs'; expected .* did you mean 'hash'"),
-        (lambda: hypercube(CHAIN, 8, skewed={"q"}), "'q' is unknown; expected one of x, y, z, t"),
-        (lambda: hypercube(CHAIN, 8, skewed="z"), "skewed is 'z'; expected a set"),
-        (lambda: hypercube(CHAIN, 8, skewed={("T", "y")}), "T has the attributes z, t"),
-        (lambda: hypercube(CHAIN, 8, skewed={("U", "y")}), "names an unknown relation; the relations are R, S, T"),
-        (lambda: hypercube(CHAIN, 8, skewed={3}), "skewed contains 3"),
-        (lambda: hypercube({}, 8), "relations are {}"),
-        (lambda: hypercube({"R": (5, ("x",))}, 8), "expected a Relation"),  # type: ignore[dict-item]
-        (lambda: hypercube(CHAIN, 8, skew={"z"}), "no option 'skew'; did you mean 'skewed'"),  # type: ignore[call-arg]
-        (lambda: Relation(-1, ("x",)), "rows of a relation are -1"),
-        (lambda: Relation(float("nan"), ("x",)), "rows of a relation are nan"),
-        (lambda: Relation(float("inf"), ("x",)), "rows of a relation are inf"),
-        (lambda: Relation(10**400, ("x",)), "rows of a relation are .* at most 1e.30"),
-        (lambda: Relation(1, "xy"), "attributes of a relation are 'xy'"),  # type: ignore[arg-type]
-        (lambda: Relation(1, ("x", "x")), "'x' occurs twice"),
-        (lambda: Relation(1, ("x", 2)), "an attribute of a relation is 2"),  # type: ignore[arg-type]
-    ],
-)
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda: hypercube(CHAIN, workers=0), "workers is 0; expected a whole number from 1"),
+    (lambda: hypercube(CHAIN, workers=True), "workers is True"),
+    (lambda: hypercube(CHAIN, workers=2.0), "workers is 2.0"),
+    (lambda: hypercube(CHAIN, 8, "hahs"), "scheme is 'hahs'; expected .* did you mean 'hash'"),
+    (lambda: hypercube(CHAIN, 8, skewed={"q"}), "'q' is unknown; expected one of x, y, z, t"),
+    (lambda: hypercube(CHAIN, 8, skewed="z"), "skewed is 'z'; expected a set"),
+    (lambda: hypercube(CHAIN, 8, skewed={("T", "y")}), "T has the attributes z, t"),
+    (lambda: hypercube(CHAIN, 8, skewed={("U", "y")}), "names an unknown relation; the relations are R, S, T"),
+    (lambda: hypercube(CHAIN, 8, skewed={3}), "skewed contains 3"),
+    (lambda: hypercube({}, 8), "relations are {}"),
+    (lambda: hypercube({"R": (5, ("x",))}, 8), "expected a Relation"),  # type: ignore[dict-item]
+    (lambda: hypercube(CHAIN, 8, skew={"z"}), "no option 'skew'; did you mean 'skewed'"),  # type: ignore[call-arg]
+    (lambda: Relation(-1, ("x",)), "rows of a relation are -1"),
+    (lambda: Relation(float("nan"), ("x",)), "rows of a relation are nan"),
+    (lambda: Relation(float("inf"), ("x",)), "rows of a relation are inf"),
+    (lambda: Relation(10**400, ("x",)), "rows of a relation are .* at most 1e.30"),
+    (lambda: Relation(1, "xy"), "attributes of a relation are 'xy'"),  # type: ignore[arg-type]
+    (lambda: Relation(1, ("x", "x")), "'x' occurs twice"),
+    (lambda: Relation(1, ("x", 2)), "an attribute of a relation is 2"),  # type: ignore[arg-type]
+])  # fmt: skip
 def test_mistakes_are_named(call: object, words: str) -> None:
     with pytest.raises(OptionError, match=words):
         call()  # type: ignore[operator]

@@ -308,28 +308,25 @@ def test_equal_rows_are_dealt_out_too() -> None:
 SMALL = pa.table({"k": [1, 2], "t": [1, 2]})
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "words"),
-    [
-        ({"workers": 0}, OptionError, "workers is 0; expected a whole number from 1"),
-        ({"workers": "8"}, OptionError, "workers is '8'"),
-        ({"workers": 10**9}, OptionError, "to 100000"),
-        ({"scheme": "slice"}, OptionError, "scheme is 'slice'.*did you mean 'slices'"),
-        ({"scheme": None}, OptionError, "scheme is None"),
-        ({"beta": -1}, OptionError, "beta is -1"),
-        ({"beta": float("nan")}, OptionError, "beta is nan"),
-        ({"left_rows": 1}, OptionError, "left_rows is 1, but the sample has 2 rows"),
-        ({"right_rows": "x"}, OptionError, "right_rows is 'x'"),
-        ({"left_sample": SMALL.slice(0, 0)}, OptionError, "the left sample has no rows"),
-        ({"right_sample": SMALL.slice(0, 0)}, OptionError, "the right sample has no rows"),
-        ({"right_sample": 5}, ivjoin.SchemaError, "the right sample is 5"),
-        ({"on": "q"}, ivjoin.ColumnError, "column 'q' is not in left"),
-        ({"how": "iner"}, ivjoin.ConditionError, "did you mean 'inner'"),
-        ({"condition": "l.q < 1"}, ivjoin.ColumnError, "q"),
-        ({"current": 5}, OptionError, "current is 5"),
-        ({"worker": 5}, OptionError, "no option 'worker'; did you mean 'workers'"),
-    ],
-)
+@pytest.mark.parametrize(("options", "error", "words"), [
+    ({"workers": 0}, OptionError, "workers is 0; expected a whole number from 1"),
+    ({"workers": "8"}, OptionError, "workers is '8'"),
+    ({"workers": 10**9}, OptionError, "to 100000"),
+    ({"scheme": "slice"}, OptionError, "scheme is 'slice'.*did you mean 'slices'"),
+    ({"scheme": None}, OptionError, "scheme is None"),
+    ({"beta": -1}, OptionError, "beta is -1"),
+    ({"beta": float("nan")}, OptionError, "beta is nan"),
+    ({"left_rows": 1}, OptionError, "left_rows is 1, but the sample has 2 rows"),
+    ({"right_rows": "x"}, OptionError, "right_rows is 'x'"),
+    ({"left_sample": SMALL.slice(0, 0)}, OptionError, "the left sample has no rows"),
+    ({"right_sample": SMALL.slice(0, 0)}, OptionError, "the right sample has no rows"),
+    ({"right_sample": 5}, ivjoin.SchemaError, "the right sample is 5"),
+    ({"on": "q"}, ivjoin.ColumnError, "column 'q' is not in left"),
+    ({"how": "iner"}, ivjoin.ConditionError, "did you mean 'inner'"),
+    ({"condition": "l.q < 1"}, ivjoin.ColumnError, "q"),
+    ({"current": 5}, OptionError, "current is 5"),
+    ({"worker": 5}, OptionError, "no option 'worker'; did you mean 'workers'"),
+])  # fmt: skip
 def test_mistakes_are_named(options: dict[str, Any], error: type[Exception], words: str) -> None:
     given = {"left_sample": SMALL, "right_sample": SMALL, "on": "k", **options}
     with pytest.raises(error, match=words):

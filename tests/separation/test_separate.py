@@ -71,8 +71,7 @@ EXACT = [
     ("l.ts <= r.ts + r.dur", ["l.ts ~ r.ts + r.dur <= 0"]),
     ("l.ts <= r.ts + r.n * INTERVAL 1 SECOND", ["l.ts ~ r.ts + INTERVAL '1' SECOND * CAST(r.n AS BIGINT) <= 0"]),
     ("l.ms >= r.ts - INTERVAL 1 SECOND", ["-1000000 <= CAST(l.ms AS TIMESTAMP) ~ r.ts"]),
-    ("abs(unix_seconds(l.ts) - unix_seconds(r.ts)) <= 60",
-     ["-60 <= unix_seconds(l.ts) ~ unix_seconds(r.ts) <= 60"]),
+    ("abs(unix_seconds(l.ts) - unix_seconds(r.ts)) <= 60", ["-60 <= unix_seconds(l.ts) ~ unix_seconds(r.ts) <= 60"]),
     ("abs(unix_timestamp(l.ts) - unix_timestamp(r.ts)) <= 60",
      ["-60 <= unix_micros(l.ts) div 1000000 ~ unix_micros(r.ts) div 1000000 <= 60"]),
     ("unix_millis(l.ts) >= unix_millis(r.ts) - 1000", ["-1000 <= unix_millis(l.ts) ~ unix_millis(r.ts)"]),
@@ -173,22 +172,19 @@ def test_ratios_bound_each_other_where_they_are_positive():
 # Keys
 
 
-@pytest.mark.parametrize(
-    "text, left, right, band",
-    [
-        ("l.a = r.a", "l.a", "r.a", ["0 <= l.a ~ r.a <= 0"]),
-        ("r.i = l.a", "l.a", "CAST(r.i AS BIGINT)", ["0 <= l.a ~ CAST(r.i AS BIGINT) <= 0"]),
-        ("l.a = r.a + 5", "l.a", "r.a + 5", ["5 <= l.a ~ r.a <= 5"]),
-        ("l.a - r.a = 0", "l.a", "r.a", ["0 <= l.a ~ r.a <= 0"]),
-        ("l.ts = r.ts", "l.ts", "r.ts", ["0 <= l.ts ~ r.ts <= 0"]),
-        ("l.x = r.x", "l.x", "r.x", ["0 <= l.x ~ r.x <= 0"]),
-        ("lower(l.k) = r.k", "lower(l.k)", "r.k", []),
-        ("NOT (l.a <> r.a)", "l.a", "r.a", ["0 <= l.a ~ r.a <= 0"]),
-        ("date_trunc('day', l.ts) = date_trunc('day', r.ts)", "date_trunc('day', l.ts)", "date_trunc('day', r.ts)",
-         ["0 <= date_trunc('day', l.ts) ~ date_trunc('day', r.ts) <= 0"]),
-        ("l.a div 60 = r.a div 60", "l.a div 60", "r.a div 60", ["0 <= l.a div 60 ~ r.a div 60 <= 0"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text, left, right, band", [
+    ("l.a = r.a", "l.a", "r.a", ["0 <= l.a ~ r.a <= 0"]),
+    ("r.i = l.a", "l.a", "CAST(r.i AS BIGINT)", ["0 <= l.a ~ CAST(r.i AS BIGINT) <= 0"]),
+    ("l.a = r.a + 5", "l.a", "r.a + 5", ["5 <= l.a ~ r.a <= 5"]),
+    ("l.a - r.a = 0", "l.a", "r.a", ["0 <= l.a ~ r.a <= 0"]),
+    ("l.ts = r.ts", "l.ts", "r.ts", ["0 <= l.ts ~ r.ts <= 0"]),
+    ("l.x = r.x", "l.x", "r.x", ["0 <= l.x ~ r.x <= 0"]),
+    ("lower(l.k) = r.k", "lower(l.k)", "r.k", []),
+    ("NOT (l.a <> r.a)", "l.a", "r.a", ["0 <= l.a ~ r.a <= 0"]),
+    ("date_trunc('day', l.ts) = date_trunc('day', r.ts)", "date_trunc('day', l.ts)", "date_trunc('day', r.ts)",
+     ["0 <= date_trunc('day', l.ts) ~ date_trunc('day', r.ts) <= 0"]),
+    ("l.a div 60 = r.a div 60", "l.a div 60", "r.a div 60", ["0 <= l.a div 60 ~ r.a div 60 <= 0"]),
+])  # fmt: skip
 def test_an_equality_is_a_key_and_a_band_where_there_is_an_order(text, left, right, band):
     sep = split(text)
     (key,) = sep.keys
@@ -261,18 +257,12 @@ def test_a_guard_keeps_out_the_rows_for_which_the_conjunct_errs():
     assert guards("2 * l.a < 2 * r.a + 4") == {"l.a": (-(2**62), 2**62 - 1), "r.a": (-(2**62), 2**62 - 3)}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "l.a >= r.a",
-        "l.t >= r.t + 100",  # int8 with an int32 literal is computed in int32
-        "l.a + l.b >= r.a",  # l.a + l.b errs by itself, at its row
-        "l.x + 1 >= r.x",
-        "abs(unix_seconds(l.ts) - unix_seconds(r.ts)) <= 60",
-        "l.a + 1 = r.a",
-        "l.p + 1 >= r.p",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "l.a >= r.a",
+    "l.t >= r.t + 100",  # int8 with an int32 literal is computed in int32
+    "l.a + l.b >= r.a",  # l.a + l.b errs by itself, at its row
+    "l.x + 1 >= r.x", "abs(unix_seconds(l.ts) - unix_seconds(r.ts)) <= 60", "l.a + 1 = r.a", "l.p + 1 >= r.p",
+])  # fmt: skip
 def test_no_guard_where_nothing_can_err_unseen(text):
     assert guards(text) == {}
 
@@ -364,13 +354,10 @@ def test_linear_conditions_do_not_load_sympy():
 
 
 @pytest.mark.parametrize("column", ["x", "f"])
-@pytest.mark.parametrize(
-    "text",
-    [
-        "(l.x - r.x) + NULL > 1e0", "NULL - (l.x - r.x) > 1e0", "l.x - r.x - NULL < 1e0", "abs(l.x - r.x - NULL) < 3e0",
-        "sqrt(l.x - r.x + NULL) < 1e0", "(l.x - r.x) / NULL <= 2e0", "NULL * (l.x + r.x) = 2e0",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text", [
+    "(l.x - r.x) + NULL > 1e0", "NULL - (l.x - r.x) > 1e0", "l.x - r.x - NULL < 1e0", "abs(l.x - r.x - NULL) < 3e0",
+    "sqrt(l.x - r.x + NULL) < 1e0", "(l.x - r.x) / NULL <= 2e0", "NULL * (l.x + r.x) = 2e0",
+])  # fmt: skip
 def test_a_null_among_floats_bounds_nothing(text: str, column: str):
     text = text.replace(".x", f".{column}").replace("NULL", "CAST(NULL AS DOUBLE)")
     assert bands(text) == []

@@ -148,24 +148,21 @@ def test_k_truncated_is_that_of_exhaustive_search() -> None:
     assert k_truncated([], k=3) == 0
 
 
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda: optimal_offline([1], [1, 2], window=1, memory=2), "left_keys has 1 keys and right_keys 2"),
-        (lambda: optimal_offline([1], [1], window=0, memory=2), "window is 0; expected a whole number of steps from 1"),
-        (lambda: optimal_offline([1], [1], window=1, memory=3), "memory is 3; expected an even number"),
-        (lambda: replay([1], [1], window=1, memory=-2), "memory is -2; expected a whole number of rows from 0"),
-        (lambda: replay([1], [1], window=1, memory=2, policy="lru"), "policy is 'lru'; expected 'random', 'prob'"),
-        (lambda: replay("ab", [1, 2], window=1, memory=2), "left_keys is 'ab'; expected a list or an array"),
-        (lambda: replay([[1]], [1], window=1, memory=2), "left_keys contains a value that cannot be a key"),
-        (lambda: replay([1], [1], window=1, memory=2, shared=1), "shared is 1; expected True or False"),
-        (lambda: replay([1], [1], window=1, memory=2, half_life=0), "half_life is 0; expected a number above 0"),
-        (lambda: k_truncated([(1, 2, 3)], k=3), r"components contains \(1, 2, 3\); expected a pair"),
-        (lambda: k_truncated([(1, -2)], k=3), "a component's rows is -2"),
-        (lambda: k_truncated([(1, 2)], k=True), "k is True; expected a whole number of rows"),
-        (lambda: k_truncated(5, k=3), "components is 5; expected a list of pairs"),
-    ],
-)
+@pytest.mark.parametrize(("call", "says"), [
+    (lambda: optimal_offline([1], [1, 2], window=1, memory=2), "left_keys has 1 keys and right_keys 2"),
+    (lambda: optimal_offline([1], [1], window=0, memory=2), "window is 0; expected a whole number of steps from 1"),
+    (lambda: optimal_offline([1], [1], window=1, memory=3), "memory is 3; expected an even number"),
+    (lambda: replay([1], [1], window=1, memory=-2), "memory is -2; expected a whole number of rows from 0"),
+    (lambda: replay([1], [1], window=1, memory=2, policy="lru"), "policy is 'lru'; expected 'random', 'prob'"),
+    (lambda: replay("ab", [1, 2], window=1, memory=2), "left_keys is 'ab'; expected a list or an array"),
+    (lambda: replay([[1]], [1], window=1, memory=2), "left_keys contains a value that cannot be a key"),
+    (lambda: replay([1], [1], window=1, memory=2, shared=1), "shared is 1; expected True or False"),
+    (lambda: replay([1], [1], window=1, memory=2, half_life=0), "half_life is 0; expected a number above 0"),
+    (lambda: k_truncated([(1, 2, 3)], k=3), r"components contains \(1, 2, 3\); expected a pair"),
+    (lambda: k_truncated([(1, -2)], k=3), "a component's rows is -2"),
+    (lambda: k_truncated([(1, 2)], k=True), "k is True; expected a whole number of rows"),
+    (lambda: k_truncated(5, k=3), "components is 5; expected a list of pairs"),
+])  # fmt: skip
 def test_bad_arguments(call: Any, says: str) -> None:
     with pytest.raises(OptionError, match=says):
         call()

@@ -185,13 +185,10 @@ def test_what_is_anything_is_no_bound() -> None:
     assert "is anything" not in state_of("l.t - r.v + r.t < 5 AND l.t > r.t - r.v")
 
 
-@pytest.mark.parametrize(
-    ("condition", "who"),
-    [
-        ("greatest(l.t, l.v) BETWEEN greatest(r.t, r.v) - 5 AND least(r.t, r.v) + 5", "l.t is not nullable"),
-        ("abs(greatest(l.v, l.t) - r.t) < 5", "l.t is not nullable"),
-    ],
-)
+@pytest.mark.parametrize(("condition", "who"), [
+    ("greatest(l.t, l.v) BETWEEN greatest(r.t, r.v) - 5 AND least(r.t, r.v) + 5", "l.t is not nullable"),
+    ("abs(greatest(l.v, l.t) - r.t) < 5", "l.t is not nullable"),
+])  # fmt: skip
 def test_nulls_are_named_where_they_hold_rows(condition: str, who: str) -> None:
     assert who in state_of(condition)
     assert "not nullable" not in state_of(condition, NO_NULLS)

@@ -240,18 +240,12 @@ def test_partition_values_skip_files(tmp_path: Path) -> None:
     assert (stream.metrics.left_rows_in, stream.metrics.right_rows_in) == (1, 1)
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ("no/such.parquet", "the left input: cannot read 'no/such.parquet': there is no such file"),
-        ("no/such*.parquet", "no file matches it"),
-        ("left.txt", "does not show its format"),
-        (["a.csv", "b.parquet"], "there is no such file"),
-        ("gopher://x/y.parquet", "fsspec"),
-        ("", "the left input"),
-        ("a\0b.csv", "NUL"),
-    ],
-)
+@pytest.mark.parametrize(("given", "said"), [
+    ("no/such.parquet", "the left input: cannot read 'no/such.parquet': there is no such file"),
+    ("no/such*.parquet", "no file matches it"), ("left.txt", "does not show its format"),
+    (["a.csv", "b.parquet"], "there is no such file"), ("gopher://x/y.parquet", "fsspec"), ("", "the left input"),
+    ("a\0b.csv", "NUL"),
+])  # fmt: skip
 def test_files_that_cannot_be_read(given: Any, said: str) -> None:
     with pytest.raises(ivjoin.IvjoinError) as e:
         ivjoin.band_join(given, RIGHT, on="k")

@@ -104,16 +104,13 @@ BOTH = "abs(l.t - r.t) <= 1 AND abs(l.n - r.n) <= 5000"
 
 
 @pytest.mark.one_in(2)
-@pytest.mark.parametrize(
-    ("size", "condition", "again", "limit"),
-    [
-        pytest.param(10_000, BOTH, 0, None, id="one row group, two axes"),
-        pytest.param(500, "abs(l.t - r.t) <= 1", 0, None, id="row groups in order, one axis"),
-        pytest.param(500, "abs(l.t - r.t) <= 1", 0, "64MB", id="row groups in order, one axis, within a limit"),
-        pytest.param(500, BOTH, 3500, None, id="row groups in order, two axes"),
-        pytest.param(500, BOTH, 3500, "64MB", id="row groups in order, two axes, within a limit"),
-    ],
-)
+@pytest.mark.parametrize(("size", "condition", "again", "limit"), [
+    pytest.param(10_000, BOTH, 0, None, id="one row group, two axes"),
+    pytest.param(500, "abs(l.t - r.t) <= 1", 0, None, id="row groups in order, one axis"),
+    pytest.param(500, "abs(l.t - r.t) <= 1", 0, "64MB", id="row groups in order, one axis, within a limit"),
+    pytest.param(500, BOTH, 3500, None, id="row groups in order, two axes"),
+    pytest.param(500, BOTH, 3500, "64MB", id="row groups in order, two axes, within a limit"),
+])  # fmt: skip
 def test_rows_are_read_once(size: int, condition: str, again: int, limit: str | None, tmp_path: Path) -> None:
     n, read = 10_000, [0, 0]
     rng = np.random.default_rng(1)

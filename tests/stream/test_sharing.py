@@ -57,20 +57,17 @@ def _result(left: pa.Table, right: pa.Table, condition: Any, **options: Any) -> 
         return (type(e), str(e)), False
 
 
-@pytest.mark.parametrize(
-    ("text", "shape", "constants"),
-    [
-        ("l.t <= r.t + 5 AND l.v < 2.50", "l.t <= r.t + `:0` AND l.v < `:1`", [5, Decimal("2.50")]),
-        ("l.a > -5 and l.b - -5 < 1e1", "l.a > `:0` and l.b - `:1` < `:2`", [-5, -5, 10.0]),
-        ("l.a BETWEEN 1 AND 2 AND 3 = l.b", "l.a BETWEEN `:0` AND `:1` AND `:2` = l.b", [1, 2, 3]),
-        ("l.s = 'x' OR l.c1 < :w", "l.s = `:0` OR l.c1 < `:1`", ["x", 7]),
-        ("l.t < r.t + INTERVAL '2' MINUTES", "l.t < r.t + `:0`", [timedelta(minutes=2)]),
-        ("l.a IN (1, 2) AND l.s LIKE 'x%' AND l.b < 3", "l.a IN (1, 2) AND l.s LIKE 'x%' AND l.b < `:0`", [3]),
-        ("date_trunc('day', l.t) < r.t AND 2 * l.a > 4", "date_trunc('day', l.t) < r.t AND 2 * l.a > `:0`", [4]),
-        ("l.a < 2 * -5", None, []), ("l.a < 5L", None, []), ("l.s = 'it''s'", None, []), ("l.a < 5 -- '", None, []),
-        ("l.a < r.a + INTERVAL 1 MONTH", None, []), ("l.a < :none", None, []), ("l.`5` = r.`a 5`", None, []),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "shape", "constants"), [
+    ("l.t <= r.t + 5 AND l.v < 2.50", "l.t <= r.t + `:0` AND l.v < `:1`", [5, Decimal("2.50")]),
+    ("l.a > -5 and l.b - -5 < 1e1", "l.a > `:0` and l.b - `:1` < `:2`", [-5, -5, 10.0]),
+    ("l.a BETWEEN 1 AND 2 AND 3 = l.b", "l.a BETWEEN `:0` AND `:1` AND `:2` = l.b", [1, 2, 3]),
+    ("l.s = 'x' OR l.c1 < :w", "l.s = `:0` OR l.c1 < `:1`", ["x", 7]),
+    ("l.t < r.t + INTERVAL '2' MINUTES", "l.t < r.t + `:0`", [timedelta(minutes=2)]),
+    ("l.a IN (1, 2) AND l.s LIKE 'x%' AND l.b < 3", "l.a IN (1, 2) AND l.s LIKE 'x%' AND l.b < `:0`", [3]),
+    ("date_trunc('day', l.t) < r.t AND 2 * l.a > 4", "date_trunc('day', l.t) < r.t AND 2 * l.a > `:0`", [4]),
+    ("l.a < 2 * -5", None, []), ("l.a < 5L", None, []), ("l.s = 'it''s'", None, []), ("l.a < 5 -- '", None, []),
+    ("l.a < r.a + INTERVAL 1 MONTH", None, []), ("l.a < :none", None, []), ("l.`5` = r.`a 5`", None, []),
+])  # fmt: skip
 def test_which_constants_are_separated(text: str, shape: str | None, constants: list[Any]) -> None:
     found = shape_of(text, {"w": 7, "none": None})
     if shape is None:

@@ -38,14 +38,9 @@ def pairs(
     lone_left: list[Pair] = [(i, None) for i in range(len(left)) if i not in seen_left]
     lone_right: list[Pair] = [(None, j) for j in range(len(right)) if j not in seen_right]
     answers: dict[str, list[Pair]] = {
-        "inner": [*met],
-        "left": [*met, *lone_left],
-        "right": [*met, *lone_right],
-        "full": [*met, *lone_left, *lone_right],
-        "left_semi": [(i, None) for i in seen_left],
-        "left_anti": lone_left,
-        "right_semi": [(None, j) for j in seen_right],
-        "right_anti": lone_right,
+        "inner": [*met], "left": [*met, *lone_left], "right": [*met, *lone_right],
+        "full": [*met, *lone_left, *lone_right], "left_semi": [(i, None) for i in seen_left], "left_anti": lone_left,
+        "right_semi": [(None, j) for j in seen_right], "right_anti": lone_right,
     }
     return answers[how]
 

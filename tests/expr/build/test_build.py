@@ -29,33 +29,15 @@ def col(t: Type, side: str = "left") -> Node:
     return column(side, f"c_{t}", t)
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (1, "int32"),
-        (-(2**31), "int32"),
-        (2**31, "int64"),
-        (2**63, "decimal(19,0)"),
-        (1.0, "float64"),
-        (True, "bool"),
-        (Decimal("1.0"), "decimal(2,1)"),
-        (Decimal("0.5"), "decimal(1,1)"),
-        (Decimal("0.00"), "decimal(2,2)"),
-        (Decimal("100"), "decimal(3,0)"),
-        (Decimal("1E+3"), "decimal(4,0)"),
-        ("x", "string"),
-        (b"x", "binary"),
-        (None, "null"),
-        (dt.date(2024, 1, 1), "date"),
-        (dt.datetime(2024, 1, 1), "timestamp[us]"),
-        (dt.datetime(2024, 1, 1, tzinfo=dt.UTC), "timestamp[us, UTC]"),
-        (dt.time(1), "time[us]"),
-        (dt.timedelta(1), "duration[us]"),
-        (np.int8(3), "int32"),
-        (np.float32(0.5), "float64"),
-        (pa.scalar(3), "int32"),
-    ],
-)
+@pytest.mark.parametrize(("value", "expected"), [
+    (1, "int32"), (-(2**31), "int32"), (2**31, "int64"), (2**63, "decimal(19,0)"), (1.0, "float64"), (True, "bool"),
+    (Decimal("1.0"), "decimal(2,1)"), (Decimal("0.5"), "decimal(1,1)"), (Decimal("0.00"), "decimal(2,2)"),
+    (Decimal("100"), "decimal(3,0)"), (Decimal("1E+3"), "decimal(4,0)"), ("x", "string"), (b"x", "binary"),
+    (None, "null"), (dt.date(2024, 1, 1), "date"), (dt.datetime(2024, 1, 1), "timestamp[us]"),
+    (dt.datetime(2024, 1, 1, tzinfo=dt.UTC), "timestamp[us, UTC]"),
+    (dt.time(1), "time[us]"), (dt.timedelta(1), "duration[us]"), (np.int8(3), "int32"), (np.float32(0.5), "float64"),
+    (pa.scalar(3), "int32"),
+])  # fmt: skip
 def test_literal_type(value, expected):
     assert str(literal(value).type) == expected
 
@@ -70,13 +52,10 @@ def test_literal_physical_values():
     assert literal(7, timestamp("s")).params == (7,)
 
 
-@pytest.mark.parametrize(
-    ("value", "type"),
-    [
-        (300, INT8), (dt.timedelta(microseconds=1), duration("ms")), (Decimal("1.234"), DEC), (Decimal("1e9"), DEC),
-        ("x", INT32), (1.5, INT32), (True, INT32), (dt.datetime(3000, 1, 1), timestamp("ns")),
-    ],
-)
+@pytest.mark.parametrize(("value", "type"), [
+    (300, INT8), (dt.timedelta(microseconds=1), duration("ms")), (Decimal("1.234"), DEC), (Decimal("1e9"), DEC),
+    ("x", INT32), (1.5, INT32), (True, INT32), (dt.datetime(3000, 1, 1), timestamp("ns")),
+])  # fmt: skip
 def test_literal_that_does_not_fit_is_refused(value, type):
     with pytest.raises(ConditionError, match=r"fit|no value of type"):
         literal(value, type)
@@ -90,83 +69,43 @@ def test_literal_of_unknown_class_is_refused():
 
 
 # Spark 4.3's result types, ANSI mode.
-@pytest.mark.parametrize(
-    ("make", "a", "b", "expected"),
-    [
-        ("add", INT8, INT8, "int8"),
-        ("add", INT8, INT64, "int64"),
-        ("add", INT32, types.FLOAT32, "float64"),
-        ("add", types.FLOAT32, types.FLOAT32, "float32"),
-        ("add", types.FLOAT32, FLOAT64, "float64"),
-        ("add", DEC, DEC, "decimal(11,2)"),
-        ("add", DEC, INT32, "decimal(13,2)"),
-        ("add", BIG, BIG, "decimal(38,9)"),
-        ("add", DEC, FLOAT64, "float64"),
-        ("mul", DEC, DEC, "decimal(21,4)"),
-        ("mul", BIG, BIG, "decimal(38,6)"),
-        ("div", INT32, INT32, "float64"),
-        ("div", types.FLOAT32, types.FLOAT32, "float64"),
-        ("div", DEC, DEC, "decimal(23,13)"),
-        ("div", DEC, INT32, "decimal(21,13)"),
-        ("div", BIG, BIG, "decimal(38,6)"),
-        ("mod", DEC, INT32, "decimal(10,2)"),
-        ("pmod", DEC, DEC, "decimal(10,2)"),
-        ("mod", INT8, INT32, "int32"),
-        ("intdiv", INT8, INT8, "int64"),
-        ("intdiv", DEC, INT32, "int64"),
-        ("add", types.UINT8, types.UINT8, "uint8"),
-        ("add", types.UINT8, INT8, "int16"),
-        ("add", types.UINT32, INT8, "int64"),
-        ("add", types.UINT64, INT64, "decimal(21,0)"),
-        ("add", types.UINT64, types.UINT8, "uint64"),
-        ("add", types.STRING, INT32, "int64"),
-        ("add", types.STRING, FLOAT64, "float64"),
-        ("add", types.STRING, types.STRING, "float64"),
-        ("add", types.NULL, INT32, "int32"),
-        ("sub", UTC_US, UTC_US, "duration[us]"),
-        ("sub", DATE, DATE, "int32"),
-        ("sub", timestamp("s"), timestamp("ns"), "duration[ns]"),
-        ("sub", DATE, UTC_US, "duration[us]"),
-        ("add", UTC_US, duration("us"), "timestamp[us, UTC]"),
-        ("add", duration("ms"), timestamp("s"), "timestamp[ms]"),
-        ("add", DATE, INT32, "date"),
-        ("add", INT8, DATE, "date"),
-        ("sub", DATE, INT32, "date"),
-        ("add", duration("s"), duration("ns"), "duration[ns]"),
-        ("mul", duration("us"), INT32, "duration[us]"),
-        ("mul", INT8, duration("s"), "duration[s]"),
-        ("add", DATE, duration("us"), "timestamp[us, UTC]"),
-        ("greatest", DEC, BIG, "decimal(38,10)"),
-        ("least", INT8, INT64, "int64"),
-        ("coalesce", DATE, UTC_US, str(UTC_US)),
-    ],
-)
+@pytest.mark.parametrize(("make", "a", "b", "expected"), [
+    ("add", INT8, INT8, "int8"), ("add", INT8, INT64, "int64"), ("add", INT32, types.FLOAT32, "float64"),
+    ("add", types.FLOAT32, types.FLOAT32, "float32"), ("add", types.FLOAT32, FLOAT64, "float64"),
+    ("add", DEC, DEC, "decimal(11,2)"), ("add", DEC, INT32, "decimal(13,2)"), ("add", BIG, BIG, "decimal(38,9)"),
+    ("add", DEC, FLOAT64, "float64"), ("mul", DEC, DEC, "decimal(21,4)"), ("mul", BIG, BIG, "decimal(38,6)"),
+    ("div", INT32, INT32, "float64"), ("div", types.FLOAT32, types.FLOAT32, "float64"),
+    ("div", DEC, DEC, "decimal(23,13)"), ("div", DEC, INT32, "decimal(21,13)"), ("div", BIG, BIG, "decimal(38,6)"),
+    ("mod", DEC, INT32, "decimal(10,2)"), ("pmod", DEC, DEC, "decimal(10,2)"), ("mod", INT8, INT32, "int32"),
+    ("intdiv", INT8, INT8, "int64"), ("intdiv", DEC, INT32, "int64"), ("add", types.UINT8, types.UINT8, "uint8"),
+    ("add", types.UINT8, INT8, "int16"), ("add", types.UINT32, INT8, "int64"),
+    ("add", types.UINT64, INT64, "decimal(21,0)"), ("add", types.UINT64, types.UINT8, "uint64"),
+    ("add", types.STRING, INT32, "int64"), ("add", types.STRING, FLOAT64, "float64"),
+    ("add", types.STRING, types.STRING, "float64"), ("add", types.NULL, INT32, "int32"),
+    ("sub", UTC_US, UTC_US, "duration[us]"), ("sub", DATE, DATE, "int32"),
+    ("sub", timestamp("s"), timestamp("ns"), "duration[ns]"), ("sub", DATE, UTC_US, "duration[us]"),
+    ("add", UTC_US, duration("us"), "timestamp[us, UTC]"), ("add", duration("ms"), timestamp("s"), "timestamp[ms]"),
+    ("add", DATE, INT32, "date"), ("add", INT8, DATE, "date"), ("sub", DATE, INT32, "date"),
+    ("add", duration("s"), duration("ns"), "duration[ns]"), ("mul", duration("us"), INT32, "duration[us]"),
+    ("mul", INT8, duration("s"), "duration[s]"), ("add", DATE, duration("us"), "timestamp[us, UTC]"),
+    ("greatest", DEC, BIG, "decimal(38,10)"), ("least", INT8, INT64, "int64"), ("coalesce", DATE, UTC_US, str(UTC_US)),
+])  # fmt: skip
 def test_result_type(make, a, b, expected):
     assert str(getattr(build, make)(col(a), col(b, "right")).type) == expected
 
 
-@pytest.mark.parametrize(
-    ("node", "expected"),
-    [
-        (build.add(col(DEC), literal(2)), "decimal(11,2)"),
-        (build.mul(col(DEC), literal(2)), "decimal(12,2)"),
-        (build.div(literal(Decimal("1.0")), literal(3)), "decimal(7,6)"),
-        (build.add(col(INT8), literal(1)), "int32"),
-        (build.floor(col(FLOAT64)), "int64"),
-        (build.floor(col(DEC)), "decimal(9,0)"),
-        (build.ceil(col(INT8)), "int64"),
-        (build.round_(col(DEC), 1), "decimal(10,1)"),
-        (build.round_(col(DEC), -1), "decimal(9,0)"),
-        (build.round_(col(types.FLOAT32), 1), "float32"),
-        (build.round_(col(INT32), 2), "int32"),
-        (build.sign(col(INT32)), "float64"),
-        (build.sqrt(col(INT32)), "float64"),
-        (build.abs_(col(INT8)), "int8"),
-        (build.is_nan(col(INT32)), "bool"),
-        (build.nullif(col(INT32), literal(1)), "int32"),
-        (build.if_(literal(True), col(DEC), col(INT32)), "decimal(12,2)"),
-    ],
-)
+@pytest.mark.parametrize(("node", "expected"), [
+    (build.add(col(DEC), literal(2)), "decimal(11,2)"),
+    (build.mul(col(DEC), literal(2)), "decimal(12,2)"),
+    (build.div(literal(Decimal("1.0")), literal(3)), "decimal(7,6)"),
+    (build.add(col(INT8), literal(1)), "int32"), (build.floor(col(FLOAT64)), "int64"),
+    (build.floor(col(DEC)), "decimal(9,0)"), (build.ceil(col(INT8)), "int64"),
+    (build.round_(col(DEC), 1), "decimal(10,1)"), (build.round_(col(DEC), -1), "decimal(9,0)"),
+    (build.round_(col(types.FLOAT32), 1), "float32"), (build.round_(col(INT32), 2), "int32"),
+    (build.sign(col(INT32)), "float64"), (build.sqrt(col(INT32)), "float64"), (build.abs_(col(INT8)), "int8"),
+    (build.is_nan(col(INT32)), "bool"), (build.nullif(col(INT32), literal(1)), "int32"),
+    (build.if_(literal(True), col(DEC), col(INT32)), "decimal(12,2)"),
+])  # fmt: skip
 def test_result_type_with_literals(node, expected):
     assert str(node.type) == expected
 
@@ -183,24 +122,15 @@ def test_products_and_quotients_of_decimals_keep_their_own_types():
         assert [a.type for a in node.args] == [DEC, BIG]
 
 
-@pytest.mark.parametrize(
-    ("make", "a", "b", "says"),
-    [
-        ("add", UTC_US, INT32, "INTERVAL 10 SECONDS"),
-        ("lt", UTC_US, INT32, "unix_seconds"),
-        ("lt", duration("us"), INT32, "INTERVAL 10 SECONDS"),
-        ("add", BOOL, INT32, "needs a number"),
-        ("eq", INT32, BOOL, "int32 and bool"),
-        ("eq", DATE, INT32, "date and int32"),
-        ("add", types.BINARY, INT32, "binary"),
-        ("intdiv", FLOAT64, INT32, "whole numbers"),
-        ("add", DATE, INT64, "CAST"),
-        ("and_", BOOL, INT32, "needs a condition"),
-        ("sub", duration("us"), UTC_US, "cannot take"),
-        ("add", Type("time", unit="us"), duration("us"), "times of day"),
-        ("lt", UTC_US, MONTHS, "no fixed length"),
-    ],
-)
+@pytest.mark.parametrize(("make", "a", "b", "says"), [
+    ("add", UTC_US, INT32, "INTERVAL 10 SECONDS"), ("lt", UTC_US, INT32, "unix_seconds"),
+    ("lt", duration("us"), INT32, "INTERVAL 10 SECONDS"), ("add", BOOL, INT32, "needs a number"),
+    ("eq", INT32, BOOL, "int32 and bool"), ("eq", DATE, INT32, "date and int32"),
+    ("add", types.BINARY, INT32, "binary"), ("intdiv", FLOAT64, INT32, "whole numbers"), ("add", DATE, INT64, "CAST"),
+    ("and_", BOOL, INT32, "needs a condition"), ("sub", duration("us"), UTC_US, "cannot take"),
+    ("add", Type("time", unit="us"), duration("us"), "times of day"),
+    ("lt", UTC_US, MONTHS, "no fixed length"),
+])  # fmt: skip
 def test_types_that_do_not_meet(make, a, b, says):
     with pytest.raises(ConditionError, match=says):
         getattr(build, make)(col(a), col(b, "right"))
@@ -387,29 +317,23 @@ def test_case_needs_conditions_and_one_type():
         build.case([(test, literal(1))], literal(True))
 
 
-@pytest.mark.parametrize(
-    ("source", "target"),
-    [
-        (INT32, DATE), (DATE, INT32), (BOOL, DATE), (BOOL, UTC_US), (types.BINARY, INT32), (UTC_US, BOOL),
-        (INT32, types.BINARY),
-    ],
-)
+@pytest.mark.parametrize(("source", "target"), [
+    (INT32, DATE), (DATE, INT32), (BOOL, DATE), (BOOL, UTC_US), (types.BINARY, INT32), (UTC_US, BOOL),
+    (INT32, types.BINARY),
+])  # fmt: skip
 def test_casts_that_ansi_does_not_know(source, target):
     with pytest.raises(UnsupportedError, match="is not supported"):
         build.cast(col(source), target)
 
 
-@pytest.mark.parametrize(
-    ("value", "target", "physical"),
-    [
-        (Decimal("1.25"), types.decimal(3, 1), 13), (Decimal("-1.25"), types.decimal(3, 1), -13),
-        (Decimal("-2.9"), INT32, -2), (-2.9, INT64, -2), (1.005, types.decimal(5, 2), 101), ("12", INT32, 12),
-        (" +7 ", INT8, 7), ("nope", INT8, None), ("\u0661\u0662", INT32, None), ("1e2", FLOAT64, 100.0),
-        ("1e2", INT32, None), ("t", BOOL, True), (True, INT32, 1), (2**53 + 1, FLOAT64, 2.0**53),
-        (Decimal("0.1"), FLOAT64, 0.1), ("-Infinity", FLOAT64, float("-inf")), (float("nan"), INT32, None),
-        (12, types.STRING, "12"), (1e300, types.decimal(38, 0), None),
-    ],
-)
+@pytest.mark.parametrize(("value", "target", "physical"), [
+    (Decimal("1.25"), types.decimal(3, 1), 13), (Decimal("-1.25"), types.decimal(3, 1), -13),
+    (Decimal("-2.9"), INT32, -2), (-2.9, INT64, -2), (1.005, types.decimal(5, 2), 101), ("12", INT32, 12),
+    (" +7 ", INT8, 7), ("nope", INT8, None), ("\u0661\u0662", INT32, None), ("1e2", FLOAT64, 100.0),
+    ("1e2", INT32, None), ("t", BOOL, True), (True, INT32, 1), (2**53 + 1, FLOAT64, 2.0**53),
+    (Decimal("0.1"), FLOAT64, 0.1), ("-Infinity", FLOAT64, float("-inf")), (float("nan"), INT32, None),
+    (12, types.STRING, "12"), (1e300, types.decimal(38, 0), None),
+])  # fmt: skip
 def test_cast_of_a_literal(value, target, physical):
     node = build.cast(literal(value), target)
     if physical is None:

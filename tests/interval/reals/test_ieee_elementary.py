@@ -181,16 +181,13 @@ def test_the_error_bound_of_powers_with_large_exponents(x, y, p):
     assert lo < true_value(mpmath.power, x, y) / Fraction(2) ** e < hi
 
 
-@pytest.mark.parametrize(
-    ("name", "x", "expected"),
-    [
-        ("sin", 1e22, -0.8522008497671888),
-        ("cos", 1e22, 0.5232147853951389),
-        ("tan", 1e22, -1.6287782256068988),
-        ("sin", 6381956970095103.0 * 2.0**797, 1.0),  # the double nearest to a multiple of pi/2 (Muller, 11.3.2)
-        ("cos", 6381956970095103.0 * 2.0**797, -4.687165924254627e-19),
-    ],
-)
+@pytest.mark.parametrize(("name", "x", "expected"), [
+    ("sin", 1e22, -0.8522008497671888),
+    ("cos", 1e22, 0.5232147853951389),
+    ("tan", 1e22, -1.6287782256068988),
+    ("sin", 6381956970095103.0 * 2.0**797, 1.0),  # the double nearest to a multiple of pi/2 (Muller, 11.3.2)
+    ("cos", 6381956970095103.0 * 2.0**797, -4.687165924254627e-19),
+])  # fmt: skip
 def test_known_values_of_huge_arguments(name, x, expected):
     got = getattr(iv, name)(Interval(x, x))
     assert got.inf <= expected <= got.sup
@@ -262,24 +259,17 @@ def test_pow_over_boxes(a, b, c, d, part, other):
         assert true_value(mpmath.power, base, exponent) in iv.pow(x, y)
 
 
-@pytest.mark.parametrize(
-    ("x", "y", "expected"),
-    [
-        (Interval(1, 1), ENTIRE, Interval(1, 1)),
-        (Interval(0, 1), Interval(0, INF), Interval(0, 1)),
-        (Interval(1, 2), Interval(-INF, 0), Interval(0, 1)),
-        (Interval(0, 0), Interval(0, 0), EMPTY),
-        (Interval(0, 0), Interval(-1, 1), Interval(0, 0)),
-        (Interval(-3, 0), Interval(2, 2), Interval(0, 0)),
-        (Interval(-3, -1), Interval(2, 2), EMPTY),
-        (Interval(-3, 2), Interval(0, 0), Interval(1, 1)),
-        (Interval(-3, 4), Interval(0.5, 0.5), Interval(0, 2)),
-        (Interval(4, 4), Interval(-0.5, -0.5), Interval(0.5, 0.5)),
-        (Interval(0, INF), Interval(-1, -1), Interval(0, INF)),
-        (ENTIRE, ENTIRE, Interval(0, INF)),
-        (EMPTY, ENTIRE, EMPTY),
-    ],
-)
+@pytest.mark.parametrize(("x", "y", "expected"), [
+    (Interval(1, 1), ENTIRE, Interval(1, 1)), (Interval(0, 1), Interval(0, INF), Interval(0, 1)),
+    (Interval(1, 2), Interval(-INF, 0), Interval(0, 1)), (Interval(0, 0), Interval(0, 0), EMPTY),
+    (Interval(0, 0), Interval(-1, 1), Interval(0, 0)), (Interval(-3, 0), Interval(2, 2), Interval(0, 0)),
+    (Interval(-3, -1), Interval(2, 2), EMPTY), (Interval(-3, 2), Interval(0, 0), Interval(1, 1)),
+    (Interval(-3, 4), Interval(0.5, 0.5), Interval(0, 2)),
+    (Interval(4, 4), Interval(-0.5, -0.5), Interval(0.5, 0.5)),
+    (Interval(0, INF), Interval(-1, -1), Interval(0, INF)),
+    (ENTIRE, ENTIRE, Interval(0, INF)),
+    (EMPTY, ENTIRE, EMPTY),
+])  # fmt: skip
 def test_pow_at_edges(x, y, expected):
     assert iv.pow(x, y) == expected
 
@@ -335,27 +325,24 @@ def test_reverse_functions_end_at_the_image(name):
     check()
 
 
-@pytest.mark.parametrize(
-    ("reverse", "c", "x", "expected"),
-    [
-        (iv.sin_rev, Interval(0, 0), Interval(-1, 1), Interval(0, 0)),
-        (iv.sin_rev, Interval(1e-300, 0.5), Interval(0, 1), Interval(1e-300, 0.5235987755982989)),
-        (iv.sin_rev, Interval(0.5, 0.5), Interval(-INF, INF), ENTIRE),
-        (iv.sin_rev, Interval(-2, 2), Interval(1, 2), Interval(1, 2)),
-        (iv.sin_rev, Interval(-2, 2), EMPTY, EMPTY),
-        (iv.sin_rev, Interval(1, 5), Interval(0, INF), Interval(1.5707963267948966, INF)),
-        (iv.sin_rev, Interval(-5, -1), Interval(-INF, 0), Interval(-INF, -1.5707963267948966)),
-        (iv.cos_rev, Interval(1, 1), Interval(-1, 1), Interval(0, 0)),
-        (iv.cos_rev, Interval(1, 1), Interval(0.5, 6), EMPTY),
-        (iv.cos_rev, Interval(-1, -1), Interval(0, 4), Interval(3.141592653589793, 3.1415926535897936)),
-        (iv.tan_rev, Interval(0, INF), Interval(-1, 1), Interval(0, 1)),
-        (iv.tan_rev, Interval(-INF, 0), Interval(0.5, 3), Interval(1.5707963267948966, 3)),
-        (iv.tan_rev, ENTIRE, Interval(1, 2), Interval(1, 2)),
-        (iv.cosh_rev, Interval(-5, 0.5), ENTIRE, EMPTY),
-        (iv.cosh_rev, Interval(-5, 1), ENTIRE, Interval(0, 0)),
-        (iv.cosh_rev, Interval(1, INF), Interval(-3, INF), Interval(-3, INF)),
-    ],
-)
+@pytest.mark.parametrize(("reverse", "c", "x", "expected"), [
+    (iv.sin_rev, Interval(0, 0), Interval(-1, 1), Interval(0, 0)),
+    (iv.sin_rev, Interval(1e-300, 0.5), Interval(0, 1), Interval(1e-300, 0.5235987755982989)),
+    (iv.sin_rev, Interval(0.5, 0.5), Interval(-INF, INF), ENTIRE),
+    (iv.sin_rev, Interval(-2, 2), Interval(1, 2), Interval(1, 2)),
+    (iv.sin_rev, Interval(-2, 2), EMPTY, EMPTY),
+    (iv.sin_rev, Interval(1, 5), Interval(0, INF), Interval(1.5707963267948966, INF)),
+    (iv.sin_rev, Interval(-5, -1), Interval(-INF, 0), Interval(-INF, -1.5707963267948966)),
+    (iv.cos_rev, Interval(1, 1), Interval(-1, 1), Interval(0, 0)),
+    (iv.cos_rev, Interval(1, 1), Interval(0.5, 6), EMPTY),
+    (iv.cos_rev, Interval(-1, -1), Interval(0, 4), Interval(3.141592653589793, 3.1415926535897936)),
+    (iv.tan_rev, Interval(0, INF), Interval(-1, 1), Interval(0, 1)),
+    (iv.tan_rev, Interval(-INF, 0), Interval(0.5, 3), Interval(1.5707963267948966, 3)),
+    (iv.tan_rev, ENTIRE, Interval(1, 2), Interval(1, 2)),
+    (iv.cosh_rev, Interval(-5, 0.5), ENTIRE, EMPTY),
+    (iv.cosh_rev, Interval(-5, 1), ENTIRE, Interval(0, 0)),
+    (iv.cosh_rev, Interval(1, INF), Interval(-3, INF), Interval(-3, INF)),
+])  # fmt: skip
 def test_reverse_functions_at_edges(reverse, c, x, expected):
     assert reverse(c, x) == expected
 

@@ -50,23 +50,20 @@ def test_relations(x, y):
         )
 
 
-@pytest.mark.parametrize(
-    ("relation", "x", "y", "expected"),
-    [
-        (iv.less, Interval(-INF, 1), Interval(-INF, 1), True),
-        (iv.less, Interval(-INF, 1), Interval(0, INF), True),
-        (iv.less, Interval(0, INF), Interval(0, 5), False),
-        (iv.strict_less, Interval(-INF, 1), Interval(-INF, 2), True),
-        (iv.strict_less, Interval(-INF, 1), Interval(-INF, 1), False),
-        (iv.strict_less, ENTIRE, ENTIRE, True),
-        (iv.strict_less, Interval(1, INF), Interval(2, INF), True),
-        (iv.precedes, Interval(-INF, 1), Interval(1, INF), True),
-        (iv.strict_precedes, Interval(-INF, 1), Interval(1, INF), False),
-        (iv.strict_precedes, EMPTY, ENTIRE, True),
-        (iv.strict_precedes, ENTIRE, EMPTY, True),
-        (iv.precedes, ENTIRE, ENTIRE, False),
-    ],
-)
+@pytest.mark.parametrize(("relation", "x", "y", "expected"), [
+    (iv.less, Interval(-INF, 1), Interval(-INF, 1), True),
+    (iv.less, Interval(-INF, 1), Interval(0, INF), True),
+    (iv.less, Interval(0, INF), Interval(0, 5), False),
+    (iv.strict_less, Interval(-INF, 1), Interval(-INF, 2), True),
+    (iv.strict_less, Interval(-INF, 1), Interval(-INF, 1), False),
+    (iv.strict_less, ENTIRE, ENTIRE, True),
+    (iv.strict_less, Interval(1, INF), Interval(2, INF), True),
+    (iv.precedes, Interval(-INF, 1), Interval(1, INF), True),
+    (iv.strict_precedes, Interval(-INF, 1), Interval(1, INF), False),
+    (iv.strict_precedes, EMPTY, ENTIRE, True),
+    (iv.strict_precedes, ENTIRE, EMPTY, True),
+    (iv.precedes, ENTIRE, ENTIRE, False),
+])  # fmt: skip
 def test_relations_of_unbounded_intervals(relation, x, y, expected):
     assert relation(x, y) is expected
 

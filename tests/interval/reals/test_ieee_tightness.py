@@ -170,12 +170,8 @@ def test_rounding_functions(x):
         return math.floor(value + Fraction(1, 2)) if value >= 0 else math.ceil(value - Fraction(1, 2))
 
     exact = {
-        iv.floor: math.floor,
-        iv.ceil: math.ceil,
-        iv.trunc: math.trunc,
-        iv.round_ties_to_even: round,
-        iv.round_ties_to_away: ties_to_away,
-        iv.sign: lambda value: (value > 0) - (value < 0),
+        iv.floor: math.floor, iv.ceil: math.ceil, iv.trunc: math.trunc, iv.round_ties_to_even: round,
+        iv.round_ties_to_away: ties_to_away, iv.sign: lambda value: (value > 0) - (value < 0),
     }
     for function, rule in exact.items():
         got = function(x)

@@ -22,22 +22,19 @@ from ivjoin.interval import EMPTY, ENTIRE, Interval
 INF = math.inf
 
 
-@pytest.mark.parametrize(
-    ("inf", "sup", "message"),
-    [
-        pytest.param(2.0, 1.0, r"Interval\(2.0, 1.0\).*did you mean Interval\(1.0, 2.0\)", id="reversed"),
-        pytest.param(math.nan, 1.0, r"Interval\(nan, 1.0\).*NaN", id="nan-inf"),
-        pytest.param(1.0, math.nan, r"Interval\(1.0, nan\).*NaN", id="nan-sup"),
-        pytest.param(INF, INF, r"Interval\(inf, inf\).*real numbers only", id="inf-is-plus-infinity"),
-        pytest.param(-INF, -INF, r"Interval\(-inf, -inf\).*real numbers only", id="sup-is-minus-infinity"),
-        pytest.param(INF, -INF, r"EMPTY", id="reversed-infinities"),
-        pytest.param(2**53 + 1, 2**53, r"did you mean", id="ints-that-round-into-order"),
-        pytest.param(2**53 + 1, 2.0**53, r"did you mean", id="int-and-float-that-round-into-order"),
-        pytest.param(Fraction(1, 3), Decimal("0.333"), r"did you mean", id="fraction-and-decimal"),
-        pytest.param(10**400, 1, r"did you mean", id="int-beyond-the-doubles"),
-        pytest.param(Decimal("NaN"), 1, r"NaN", id="decimal-nan"),
-    ],
-)
+@pytest.mark.parametrize(("inf", "sup", "message"), [
+    pytest.param(2.0, 1.0, r"Interval\(2.0, 1.0\).*did you mean Interval\(1.0, 2.0\)", id="reversed"),
+    pytest.param(math.nan, 1.0, r"Interval\(nan, 1.0\).*NaN", id="nan-inf"),
+    pytest.param(1.0, math.nan, r"Interval\(1.0, nan\).*NaN", id="nan-sup"),
+    pytest.param(INF, INF, r"Interval\(inf, inf\).*real numbers only", id="inf-is-plus-infinity"),
+    pytest.param(-INF, -INF, r"Interval\(-inf, -inf\).*real numbers only", id="sup-is-minus-infinity"),
+    pytest.param(INF, -INF, r"EMPTY", id="reversed-infinities"),
+    pytest.param(2**53 + 1, 2**53, r"did you mean", id="ints-that-round-into-order"),
+    pytest.param(2**53 + 1, 2.0**53, r"did you mean", id="int-and-float-that-round-into-order"),
+    pytest.param(Fraction(1, 3), Decimal("0.333"), r"did you mean", id="fraction-and-decimal"),
+    pytest.param(10**400, 1, r"did you mean", id="int-beyond-the-doubles"),
+    pytest.param(Decimal("NaN"), 1, r"NaN", id="decimal-nan"),
+])  # fmt: skip
 def test_endpoints_that_make_no_interval(inf, sup, message):
     with pytest.raises(IvjoinError, match=message) as caught:
         Interval(inf, sup)
@@ -113,29 +110,16 @@ def test_copies(interval):
         assert hash(twin) == hash(interval)
 
 
-@pytest.mark.parametrize(
-    ("interval", "number", "expected"),
-    [
-        (Interval(1, 2), 1, True),
-        (Interval(1, 2), 2.0, True),
-        (Interval(1, 2), math.nextafter(2.0, 3.0), False),
-        (Interval(1, 2), Fraction(4, 3), True),
-        (Interval(0.1, 0.1), Fraction(1, 10), False),
-        (Interval(0.1, 0.2), Decimal("0.1"), False),  # the double 0.1 is above one tenth
-        (Interval(0.1, 0.1), np.float32(0.1), False),  # numpy would compare in float32, and find them equal
-        (Interval(0.1, 0.1), np.float64(0.1), True),
-        (Interval(0, 2.0**53), 2**53 + 1, False),
-        (Interval(0, 10), np.int64(10), True),
-        (ENTIRE, 10**400, True),
-        (ENTIRE, INF, False),
-        (ENTIRE, -INF, False),
-        (ENTIRE, math.nan, False),
-        (ENTIRE, Decimal("Infinity"), False),
-        (ENTIRE, Decimal("NaN"), False),
-        (EMPTY, 0, False),
-        (EMPTY, INF, False),
-    ],
-)
+@pytest.mark.parametrize(("interval", "number", "expected"), [
+    (Interval(1, 2), 1, True), (Interval(1, 2), 2.0, True), (Interval(1, 2), math.nextafter(2.0, 3.0), False),
+    (Interval(1, 2), Fraction(4, 3), True), (Interval(0.1, 0.1), Fraction(1, 10), False),
+    (Interval(0.1, 0.2), Decimal("0.1"), False),  # the double 0.1 is above one tenth
+    (Interval(0.1, 0.1), np.float32(0.1), False),  # numpy would compare in float32, and find them equal
+    (Interval(0.1, 0.1), np.float64(0.1), True), (Interval(0, 2.0**53), 2**53 + 1, False),
+    (Interval(0, 10), np.int64(10), True), (ENTIRE, 10**400, True), (ENTIRE, INF, False), (ENTIRE, -INF, False),
+    (ENTIRE, math.nan, False), (ENTIRE, Decimal("Infinity"), False), (ENTIRE, Decimal("NaN"), False), (EMPTY, 0, False),
+    (EMPTY, INF, False),
+])  # fmt: skip
 def test_membership(interval, number, expected):
     assert (number in interval) is expected
     assert iv.contains(interval, number) is expected

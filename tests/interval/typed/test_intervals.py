@@ -125,12 +125,9 @@ def test_mistakes(call: Any, text: str) -> None:
 
 def test_wrong_types() -> None:
     for call in (
-        lambda: interval("int8", "3", 5),
-        lambda: interval("date", 1.5, None),
-        lambda: interval("duration[s]", NOON, None),
-        lambda: iv.add(interval("float64", 1, 2), Interval(1, 2)),
-        lambda: iv.rem(Interval(1, 2), Interval(1, 2)),
-        lambda: interval("int8", True, 5),
+        lambda: interval("int8", "3", 5), lambda: interval("date", 1.5, None),
+        lambda: interval("duration[s]", NOON, None), lambda: iv.add(interval("float64", 1, 2), Interval(1, 2)),
+        lambda: iv.rem(Interval(1, 2), Interval(1, 2)), lambda: interval("int8", True, 5),
     ):
         with pytest.raises(TypeError):
             call()

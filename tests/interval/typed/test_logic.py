@@ -198,8 +198,7 @@ def test_least_and_greatest(domain: str, greater: bool) -> None:
 
 
 ARITHMETIC: list[Any] = [
-    (iv.add, iv.add_rev, lambda a, b: a + b),
-    (iv.sub, iv.sub_rev1, lambda a, b: a - b),
+    (iv.add, iv.add_rev, lambda a, b: a + b), (iv.sub, iv.sub_rev1, lambda a, b: a - b),
     (iv.mul, iv.mul_rev, lambda a, b: a * b),
 ]
 

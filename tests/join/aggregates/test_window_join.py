@@ -90,10 +90,8 @@ def compare(got: pa.Table, wanted: pa.Table, names: Any) -> None:
 
 
 CONDITIONS = {
-    "around": "abs(l.t - r.t) <= 20",
-    "before": "r.t BETWEEN l.t - 40 AND l.t - 1",
-    "residual": "r.t BETWEEN l.t - 40 AND l.t AND l.y < r.w",
-    "half": "r.t <= l.t",
+    "around": "abs(l.t - r.t) <= 20", "before": "r.t BETWEEN l.t - 40 AND l.t - 1",
+    "residual": "r.t BETWEEN l.t - 40 AND l.t AND l.y < r.w", "half": "r.t <= l.t",
 }
 
 
@@ -193,30 +191,17 @@ def test_the_state_with_previous_rows_stays_at_the_window() -> None:
     assert got.metrics.peak_state_rows < 4000
 
 
-@pytest.mark.parametrize(
-    ("aggregate", "said"),
-    [
-        ({"a": "r.x"}, "outside an aggregate function"),
-        ({"a": "sum(l.y * r.x)"}, "left column in an aggregate"),
-        ({"a": "sum(count(*))"}, "within another"),
-        ({"a": "stddev(r.s)"}, "expected a number"),
-        ({"a": "quantile(r.x, 2)"}, "from 0 to 1"),
-        ({"a": "quantile(r.x)"}, "expected 2"),
-        ({"a": "sum(DISTINCT r.x)"}, "count alone"),
-        ({"a": "sum(r.x) OVER (ORDER BY r.t)"}, "leave OVER out"),
-        ({"a": "array_agg(r.x ORDER BY r.y)"}, "ORDER BY"),
-        ({"a": "sum(r.nope)"}, "'nope'"),
-        ({"a": "median(*)"}, "count alone"),
-        ({"a": "bool_and(r.q)"}, "expected a condition"),
-        ({"a": "nosuch(r.x)"}, "not known"),
-        ({"a": ("sum", "x")}, "the column comes first"),
-        ({"a": ("x", "quantile")}, "0.9"),
-        ({"a": 5}, "expected SQL text"),
-        ({"t": "count(*)"}, "left column"),
-        ({}, "expected {name: text}"),
-        ({"a": "sum(r.x"}, "cannot be read"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("aggregate", "said"), [
+    ({"a": "r.x"}, "outside an aggregate function"), ({"a": "sum(l.y * r.x)"}, "left column in an aggregate"),
+    ({"a": "sum(count(*))"}, "within another"), ({"a": "stddev(r.s)"}, "expected a number"),
+    ({"a": "quantile(r.x, 2)"}, "from 0 to 1"), ({"a": "quantile(r.x)"}, "expected 2"),
+    ({"a": "sum(DISTINCT r.x)"}, "count alone"), ({"a": "sum(r.x) OVER (ORDER BY r.t)"}, "leave OVER out"),
+    ({"a": "array_agg(r.x ORDER BY r.y)"}, "ORDER BY"), ({"a": "sum(r.nope)"}, "'nope'"),
+    ({"a": "median(*)"}, "count alone"), ({"a": "bool_and(r.q)"}, "expected a condition"),
+    ({"a": "nosuch(r.x)"}, "not known"), ({"a": ("sum", "x")}, "the column comes first"),
+    ({"a": ("x", "quantile")}, "0.9"), ({"a": 5}, "expected SQL text"), ({"t": "count(*)"}, "left column"),
+    ({}, "expected {name: text}"), ({"a": "sum(r.x"}, "cannot be read"),
+])  # fmt: skip
 def test_refused_aggregates(aggregate: Any, said: str) -> None:
     rows = side(np.random.default_rng(0), 3, 10, True)
     with pytest.raises(ivjoin.IvjoinError, match="(?s)" + said.replace("{", r"\{").replace("(", r"\(")):

@@ -139,17 +139,14 @@ def test_interpolation_with_keys_nulls_and_tolerance() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"offsets": "5"}, "expected a list"), ({"offsets": []}, "expected a list"), ({"offsets": [1, "1"]}, "once"),
-        ({"offsets": ["5s"]}, "give a number"), ({"interpolate": "no"}, "'no'"),
-        ({"interpolate": "s"}, "numbers or times"),
-        ({"offsets": [1], "how": "full"}, "leave how out"), ({"interpolate": "q", "ties": "all"}, "leave ties out"),
-        ({"offsets": [True]}, "expected a number"), ({"how": "left_semi"}, "expected"), ({"ties": 5}, "'all'"),
-        ({"condition": "l.nope = 1"}, "nope"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("options", "said"), [
+    ({"offsets": "5"}, "expected a list"), ({"offsets": []}, "expected a list"), ({"offsets": [1, "1"]}, "once"),
+    ({"offsets": ["5s"]}, "give a number"), ({"interpolate": "no"}, "'no'"),
+    ({"interpolate": "s"}, "numbers or times"),
+    ({"offsets": [1], "how": "full"}, "leave how out"), ({"interpolate": "q", "ties": "all"}, "leave ties out"),
+    ({"offsets": [True]}, "expected a number"), ({"how": "left_semi"}, "expected"), ({"ties": 5}, "'all'"),
+    ({"condition": "l.nope = 1"}, "nope"),
+])  # fmt: skip
 def test_refused(options: Any, said: str) -> None:
     rows = pa.table({"t": [1], "q": [1], "s": ["x"]})
     with pytest.raises(ivjoin.IvjoinError, match=said):

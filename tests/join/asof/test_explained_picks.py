@@ -14,16 +14,10 @@ ROWS, EACH = 3000, 50
 NEVER, BETTER, DONE = "can never be evicted", "are evicted once a better one", "are emitted once they have a match"
 
 CASES: list[tuple[str | None, bool, str, str]] = [
-    ("r.t <= l.t", True, "last", "t"),
-    ("r.t <= l.t", True, "first", "t"),
-    ("r.t >= l.t", True, "first", "t"),
-    ("r.t BETWEEN l.t - 5 AND l.t", True, "last", "t"),
-    ("r.t <= l.t", True, "last", "name"),
-    ("r.t <= l.t AND r.u * l.u < 9", True, "last", "t"),
-    (None, False, "last", "t"),
-    (None, True, "first", "t"),
-    (None, True, "nearest", "t"),
-    ("r.t <= l.t", False, "last", "t"),
+    ("r.t <= l.t", True, "last", "t"), ("r.t <= l.t", True, "first", "t"), ("r.t >= l.t", True, "first", "t"),
+    ("r.t BETWEEN l.t - 5 AND l.t", True, "last", "t"), ("r.t <= l.t", True, "last", "name"),
+    ("r.t <= l.t AND r.u * l.u < 9", True, "last", "t"), (None, False, "last", "t"), (None, True, "first", "t"),
+    (None, True, "nearest", "t"), ("r.t <= l.t", False, "last", "t"),
 ]
 
 

@@ -160,15 +160,12 @@ def test_few_rows_of_long_windows_are_compared(ties: Any) -> None:
     assert abs(out["t"][i].as_py() - out["t_right"][i].as_py()) == near[0]
 
 
-@pytest.mark.parametrize(
-    ("pick", "how", "said"),
-    [
-        ({"by": "nope"}, "left", "'nope'"), ({"by": "t", "keep": "nearest"}, "left", "keep"),
-        ({"by": "t", "k": 0}, "left", "k is 0"), ({"by": "t", "ties": "some"}, "left", "ties"),
-        ({"by": []}, "left", "by is"), ({"by": "t"}, "left_semi", "pick="),
-        ({"by": "struct"}, "left", "expected a number"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("pick", "how", "said"), [
+    ({"by": "nope"}, "left", "'nope'"), ({"by": "t", "keep": "nearest"}, "left", "keep"),
+    ({"by": "t", "k": 0}, "left", "k is 0"), ({"by": "t", "ties": "some"}, "left", "ties"),
+    ({"by": []}, "left", "by is"), ({"by": "t"}, "left_semi", "pick="),
+    ({"by": "struct"}, "left", "expected a number"),
+])  # fmt: skip
 def test_refused(pick: Any, how: str, said: str) -> None:
     rows = pa.table({"t": [1], "struct": [{"a": 1}]})
     with pytest.raises(ivjoin.IvjoinError, match=said):

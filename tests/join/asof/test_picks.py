@@ -157,15 +157,12 @@ def stream(which: str, condition: str | None, n: int = 40_000, keys: int = 50, b
 
 
 @pytest.mark.one_in(7)
-@pytest.mark.parametrize(
-    "which, condition, most",
-    [
-        ("last", "r.t <= l.t", 120), ("first", "r.t >= l.t", 160), ("nearest", None, 250), ("last", None, 40_100),
-        ("first", None, 40_100), ("last", "r.t BETWEEN l.t - 20 AND l.t", 120), ("first", "r.t <= l.t", 120),
-        ("nearest", "abs(l.t - r.t) <= 20", 120), ("last", "r.t <= l.t AND r.x <> 7", 120),
-        ("last", "r.t BETWEEN l.t - 20 AND l.t AND l.k + r.x <> 7", 160),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("which, condition, most", [
+    ("last", "r.t <= l.t", 120), ("first", "r.t >= l.t", 160), ("nearest", None, 250), ("last", None, 40_100),
+    ("first", None, 40_100), ("last", "r.t BETWEEN l.t - 20 AND l.t", 120), ("first", "r.t <= l.t", 120),
+    ("nearest", "abs(l.t - r.t) <= 20", 120), ("last", "r.t <= l.t AND r.x <> 7", 120),
+    ("last", "r.t BETWEEN l.t - 20 AND l.t AND l.k + r.x <> 7", 160),
+])  # fmt: skip
 def test_the_state_is_a_row_a_key(which: str, condition: str | None, most: int) -> None:
     m = stream(which, condition).metrics
     assert m.state_rows <= most

@@ -126,33 +126,27 @@ def test_type_errors_name_the_node_and_both_types() -> None:
         assert part in str(e.value)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        pytest.param(lambda iv: iv.Order("ts", nulls="middle"), id="nulls"),
-        pytest.param(lambda iv: iv.Order("ts", slack=-1), id="negative slack"),
-        pytest.param(lambda iv: iv.Order("ts", slack=dt.timedelta(seconds=-1)), id="negative timedelta"),
-        pytest.param(lambda iv: iv.Order("ts", slack=float("nan")), id="slack NaN"),
-        pytest.param(lambda iv: iv.Order("ts", slack="10"), id="slack text"),
-        pytest.param(lambda iv: iv.Order("ts", slack=True), id="slack bool"),
-        pytest.param(lambda iv: iv.Order("ts", slack=Decimal("sNaN")), id="slack signalling NaN"),
-        pytest.param(lambda iv: iv.Order("ts", slack=Decimal("1e999999999")), id="slack of too many digits"),
-        pytest.param(lambda iv: iv.Order("ts", descending="no"), id="descending text"),
-        pytest.param(lambda iv: iv.Order("ts", descending=0), id="descending number"),
-    ],
-)
+@pytest.mark.parametrize("make", [
+    pytest.param(lambda iv: iv.Order("ts", nulls="middle"), id="nulls"),
+    pytest.param(lambda iv: iv.Order("ts", slack=-1), id="negative slack"),
+    pytest.param(lambda iv: iv.Order("ts", slack=dt.timedelta(seconds=-1)), id="negative timedelta"),
+    pytest.param(lambda iv: iv.Order("ts", slack=float("nan")), id="slack NaN"),
+    pytest.param(lambda iv: iv.Order("ts", slack="10"), id="slack text"),
+    pytest.param(lambda iv: iv.Order("ts", slack=True), id="slack bool"),
+    pytest.param(lambda iv: iv.Order("ts", slack=Decimal("sNaN")), id="slack signalling NaN"),
+    pytest.param(lambda iv: iv.Order("ts", slack=Decimal("1e999999999")), id="slack of too many digits"),
+    pytest.param(lambda iv: iv.Order("ts", descending="no"), id="descending text"),
+    pytest.param(lambda iv: iv.Order("ts", descending=0), id="descending number"),
+])  # fmt: skip
 def test_orders_that_say_nothing_sound(make: Any) -> None:
     with pytest.raises(ivjoin.OrderError, match="nulls is|slack is|descending is"):
         make(ivjoin)
 
 
-@pytest.mark.parametrize(
-    ("order", "part"),
-    [
-        pytest.param({"expr": "ts", "slack": 3}, "timedelta", id="number for a timestamp"),
-        pytest.param({"expr": "id", "slack": dt.timedelta(1)}, "number", id="timedelta for an int"),
-    ],
-)
+@pytest.mark.parametrize(("order", "part"), [
+    pytest.param({"expr": "ts", "slack": 3}, "timedelta", id="number for a timestamp"),
+    pytest.param({"expr": "id", "slack": dt.timedelta(1)}, "number", id="timedelta for an int"),
+])  # fmt: skip
 def test_slack_in_the_wrong_units(order: dict[str, Any], part: str) -> None:
     with pytest.raises(ivjoin.OrderError, match=part):
         ivjoin.SymmetricHashJoin(LEFT, RIGHT, left_order=ivjoin.Order(**order))
@@ -165,18 +159,15 @@ def op(**options: Any) -> Any:
     return SymmetricHashJoin(S, S, **{"on": "k", "how": "full", **options})
 
 
-@pytest.mark.parametrize(
-    ("batch", "parts"),
-    [
-        pytest.param(pa.record_batch({"k": [1]}), ("left", "a"), id="a column missing"),
-        pytest.param(
-            pa.record_batch({"k": [1], "a": pa.array([1], pa.int64())}), ("a", "int64", "int32"), id="another type"
-        ),
-        pytest.param(pa.record_batch({"k": [1], "b": pa.array([1], pa.int32())}), ("b", "a"), id="another name"),
-        pytest.param(pa.record_batch({"a": pa.array([1], pa.int32()), "k": [1]}), ("k", "a"), id="another sequence"),
-        pytest.param({"k": [1], "a": [1]}, ("RecordBatch", "dict"), id="no batch"),
-    ],
-)
+@pytest.mark.parametrize(("batch", "parts"), [
+    pytest.param(pa.record_batch({"k": [1]}), ("left", "a"), id="a column missing"),
+    pytest.param(
+        pa.record_batch({"k": [1], "a": pa.array([1], pa.int64())}), ("a", "int64", "int32"), id="another type"
+    ),
+    pytest.param(pa.record_batch({"k": [1], "b": pa.array([1], pa.int32())}), ("b", "a"), id="another name"),
+    pytest.param(pa.record_batch({"a": pa.array([1], pa.int32()), "k": [1]}), ("k", "a"), id="another sequence"),
+    pytest.param({"k": [1], "a": [1]}, ("RecordBatch", "dict"), id="no batch"),
+])  # fmt: skip
 def test_batches_of_another_schema(batch: Any, parts: tuple[str, ...]) -> None:
     o = op()
     with pytest.raises(ivjoin.SchemaError) as e:
@@ -261,10 +252,7 @@ def test_output_must_be_drained_first() -> None:
     out = o.push("right", one())
     assert next(out).num_rows == 1
     for call in (
-        lambda: o.push("left", one()),
-        lambda: o.finish(),
-        lambda: o.advance("left", {"a": 1}),
-        lambda: o.snapshot(),
+        lambda: o.push("left", one()), lambda: o.finish(), lambda: o.advance("left", {"a": 1}), lambda: o.snapshot(),
     ):
         with pytest.raises(ivjoin.ProtocolError, match="drain"):
             call()

@@ -19,18 +19,15 @@ def batch(t: pa.DataType, *values: tuple[int, int]) -> pa.RecordBatch:
     )
 
 
-@pytest.mark.parametrize(
-    ("t", "condition", "x", "y"),
-    [
-        (pa.timestamp("us"), "l.a = r.a OR l.a - r.a > INTERVAL 5 SECONDS", -(2**63), 1),
-        (pa.timestamp("ns", "UTC"), "l.a = r.a OR l.a - r.a > INTERVAL 5 SECONDS", -(2**63), 1),
-        (pa.duration("ms"), "l.a = r.a OR l.a + r.a < INTERVAL 5 SECONDS", 2**63 - 1, 1),
-        (pa.date32(), "l.a = r.a OR l.a - r.a > 5", -(2**31), 1),
-        (pa.int32(), "l.a = r.a OR l.a + 10 < r.a", 2**31 - 1, 1),
-        (pa.int32(), "greatest(l.a - r.a, l.k) < 3", 2**31 - 1, -5),
-        (pa.int64(), "l.a = r.a OR CAST(l.a - r.a AS TINYINT) = 1", 300, 1),
-    ],
-)
+@pytest.mark.parametrize(("t", "condition", "x", "y"), [
+    (pa.timestamp("us"), "l.a = r.a OR l.a - r.a > INTERVAL 5 SECONDS", -(2**63), 1),
+    (pa.timestamp("ns", "UTC"), "l.a = r.a OR l.a - r.a > INTERVAL 5 SECONDS", -(2**63), 1),
+    (pa.duration("ms"), "l.a = r.a OR l.a + r.a < INTERVAL 5 SECONDS", 2**63 - 1, 1),
+    (pa.date32(), "l.a = r.a OR l.a - r.a > 5", -(2**31), 1),
+    (pa.int32(), "l.a = r.a OR l.a + 10 < r.a", 2**31 - 1, 1),
+    (pa.int32(), "greatest(l.a - r.a, l.k) < 3", 2**31 - 1, -5),
+    (pa.int64(), "l.a = r.a OR CAST(l.a - r.a AS TINYINT) = 1", 300, 1),
+])  # fmt: skip
 def test_other_types_and_shapes(t: pa.DataType, condition: str, x: int, y: int) -> None:
     plain = pa.int32() if t == pa.date32() else pa.int64()
     left, right = (pa.record_batch({"k": pa.array([1], pa.int64()), "a": pa.array([v], plain).cast(t)}) for v in (x, y))

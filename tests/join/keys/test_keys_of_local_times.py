@@ -48,13 +48,10 @@ def test_what_no_instant_can_hold_is_named() -> None:
         ivjoin.band_join(early, other, on="k", how="left", timezone="Asia/Tokyo").read_all()
 
 
-@pytest.mark.parametrize(
-    "given, ticks",
-    [
-        (pa.array([2**31 - 1], pa.int32()).view(pa.date32()), 2**31 - 1),
-        (pa.array([2**62]).view(pa.timestamp("s")), 2**62),
-    ],
-)
+@pytest.mark.parametrize("given, ticks", [
+    (pa.array([2**31 - 1], pa.int32()).view(pa.date32()), 2**31 - 1),
+    (pa.array([2**62]).view(pa.timestamp("s")), 2**62),
+])  # fmt: skip
 def test_what_python_has_no_day_for_is_named_by_its_ticks(given: pa.Array, ticks: int) -> None:
     other = pa.table({"k": pa.array([0], pa.timestamp("us", "UTC"))})
     with pytest.raises(ivjoin.EvaluationError, match=f"the key column 'k' .* {ticks} cannot be cast"):

@@ -142,20 +142,17 @@ def test_more_than_the_machine_has_is_a_warning() -> None:
     assert told[0].filename == __file__, "it is of the line that can be mended"
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"when_full": "spil"}, "when_full is 'spil'; expected 'raise', 'spill', 'shed'"),
-        ({"when_full": "spill"}, "when_full is 'spill' without a limit"),
-        ({"memory_limit": "1MB", "spill_dir": "."}, "no option 'spill_dir'; write when_full=ivjoin.Spill"),
-        ({"memory_limit": "1MB", "shed": "prob"}, "no option 'shed'; write when_full=ivjoin.Shed"),
-        ({"memory_limit": "1MB", "when_full": Shed}, "expected 'raise', 'spill', 'shed', ivjoin.Spill"),
-        ({"when_full": Shed("life")}, "when_full is 'shed' without a limit"),
-        ({"memory_limit": "1MB", "when_full": Spill("/no/such")}, "'/no/such', which does not exist"),
-        ({"memory_limit": "1MB", "when_full": Spill(__file__)}, "which is no folder"),
-        ({"memory_limit": "1MB", "when_full": Spill(3)}, "the folder of Spill is 3; expected the path"),
-    ],
-)
+@pytest.mark.parametrize(("options", "says"), [
+    ({"when_full": "spil"}, "when_full is 'spil'; expected 'raise', 'spill', 'shed'"),
+    ({"when_full": "spill"}, "when_full is 'spill' without a limit"),
+    ({"memory_limit": "1MB", "spill_dir": "."}, "no option 'spill_dir'; write when_full=ivjoin.Spill"),
+    ({"memory_limit": "1MB", "shed": "prob"}, "no option 'shed'; write when_full=ivjoin.Shed"),
+    ({"memory_limit": "1MB", "when_full": Shed}, "expected 'raise', 'spill', 'shed', ivjoin.Spill"),
+    ({"when_full": Shed("life")}, "when_full is 'shed' without a limit"),
+    ({"memory_limit": "1MB", "when_full": Spill("/no/such")}, "'/no/such', which does not exist"),
+    ({"memory_limit": "1MB", "when_full": Spill(__file__)}, "which is no folder"),
+    ({"memory_limit": "1MB", "when_full": Spill(3)}, "the folder of Spill is 3; expected the path"),
+])  # fmt: skip
 def test_bad_options(options: dict[str, Any], says: str) -> None:
     with pytest.raises(IvjoinError, match=says):
         SymmetricHashJoin(SCHEMA, SCHEMA, on="k", **options)

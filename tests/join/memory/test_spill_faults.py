@@ -25,8 +25,7 @@ from ivjoin.shj.store.rows import ring_room
 TURNS, MOMENTS = 8, 5  # moments of each run that are tried
 # What of the system fails, and how: the folder is gone; the disk is full; it takes nothing more where there was room.
 FAULTS: dict[str, tuple[dict[str, Any], int]] = {
-    "gone": ({"TemporaryFile": tempfile}, errno.ENOENT),
-    "full": ({"posix_fallocate": os}, errno.ENOSPC),
+    "gone": ({"TemporaryFile": tempfile}, errno.ENOENT), "full": ({"posix_fallocate": os}, errno.ENOSPC),
     "broken": ({"pwrite": os}, errno.EIO),
 }
 

@@ -80,13 +80,10 @@ def test_a_null_key_is_decided_on_arrival(how: str, want: tuple) -> None:
     assert op.op.metrics.left_rows_retired == 1
 
 
-@pytest.mark.parametrize(
-    ("how", "want"),
-    [
-        ("left", [(1, None, None)]), ("full", [(1, None, None)]), ("left_anti", [(1, None)]), ("inner", []),
-        ("right", []), ("left_semi", []), ("right_semi", []), ("right_anti", []),
-    ],
-)
+@pytest.mark.parametrize(("how", "want"), [
+    ("left", [(1, None, None)]), ("full", [(1, None, None)]), ("left_anti", [(1, None)]), ("inner", []),
+    ("right", []), ("left_semi", []), ("right_semi", []), ("right_anti", []),
+])  # fmt: skip
 @pytest.mark.parametrize("orders", [{}, {"left_order": None, "right_order": None}], ids=["ordered", "unordered"])
 def test_a_null_band_value_is_decided_on_arrival(how: str, want: list, orders: dict) -> None:
     op = Op(how, **orders)
@@ -266,10 +263,7 @@ def test_rows_of_a_float_side_with_nan() -> None:
 def test_the_order_of_another_expression_decides_too() -> None:
     schema = pa.schema({"k": pa.int64(), "a": pa.int64(), "b": pa.int64()})
     op = Op(
-        "left",
-        "l.a + l.b <= r.a + r.b AND l.a + l.b >= r.a + r.b - 2",
-        schema=schema,
-        left_order=None,
+        "left", "l.a + l.b <= r.a + r.b AND l.a + l.b >= r.a + r.b - 2", schema=schema, left_order=None,
         right_order=Order("a + b"),
     )
     assert op.left((1, 2, 3), (1, 50, 3)) == []

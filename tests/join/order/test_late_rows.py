@@ -140,50 +140,45 @@ def test_a_row_at_the_frontier_is_not_late() -> None:
     assert op.metrics.late_rows == 0
 
 
-@pytest.mark.parametrize(
-    ("t", "values", "slack", "late"),
-    [
-        pytest.param(pa.int64(), (10, 7), 3, False, id="int at the limit"),
-        pytest.param(pa.int64(), (10, 6), 3, True, id="int past it"),
-        pytest.param(pa.int64(), (-(2**63) + 2, -(2**63)), 2, False, id="int at the type's end"),
-        pytest.param(pa.int64(), (-(2**63) + 2, -(2**63)), 5, False, id="slack past the type's end"),
-        pytest.param(pa.int64(), (-(2**63) + 2, -(2**63)), 1, True, id="int late at the type's end"),
-        pytest.param(pa.float64(), (0.3, 0.2), 0.1, False, id="0.3 - 0.1 rounds below 0.2"),
-        pytest.param(pa.float64(), (0.30000000000000004, 0.2), 0.1, True, id="exactly one ulp past"),
-        pytest.param(pa.float64(), (1e16, 1e16 - 2), 1, True, id="float whose ulp is above the slack"),
-        pytest.param(pa.float64(), (0.0, -0.0), None, False, id="signed zeros are one value"),
-        pytest.param(pa.float64(), (1.0, float("nan"), 1.0), None, False, id="NaN carries no order"),
-        pytest.param(pa.float64(), (1.0, None, 1.0), None, False, id="null carries no order"),
-        pytest.param(pa.float64(), (float("inf"), 5.0), 10, True, id="after infinity"),
-        pytest.param(pa.date32(), (dt.date(2024, 1, 10), dt.date(2024, 1, 8)), dt.timedelta(days=2), False, id="days"),
-        pytest.param(
-            pa.date32(), (dt.date(2024, 1, 10), dt.date(2024, 1, 7)), dt.timedelta(days=2), True, id="days past"
-        ),
-        pytest.param(
-            pa.timestamp("s"),
-            (dt.datetime(2024, 1, 1, 0, 0, 10), dt.datetime(2024, 1, 1, 0, 0, 9)),
-            dt.timedelta(milliseconds=1000),
-            False,
-            id="seconds",
-        ),
-        pytest.param(
-            pa.timestamp("s"),
-            (dt.datetime(2024, 1, 1, 0, 0, 10), dt.datetime(2024, 1, 1, 0, 0, 9)),
-            dt.timedelta(milliseconds=999),
-            True,
-            id="less than a tick is less than a second",
-        ),
-        pytest.param(
-            pa.timestamp("ns", "UTC"),
-            (dt.datetime(2024, 1, 1, 0, 0, 10, tzinfo=dt.UTC), dt.datetime(2024, 1, 1, 0, 0, 9, tzinfo=dt.UTC)),
-            dt.timedelta(seconds=1),
-            False,
-            id="nanoseconds",
-        ),
-        pytest.param(pa.uint64(), (2**64 - 1, 2**63), 2**63 - 1, False, id="uint64"),
-        pytest.param(pa.uint64(), (2**64 - 1, 2**63 - 1), 2**63 - 1, True, id="uint64 past"),
-    ],
-)
+@pytest.mark.parametrize(("t", "values", "slack", "late"), [
+    pytest.param(pa.int64(), (10, 7), 3, False, id="int at the limit"),
+    pytest.param(pa.int64(), (10, 6), 3, True, id="int past it"),
+    pytest.param(pa.int64(), (-(2**63) + 2, -(2**63)), 2, False, id="int at the type's end"),
+    pytest.param(pa.int64(), (-(2**63) + 2, -(2**63)), 5, False, id="slack past the type's end"),
+    pytest.param(pa.int64(), (-(2**63) + 2, -(2**63)), 1, True, id="int late at the type's end"),
+    pytest.param(pa.float64(), (0.3, 0.2), 0.1, False, id="0.3 - 0.1 rounds below 0.2"),
+    pytest.param(pa.float64(), (0.30000000000000004, 0.2), 0.1, True, id="exactly one ulp past"),
+    pytest.param(pa.float64(), (1e16, 1e16 - 2), 1, True, id="float whose ulp is above the slack"),
+    pytest.param(pa.float64(), (0.0, -0.0), None, False, id="signed zeros are one value"),
+    pytest.param(pa.float64(), (1.0, float("nan"), 1.0), None, False, id="NaN carries no order"),
+    pytest.param(pa.float64(), (1.0, None, 1.0), None, False, id="null carries no order"),
+    pytest.param(pa.float64(), (float("inf"), 5.0), 10, True, id="after infinity"),
+    pytest.param(pa.date32(), (dt.date(2024, 1, 10), dt.date(2024, 1, 8)), dt.timedelta(days=2), False, id="days"),
+    pytest.param(pa.date32(), (dt.date(2024, 1, 10), dt.date(2024, 1, 7)), dt.timedelta(days=2), True, id="days past"),
+    pytest.param(
+        pa.timestamp("s"),
+        (dt.datetime(2024, 1, 1, 0, 0, 10), dt.datetime(2024, 1, 1, 0, 0, 9)),
+        dt.timedelta(milliseconds=1000),
+        False,
+        id="seconds",
+    ),
+    pytest.param(
+        pa.timestamp("s"),
+        (dt.datetime(2024, 1, 1, 0, 0, 10), dt.datetime(2024, 1, 1, 0, 0, 9)),
+        dt.timedelta(milliseconds=999),
+        True,
+        id="less than a tick is less than a second",
+    ),
+    pytest.param(
+        pa.timestamp("ns", "UTC"),
+        (dt.datetime(2024, 1, 1, 0, 0, 10, tzinfo=dt.UTC), dt.datetime(2024, 1, 1, 0, 0, 9, tzinfo=dt.UTC)),
+        dt.timedelta(seconds=1),
+        False,
+        id="nanoseconds",
+    ),
+    pytest.param(pa.uint64(), (2**64 - 1, 2**63), 2**63 - 1, False, id="uint64"),
+    pytest.param(pa.uint64(), (2**64 - 1, 2**63 - 1), 2**63 - 1, True, id="uint64 past"),
+])  # fmt: skip
 @pytest.mark.parametrize("descending", [False, True], ids=["ascending", "descending"])
 @pytest.mark.parametrize("apart", [False, True], ids=["one batch", "batch by batch"])
 def test_lateness_with_slack_is_exact(
@@ -324,14 +319,11 @@ def test_the_message_says_how_far_rows_with_an_order_had_come() -> None:
         op.push("left", pa.record_batch([[float("nan"), 2.0, None, 1.0]], schema=schema))
 
 
-@pytest.mark.parametrize(
-    ("t", "late", "seen"),
-    [
-        (pa.duration("ns"), "0:00:00.000005002", "0:00:00.000005003"),
-        (pa.time32("s"), "01:23:22", "01:23:23"),
-        (pa.timestamp("ns", "UTC"), "1970-01-01 00:00:00.000005002 UTC", "1970-01-01 00:00:00.000005003 UTC"),
-    ],
-)
+@pytest.mark.parametrize(("t", "late", "seen"), [
+    (pa.duration("ns"), "0:00:00.000005002", "0:00:00.000005003"),
+    (pa.time32("s"), "01:23:22", "01:23:23"),
+    (pa.timestamp("ns", "UTC"), "1970-01-01 00:00:00.000005002 UTC", "1970-01-01 00:00:00.000005003 UTC"),
+])  # fmt: skip
 def test_the_message_shows_times_as_such_to_the_nanosecond(t: pa.DataType, late: str, seen: str) -> None:
     schema = pa.schema({"x": t})
     op = SymmetricHashJoin(schema, schema, condition="l.x <= r.x", left_order="x")

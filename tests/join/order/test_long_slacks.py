@@ -15,11 +15,7 @@ from ivjoin.operator.match.blocks import VARIABLE
 BOTTOM, TOP = -(2**63), 2**63 - 1
 LENGTHS = [2**63 - 1, 2**63, 2**63 + 1, 2**64 - 2, 2**64 - 1, 10**30]
 SIGNED = [BOTTOM, BOTTOM + 1, -1, 0, TOP - 1, TOP]
-VALUES = {
-    pa.int64(): SIGNED,
-    pa.uint64(): [v - BOTTOM for v in SIGNED],
-    pa.int8(): [-128, -1, 0, 127],
-}
+VALUES = {pa.int64(): SIGNED, pa.uint64(): [v - BOTTOM for v in SIGNED], pa.int8(): [-128, -1, 0, 127]}
 
 
 @pytest.fixture(params=["blocks", "no blocks"], autouse=True)
@@ -93,16 +89,12 @@ def test_centuries_of_slack(unit: str) -> None:
     assert dropped(t, order, [[end], [end - ticks - 1], [end]]) == (1, 2)
 
 
-@pytest.mark.parametrize(
-    ("t", "slack", "near", "far"),
-    [
-        (pa.int64(), Decimal("9223372036854775807.9999999999"), -1, -2),
-        (pa.decimal128(18, 2), Decimal("9999999999999999.9999999999999"), Decimal("0.00"), Decimal("-0.01")),
-        (pa.decimal128(18, 2), 10**16, Decimal("-0.01"), Decimal("-0.02")),
-        (pa.duration("ns"), timedelta(days=106751), timedelta(0), -timedelta(microseconds=1)),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("t", "slack", "near", "far"), [
+    (pa.int64(), Decimal("9223372036854775807.9999999999"), -1, -2),
+    (pa.decimal128(18, 2), Decimal("9999999999999999.9999999999999"), Decimal("0.00"), Decimal("-0.01")),
+    (pa.decimal128(18, 2), 10**16, Decimal("-0.01"), Decimal("-0.02")),
+    (pa.duration("ns"), timedelta(days=106751), timedelta(0), -timedelta(microseconds=1)),
+], ids=str)  # fmt: skip
 def test_a_part_of_a_step_is_no_step(t: pa.DataType, slack: Any, near: Any, far: Any) -> None:
     edge = {pa.int64(): 2**63 - 2, pa.duration("ns"): timedelta(days=106751)}.get(t, Decimal("9999999999999999.99"))
     assert dropped(t, Order("a", slack=slack), [[edge], [near]]) == (0, 2)

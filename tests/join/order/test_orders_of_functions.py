@@ -157,19 +157,16 @@ def test_what_was_known_of_a_column_stays_known_at_infinity(monkeypatch: pytest.
 # known of a key's column alone, or of a column that a conjunct ties to another; and bits.
 @pytest.mark.one_in(5)
 @pytest.mark.parametrize("watermarks", [False, True])
-@pytest.mark.parametrize(
-    ("t", "text", "condition"),
-    [
-        (pa.int64(), "a div 10", "l.a BETWEEN r.a - 6 AND r.a + 9 AND l.a > 5000 AND r.a > 5000"),
-        (pa.float64(), "round(a, -1)", "l.a BETWEEN r.a - 6 AND r.a + 9 AND l.a > 3 AND r.a > 3 AND l.a < 'NaN'"),
-        (US, "date_trunc('HOUR', a)", "l.a BETWEEN r.a - INTERVAL 9 HOURS AND r.a AND r.a > '1970-01-09'"),
-        (US, "date_trunc('HOUR', a)", "l.a = r.a"),
-        (pa.int64(), "a div 10", "l.a = r.a"),
-        (pa.int64(), "a", "l.a <= r.b AND r.b <= l.a + 9 AND r.a <= r.b AND r.b <= r.a + 5 AND l.b <> 9"),
-        (pa.int64(), "a & ~7", "l.a BETWEEN r.a - 6 AND r.a + 9"),
-        (pa.int32(), "a | 7", "l.a = r.a"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("t", "text", "condition"), [
+    (pa.int64(), "a div 10", "l.a BETWEEN r.a - 6 AND r.a + 9 AND l.a > 5000 AND r.a > 5000"),
+    (pa.float64(), "round(a, -1)", "l.a BETWEEN r.a - 6 AND r.a + 9 AND l.a > 3 AND r.a > 3 AND l.a < 'NaN'"),
+    (US, "date_trunc('HOUR', a)", "l.a BETWEEN r.a - INTERVAL 9 HOURS AND r.a AND r.a > '1970-01-09'"),
+    (US, "date_trunc('HOUR', a)", "l.a = r.a"),
+    (pa.int64(), "a div 10", "l.a = r.a"),
+    (pa.int64(), "a", "l.a <= r.b AND r.b <= l.a + 9 AND r.a <= r.b AND r.b <= r.a + 5 AND l.b <> 9"),
+    (pa.int64(), "a & ~7", "l.a BETWEEN r.a - 6 AND r.a + 9"),
+    (pa.int32(), "a | 7", "l.a = r.a"),
+])  # fmt: skip
 def test_the_state_is_the_window_also(t: pa.DataType, text: str, condition: str, watermarks: bool) -> None:
     schema = pa.schema({"a": t, "b": t})
     orders = {} if watermarks else {"left_order": text, "right_order": text}

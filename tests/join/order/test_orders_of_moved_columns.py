@@ -86,20 +86,17 @@ def test_a_row_that_is_late_by_one_is_late_by_the_other() -> None:
         list(op.push("left", batch.slice(3)))
 
 
-@pytest.mark.parametrize(
-    ("order", "follows"),
-    [
-        (Order("t + 1"), [("t", False, None)]),
-        (Order("-3 * t", slack=7), [("t", True, 3)]),
-        (Order("3 * t", slack=2.5), []),  # no whole number of a third
-        (Order("t + n"), []),
-        (Order("t % 5"), []),
-        (Order("coalesce(t, 3)"), []),
-        (Order("d - 1", slack=Decimal("0.5")), [("d", False, Decimal("0.5"))]),
-        (Order("x + 1"), []),  # doubles are rounded
-        (Order("t"), []),
-    ],
-)
+@pytest.mark.parametrize(("order", "follows"), [
+    (Order("t + 1"), [("t", False, None)]),
+    (Order("-3 * t", slack=7), [("t", True, 3)]),
+    (Order("3 * t", slack=2.5), []),  # no whole number of a third
+    (Order("t + n"), []),
+    (Order("t % 5"), []),
+    (Order("coalesce(t, 3)"), []),
+    (Order("d - 1", slack=Decimal("0.5")), [("d", False, Decimal("0.5"))]),
+    (Order("x + 1"), []),  # doubles are rounded
+    (Order("t"), []),
+])  # fmt: skip
 def test_what_follows(order: Order, follows: list[Any]) -> None:
     schema = pa.schema({"t": pa.int64(), "n": pa.int64(), "d": pa.decimal128(9, 2), "x": pa.float64()})
     condition = "l.t = r.t AND l.n = r.n AND l.d < r.d AND l.x < r.x"
@@ -151,17 +148,14 @@ def test_only_declared_orders_are_asked_how_far_they_have_come() -> None:
         op.reach("left", [3, 3])
 
 
-@pytest.mark.parametrize(
-    ("order", "reached", "name", "stays", "goes"),
-    [
-        (Order("a + 1"), 8, "a", 5, 4),  # the greatest a that was seen is 7
-        (Order("-3 * a", slack=7), -21, "a", 12, 13),  # the least is 7, and 10 may come
-        (Order("3 * a", slack=7), 22, "a", 2, 1),  # no row has 22; 4 may come
-        (Order("10 - 3 * a", descending=True), ~-13, "a", 5, 4),  # nor has one -13; 7 may come
-        (Order("d + 2.5"), 400, "d", Decimal("-0.50"), Decimal("-0.51")),
-        (Order("a + 1"), None, "a", 5, None),
-    ],
-)
+@pytest.mark.parametrize(("order", "reached", "name", "stays", "goes"), [
+    (Order("a + 1"), 8, "a", 5, 4),  # the greatest a that was seen is 7
+    (Order("-3 * a", slack=7), -21, "a", 12, 13),  # the least is 7, and 10 may come
+    (Order("3 * a", slack=7), 22, "a", 2, 1),  # no row has 22; 4 may come
+    (Order("10 - 3 * a", descending=True), ~-13, "a", 5, 4),  # nor has one -13; 7 may come
+    (Order("d + 2.5"), 400, "d", Decimal("-0.50"), Decimal("-0.51")),
+    (Order("a + 1"), None, "a", 5, None),
+])  # fmt: skip
 def test_what_an_order_has_reached_holds_for_those_that_follow(
     order: Order, reached: int | None, name: str, stays: Any, goes: Any
 ) -> None:

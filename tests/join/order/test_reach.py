@@ -107,15 +107,10 @@ def test_one_edge_for_each_order() -> None:
 
 
 @pytest.mark.parametrize("unit", ["float", "int"])
-@pytest.mark.parametrize(
-    "condition",
-    [
-        "l.t BETWEEN r.t - 5 AND r.t + 5",
-        "abs(l.t - r.t) <= 5",
-        "greatest(l.t, r.t) - least(l.t, r.t) <= 5",
-        "l.t - r.t <= 5 AND (r.t - l.t <= 1 OR r.t - l.t <= 5)",
-    ],
-)
+@pytest.mark.parametrize("condition", [
+    "l.t BETWEEN r.t - 5 AND r.t + 5", "abs(l.t - r.t) <= 5", "greatest(l.t, r.t) - least(l.t, r.t) <= 5",
+    "l.t - r.t <= 5 AND (r.t - l.t <= 1 OR r.t - l.t <= 5)",
+])  # fmt: skip
 def test_every_decided_row_comes_out_at_once(condition: str, unit: str) -> None:
     rng = np.random.default_rng(3)
     sides = []

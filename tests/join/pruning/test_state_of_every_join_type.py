@@ -95,15 +95,12 @@ def test_unordered_rows_behind_the_frontier_are_not_kept(how: str) -> None:
 
 @pytest.mark.one_in(5)
 @pytest.mark.parametrize("how", oracle.HOWS)
-@pytest.mark.parametrize(
-    "condition, low, high",
-    [
-        pytest.param("l.a BETWEEN r.b - 5 AND r.b + 5", -5, 5, id="band"),
-        pytest.param("(l.a - r.b) * (l.a - r.b) <= 25", -5, 5, id="square"),
-        pytest.param("pow(2D, abs(l.a - r.b)) <= 32", -5, 5, id="no inverse"),
-        pytest.param("CASE WHEN l.a > r.b THEN l.a <= r.b + 5 ELSE l.a >= r.b - 5 END", -5, 5, id="CASE"),
-    ],
-)
+@pytest.mark.parametrize("condition, low, high", [
+    pytest.param("l.a BETWEEN r.b - 5 AND r.b + 5", -5, 5, id="band"),
+    pytest.param("(l.a - r.b) * (l.a - r.b) <= 25", -5, 5, id="square"),
+    pytest.param("pow(2D, abs(l.a - r.b)) <= 32", -5, 5, id="no inverse"),
+    pytest.param("CASE WHEN l.a > r.b THEN l.a <= r.b + 5 ELSE l.a >= r.b - 5 END", -5, 5, id="CASE"),
+])  # fmt: skip
 def test_past_the_other_sides_bounds_nothing_is_kept(how: str, condition: str, low: int, high: int) -> None:
     """Nothing buffered can match any future row, nor can what is to come: all of it goes, and nothing is kept."""
     rng = np.random.default_rng(3)

@@ -37,15 +37,12 @@ def pushed(types: list[pa.DataType], condition: str, how: str, falls: bool, null
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("falls", [False, True])
-@pytest.mark.parametrize(
-    "types, condition, found",
-    [
-        ([pa.uint32(), pa.uint32()], "l.t div 10 = r.t div 10", 20 * ROWS),
-        ([pa.uint64(), pa.uint32()], "l.t = r.t", 2 * ROWS),
-        ([pa.uint32(), pa.decimal128(10, 2)], "l.t BETWEEN r.t AND r.t + 1", 4 * ROWS - 4),
-        ([pa.uint64(), pa.int16()], "CAST(l.t AS BIGINT) - CAST(r.t AS BIGINT) IN (0, 1)", 4 * ROWS - 4),
-    ],
-)
+@pytest.mark.parametrize("types, condition, found", [
+    ([pa.uint32(), pa.uint32()], "l.t div 10 = r.t div 10", 20 * ROWS),
+    ([pa.uint64(), pa.uint32()], "l.t = r.t", 2 * ROWS),
+    ([pa.uint32(), pa.decimal128(10, 2)], "l.t BETWEEN r.t AND r.t + 1", 4 * ROWS - 4),
+    ([pa.uint64(), pa.int16()], "CAST(l.t AS BIGINT) - CAST(r.t AS BIGINT) IN (0, 1)", 4 * ROWS - 4),
+])  # fmt: skip
 def test_small_unsigned_values_are_pruned_at_every_move(
     types: list[pa.DataType], condition: str, found: int, falls: bool
 ) -> None:
@@ -54,15 +51,12 @@ def test_small_unsigned_values_are_pruned_at_every_move(
     assert peak < 4 * BATCH
 
 
-@pytest.mark.parametrize(
-    "types, falls",
-    [
-        ([pa.int64(), pa.int64()], False),
-        ([pa.int64(), pa.int64()], True),
-        ([pa.uint32(), pa.uint64()], True),
-        ([pa.float32(), pa.float64()], False),  # falling ones may yet be NaN
-    ],
-)
+@pytest.mark.parametrize("types, falls", [
+    ([pa.int64(), pa.int64()], False),
+    ([pa.int64(), pa.int64()], True),
+    ([pa.uint32(), pa.uint64()], True),
+    ([pa.float32(), pa.float64()], False),  # falling ones may yet be NaN
+])  # fmt: skip
 @pytest.mark.parametrize("how, found", [("inner", 2 * ROWS), ("full", 2 * ROWS), ("left_anti", 0)])
 def test_a_null_safe_key_without_nulls_prunes(how: str, found: int, types: list[pa.DataType], falls: bool) -> None:
     peak, rows = pushed(types, "l.t <=> r.t", how, falls, False)

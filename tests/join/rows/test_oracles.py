@@ -44,19 +44,16 @@ LONE_LEFT = {(1, "a", None, None): 1, (None, "d", None, None): 1}
 LONE_RIGHT = {(None, None, 3, 8.0): 1, (None, None, None, 9.0): 1}
 
 
-@pytest.mark.parametrize(
-    ("how", "want"),
-    [
-        pytest.param("inner", BOTH, id="inner"),
-        pytest.param("left", BOTH | LONE_LEFT, id="left"),
-        pytest.param("right", BOTH | LONE_RIGHT, id="right"),
-        pytest.param("full", BOTH | LONE_LEFT | LONE_RIGHT, id="full"),
-        pytest.param("left_semi", {(2, "b"): 1, (2, "c"): 1}, id="left_semi"),
-        pytest.param("left_anti", {(1, "a"): 1, (None, "d"): 1}, id="left_anti"),
-        pytest.param("right_semi", {(2, 7.0): 2}, id="right_semi"),
-        pytest.param("right_anti", {(3, 8.0): 1, (None, 9.0): 1}, id="right_anti"),
-    ],
-)
+@pytest.mark.parametrize(("how", "want"), [
+    pytest.param("inner", BOTH, id="inner"),
+    pytest.param("left", BOTH | LONE_LEFT, id="left"),
+    pytest.param("right", BOTH | LONE_RIGHT, id="right"),
+    pytest.param("full", BOTH | LONE_LEFT | LONE_RIGHT, id="full"),
+    pytest.param("left_semi", {(2, "b"): 1, (2, "c"): 1}, id="left_semi"),
+    pytest.param("left_anti", {(1, "a"): 1, (None, "d"): 1}, id="left_anti"),
+    pytest.param("right_semi", {(2, 7.0): 2}, id="right_semi"),
+    pytest.param("right_anti", {(3, 8.0): 1, (None, 9.0): 1}, id="right_anti"),
+])  # fmt: skip
 def test_the_nested_loop_by_hand(how: str, want: dict) -> None:
     assert oracle.join(LEFT, RIGHT, how, KEY) == Counter(want)
 

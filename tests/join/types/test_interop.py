@@ -114,9 +114,7 @@ def test_a_stream_feeds_another_join() -> None:
 
 
 TAKING: dict[str, Any] = {
-    "iterate": list,
-    "read_all": lambda s: s.read_all(),
-    "to_reader": lambda s: s.to_reader().read_all(),
+    "iterate": list, "read_all": lambda s: s.read_all(), "to_reader": lambda s: s.to_reader().read_all(),
     "c stream": pa.table,
 }
 
@@ -213,14 +211,11 @@ def test_a_stream_read_by_two_at_a_time() -> None:
     assert said
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        pytest.param(lambda: stream(), id="a join"),
-        pytest.param(lambda: LEFT.to_reader(), id="a reader"),
-        pytest.param(lambda: iter(LEFT.to_batches()), id="an iterator"),
-    ],
-)
+@pytest.mark.parametrize("make", [
+    pytest.param(lambda: stream(), id="a join"),
+    pytest.param(lambda: LEFT.to_reader(), id="a reader"),
+    pytest.param(lambda: iter(LEFT.to_batches()), id="an iterator"),
+])  # fmt: skip
 def test_one_stream_cannot_be_both_inputs(make: Any) -> None:
     source = make()
     with pytest.raises(ProtocolError, match="left and right are the same"):

@@ -70,11 +70,8 @@ def payloads() -> dict[str, pa.Array]:
     for t in (pa.time32("s"), pa.time32("ms")):
         out[str(t)] = pa.array(numbers, pa.int32()).view(t)
     for t in (
-        pa.time64("us"),
-        pa.time64("ns"),
-        *(pa.timestamp(u) for u in ("s", "ms", "us", "ns")),
-        pa.timestamp("us", "Asia/Tokyo"),
-        *(pa.duration(u) for u in ("s", "ms", "us", "ns")),
+        pa.time64("us"), pa.time64("ns"), *(pa.timestamp(u) for u in ("s", "ms", "us", "ns")),
+        pa.timestamp("us", "Asia/Tokyo"), *(pa.duration(u) for u in ("s", "ms", "us", "ns")),
     ):
         out[str(t)] = pa.array(numbers, pa.int64()).view(t)
     out["interval"] = pa.array(

@@ -16,25 +16,22 @@ def _doubles(n: int) -> np.ndarray:
     return (RNG.random(n) * 1e6).view(np.int64)
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        pytest.param(np.empty(0, np.int64), id="none"),
-        pytest.param(np.array([5], np.int64), id="one"),
-        pytest.param(np.full(5000, -7, np.int64), id="alike"),
-        pytest.param(RNG.integers(-3, 4, 5000), id="few values"),
-        pytest.param(RNG.integers(-(2**43), 2**43, 5000), id="44 bits"),
-        pytest.param(RNG.integers(-(2**44), 2**44, 5000), id="45 bits"),
-        pytest.param(RNG.integers(LEAST, MOST, 5000, endpoint=True), id="all of them"),
-        pytest.param(np.concatenate([np.full(2500, MOST), np.full(2500, LEAST)]), id="both ends"),
-        pytest.param(np.concatenate([RNG.permutation(4000), [MOST]]), id="close together, and one far off"),
-        pytest.param(np.concatenate([RNG.permutation(4000) - 2**62, RNG.permutation(4000) + 2**62]), id="two heaps"),
-        pytest.param(_doubles(6000), id="doubles"),
-        pytest.param(_doubles(12000)[::2], id="every other one"),
-        pytest.param(RNG.permutation(2047), id="few"),
-        pytest.param(RNG.permutation(2048), id="just enough"),
-    ],
-)
+@pytest.mark.parametrize("values", [
+    pytest.param(np.empty(0, np.int64), id="none"),
+    pytest.param(np.array([5], np.int64), id="one"),
+    pytest.param(np.full(5000, -7, np.int64), id="alike"),
+    pytest.param(RNG.integers(-3, 4, 5000), id="few values"),
+    pytest.param(RNG.integers(-(2**43), 2**43, 5000), id="44 bits"),
+    pytest.param(RNG.integers(-(2**44), 2**44, 5000), id="45 bits"),
+    pytest.param(RNG.integers(LEAST, MOST, 5000, endpoint=True), id="all of them"),
+    pytest.param(np.concatenate([np.full(2500, MOST), np.full(2500, LEAST)]), id="both ends"),
+    pytest.param(np.concatenate([RNG.permutation(4000), [MOST]]), id="close together, and one far off"),
+    pytest.param(np.concatenate([RNG.permutation(4000) - 2**62, RNG.permutation(4000) + 2**62]), id="two heaps"),
+    pytest.param(_doubles(6000), id="doubles"),
+    pytest.param(_doubles(12000)[::2], id="every other one"),
+    pytest.param(RNG.permutation(2047), id="few"),
+    pytest.param(RNG.permutation(2048), id="just enough"),
+])  # fmt: skip
 def test_the_order_is_a_permutation_that_rises(values: np.ndarray) -> None:
     before = values.copy()
     order, found = in_order(values)
@@ -52,20 +49,17 @@ def test_more_values_than_there_is_memory_for_are_compared(monkeypatch: pytest.M
     assert (found == np.sort(values)).all()
 
 
-@pytest.mark.parametrize(
-    "kids, values",
-    [
-        pytest.param(np.empty(0, np.int64), np.empty(0, np.int64), id="none"),
-        pytest.param(np.zeros(70_000, np.int64), RNG.integers(LEAST, MOST, 70_000), id="one key, more than are dealt"),
-        pytest.param(RNG.integers(0, 9, 60_000), RNG.integers(LEAST, MOST, 60_000, endpoint=True), id="all of them"),
-        pytest.param(RNG.integers(0, 9, 60_000), RNG.integers(0, 5, 60_000), id="ties"),
-        pytest.param(RNG.integers(0, 30_000, 60_000), RNG.permutation(60_000), id="a few rows a key"),
-        pytest.param(RNG.integers(0, 3, 6000), np.repeat([LEAST, -1, 0, MOST], 1500), id="heaps at the ends"),
-        pytest.param(RNG.integers(0, 3, 6000), _doubles(6000), id="doubles"),
-        pytest.param(np.repeat([0, 2], [25, 24]), RNG.permutation(49), id="just enough to be dealt"),
-        pytest.param(RNG.integers(0, 3, 6000), np.append(RNG.permutation(5999), MOST), id="close together, one far"),
-    ],
-)
+@pytest.mark.parametrize("kids, values", [
+    pytest.param(np.empty(0, np.int64), np.empty(0, np.int64), id="none"),
+    pytest.param(np.zeros(70_000, np.int64), RNG.integers(LEAST, MOST, 70_000), id="one key, more than are dealt"),
+    pytest.param(RNG.integers(0, 9, 60_000), RNG.integers(LEAST, MOST, 60_000, endpoint=True), id="all of them"),
+    pytest.param(RNG.integers(0, 9, 60_000), RNG.integers(0, 5, 60_000), id="ties"),
+    pytest.param(RNG.integers(0, 30_000, 60_000), RNG.permutation(60_000), id="a few rows a key"),
+    pytest.param(RNG.integers(0, 3, 6000), np.repeat([LEAST, -1, 0, MOST], 1500), id="heaps at the ends"),
+    pytest.param(RNG.integers(0, 3, 6000), _doubles(6000), id="doubles"),
+    pytest.param(np.repeat([0, 2], [25, 24]), RNG.permutation(49), id="just enough to be dealt"),
+    pytest.param(RNG.integers(0, 3, 6000), np.append(RNG.permutation(5999), MOST), id="close together, one far"),
+])  # fmt: skip
 def test_values_by_key(kids: np.ndarray, values: np.ndarray) -> None:
     n_ids = int(kids.max(initial=0)) + 3
     given = kids.copy(), values.copy()

@@ -131,15 +131,11 @@ def stream(spark: Any) -> Any:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"how": "outside"}, {"backend": "none"}, {"routing": "grid"}, {"hot_keys": [("a", "b")]}, {"name": 5},
-        {"memory_limit": "little"}, {"condition": "l.nothing < r.ts"}, {"buckets": 0},
-        {"condition": "l.ts < r.ts AND no_such_function(l.k, r.k)"},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("wrong", [
+    {"how": "outside"}, {"backend": "none"}, {"routing": "grid"}, {"hot_keys": [("a", "b")]}, {"name": 5},
+    {"memory_limit": "little"}, {"condition": "l.nothing < r.ts"}, {"buckets": 0},
+    {"condition": "l.ts < r.ts AND no_such_function(l.k, r.k)"},
+], ids=str)  # fmt: skip
 def test_a_call_that_is_refused_starts_no_workers(spark: Any, begun: dict[str, int], wrong: dict[str, Any]) -> None:
     import ivjoin.spark  # noqa: F401
 

@@ -55,19 +55,14 @@ def test_no_row_comes_later_than_its_column_says(how: str) -> None:
 TIMES = pa.schema([("k", pa.int64()), ("t", pa.timestamp("us", "UTC")), ("d", pa.date32()), ("x", pa.float64())])
 
 
-@pytest.mark.parametrize(
-    "condition, orders, changed, known",
-    [
-        ("l.t BETWEEN r.t - INTERVAL 9 SECONDS AND r.t", ("t", "t"), {}, dict.fromkeys((1, 4), timedelta(seconds=9))),
-        ("abs(l.d - r.d) < 3", ("d", "d"), {}, {2: timedelta(days=4), 5: timedelta(days=4)}),
-        ("l.t >= r.t", ("t", "t"), {}, {}),
-        ("l.t = r.t", ("t", "d"), {}, {}),
-        ("l.t BETWEEN r.t AND r.t", ("t", None), {}, {}),
-        ("l.x BETWEEN r.x - 1 AND r.x", ("x", "x"), {}, {}),
-        ("l.t BETWEEN r.t AND r.t", ("t", "t"), {"on_late": "join"}, {}),
-        ("l.t BETWEEN r.t AND r.t", (Order("t", descending=True), "t"), {}, {}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("condition, orders, changed, known", [
+    ("l.t BETWEEN r.t - INTERVAL 9 SECONDS AND r.t", ("t", "t"), {}, dict.fromkeys((1, 4), timedelta(seconds=9))),
+    ("abs(l.d - r.d) < 3", ("d", "d"), {}, {2: timedelta(days=4), 5: timedelta(days=4)}),
+    ("l.t >= r.t", ("t", "t"), {}, {}), ("l.t = r.t", ("t", "d"), {}, {}),
+    ("l.t BETWEEN r.t AND r.t", ("t", None), {}, {}), ("l.x BETWEEN r.x - 1 AND r.x", ("x", "x"), {}, {}),
+    ("l.t BETWEEN r.t AND r.t", ("t", "t"), {"on_late": "join"}, {}),
+    ("l.t BETWEEN r.t AND r.t", (Order("t", descending=True), "t"), {}, {}),
+])  # fmt: skip
 def test_what_is_known_of_other_conditions(
     condition: str, orders: tuple[Any, Any], changed: dict[str, Any], known: dict[int, Any]
 ) -> None:

@@ -34,9 +34,7 @@ def rows_of(table: pa.Table) -> Counter[str]:
 
 def both(left: pa.Table, right: pa.Table, threads: int = 3, **options: Any) -> tuple[Any, Any]:
     """Joins of two tables as streams, by one and by several threads, read to their ends, with the same rows."""
-    streams = [
-        band_join(left.to_reader(512), right.to_reader(512), threads=n, **options) for n in (1, threads)
-    ]
+    streams = [band_join(left.to_reader(512), right.to_reader(512), threads=n, **options) for n in (1, threads)]
     tables = [s.read_all() for s in streams]
     assert tables[0].schema == tables[1].schema
     assert rows_of(tables[1]) == rows_of(tables[0])

@@ -156,12 +156,8 @@ def absolute(x: Term) -> Term:
 
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "<": lambda p, q: rank(p) < rank(q),
-    "<=": lambda p, q: rank(p) <= rank(q),
-    ">": lambda p, q: rank(p) > rank(q),
-    ">=": lambda p, q: rank(p) >= rank(q),
-    "=": lambda p, q: rank(p) == rank(q),
-    "<>": lambda p, q: rank(p) != rank(q),
+    "<": lambda p, q: rank(p) < rank(q), "<=": lambda p, q: rank(p) <= rank(q), ">": lambda p, q: rank(p) > rank(q),
+    ">=": lambda p, q: rank(p) >= rank(q), "=": lambda p, q: rank(p) == rank(q), "<>": lambda p, q: rank(p) != rank(q),
 }
 
 
@@ -259,9 +255,7 @@ def within(x: Term, values: list[int]) -> Term:
 def like(x: Term, pattern: str) -> Term:
     form = re.compile("".join(".*" if c == "%" else "." if c == "_" else re.escape(c) for c in pattern), re.DOTALL)
     return Term(
-        f"{x.sql} LIKE '{pattern}'",
-        f"{x.duck} LIKE '{pattern}'",
-        _strict(lambda v: form.fullmatch(v) is not None, x),
+        f"{x.sql} LIKE '{pattern}'", f"{x.duck} LIKE '{pattern}'", _strict(lambda v: form.fullmatch(v) is not None, x),
         "bool",
     )
 

@@ -39,10 +39,8 @@ class PlainSide(SideDraw):
         holes = [draw(st.integers(0, 9)) == 0 for _ in range(3)]
         self.kinds = {"n": KINDS["int64"], "k": key, "a": band, "b": band, "p": draw(st.sampled_from(PAYLOAD))}
         self.data = {
-            "n": list(range(rows)),
-            "k": values(draw, key, rows, holes[0], windows[0]),
-            "a": values(draw, band, rows, holes[1], windows[1]),
-            "b": values(draw, band, rows, False, windows[1]),
+            "n": list(range(rows)), "k": values(draw, key, rows, holes[0], windows[0]),
+            "a": values(draw, band, rows, holes[1], windows[1]), "b": values(draw, band, rows, False, windows[1]),
             "p": values(draw, self.kinds["p"], rows, holes[2]),
         }
         self.orders = []

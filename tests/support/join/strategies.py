@@ -43,15 +43,8 @@ BANDS = (
     ("dictionary", "string_view"),
 )
 KEYS = (
-    *((k, k) for k in KINDS),
-    ("int32", "int64"),
-    ("int8", "int64"),
-    ("float32", "float64"),
-    ("ts_s", "ts_us"),
-    ("dictionary", "string"),
-    ("string", "large_string"),
-    ("string_view", "dictionary"),
-    ("tsz_us", "tsz_tokyo"),
+    *((k, k) for k in KINDS), ("int32", "int64"), ("int8", "int64"), ("float32", "float64"), ("ts_s", "ts_us"),
+    ("dictionary", "string"), ("string", "large_string"), ("string_view", "dictionary"), ("tsz_us", "tsz_tokyo"),
 )
 PLAIN = ("int32", "int64", "float64", "ts_us", "date32")  # drawn more often: here pruning has most to do
 BOUNDABLE = ("int", "uint", "date", "ts", "dec")
@@ -229,9 +222,7 @@ def key_condition(draw: Draw, ka: Kind, kb: Kind) -> Term | None:
     x, y = c.col("l", "x", KINDS["int32"]), c.col("r", "x", KINDS["int32"])
     k, j = c.col("l", "k", ka), c.col("r", "j", kb)
     return {
-        6: c.compare(k, "=", j),
-        7: c.compare(k, "<=>", j),
-        8: c.compare(c.arith("+", x, c.number(1)), "=", y),
+        6: c.compare(k, "=", j), 7: c.compare(k, "<=>", j), 8: c.compare(c.arith("+", x, c.number(1)), "=", y),
         9: c.compare(x, "<=>", y),
     }[which]
 

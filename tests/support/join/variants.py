@@ -20,17 +20,9 @@ def mirrored(case: Case) -> Case:
     condition = None if t is None else Term(swapped(t.sql), swapped(t.duck), lambda a, b: t.value(b, a), t.family)
     script = tuple((e[0], other[e[1]], *e[2:]) if len(e) > 1 else e for e in case.script)
     return replace(
-        case,
-        left=case.right,
-        right=case.left,
-        how=MIRROR.get(case.how, case.how),
-        names=tuple((b, a) for a, b in case.names),
-        condition=condition,
-        left_order=case.right_order,
-        right_order=case.left_order,
-        left_bounds=case.right_bounds,
-        right_bounds=case.left_bounds,
-        script=script,
+        case, left=case.right, right=case.left, how=MIRROR.get(case.how, case.how),
+        names=tuple((b, a) for a, b in case.names), condition=condition, left_order=case.right_order,
+        right_order=case.left_order, left_bounds=case.right_bounds, right_bounds=case.left_bounds, script=script,
     )
 
 

@@ -216,27 +216,15 @@ class Author:
             x, y = self.value(depth - 1), self.value(depth - 1)
             second = b.literal(10**6, duration("us"))
             times = [
-                lambda: b.sub(x, y),
-                lambda: b.add(x, y),
-                lambda: b.abs_(x),
-                lambda: b.neg(x),
-                lambda: b.mul(x, second),
+                lambda: b.sub(x, y), lambda: b.add(x, y), lambda: b.abs_(x), lambda: b.neg(x), lambda: b.mul(x, second),
                 lambda: b.greatest(x, y),
             ]
             return rng.choice(times)()
         x, y = self.value(depth - 1), self.value(depth - 1)
         shared = [
-            lambda: b.add(x, y),
-            lambda: b.sub(x, y),
-            lambda: b.sub(x, y),
-            lambda: b.sub(x, y),
-            lambda: b.neg(x),
-            lambda: b.abs_(x),
-            lambda: b.mul(x, x),
-            lambda: b.mul(x, y),
-            lambda: b.greatest(x, y),
-            lambda: b.least(x, y),
-            lambda: b.sub(b.greatest(x, y), b.least(x, y)),
+            lambda: b.add(x, y), lambda: b.sub(x, y), lambda: b.sub(x, y), lambda: b.sub(x, y), lambda: b.neg(x),
+            lambda: b.abs_(x), lambda: b.mul(x, x), lambda: b.mul(x, y), lambda: b.greatest(x, y),
+            lambda: b.least(x, y), lambda: b.sub(b.greatest(x, y), b.least(x, y)),
         ]
         if self.kind == "float":
             k = self.number(rng.choice([0.5, 1.0, 2.0, -1.5, 1e16, 0.1, 1e-320, 1.7e308, 3.0]))
