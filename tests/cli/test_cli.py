@@ -152,24 +152,6 @@ def test_slack_and_late_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert len(rows_of(tmp_path / "o.csv")) == 4
 
 
-@pytest.mark.parametrize("option", ["-o", "--metrics-json"])
-@pytest.mark.parametrize("name", ["l.parquet", "./x/../l.parquet", "symbolic.parquet", "hard.parquet", "r.parquet"])
-def test_an_input_is_never_written_over(
-    tmp_path: Path, files: tuple[str, str], option: str, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "x").mkdir()
-    (tmp_path / "symbolic.parquet").symlink_to(files[0])
-    (tmp_path / "hard.parquet").hardlink_to(files[0])
-    before = Path(files[0]).read_bytes()
-    others = ["-o", str(tmp_path / "new.csv")] if option != "-o" else []
-    assert main(["join", *files, *ORDERED, "-q", *others, option, f"{tmp_path}/{name}"]) == 2
-    said = capsys.readouterr().err
-    assert f"({option}) would replace the input" in said
-    assert "another file" in said
-    assert Path(files[0]).read_bytes() == before
-    assert not (tmp_path / "new.csv").exists()
-
-
 def test_one_place_for_result_and_metrics(
     tmp_path: Path, files: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -360,8 +342,6 @@ def test_folders_without_an_order(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert got == Counter((i + d, i) for i in range(3000) for d in (-1, 0, 1) if 0 <= i + d < 3000)
     assert main(["explain", str(tmp_path / "l"), str(tmp_path / "r"), *question[:2]]) == 0
     assert "neither side is ordered: both will be sorted by l.t and r.t, about" in capsys.readouterr().out
-    assert main(["join", str(tmp_path / "l"), str(tmp_path / "r"), *question, "-o", str(tmp_path / "l/0.parquet")]) == 2
-    assert "would replace the input" in capsys.readouterr().err
 
 
 def test_explain_names_options_of_the_command_line(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:

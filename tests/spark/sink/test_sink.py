@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -17,9 +13,10 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 from oracle import HOWS
-from places import PATHS, ROOT
+from places import ROOT
 from spark.backends import BACKENDS, store_for
 from spark.decisions import BAND, ROWS
+from spark.killed import kill_once, started
 from spark.recovery import NUMBERED, band, expected, rows
 from spark.script import Script, StreamFailed, rows_of, worker_error
 from spark.second_opinion import joined as opinion
@@ -163,21 +160,14 @@ def test_a_reader_sees_whole_micro_batches_and_each_once_though_one_is_done_agai
     assert len(list(out.glob("*.parquet"))) == 5
 
 
-CHILD = """
-import sys
-from pathlib import Path
-sys.path[:0] = {paths!r}
-from ivjoin.spark import session, write_stream
+QUERY = """
+from ivjoin.spark import write_stream
 from ivjoin.spark.sink import arguments
-from spark.script import Script
 from spark.recovery import NUMBERED, band
 arguments._INLINE_BYTES = 0
-s = session("local[2]", "to be killed", spark__ui__enabled="false", spark__sql__shuffle__partitions=2,
-            spark__sql__session__timeZone="UTC", spark__driver__memory="1g")
-script = Script.__new__(Script)
-script.__dict__.update(spark=s, folder=Path({folder!r}), schemas={{"left": NUMBERED, "right": NUMBERED}})
+script = Script(s, folder, band, NUMBERED, NUMBERED)
 joined = band(script.source("left"), script.source("right"))
-write_stream(joined, Path({folder!r}, "out"), Path({folder!r}, "c"), partition_by="k").awaitTermination()
+write_stream(joined, folder / "out", folder / "c", partition_by="k").awaitTermination()
 """
 
 
@@ -186,15 +176,7 @@ def test_the_driver_killed_while_it_runs(spark: Any, tmp_path: Path) -> None:
     from ivjoin.spark import write_stream
 
     script, _, everything = numbered(spark, tmp_path, 5)
-    text = CHILD.format(paths=PATHS, folder=str(tmp_path))
-    process = subprocess.Popen([sys.executable, "-c", text], start_new_session=True, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 400
-    while time.monotonic() < deadline and process.poll() is None:
-        if (tmp_path / "out/_spark_metadata/1").exists():
-            break
-        time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    kill_once((tmp_path / "out/_spark_metadata/1").exists, started(tmp_path, QUERY))
     given = {"partition_by": "k"}
     begun = sum(rows_of(written(tmp_path / "out", given)).values())
     assert 0 < begun < sum(everything.values())

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from spark.backends import BACKENDS, store_for
-from spark.following import BAND, FAR, ROWS, SQL, expected, follow, piece, started, without_end
+from spark.following import BAND, FAR, ROWS, SQL, expected, follow, piece, started_to_follow, without_end
+from spark.killed import committed, kill_once
 from spark.script import Script, StreamFailed
 from spark.second_opinion import joined
 
@@ -62,15 +61,9 @@ def test_a_driver_killed_when_a_plan_was_written(spark: Any, tmp_path: Path) -> 
     script = Script(spark, tmp_path, lambda a, b: follow(a, b, tmp_path, how="full"), ROWS, ROWS)
     for b in range(5):
         script.add(left=piece(0, b), right=piece(1, b))
-    process = started(tmp_path, how="full")
-    deadline = time.monotonic() + 400
     second = tmp_path / "plans" / "plan-2.json"
-    while not second.exists() and time.monotonic() < deadline and process.poll() is None:
-        time.sleep(0.005)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    done = len(list((tmp_path / "checkpoint" / "commits").glob("[0-9]*")))
-    assert second.exists() and done < 5, "the query was to be killed while it ran"
+    kill_once(second.exists, started_to_follow(tmp_path, how="full"))
+    assert second.exists() and committed(tmp_path) < 5, "the query was to be killed while it ran"
     held = second.read_bytes()
     script.add(left=[(-1, FAR, -1)], right=[(-1, FAR, -2)])
     script.run()

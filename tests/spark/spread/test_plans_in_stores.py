@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,8 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 pytest.importorskip("s3fs", reason="s3fs is not installed (pip install 'ivjoin[s3]')")
 pytest.importorskip("moto", reason="moto is not installed")
 
-from spark.following import FAR, ROWS, expected, follow, piece, started, without_end
+from spark.following import FAR, ROWS, expected, follow, piece, started_to_follow, without_end
+from spark.killed import committed, kill_once
 from spark.script import Script
 
 from ivjoin.errors import IvjoinError, SnapshotError
@@ -80,21 +80,15 @@ def test_a_driver_killed_when_a_plan_was_put(spark: Any, tmp_path: Path, store: 
     script = Script(spark, tmp_path, lambda a, b: None, ROWS, ROWS)
     for b in range(5):
         script.add(left=piece(0, b), right=piece(1, b))
-    first = started(tmp_path, how="full", routing_dir=FOLDER)
-    deadline = time.monotonic() + 240
     second = "clicks/views/plan-2.json"
-    while second not in store.held() and time.monotonic() < deadline and first.poll() is None:
-        time.sleep(0.01)
-    os.killpg(first.pid, signal.SIGKILL)
-    first.wait()
-    done = len(list((tmp_path / "checkpoint" / "commits").glob("[0-9]*")))
-    assert second in store.held() and done < 5, "the query was to be killed while it ran"
+    kill_once(lambda: second in store.held(), started_to_follow(tmp_path, how="full", routing_dir=FOLDER))
+    assert second in store.held() and committed(tmp_path) < 5, "the query was to be killed while it ran"
     files = once_folder("routing_dir", FOLDER)
     held = {name: files.read(name) for name in files.names() if not name.startswith(".")}
     assert sorted(held)[:2] == ["plan-0.json", "plan-2.json"]
     assert json.loads(held["plan-2.json"])["number"] == 2
     script.add(left=[(-1, FAR, -1)], right=[(-1, FAR, -2)])
-    again = started(tmp_path, how="full", routing_dir=FOLDER)
+    again = started_to_follow(tmp_path, how="full", routing_dir=FOLDER)
     try:
         assert again.wait(240) == 0
     finally:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+from spark.states import Property
 
 from ivjoin import Order
 from ivjoin.errors import ColumnError, LateRowError, UnsupportedError
@@ -25,29 +25,11 @@ SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.int64())])
 LABEL, SECOND = 0, 5
 
 
-class State:
-    """A group's state as Spark keeps it."""
-
-    def __init__(self) -> None:
-        self.stored: Any = None
-
-    @property
-    def exists(self) -> bool:
-        return self.stored is not None
-
-    @property
-    def get(self) -> Any:
-        return self.stored
-
-    def update(self, value: Any) -> None:
-        self.stored = value
-
-
 class Query:
     """One bucket with two groups; a failed micro-batch leaves the states as they were."""
 
     def __init__(self, apart: bool = False) -> None:
-        self.log, self.base = State(), State()
+        self.states: dict[str, list[Any]] = {}
         self.apart = apart  # whether late rows leave by another way than joined ones
         self.late: list[Any] = []
 
@@ -65,24 +47,20 @@ class Query:
             rows = pa.record_batch([zeros, keys, values], ["bucket", "k", "t"])
             packed += in_two(packer(spec, side, [LABEL]), {LABEL: SECOND})(iter([rows]))
         frame = pa.Table.from_batches(packed).to_pandas()
-        before = self.log.stored, self.base.stored
+        before = dict(self.states)
         found: Counter[Any] = Counter()
         try:
-            for key, state in (((LABEL, None), self.log), ((LABEL, SECOND), self.base)):
+            for key, name in (((LABEL, None), "log"), ((LABEL, SECOND), "base")):
                 own = frame[frame["part"].isna() == (key[1] is None)]
-                for out in function(key, frames(own), state):
+                for out in function(key, iter([own]), Property(self.states, name)):
                     for rows in out["rows"].dropna():
                         batch = pa.ipc.read_record_batch(rows, joined_schema(spec))
                         found.update(zip(*(c.to_pylist() for c in batch.columns), strict=True))
         except LateRowError:
-            self.log.stored, self.base.stored = before
+            self.states = before
             raise
         self.late = [tuple(row.values()) for batch in (late.taken() if late else ()) for row in batch.to_pylist()]
         return found
-
-
-def frames(rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    yield rows
 
 
 @pytest.mark.parametrize("cached", [True, False], ids=["cached operator", "operator from its state"])

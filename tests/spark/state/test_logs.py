@@ -12,6 +12,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 import numpy as np
 import pandas as pd
+from spark.states import Property
 
 from ivjoin.errors import SnapshotError
 from ivjoin.plan.cache import plan_of
@@ -31,22 +32,12 @@ SPEC = join_spec(
 )
 
 
-class State:
-    """A group's state."""
-
-    def __init__(self) -> None:
-        self.exists, self.get, self.updates = False, None, 0
-
-    def update(self, value: Any) -> None:
-        self.exists, self.get, self.updates = True, value, self.updates + 1
-
-
 class Bucket:
     """The only bucket of a join, its two groups called as Spark does."""
 
     def __init__(self) -> None:
         self.function = stateful.BucketFunction(SPEC, 1, Results(most_rows=0))
-        self.log, self.base = State(), State()
+        self.log, self.base = Property({}, "log"), Property({}, "base")
         self.counts: list[dict[str, int]] = []
 
     def turn(self, rows: tuple[pa.Table, pa.Table]) -> int:
@@ -133,7 +124,7 @@ def test_a_base_that_its_log_does_not_name_is_refused() -> None:
 
 @pytest.mark.parametrize("absent", [None, np.nan, pd.NA])
 def test_the_key_of_the_log_is_absent_however_pandas_has_it(absent: Any) -> None:
-    function, log = stateful.BucketFunction(SPEC, 1, Results(most_rows=0)), State()
+    function, log = stateful.BucketFunction(SPEC, 1, Results(most_rows=0)), Property({}, "log")
     assert not list(function((0, absent), iter(()), log))
     assert log.updates == 1
 

@@ -5,18 +5,14 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from places import PATHS
 from spark.backends import BACKENDS, store_for
 from spark.every_type import DDL, VALUES, select_list
+from spark.killed import committed, kill_once, started
 from spark.recovery import NUMBERED, band, expected, rows
 from spark.script import Script, StreamFailed, rows_of
 from spark.tiers import short
@@ -179,21 +175,11 @@ def test_state_of_a_newer_format_is_refused(spark: Any, tmp_path: Path, monkeypa
         script.run()
 
 
-CHILD = """
-import sys
-from pathlib import Path
-sys.path[:0] = {paths!r}
-from ivjoin.spark import session
+QUERY = """
 from spark.backends import store_for
-from spark.script import Script
 from spark.recovery import NUMBERED, band
-s = session("local[2]", "to be killed", spark__ui__enabled="false", spark__sql__shuffle__partitions=2,
-            spark__sql__session__timeZone="UTC", spark__driver__memory="1g")
-script = Script.__new__(Script)
-script.__dict__.update(spark=s, folder=Path({folder!r}), join=lambda a, b: band(a, b, backend={backend!r}),
-                       schemas={{"left": NUMBERED, "right": NUMBERED}})
 with store_for(s, {backend!r}):
-    script.run()
+    Script(s, folder, lambda a, b: band(a, b, backend={backend!r}), NUMBERED, NUMBERED).run()
 """
 
 
@@ -206,16 +192,8 @@ def test_kill_of_the_whole_driver_in_mid_batch(spark: Any, tmp_path: Path, backe
         right = [(k, t) for k, t in left if k != 4]
         for b in range(batches):
             script.add(left=rows(b), right=[(k, t) for k, t in rows(b) if k != 4])
-        text = CHILD.format(paths=PATHS, folder=str(tmp_path), backend=backend)
-        process = subprocess.Popen([sys.executable, "-c", text], start_new_session=True, stderr=subprocess.DEVNULL)
-        commits = tmp_path / "checkpoint" / "commits"
-        deadline = time.monotonic() + 400
-        while len(list(commits.glob("[0-9]*"))) < 2 and time.monotonic() < deadline and process.poll() is None:
-            time.sleep(0.02)
-        done = len(list(commits.glob("[0-9]*")))
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        assert 2 <= done < batches, "the query was to be killed while it ran"
+        kill_once(lambda: committed(tmp_path) >= 2, started(tmp_path, QUERY.format(backend=backend)))
+        assert 2 <= committed(tmp_path) < batches, "the query was to be killed while it ran"
         everything = script.run()
         assert everything == expected(left, right, max(t for _, t in right))
         assert sum(everything.values()) > 16 * batches

@@ -19,10 +19,10 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 import pandas as pd
+from oracle import HOWS
 from spark.decisions import (
     BAND,
     CLOSING,
-    HOWS,
     ROWS,
     SLACK,
     as_table,
@@ -33,6 +33,7 @@ from spark.decisions import (
     spec_for,
 )
 from spark.script import rows_of
+from spark.states import Handle, Property
 
 from ivjoin.frontier.order import Order
 from ivjoin.plan.cache import plan_of
@@ -50,58 +51,6 @@ BUCKETS = 3
 LABELS = bucket_labels(BUCKETS)
 States = dict[int, dict[str, list[Any]]]
 Function = Callable[[tuple[Any, ...], Iterator[pd.DataFrame], Any], Iterator[pd.DataFrame]]
-
-
-class Value:
-    """One name of a bucket's state, as both backends see it."""
-
-    def __init__(self, held: dict[str, list[Any]], name: str) -> None:
-        self._held, self._name = held, name
-
-    @property
-    def value(self) -> list[Any]:
-        return self._held.get(self._name, [])
-
-    def update(self, value: Any) -> None:
-        self._held[self._name] = [value]
-
-    def appendValue(self, value: Any) -> None:
-        self._held[self._name] = [*self.value, value]
-
-    def clear(self) -> None:
-        self._held.pop(self._name, None)
-
-
-class Property(Value):
-    """``GroupState``: ``exists`` and ``get`` are properties."""
-
-    @property
-    def exists(self) -> bool:
-        return bool(self.value)
-
-    @property
-    def get(self) -> Any:
-        return self.value[0]
-
-
-class Method(Value):
-    """``ValueState`` and ``ListState``: they are methods."""
-
-    def exists(self) -> bool:
-        return bool(self.value)
-
-    def get(self) -> Any:
-        return iter(self.value) if self._name == "log" else self.value[0]
-
-
-class Handle:
-    def __init__(self, held: dict[str, list[Any]]) -> None:
-        self._held = held
-
-    def getValueState(self, name: str, schema: str) -> Method:
-        return Method(self._held, name)
-
-    getListState = getValueState
 
 
 def stateful(spec: JoinSpec) -> Function:

@@ -14,6 +14,7 @@ from spark.backends import has_protobuf, store_for
 from spark.decisions import BAND, CLOSING, ROWS, SLACK, drawn, first_decided, kept_and_late
 from spark.recovery import NUMBERED, band, expected, rows
 from spark.script import Script, StreamFailed
+from spark.states import Handle
 
 from ivjoin.errors import IvjoinError
 from ivjoin.frontier.order import Order
@@ -170,7 +171,7 @@ def at(seconds: int) -> datetime:
     return datetime(2024, 5, 1, tzinfo=UTC) + timedelta(seconds=seconds)
 
 
-def test_a_log_that_outgrows_its_base_becomes_a_new_base() -> None:
+def test_a_log_that_outgrows_its_base_becomes_a_new_base(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without Spark: the processor against a state store of plain Python."""
     from ivjoin.plan.question import join_spec
     from ivjoin.spark.rows.pack import packer, unpacked
@@ -178,58 +179,21 @@ def test_a_log_that_outgrows_its_base_becomes_a_new_base() -> None:
 
     spec = join_spec(NUMBERED, NUMBERED, on="k", left_order="t", right_order="t", on_late="drop")
     schema = plan_of(spec).schema
-    store = Store()
+    held: dict[str, list[Any]] = {}
     processor = segments.SegmentedBucket(spec, 1)
-    processor.init(store)
-    out = 0
-    short, segments._SHORT_LOG = segments._SHORT_LOG, 1024
-    try:
-        for batch in range(12):
-            frames = []
-            for side in (0, 1):
-                table = pa.table({"k": [1] * 20, "t": [batch * 20 + i for i in range(20)]})
-                whole = table.add_column(0, "bucket", pa.array([0] * 20, pa.int32())).to_batches()
-                frames += [b.to_pandas() for b in packer(spec, side, [0])(iter(whole))]
-            if batch % 3 == 0:
-                bucket._kept.clear()  # another worker: made from base and log
-            for frame in processor.handleInputRows((0,), iter(frames), None):
-                out += sum(unpacked(rows, schema).num_rows for rows in frame["rows"] if rows is not None)
-    finally:
-        segments._SHORT_LOG = short
+    processor.init(Handle(held))
+    monkeypatch.setattr(segments, "_SHORT_LOG", 1024)
+    out, bases = 0, set()
+    for batch in range(12):
+        frames = []
+        for side in (0, 1):
+            table = pa.table({"k": [1] * 20, "t": [batch * 20 + i for i in range(20)]})
+            whole = table.add_column(0, "bucket", pa.array([0] * 20, pa.int32())).to_batches()
+            frames += [b.to_pandas() for b in packer(spec, side, [0])(iter(whole))]
+        if batch % 3 == 0:
+            bucket._kept.clear()  # another worker: made from base and log
+        for frame in processor.handleInputRows((0,), iter(frames), None):
+            out += sum(unpacked(rows, schema).num_rows for rows in frame["rows"] if rows is not None)
+        bases.update(map(repr, held.get("base", [])))
     assert out == (12 * 20) ** 2  # without a band every pair of the key matches
-    assert store.bases > 1 and len(store.values.get("log", [])) < 12
-
-
-class Store:
-    """A handle whose states are Python lists, one value each but for ``log``."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, list[Any]] = {}
-        self.bases = 0
-
-    def getValueState(self, name: str, schema: str) -> Any:
-        return State(self, name)
-
-    getListState = getValueState
-
-
-class State:
-    def __init__(self, store: Store, name: str) -> None:
-        self.store, self.name = store, name
-
-    def exists(self) -> bool:
-        return bool(self.store.values.get(self.name))
-
-    def get(self) -> Any:
-        held = self.store.values.get(self.name, [])
-        return iter(held) if self.name == "log" else held[0]
-
-    def update(self, value: Any) -> None:
-        self.store.bases += self.name == "base"
-        self.store.values[self.name] = [value]
-
-    def appendValue(self, value: Any) -> None:
-        self.store.values.setdefault(self.name, []).append(value)
-
-    def clear(self) -> None:
-        self.store.values.pop(self.name, None)
+    assert len(bases) > 1 and len(held.get("log", [])) < 12

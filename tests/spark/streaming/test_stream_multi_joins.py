@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -18,8 +13,9 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from places import PATHS
+from spark.killed import committed, kill_once, started
 from spark.multi_streams import ORDERS, SCHEMA, WHERE, Folder, ids, piece, wanted
+from spark.states import Property
 from spark.tiers import short
 
 import ivjoin.spark
@@ -31,24 +27,6 @@ from ivjoin.spark.rows.results import Results
 from ivjoin.spark.state.cell_state import cell_function, counts_of
 
 
-class State:
-    """``GroupState`` of one cell."""
-
-    def __init__(self) -> None:
-        self.held: Any = None
-
-    @property
-    def exists(self) -> bool:
-        return self.held is not None
-
-    @property
-    def get(self) -> Any:
-        return self.held
-
-    def update(self, value: Any) -> None:
-        self.held = value
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 3])
 def test_cells_played_by_hand(workers: int) -> None:
@@ -58,7 +36,7 @@ def test_cells_played_by_hand(workers: int) -> None:
     assert plan.workers == workers
     labels = list(range(workers))
     play = cell_function(spec, plan, Results(10_000))
-    states = {label: State() for label in labels}
+    states = {label: Property({}, "cell") for label in labels}
     found: Counter[tuple[int, ...]] = Counter()
     sizes = []
     counted: list[dict[str, int]] = []
@@ -114,18 +92,6 @@ def test_stopped_and_started_again(spark: Any, tmp_path: Path) -> None:
     assert ivjoin.spark.metrics(streams.query)[0]["restored"] > 0
 
 
-CHILD = """
-import sys
-from pathlib import Path
-sys.path[:0] = {paths!r}
-from ivjoin.spark import session
-from spark.multi_streams import Folder
-s = session("local[2]", "to be killed", spark__ui__enabled="false", spark__sql__shuffle__partitions=2,
-            spark__sql__session__timeZone="UTC", spark__driver__memory="1g")
-Folder(Path({folder!r})).start(s).awaitTermination()
-"""
-
-
 @pytest.mark.soak
 @pytest.mark.spark
 def test_killed_in_mid_batch_and_started_again(spark: Any, tmp_path: Path) -> None:
@@ -133,19 +99,8 @@ def test_killed_in_mid_batch_and_started_again(spark: Any, tmp_path: Path) -> No
     streams, turns = Folder(tmp_path), 10
     for turn in range(turns):
         streams.add(turn)
-    text = CHILD.format(paths=PATHS, folder=str(tmp_path))
-    process = subprocess.Popen([sys.executable, "-c", text], start_new_session=True, stderr=subprocess.DEVNULL)
-    commits = tmp_path / "checkpoint" / "commits"
-
-    def committed() -> int:
-        return len(list(commits.glob("[0-9]*")))
-
-    deadline = time.monotonic() + 400
-    while committed() < 3 and time.monotonic() < deadline and process.poll() is None:
-        time.sleep(0.02)
-    done = committed()
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    assert 3 <= done < turns, "the query was to be killed while it ran"
+    process = started(tmp_path, "from spark.multi_streams import Folder; Folder(folder).start(s).awaitTermination()")
+    kill_once(lambda: committed(tmp_path) >= 3, process)
+    assert 3 <= committed(tmp_path) < turns, "the query was to be killed while it ran"
     assert streams.run(spark) == wanted(turns)
     assert sum(wanted(turns).values()) > 500

@@ -10,11 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from oracle import HOWS
 from spark.decisions import (
     BAND,
     CLOSING,
     COLUMNS,
-    HOWS,
     ROWS,
     SLACK,
     as_table,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import random
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from places import PATHS
+from spark.killed import started
 from spark.second_opinion import joined
 
 ROWS = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("v", pa.int64())])
@@ -52,24 +51,8 @@ def without_end(rows: Counter[Any]) -> Counter[Any]:
     return Counter({row: n for row, n in rows.items() if not {-1, -2} & set(row)})
 
 
-CHILD = """
-import sys
-from pathlib import Path
-sys.path[:0] = {paths!r}
-from ivjoin.spark import session
-from spark.script import Script
+def started_to_follow(folder: Path, **options: Any) -> subprocess.Popen[bytes]:
+    return started(folder, f"""
 from spark.following import ROWS, follow
-s = session("local[2]", "to be killed", spark__ui__enabled="false", spark__sql__shuffle__partitions=2,
-            spark__sql__session__timeZone="UTC", spark__driver__memory="1g")
-folder = Path({folder!r})
-script = Script.__new__(Script)
-script.__dict__.update(spark=s, folder=folder, join=lambda a, b: follow(a, b, folder, **{options!r}),
-                       schemas={{"left": ROWS, "right": ROWS}})
-script.start().awaitTermination()
-"""
-
-
-def started(folder: Path, **options: Any) -> subprocess.Popen[bytes]:
-    """The query in a process of its own, which may be killed."""
-    text = CHILD.format(paths=PATHS, folder=str(folder), options=options)
-    return subprocess.Popen([sys.executable, "-c", text], start_new_session=True, stderr=subprocess.DEVNULL)
+Script(s, folder, lambda a, b: follow(a, b, folder, **{options!r}), ROWS, ROWS).start().awaitTermination()
+""")

@@ -39,7 +39,7 @@ class Script:
         self.seen: Counter[Row] = Counter()
         self.query: Any = None
         for side in self.schemas:
-            (folder / side).mkdir(parents=True)
+            (folder / side).mkdir(parents=True, exist_ok=True)
 
     def add(self, **rows: Iterable[Any] | pa.Table) -> Script:
         """``add(left=[...], right=[...])``: one file a side."""
