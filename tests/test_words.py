@@ -39,9 +39,7 @@ WORDS = {
     r"the way(?! out)|ways (in|out)": "'path', 'method', 'code path'",
     r"beside": "'next to', 'in addition to', 'compared with'",
     r"little(?!-endian)|as good as|some (\d[\d,]*|ten|twenty|hundred|thousand|million)": "the number, or 'about 200'",
-    r"mend(s|ed|ing)?": "'fix'",
-    r"owe[sd]?": "'must emit'",
-    r"kids?": "'children'",
+    r"mend(s|ed|ing)?": "'fix'", r"owe[sd]?": "'must emit'", r"kids?": "'children'",
     r"rooms?": "'capacity', 'reserved memory', 'package'",
     r"bells?|boards?|lanes?|landings?|careful|loose|freez(e|ing)|lend(ing|s)?|lent": "delete, or the glossary's term",
 }

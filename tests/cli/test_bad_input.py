@@ -17,10 +17,7 @@ from ivjoin.cli import main
 
 LEFT = pa.table(
     {
-        "id": [1, 2, 3],
-        "ts": [10, 20, 30],
-        "price": [1.5, 2.5, 3.5],
-        "name": ["x", "y", "z"],
+        "id": [1, 2, 3], "ts": [10, 20, 30], "price": [1.5, 2.5, 3.5], "name": ["x", "y", "z"],
         "tags": [["a"], [], None],
         # one value that overflows with nothing: where every row must err, a whole row group can be refuted instead
         "small": pa.array([1, 120, 127], pa.int8()),

@@ -295,9 +295,7 @@ def test_json_lines_of_a_named_pipe_and_what_they_cannot_be(tmp_path: Path) -> N
         (few, rows),
         (few.rstrip(), rows),  # a last line that does not end
         (few + b"\n  \n" + few, pa.concat_tables([rows, rows])),
-        (few + b"{", "json: "),
-        (b"", "json: "),
-        (b"[1]\n", "json: "),
+        (few + b"{", "json: "), (b"", "json: "), (b"[1]\n", "json: "),
         (few + b'{"k": "' + b"x" * (3 * CSV_BLOCK), ROW_TOO_LONG),
     ):
         pipe = tmp_path / "l.jsonl"

@@ -39,10 +39,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # How an input is named (% is its folder), the output that would replace it, and the file that is there.
 G = "g.parquet"
 NAMED = [
-    pytest.param(G, G, G, id="as it is"),
-    pytest.param("./x/../g.parquet", G, G, id="dots"),
-    pytest.param("%/g.parquet", G, G, id="absolute"),
-    pytest.param("file://%/g.parquet", G, G, id="URI"),
+    pytest.param(G, G, G, id="as it is"), pytest.param("./x/../g.parquet", G, G, id="dots"),
+    pytest.param("%/g.parquet", G, G, id="absolute"), pytest.param("file://%/g.parquet", G, G, id="URI"),
     pytest.param("FILE://%/g.parquet", G, G, id="URI in capitals"),
     pytest.param("local://%/g.parquet", G, G, id="URI of fsspec's name"),
     pytest.param("file://localhost%/g.parquet", G, G, id="URI with a host"),

@@ -199,9 +199,7 @@ CONDITIONS = [
     "l.ts BETWEEN r.ts - INTERVAL 2 HOURS AND r.ts + INTERVAL 4 HOURS",
     "CAST(l.ts AS DATE) = CAST(r.ts AS DATE) AND l.k < r.k",
     "CAST(l.i AS BIGINT) BETWEEN CAST(r.i AS BIGINT) - r.w AND CAST(r.i AS BIGINT) + r.w",
-    "abs(CAST(l.i AS BIGINT) - r.i) < 3 OR l.f < -1",
-    "l.i IS NULL AND r.i < 0",
-    "l.i IN (1, 2, 3) AND r.f <> l.f",
+    "abs(CAST(l.i AS BIGINT) - r.i) < 3 OR l.f < -1", "l.i IS NULL AND r.i < 0", "l.i IN (1, 2, 3) AND r.f <> l.f",
 ]
 
 

@@ -42,10 +42,8 @@ Row = Mapping[Node, Any]
 _INNER = [{"w": 0.0}, {"w": -0.0}, {"w": math.nan}, None]
 _NESTED: dict[str, list[Any]] = {
     "st": [{"q": q, "name": n, "inner": i} for q in (0, 3, None) for n in ("", "a", None) for i in _INNER] + [None],
-    "xs": [[], [0], [3, None], [1, 2, 3], [-1], None],
-    "ss": [[], [""], ["a", None], ["ab", "b"], None],
-    "mp": [[], [("a", 1)], None],
-    "md": [(0, 0, 0), (1, -2, 3), (1, -2, 4), None],
+    "xs": [[], [0], [3, None], [1, 2, 3], [-1], None], "ss": [[], [""], ["a", None], ["ab", "b"], None],
+    "mp": [[], [("a", 1)], None], "md": [(0, 0, 0), (1, -2, 3), (1, -2, 4), None],
 }
 VALUES |= {str(t): _NESTED[name] for name, t in NESTED.items()}
 

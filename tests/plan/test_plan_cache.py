@@ -147,9 +147,7 @@ def test_what_is_not_the_same_is_planned_apart(arguments: list[dict[str, Any]]) 
 
 
 SCHEMAS = [
-    SCHEMA,
-    with_field(nullable=False),
-    with_field(type=pa.int64()),
+    SCHEMA, with_field(nullable=False), with_field(type=pa.int64()),
     with_field(type=pa.dictionary(pa.int8(), pa.int32())),
     with_field(metadata={"unit": "m"}),
     SCHEMA.with_metadata({"of": "clicks"}),

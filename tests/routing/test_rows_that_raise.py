@@ -27,9 +27,7 @@ LEFT = pa.table({
 })  # fmt: skip
 RIGHT = pa.table({"i": [2 * (i // 2) for i in N], "n": [i % 3 for i in N]})
 RAISING = {
-    "a text as a key": "l.s = r.i",
-    "a sum as a key": "l.a + l.a = r.i",
-    "null-safe": "l.s <=> r.i",
+    "a text as a key": "l.s = r.i", "a sum as a key": "l.a + l.a = r.i", "null-safe": "l.s <=> r.i",
     "two keys": "l.s = r.i AND l.n < r.n + 9 AND l.a + l.a = r.i + r.i",
     "a text in a band": "l.s BETWEEN r.i - 2 AND r.i + 2",
     "a sum in a band": "l.a + l.a BETWEEN r.i - 2 AND r.i + 2",

@@ -59,19 +59,14 @@ def pushed() -> ivjoin.SymmetricHashJoin:
 
 
 MADE = {
-    "not begun": joined,
-    "begun": lambda: begun(joined()),
-    "begun, threads": lambda: begun(joined(threads=3)),
+    "not begun": joined, "begun": lambda: begun(joined()), "begun, threads": lambda: begun(joined(threads=3)),
     "begun, files": lambda: begun(joined(**SPILL)),
     "begun, threads and files": lambda: begun(joined(threads=3, **SPILL)),
     "aggregates": lambda: begun(ivjoin.window_join(FEW, FEW, **BAND, aggregate={"n": "count(*)"})),
     "as-of": lambda: begun(ivjoin.asof_join(FEW, FEW, on="k", batch_size=64)),
     "many": lambda: begun(ivjoin.multi_join({"a": FEW, "b": FEW}, "a.k = b.k", batch_size=64)),
-    "read": lambda: read(joined()),
-    "an error": lambda: failed(1),
-    "an error, threads": lambda: failed(3),
-    "a reader": handed_on,
-    "an operator": pushed,
+    "read": lambda: read(joined()), "an error": lambda: failed(1), "an error, threads": lambda: failed(3),
+    "a reader": handed_on, "an operator": pushed,
 }
 
 

@@ -60,11 +60,8 @@ SHAPES: list[tuple[str, str]] = [
     ("months_between(l.day, r.day) = 2",
      "12 * (year(l.day) - year(r.day)) + month(l.day) - month(r.day) = 2 AND (day(l.day) = day(r.day) "
      "OR (last_day(l.day) = l.day AND last_day(r.day) = r.day))"),
-    ("l.y / r.y BETWEEN 0.999 AND 1.001", ""),
-    ("abs(l.y / r.y - 1) < 0.001", ""),
-    ("abs(l.y - r.y) / r.y < 0.001", ""),
-    ("ln(l.y / r.y) BETWEEN -0.001 AND 0.001", ""),
-    ("coalesce(l.n - r.n, 0) BETWEEN 0 AND 50", ""),
+    ("l.y / r.y BETWEEN 0.999 AND 1.001", ""), ("abs(l.y / r.y - 1) < 0.001", ""), ("abs(l.y - r.y) / r.y < 0.001", ""),
+    ("ln(l.y / r.y) BETWEEN -0.001 AND 0.001", ""), ("coalesce(l.n - r.n, 0) BETWEEN 0 AND 50", ""),
     ("l.n - r.n BETWEEN 0 AND 50 OR r.n IS NULL", ""),
 ]
 

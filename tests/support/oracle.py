@@ -20,10 +20,7 @@ def same(a: Any, b: Any, null_safe: bool) -> bool:
 
 
 def pairs(
-    left: Sequence[Any],
-    right: Sequence[Any],
-    how: str,
-    keys: Sequence[Key] = (),
+    left: Sequence[Any], right: Sequence[Any], how: str, keys: Sequence[Key] = (),
     condition: Callable[[Any, Any], bool | None] | None = None,
 ) -> list[Pair]:
     """Which rows meet, as positions. A semi or anti join names rows of its preserved side alone."""
@@ -46,10 +43,7 @@ def pairs(
 
 
 def join(
-    left: Sequence[Any],
-    right: Sequence[Any],
-    how: str,
-    keys: Sequence[Key] = (),
+    left: Sequence[Any], right: Sequence[Any], how: str, keys: Sequence[Key] = (),
     condition: Callable[[Any, Any], bool | None] | None = None,
     *,
     left_out: Sequence[tuple[Hashable, ...]] | None = None,

@@ -58,9 +58,7 @@ L, R = left, right
     (L("t") > dt.time(10, 30), "l.t > '10:30'"), (L("bin") == b"\x0a", "l.bin = X'0a'"), (L("s") < "x", "l.s < 'x'"),
     (L("a") > np.int64(3), "l.a > 3"),
     (L("ts") > np.datetime64("2024-01-01T00:00:00.5"), "l.ts > '2024-01-01 00:00:00.5'"),
-    (True & (L("bo") | False), "l.bo"),
-    (lit(3) < L("a"), "3 < l.a"),
-    (L("a").eq_null_safe(None), "l.a <=> NULL"),
+    (True & (L("bo") | False), "l.bo"), (lit(3) < L("a"), "3 < l.a"), (L("a").eq_null_safe(None), "l.a <=> NULL"),
 ])  # fmt: skip
 def test_same_as_sql(expr, sql):
     assert scalar(expr, SCOPE) is parse_scalar(sql, SCOPE)

@@ -70,12 +70,9 @@ texts = (
 comparison = st.sampled_from(["=", "<>", "<", "<=", ">", ">=", "<=>"])
 truths = grown(
     st.one_of(
-        joined("{} {} {}", numbers, comparison, numbers),
-        joined("{} {} {}", times, comparison, times),
-        joined("{} {} {}", texts, comparison, texts),
-        joined("{} IN (1, 2)", columns("a", "b")),
-        joined("{} LIKE 'a\\\\%b_'", texts),
-        joined("{} IS NULL", numbers),
+        joined("{} {} {}", numbers, comparison, numbers), joined("{} {} {}", times, comparison, times),
+        joined("{} {} {}", texts, comparison, texts), joined("{} IN (1, 2)", columns("a", "b")),
+        joined("{} LIKE 'a\\\\%b_'", texts), joined("{} IS NULL", numbers),
         joined("(l.ts - r.ts) {} INTERVAL '90' MINUTE", comparison),
         columns("bo"),
     ),

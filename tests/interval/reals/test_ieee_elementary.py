@@ -40,10 +40,8 @@ FUNCTIONS = {
     "sin": (mpmath.sin, wide | modest | near_zeros | small),
     "cos": (mpmath.cos, wide | modest | near_zeros | small),
     "tan": (mpmath.tan, wide | modest | near_zeros | small),
-    "asin": (mpmath.asin, unit | small),
-    "acos": (mpmath.acos, unit | small),
-    "atan": (mpmath.atan, wide | modest | small),
-    "sinh": (mpmath.sinh, modest | small),
+    "asin": (mpmath.asin, unit | small), "acos": (mpmath.acos, unit | small),
+    "atan": (mpmath.atan, wide | modest | small), "sinh": (mpmath.sinh, modest | small),
     "cosh": (mpmath.cosh, modest | small),
     "tanh": (mpmath.tanh, modest | st.floats(-25.0, 25.0) | small),
     "asinh": (mpmath.asinh, wide | modest | small),
@@ -182,9 +180,7 @@ def test_the_error_bound_of_powers_with_large_exponents(x, y, p):
 
 
 @pytest.mark.parametrize(("name", "x", "expected"), [
-    ("sin", 1e22, -0.8522008497671888),
-    ("cos", 1e22, 0.5232147853951389),
-    ("tan", 1e22, -1.6287782256068988),
+    ("sin", 1e22, -0.8522008497671888), ("cos", 1e22, 0.5232147853951389), ("tan", 1e22, -1.6287782256068988),
     ("sin", 6381956970095103.0 * 2.0**797, 1.0),  # the double nearest to a multiple of pi/2 (Muller, 11.3.2)
     ("cos", 6381956970095103.0 * 2.0**797, -4.687165924254627e-19),
 ])  # fmt: skip

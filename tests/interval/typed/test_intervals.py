@@ -20,11 +20,8 @@ INF = math.inf
 NOON = dt.datetime(2024, 2, 29, 12)
 
 MADE: list[Any] = [
-    (interval("int8"), -128, 127),
-    (interval("uint64"), 0, 2**64 - 1),
-    (interval("int64", 5), 5, 2**63 - 1),
-    (interval("tinyint", -500, 500), -128, 127),
-    (interval("int8", 0.5, 7.5), 1, 7),
+    (interval("int8"), -128, 127), (interval("uint64"), 0, 2**64 - 1), (interval("int64", 5), 5, 2**63 - 1),
+    (interval("tinyint", -500, 500), -128, 127), (interval("int8", 0.5, 7.5), 1, 7),
     (interval("int8", -INF, 7), -128, 7),
     (interval("decimal(4, 1)", Decimal("1.05"), 2), Decimal("1.1"), Decimal("2.0")),
     (interval("decimal(2,1)"), Decimal("-9.9"), Decimal("9.9")),
@@ -233,11 +230,8 @@ def test_a_float_just_beside_a_tie_is_not_rounded_twice() -> None:
 
 
 CASTS: list[Any] = [
-    ("float64", 0.99999999, "float32", 1.0),
-    ("float64", 1e300, "float32", INF),
-    ("float32", 0.5, "float64", 0.5),
-    ("float64", 2.0**63, "int64", 2**63 - 1),
-    ("float64", -3.7, "int64", -3),
+    ("float64", 0.99999999, "float32", 1.0), ("float64", 1e300, "float32", INF), ("float32", 0.5, "float64", 0.5),
+    ("float64", 2.0**63, "int64", 2**63 - 1), ("float64", -3.7, "int64", -3),
     ("float64", 0.125, "decimal(3,2)", Decimal("0.13")),
     ("decimal(4,2)", Decimal("-2.55"), "decimal(3,1)", Decimal("-2.6")),
     ("decimal(4,2)", Decimal("2.99"), "int8", 2),

@@ -30,21 +30,13 @@ I64, U64 = 2**63 - 1, 2**64 - 1
 
 
 @pytest.mark.parametrize("values, t, total", [
-    ([I64, -I64, I64], pa.int64(), I64),
-    ([-(2**63), I64], pa.int64(), -1),
-    ([2**62, 2**62 - 1], pa.int64(), I64),
-    ([-(2**62), -(2**62)], pa.int64(), -(2**63)),
-    ([U64], pa.uint64(), U64),
-    ([2**63, 2**63 - 1], pa.uint64(), U64),
-    ([127] * 300, pa.int8(), 38100),
-    ([None, None], pa.int64(), None),
-    ([True, None, True], pa.bool_(), 2),
+    ([I64, -I64, I64], pa.int64(), I64), ([-(2**63), I64], pa.int64(), -1), ([2**62, 2**62 - 1], pa.int64(), I64),
+    ([-(2**62), -(2**62)], pa.int64(), -(2**63)), ([U64], pa.uint64(), U64), ([2**63, 2**63 - 1], pa.uint64(), U64),
+    ([127] * 300, pa.int8(), 38100), ([None, None], pa.int64(), None), ([True, None, True], pa.bool_(), 2),
     ([Decimal("99999999999999999999.99")] * 3, pa.decimal128(22, 2), Decimal("299999999999999999999.97")),
     ([Decimal(10) ** 37 * 5, -(Decimal(10) ** 37) * 5, Decimal(1)], pa.decimal128(38, 0), Decimal(1)),
-    ([0.1] * 10, pa.float64(), 1.0),
-    ([math.inf, 1.0], pa.float64(), math.inf),
-    ([1e308, 1e308], pa.float64(), math.inf),
-    ([1e16, 1.0, -1e16], pa.float64(), 0.0),
+    ([0.1] * 10, pa.float64(), 1.0), ([math.inf, 1.0], pa.float64(), math.inf),
+    ([1e308, 1e308], pa.float64(), math.inf), ([1e16, 1.0, -1e16], pa.float64(), 0.0),
 ])  # fmt: skip
 def test_sums(values: list[Any], t: pa.DataType, total: Any) -> None:
     (got,) = over(values, "sum", t)

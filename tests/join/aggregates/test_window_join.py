@@ -15,17 +15,12 @@ import ivjoin
 
 # Each aggregate here, and in DuckDB where that is written differently.
 TEXTS: dict[str, str | tuple[str, str]] = {
-    "n": "count(*)",
-    "n_x": "count(r.x)",
-    "vwap": "sum(r.x * r.w) / sum(r.w)",
-    "spread": "max(r.x) - min(r.x)",
+    "n": "count(*)", "n_x": "count(r.x)", "vwap": "sum(r.x * r.w) / sum(r.w)", "spread": "max(r.x) - min(r.x)",
     "per": ("sum(r.q) / count(*)", "CASE WHEN count(r.j) > 0 THEN sum(r.q) / count(r.j) END"),
     "against": "l.y - mean(r.x)",
     "some": ("sum(r.q) FILTER (WHERE r.w > 0.5)", "sum(r.q) FILTER (r.w > 0.5)"),
     "none": ("count(*) FILTER (WHERE r.w > 5)", "count(r.j) FILTER (r.w > 5)"),
-    "sd": "stddev(r.w)",
-    "sd_q": "stddev_pop(r.small)",
-    "var": "variance(r.small)",
+    "sd": "stddev(r.w)", "sd_q": "stddev_pop(r.small)", "var": "variance(r.small)",
     "vp": "var_pop(r.w) FILTER (WHERE r.small IS NOT NULL)",
     "med": "median(r.w)",
     "med_small": "median(r.small)",

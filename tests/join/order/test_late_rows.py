@@ -158,23 +158,17 @@ def test_a_row_at_the_frontier_is_not_late() -> None:
     pytest.param(
         pa.timestamp("s"),
         (dt.datetime(2024, 1, 1, 0, 0, 10), dt.datetime(2024, 1, 1, 0, 0, 9)),
-        dt.timedelta(milliseconds=1000),
-        False,
-        id="seconds",
+        dt.timedelta(milliseconds=1000), False, id="seconds",
     ),
     pytest.param(
         pa.timestamp("s"),
         (dt.datetime(2024, 1, 1, 0, 0, 10), dt.datetime(2024, 1, 1, 0, 0, 9)),
-        dt.timedelta(milliseconds=999),
-        True,
-        id="less than a tick is less than a second",
+        dt.timedelta(milliseconds=999), True, id="less than a tick is less than a second",
     ),
     pytest.param(
         pa.timestamp("ns", "UTC"),
         (dt.datetime(2024, 1, 1, 0, 0, 10, tzinfo=dt.UTC), dt.datetime(2024, 1, 1, 0, 0, 9, tzinfo=dt.UTC)),
-        dt.timedelta(seconds=1),
-        False,
-        id="nanoseconds",
+        dt.timedelta(seconds=1), False, id="nanoseconds",
     ),
     pytest.param(pa.uint64(), (2**64 - 1, 2**63), 2**63 - 1, False, id="uint64"),
     pytest.param(pa.uint64(), (2**64 - 1, 2**63 - 1), 2**63 - 1, True, id="uint64 past"),
@@ -281,14 +275,9 @@ def test_late_rows_that_are_joined_do_not_disturb_the_others() -> None:
     left = pa.table({"n": range(6), "a": [1, 9, 2, 8, 3, 7]})
     right = pa.table({"n": range(3), "a": [2, 7, 8]})
     case = Case(
-        left,
-        right,
-        "right",
-        (),
+        left, right, "right", (),
         Term(NEAR, "", lambda a, b: abs(a["a"] - b["a"]) <= 2, "bool"),
-        (),
-        (OrderSpec("a"),),
-        options={"on_late": "join"},
+        (), (OrderSpec("a"),), options={"on_late": "join"},
     )
     check(whole(case, 2))
 

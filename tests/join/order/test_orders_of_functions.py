@@ -22,10 +22,8 @@ US, HOUR, DAY = pa.timestamp("us"), 3_600_000_000, 86_400_000_000
 
 # Type, written, and computed of a value that is no null.
 FUNCTIONS: list[tuple[pa.DataType, str, Callable[[Any], Any]]] = [
-    (pa.int64(), "floor(a / 10)", lambda v: v // 10),
-    (pa.int32(), "a div 10", lambda v: int(v / 10)),
-    (pa.int64(), "shiftright(a, 3)", lambda v: v >> 3),
-    (pa.int64(), "-(a div 4)", lambda v: -int(v / 4)),
+    (pa.int64(), "floor(a / 10)", lambda v: v // 10), (pa.int32(), "a div 10", lambda v: int(v / 10)),
+    (pa.int64(), "shiftright(a, 3)", lambda v: v >> 3), (pa.int64(), "-(a div 4)", lambda v: -int(v / 4)),
     (pa.int64(), "a - pmod(a, 8)", lambda v: v - v % 8),
     (pa.float64(), "floor(a)", lambda v: 0 if v != v else math.floor(v)),
     (pa.float64(), "a * 0.5D", lambda v: math.inf if v != v else v),

@@ -52,9 +52,7 @@ def test_small_unsigned_values_are_pruned_at_every_move(
 
 
 @pytest.mark.parametrize("types, falls", [
-    ([pa.int64(), pa.int64()], False),
-    ([pa.int64(), pa.int64()], True),
-    ([pa.uint32(), pa.uint64()], True),
+    ([pa.int64(), pa.int64()], False), ([pa.int64(), pa.int64()], True), ([pa.uint32(), pa.uint64()], True),
     ([pa.float32(), pa.float64()], False),  # falling ones may yet be NaN
 ])  # fmt: skip
 @pytest.mark.parametrize("how, found", [("inner", 2 * ROWS), ("full", 2 * ROWS), ("left_anti", 0)])

@@ -29,9 +29,7 @@ def joined(how: str, pairs: np.ndarray, n: int, m: int) -> np.ndarray:
     met, seen = (np.unique(pairs[:, k]) for k in (0, 1))
     return in_order(
         {
-            "inner": pairs,
-            "left": np.concatenate([pairs, lone]),
-            "right": np.concatenate([pairs, other[:, ::-1]]),
+            "inner": pairs, "left": np.concatenate([pairs, lone]), "right": np.concatenate([pairs, other[:, ::-1]]),
             "full": np.concatenate([pairs, lone, other[:, ::-1]]),
             "left_semi": np.stack([met, np.full(len(met), -1)], axis=1),
             "left_anti": lone,

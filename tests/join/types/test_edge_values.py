@@ -33,12 +33,9 @@ def test_all_rows_are_those_of_a_nested_loop(name: str) -> None:
 
 # Rows that were lost once: type, shape, mode, left and right value.
 LOST = [
-    ("int64", "sum <= 0", "right falling", 0, -(2**63)),
-    ("int64", "sum <= 0", "right retreat", 0, -(2**63)),
-    ("int64", "sum <= 0", "right up to", 0, -(2**63)),
-    ("int64", "2 l + r", "right falling", 1, -(2**63)),
-    ("int64", "from one", "right falling", 0, -(2**63)),
-    ("int64", "l + 2 r", "right falling", 0, -(2**62)),
+    ("int64", "sum <= 0", "right falling", 0, -(2**63)), ("int64", "sum <= 0", "right retreat", 0, -(2**63)),
+    ("int64", "sum <= 0", "right up to", 0, -(2**63)), ("int64", "2 l + r", "right falling", 1, -(2**63)),
+    ("int64", "from one", "right falling", 0, -(2**63)), ("int64", "l + 2 r", "right falling", 0, -(2**62)),
     ("int64", "l + -2 r", "right rising", 0, 2**62),
     ("int64", "sum < half", "left rising", 2**62 - 1, -(2**63)),
     ("duration", "sum <= 0", "right falling", 0, -(2**63)),
@@ -72,17 +69,11 @@ UNSEEN_PAIRS = [
     ("int16", "sum of a side", 16384, 16385, "narrow_sum"),
     ("int64", "div in or", -2, 0, "other_operation"),
     ("int64", "product in greatest", 2**62, 2, "other_operation"),
-    ("int64", "square", -(2**63), 2**63 - 1, None),
-    ("int64", "difference between", -(2**63), 1, None),
-    ("uint8", "difference between", 1, 5, None),
-    ("uint16", "apart after", 1, 5, None),
-    ("int64", "or", -(2**63), 1, None),
-    ("uint64", "greatest diff", 5, 6, None),
-    ("int8", "greatest sum", 126, 2, None),
-    ("int32", "spread", 2**31 - 1, -1, None),
-    ("int16", "twice", -(2**15), -2, None),
-    ("int32", "sum in a sum", 2**31 - 1, -1, None),
-    ("int64", "remainder", 1, 0, None),
+    ("int64", "square", -(2**63), 2**63 - 1, None), ("int64", "difference between", -(2**63), 1, None),
+    ("uint8", "difference between", 1, 5, None), ("uint16", "apart after", 1, 5, None),
+    ("int64", "or", -(2**63), 1, None), ("uint64", "greatest diff", 5, 6, None), ("int8", "greatest sum", 126, 2, None),
+    ("int32", "spread", 2**31 - 1, -1, None), ("int16", "twice", -(2**15), -2, None),
+    ("int32", "sum in a sum", 2**31 - 1, -1, None), ("int64", "remainder", 1, 0, None),
 ]  # fmt: skip
 
 

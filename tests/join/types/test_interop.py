@@ -57,9 +57,7 @@ INPUTS = {
     "batch": lambda t: t.combine_chunks().to_batches()[0],
     "list of batches": lambda t: t.to_batches(max_chunksize=2),
     "generator of batches": lambda t: iter(t.to_batches(max_chunksize=2)),
-    "polars": _polars,
-    "duckdb": _duckdb,
-    "c stream": Capsule,
+    "polars": _polars, "duckdb": _duckdb, "c stream": Capsule,
 }
 
 

@@ -13,9 +13,7 @@ from ivjoin.operator.lookup.aggregates.reduce import DoubleSums, Ranges
 _rng = np.random.default_rng(11)
 _TINY = 5e-324  # the least positive double
 COLUMNS = {
-    "even": _rng.random(300),
-    "normal": _rng.normal(0, 1, 300),
-    "cents": np.round(_rng.random(300) * 100, 2),
+    "even": _rng.random(300), "normal": _rng.normal(0, 1, 300), "cents": np.round(_rng.random(300) * 100, 2),
     "whole": _rng.integers(-1000, 1000, 300).astype(np.float64),
     "greatest": np.array([1.7976931348623157e308, 1.7976931348623157e308, -1.7976931348623157e308]),
     "least": np.array([_TINY, -_TINY, 3 * _TINY, 2.2250738585072014e-308, -2.225073858507201e-308]),

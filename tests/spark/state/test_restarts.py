@@ -185,9 +185,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "slack": {"left_order": Order("t", slack=9)},
     "spelling": {"condition": "r.t >= l.t AND l.t + 3 >= r.t"},
     "columns": {"left": pa.schema(list(ROWS)[::-1]), "right": pa.schema([ROWS.field(i) for i in (1, 0, 2)])},
-    "suffix": {"suffix": "_of_r"},
-    "on_late": {"on_late": "raise"},
-    "on_late, to join": {"on_late": "join"},
+    "suffix": {"suffix": "_of_r"}, "on_late": {"on_late": "raise"}, "on_late, to join": {"on_late": "join"},
     "batch_size": {"batch_size": 1},
 }
 

@@ -33,10 +33,8 @@ def table(seed: int, n: int = N) -> pa.Table:
 
 LEFT, RIGHT = table(1), table(2)
 CONDITIONS = {
-    "doubles": "abs(l.x - r.x) < 1",
-    "whole numbers": "l.i BETWEEN r.i - 3 AND r.i + 3",
-    "another type": "l.n BETWEEN r.i - 3 AND r.i + 3",
-    "floats": "abs(l.f - r.f) <= 1",
+    "doubles": "abs(l.x - r.x) < 1", "whole numbers": "l.i BETWEEN r.i - 3 AND r.i + 3",
+    "another type": "l.n BETWEEN r.i - 3 AND r.i + 3", "floats": "abs(l.f - r.f) <= 1",
     "decimals": "abs(l.d - r.d) <= 1.5",
     "times": "l.ts BETWEEN r.ts AND r.ts + INTERVAL 5 SECONDS",
     "far ahead": "l.ts BETWEEN r.ts + INTERVAL 1 HOUR AND r.ts + INTERVAL 3605 SECONDS",

@@ -67,12 +67,8 @@ def in_files(case: Case, number: int) -> None:
 
 # Ways to play a case, the number of which is given.
 LEGS: dict[str, Callable[[Case, int], object]] = {
-    "push": lambda case, number: check(case),
-    "pull": lambda case, number: check(case, run_pull),
-    "tables": as_tables,
-    "tables outside memory": sorted_outside,
-    "in files": in_files,
-    "threads": by_threads,
+    "push": lambda case, number: check(case), "pull": lambda case, number: check(case, run_pull), "tables": as_tables,
+    "tables outside memory": sorted_outside, "in files": in_files, "threads": by_threads,
     "exchanged": lambda case, number: check(mirrored(case)),
     "snapshots": lambda case, number: check(snapshots_everywhere(case)),
     "plain": lambda case, number: check(case),

@@ -92,12 +92,8 @@ class Case:
         return {
             "on": self.on,
             "condition": self.condition.sql if self.condition else None,
-            "how": self.how,
-            "left_order": orders(self.left_order),
-            "right_order": orders(self.right_order),
-            "left_bounds": self.left_bounds,
-            "right_bounds": self.right_bounds,
-            "batch_size": self.batch_size,
+            "how": self.how, "left_order": orders(self.left_order), "right_order": orders(self.right_order),
+            "left_bounds": self.left_bounds, "right_bounds": self.right_bounds, "batch_size": self.batch_size,
             **self.options,
         }
 
@@ -106,14 +102,8 @@ class Case:
         keys = [(lambda a, p=p: a[p], lambda b, q=q: b[q], False) for p, q in self.names]
         left, right = self.widened(self.left, self.right), self.widened(self.right, self.left)
         return oracle.join(
-            records(self.left),
-            records(self.right),
-            self.how,
-            keys,
-            self.condition.value if self.condition else None,
-            left_out=rows(left),
-            right_out=rows(right),
-            widths=(left.num_columns, right.num_columns),
+            records(self.left), records(self.right), self.how, keys, self.condition.value if self.condition else None,
+            left_out=rows(left), right_out=rows(right), widths=(left.num_columns, right.num_columns),
             merged=[(left.schema.get_field_index(n), right.schema.get_field_index(n)) for n in self.merged],
         )
 

@@ -70,17 +70,11 @@ def _spans(unit: str) -> tuple[int, ...]:
 KINDS: dict[str, Kind] = {
     k.name: k
     for k in (
-        Kind("int8", pa.int8(), _SMALL),
-        Kind("int16", pa.int16(), _SMALL),
-        Kind("int32", pa.int32(), _SMALL),
-        Kind("int64", pa.int64(), _SMALL),
-        Kind("uint8", pa.uint8(), _UNSIGNED, "uint"),
-        Kind("uint16", pa.uint16(), _UNSIGNED, "uint"),
-        Kind("uint32", pa.uint32(), _UNSIGNED, "uint"),
-        Kind("uint64", pa.uint64(), _UNSIGNED, "uint"),
-        Kind("float32", pa.float32(), _SINGLES, "f32"),
-        Kind("float64", pa.float64(), _DOUBLES, "f64"),
-        Kind("dec10", pa.decimal128(10, 2), _CENTS, "dec"),
+        Kind("int8", pa.int8(), _SMALL), Kind("int16", pa.int16(), _SMALL), Kind("int32", pa.int32(), _SMALL),
+        Kind("int64", pa.int64(), _SMALL), Kind("uint8", pa.uint8(), _UNSIGNED, "uint"),
+        Kind("uint16", pa.uint16(), _UNSIGNED, "uint"), Kind("uint32", pa.uint32(), _UNSIGNED, "uint"),
+        Kind("uint64", pa.uint64(), _UNSIGNED, "uint"), Kind("float32", pa.float32(), _SINGLES, "f32"),
+        Kind("float64", pa.float64(), _DOUBLES, "f64"), Kind("dec10", pa.decimal128(10, 2), _CENTS, "dec"),
         Kind("dec20", pa.decimal128(20, 2), _CENTS, "dec"),
         Kind("date32", pa.date32(), tuple(NOON // DAY + n for n in range(-12, 13)), "date"),
         Kind("date64", pa.date64(), tuple((NOON // DAY + n) * DAY * 1000 for n in range(-12, 13)), "date"),

@@ -10,10 +10,8 @@ import pyarrow as pa
 from ivjoin import Order
 
 KINDS: dict[str, Any] = {
-    "words": (pa.int64(), lambda i: i),
-    "narrow": (pa.int16(), lambda i: i % 100),
-    "wide": (pa.binary(20), lambda i: b"%020d" % i),
-    "bools": (pa.bool_(), lambda i: i % 3 == 0),
+    "words": (pa.int64(), lambda i: i), "narrow": (pa.int16(), lambda i: i % 100),
+    "wide": (pa.binary(20), lambda i: b"%020d" % i), "bools": (pa.bool_(), lambda i: i % 3 == 0),
     "text": (pa.string(), lambda i: "x" * (i % 50)),
     "lists": (pa.list_(pa.int32()), lambda i: [i] * (i % 4)),
     "structs": (pa.struct({"a": pa.int32(), "b": pa.string()}), lambda i: {"a": i, "b": str(i)}),

@@ -36,17 +36,13 @@ Row = dict[tuple[str, str], object]
 US = timestamp("us", "UTC")
 
 FAMILIES = {
-    "int8": [INT8],
-    "ints": [INT8, INT16, INT32, INT64, INT64],
-    "unsigned": [UINT8, INT8, INT32],
+    "int8": [INT8], "ints": [INT8, INT16, INT32, INT64, INT64], "unsigned": [UINT8, INT8, INT32],
     "decimals": [decimal_type(5, 2), decimal_type(4, 1), INT8],
     "wide decimals": [decimal_type(22, 2), decimal_type(18, 0), INT64],
     "dates": [DATE],
     "timestamps": [timestamp("ms", "UTC"), US],
     "times": [US, duration("us"), duration("us"), INT32],
-    "float64": [FLOAT64],
-    "float32": [FLOAT32],
-    "float and int": [FLOAT64, INT32, INT64],
+    "float64": [FLOAT64], "float32": [FLOAT32], "float and int": [FLOAT64, INT32, INT64],
 }
 FLOATS = [
     0.0, -0.0, 1.0, 0.1, 0.2, 0.3, 1.1, -0.5, 1e16, -1e16, 1e16 + 2, math.inf, -math.inf, math.nan, 5e-324, -5e-324,
@@ -229,27 +225,17 @@ class Author:
         if self.kind == "float":
             k = self.number(rng.choice([0.5, 1.0, 2.0, -1.5, 1e16, 0.1, 1e-320, 1.7e308, 3.0]))
             own = [
-                lambda: b.mul(x, k),
-                lambda: b.div(x, k),
-                lambda: b.add(x, k),
-                lambda: b.sqrt(x),
+                lambda: b.mul(x, k), lambda: b.div(x, k), lambda: b.add(x, k), lambda: b.sqrt(x),
                 lambda: b.pow_(x, b.literal(rng.choice([2.0, 3.0, 4.0]), FLOAT64)),
-                lambda: b.cast(x, rng.choice([FLOAT64, FLOAT32])),
-                lambda: b.div(x, y),
-                lambda: b.round_(x),
+                lambda: b.cast(x, rng.choice([FLOAT64, FLOAT32])), lambda: b.div(x, y), lambda: b.round_(x),
             ]
         else:
             narrow = [INT64, decimal_type(6, 1), decimal_type(10, 3), INT8] if self.kind == "decimal" else [INT64, INT8]
             own = [
-                lambda: b.mul(self.whole(), x),
-                lambda: b.add(x, self.whole()),
-                lambda: b.add(x, x),
+                lambda: b.mul(self.whole(), x), lambda: b.add(x, self.whole()), lambda: b.add(x, x),
                 lambda: b.intdiv(x, b.literal(rng.choice([2, 3, -2]))),
-                lambda: b.pmod(x, b.literal(rng.choice([3, 7]))),
-                lambda: b.cast(x, rng.choice(narrow)),
-                lambda: b.floor(x),
-                lambda: b.pow_(x, b.literal(2)),
-                lambda: b.div(x, b.literal(2)),
+                lambda: b.pmod(x, b.literal(rng.choice([3, 7]))), lambda: b.cast(x, rng.choice(narrow)),
+                lambda: b.floor(x), lambda: b.pow_(x, b.literal(2)), lambda: b.div(x, b.literal(2)),
                 lambda: b.round_(b.div(x, b.literal(decimal.Decimal("7.0")))),
             ]
         return rng.choice(shared + own)()
