@@ -16,7 +16,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from drivers import picks
-from seeds import each
+from seeds import each, in_blocks
 
 import ivjoin
 from ivjoin.cli import main
@@ -31,11 +31,9 @@ def play(draw: Any, seed: int, most: int) -> None:
     picks.check(q, picks.pulled(q))
 
 
-@pytest.mark.one_in(5)
-@pytest.mark.parametrize("seed", range(60))
-@pytest.mark.parametrize("draw", [picks.question, picks.worded])
-def test_random_joins_against_a_nested_loop(draw: Any, seed: int) -> None:
-    play(draw, seed, 40)
+@pytest.mark.parametrize("cases", in_blocks([(d, s, 40) for d in (picks.question, picks.worded) for s in range(60)], 5))
+def test_random_joins_against_a_nested_loop(cases: list[Any]) -> None:
+    each(cases, play)
 
 
 @pytest.mark.soak

@@ -10,6 +10,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+from seeds import each, in_blocks
 
 import ivjoin
 
@@ -44,9 +45,12 @@ def with_ties(left: pa.Table, right: pa.Table, direction: str, how: str, more: s
     return found
 
 
-@pytest.mark.one_in(9)
-@pytest.mark.parametrize("seed", range(72))
-def test_ties_and_join_types(seed: int) -> None:
+@pytest.mark.parametrize("seeds", in_blocks(range(72), 9))
+def test_ties_and_join_types(seeds: list[int]) -> None:
+    each(seeds, play)
+
+
+def play(seed: int) -> None:
     rng = np.random.default_rng(seed)
     direction, how = list(SIGN)[seed % 3], ("left", "inner", "right", "full")[seed // 3 % 4]
     every, ordered = seed % 2 == 0, seed % 5 < 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import weakref
 from functools import lru_cache
 from typing import Any
@@ -12,6 +13,7 @@ import oracle
 import pyarrow as pa
 import pytest
 from join.weak import WEAK, Weak, expected, in_order, ints, record
+from seeds import each, in_blocks
 
 import ivjoin
 from ivjoin import Order, SymmetricHashJoin
@@ -78,10 +80,12 @@ def matches(weak: Weak) -> np.ndarray:
     return expected(weak, FAST)
 
 
-@pytest.mark.one_in(79)
-@pytest.mark.parametrize("how", oracle.HOWS)
-@pytest.mark.parametrize("weak", WEAK, ids=lambda w: w.name.replace(" ", "-"))
-def test_state_is_about_the_window(weak: Weak, how: str) -> None:
+@pytest.mark.parametrize("cases", in_blocks(itertools.product(WEAK, oracle.HOWS), 79))
+def test_state_is_about_the_window(cases: list[tuple[Weak, str]]) -> None:
+    each(cases, stored_about_the_window)
+
+
+def stored_about_the_window(weak: Weak, how: str) -> None:
     n = FAST
     got, metrics = run(weak, how, n, BATCH)
     assert metrics.peak_state_rows <= 10 * weak.window + 2 * BATCH

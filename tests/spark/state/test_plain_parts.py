@@ -133,7 +133,7 @@ def test_what_changes_the_state_may_not(now: dict[str, Any], said: str) -> None:
 
 def test_a_declared_order_keeps_all_that_it_says() -> None:
     schema = pa.schema([("k", pa.int64()), ("t", pa.int64())])
-    frame = SimpleNamespace(schema=[], isStreaming=True)
+    frame = SimpleNamespace(schema=[], isStreaming=True, sparkSession=None)
     settings = SimpleNamespace(case_sensitive=False, quoted_names=False)
     given = Order("T", descending=True, slack=3, nulls="last")
     (found,) = _orders(given, 0, frame, [schema, schema], settings, "UTC", [])

@@ -53,15 +53,15 @@ def test_cells_played_by_hand(workers: int) -> None:
         for label in labels:
             rows = frame[frame["label"] == label]
             if turn == 3 and label == 0:  # a task that fails at its end and runs again: its state was not committed
-                before = states[0].held
+                before = states[0].get
                 list(play((0,), iter([rows]), states[0]))
-                states[0].held = before
+                states[0].update(before)
             for out in play((label,), iter([rows]), states[label]):
                 for text in out["counts"].dropna():
                     counted.append(dict(zip(counts_of("abc"), map(int, text.split(",")), strict=True)))
                 for packed_rows in out["rows"].dropna():
                     found.update(ids(pa.Table.from_batches([pa.ipc.read_record_batch(packed_rows, spec.schema)])))
-        sizes.append(sum(len(s.held[3]) for s in states.values()))
+        sizes.append(sum(len(s.get[3]) for s in states.values()))
     assert found == wanted(6)
     assert sum(c["rows_out"] for c in counted) == sum(found.values())
     assert sum(c["a_rows_in"] for c in counted) == 6 * 200
