@@ -16,7 +16,7 @@ from oracle import HOWS
 
 import ivjoin
 from ivjoin import EvaluationError, SymmetricHashJoin
-from ivjoin.operator.match import pairs
+from ivjoin.operator.match import pairs, residual
 
 SCHEMA = pa.schema({
     "id": pa.int64(), "k": pa.int64(), "t": pa.int64(), "x": pa.int32(), "y": pa.int64(), "f": pa.float64(),
@@ -99,7 +99,7 @@ def test_with_snapshots_and_either_index(condition: str, runs: bool) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("condition", ASKED)
 def test_python_is_asked_about_some_pairs_alone(condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, all_pairs, holds = [], [], pairs.holds
+    asked, all_pairs, holds = [], [], residual.holds
     decide = pairs.decide
 
     def noted(nodes: Any, column: Any, n: int) -> Any:
@@ -110,7 +110,7 @@ def test_python_is_asked_about_some_pairs_alone(condition: str, monkeypatch: pyt
         all_pairs.append(core.state.get("n_pairs"))
         decide(core, p, batch)
 
-    monkeypatch.setattr(pairs, "holds", noted)
+    monkeypatch.setattr(residual, "holds", noted)
     monkeypatch.setattr(pairs, "decide", counted)
     rng = random.Random(condition)
     left, right = rows(rng, 60), rows(rng, 60)
