@@ -26,7 +26,7 @@ from bench.runner import RESULTS, save
 from bench.static_spark import drawn_keys
 from ivjoin import IvjoinError, multi_join
 from ivjoin.multi.question import components, multi_spec
-from ivjoin.multi.steps import equal_classes
+from ivjoin.multi.shape.steps import equal_classes
 
 __all__ = ["main"]
 

@@ -9,8 +9,8 @@ from ivjoin.frontier.order import ordinal_range
 from ivjoin.frontier.tracking import Frontier
 from ivjoin.multi.inputs import Input
 from ivjoin.multi.reach import Box, Reach, Span, columns_read, hull, united
+from ivjoin.multi.shape.steps import Step, local, wide
 from ivjoin.multi.spec import MultiSpec
-from ivjoin.multi.steps import Step, local, wide
 from ivjoin.operator.match.step_join import StepJoin
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.derived.certain import domain_of

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ivjoin.metrics import MultiJoinMetrics
 from ivjoin.multi.inputs import Input
-from ivjoin.multi.steps import Layout
+from ivjoin.multi.shape.steps import Layout
 from ivjoin.operator.match.step_join import StepJoin
 from ivjoin.plan.spec import SIDES
 

@@ -8,9 +8,9 @@ from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.frontier.tracking import Frontier, OrderTracker
 from ivjoin.multi.reach import Span, columns_read, rounds_of, united
+from ivjoin.multi.shape.steps import Layout, Side, Step
 from ivjoin.multi.spec import MultiSpec, Part
 from ivjoin.multi.spread import attributes, cube
-from ivjoin.multi.steps import Layout, Side, Step
 from ivjoin.operator.explaining.explain import interval_text, typical
 from ivjoin.operator.explaining.picture import Explanation
 from ivjoin.operator.explaining.wording import listed, said

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from ivjoin.errors import MemoryLimitError
 from ivjoin.multi.across import Across
+from ivjoin.multi.shape.steps import Layout
 from ivjoin.multi.spec import MultiSpec
-from ivjoin.multi.steps import Layout
 from ivjoin.operator.match.step_join import StepJoin
 from ivjoin.operator.protocol import Output
 from ivjoin.plan.spec import SIDES

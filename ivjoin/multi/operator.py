@@ -17,10 +17,10 @@ from ivjoin.multi.feeding import Feeding
 from ivjoin.multi.inputs import Input
 from ivjoin.multi.pace import behind, offsets
 from ivjoin.multi.question import AliasBounds, AliasOrders, Views, alias_named, multi_spec
+from ivjoin.multi.shape.steps import Shape, laid_out
+from ivjoin.multi.shape.trees import best_shape
 from ivjoin.multi.spec import MultiSpec
 from ivjoin.multi.state.memory import SharedLimit, allowed, part_of, refused, stopped
-from ivjoin.multi.steps import Shape, laid_out
-from ivjoin.multi.trees import best_shape
 from ivjoin.multi.wording import by_their_names, own_names
 from ivjoin.operator.match.step_join import StepJoin
 from ivjoin.operator.memory.budget import WhenFull

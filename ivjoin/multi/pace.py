@@ -9,9 +9,9 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.frontier.order import ordinal_range
 from ivjoin.multi.inputs import Input
+from ivjoin.multi.shape.steps import Step, wide
+from ivjoin.multi.shape.trees import Seen
 from ivjoin.multi.spec import MultiSpec
-from ivjoin.multi.steps import Step, wide
-from ivjoin.multi.trees import Seen
 from ivjoin.plan.cache import plan_of
 
 __all__ = ["behind", "offsets", "sorted_along"]

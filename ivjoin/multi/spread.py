@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ivjoin.expr.nodes import Node
+from ivjoin.multi.shape.steps import equal_classes
 from ivjoin.multi.spec import MultiSpec
-from ivjoin.multi.steps import equal_classes
 from ivjoin.routing import HypercubePlan, Relation, hypercube
 
 __all__ = ["attributes", "cube", "skewed_names"]

@@ -178,7 +178,7 @@ def explain(
 def _of_many(inputs: Any, condition: Any, workers: int, sorts: bool, **question: Any) -> Explanation:
     from ivjoin.multi.explain import explained
     from ivjoin.multi.question import multi_spec, named_inputs
-    from ivjoin.multi.steps import laid_out
+    from ivjoin.multi.shape.steps import laid_out
     from ivjoin.routing.rows.arguments import worker_count
     from ivjoin.stream.many import prepared, with_line, with_present
     from ivjoin.stream.tables.table_steps import BY_TABLES, table_steps

@@ -20,9 +20,9 @@ from ivjoin.metrics import MultiJoinMetrics
 from ivjoin.multi.operator import MultiJoin
 from ivjoin.multi.pace import sorted_along
 from ivjoin.multi.question import MultiSpec, condition_of, multi_spec, named_inputs
+from ivjoin.multi.shape.steps import Shape, laid_out
+from ivjoin.multi.shape.trees import Seen, best_shape
 from ivjoin.multi.state.memory import allowed
-from ivjoin.multi.steps import Shape, laid_out
-from ivjoin.multi.trees import Seen, best_shape
 from ivjoin.operator.explaining.picture import Explanation
 from ivjoin.operator.explaining.wording import listed
 from ivjoin.operator.memory.budget import WhenFull

@@ -15,8 +15,8 @@ from ivjoin.expr.ordinal import NAN_ORDINAL
 from ivjoin.expr.types import FLOAT64
 from ivjoin.multi.question import multi_spec
 from ivjoin.multi.reach import hull
+from ivjoin.multi.shape.steps import laid_out
 from ivjoin.multi.spec import MultiSpec
-from ivjoin.multi.steps import laid_out
 
 SCHEMA = pa.schema({"k": pa.int64(), "ts": pa.int64(), "id": pa.int64()})
 ROWS, BATCH, KEYS = 30_000, 500, 20

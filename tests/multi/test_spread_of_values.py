@@ -11,7 +11,7 @@ import pytest
 import ivjoin
 from ivjoin import MultiJoin, Order
 from ivjoin.multi.question import multi_spec
-from ivjoin.multi.steps import laid_out
+from ivjoin.multi.shape.steps import laid_out
 from ivjoin.plan.cache import plan_of
 
 ROWS, BATCH = 12_000, 500

@@ -9,9 +9,9 @@ from ivjoin.errors import IvjoinError, SnapshotError, came
 from ivjoin.multi.across import Across
 from ivjoin.multi.inputs import Input
 from ivjoin.multi.question import check_multi
+from ivjoin.multi.shape.steps import Shape, laid_out
 from ivjoin.multi.spec import MultiSpec
 from ivjoin.multi.state.memory import part_of
-from ivjoin.multi.steps import Shape, laid_out
 from ivjoin.operator.match.step_join import StepJoin
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.operator.snapshot import frontier_state, load_frontier, opened, sealed

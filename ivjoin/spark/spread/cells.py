@@ -28,10 +28,10 @@ from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.frontier.order import Order
 from ivjoin.multi.operator import MultiJoin
 from ivjoin.multi.pace import sorted_along
+from ivjoin.multi.shape.steps import Step, laid_out, wide
+from ivjoin.multi.shape.trees import Seen, best_shape
 from ivjoin.multi.spec import MultiSpec
 from ivjoin.multi.spread import attributes
-from ivjoin.multi.steps import Step, laid_out, wide
-from ivjoin.multi.trees import Seen, best_shape
 from ivjoin.plan.cache import plan_of
 from ivjoin.routing import HypercubePlan
 from ivjoin.spark.rows.arrow import as_spark_sql, condition_sql, hashable, in_places, place, type_name

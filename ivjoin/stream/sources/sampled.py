@@ -11,8 +11,8 @@ from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.multi.question import MultiSpec
-from ivjoin.multi.steps import equal_classes
-from ivjoin.multi.trees import Seen
+from ivjoin.multi.shape.steps import equal_classes
+from ivjoin.multi.shape.trees import Seen
 from ivjoin.outer.values import has_value
 from ivjoin.shj.dictionaries import combined
 from ivjoin.shj.plain import rows_at

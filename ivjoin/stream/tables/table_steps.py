@@ -16,7 +16,7 @@ from ivjoin.errors import IvjoinError, ProtocolError
 from ivjoin.metrics import JoinMetrics, MultiJoinMetrics
 from ivjoin.multi.inputs import Input
 from ivjoin.multi.question import MultiSpec
-from ivjoin.multi.steps import Shape, Step, laid_out
+from ivjoin.multi.shape.steps import Shape, Step, laid_out
 from ivjoin.multi.wording import by_their_names, in_own_names, own_names
 from ivjoin.plan.cache import plan_of
 from ivjoin.stream.pull import stream_of

@@ -14,8 +14,8 @@ from math import log10
 
 from ivjoin.errors import IvjoinError
 from ivjoin.expr.nodes import Node
+from ivjoin.multi.shape.steps import Paths, Shape, Tree, equal_classes, pair_parts, wide
 from ivjoin.multi.spec import MultiSpec
-from ivjoin.multi.steps import Paths, Shape, Tree, equal_classes, pair_parts, wide
 
 __all__ = ["Seen", "best_shape"]
 
