@@ -125,14 +125,14 @@ class LookupCore(LookupState):
         new, self._new = self._new, None
         if new is not None:
             rest, found = self._decided(new)
-            yield from self._out(found)
+            yield from self._eased(self._out(found))
             self.left.add(rest)
         elif p == 1:
             chunks = []
             for rows in self.left.chunks:
                 rest, found = self._decided(rows)
                 chunks.append(rest)
-                yield from self._out(found)
+                yield from self._eased(self._out(found))
             self.left.keep(chunks)
         self._evict(force)
         if self.right.evicted:
@@ -147,6 +147,13 @@ class LookupCore(LookupState):
         if files is not None:
             self.left.keep([rows.compacted(files) for rows in self.left.chunks])
             self.right.compact(files)
+
+    def _eased(self, out: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the output, and release the pages of files that each batch has read."""
+        for batch in out:
+            if self.account.files is not None:
+                self.account.files.ease()
+            yield batch
 
     def _decided(self, rows: Rows) -> tuple[Rows, Any]:
         """Return the rows that are not decided, and the others as :meth:`_out` takes them."""

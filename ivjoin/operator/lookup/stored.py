@@ -19,6 +19,7 @@ __all__ = ["Bounds", "LeftRows", "RightRows", "Waiting", "dead_rows", "split"]
 Bounds = Sequence[tuple[int, int]] | None  # closed, for each axis; None if no row can match
 
 _TOGETHER = 4096  # rows of a part up to which it is merged with the next, before it becomes a run
+_CHUNK = 1 << 16  # the same for waiting rows: copying more of them at once takes memory
 _IDLE = 8  # 1 in so many right rows may be dead without eviction
 
 
@@ -35,7 +36,7 @@ class LeftRows:
 
     def add(self, rows: Rows) -> None:
         if len(rows):
-            _put(self.chunks, rows, 1 << 62)
+            _put(self.chunks, rows, _CHUNK)
 
     def keep(self, chunks: Sequence[Rows]) -> None:
         self.chunks = [c for c in chunks if len(c)]
