@@ -413,3 +413,15 @@ def test_samples_of_several_dictionaries(nulls: int) -> None:
     assert cells[0] == cells[1]
     one, other = (simulate(t, t, **ask).rows_in for t in (coded, plain))
     assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize(("how", "dealt"), [("left", 0), ("right", 1)])
+def test_the_preserved_side_of_a_grid_is_dealt_by_a_hash_of_its_rows(how: Any, dealt: int) -> None:
+    rows = pa.table({"k": np.zeros(4000, dtype=np.int64), "t": np.arange(4000)})
+    plan = plan_join(rows, rows, on="k", how=how, workers=8, scheme="grid")
+    assert [plan.layout.needs_row_hash(s) for s in (0, 1)] == [s == dealt for s in (0, 1)]
+    for s, side in enumerate(("left", "right")):
+        _, cells, owned = plan.cells(side, rows.to_batches()[0])
+        assert len(set(cells.tolist())) == 8
+        assert len(cells) == (4000 if s == dealt else 32_000)
+        assert owned.all() or s != dealt

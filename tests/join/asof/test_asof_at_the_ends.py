@@ -9,11 +9,13 @@ from itertools import product
 from math import inf, nan
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from taken import one_of
 
 from ivjoin import Order, asof_join, band_join
+from ivjoin.operator.lookup.rows import Rows
 
 LOW, HIGH = -(2**63), 2**63 - 1
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -119,3 +121,10 @@ def test_the_nearest_row_is_the_same_for_every_kind_of_join(kind: pa.DataType, v
 def nearest_pairs(left: pa.Table, right: pa.Table, **options: Any) -> set[tuple[int, int]]:
     rows = asof_join(left, right, on="t", direction="nearest", **options).read_all().to_pylist()
     return {(row["i"], row["j"]) for row in rows if row["i"] is not None and row["j"] is not None}
+
+
+def test_a_row_at_the_end_of_what_can_come_is_not_outside() -> None:
+    seq = np.arange(4)
+    rows = Rows([], seq, np.zeros(4, dtype=np.int64), [np.array([-1, 0, 5, 6])], {})
+    assert rows.outside([(0, 5)]).tolist() == [True, False, False, True]
+    assert rows.outside(None).all()
