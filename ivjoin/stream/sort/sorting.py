@@ -12,7 +12,7 @@ This module decides what to do; ``ordered.py`` does it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -24,7 +24,7 @@ from ivjoin.operator.explaining.wording import listed, said
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.join_plan import JoinPlan
-from ivjoin.plan.spec import SIDES, JoinSpec
+from ivjoin.plan.spec import SIDES
 from ivjoin.stream.sort.axis import Axis, axes, best_axis, compared_share, sample
 from ivjoin.stream.sort.given import Given
 from ivjoin.stream.sort.ordered import I64_MAX, I64_MIN, Ordinals, Step, moves, of_steps, of_table, steps
@@ -128,7 +128,7 @@ def arrange(
         kept.batches = given[0], given[1]
         kept.compared = compared_share(plan, (left, right))
         return kept
-    spec, own = _as_first(plan), [(Order(n, descending=axis.descending),) for n in axis.nodes]
+    spec, own = plan.spec, [(Order(n, descending=axis.descending),) for n in axis.nodes]
     orders = [own[s] if r is not None else spec.orders[s] for s, r in enumerate(ready)]
     kept.plan = plan_of(spec.with_orders(orders[0], orders[1], spec.on_late))
     kept.errors_first = any(r is not None and r.errs for r in ready)
@@ -140,14 +140,6 @@ def arrange(
         given = [sides[s].batches() if r is None else (b for b, _ in r.rows) for s, r in enumerate(ready)]
         kept.batches = given[0], given[1]
     return kept
-
-
-def _as_first(plan: JoinPlan) -> JoinSpec:
-    """Return the spec of a plan whose first band orders `first` and `last`, before and after its sides get an order."""
-    spec = plan.spec
-    if not spec.aggregates or spec.first_by is not None or not plan.kernel_terms:
-        return spec
-    return replace(spec, first_by=(plan.kernel_terms[0].right, False))
 
 
 def _read_first(
