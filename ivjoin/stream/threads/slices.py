@@ -86,6 +86,7 @@ class SlicedJoin:
         # Rows that wait. All slices before it were given to threads.
         self._rest = Slice(cut, ([], []), I64_MIN, I64_MAX + 1)
         self._alone: SymmetricHashJoin | None = None  # joins the rest if the join cannot be cut
+        self._over = False  # both inputs have ended, and all rows were emitted
         self._metrics = JoinMetrics()
         self._left_out = [0, 0]  # rows that came late and were dropped
         self._n_waiting = self._bytes = 0  # rows that wait, and their bytes
@@ -191,6 +192,7 @@ class SlicedJoin:
                 yield from self._counted(self._alone.finish(SIDES[p]))
         else:
             yield from self._advanced()
+        self._over = all(f.ended for f in self._frontiers)
 
     def lagging(self, rows_left: int, rows_right: int) -> int:
         """Return which side (0 left, 1 right) to read next."""
@@ -198,7 +200,7 @@ class SlicedJoin:
 
     def output_bounds(self) -> dict[str, tuple[Any, Any]]:
         """Return bounds of output rows, as ``SymmetricHashJoin.output_bounds`` does."""
-        return known_bounds(self._plan, all(f.ended for f in self._frontiers) and not len(self._workers))
+        return known_bounds(self._plan, self._over)
 
     def close(self) -> None:
         """End all threads and release all rows. Do not push afterwards."""
@@ -207,8 +209,6 @@ class SlicedJoin:
         self._joiners.clear()
         self._carried = None
         self._rest, self._n_waiting, self._bytes = Slice(self._cut, ([], []), I64_MIN, I64_MAX + 1), 0, 0
-
-    # -- memory --------------------------------------------------------------------------------------------------
 
     def _made_room(self, more: int) -> Iterator[pa.RecordBatch]:
         """Free memory for ``more`` bytes of waiting rows: wait for running slices, and stop cutting if necessary."""
@@ -229,8 +229,6 @@ class SlicedJoin:
         if self._bytes:
             fit = min(fit, self._memory.gathered * self._n_waiting // (self._bytes * (self._threads + 3)))
         return max(1, min(_SLICE_ROWS, fit // 2))
-
-    # -- slices --------------------------------------------------------------------------------------------------
 
     def _advanced(self) -> Iterator[pa.RecordBatch]:
         """Give complete slices of sufficient size to the threads, and yield the output of finished ones."""
@@ -320,8 +318,6 @@ class SlicedJoin:
         for p in (0, 1):
             if self._frontiers[p].ended:
                 yield from self._counted(op.finish(SIDES[p]))
-
-    # -- output --------------------------------------------------------------------------------------------------
 
     def _joined(self, most: int) -> Iterator[pa.RecordBatch]:
         """Yield the output of slices until at most ``most`` of them have output left."""

@@ -11,6 +11,7 @@ import pytest
 from oracle import HOWS
 
 from ivjoin import Order, ProtocolError, SymmetricHashJoin, band_join, multi_join
+from ivjoin.stream.threads import slices
 
 S = pa.schema({"k": pa.int64(), "t": pa.int64(), "x": pa.float64(), "s": pa.string()})
 BAND = "l.t BETWEEN r.t - 5 AND r.t + 3"
@@ -106,6 +107,28 @@ def test_a_stream_gives_bounds_between_its_batches(threads: int) -> None:
         told.append(stream.output_bounds())
     assert told[0]["t_right"] == (0, 60)
     assert stream.output_bounds() == {}
+
+
+def test_bounds_are_empty_only_after_the_last_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A band that is too wide for slices is joined by one operator after both inputs have ended."""
+    for name, value in {"_SLICE_ROWS": 4, "_MANY_ROWS": 1, "_MOST_ROWS": 1000, "_MORE_COPIED": 8}.items():
+        monkeypatch.setattr(slices, name, value)
+    t = pa.table({"t": range(20)})
+    stream = band_join(
+        t.to_reader(), t.to_reader(), condition="l.t BETWEEN r.t - 1000 AND r.t + 1000", left_order="t",
+        right_order="t", left_bounds={"t": (0, 90)}, batch_size=7, threads=2,
+    )  # fmt: skip
+    rows = 0
+    while rows < 400:
+        bounds = stream.output_bounds()
+        assert bounds
+        batch = next(stream)
+        inside(bounds, batch)
+        rows += batch.num_rows
+    assert next(stream, None) is None
+    assert stream.output_bounds() == {}
+    assert isinstance(stream._operator, slices.SlicedJoin)
+    assert stream._operator._alone is not None
 
 
 def test_a_stream_that_was_closed_says_so() -> None:
