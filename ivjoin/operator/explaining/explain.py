@@ -56,10 +56,17 @@ def explain_plan(
     lines += ["", "expression DAG, with what each node can be for future rows of both sides", *dag]
     state = [line for s in (0, 1) for line in _side(plan, s, frontiers, bounder, tables[1 - s])]
     lines += ["", "state", *state]
-    cut = cut_of(plan)
-    lines += ["", "threads", f"  one alone: {cut}" if isinstance(cut, str) else f"  any number: slices {cut}"]
+    lines += ["", "threads", f"  {_threads(plan)}"]
     kept = [line.strip() for line in state if not line.startswith("      ")]
     return Explanation("\n".join(lines), tuple(boxes), (*arrival, *kept))
+
+
+def _threads(plan: JoinPlan) -> str:
+    cut = cut_of(plan)
+    if not isinstance(cut, str):
+        return f"any number: slices {cut}"
+    alone = f"one alone: {cut}"
+    return alone if plan.spec.pick is None else f"tables, and files without an order: any number. Other inputs: {alone}"
 
 
 def _frontiers(plan: JoinPlan, given: Mapping[str, Mapping[Any, Any]]) -> tuple[Frontier, Frontier]:

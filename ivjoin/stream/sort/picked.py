@@ -1,7 +1,7 @@
 """Choose the order in which to read the inputs of a join that gives each left row one right row.
 
-- A right side with an end and no order is read first. Each left row is then decided when it arrives, and the output is
-  in the order of the left side.
+- A right side with an end and no order is read first. Rows of a left stream are then decided when they arrive; tables
+  and files are looked up in parts. The output is in the order of the left side.
 - Parquet files whose row groups follow each other are read together with the left side. Only row groups that overlap
   are in memory.
 - A left side with an end is sorted and read together with a right side that has an order.
@@ -70,13 +70,13 @@ def _by_row_groups(source: Source, batches: Iterator[pa.RecordBatch]) -> Iterato
 
 def picked_arrival(plan: JoinPlan, left: Source | None, right: Source | None) -> list[str]:
     """Return the lines that describe the order of reading; None stands for an input with only a schema."""
-    del left
     if plan.sides[1].orders:
         return []
     if right is None:
         return ["the right side is not ordered: a table or files would be read first; of a stream, left rows wait"]
     if right.ends:
-        return ["the right side has no order and is read first; then each left row is decided as it comes"]
+        then = "each left row is decided as it comes" if left is not None and not left.ends else "left rows are looked up"
+        return [f"the right side has no order and is read first; then {then}"]
     return ["the right side is a stream without an order: left rows wait until it ends"]
 
 
