@@ -26,6 +26,7 @@ from ivjoin.operator.lookup.stored import Bounds, LeftRows, RightRows, Waiting, 
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.shj.plain import rows_at
 from ivjoin.shj.registers import I64_MAX, I64_MIN
+from ivjoin.shj.store.disk.process_memory import give_back
 
 __all__ = ["LookupCore"]
 
@@ -179,7 +180,12 @@ class LookupCore(LookupState):
         else:
             self._stale, self._since = False, 0
             waiting = None if self._previous else self._waiting()
-            self.right.evict(self._dead(bounds, waiting), self._merges(), force)
+            merges = self._merges()
+            if merges:
+                self.right.merge()
+                if self.limits is not None:
+                    give_back()  # the arrays of the sort
+            self.right.evict(self._dead(bounds, waiting), force or merges)
         self.went(1, held - len(self.right))
 
     def _may_be_dead(self, bounds: Bounds) -> bool:

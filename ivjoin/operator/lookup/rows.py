@@ -29,6 +29,7 @@ class Rows:
     absent: dict[int, np.ndarray] = field(default_factory=dict)  # bool[n]: for an axis, the rows without a value there
     at: np.ndarray | None = None  # int64[n]: places of the rows in ``base``; a column is gathered when it is read
     filed: int = 0  # bytes of ``base`` that lie in files
+    files: Files | None = None  # these files
     _gathered: dict[int, pa.Array] = field(default_factory=dict)
     _ends: dict[int, tuple[int, int]] = field(default_factory=dict)
     _size: int = -1  # bytes of `base`, once they were counted
@@ -40,7 +41,9 @@ class Rows:
         absent = {k: m for k, a in self.absent.items() if (m := a[at]).any()}
         places = at if self.at is None else self.at.take(at)
         axes = [a.take(at) for a in self.axes]
-        return Rows(self.base, self.seq.take(at), self.kids.take(at), axes, absent, places, self.filed).near()
+        return Rows(
+            self.base, self.seq.take(at), self.kids.take(at), axes, absent, places, self.filed, self.files
+        ).near()
 
     def column(self, i: int) -> pa.Array:
         array = self.base[i]
@@ -59,7 +62,7 @@ class Rows:
             places = places if self.at is None else self.at.take(places)
             if isinstance(array, pa.ChunkedArray):
                 firsts = np.cumsum([0, *map(len, array.chunks[:-1])]).tolist()
-                return rows_of(array.chunks, firsts, places)
+                return rows_of(array.chunks, firsts, places, None if self.files is None else self.files.ease)
         return take(array, places, byte_width(array.type))
 
     @property
@@ -104,6 +107,7 @@ class Rows:
             base, self.seq[cut], self.kids[cut], [a[cut] for a in self.axes],
             {k: a[cut] for k, a in self.absent.items()}, None if self.at is None else self.at[cut],
             in_files,
+            self.files,
         )
 
     def spilled(self, files: Files) -> Rows:
@@ -126,7 +130,7 @@ class Rows:
 
         base = pa.Table.from_batches(filed(pieces, files)).columns
         return Rows(
-            list(base), self.seq, self.kids, self.axes, self.absent, None, max(1, sum(c.nbytes for c in base))
+            list(base), self.seq, self.kids, self.axes, self.absent, None, max(1, sum(c.nbytes for c in base)), files
         )
 
     @property
@@ -200,6 +204,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
     return Rows(
         base, np.concatenate([p.seq for p in parts]), np.concatenate([p.kids for p in parts]),
         [np.concatenate([p.axes[i] for p in parts]) for i in range(len(parts[0].axes))], absent, at, in_files,
+        next((p.files for p in parts if p.files is not None), None),
     ).near()  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +18,11 @@ from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.sorting import order_by_key
 from ivjoin.shj.store.values.value_blocks import ValueBlocks
 
-__all__ = ["Found", "Pairs", "Run", "Term", "order_of", "reach", "sorted_rows", "window"]
+__all__ = ["Found", "Pairs", "Run", "Spans", "Term", "order_of", "reach", "sorted_rows", "window"]
 
 Pairs = tuple[np.ndarray, np.ndarray]  # numbers of left rows and places in a run, int64[p] each
+Spans = tuple[np.ndarray, np.ndarray, np.ndarray]  # for each left row a number; for each number the start and the stop
+_DENSE = 2  # up to so many key ids for each left row, the numbers are the ids
 _SMALL = 1 << 16  # keys whose span is less than this are sorted by two bytes
 
 
@@ -72,11 +74,15 @@ def window(rows: Rows, terms: Sequence[Term]) -> tuple[np.ndarray, np.ndarray]:
 
 def sorted_rows(rows: Rows, axis: int | None, n_ids: int = 0) -> Rows:
     """Return rows sorted by key, then by an axis, then by arrival. ``n_ids``: if given, all keys are less."""
-    if not rises(rows.seq):
-        rows = rows.take(np.argsort(rows.seq, kind="stable"))
-    if n_ids > 1 and axis is not None and n_ids <= 4 * len(rows) + 1024:
-        return rows.take(order_by_key(rows.kids, rows.axes[axis], n_ids)[2])
-    index = order_of(rows.kids, None if axis is None else rows.axes[axis])
+    came = None if rises(rows.seq) else np.argsort(rows.seq, kind="stable")
+    kids = rows.kids if came is None else rows.kids.take(came)
+    values = None if axis is None else rows.axes[axis] if came is None else rows.axes[axis].take(came)
+    if n_ids > 1 and values is not None and n_ids <= 4 * len(rows) + 1024:
+        index: np.ndarray | None = order_by_key(kids, values, n_ids)[2]
+    else:
+        index = order_of(kids, values)
+    if came is not None:
+        index = came if index is None else came.take(index)
     return rows if index is None else rows.take(index)
 
 
@@ -123,9 +129,7 @@ class Run:
 
     def find(self, left: Rows, terms: Sequence[Term]) -> Found:
         """Return ranges with all matches of each left row, as narrow as the order of the run makes them."""
-        rank = np.searchsorted(self._kids, left.kids)
-        rank[rank == len(self._kids)] = 0
-        there = self._kids[rank] == left.kids if len(self._kids) else np.zeros(len(left), dtype=bool)
+        rank, there = self._ranked(left.kids)
         lo, hi = self._starts[rank], self._starts[rank + 1]
         rest = []
         by_axis: dict[int, list[Term]] = {}
@@ -152,39 +156,58 @@ class Run:
             raise EvaluationError(
                 "the right side of the window's condition has an error for a row; use try_add or TRY_CAST there"
             )
-        rank = np.searchsorted(self._kids, left.kids)
-        rank[rank == len(self._kids)] = 0
+        rank, there = self._ranked(left.kids)
         none = low == I64_MIN
         first, stop = places.find(rank, np.full(len(low), I64_MIN), np.where(none, low, low - 1))
         first, stop = np.maximum(first, self._starts[rank]), np.minimum(stop, self._starts[rank + 1])
-        return np.where((self._kids[rank] == left.kids) & (stop > first) & ~none, stop - 1, -1)
+        return np.where(there & (stop > first) & ~none, stop - 1, -1)
 
     def keys(self) -> tuple[np.ndarray, np.ndarray]:
         """Return where the rows of each key start, and how many there are : (int64[u], int64[u])."""
         return self._starts[:-1], np.diff(self._starts)
 
-    def one(self, left: Rows, bounds: tuple[np.ndarray, np.ndarray], last: bool, n_ids: int) -> np.ndarray:
+    def one(self, left: Rows, bounds: tuple[np.ndarray, np.ndarray], last: bool, spans: Spans) -> np.ndarray:
         """Return the place of the last row of each left row's key within bounds, or of the first one; -1 for none.
 
-        ``bounds`` : (int64[n], int64[n]) are closed, of the axis that sorts the run. Key ids are less than ``n_ids``.
+        ``bounds`` : (int64[n], int64[n]) are closed, of the axis that sorts the run.
         """
         assert self.axis is not None
+        kids, starts, stops = spans
         low, high = map(np.ascontiguousarray, bounds)
         empty = low > high
         if bool(empty.any()):
             low, high = np.where(empty, I64_MAX, low), np.where(empty, I64_MIN, high)
         out = np.empty(len(left), dtype=np.int64)
         by, other, way = (high, low, grouped_kernels.DOWN) if last else (low, high, grouped_kernels.UP)
-        groups, by, numbers = order_by_key(left.kids, by, n_ids)
+        groups, by, numbers = order_by_key(kids, by, len(starts))
         values = np.ascontiguousarray(self.rows.axes[self.axis])
-        grouped_kernels.meet_groups(groups, by, numbers, other, self.starts_of(n_ids), values, way, out)
+        grouped_kernels.meet_groups(groups, by, numbers, other, starts, stops, values, way, out)
         return out
 
-    def starts_of(self, n_ids: int) -> np.ndarray:
-        """Return where the rows of each key id start : int64[n_ids + 1]."""
-        sizes = np.zeros(n_ids + 1, dtype=np.int64)
-        sizes[self._kids + 1] = np.diff(self._starts)
-        return np.cumsum(sizes)
+    def spans(self, kids: np.ndarray, n_ids: int) -> Spans:
+        """Return where the rows of keys start and stop. Key ids are less than ``n_ids``."""
+        if n_ids <= _DENSE * len(kids):
+            sizes = np.zeros(n_ids + 1, dtype=np.int64)
+            sizes[self._kids + 1] = np.diff(self._starts)
+            ends = np.cumsum(sizes)
+            return kids, ends[:-1], ends[1:]
+        ids, kids = np.unique(kids, return_inverse=True)
+        rank, there = self._ranked(ids)
+        return kids, np.where(there, self._starts[rank], 0), np.where(there, self._starts[rank + 1], 0)
+
+    def _ranked(self, kids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the places of keys among those of the run : int64[n], and whether it has them : bool[n]."""
+        rank = np.searchsorted(self._kids, kids)
+        rank[rank == len(self._kids)] = 0
+        return rank, self._kids[rank] == kids if len(self._kids) else np.zeros(len(kids), dtype=bool)
+
+    def parts(self, most: int) -> Iterator[Run]:
+        """Yield whole keys of the run, with about ``most`` rows together."""
+        start = 0
+        while start < len(self):
+            stop = int(self._starts[np.searchsorted(self._starts, min(start + most, len(self)))])
+            yield Run(self.rows.slice(start, stop), self.axis)
+            start = stop
 
     def has_same(self) -> bool:
         """Return whether two rows have the same key and axis value."""

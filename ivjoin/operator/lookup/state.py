@@ -17,7 +17,7 @@ from ivjoin.operator.lookup.key_ids import key_table
 from ivjoin.operator.lookup.reading import read
 from ivjoin.operator.lookup.rows import Rows
 from ivjoin.operator.lookup.search import search_of
-from ivjoin.operator.lookup.stored import LeftRows, RightRows
+from ivjoin.operator.lookup.stored import LeftRows, RightRows, spill
 from ivjoin.operator.memory.memory_parts import Limit
 from ivjoin.plan.derivations import Derived
 from ivjoin.plan.join_plan import JoinPlan
@@ -95,11 +95,8 @@ class LookupState(JoinState):
 
     def spill(self, files: Files, most: int) -> None:
         """Spill columns until at most ``most`` bytes are in memory, or none; MemoryLimitError if the disk is full."""
-        def left() -> None:
-            self.left.keep([rows if rows.lies_in_files else rows.spilled(files) for rows in self.left.chunks])
-
         first, second = self.bytes_of_sides()
-        ways: list[Callable[[], object]] = [left, partial(self.right.spill, files)]
+        ways: list[Callable[[], object]] = [partial(spill, self.left.chunks, files), partial(self.right.spill, files)]
         for way in ways if first > second else ways[::-1]:
             if self.bytes_held() > most:
                 way()

@@ -14,7 +14,7 @@ from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.disk.backing import Files
 from ivjoin.shj.store.keys import KeyTable
 
-__all__ = ["Bounds", "LeftRows", "RightRows", "Waiting", "dead_rows", "split"]
+__all__ = ["Bounds", "LeftRows", "RightRows", "Waiting", "dead_rows", "spill", "split"]
 
 Bounds = Sequence[tuple[int, int]] | None  # closed, for each axis; None if no row can match
 
@@ -126,30 +126,37 @@ class RightRows:
         while self.runs and len(self.runs[-1]) < 2 * n:
             parts.append(self.runs.pop().rows)
             n += len(parts[-1])
-        self.runs.append(self._run(parts[::-1]))
+        parts.reverse()
+        self.runs.append(self._run(parts))
 
-    def _run(self, parts: Sequence[Rows]) -> Run:
+    def _run(self, parts: list[Rows]) -> Run:
+        """Return one run of parts. The list is emptied, so that their rows are freed before the sort."""
         n_ids = 0 if self.keys is None else self.keys.n_ids
-        return Run(sorted_rows(joined(parts), self._axis, n_ids), self._axis)
+        rows = joined(parts)
+        parts.clear()
+        rows = sorted_rows(rows, self._axis, n_ids)
+        return Run(rows, self._axis)
 
     def clear(self) -> None:
         if self.evicted is not None:
             self.evicted += self.each()
         self.runs, self._fresh = [], []
 
-    def evict(self, dead: Callable[[Run], np.ndarray], together: bool, force: bool) -> None:
-        """Evict the rows that ``dead`` marks : bool[n].
-
-        ``together``: merge all runs first. ``force``: copy the others even if few rows are evicted.
-        """
+    def merge(self) -> None:
+        """Merge all runs into one."""
         runs = self.sorted()
-        if together and len(runs) > 1:
-            runs = [self._run([r.rows for r in runs])]
-        self.runs = []
+        if len(runs) > 1:
+            parts = [r.rows for r in runs]
+            runs.clear()
+            runs.append(self._run(parts))
+
+    def evict(self, dead: Callable[[Run], np.ndarray], force: bool) -> None:
+        """Evict the rows that ``dead`` marks : bool[n]. ``force``: copy the others even if few rows are evicted."""
+        runs, self.runs = self.sorted(), []
         for run in runs:
             gone = dead(run)
             count = int(np.count_nonzero(gone))
-            if not count or not (force or together or count * _IDLE >= len(run)):
+            if not count or not (force or count * _IDLE >= len(run)):
                 self.runs.append(run)
                 continue
             if self.evicted is not None:
@@ -158,8 +165,10 @@ class RightRows:
                 self.runs.append(Run(run.rows.take(np.flatnonzero(~gone)), self._axis))
 
     def spill(self, files: Files) -> None:
-        self.runs = [run if run.rows.lies_in_files else Run(run.rows.spilled(files), self._axis) for run in self.runs]
-        self._fresh = [rows if rows.lies_in_files else rows.spilled(files) for rows in self._fresh]
+        for i, run in enumerate(self.runs):
+            if not run.rows.lies_in_files:
+                self.runs[i] = Run(run.rows.spilled(files), self._axis)
+        spill(self._fresh, files)
 
     def compact(self, files: Files) -> None:
         """Write the columns of runs again whose files are much longer than their rows need."""
@@ -175,6 +184,12 @@ class RightRows:
     def replace(self, change: Callable[[Rows], Rows]) -> None:
         parts = [change(rows) for rows in self.each()]
         self.runs, self._fresh = [], [p for p in parts if len(p)]
+
+
+def spill(parts: list[Rows], files: Files) -> None:
+    for i, rows in enumerate(parts):
+        if not rows.lies_in_files:
+            parts[i] = rows.spilled(files)
 
 
 def _put(parts: list[Rows], rows: Rows, most: int) -> None:

@@ -54,6 +54,7 @@ class WaitingLimits:
         spills, most = self.budget.when_full == "spill", limit - limit // _FULL - needed
         core.make_room(not spills)
         if spills and core.bytes_held() > most:
+            give_back()
             core.spill(self._files(core), most)
             give_back()
             if core.bytes_held() >= held:

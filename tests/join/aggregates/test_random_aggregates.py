@@ -182,7 +182,7 @@ def test_against_a_nested_loop(name: str) -> None:
 
 @pytest.mark.soak
 def test_against_a_nested_loop_at_length() -> None:
-    each(product(CONDITIONS, range(1, 40)), lambda case: compared(*case))
+    each(product(CONDITIONS, range(1, 40)), compared)
 
 
 def compared(name: str, seed: int) -> None:

@@ -85,7 +85,7 @@ def test_a_right_side_in_many_pieces(direction: Any) -> None:
 
 def test_a_limit_includes_its_own_value() -> None:
     groups, rows = np.array([0, 2]), np.array([0, 1])
-    starts, values = np.array([0, 3]), np.array([1, 5, 9])
+    starts, stops, values = np.array([0]), np.array([3]), np.array([1, 5, 9])
     ends = np.full(2, -(2**63)), np.array([5, 9])
     for mode, by, others, want in (
         (grouped_kernels.DOWN, np.array([5, 7]), ends[0], [1, 1]),
@@ -93,5 +93,5 @@ def test_a_limit_includes_its_own_value() -> None:
         (grouped_kernels.UP, np.array([2, 6]), np.array([4, 8]), [-1, -1]),
     ):
         out = np.empty(2, dtype=np.int64)
-        grouped_kernels.meet_groups(groups, by, rows, others, starts, values, mode, out)
+        grouped_kernels.meet_groups(groups, by, rows, others, starts, stops, values, mode, out)
         assert out.tolist() == want

@@ -63,7 +63,7 @@ class PickedCore(LookupCore):
             self._picked.limit_output(self.limits.budget.output_rows(sum(self._row_bytes)))
         size = batch.nbytes + 8 * n * (len(self.plan.sides[p].axes) + 6)
         # While runs are merged, they exist twice, with the order of their rows.
-        twice = max(0, 8 * len(self.right) * (len(self.plan.sides[1].axes) + 4) - _TWICE)
+        twice = max(0, 8 * len(self.right) * (len(self.plan.sides[1].axes) + 9) - _TWICE)
         self.account.want(lambda: size + twice + self.keys.more(n, batch.nbytes))
 
     def _read(self, p: int, batch: pa.RecordBatch) -> Arrived:

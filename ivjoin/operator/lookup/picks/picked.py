@@ -106,27 +106,28 @@ class PickedAnswers(BestAnswers):
 
     def _one(self, run: Run, rows: Rows) -> np.ndarray:
         """Return the place of each left row's best row, or -1, if a range of the value that picks has all matches."""
-        n_ids = self._core.n_ids
         known = None if bool((rows.kids >= 0).all()) else np.flatnonzero(rows.kids >= 0)
         left = rows if known is None else rows.take(known)
         low, high = window(left, self._core.terms)
+        spans = run.spans(left.kids, self._core.n_ids)
         if self.near is None:
-            out = run.one(left, (low, high), self._pick.which == "last", n_ids)
+            out = run.one(left, (low, high), self._pick.which == "last", spans)
         else:
             x = left.axes[self.near]
-            values, starts = run.rows.axes[run.axis], run.starts_of(n_ids)  # type: ignore[index]
+            values = run.rows.axes[run.axis]  # type: ignore[index]
+            start, stop = (ends.take(spans[0]) for ends in spans[1:])
             probe = np.maximum(np.where(x > high, np.minimum(high, I64_MAX - 1) + 1, x), low)
-            after = run.one(left, (probe, np.full(len(left), I64_MAX)), False, n_ids)
-            before = np.where(after < 0, starts.take(left.kids + 1), after) - 1
+            after = run.one(left, (probe, np.full(len(left), I64_MAX)), False, spans)
+            before = np.where(after < 0, stop, after) - 1
             one, other = values.take(before, mode="clip"), values.take(after, mode="clip")
-            no_one = (before < starts.take(left.kids)) | (one < low) | (one > high)
+            no_one = (before < start) | (one < low) | (one > high)
             no_other = (after < 0) | (other < low) | (other > high)
             nearer = no_one | (compared(x, other, one, self._picking.place.type) < 0)
             out = np.where(nearer & ~no_other, after, np.where(no_one, -1, before))
             if self._far:  # all numbers are equally far from an infinity: the first one, if none is equal
                 far = (x >= NAN_ORDINAL - 1) & (out >= 0)
                 far[far] = values.take(out[far]) != x[far]
-                out = np.where(far, run.one(left, (low, high), False, n_ids), out)
+                out = np.where(far, run.one(left, (low, high), False, spans), out)
         if known is None:
             return out
         every = np.full(len(rows), -1, dtype=np.int64)

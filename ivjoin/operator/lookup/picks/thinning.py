@@ -18,6 +18,8 @@ from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["Thinning", "Way", "ways_of"]
 
+_AT_ONCE = 1 << 16  # rows of a run
+
 
 @dataclass(frozen=True, slots=True)
 class Way:
@@ -94,6 +96,9 @@ class Thinning:
 
     def useless(self, run: Run, waiting: Waiting | None, full: bool) -> np.ndarray:
         """Return which rows of a run are useless : bool[n]. ``full``: whether the whole condition decides pairs."""
+        return np.concatenate([self._useless(part, waiting, full) for part in run.parts(_AT_ONCE)])
+
+    def _useless(self, run: Run, waiting: Waiting | None, full: bool) -> np.ndarray:
         out = np.zeros(len(run), dtype=bool)
         along = self._own is not None and run.axis == self._own
         if along and not self._loose and self._ways:

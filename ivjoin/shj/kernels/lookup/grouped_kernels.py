@@ -178,19 +178,19 @@ def sort_groups(starts, keys, rows, other_keys, other_rows, counts):
             _by_digits(keys, rows, a, b, least, span, other_keys, other_rows, counts)
 
 
-@compiled(VOID(IN1, IN1, IN1, IN1, IN1, IN1, I8, IO1))
-def meet_groups(groups, by, rows, others, starts, values, mode, out):
+@compiled(VOID(IN1, IN1, IN1, IN1, IN1, IN1, IN1, I8, IO1))
+def meet_groups(groups, by, rows, others, starts, stops, values, mode, out):
     """Find for each row the last place of its key whose value lies within two limits; with UP the first; -1 if none.
 
     groups : int64[keys + 1], where each key's rows begin in ``by`` and ``rows``
     by, rows : int64[n], by key and rising: the upper limit (with UP the lower limit), and row numbers
     others, out : int64[rows], the other limit and the place, by row number
-    starts, values : int64[some keys + 1], int64[m], the values by key, rising
+    starts, stops : int64[keys], where each key's rows begin and end in ``values``
+    values : int64[m], by key and rising
     """
-    keys = starts.shape[0] - 1
     for k in range(groups.shape[0] - 1):
-        start = starts[k] if k < keys else np.int64(0)
-        end = starts[k + 1] if k < keys else np.int64(0)
+        start = starts[k]
+        end = stops[k]
         at = start  # all values before it are below the limit (with UP), or not above it
         for j in range(groups[k], groups[k + 1]):
             limit = by[j]
