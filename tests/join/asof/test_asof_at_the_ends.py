@@ -25,6 +25,16 @@ def stamps(values: list[int], unit: str, zone: str | None) -> pa.Array:
     return pa.array(values, pa.int64()).view(pa.timestamp(unit, zone))
 
 
+def test_a_row_past_the_end_replaces_no_nearer_one() -> None:
+    """In nanoseconds both later rows are the greatest value, as is the left row, but one of them lies far away."""
+    left = pa.table({"i": range(4), "t": stamps([LOW, LOW + 2, 0, HIGH], "ns", None)})
+    right = pa.table({"j": range(4), "t": stamps([-9223372036, -1, 9223372035, HIGH - 2], "s", None)})
+    found = asof_join(
+        iter(left.to_batches(1)), iter(right.to_batches(1)), on="t", direction="nearest", left_order="t", right_order="t"
+    )
+    assert found.read_all().sort_by("i")["j"].to_pylist() == [0, 0, 1, 2]
+
+
 @pytest.mark.one_in(13)
 @pytest.mark.parametrize(("a", "b"), [
     ("UTC", "UTC"), ("+05:30", "UTC"), ("UTC", "+05:30"), ("UTC", "Europe/Berlin"), ("Europe/Berlin", "Asia/Tokyo"),

@@ -111,7 +111,7 @@ class Thinning:
                 if limit is None:
                     break
                 values = run.rows.axes[axis]
-                if full:  # values at the ends may lie beyond them
+                if full or self._picking.step:  # values at the ends may lie beyond them
                     sure &= (values > I64_MIN) & (values < I64_MAX)
                 sure &= values <= np.repeat(limit, sizes) if above else values >= np.repeat(limit, sizes)
                 if axis in run.rows.absent:
