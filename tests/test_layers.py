@@ -257,7 +257,7 @@ def test_importing_ivjoin_loads_nothing_heavy() -> None:
 
 def test_workers_that_join_static_frames_on_spark_load_little() -> None:
     pytest.importorskip("pyspark")
-    loaded = loaded_by("import ivjoin.spark.api.static, ivjoin.spark.spread.cells")
+    loaded = loaded_by("import ivjoin.spark.spread.static, ivjoin.spark.spread.cells")
     assert not loaded & HEAVY - {"pyspark", "llvmlite"}
 
 

@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any
 from ivjoin.spark.runtime.packages import installed_first, require_packages
 
 if TYPE_CHECKING:
-    from ivjoin.spark.api.asof import asof_join
-    from ivjoin.spark.api.carried import with_output_watermark
     from ivjoin.spark.api.explaining import explain
     from ivjoin.spark.api.join import band_join
+    from ivjoin.spark.api.lookups import asof_join, window_join
     from ivjoin.spark.api.many import multi_join
-    from ivjoin.spark.api.window import window_join
+    from ivjoin.spark.api.origin import with_output_watermark
     from ivjoin.spark.conditions.dialect import AnsiWarning
     from ivjoin.spark.runtime.environment import SparkSetupError, session
     from ivjoin.spark.runtime.eventtime import WatermarkWarning
@@ -40,9 +39,9 @@ __all__ = [
 ]
 _MODULES = {
     "AnsiWarning": "conditions.dialect", "SparkSetupError": "runtime.environment", "session": "runtime.environment",
-    "WatermarkWarning": "runtime.eventtime", "asof_join": "api.asof", "band_join": "api.join",
+    "WatermarkWarning": "runtime.eventtime", "asof_join": "api.lookups", "band_join": "api.join",
     "explain": "api.explaining", "multi_join": "api.many", "published_files": "sink.sinklog",
-    "window_join": "api.window", "with_output_watermark": "api.carried", "write_stream": "sink.sink",
+    "window_join": "api.lookups", "with_output_watermark": "api.origin", "write_stream": "sink.sink",
 }  # fmt: skip
 
 

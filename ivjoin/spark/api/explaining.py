@@ -11,12 +11,11 @@ from ivjoin.operator.explaining.explain import explain_plan
 from ivjoin.operator.memory.budget import WhenFull
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import JoinSpec
-from ivjoin.spark.api.checks import refuse_unbuilt, worker_budget
 from ivjoin.spark.api.join import DEFAULTS, SparkJoinOptions
 from ivjoin.spark.api.origin import origin_of
 from ivjoin.spark.api.resolving import resolved
-from ivjoin.spark.rows.arrow import key_sql
-from ivjoin.spark.rows.sorting import sort_key
+from ivjoin.spark.api.schema import refuse_unbuilt, worker_budget
+from ivjoin.spark.rows.arrow import key_sql, sort_key
 from ivjoin.spark.spread.buckets import stream_count
 from ivjoin.spark.spread.replanning import live_plans
 from ivjoin.spark.spread.spreading import spread_of, why_undivided

@@ -13,16 +13,16 @@ from ivjoin.expr.arguments import known_options, warn_caller
 from ivjoin.operator.memory.budget import Budget, WhenFull
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES
-from ivjoin.spark.api.checks import (
+from ivjoin.spark.api.origin import Joined, remember
+from ivjoin.spark.api.resolving import Resolved, resolved
+from ivjoin.spark.api.schema import (
     both_streaming,
+    output_type,
     refuse_second_state,
     refuse_unbuilt,
     refuse_undecided,
     worker_budget,
 )
-from ivjoin.spark.api.origin import Joined, remember
-from ivjoin.spark.api.resolving import Resolved, resolved
-from ivjoin.spark.api.schema import output_type
 from ivjoin.spark.conditions.leftover import rows_where
 from ivjoin.spark.rows.late import KEEP, REASON, joined_schema
 from ivjoin.spark.rows.metrics import observed_name
@@ -192,14 +192,14 @@ def joined_frames(
     if not (name is None or isinstance(name, str) or hasattr(type(name), "get")):
         raise IvjoinError(f"name is a {type(name).__name__}; expected a pyspark.sql.Observation, or text")
     if with_table:
-        from ivjoin.spark.api.lookup import table_join
+        from ivjoin.spark.spread.static import table_join
 
         count = stream_count(buckets, call.settings.partitions)
         joined = table_join(left, right, call.spec, of_tables, count, budget)
         kernels_early(left)
     elif not streaming:
-        from ivjoin.spark.api.static import static_join
         from ivjoin.spark.spread.spreading import spread_of
+        from ivjoin.spark.spread.static import static_join
 
         observation = None if isinstance(name, str) else name
         kernels_early(left)
@@ -235,7 +235,7 @@ def _joined_stream(
     spread: StreamSpread, budget: Budget | None,
 ) -> DataFrame:
     from ivjoin.spark.state.segments import segmented_join
-    from ivjoin.spark.state.streaming import packed_sides, streaming_join
+    from ivjoin.spark.state.stateful import packed_sides, streaming_join
 
     segmented = backend == "transformWithState"
     build = segmented_join if segmented else streaming_join

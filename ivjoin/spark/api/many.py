@@ -27,7 +27,7 @@ from ivjoin.spark.runtime.environment import settings_of
 from ivjoin.spark.runtime.eventtime import delays, watermarks_of, with_watermarks, without_watermark
 from ivjoin.spark.runtime.workers import kernels_early, start_early
 from ivjoin.spark.spread.buckets import stream_count
-from ivjoin.spark.spread.sizes import are_small, estimated_bytes, sound_bytes
+from ivjoin.spark.spread.sampling import are_small, estimated_bytes, sound_bytes
 from ivjoin.stream.sources.columns import places_of
 
 if TYPE_CHECKING:

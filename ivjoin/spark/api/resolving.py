@@ -21,7 +21,7 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.picking.choice import check_pick
 from ivjoin.plan.question import join_spec, named_pairs
 from ivjoin.plan.spec import SIDES, JoinSpec
-from ivjoin.spark.api.carried import carried_slacks
+from ivjoin.spark.api.origin import carried_slacks
 from ivjoin.spark.api.schema import arrow_schema, refuse_uncompared, spelled_alike
 from ivjoin.spark.conditions.columns import aliases_of, condition_of, is_column
 from ivjoin.spark.conditions.dialect import AnsiWarning, ansi_note, backquoted

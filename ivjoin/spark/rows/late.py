@@ -14,7 +14,7 @@ from ivjoin.outer.jointype import join_type
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES, JoinSpec
-from ivjoin.spark.spread.ownership import only_owned
+from ivjoin.spark.spread.buckets import only_owned
 
 __all__ = ["KEEP", "REASON", "LateRows", "check_keeps", "joined_schema", "kept_late", "late_schema"]
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from ivjoin.errors import IvjoinError
-from ivjoin.spark.rows.delays import DELAYS
-from ivjoin.spark.rows.results import COUNTS, COUNTS_COLUMN, ROWS_COLUMN
+from ivjoin.spark.rows.results import COUNTS, COUNTS_COLUMN, DELAYS, ROWS_COLUMN
 
 if TYPE_CHECKING:
     from pyspark.sql import Observation

@@ -30,15 +30,14 @@ from ivjoin.outer.values import has_value
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import JoinSpec
-from ivjoin.spark.rows.delays import Arrived
+from ivjoin.spark.rows.results import Arrived, MapStage
 
 __all__ = [
-    "PACKED_IN_TWO", "PACKED_SCHEMA", "MapStage", "Route", "Seen", "fitted", "gathered", "in_two", "packer",
+    "PACKED_IN_TWO", "PACKED_SCHEMA", "Route", "Seen", "fitted", "gathered", "in_two", "packer",
     "received", "rows_of", "unpacked", "whole",
 ]  # fmt: skip
 
 _Packed = tuple[int, int, bytes | None, bytes | None]
-MapStage = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 # From rows and their hashes to one row for each copy, with its added columns, and the buckets of the copies.
 Way = Callable[[pa.RecordBatch, np.ndarray], tuple[pa.RecordBatch, np.ndarray]]
 # Makes the ``Way`` of a side, once in each task. If it has an attribute ``heard``, its value goes to the first bucket.

@@ -10,31 +10,86 @@
 
 PySpark adds two columns of Python ints and four columns of state to *each* row that a stateful function returns. For
 many rows, that costs more than the join. On a packed row the cost is negligible, and all types are preserved.
+
+The counts contain the production delay: from the arrival of the later row of a pair in a map task to its output. The
+rows of a micro-batch decide everything that it emits, so the arrival times in the ticks bound each delay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from ivjoin.errors import LateRowError, MemoryLimitError
-from ivjoin.spark.rows.delays import DELAYS
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ivjoin.spark.rows.late import LateRows
-    from ivjoin.spark.rows.pack import MapStage
 
 __all__ = [
-    "COUNTS", "COUNTS_COLUMN", "GROWING", "RESULT_SCHEMA", "ROWS_COLUMN", "Results", "late_rows", "limit_explained",
-    "opener", "packed_row",
-]
+    "COUNTS", "COUNTS_COLUMN", "DELAYS", "GROWING", "MapStage", "RESULT_SCHEMA", "ROWS_COLUMN", "Arrived", "Delay",
+    "Results", "late_rows", "limit_explained", "opener", "packed_row",
+]  # fmt: skip
 
+#: Counts of a turn: microseconds summed over the output rows, and the longest.
+DELAYS = ("delay_us", "peak_delay_us")
+
+
+@dataclass(slots=True)
+class Arrived:
+    """Arrival times of rows, in microseconds of the clock: their number, the first, and the sum."""
+
+    rows: int = 0
+    first: int = 0
+    total: int = 0
+
+    def show(self, rows: int) -> None:
+        now = time.time_ns() // 1000
+        self.merge((rows, now, rows * now))
+
+    def merge(self, said: Sequence[int]) -> None:
+        """Add the counts of another task, given as :attr:`as_json`."""
+        rows, first, total = said
+        if rows:
+            self.first = min(self.first, first) if self.rows else first
+            self.rows, self.total = self.rows + rows, self.total + total
+
+    @property
+    def as_json(self) -> list[int]:
+        return [self.rows, self.first, self.total]
+
+
+@dataclass(slots=True)
+class Delay:
+    """The delays of the output of one turn, in microseconds."""
+
+    rows_out: int = 0
+    total: int = 0  # over the output rows; each pair is assumed to arrive with the micro-batch's average row
+    peak: int = 0  # from the first row of the micro-batch to the last output row; an upper bound for each pair
+
+    def counted(self, out: Iterator[pa.RecordBatch], came: Arrived) -> Iterator[pa.RecordBatch]:
+        """Yield the output, and count each batch after it has been consumed."""
+        for batch in out:
+            yield batch
+            self.rows_out += batch.num_rows
+            if came.rows and batch.num_rows:
+                now = time.time_ns() // 1000
+                self.total += batch.num_rows * max(0, now - came.total // came.rows)
+                self.peak = max(self.peak, now - came.first)
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        return self.total, self.peak
+
+
+MapStage = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 ROWS_COLUMN, COUNTS_COLUMN = "rows", "counts"
 RESULT_SCHEMA = StructType([StructField(ROWS_COLUMN, BinaryType()), StructField(COUNTS_COLUMN, StringType())])
 # The counts of one turn, in the order of its text; times in microseconds.

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -21,18 +20,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = [
-    "CHECKPOINT_FILES", "PAGE_SIZE", "Settings", "SparkSetupError", "arrow_batch_rows", "check_java", "is_connect",
+    "CHECKPOINT_FILES", "Settings", "SparkSetupError", "arrow_batch_rows", "check_java", "is_connect",
     "session", "settings_of",
 ]
 
 _OF_A_JOIN = (
-    "ivjoin.spark.api.join", "ivjoin.spark.state.streaming", "ivjoin.spark.state.segments",
+    "ivjoin.spark.api.join", "ivjoin.spark.state.stateful", "ivjoin.spark.state.segments",
     "ivjoin.spark.state.streamspread", "ivjoin.spark.sink.sink", "ivjoin.spark.api.many", "ivjoin.spark.spread.cells",
 )  # fmt: skip
 CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
-PAGE_SIZE = "spark.buffer.pageSize"
-_PAGE, _MOST_PAGES = 1 << 20, 8192  # the latter of a task: TaskMemoryManager.PAGE_TABLE_SIZE
-_DRIVER_MEMORY, _MEMORY = "spark.driver.memory", re.compile(r"(\d+)([kmgt])b?", re.IGNORECASE)
 # Spark 4 adds up the bytes of all columns after each row that it passes to Python, unless the limit is this number.
 _BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch", (1 << 31) - 1
 # Arrow checks the bounds of each value that Spark reads from Python, and whether it is null. Spark checks both itself.
@@ -121,8 +117,6 @@ def session(
 
     - Checkpoints are written through Hadoop's ``FileSystem``. Spark's choice, ``FileContext``, starts one or two
       processes for each file where Hadoop's native library is missing.
-    - Tasks allocate memory for sorting in pages of one megabyte. Spark's have up to 64, and a micro-batch has only a
-      few packed rows to sort.
     - Arrow batches to Python are limited by ``spark.sql.execution.arrow.maxRecordsPerBatch`` alone. Counting their
       bytes takes a fifth of a join's time in Java. For rows of 100 kB and more, set a lower number, or set
       ``spark.sql.execution.arrow.maxBytesPerBatch`` to Spark's default, "64MB".
@@ -165,8 +159,6 @@ def session(
     for name, value in _UNCHECKED.items():
         os.environ.setdefault(name, value)  # Java inherits it, and takes a property of its own before it
         unless_said[f"spark.executorEnv.{name}"] = os.environ[name]
-    if local and (page := _page_bytes({**common, **{k: v for k, v in given.items() if v is not None}})) is not None:
-        unless_said[PAGE_SIZE] = page
     builder = SparkSession.builder.master(master).appName(app)
     for key, setting in {**{k: v for k, v in unless_said.items() if k not in common}, **ours, **given}.items():
         if setting is not None:
@@ -176,22 +168,6 @@ def session(
     if local and CHECKPOINT_FILES not in given:
         _write_checkpoints_directly(spark)
     return spark
-
-
-def _page_bytes(said: Mapping[str, object]) -> int | None:
-    """Return the bytes of a page: a megabyte, or more if a task with all memory would exceed Spark's limit of pages.
-
-    None if the settings alone do not determine that memory.
-    """
-    memory = _MEMORY.fullmatch(str(said.get(_DRIVER_MEMORY) or "1g"))
-    off_heap = str(said.get("spark.memory.offHeap.enabled")).lower() == "true"
-    submitted = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
-    folder = _conf_folder()
-    elsewhere = "SPARK_DRIVER_MEMORY" in os.environ or "memory" in submitted or "--properties-file" in submitted
-    if memory is None or off_heap or elsewhere or (folder is not None and (folder / "spark-env.sh").exists()):
-        return None
-    most = int(memory[1]) << {"k": 10, "m": 20, "g": 30, "t": 40}[memory[2].lower()]
-    return max(_PAGE, 1 << (most // _MOST_PAGES - 1).bit_length())
 
 
 def _conf_folder() -> Path | None:

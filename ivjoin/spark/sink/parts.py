@@ -21,14 +21,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ivjoin.spark.rows.results import ROWS_COLUMN, Results
+from ivjoin.spark.rows.results import ROWS_COLUMN, MapStage, Results
 from ivjoin.spark.sink.layout import Layout, WrittenFile, unique
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ivjoin.spark.rows.late import LateRows
-    from ivjoin.spark.rows.pack import MapStage
 
 __all__ = ["Part", "WrittenResults", "row_writer", "written"]
 

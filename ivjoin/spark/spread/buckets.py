@@ -1,19 +1,27 @@
-"""Number and label the buckets of a stream, the groups of its stateful operator.
+"""Number the buckets of a stream, the groups of its stateful operator, and the cells within a task.
 
 Spark hashes a group's label once more to choose its state partition. Labels are chosen so that B buckets on B state
 partitions have one partition each. They depend on B alone, and the first is always 0. So the first bucket always finds
 a checkpoint that was made with another number of buckets.
+
+If rows are copied to several cells, the cell is one more key, and each row has a flag whether the task owns it.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from ivjoin.errors import IvjoinError
+from ivjoin.plan.spec import JoinSpec
 
 __all__ = [
-    "bucket_labels", "checked_count", "count_in_task", "murmur3_of_int", "second_key", "state_partition",
-    "stream_count",
+    "bucket_labels", "cell_spec", "checked_count", "copied", "count_in_task", "murmur3_of_int", "only_owned",
+    "second_key", "state_partition", "stream_count", "with_cells",
 ]  # fmt: skip
 
 # Greatest number of buckets of a stream by default. A checkpoint retains the number, so it depends on nothing that may
@@ -108,3 +116,36 @@ def checked_count(buckets: object, default: int) -> int:
     if isinstance(buckets, bool) or not isinstance(buckets, int) or not 1 <= buckets <= 100_000:
         raise IvjoinError(f"buckets is {buckets!r}; expected a whole number from 1 to 100000, or None for the default")
     return buckets
+
+
+_CELL, _OWNED_LEFT, _OWNED_RIGHT = "ivjoin cell", "ivjoin owned left", "ivjoin owned right"
+
+
+def cell_spec(spec: JoinSpec) -> JoinSpec:
+    left, right = (
+        schema.append(pa.field(_CELL, pa.int64())).append(pa.field(owned, pa.bool_()))
+        for schema, owned in zip(spec.schemas, (_OWNED_LEFT, _OWNED_RIGHT), strict=True)
+    )
+    return replace(spec, schemas=(left, right), on=(*spec.on, (_CELL, _CELL)))
+
+
+def copied(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
+    same = len(rows) == batch.num_rows and np.array_equal(rows, np.arange(len(rows)))
+    return batch if same else batch.take(pa.array(rows))
+
+
+def with_cells(batch: pa.RecordBatch, rows: np.ndarray, cells: np.ndarray, owned: np.ndarray) -> pa.RecordBatch:
+    """Return one row for each copy, with its cell and whether it is owned, as :func:`cell_spec` expects."""
+    copies = copied(batch, rows)
+    schema = pa.schema([*copies.schema, pa.field("cell", pa.int64()), pa.field("owned", pa.bool_())])
+    return pa.RecordBatch.from_arrays([*copies.columns, pa.array(cells), pa.array(owned)], schema=schema)
+
+
+def only_owned(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the owned rows among joined rows of :func:`cell_spec`. A pair is owned if its left copy is."""
+    names = batch.schema.names
+    marks = [batch.column(names.index(name)) for name in (_OWNED_LEFT, _OWNED_RIGHT) if name in names]
+    keep = pc.coalesce(*marks)
+    rest = [i for i, name in enumerate(names) if name not in (_CELL, _OWNED_LEFT, _OWNED_RIGHT)]
+    kept = pa.RecordBatch.from_arrays([batch.column(i) for i in rest], schema=schema)
+    return kept if pc.all(keep).as_py() is not False else kept.filter(keep)

@@ -35,7 +35,8 @@ from ivjoin.multi.spread import attributes
 from ivjoin.plan.cache import plan_of
 from ivjoin.routing import HypercubePlan
 from ivjoin.spark.rows.arrow import as_spark_sql, condition_sql, hashable, in_places, place, type_name
-from ivjoin.spark.rows.pack import MapStage, gathered, rows_of
+from ivjoin.spark.rows.pack import gathered, rows_of
+from ivjoin.spark.rows.results import MapStage
 from ivjoin.spark.rows.slots import filled, laid_together, selected, union
 from ivjoin.spark.spread.buckets import bucket_labels
 

@@ -24,21 +24,22 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.rows.arrow import key_sql
-from ivjoin.spark.rows.dealing import dealt, why_in_python
-from ivjoin.spark.rows.pack import MapStage, fitted
-from ivjoin.spark.rows.sampling import (
+from ivjoin.spark.rows.pack import fitted
+from ivjoin.spark.rows.results import MapStage
+from ivjoin.spark.runtime.environment import Settings, is_connect
+from ivjoin.spark.spread.buckets import bucket_labels, checked_count, copied
+from ivjoin.spark.spread.dealing import dealt, why_in_python
+from ivjoin.spark.spread.sampling import (
     KeyHash,
     Sampled,
+    are_small,
     hash_of_row,
     key_hash_name,
     looked_at,
     looked_schema,
     samples,
+    sound_bytes,
 )
-from ivjoin.spark.runtime.environment import Settings, is_connect
-from ivjoin.spark.spread.buckets import bucket_labels, checked_count
-from ivjoin.spark.spread.ownership import copied
-from ivjoin.spark.spread.sizes import are_small, sound_bytes
 
 if TYPE_CHECKING:
     from ivjoin.routing.plan import RoutingPlan

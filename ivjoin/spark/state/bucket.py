@@ -13,27 +13,23 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from ivjoin.conditions.evaluate import evaluate
-from ivjoin.expr.ordinal import ordinals
 from ivjoin.frontier.order import Order
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import plan_of
-from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES, JoinSpec
-from ivjoin.spark.rows.delays import DELAYS, Arrived, Delay
+from ivjoin.spark.rows.arrow import in_order
 from ivjoin.spark.rows.late import KEEP, LateRows
 from ivjoin.spark.rows.pack import Seen, received, unpacked, whole
-from ivjoin.spark.rows.results import COUNTS, GROWING, late_rows, limit_explained
+from ivjoin.spark.rows.results import COUNTS, DELAYS, GROWING, Arrived, Delay, late_rows, limit_explained
 
 __all__ = [
-    "COUNTS", "GROWING", "Arrivals", "Keep", "Turn", "arrivals", "in_order", "keep", "new_operator", "play",
-    "restored", "run_spec", "taken",
-]
+    "COUNTS", "GROWING", "Arrivals", "Keep", "Turn", "arrivals", "keep", "new_operator", "play", "restored", "run_spec",
+    "taken",
+]  # fmt: skip
 
 Keep = Callable[[pa.RecordBatch], pa.RecordBatch]
 
@@ -135,19 +131,6 @@ def _pushed(op: SymmetricHashJoin, side: int, rows: pa.RecordBatch) -> Iterator[
 
 def _rises(order: Order) -> bool:
     return not order.descending and order.nulls is None
-
-
-def in_order(plan: JoinPlan, side: int, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Sort the batch along the primary axis, ascending. The index of a side has this order; Spark promises no order."""
-    axes = plan.sides[side].axes
-    if not axes:
-        return batch
-    index = {name: i for i, name in enumerate(plan.sides[side].schema.names)}
-    v = evaluate([axes[0]], lambda _, name: batch.column(index[name]), batch.num_rows)[0]
-    image = ordinals(v.values, axes[0].type)
-    if len(image) < 2 or bool((image[1:] >= image[:-1]).all()):
-        return batch
-    return batch.take(pa.array(np.argsort(image, kind="stable")))
 
 
 @dataclass(slots=True)

@@ -28,17 +28,16 @@ from ivjoin.multi.spec import MultiSpec
 from ivjoin.plan.cache import plan_of
 from ivjoin.routing import HypercubePlan
 from ivjoin.spark.rows.arrow import hashable, in_places, place
-from ivjoin.spark.rows.codec import FORMAT, STATE_SCHEMA, compressed, expanded, meta_text, new_token, read_state
-from ivjoin.spark.rows.delays import DELAYS, Arrived, Delay
 from ivjoin.spark.rows.metrics import observed, observed_name
 from ivjoin.spark.rows.pack import PACKED_SCHEMA, Seen, packer, received, unpacked, whole
-from ivjoin.spark.rows.results import RESULT_SCHEMA, Results, late_rows, opener
+from ivjoin.spark.rows.results import DELAYS, RESULT_SCHEMA, Arrived, Delay, Results, late_rows, opener
 from ivjoin.spark.rows.slots import union
 from ivjoin.spark.runtime.environment import arrow_batch_rows
 from ivjoin.spark.runtime.workers import own_workers
 from ivjoin.spark.spread.buckets import bucket_labels
 from ivjoin.spark.spread.cells import in_cells
 from ivjoin.spark.spread.spec import FREE
+from ivjoin.spark.state.codec import FORMAT, STATE_SCHEMA, compressed, expanded, meta_text, new_token, read_state
 
 __all__ = ["cell_function", "counts_of", "streamed_in_cells"]
 

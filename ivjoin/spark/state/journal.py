@@ -1,4 +1,4 @@
-"""Store a bucket's state as a base and a log: the operator's snapshot, and the turns that it has run since.
+"""Join a bucket's input of one micro-batch. Its state is a base and a log: a snapshot, and the turns since then.
 
 A turn depends only on the state and its input. So replaying the log rebuilds the operator, and a micro-batch only has
 to add its input to the log. A new base replaces the log when more bytes were written to it than a base takes. Each
@@ -9,19 +9,30 @@ it missed.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from functools import cached_property
+from typing import Any, Protocol
+
+import pandas as pd
+import pyarrow as pa
 
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.operator.operator import SymmetricHashJoin
+from ivjoin.operator.snapshot import MAGIC, VERSION, frontier_state, load_frontier, sealed
+from ivjoin.operator.snapshot import opened as unsealed
 from ivjoin.plan.cache import plan_of
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import JoinSpec
-from ivjoin.spark.rows.codec import compressed, expanded
 from ivjoin.spark.rows.pack import Seen
-from ivjoin.spark.state.bucket import Arrivals, Turn, new_operator, play, restored, run_spec, taken
-from ivjoin.spark.state.moving import moved
+from ivjoin.spark.rows.results import Results
+from ivjoin.spark.spread.buckets import bucket_labels, count_in_task
+from ivjoin.spark.spread.spec import identity
+from ivjoin.spark.state.bucket import Arrivals, Turn, keep, new_operator, play, restored, run_spec, taken
+from ivjoin.spark.state.codec import compressed, expanded, meta_text
+from ivjoin.spark.state.streamspread import UNSPREAD, StreamSpread
 
-__all__ = ["Log", "Segment", "StateBackend", "opened", "segment_of"]
+__all__ = ["BucketJoin", "Log", "Segment", "StateBackend", "moved", "opened", "segment_of"]
 
 #: The token of the state after a turn, and the input of the turn, compressed.
 Segment = tuple[str, bytes]
@@ -129,3 +140,86 @@ def _arrivals_of(spec: JoinSpec, turn: bytes) -> Arrivals:
     for s, edges in zip(seen, said["seen"], strict=True):
         s.edges = edges
     return Arrivals(packed, seen)
+
+
+class BucketJoin:
+    def __init__(
+        self, spec: JoinSpec, buckets: int | None, results: Results, spread: StreamSpread = UNSPREAD,
+        budget: Budget | None = None,
+    ) -> None:
+        self.spec = spread.run(spec)
+        self._identity, self._buckets = identity(spec) | spread.identity, buckets
+        self._owned, self._plans = spread.owner(spec), spread.plans
+        self._results, self._budget = results, budget
+
+    @cached_property
+    def meta(self) -> str:
+        """The identity of the join, which its state carries; known in a task."""
+        return meta_text(self._identity, len(self._labels))
+
+    @cached_property
+    def _labels(self) -> tuple[int, ...]:
+        return bucket_labels(count_in_task(self._buckets))
+
+    def turn(self, label: int, came: Arrivals, state: StateBackend, turn: Turn) -> Iterator[pd.DataFrame]:
+        """Join the input, yield the results, and write the state and the counts."""
+        name = (self.meta, label)
+        op = opened(self.spec, name, state, turn, self._budget)
+        turn.before = op.metrics.as_dict()
+        turn.mark()
+        joined = play(op, self.spec, came, self._owned, late=self._results.late)
+        yield from self._results.frames(turn.delay.counted(joined, came.arrived), label)
+        turn.mark(self._results.sink_ns)
+        written = state.written(compressed(op.snapshot()) if state.rebased else None)
+        keep(name, state.after, op)
+        yield self._results.counts(turn.counts(op, written, self._labels.index(label)))
+
+    def plans_in(self, label: int) -> bool:
+        return self._plans is not None and label == self._labels[0]
+
+    def note(self, said: str, came: Arrivals) -> str:
+        assert self._plans is not None
+        return self._plans.planned(said, came.heard, [s.edges for s in came.seen])
+
+
+# -- joins that differ in what may change (``spread.spec``) ----------------------------------------------------------
+
+def moved(snapshot: bytes, spec: JoinSpec) -> bytes:
+    """Return the snapshot of an operator as a snapshot of another join, with the same rows and frontiers.
+
+    An order with a greater slack accepts later rows from now on. Rows that could match these may be gone already. So
+    what the order has promised before becomes a watermark: a row below it is still late.
+    """
+    header, parts = unsealed(snapshot, MAGIC, VERSION)
+    old, new = plan_of(JoinSpec.from_json(header["plan"])), plan_of(spec)
+    header["plan"] = spec.as_json
+    header["frontiers"] = [_frontier(saved, new, s) for s, saved in enumerate(header["frontiers"])]
+    tables = [_columns(part, old, new, s) for s, part in enumerate(parts)]
+    header["sizes"] = [len(table) for table in tables]
+    return sealed(MAGIC, VERSION, header, tables)
+
+
+def _frontier(saved: dict[str, Any], plan: JoinPlan, s: int) -> dict[str, Any]:
+    frontier = plan.frontiers()[s]
+    limits = [order["limit"] for order in saved["orders"]]
+    for tracker, order in zip(frontier.trackers, saved["orders"], strict=True):
+        order["limit"] = tracker.least_after(order["edge"])
+    load_frontier(frontier, saved, s, plan.spec.schemas[s])
+    for tracker, limit in zip(frontier.trackers, limits, strict=True):
+        if limit != tracker.limit:
+            frontier.promise(tracker.node, ~limit if tracker.descending else limit, tracker.descending)
+    return frontier_state(frontier)
+
+
+def _columns(part: bytes, old: JoinPlan, new: JoinPlan, s: int) -> bytes:
+    """Return the stored rows of a side with their columns in the order of another plan."""
+    before, after = ([p.sides[s].schema.names[i] for i in p.sides[s].stored] for p in (old, new))
+    if before == after:
+        return part
+    batch = pa.ipc.open_stream(pa.py_buffer(part)).read_next_batch()
+    columns = [batch.column(before.index(name)) for name in after] + [batch.columns[-1]]
+    moved_rows = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, moved_rows.schema) as writer:
+        writer.write_batch(moved_rows)
+    return sink.getvalue().to_pybytes()

@@ -21,14 +21,13 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from ivjoin.errors import IvjoinError
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.plan.spec import JoinSpec
-from ivjoin.spark.rows.codec import FORMAT, new_token, read_state
 from ivjoin.spark.rows.late import kept_late
 from ivjoin.spark.rows.metrics import MOST_GATHERED, observed
 from ivjoin.spark.rows.results import RESULT_SCHEMA, Results
 from ivjoin.spark.runtime.workers import own_workers
 from ivjoin.spark.state.bucket import Turn, arrivals
-from ivjoin.spark.state.bucketjoin import BucketJoin
-from ivjoin.spark.state.journal import Log, segment_of
+from ivjoin.spark.state.codec import FORMAT, new_token, read_state
+from ivjoin.spark.state.journal import BucketJoin, Log, segment_of
 from ivjoin.spark.state.streamspread import UNSPREAD, StreamSpread
 
 __all__ = ["SegmentedBucket", "segmented_join"]

@@ -1,4 +1,12 @@
-"""Run the second stage of a streaming join: a bucket's operator as the function of ``applyInPandasWithState``.
+"""Join two streaming DataFrames with ``applyInPandasWithState``: pack, group by bucket, join with state.
+
+::
+
+    left  -- bucket number -- pack (mapInArrow) --+
+                                                  +-- union -- groupBy(label, part) -- applyInPandasWithState(operator)
+    right -- bucket number -- pack (mapInArrow) --+                                 -- counts -- open (mapInArrow)
+
+The join sets no Spark timeout and no Spark watermark: rows and ticks advance the frontiers.
 
 On this backend a group has one state, which is written whole or not at all. A call only sees the state of its own
 group. A bucket therefore has two groups in the same state partition. Spark calls them one after the other in one task::
@@ -14,22 +22,32 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
+from pyspark.sql import functions as F
 
 from ivjoin.errors import SnapshotError
 from ivjoin.operator.memory.budget import Budget
+from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import JoinSpec
-from ivjoin.spark.rows.codec import FORMAT, BucketState, new_token, note_and_state, read_state, with_note
-from ivjoin.spark.rows.results import Results
+from ivjoin.spark.rows.arrow import hash_sql, in_places, key_sql
+from ivjoin.spark.rows.late import kept_late
+from ivjoin.spark.rows.metrics import MOST_GATHERED, observed
+from ivjoin.spark.rows.pack import PACKED_IN_TWO, PACKED_SCHEMA, in_two, packer
+from ivjoin.spark.rows.results import RESULT_SCHEMA, MapStage, Results
+from ivjoin.spark.runtime.environment import arrow_batch_rows
+from ivjoin.spark.runtime.workers import own_workers
+from ivjoin.spark.spread.buckets import bucket_labels, count_in_task, second_key
 from ivjoin.spark.state.bucket import Arrivals, Turn, arrivals
-from ivjoin.spark.state.bucketjoin import BucketJoin
-from ivjoin.spark.state.journal import Log, segment_of
+from ivjoin.spark.state.codec import FORMAT, STATE_SCHEMA, BucketState, new_token, note_and_state, read_state, with_note
+from ivjoin.spark.state.journal import BucketJoin, Log, segment_of
 from ivjoin.spark.state.streamspread import UNSPREAD, StreamSpread
 
-__all__ = ["BucketFunction"]
+__all__ = ["BucketFunction", "packed_sides", "streaming_join"]
 
 # Token and size of the last base of each bucket that this process wrote, oldest first. The log's call decides before a
 # base is written, and the base's call cannot write to the log. Other workers use an earlier base's size from the log.
@@ -143,3 +161,49 @@ def _remember(name: tuple[str, int], token: str, size: int) -> None:
     _sizes.move_to_end(name)
     while len(_sizes) > _MOST_SIZES:
         _sizes.popitem(last=False)
+
+
+def packed_sides(
+    left: Any, right: Any, spec: JoinSpec, buckets: int | None, spread: StreamSpread = UNSPREAD,
+    two_groups: bool = False,
+) -> Any:
+    """Return both inputs as packed rows: ``PACKED_SCHEMA``, or ``PACKED_IN_TWO`` for buckets of two groups."""
+    plan = plan_of(spec)
+    packed = []
+    for side, frame in enumerate((left, right)):
+        hashed = F.lit(0)  # plans of a stream look at the rows themselves
+        if spread.plans is None:
+            hashed = F.expr(hash_sql(key_sql(plan, by_name=True), side))
+        if spread.slices is not None:
+            hashed = spread.in_slices(key_sql(plan), side, hashed)
+        rows = in_places(frame).select(hashed.cast("bigint").alias("hash"), "*")
+        pack = _packer(spec, side, buckets, spread, two_groups)
+        packed.append(rows.mapInArrow(pack, PACKED_IN_TWO if two_groups else PACKED_SCHEMA))
+    return packed[0].union(packed[1])
+
+
+def _packer(spec: JoinSpec, side: int, buckets: int | None, spread: StreamSpread, two_groups: bool) -> MapStage:
+    """Return the function of a map task, which looks up the number of buckets when it runs."""
+
+    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        labels = bucket_labels(spread.used(spec, count_in_task(buckets)))
+        stage = packer(spec, side, labels, route=spread.router(len(labels)))
+        if two_groups:
+            stage = in_two(stage, {label: second_key(label) for label in labels})
+        return stage(batches)
+
+    return pack
+
+
+def streaming_join(
+    packed: Any, spec: JoinSpec, buckets: int | None, name: str, results: Results | None = None,
+    spread: StreamSpread = UNSPREAD, budget: Budget | None = None,
+) -> Any:
+    """Join the frame of :func:`packed_sides`; return packed rows, with counts observed under ``name``."""
+    # A stage that opens rows after the join needs workers, too.
+    with own_workers(packed) if results is None else nullcontext():
+        results = results or Results(arrow_batch_rows(packed.sparkSession), late=kept_late(spec))
+        played = packed.groupBy("label", "part").applyInPandasWithState(
+            BucketFunction(spec, buckets, results, spread, budget), RESULT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
+        )
+    return observed(played, name, by_bucket=(buckets or 0) <= MOST_GATHERED)

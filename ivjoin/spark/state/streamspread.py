@@ -24,9 +24,8 @@ from ivjoin.routing.periodic import PeriodicSlices, periodic_slices
 from ivjoin.routing.rows.reader import Reader
 from ivjoin.spark.rows.arrow import key_sql
 from ivjoin.spark.rows.pack import Route
-from ivjoin.spark.spread.ownership import cell_spec, only_owned, with_cells
-from ivjoin.spark.spread.planfiles import checked_folder
-from ivjoin.spark.spread.replanning import Replanning, live_plans
+from ivjoin.spark.spread.buckets import cell_spec, only_owned, with_cells
+from ivjoin.spark.spread.replanning import Replanning, checked_folder, live_plans
 from ivjoin.spark.spread.spec import spelling_digest
 from ivjoin.spark.state.bucket import Keep
 

@@ -213,42 +213,12 @@ def test_a_local_session_writes_checkpoints_without_processes_of_the_system(spar
 
 
 @pytest.mark.spark
-def test_pages_are_of_a_megabyte(spark: Any) -> None:
-    from ivjoin.spark.runtime.environment import PAGE_SIZE
-
-    assert spark.sparkContext.getConf().get(PAGE_SIZE) == str(1 << 20)
-
-
-@pytest.mark.parametrize("memory, page", [
-    (None, 1 << 20), ("512m", 1 << 20), ("8G", 1 << 20), ("9g", 1 << 21), ("64gb", 1 << 23), ("1t", 1 << 27),
-    ("6442450944", None),
-])  # fmt: skip
-def test_no_task_has_more_pages_than_it_may(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, memory: str | None, page: int | None
-) -> None:
-    from ivjoin.spark.runtime.environment import _page_bytes
-
-    for name in ("SPARK_DRIVER_MEMORY", "PYSPARK_SUBMIT_ARGS"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    given = {"spark.driver.memory": memory}
-    assert _page_bytes(given) == page
-    assert _page_bytes(given | {"spark.memory.offHeap.enabled": True}) is None
-    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--driver-memory 20g pyspark-shell")
-    assert _page_bytes(given) is None
-    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
-    assert _page_bytes(given) == page
-    (tmp_path / "spark-env.sh").touch()
-    assert _page_bytes(given) is None
-
-
-@pytest.mark.spark
 def test_a_session_keeps_to_the_file_of_defaults(tmp_path: Path) -> None:
     """In a process of its own: settings of a file, and a None, each in place of what would be set here."""
     (tmp_path / "spark-defaults.conf").write_text("""
 # for all
 spark.driver.memory 700m
-spark.buffer.pageSize=4m
+spark.sql.execution.arrow.maxBytesPerBatch=4m
  spark.sql.shuffle.partitions : 3
 spark.driver.extraJavaOptions -Dgiven.a=b \\
     -Dgiven.c=d
@@ -260,7 +230,7 @@ import json
 from ivjoin.spark import session
 from ivjoin.spark.runtime.environment import _defaults
 assert _defaults()["spark.driver.extraJavaOptions"] == "-Dgiven.a=b -Dgiven.c=d"
-spark = session("local[1]", spark__ui__enabled=False, spark__sql__execution__arrow__maxBytesPerBatch=None)
+spark = session("local[1]", spark__ui__enabled=False)
 conf = dict(spark.sparkContext.getConf().getAll())
 conf["bytes"] = spark.conf.get("spark.sql.execution.arrow.maxBytesPerBatch")
 conf["java"] = spark._jvm.System.getProperty("given.c")
@@ -273,20 +243,8 @@ spark.stop()
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     conf = json.loads(done.stdout.splitlines()[-1])
-    assert conf["spark.buffer.pageSize"] == "4m"
+    assert conf["bytes"] == "4m"
     assert conf["spark.sql.shuffle.partitions"] == "3"
     assert conf["spark.executorEnv.ARROW_ENABLE_UNSAFE_MEMORY_ACCESS"] == "false"
     assert conf["spark.driver.host"] == "127.0.0.1"
-    assert conf["bytes"] != str((1 << 31) - 1)
     assert conf["java"] == "d"
-
-
-def test_pages_fit_the_memory_that_the_file_of_defaults_gives(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from ivjoin.spark.runtime.environment import _defaults, _page_bytes
-
-    monkeypatch.delenv("SPARK_DRIVER_MEMORY", raising=False)
-    monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
-    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    assert _defaults() == {}
-    (tmp_path / "spark-defaults.conf").write_text("! 64 GB\nspark.driver.memory=64g\n")
-    assert _page_bytes(_defaults()) == 1 << 23

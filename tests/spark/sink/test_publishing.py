@@ -20,9 +20,8 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from ivjoin.errors import IvjoinError, UnsupportedError
 from ivjoin.spark import published_files
 from ivjoin.spark.sink import parts as parts_module
-from ivjoin.spark.sink.deltastats import delta_stats
 from ivjoin.spark.sink.deltatable import DeltaFolder, delta_schema
-from ivjoin.spark.sink.layout import Layout, hive_folders, partition_of
+from ivjoin.spark.sink.layout import Layout, delta_stats, hive_folders, partition_of
 from ivjoin.spark.sink.parts import Part
 from ivjoin.spark.sink.publishing import Folder
 from ivjoin.spark.sink.sinklog import SinkLog

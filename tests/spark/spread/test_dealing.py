@@ -19,7 +19,7 @@ from spark.second_opinion import joined
 
 from ivjoin.plan.question import join_spec
 from ivjoin.routing import RoutingPlan
-from ivjoin.spark.rows.dealing import dealt, why_in_python
+from ivjoin.spark.spread.dealing import dealt, why_in_python
 
 pytestmark = pytest.mark.spark
 

@@ -24,11 +24,9 @@ from ivjoin.routing import replanning as deciding
 from ivjoin.routing.along import PlanList
 from ivjoin.routing.endless import EndlessPlan
 from ivjoin.routing.replanning import Counts, Note
-from ivjoin.spark.rows import delays
 from ivjoin.spark.rows.pack import packer
 from ivjoin.spark.spread import replanning
-from ivjoin.spark.spread.planfiles import PlanFile, PlanFiles, checked_folder
-from ivjoin.spark.spread.replanning import Replanning, live_plans
+from ivjoin.spark.spread.replanning import PlanFile, PlanFiles, Replanning, checked_folder, live_plans
 from ivjoin.spark.state.bucket import Keep, arrivals, new_operator, play
 from ivjoin.spark.state.streamspread import UNSPREAD, StreamSpread, stream_spread
 
@@ -53,7 +51,7 @@ class Stream:
         self.rows_in: list[list[int]] = []
         self.patch = monkeypatch
         # what ticks say of the clock is for counts alone
-        monkeypatch.setattr(delays, "time", SimpleNamespace(time_ns=lambda: 0))
+        monkeypatch.setattr(results, "time", SimpleNamespace(time_ns=lambda: 0))
 
     def packed(self, rows: Rows) -> pa.Table:
         out = []

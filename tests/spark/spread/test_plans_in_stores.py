@@ -22,7 +22,7 @@ from spark.script import Script
 from ivjoin.errors import IvjoinError, SnapshotError
 from ivjoin.files.atomic import FileError
 from ivjoin.files.once import once_folder
-from ivjoin.spark.spread.planfiles import PlanFile, PlanFiles, checked_folder
+from ivjoin.spark.spread.replanning import PlanFile, PlanFiles, checked_folder
 
 FOLDER = "s3://plans/clicks/views"
 

@@ -20,9 +20,9 @@ from ivjoin.errors import IvjoinError, MemoryLimitError, UnsupportedError
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.question import join_spec
-from ivjoin.spark.rows.codec import compressed
 from ivjoin.spark.rows.pack import Seen
 from ivjoin.spark.state.bucket import Arrivals, Turn, keep, new_operator, play, restored
+from ivjoin.spark.state.codec import compressed
 from ivjoin.spark.state.journal import Log, opened
 
 SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("v", pa.int64())])

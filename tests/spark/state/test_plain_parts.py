@@ -26,10 +26,8 @@ from ivjoin.plan.cache import forget_plans, plan_of
 from ivjoin.plan.question import join_spec
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.api.resolving import _orders
-from ivjoin.spark.api.static import _joiner
 from ivjoin.spark.conditions.sqlwriter import called, case_when, literal
 from ivjoin.spark.rows.arrow import key_sql
-from ivjoin.spark.rows.codec import FORMAT, compressed, expanded, meta_text, new_token, read_state
 from ivjoin.spark.rows.pack import Seen, whole
 from ivjoin.spark.rows.results import Results, opener
 from ivjoin.spark.rows.slots import share_slots
@@ -37,7 +35,9 @@ from ivjoin.spark.runtime import environment
 from ivjoin.spark.runtime.eventtime import with_watermarks
 from ivjoin.spark.spread.buckets import bucket_labels, checked_count, murmur3_of_int, state_partition, stream_count
 from ivjoin.spark.spread.spec import differences, identity
+from ivjoin.spark.spread.static import _joiner
 from ivjoin.spark.state.bucket import new_operator
+from ivjoin.spark.state.codec import FORMAT, compressed, expanded, meta_text, new_token, read_state
 from ivjoin.spark.state.streamspread import stream_spread
 
 

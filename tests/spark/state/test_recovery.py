@@ -79,9 +79,8 @@ def test_a_restart_keeps_the_number_of_buckets_and_takes_what_may_change(spark: 
 
 def wrapped(monkeypatch: pytest.MonkeyPatch, wrap: Any) -> None:
     """Puts ``wrap(function, key, frames, state)`` in the place of the function that Spark calls for a bucket."""
-    from ivjoin.spark.state import streaming
 
-    plain = streaming.BucketFunction
+    plain = stateful.BucketFunction
 
     def other(*given: Any) -> Any:
         inner = plain(*given)
@@ -91,7 +90,7 @@ def wrapped(monkeypatch: pytest.MonkeyPatch, wrap: Any) -> None:
 
         return join_bucket
 
-    monkeypatch.setattr(streaming, "BucketFunction", other)
+    monkeypatch.setattr(stateful, "BucketFunction", other)
 
 
 def test_workers_that_exit_lose_and_double_nothing(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

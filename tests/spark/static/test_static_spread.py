@@ -110,7 +110,7 @@ def test_frames_that_are_not_tiny_are_divided_only_where_a_key_is_hot(spark: Any
 
 def test_small_frames_whose_rows_nobody_knows_are_sampled(spark: Any) -> None:
     """What makes rows, or calls Python, may give more of them than Spark thinks, and each may take long."""
-    from ivjoin.spark.spread.sizes import sound_bytes
+    from ivjoin.spark.spread.sampling import sound_bytes
 
     _, _, left, _ = pair(spark)
     assert sound_bytes(left.where("x > 3").select("k", "x")) is not None
@@ -123,8 +123,7 @@ def test_small_frames_whose_rows_nobody_knows_are_sampled(spark: Any) -> None:
 def test_one_job_samples_both_frames(spark: Any, n: int) -> None:
     from ivjoin.plan.question import join_spec
     from ivjoin.spark.api.schema import arrow_schema
-    from ivjoin.spark.rows.sampling import samples
-    from ivjoin.spark.spread.sizes import sound_bytes
+    from ivjoin.spark.spread.sampling import samples, sound_bytes
 
     a = pa.table({"x": np.arange(n), "t": [f"{i:07}" for i in range(n)]})
     left, right = spark.createDataFrame(a), spark.range(n // 3).selectExpr("id + 5 AS y")
@@ -145,7 +144,7 @@ def test_one_job_samples_both_frames(spark: Any, n: int) -> None:
 def test_files_may_hold_far_more_rows_than_their_bytes_say(spark: Any) -> None:
     from ivjoin.plan.question import join_spec
     from ivjoin.spark.api.schema import arrow_schema
-    from ivjoin.spark.rows.sampling import samples
+    from ivjoin.spark.spread.sampling import samples
 
     n = 300_000
     frames = spark.range(0, n, 1, 2).selectExpr("id AS x"), spark.range(50).selectExpr("id AS y")

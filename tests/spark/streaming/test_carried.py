@@ -21,7 +21,7 @@ from spark.script import Script, rows_of
 from ivjoin.errors import ColumnError, OrderError
 from ivjoin.frontier.order import Order
 from ivjoin.plan.question import join_spec
-from ivjoin.spark.api.carried import output_slacks
+from ivjoin.spark.api.origin import output_slacks
 
 # of BAND, three wide: l.t falls by no more than its own slack, 4, or 3 + 0; r.t by no more than 3 + 4
 LEFT, RIGHT = max(SLACK, 3), 3 + SLACK

@@ -9,9 +9,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from ivjoin.spark.rows.delays import DELAYS
 from ivjoin.spark.rows.metrics import metrics
-from ivjoin.spark.rows.results import COUNTS
+from ivjoin.spark.rows.results import COUNTS, DELAYS
 
 
 def text(bucket: int, begin: int) -> str:

@@ -13,10 +13,8 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from ivjoin.frontier.order import Order
 from ivjoin.plan.question import join_spec
-from ivjoin.spark.rows import delays
-from ivjoin.spark.rows.delays import Arrived, Delay
 from ivjoin.spark.rows.pack import packer
-from ivjoin.spark.rows.results import COUNTS
+from ivjoin.spark.rows.results import COUNTS, Arrived, Delay
 from ivjoin.spark.state.bucket import Turn, arrivals, new_operator, play
 
 SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.int64())])
@@ -36,7 +34,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(delays, "time", made)
+    monkeypatch.setattr(results, "time", made)
     return made
 
 

@@ -11,7 +11,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from ivjoin.errors import OrderError
 from ivjoin.plan.question import join_spec
-from ivjoin.spark.api.checks import refuse_undecided
+from ivjoin.spark.api.schema import refuse_undecided
 
 SIDE = pa.schema([("k", pa.int64()), ("t", pa.timestamp("us", "UTC")), ("x", pa.float64())])
 BAND = "l.t BETWEEN r.t - INTERVAL 5 SECONDS AND r.t"
