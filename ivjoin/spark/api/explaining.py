@@ -15,7 +15,7 @@ from ivjoin.spark.api.join import DEFAULTS, SparkJoinOptions
 from ivjoin.spark.api.origin import origin_of
 from ivjoin.spark.api.resolving import resolved
 from ivjoin.spark.api.schema import refuse_unbuilt, worker_budget
-from ivjoin.spark.rows.arrow import key_sql, sort_key
+from ivjoin.spark.rows.arrow import key_sql
 from ivjoin.spark.spread.buckets import stream_count
 from ivjoin.spark.spread.replanning import live_plans
 from ivjoin.spark.spread.spreading import spread_of, why_undivided
@@ -86,23 +86,16 @@ def explain(
         count = stream_count(buckets, call.settings.partitions)
         spread_out = stream_spread(call.spec, buckets, routing, hot_keys, routing_dir)
         return "\n".join(_streaming(call.spec, call.notes, count, spread_out))
-    plan = plan_of(call.spec)
-    keys = key_sql(plan)
-    key = sort_key(plan)
     spread = spread_of(left, right, call.spec, call.settings, buckets, routing)
-    order = f"sorted by {key.nodes[0]} and {key.nodes[1]}" if key else "in any order: no band to sort along"
     if spread.plan is not None:
-        way = f"in Python, since {spread.in_python}" if spread.in_python else "by Spark SQL"
-        lines = [f"static: rows routed to {spread.tasks} tasks, {order}"]
+        lines = [f"static: rows routed to {spread.tasks} tasks"]
         lines += [f"  {line}" for line in str(spread.plan).splitlines()]
-        lines.append(f"  rows find their cells {way}")
+    elif spread.tasks == 1:
+        lines = [f"static: rows in one task, since {spread.why or why_undivided(plan_of(call.spec))}"]
     else:
-        shuffled = bool(keys) and not spread.alone
-        where = "shuffled by the keys" if shuffled else f"in one task, since {spread.why or why_undivided(plan)}"
-        lines = [f"static: rows {where}, {order}"]
-        lines += [f"  note: {spread.why}"] if shuffled and spread.why else []
-        if keys and spread.plan is None and call.spec.pick is None:
-            lines.append(f"  note: {_OFTEN_FASTER}")
+        lines = ["static: rows shuffled by the keys", *([f"  note: {spread.why}"] if spread.why else [])]
+    if spread.plan is None and key_sql(plan_of(call.spec)) and call.spec.pick is None:
+        lines.append(f"  note: {_OFTEN_FASTER}")
     return "\n".join([*lines, *_pruning(call.spec, call.notes)])
 
 

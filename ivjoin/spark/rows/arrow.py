@@ -3,28 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from decimal import MAX_PREC, Context, Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.types import LongType, StructField, StructType
 
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ordinal import has_ordinal, ordinals
+from ivjoin.expr.ordinal import ordinals
 from ivjoin.expr.types import Type
-from ivjoin.outer.values import has_value
 from ivjoin.plan.join_plan import JoinPlan
-from ivjoin.plan.picking.pick import beside, picking_of
-from ivjoin.plan.spec import JoinSpec
-from ivjoin.spark.rows.pack import fitted
 
 __all__ = [
-    "SortKey", "as_spark_sql", "bucket_sql", "condition_sql", "hash_sql", "hashable", "in_order", "in_places",
-    "key_sql", "literal_sql", "place", "sort_key", "type_name", "widens", "with_image",
+    "as_spark_sql", "bucket_sql", "condition_sql", "hash_sql", "hashable", "in_order", "in_places",
+    "key_sql", "literal_sql", "place", "type_name", "widens",
 ]  # fmt: skip
 
 _INTS = {8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}
@@ -170,67 +164,13 @@ def hash_sql(keys: Sequence[tuple[str, str]], side: int) -> str:
     return f"hash({', '.join(pair[side] for pair in keys)})" if keys else "0"
 
 
-@dataclass(frozen=True)
-class SortKey:
-    """Two expressions of one type, one of each side, that rise together."""
-
-    nodes: tuple[Node, Node]
-    sql: tuple[str, str] | None  # None if only ivjoin can evaluate them
-
-
-def sort_key(plan: JoinPlan) -> SortKey | None:
-    """Return the sides of the band term that prunes best; None without a band.
-
-    If one row is picked, return what it is picked by, and what that is compared with.
-    """
-    if plan.spec.picks_one:
-        picking = picking_of(plan)
-        found = beside(picking)
-        return None if found is None else _key(plan, found, picking.place)
-    hinted = {node for side in plan.sides for node, _, _ in side.orders}
-    best: tuple[tuple[int, ...], SortKey] | None = None
-    for t in plan.kernel_terms or plan.terms:
-        if not has_ordinal(t.left.type) or not has_ordinal(t.right.type):
-            continue
-        key = _key(plan, t.left, t.right)
-        ends = (t.lo is not None) + (t.hi is not None)  # an open term evicts rows of one side alone
-        score = ends, (t.left in hinted) + (t.right in hinted), int(key.sql is not None)
-        if best is None or score > best[0]:
-            best = score, key
-    return best[1] if best else None
-
-
-def _key(plan: JoinPlan, left: Node, right: Node) -> SortKey:
-    a, b = (as_spark_sql(node, side.schema.names) for node, side in zip((left, right), plan.sides, strict=True))
-    return SortKey((left, right), None if a is None or b is None else (a, b))
-
-
 def in_order(plan: JoinPlan, side: int, batch: pa.RecordBatch) -> pa.RecordBatch:
     """Sort the batch along the primary axis, ascending. The index of a side has this order; Spark promises no order."""
     axes = plan.sides[side].axes
     if not axes:
         return batch
-    image = _image(axes[0], batch)[1]
+    v = evaluate([axes[0]], lambda _, name: batch.column(name), batch.num_rows)[0]
+    image = ordinals(v.values, axes[0].type)
     if len(image) < 2 or bool((image[1:] >= image[:-1]).all()):
         return batch
     return batch.take(pa.array(np.argsort(image, kind="stable")))
-
-
-def with_image(rows: Any, spec: JoinSpec, side: int, node: Node) -> Any:
-    """Return a frame with the int64 image of an expression before the columns, for Spark to sort by."""
-
-    def add(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for raw in batches:
-            v, image = _image(node, fitted(raw, spec.schemas[side]))
-            present = has_value(v)
-            mask = None if present is None else ~present
-            column = pa.array(np.ascontiguousarray(image), pa.int64(), mask=mask)
-            yield pa.RecordBatch.from_arrays([column, *raw.columns], names=["o", *raw.schema.names])
-
-    fields = [StructField("o", LongType()), *[StructField(f.name, f.dataType) for f in rows.schema]]
-    return rows.mapInArrow(add, StructType(fields))
-
-
-def _image(node: Node, batch: pa.RecordBatch) -> tuple[Any, np.ndarray]:
-    v = evaluate([node], lambda _, name: batch.column(name), batch.num_rows)[0]
-    return v, ordinals(v.values, node.type)

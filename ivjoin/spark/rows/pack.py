@@ -33,7 +33,7 @@ from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.rows.results import Arrived, MapStage
 
 __all__ = [
-    "PACKED_IN_TWO", "PACKED_SCHEMA", "Route", "Seen", "fitted", "gathered", "in_two", "packer",
+    "PACKED_IN_TWO", "PACKED_SCHEMA", "Route", "Seen", "Way", "fitted", "gathered", "in_two", "packer",
     "received", "rows_of", "unpacked", "whole",
 ]  # fmt: skip
 
@@ -113,12 +113,13 @@ def rows_of(batch: pa.RecordBatch, index: np.ndarray, places: list[int], schema:
 
 
 def packer(
-    spec: JoinSpec, side: int, labels: Sequence[int], tag: int | None = None, route: Route | None = None
+    spec: JoinSpec, side: int, labels: Sequence[int], tag: int | None = None, route: Route | None = None,
+    ticks: bool = True,
 ) -> MapStage:
     """Return the function of a map task, whose input has a hash first, and then the side's columns.
 
     A row goes to the bucket whose number is the hash modulo the number of buckets. With a ``route``, each row has a
-    copy for each of its cells. ``tag`` replaces the number of the side in the packed rows.
+    copy for each of its cells. ``tag`` replaces the number of the side in the packed rows. Static frames need no ticks.
     """
     mark = side if tag is None else tag
 
@@ -131,8 +132,9 @@ def packer(
         for batch in batches:
             if batch.num_rows == 0:
                 continue
-            arrived.show(batch.num_rows)
-            seen.show(fitted(batch.slice(0).select(batch.schema.names[1:]), schema))
+            if ticks:
+                arrived.show(batch.num_rows)
+                seen.show(fitted(batch.select(batch.schema.names[1:]), schema))
             pieces.append(batch)
             held += batch.nbytes
             if held >= _FLUSH_BYTES:
@@ -141,11 +143,11 @@ def packer(
         if pieces:
             yield from _packed(pieces, schema, mark, labels, way)
         if arrived.rows:
-            ticks: list[_Packed] = [(label, mark, None, seen.text(arrived)) for label in labels]
+            sent: list[_Packed] = [(label, mark, None, seen.text(arrived)) for label in labels]
             heard = getattr(way, "heard", None)
             if heard is not None:
-                ticks[0] = labels[0], mark, None, seen.text(arrived, heard)
-            yield _rows(ticks)
+                sent[0] = labels[0], mark, None, seen.text(arrived, heard)
+            yield _rows(sent)
 
     return pack
 

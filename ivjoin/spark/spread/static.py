@@ -1,24 +1,19 @@
 """Join static DataFrames, or a stream with a table.
 
-Of two static frames, a task receives both sides of a key, sorted, and streams them through the operator.
+Of two static frames, a task receives packed rows of both sides, and joins them as ivjoin joins tables: it sorts them
+along the band and joins slices. So Spark moves few large rows, and neither sorts nor shuffles the rows themselves::
 
-::
+    left  -- hash of the keys -- pack (mapInArrow) --+
+                                                     +-- union -- repartition(label) -- mapInArrow(join)
+    right -- hash of the keys -- pack (mapInArrow) --+
 
-    left  -- side 0, keys, order --+
-                                   +-- union -- repartition(keys) -- sortWithinPartitions(order) -- mapInArrow(operator)
-    right -- side 1, keys, order --+       (keys and order that are plain columns need no extra columns)
+A task joins the rows of a few labels at a time, so these labels bound its memory. If keys alone do not divide the rows
+well, the map stage routes each row to cells (``spreading``). Small frames are not shuffled: one task joins them.
 
-If keys alone do not divide the rows well, each row is first routed to cells (``spreading``), and Spark shuffles by the
-task of the cell. Small frames are not shuffled: one task reads and joins them. The rows are sorted along a band, and
-the operator evicts a row as soon as the band has passed it. Rows for which the band's expression raises an error are
-sorted first, with the nulls, because the condition as a whole need not raise an error for them.
-
-Of a stream and a static frame, each micro-batch meets all rows of the table, so no row has to wait.
-
-::
+Of a stream and a static frame, each micro-batch meets all rows of the table, so no row has to wait::
 
     stream -- bucket of the keys --+
-                                   +-- cogroup -- applyInArrow(operator)       no state, in each micro-batch
+                                   +-- cogroup -- applyInArrow(join)       no state, in each micro-batch
     table  -- bucket of the keys --+
 
 Spark reads the table again in each micro-batch, unless it is cached.
@@ -26,39 +21,41 @@ Spark reads the table again in each micro-batch, unless it is cached.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ivjoin.errors import UnsupportedError
-from ivjoin.frontier.order import Order
-from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.memory.budget import Budget
-from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.outer.jointype import join_type
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES, JoinSpec
-from ivjoin.spark.rows.arrow import bucket_sql, in_order, in_places, key_sql, sort_key, with_image
+from ivjoin.spark.rows.arrow import bucket_sql, hash_sql, in_places, key_sql
 from ivjoin.spark.rows.metrics import observed
-from ivjoin.spark.rows.pack import fitted, rows_of
+from ivjoin.spark.rows.pack import PACKED_SCHEMA, fitted, packer
 from ivjoin.spark.rows.results import GROWING, RESULT_SCHEMA, MapStage, limit_explained, opener, packed_row
-from ivjoin.spark.rows.slots import filled, laid_together, selected, union
-from ivjoin.spark.spread.buckets import cell_spec, only_owned
-from ivjoin.spark.spread.spreading import Spread, routed
+from ivjoin.spark.spread.buckets import bucket_labels, cell_spec, only_owned
+from ivjoin.spark.spread.sampling import hash_of_row
+from ivjoin.spark.spread.spreading import Spread, router
+from ivjoin.stream.pull import stream_of
+from ivjoin.stream.sources.inputs import open_inputs
 
 __all__ = ["static_join", "table_join"]
 
-Joiner = Callable[[Iterator[pa.RecordBatch]], Generator[pa.RecordBatch, None, JoinMetrics]]
-
-_COUNTS = (*GROWING, "peak_state_rows", "peak_state_bytes")  # of one task, in the order of its text
+_PEAKS = "peak_state_rows", "peak_state_bytes"
+_COUNTS = (*GROWING, *_PEAKS)  # of one task, in the order of its text
+_PART_BYTES = 64 << 20  # rows that a task joins at once, up to one label more
 _OF_A_TASK = (
     "Of static frames, memory_limit bounds one task. Fixes: a greater memory_limit; when_full='spill'; more tasks "
-    "(buckets=); a narrower band; a lower spark.sql.execution.arrow.maxRecordsPerBatch, by which rows are read ahead"
+    "(buckets=); a narrower band"
+)
+_OF_A_GROUP = (
+    "With a static frame, memory_limit bounds one bucket of a micro-batch. Fixes: a greater memory_limit; more "
+    "buckets; fewer rows in a micro-batch; a table without the rows that cannot match"
 )
 
 
@@ -66,114 +63,89 @@ def static_join(
     left: Any, right: Any, spec: JoinSpec, out: StructType, spread: Spread, observation: Any = None,
     budget: Budget | None = None,
 ) -> Any:
-    """Return the joined frame. ``observation`` receives the counts, and each task has its own ``budget``."""
-    plan = plan_of(spec)
-    key = sort_key(plan)
-    keys = key_sql(plan)
-    is_routed = spread.plan is not None
-    types = [[f.dataType for f in frame.schema] for frame in (left, right)]
-    ordered = None if key is None or key.sql is None else key.sql
-    together = [*([] if ordered is None else [ordered]), *([] if is_routed or spread.alone else keys)]
-    slots, places, found = laid_together(types, [[_column_of(text) for text in pair] for pair in together])
-    by = [f"b{i}" if slot is None else f"s{slot}" for i, slot in enumerate(found)]
-    order = by.pop(0) if ordered is not None else "o"
-    tagged = []
+    """Return the joined frame. ``observation`` receives the counts, and each join in a task has its own ``budget``."""
+    run = spec.with_orders((), (), "raise")
+    keys = key_sql(plan_of(spec))
+    labels = bucket_labels(spread.tasks)
+    route = None if spread.plan is None else router(run, spread)
+    packed = []
     for side, frame in enumerate((left, right)):
-        rows = in_places(frame)
-        columns = filled(slots, places[side])
-        if key is not None and key.sql is None:
-            rows = with_image(rows, spec, side, key.nodes[side])
-        rows, added = routed(rows, frame, spec, side, spread) if is_routed else (rows, {})
-        for i, (pair, at) in enumerate(zip(together, found, strict=True)):
-            if at is None:
-                columns[f"b{i}"] = pair[side]
-        if key is not None and ordered is None:
-            columns["o"] = "o"
-        tagged.append(selected(rows, **columns, side=f"CAST({side} AS TINYINT)", **added))
-    both = union(tagged)
-    by = ["label"] if is_routed else by
-    if not by or spread.alone:
+        hashed = hash_sql(keys, side) if route is None else hash_of_row(frame)
+        rows = in_places(frame).selectExpr(f"CAST({hashed} AS BIGINT) AS hash", "*")
+        packed.append(rows.mapInArrow(packer(run, side, labels, route=route, ticks=False), PACKED_SCHEMA))
+    both = packed[0].union(packed[1])
+    if spread.alone:
         both = both.coalesce(1)
     else:
-        both = both.repartition(*([] if spread.tasks is None else [spread.tasks]), *by)
-    run = spec.with_orders((), (), "raise")
-    if key is not None:
-        both = both.sortWithinPartitions(order)
-        run = spec.with_orders((Order(key.nodes[0]),), (Order(key.nodes[1]),), "raise")
-    more = ["cell", "owned"] if is_routed else []
-    payload = both.selectExpr("side", *[f"s{i}" for i in range(len(slots))], *more)
-    if is_routed:
-        celled = [[*p, len(slots), len(slots) + 1] for p in places]
-        joiner = _joiner(cell_spec(run), celled, budget, plan_of(run).schema)
-    else:
-        joiner = _joiner(run, places, budget)
+        both = both.repartition(*([spread.tasks] if spread.fixed else []), "label").sortWithinPartitions("label")
+    schema = plan_of(run).schema
+    join = _joiner(run if route is None else cell_spec(run), budget, None if route is None else schema)
     if observation is None:
-        return payload.mapInArrow(joiner, out)
-    counted = payload.mapInArrow(_counted(joiner), RESULT_SCHEMA)
-    return observed(counted, observation, _COUNTS).mapInArrow(opener(plan_of(run).schema), out)
+        return both.mapInArrow(join, out)
+    counted = both.mapInArrow(_counted(join), RESULT_SCHEMA)
+    return observed(counted, observation, _COUNTS).mapInArrow(opener(schema), out)
+
+
+Joiner = Callable[..., Iterator[pa.RecordBatch]]
 
 
 def _counted(join: Joiner) -> MapStage:
     """Return a function that packs the rows of ``join`` and adds a last row with its counts."""
 
     def joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        ends: list[JoinMetrics] = []
-
-        def rows() -> Iterator[pa.RecordBatch]:
-            ends.append((yield from join(batches)))
-
-        yield from (packed_row(batch, None) for batch in rows())
-        total = ends[0].as_dict()
-        yield packed_row(None, ",".join(str(total[name]) for name in _COUNTS))
+        total = dict.fromkeys(_COUNTS, 0)
+        yield from (packed_row(batch, None) for batch in join(batches, total))
+        yield packed_row(None, ",".join(map(str, total.values())))
 
     return joined
 
 
-def _column_of(sql: str) -> int | None:
-    found = re.fullmatch(r"`c(\d+)`", sql)
-    return int(found[1]) if found else None
-
-
-def _joiner(
-    spec: JoinSpec, places: list[list[int]], budget: Budget | None = None, owned: pa.Schema | None = None
-) -> Joiner:
-    """Return the function of a task, which reads tagged rows in order, yields joined rows, and returns the counts.
+def _joiner(spec: JoinSpec, budget: Budget | None, owned: pa.Schema | None) -> Joiner:
+    """Return the function of a task, which joins packed rows and adds its counts to ``total``.
 
     With the schema ``owned``, it yields only the joined rows that the task owns, in that schema.
     """
 
-    def join(batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, JoinMetrics]:
-        op = SymmetricHashJoin.from_plan(plan_of(spec), errors_first=True, budget=budget)
-        unowned = 0
-
-        def kept(joined: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            nonlocal unowned
-            for batch in joined:
-                mine = batch if owned is None else only_owned(batch, owned)
-                unowned += batch.num_rows - mine.num_rows
-                if mine.num_rows:
-                    yield mine
-
-        with limit_explained(_OF_A_TASK):
-            for batch in batches:
-                tags = np.asarray(batch.column(0))
-                for side in (0, 1):
-                    index = np.flatnonzero(tags == side)
-                    if len(index):
-                        columns = [1 + slot for slot in places[side]]
-                        yield from kept(op.push(SIDES[side], rows_of(batch, index, columns, spec.schemas[side])))
-            yield from kept(op.finish())
-        counts = op.metrics
-        counts.rows_out -= unowned
-        return counts
+    def join(batches: Iterator[pa.RecordBatch], total: dict[str, int] | None = None) -> Iterator[pa.RecordBatch]:
+        for tables in _parts(batches, spec):
+            unowned = 0
+            with limit_explained(_OF_A_TASK), closing(_stream(spec, tables, budget)) as stream:
+                for batch in stream:
+                    mine = batch if owned is None else only_owned(batch, owned)
+                    unowned += batch.num_rows - mine.num_rows
+                    if mine.num_rows:
+                        yield mine
+                if total is not None:
+                    counts = stream.metrics.as_dict()
+                    counts["rows_out"] -= unowned
+                    total |= {n: total[n] + counts[n] for n in GROWING}
+                    total |= {n: max(total[n], counts[n]) for n in _PEAKS}
 
     return join
 
 
-_OF_A_GROUP = (
-    "With a static frame, memory_limit bounds one bucket of a micro-batch. Fixes: a greater memory_limit; more "
-    "buckets; fewer rows in a micro-batch; a table without the rows that cannot match"
-)
+def _parts(batches: Iterator[pa.RecordBatch], spec: JoinSpec) -> Iterator[list[pa.Table]]:
+    """Yield the tables of both sides, for as many labels at a time as have about ``_PART_BYTES``."""
+    pieces: list[list[pa.RecordBatch]] = [[], []]
+    size, last = 0, None
+    for batch in batches:
+        for label, side, rows in zip(*batch.columns[:3], strict=True):
+            if size >= _PART_BYTES and label != last:
+                yield _tables(pieces, spec)
+                pieces, size = [[], []], 0
+            s, last = side.as_py(), label
+            pieces[s].append(pa.ipc.read_record_batch(rows.as_buffer(), spec.schemas[s]))
+            size += len(rows.as_buffer())
+    if size:
+        yield _tables(pieces, spec)
+
+
+def _tables(pieces: list[list[pa.RecordBatch]], spec: JoinSpec) -> list[pa.Table]:
+    return [pa.Table.from_batches(own, schema) for own, schema in zip(pieces, spec.schemas, strict=True)]
+
+
+def _stream(spec: JoinSpec, tables: list[pa.Table], budget: Budget | None) -> Any:
+    return stream_of(open_inputs(*tables), plan_of(spec), 1, "auto", None, budget)
 
 
 def table_join(
@@ -183,38 +155,31 @@ def table_join(
     stream = 0 if left.isStreaming else 1
     how = join_type(spec.how)
     one_side = how.name.split("_")[-1] in ("semi", "anti") and not how.name.startswith(SIDES[stream])
-    of_left = bool(stream and (spec.pick is not None or spec.aggregates))
-    if how.owes(1 - stream) or one_side or of_left:
+    left_alone = bool(stream and (spec.pick is not None or spec.aggregates))
+    if how.owes(1 - stream) or one_side or left_alone:
         good = ["inner", SIDES[stream], f"{SIDES[stream]}_semi", f"{SIDES[stream]}_anti"]
-        what = "each left row has one result" if of_left else f"how is {spec.how!r}"
+        what = "each left row has one result" if left_alone else f"how is {spec.how!r}"
         raise UnsupportedError(
             f"{what}, but the {SIDES[1 - stream]} frame is static and the {SIDES[stream]} stream does not end, so a "
             f"row of the static frame would never be decided. Expected how to be one of {', '.join(map(repr, good))}"
             f"{'' if not stream else '; or give the stream as the left frame'}"
         )
     keys = key_sql(plan_of(spec))
+    run = spec.with_orders((), (), "raise")
     groups = []
     for side, frame in enumerate((left, right)):
         bucket = F.expr(bucket_sql(keys, side, buckets)).cast("int")
         groups.append(in_places(frame).select(bucket.alias("bucket"), "*").groupBy("bucket"))
-    run = spec.with_orders((), (), "raise")
-    return groups[0].cogroup(groups[1]).applyInArrow(_of_bucket(run, stream, budget), out)
 
+    def join(of_left: pa.Table, of_right: pa.Table) -> pa.Table:
+        tables, schema = (of_left, of_right), plan_of(run).schema
+        if not tables[stream].num_rows:
+            return schema.empty_table()
+        named = [
+            pa.Table.from_batches([fitted(b.select(b.schema.names[1:]), s) for b in t.to_batches()], s)
+            for t, s in zip(tables, run.schemas, strict=True)
+        ]
+        with limit_explained(_OF_A_GROUP):
+            return pa.Table.from_batches(_stream(run, named, budget), schema)
 
-def _of_bucket(spec: JoinSpec, stream: int, budget: Budget | None) -> Callable[[pa.Table, pa.Table], pa.Table]:
-    """Return the function of a bucket: insert the table's rows, then probe with the rows of the stream."""
-
-    def join(left: pa.Table, right: pa.Table) -> pa.Table:
-        plan = plan_of(spec)
-        found: list[pa.RecordBatch] = []
-        if (left, right)[stream].num_rows:
-            op = SymmetricHashJoin.from_plan(plan, errors_first=True, budget=budget)
-            with limit_explained(_OF_A_GROUP):
-                for side in (1 - stream, stream):
-                    for rows in (left, right)[side].combine_chunks().to_batches():
-                        batch = fitted(rows.select(rows.schema.names[1:]), spec.schemas[side])
-                        found += op.push(SIDES[side], in_order(plan, side, batch))
-                found += op.finish()
-        return pa.Table.from_batches(found, schema=plan.schema)
-
-    return join
+    return groups[0].cogroup(groups[1]).applyInArrow(join, out)
