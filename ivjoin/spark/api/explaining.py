@@ -35,6 +35,8 @@ _OFTEN_FASTER = (
     "faster for more rows, for hot keys and for conditions without a key"
 )
 
+_PINNED = "  a query that goes on from a checkpoint keeps the number of buckets that it began with"
+
 
 @known_options("explain", also=DEFAULTS)
 def explain(
@@ -120,7 +122,7 @@ def _streaming(spec: JoinSpec, notes: Sequence[Warning], buckets: int, spread: S
         lines = str(live_plans(spread.plans)).splitlines()
         how = f"in {buckets} buckets, by plans that follow the stream, kept in {spread.plans.folder!r}"
         return [
-            f"streaming: rows {how}; late rows: {spec.on_late}", *(f"  {line}" for line in lines),
+            f"streaming: rows {how}; late rows: {spec.on_late}", _PINNED, *(f"  {line}" for line in lines),
             *_pruning(spec, notes),
         ]
     if keys:
@@ -132,7 +134,7 @@ def _streaming(spec: JoinSpec, notes: Sequence[Warning], buckets: int, spread: S
         how = f"in {buckets} buckets, by {spread.slices}"
     else:
         how = f"in one bucket, since {why_undivided(plan)} ({spread.why}): one task joins all rows"
-    return [f"streaming: rows {how}; late rows: {spec.on_late}", *_pruning(spec, notes)]
+    return [f"streaming: rows {how}; late rows: {spec.on_late}", _PINNED, *_pruning(spec, notes)]
 
 
 def _pruning(spec: JoinSpec, notes: Sequence[Warning]) -> list[str]:

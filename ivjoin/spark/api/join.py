@@ -102,8 +102,9 @@ def band_join(
     timezone : str, optional
         The session's by default.
     buckets : int, optional
-        For streams, the number of groups into which the state is divided: by default 16, or one for each state
-        partition if there are fewer. A checkpoint retains the number. For static frames, the number of tasks.
+        For streams, the number of groups into which the state is divided. By default it is
+        ``spark.sql.shuffle.partitions``, up to 512; Spark's default of 200 counts as 16. A checkpoint retains the
+        number. For static frames, the number of tasks.
     backend : {"applyInPandasWithState", "transformWithState"}
         For streaming frames.
     name : str or Observation, optional

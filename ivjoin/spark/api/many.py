@@ -26,7 +26,6 @@ from ivjoin.spark.rows.arrow import as_spark_sql
 from ivjoin.spark.runtime.environment import settings_of
 from ivjoin.spark.runtime.eventtime import delays, watermarks_of, with_watermarks, without_watermark
 from ivjoin.spark.runtime.workers import kernels_early, start_early
-from ivjoin.spark.spread.buckets import stream_count
 from ivjoin.spark.spread.sampling import are_small, estimated_bytes, sound_bytes
 from ivjoin.stream.sources.columns import places_of
 
@@ -37,6 +36,9 @@ if TYPE_CHECKING:
     from ivjoin.multi.question import AliasBounds, AliasOrders
 
 __all__ = ["multi_join"]
+
+# Of streams by default, whatever the session has: a checkpoint retains its grid.
+_CELLS = 16
 
 
 @known_options("multi_join")
@@ -75,7 +77,7 @@ def multi_join(
     allow_cross : bool, default False
         Whether to join inputs that the condition does not connect.
     workers : int, optional
-        Greatest number of cells; by default ``spark.sql.shuffle.partitions``, for streams at most 16. If static inputs
+        Greatest number of cells; by default ``spark.sql.shuffle.partitions``, for streams 16. If static inputs
         are small and ``scheme`` is "auto", the default is one cell, in a task that reads all inputs. A checkpoint
         retains its grid.
     params : mapping of str to value, optional
@@ -126,7 +128,7 @@ def multi_join(
         warn_caller(AnsiWarning(note))
     rows = dict.fromkeys(frames, 1.0) if streaming else _sizes(frames)
     free = workers is None and scheme == "auto" and not streaming
-    default = stream_count(None, settings.partitions) if streaming else settings.partitions
+    default = _CELLS if streaming else settings.partitions
     small = free and are_small(list(frames.values()), [sound_bytes(frame) for frame in frames.values()])
     most = 1 if small else default if workers is None else workers
     _refuse_unhashed(spec)

@@ -24,9 +24,10 @@ __all__ = [
     "second_key", "state_partition", "stream_count", "with_cells",
 ]  # fmt: skip
 
-# Greatest number of buckets of a stream by default. A checkpoint retains the number, so it depends on nothing that may
+# A stream has a bucket for each state partition, up to a limit. Spark's own default of so many partitions is no choice
+# of the user's, and too many for a small machine. A checkpoint retains the number, so it depends on nothing that may
 # change between two runs of a query, such as the number of cores.
-_MOST_BY_DEFAULT = 16
+_NOT_CHOSEN, _THEN, _MOST_BY_DEFAULT = 200, 16, 512
 # State partitions of a query, as tasks see them: since Spark 4.1, and before.
 _PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions", "spark.sql.shuffle.partitions"
 _MASK = 0xFFFFFFFF
@@ -91,7 +92,7 @@ def bucket_labels(count: int) -> tuple[int, ...]:
 
 
 def stream_count(buckets: object, partitions: int) -> int:
-    return checked_count(buckets, min(partitions, _MOST_BY_DEFAULT))
+    return checked_count(buckets, _THEN if partitions == _NOT_CHOSEN else min(partitions, _MOST_BY_DEFAULT))
 
 
 def count_in_task(buckets: int | None) -> int:
@@ -106,7 +107,7 @@ def count_in_task(buckets: int | None) -> int:
 
     context = TaskContext.get()
     said = [] if context is None else [context.getLocalProperty(name) for name in _PARTITIONS]
-    return stream_count(None, int(next(filter(None, said), _MOST_BY_DEFAULT)))
+    return stream_count(None, int(next(filter(None, said), _NOT_CHOSEN)))
 
 
 def checked_count(buckets: object, default: int) -> int:

@@ -174,7 +174,7 @@ class Replanning:
     def join(self) -> str:
         """Return a digest of the arguments that must not change."""
         fixed = {name: said for name, said in identity(self.spec).items() if name != FREE}
-        fixed |= {"heavy": sorted(self.pinned), "spelling": spelling_digest(self.spec), "buckets": self.buckets}
+        fixed |= {"heavy": sorted(self.pinned), "spelling": spelling_digest(self.spec)}
         return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()[:32]
 
     def plans(self, file: PlanFile | None) -> PlanList:

