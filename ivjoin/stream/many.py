@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ivjoin.operator.memory.budget import Budget
     from ivjoin.plan.question import Sort
 
-__all__ = ["MultiJoinStream", "join_many", "opened", "prepared", "with_line", "with_present"]
+__all__ = ["MultiJoinStream", "join_many", "opened", "prepared", "tables_joined", "with_line", "with_present"]
 
 # Rows of a push: from a stream, and from a table that is in memory as a whole.
 _PUSH_ROWS, _TABLE_ROWS = 4096, 16_384
@@ -276,6 +276,11 @@ def opened(inputs: Mapping[str, ArrowStream]) -> dict[str, Source]:
                 )
             seen[id(x)] = alias
     return {alias: open_input(x, repr(alias)) for alias, x in given.items()}
+
+
+def tables_joined(spec: MultiSpec, tables: Mapping[str, pa.Table]) -> MultiJoinStream:
+    """Return the join of tables by one thread, for a question that was resolved before."""
+    return MultiJoinStream(_Many(spec, opened(tables), True, threads=1))
 
 
 def join_many(

@@ -149,7 +149,7 @@ def multi_join(
         from ivjoin.spark.spread.cells import joined_in_cells
 
         kernels_early(first)
-        joined = joined_in_cells(frames, spec, plan, out, rows, None if workers is None else plan.workers)
+        joined = joined_in_cells(frames, spec, plan, out, workers is not None)
     return joined if columns is None else joined.select(*map(quoted_name, columns))
 
 

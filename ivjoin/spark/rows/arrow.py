@@ -1,10 +1,9 @@
-"""Write expressions of one side as Spark SQL, so that Spark itself can hash keys to buckets and sort.
-"""
+"""Write expressions of one side as Spark SQL, so that Spark itself can hash keys to buckets."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import MAX_PREC, Context, Decimal
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,8 @@ from ivjoin.expr.types import Type
 from ivjoin.plan.join_plan import JoinPlan
 
 __all__ = [
-    "as_spark_sql", "bucket_sql", "condition_sql", "hash_sql", "hashable", "in_order", "in_places",
-    "key_sql", "literal_sql", "place", "type_name", "widens",
+    "as_spark_sql", "bucket_sql", "hash_sql", "hashable", "in_order", "in_places",
+    "key_sql", "place", "type_name", "union", "widens",
 ]  # fmt: skip
 
 _INTS = {8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}
@@ -33,6 +32,10 @@ def place(index: int) -> str:
 def in_places(frame: Any) -> Any:
     """Return a frame with its columns under their :func:`place` names."""
     return frame.toDF(*[place(i) for i in range(len(frame.schema))])
+
+
+def union(frames: Sequence[Any]) -> Any:
+    return reduce(lambda a, b: a.union(b), frames)
 
 
 def hashable(schema: Any) -> list[int]:
@@ -54,60 +57,6 @@ def as_spark_sql(node: Node, names: Sequence[str]) -> str | None:
         if inner is None or target is None or not widens(node.args[0].type, node.type):
             return None
         return f"CAST({inner} AS {target})"
-    return None
-
-
-_COMPARED = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq_null_safe": "<=>"}
-
-
-def condition_sql(node: Node, names: Sequence[str]) -> str | None:
-    """Return a condition on columns of one input and literals as Spark SQL, which raises no errors.
-
-    Like :func:`as_spark_sql`, return None unless Spark certainly gives the same answer.
-    """
-    if node.op in _COMPARED or node.op == "in":
-        ends = [_operand(n, names) for n in node.args]
-        if node.op == "in":
-            ends += [literal_sql(v, node.args[0].type) for v in node.params]
-        if None in ends:
-            return None
-        first, *others = [str(e) for e in ends]
-        what = f"IN ({', '.join(others)})" if node.op == "in" else f"{_COMPARED[node.op]} {others[0]}"
-        return f"({first} {what})"
-    if node.op in ("and", "or", "not"):
-        parts = [condition_sql(n, names) for n in node.args]
-        if None in parts:
-            return None
-        return f"(NOT {parts[0]})" if node.op == "not" else f"({f' {node.op.upper()} '.join(map(str, parts))})"
-    if node.op == "is_null":
-        inner = as_spark_sql(node.args[0], names)
-        return None if inner is None else f"({inner} IS NULL)"
-    return as_spark_sql(node, names) if node.op == "column" and node.type.kind == "bool" else None
-
-
-def _operand(node: Node, names: Sequence[str]) -> str | None:
-    return literal_sql(node.params[0], node.type) if node.op == "literal" else as_spark_sql(node, names)
-
-
-def literal_sql(value: Any, t: Type) -> str | None:
-    """Return SQL for a node's value that Spark reads alike under all settings; None if no such SQL exists."""
-    name = type_name(t)
-    if value is None or name is None:
-        return None
-    if t.kind == "int":
-        return f"CAST('{value}' AS {name})"
-    if t.kind == "float":
-        return f"CAST('{float(value)!r}' AS {name})"
-    if t.kind == "decimal":
-        return f"CAST('{Decimal(value).scaleb(-t.scale, Context(prec=MAX_PREC)):f}' AS {name})"
-    if t.kind == "bool":
-        return str(bool(value)).upper()
-    if t.kind == "string" and isinstance(value, str):
-        return f"CAST(X'{value.encode().hex()}' AS STRING)"
-    if t.kind == "date":
-        return f"date_from_unix_date({value})"
-    if t.kind == "timestamp" and t.tz and t.unit == "us":
-        return f"timestamp_micros({value}L)" if value > -(2**63) else None
     return None
 
 

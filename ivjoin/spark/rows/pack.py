@@ -33,8 +33,8 @@ from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.rows.results import Arrived, MapStage
 
 __all__ = [
-    "PACKED_IN_TWO", "PACKED_SCHEMA", "Route", "Seen", "Way", "fitted", "gathered", "in_two", "packer",
-    "received", "rows_of", "unpacked", "whole",
+    "PACKED_IN_TWO", "PACKED_SCHEMA", "Route", "Seen", "Way", "fitted", "in_two", "packer", "parts",
+    "received", "unpacked", "whole",
 ]  # fmt: skip
 
 _Packed = tuple[int, int, bytes | None, bytes | None]
@@ -54,9 +54,7 @@ PACKED_IN_TWO = StructType([*PACKED_SCHEMA.fields, StructField("part", IntegerTy
 # Arrow bytes that a task gathers before it packs them. Large packed rows are cheap for the next stages, but a task must
 # not grow.
 _FLUSH_BYTES = 32 << 20
-# Rows and bytes that are pushed at once into a join of many inputs. Pushes of 10,000 rows, Spark's batches, cost 1.8
-# times as much.
-_PUSHED_ROWS, _PUSHED_BYTES = 65_536, 8 << 20
+_PART_BYTES = 64 << 20  # rows of static frames that a task joins at once, up to one label more
 
 
 class Seen:
@@ -104,12 +102,6 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the batch with the names and types of the plan; columns match by position."""
     columns = [c if c.type == f.type else c.cast(f.type) for c, f in zip(batch.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def rows_of(batch: pa.RecordBatch, index: np.ndarray, places: list[int], schema: pa.Schema) -> pa.RecordBatch:
-    """Return the rows at these positions, with the columns at these places, fitted to a schema."""
-    columns = batch.select(places)
-    return fitted(columns if len(index) == batch.num_rows else columns.take(pa.array(index)), schema)
 
 
 def packer(
@@ -208,20 +200,30 @@ def in_two(pack: MapStage, seconds: Mapping[int, int]) -> MapStage:
     return pack_in_two
 
 
-def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Gather the same rows into fewer batches, without empty ones."""
-    pieces: list[pa.RecordBatch] = []
-    rows = size = 0
+def parts(
+    batches: Iterator[pa.RecordBatch], schemas: Sequence[pa.Schema], least_bytes: int | None = None
+) -> Iterator[list[pa.Table]]:
+    """Yield the rows of each side as tables, of one label after the other.
+
+    Rows of several labels come together until they have ``least_bytes`` bytes, 64 MiB by default.
+    """
+    least = _PART_BYTES if least_bytes is None else least_bytes
+    pieces: list[list[pa.RecordBatch]] = [[] for _ in schemas]
+    size, last = 0, None
+
+    def tables() -> list[pa.Table]:
+        return [pa.Table.from_batches(own, schema) for own, schema in zip(pieces, schemas, strict=True)]
+
     for batch in batches:
-        if batch.num_rows == 0:
-            continue
-        pieces.append(batch)
-        rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= _PUSHED_ROWS or size >= _PUSHED_BYTES:
-            yield whole(pieces)
-            pieces, rows, size = [], 0, 0
-    if pieces:
-        yield whole(pieces)
+        for label, side, rows in zip(*batch.columns[:3], strict=True):
+            if size >= least and label != last:
+                yield tables()
+                pieces, size = [[] for _ in schemas], 0
+            s, last = side.as_py(), label
+            pieces[s].append(pa.ipc.read_record_batch(rows.as_buffer(), schemas[s]))
+            size += len(rows.as_buffer())
+    if size:
+        yield tables()
 
 
 def whole(pieces: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

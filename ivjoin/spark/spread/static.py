@@ -36,7 +36,7 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.rows.arrow import bucket_sql, hash_sql, in_places, key_sql
 from ivjoin.spark.rows.metrics import observed
-from ivjoin.spark.rows.pack import PACKED_SCHEMA, fitted, packer
+from ivjoin.spark.rows.pack import PACKED_SCHEMA, fitted, packer, parts
 from ivjoin.spark.rows.results import GROWING, RESULT_SCHEMA, MapStage, limit_explained, opener, packed_row
 from ivjoin.spark.spread.buckets import bucket_labels, cell_spec, only_owned
 from ivjoin.spark.spread.sampling import hash_of_row
@@ -48,7 +48,6 @@ __all__ = ["static_join", "table_join"]
 
 _PEAKS = "peak_state_rows", "peak_state_bytes"
 _COUNTS = (*GROWING, *_PEAKS)  # of one task, in the order of its text
-_PART_BYTES = 64 << 20  # rows that a task joins at once, up to one label more
 _OF_A_TASK = (
     "Of static frames, memory_limit bounds one task. Fixes: a greater memory_limit; when_full='spill'; more tasks "
     "(buckets=); a narrower band"
@@ -107,7 +106,7 @@ def _joiner(spec: JoinSpec, budget: Budget | None, owned: pa.Schema | None) -> J
     """
 
     def join(batches: Iterator[pa.RecordBatch], total: dict[str, int] | None = None) -> Iterator[pa.RecordBatch]:
-        for tables in _parts(batches, spec):
+        for tables in parts(batches, spec.schemas):
             unowned = 0
             with limit_explained(_OF_A_TASK), closing(_stream(spec, tables, budget)) as stream:
                 for batch in stream:
@@ -122,26 +121,6 @@ def _joiner(spec: JoinSpec, budget: Budget | None, owned: pa.Schema | None) -> J
                     total |= {n: max(total[n], counts[n]) for n in _PEAKS}
 
     return join
-
-
-def _parts(batches: Iterator[pa.RecordBatch], spec: JoinSpec) -> Iterator[list[pa.Table]]:
-    """Yield the tables of both sides, for as many labels at a time as have about ``_PART_BYTES``."""
-    pieces: list[list[pa.RecordBatch]] = [[], []]
-    size, last = 0, None
-    for batch in batches:
-        for label, side, rows in zip(*batch.columns[:3], strict=True):
-            if size >= _PART_BYTES and label != last:
-                yield _tables(pieces, spec)
-                pieces, size = [[], []], 0
-            s, last = side.as_py(), label
-            pieces[s].append(pa.ipc.read_record_batch(rows.as_buffer(), spec.schemas[s]))
-            size += len(rows.as_buffer())
-    if size:
-        yield _tables(pieces, spec)
-
-
-def _tables(pieces: list[list[pa.RecordBatch]], spec: JoinSpec) -> list[pa.Table]:
-    return [pa.Table.from_batches(own, schema) for own, schema in zip(pieces, spec.schemas, strict=True)]
 
 
 def _stream(spec: JoinSpec, tables: list[pa.Table], budget: Budget | None) -> Any:

@@ -27,15 +27,12 @@ from ivjoin.multi.operator import MultiJoin
 from ivjoin.multi.spec import MultiSpec
 from ivjoin.plan.cache import plan_of
 from ivjoin.routing import HypercubePlan
-from ivjoin.spark.rows.arrow import hashable, in_places, place
 from ivjoin.spark.rows.metrics import observed, observed_name
-from ivjoin.spark.rows.pack import PACKED_SCHEMA, Seen, packer, received, unpacked, whole
+from ivjoin.spark.rows.pack import Seen, received, unpacked, whole
 from ivjoin.spark.rows.results import DELAYS, RESULT_SCHEMA, Arrived, Delay, Results, late_rows, opener
-from ivjoin.spark.rows.slots import union
 from ivjoin.spark.runtime.environment import arrow_batch_rows
 from ivjoin.spark.runtime.workers import own_workers
-from ivjoin.spark.spread.buckets import bucket_labels
-from ivjoin.spark.spread.cells import in_cells
+from ivjoin.spark.spread.cells import packed_for_cells
 from ivjoin.spark.spread.spec import FREE
 from ivjoin.spark.state.codec import FORMAT, STATE_SCHEMA, compressed, expanded, meta_text, new_token, read_state
 
@@ -45,17 +42,10 @@ StateFunction = Callable[[tuple[Any, ...], Iterator[pd.DataFrame], Any], Iterato
 
 
 def streamed_in_cells(frames: Mapping[str, Any], spec: MultiSpec, plan: HypercubePlan, out: StructType) -> Any:
-    labels = bucket_labels(plan.workers)
-    packed = []
-    for side, (alias, frame) in enumerate(frames.items()):
-        rows, cell = in_cells(in_places(frame), spec, plan, alias, hashable(frame.schema))
-        pack = packer(spec.inputs[alias], 0, labels, tag=side)
-        names = [place(i) for i in range(len(frame.schema))]
-        packed.append(rows.selectExpr(f"{cell} AS bucket", *names).mapInArrow(pack, PACKED_SCHEMA))
     first = next(iter(frames.values()))
     results = Results(arrow_batch_rows(first.sparkSession))
     with own_workers(first):
-        played = union(packed).groupBy("label").applyInPandasWithState(
+        played = packed_for_cells(frames, spec, plan, ticks=True).groupBy("label").applyInPandasWithState(
             cell_function(spec, plan, results), RESULT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
         )
     rows = observed(played, observed_name(None), counts_of(spec.aliases))

@@ -1,4 +1,4 @@
-"""The parts that need no Java: labels, state, packed results, SQL of Columns, slots, watermarks, refusals."""
+"""The parts that need no Java: labels, state, packed results, SQL of Columns, watermarks, refusals."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ from ivjoin.spark.conditions.sqlwriter import called, case_when, literal
 from ivjoin.spark.rows.arrow import key_sql
 from ivjoin.spark.rows.pack import Seen, whole
 from ivjoin.spark.rows.results import Results, opener
-from ivjoin.spark.rows.slots import share_slots
 from ivjoin.spark.runtime import environment
 from ivjoin.spark.runtime.eventtime import with_watermarks
 from ivjoin.spark.spread.buckets import bucket_labels, checked_count, murmur3_of_int, state_partition, stream_count
@@ -206,11 +205,6 @@ def test_results_are_flushed_by_their_bytes() -> None:
     assert [len(results.output(batch)) for _ in range(7)] == [1, 1, 7, 1, 1, 7, 1]
     unlimited = Results(most_rows=0, flush_bytes=1)
     assert [len(unlimited.output(batch)) for _ in range(3)] == [1, 1, 1]
-
-
-def test_columns_of_one_type_share_a_slot() -> None:
-    assert share_slots(["a", "b"], ["b", "b", "c"]) == (["a", "b", "b", "c"], [0, 1], [1, 2, 3])
-    assert share_slots([], ["b"]) == (["b"], [], [0])
 
 
 @pytest.mark.parametrize("value, text", [

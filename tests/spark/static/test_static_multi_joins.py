@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import re
 from collections import Counter
 from typing import Any
 
@@ -154,30 +153,9 @@ def test_what_is_shuffled_and_sorted_by_does_not_travel_twice(spark: Any, kind: 
     want = wanted(condition, tables)
     assert ids(joined) == want
     assert sum(want.values()) > 20
-    text = joined._jdf.queryExecution().optimizedPlan().toString()
-    by, along = (re.findall(rf"{step} \[(\w)\d+#", text) for step in ("RepartitionByExpression", "Sort"))
-    assert (by, along) == (["s" if kind == pa.int32() else "b"], ["s"])
 
 
-@pytest.mark.parametrize("shape", ["one class", "chain of two"])
-def test_rows_with_a_null_where_a_key_or_a_band_compares_are_not_shuffled(spark: Any, shape: str) -> None:
-    tables = {a: table(seed) for seed, a in enumerate("abc", 7)}
-    frames = {a: spark.createDataFrame(t) for a, t in tables.items()}
-    joined = ivjoin.spark.multi_join(frames, CONDITIONS[shape], workers=4)
-    want = wanted(CONDITIONS[shape], tables)
-    assert ids(joined) == want
-    assert sum(want.values()) > 10
-    of_all = {"c0": 3, "c2": 3} if shape == "one class" else {"c0": 2, "c1": 2, "c2": 3}
-    assert Counter(re.findall(r"isnotnull\((\w+)#", "".join(filters_of(joined)))) == of_all
-
-
-def filters_of(joined: Any) -> list[str]:
-    """What is asked of rows before they are joined, conjunct by conjunct."""
-    filters = re.findall(r"\bFilter (.*)", joined._jdf.queryExecution().analyzed().toString())
-    return [text for one in filters for text in one.split(" AND ")]
-
-
-def test_conjuncts_of_one_input_filter_it_before_the_shuffle(spark: Any) -> None:
+def test_conjuncts_of_one_input(spark: Any) -> None:
     schema = pa.schema([
         *SCHEMA, ("x", pa.float64()), ("d", pa.date32()), ("m", pa.decimal128(9, 2)), ("b", pa.bool_()),
         ("z", pa.timestamp("us", "UTC")),
@@ -193,18 +171,17 @@ def test_conjuncts_of_one_input_filter_it_before_the_shuffle(spark: Any) -> None
         }  # fmt: skip
         tables[a] = pa.table(own.to_pydict() | more, schema=schema)
     frames = {a: spark.createDataFrame(t) for a, t in tables.items()}
-    for alone, pushed in (
-        ("a.j > 2", True), ("a.x >= 0.0", True), ("b.k IN ('a', 'ü')", True), ("c.d >= DATE '2024-01-01'", True),
-        ("(a.j < 2 OR a.k = 'ü')", True), ("NOT b.b", True), ("b.b", True), ("c.m <= 1.5", True), ("a.x <> 2.5", True),
-        ("c.j IS NULL", True), ("c.j IS NOT NULL", True), ("a.z < TIMESTAMP '1970-01-01 00:02:00+00:00'", True),
-        ("a.j + 1 > 2", False), ("b.k LIKE '%a'", False), ("c.ts < TIMESTAMP '1970-01-01 00:02:00'", True),
+    for alone in (
+        "a.j > 2", "a.x >= 0.0", "b.k IN ('a', 'ü')", "c.d >= DATE '2024-01-01'",
+        "(a.j < 2 OR a.k = 'ü')", "NOT b.b", "b.b", "c.m <= 1.5", "a.x <> 2.5",
+        "c.j IS NULL", "c.j IS NOT NULL", "a.z < TIMESTAMP '1970-01-01 00:02:00+00:00'",
+        "a.j + 1 > 2", "b.k LIKE '%a'", "c.ts < TIMESTAMP '1970-01-01 00:02:00'",
     ):  # fmt: skip
         condition = f"{CONDITIONS['one class']} AND {alone}"
         joined = ivjoin.spark.multi_join(frames, condition, workers=2)
         want = wanted(condition, tables)
         assert ids(joined) == want, alone
         assert sum(want.values()) > 0, alone
-        assert len(filters_of(joined)) == 6 + pushed, alone
 
 
 def test_columns_that_are_not_asked_for_are_not_shuffled(frames: dict[str, Any]) -> None:

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 from oracle import HOWS
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 from spark.second_opinion import joined
 from spark.static import BAND, KEYED, UNKEYED, N, run, table
 from spark.tiers import one_short
@@ -178,20 +177,3 @@ def test_options_that_mean_nothing(spark: Any) -> None:
         left.band_join(right, on="k", hot_keys=["a"])
     with pytest.raises(UnsupportedError, match="routing_dir is '/tmp/x'; expected None"):
         left.band_join(right, on="k", routing_dir="/tmp/x")
-
-
-def test_nulls_of_a_type_are_of_that_type(spark: Any) -> None:
-    """Columns of one side alone are nulls in the rows of the other."""
-    from ivjoin.spark.rows.slots import null_of, selected
-
-    kinds = [
-        T.StringType(), T.StringType("UTF8_LCASE"), T.BinaryType(), T.BooleanType(), T.ByteType(), T.ShortType(),
-        T.IntegerType(), T.LongType(), T.FloatType(), T.DoubleType(), T.DecimalType(38, 18), T.DateType(),
-        T.TimestampType(), T.TimestampNTZType(), T.VariantType(), T.NullType(), T.CalendarIntervalType(),
-        T.DayTimeIntervalType(1, 2), T.YearMonthIntervalType(0, 0), T.ArrayType(T.LongType()),
-        T.MapType(T.StringType(), T.LongType()), T.StructType([T.StructField("a b", T.LongType())]),
-    ]  # fmt: skip
-    assert sum(isinstance(null_of(k), str) for k in kinds) >= 16
-    for given in (kinds, [k for k in kinds if isinstance(null_of(k), str)]):
-        frame = selected(spark.range(1), **{f"s{i}": null_of(k) for i, k in enumerate(given)})
-        assert [f.dataType for f in frame.schema] == given
