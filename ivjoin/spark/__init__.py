@@ -14,7 +14,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ivjoin.spark.runtime.packages import installed_first, require_packages
+from ivjoin.spark.runtime.environment import require_packages
 
 if TYPE_CHECKING:
     from ivjoin.spark.api.explaining import explain
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ivjoin.spark.sink.sinklog import published_files
 
 require_packages()
-installed_first()
 
 from ivjoin.spark.rows.metrics import metrics  # noqa: E402
 

@@ -27,7 +27,7 @@ from ivjoin.spark.conditions.leftover import rows_where
 from ivjoin.spark.rows.late import KEEP, REASON, joined_schema
 from ivjoin.spark.rows.metrics import observed_name
 from ivjoin.spark.rows.results import Results, opener
-from ivjoin.spark.runtime.workers import kernels_early, start_early
+from ivjoin.spark.runtime.workers import kernels_early
 from ivjoin.spark.spread.buckets import stream_count
 
 if TYPE_CHECKING:
@@ -215,8 +215,6 @@ def joined_frames(
         count = stream_count(buckets, call.settings.partitions)
         spread_out = stream_spread(call.spec, buckets, routing, hot_keys, routing_dir)
         kernels_early(left)
-        if not call.spec.left_over:  # which Spark has yet to look at
-            start_early(left)
         joined = _joined_stream(
             left, right, call, out, buckets, count, observed_name(name), backend, spread_out, budget
         )
@@ -226,8 +224,6 @@ def joined_frames(
         return joined
     kept = rows_where(joined, plan_of(call.spec), call.types, call.aliases, call.spec.left_over)
     _ = kept.schema  # over Connect, this is when Spark looks at the conjuncts
-    if streaming:
-        start_early(left)
     return kept
 
 

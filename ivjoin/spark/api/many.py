@@ -25,7 +25,7 @@ from ivjoin.spark.conditions.sqlwriter import quoted_name
 from ivjoin.spark.rows.arrow import as_spark_sql
 from ivjoin.spark.runtime.environment import settings_of
 from ivjoin.spark.runtime.eventtime import delays, watermarks_of, with_watermarks, without_watermark
-from ivjoin.spark.runtime.workers import kernels_early, start_early
+from ivjoin.spark.runtime.workers import kernels_early
 from ivjoin.spark.spread.sampling import are_small, estimated_bytes, sound_bytes
 from ivjoin.stream.sources.columns import places_of
 
@@ -138,17 +138,15 @@ def multi_join(
         for a, frame in frames.items() for f in frame.schema
     ])
     first = next(iter(frames.values()))
+    kernels_early(first)
     if streaming:
         from ivjoin.spark.state.cell_state import streamed_in_cells
 
         spec = spec.with_orders({a: _orders(spec, a, frame) for a, frame in frames.items()})
-        kernels_early(first)
-        start_early(first)
         joined = streamed_in_cells(frames, spec, plan, out)
     else:
         from ivjoin.spark.spread.cells import joined_in_cells
 
-        kernels_early(first)
         joined = joined_in_cells(frames, spec, plan, out, workers is not None)
     return joined if columns is None else joined.select(*map(quoted_name, columns))
 
@@ -193,11 +191,6 @@ def _refuse_collated(spec: MultiSpec, frames: Mapping[str, Any]) -> None:
 
 def _sizes(frames: Mapping[str, Any]) -> dict[str, float]:
     """Return the frames' estimated sizes as multiples of the least; all equal without an estimate, as over Connect."""
-    out: dict[str, float] = {}
-    for alias, frame in frames.items():
-        size = estimated_bytes(frame)
-        if size is None:
-            return dict.fromkeys(frames, 1.0)
-        out[alias] = max(size, 1.0)
-    least = min(out.values())
-    return {a: s / least for a, s in out.items()}
+    sizes = {alias: estimated_bytes(frame) or 0.0 for alias, frame in frames.items()}
+    least = min(sizes.values())
+    return {a: s / least for a, s in sizes.items()} if least else dict.fromkeys(frames, 1.0)

@@ -16,7 +16,7 @@ from ivjoin.expr.types import Type
 from ivjoin.plan.join_plan import JoinPlan
 
 __all__ = [
-    "as_spark_sql", "bucket_sql", "hash_sql", "hashable", "in_order", "in_places",
+    "as_spark_sql", "hash_sql", "hashable", "in_order", "in_places",
     "key_sql", "place", "type_name", "union", "widens",
 ]  # fmt: skip
 
@@ -102,11 +102,6 @@ def key_sql(plan: JoinPlan, by_name: bool = False) -> list[tuple[str, str]]:
         if left is not None and right is not None:
             out.append((left, right))
     return out
-
-
-def bucket_sql(keys: Sequence[tuple[str, str]], side: int, buckets: int) -> str:
-    """Return SQL for the bucket number of a row of a side; 0 for all rows of a join without keys."""
-    return "0" if buckets == 1 else f"pmod({hash_sql(keys, side)}, {buckets})"
 
 
 def hash_sql(keys: Sequence[tuple[str, str]], side: int) -> str:

@@ -85,23 +85,17 @@ def metrics(
     -----
     The counts of a streaming query are summed over the buckets. An entry contains:
 
-    - ``batch``, and ``join``: ``ivjoin-`` and the join's name. Joins without a name are ``ivjoin``, ``ivjoin#2`` and
-      so on.
+    - ``batch``, and ``join``: ``ivjoin-`` and the join's name, or ``ivjoin``, ``ivjoin#2`` and so on.
     - ``left_rows_in``, ``right_rows_in``, ``rows_out``, ``left_rows_retired``, ``right_rows_retired`` and
       ``late_rows`` of the micro-batch.
     - ``state_rows``, ``state_bytes`` (memory) and ``bytes_written`` (state that Spark received) at its end.
-    - ``restored``: buckets whose operator was restored from state. ``caught_up``: buckets whose operator was some
-      turns behind and replayed the missing rows.
+    - ``restored``: buckets whose operator was restored from state. ``caught_up``: buckets whose operator replayed
+      some turns of other workers.
     - ``read_us``, ``join_us`` and ``write_us``: microseconds inside the operator.
-    - ``production_delay_us``: microseconds from the arrival of the later row of a pair to the output of the pair, on
-      average over the output rows. ``peak_production_delay_us`` is an upper bound for all rows. Both are zero without
-      output.
+    - ``production_delay_us``: microseconds from the arrival of the later row of a pair in a map task to its output, on
+      average. ``peak_production_delay_us`` is an upper bound for all rows. Both are zero without output.
     - ``buckets``: for each bucket that took part its number as ``bucket``, ``left_rows_in``, ``right_rows_in``,
       ``rows_out``, ``state_rows`` and both delays. The list is empty if there are more than 1,024 buckets.
-
-    A row arrives when a map task reads it. The average delay starts at the arrival of the micro-batch's average row,
-    the peak at the arrival of its first row. Time in the source before that, or in the commit after the output, is not
-    included. Times are from the clocks of the machines.
 
     The entry of a static join has the first six counts, summed over the tasks, and ``peak_state_rows`` and
     ``peak_state_bytes``, the greatest of any task. For :func:`multi_join` of streams, the entry has ``alias_rows_in``

@@ -10,29 +10,36 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from ivjoin.errors import IvjoinError
+from ivjoin.errors import IvjoinError, MissingPackageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = [
     "CHECKPOINT_FILES", "Settings", "SparkSetupError", "arrow_batch_rows", "check_java", "is_connect",
-    "session", "settings_of",
+    "require_packages", "session", "settings_of",
 ]
 
-_OF_A_JOIN = (
-    "ivjoin.spark.api.join", "ivjoin.spark.state.stateful", "ivjoin.spark.state.segments",
-    "ivjoin.spark.state.streamspread", "ivjoin.spark.sink.sink", "ivjoin.spark.api.many", "ivjoin.spark.spread.cells",
-)  # fmt: skip
 CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 # Spark 4 adds up the bytes of all columns after each row that it passes to Python, unless the limit is this number.
 _BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch", (1 << 31) - 1
 # Arrow checks the bounds of each value that Spark reads from Python, and whether it is null. Spark checks both itself.
 _UNCHECKED = {"ARROW_ENABLE_UNSAFE_MEMORY_ACCESS": "true", "ARROW_ENABLE_NULL_CHECK_FOR_GET": "false"}
+
+
+def require_packages() -> None:
+    """Raise MissingPackageError if pyspark or pandas is not installed, before an import fails inside another import."""
+    missing = [name for name in ("pyspark", "pandas") if find_spec(name) is None]
+    if missing:
+        raise MissingPackageError(
+            f"ivjoin.spark needs {' and '.join(missing)}, which this Python does not have: "
+            "pip install 'ivjoin[spark]' brings everything but Java"
+        )
 
 
 class SparkSetupError(IvjoinError):
@@ -115,16 +122,12 @@ def session(
 
     The session differs from Spark's defaults in these points, unless a setting overrides them:
 
-    - Checkpoints are written through Hadoop's ``FileSystem``. Spark's choice, ``FileContext``, starts one or two
-      processes for each file where Hadoop's native library is missing.
-    - Arrow batches to Python are limited by ``spark.sql.execution.arrow.maxRecordsPerBatch`` alone. Counting their
-      bytes takes a fifth of a join's time in Java. For rows of 100 kB and more, set a lower number, or set
-      ``spark.sql.execution.arrow.maxBytesPerBatch`` to Spark's default, "64MB".
+    - Checkpoints are written through Hadoop's ``FileSystem``. ``FileContext`` starts processes for each file where
+      Hadoop's native library is missing.
+    - Arrow batches to Python are limited by ``spark.sql.execution.arrow.maxRecordsPerBatch`` alone, because counting
+      bytes is slow. For rows of 100 kB and more, set ``spark.sql.execution.arrow.maxBytesPerBatch`` to "64MB".
     - Arrow's own checks of each value are off (``ARROW_ENABLE_UNSAFE_MEMORY_ACCESS``,
       ``ARROW_ENABLE_NULL_CHECK_FOR_GET`` in the environment).
-
-    While Java starts, this process imports the modules of a join. Another process compiles the kernels, once for each
-    installation.
 
     Parameters
     ----------
@@ -214,5 +217,5 @@ def _prepare() -> None:
 
         everything.begin()
     with suppress(ImportError):  # the join itself reports it
-        for name in _OF_A_JOIN:
-            import_module(name)
+        for name in ("api.join", "state.stateful", "sink.sink"):
+            import_module(f"ivjoin.spark.{name}")

@@ -20,7 +20,7 @@ from ivjoin.errors import IvjoinError
 from ivjoin.plan.spec import JoinSpec
 
 __all__ = [
-    "bucket_labels", "cell_spec", "checked_count", "copied", "count_in_task", "murmur3_of_int", "only_owned",
+    "bucket_labels", "cell_spec", "checked_count", "count_in_task", "murmur3_of_int", "only_owned",
     "second_key", "state_partition", "stream_count", "with_cells",
 ]  # fmt: skip
 
@@ -55,8 +55,7 @@ def murmur3_of_int(value: int, seed: int = 42) -> int:
 def second_key(label: int) -> int:
     """Return the int that does not change a label's hash when Spark hashes it together with the label.
 
-    So the groups ``(label, null)`` and ``(label, second_key(label))`` have one state partition, whatever the number of
-    partitions. Spark's hash ignores nulls, and MurmurHash3 of four bytes is a bijection for each seed, inverted here.
+    Spark's hash ignores nulls, and MurmurHash3 of four bytes is a bijection for each seed, inverted here.
     """
     h = seed = murmur3_of_int(label) & _MASK
     h = (h ^ h >> 16) * _inverse(0xC2B2AE35) & _MASK
@@ -130,14 +129,10 @@ def cell_spec(spec: JoinSpec) -> JoinSpec:
     return replace(spec, schemas=(left, right), on=(*spec.on, (_CELL, _CELL)))
 
 
-def copied(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
-    same = len(rows) == batch.num_rows and np.array_equal(rows, np.arange(len(rows)))
-    return batch if same else batch.take(pa.array(rows))
-
-
 def with_cells(batch: pa.RecordBatch, rows: np.ndarray, cells: np.ndarray, owned: np.ndarray) -> pa.RecordBatch:
     """Return one row for each copy, with its cell and whether it is owned, as :func:`cell_spec` expects."""
-    copies = copied(batch, rows)
+    same = len(rows) == batch.num_rows and np.array_equal(rows, np.arange(len(rows)))
+    copies = batch if same else batch.take(pa.array(rows))
     schema = pa.schema([*copies.schema, pa.field("cell", pa.int64()), pa.field("owned", pa.bool_())])
     return pa.RecordBatch.from_arrays([*copies.columns, pa.array(cells), pa.array(owned)], schema=schema)
 

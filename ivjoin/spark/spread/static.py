@@ -34,7 +34,7 @@ from ivjoin.operator.memory.budget import Budget
 from ivjoin.outer.jointype import join_type
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES, JoinSpec
-from ivjoin.spark.rows.arrow import bucket_sql, hash_sql, in_places, key_sql
+from ivjoin.spark.rows.arrow import hash_sql, in_places, key_sql
 from ivjoin.spark.rows.metrics import observed
 from ivjoin.spark.rows.pack import PACKED_SCHEMA, fitted, packer, parts
 from ivjoin.spark.rows.results import GROWING, RESULT_SCHEMA, MapStage, limit_explained, opener, packed_row
@@ -147,7 +147,7 @@ def table_join(
     run = spec.with_orders((), (), "raise")
     groups = []
     for side, frame in enumerate((left, right)):
-        bucket = F.expr(bucket_sql(keys, side, buckets)).cast("int")
+        bucket = F.expr(f"pmod({hash_sql(keys, side)}, {buckets})").cast("int")
         groups.append(in_places(frame).select(bucket.alias("bucket"), "*").groupBy("bucket"))
 
     def join(of_left: pa.Table, of_right: pa.Table) -> pa.Table:

@@ -2,23 +2,17 @@
 
 The state has a format version, the identity of its join, and a payload: the operator's snapshot, or the log of the
 turns since the snapshot (``journal``). Payloads are compressed, because Spark moves a group's state from the JVM to
-Python and back in each micro-batch. A snapshot consists mostly of columns of eight-byte numbers, whose leading bytes
-are alike from row to row. Therefore the bytes are grouped by their position in the word before zstd compresses them.
-Text compresses worse in this form, so a sample of each block decides::
-
-    size uint64 | transposed? one bit a block | zstd of all blocks
+Python and back in each micro-batch.
 """
 
 from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
@@ -30,11 +24,9 @@ __all__ = [
     "read_state", "with_note",
 ]  # fmt: skip
 
-FORMAT = 4
+FORMAT = 5
 _SIZE_BYTES = 8
-_WORD = 8
 _NOTED = '"routing": "plans'  # the part of the meta text that marks a state with a note
-_BLOCK, _SAMPLE = 1 << 19, 1 << 14
 STATE_SCHEMA = StructType([
     StructField("format", IntegerType()), StructField("meta", StringType()), StructField("token", StringType()),
     StructField("payload", BinaryType()),
@@ -54,49 +46,13 @@ def _codec() -> pa.Codec:
 
 
 def compressed(snapshot: bytes) -> bytes:
-    """Return bytes in their stored form, which the module's docstring shows."""
-    given = np.frombuffer(snapshot, np.uint8)
-    out = given.copy()
-    bits = np.zeros(-(-len(given) // _BLOCK), np.uint8)
-    for i, (block, target) in enumerate(_blocks(given, out)):
-        bits[i] = _gains(block)
-        if bits[i]:
-            _transpose(block, target)
-    size = len(snapshot).to_bytes(_SIZE_BYTES, "little")
-    return b"".join((size, np.packbits(bits).tobytes(), _codec().compress(out, asbytes=True)))
+    """Return the size of the bytes as uint64, and the bytes compressed."""
+    return len(snapshot).to_bytes(_SIZE_BYTES, "little") + _codec().compress(snapshot, asbytes=True)
 
 
 def expanded(payload: bytes) -> bytes:
     size = int.from_bytes(payload[:_SIZE_BYTES], "little")
-    count = -(-size // _BLOCK)
-    end = _SIZE_BYTES + -(-count // 8)
-    bits = np.unpackbits(np.frombuffer(payload, np.uint8, end - _SIZE_BYTES, _SIZE_BYTES), count=count)
-    stored = np.frombuffer(_codec().decompress(memoryview(payload)[end:], size), np.uint8)
-    out = stored.copy()
-    for bit, (block, target) in zip(bits, _blocks(stored, out), strict=True):
-        if bit:
-            words = len(block) // _WORD * _WORD
-            target[:words].reshape(-1, _WORD)[:] = block[:words].reshape(_WORD, -1).T
-    return out.tobytes()
-
-
-def _blocks(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    return ((a[begin : begin + _BLOCK], b[begin : begin + _BLOCK]) for begin in range(0, len(a), _BLOCK))
-
-
-def _gains(block: np.ndarray) -> bool:
-    """Return whether the middle of a block compresses better when it is transposed."""
-    begin = max(0, (len(block) - _SAMPLE) // 2)
-    sample = np.ascontiguousarray(block[begin : begin + _SAMPLE])
-    transposed = sample.copy()
-    _transpose(sample, transposed)
-    return len(_codec().compress(transposed)) < len(_codec().compress(sample))
-
-
-def _transpose(block: np.ndarray, out: np.ndarray) -> None:
-    """Write the first bytes of all words, then all second bytes, and so on, except for bytes after the last word."""
-    words = len(block) // _WORD * _WORD
-    out[:words].reshape(_WORD, -1)[:] = block[:words].reshape(-1, _WORD).T
+    return _codec().decompress(memoryview(payload)[_SIZE_BYTES:], size, asbytes=True)
 
 
 def meta_text(identity: dict[str, Any], buckets: int) -> str:
