@@ -81,8 +81,10 @@ def joined_in_cells(
     # without copies, the rows of several cells may be joined at once
     apart = any(len(plan.members[a]) < len(plan.dims) for a in spec.aliases)
 
+    run = spec.with_orders(dict.fromkeys(spec.aliases, ()))
+
     def join(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for tables in parts(batches, list(spec.schemas.values()), 1 if apart else None):
-            yield from tables_joined(spec, dict(zip(spec.aliases, tables, strict=True)))
+        for tables in parts(batches, list(run.schemas.values()), 1 if apart else None):
+            yield from tables_joined(run, dict(zip(run.aliases, tables, strict=True)))
 
     return rows.mapInArrow(join, out)

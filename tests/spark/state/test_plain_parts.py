@@ -27,13 +27,13 @@ from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.api.resolving import _orders
 from ivjoin.spark.conditions.sqlwriter import called, case_when, literal
 from ivjoin.spark.rows.arrow import key_sql
-from ivjoin.spark.rows.pack import Seen, whole
+from ivjoin.spark.rows.pack import Seen, packer, parts, whole
 from ivjoin.spark.rows.results import Results, opener
 from ivjoin.spark.runtime import environment
 from ivjoin.spark.runtime.eventtime import with_watermarks
 from ivjoin.spark.spread.buckets import bucket_labels, checked_count, murmur3_of_int, state_partition, stream_count
 from ivjoin.spark.spread.spec import differences, identity
-from ivjoin.spark.spread.static import _joiner
+from ivjoin.spark.spread.static import _COUNTS, _joiner
 from ivjoin.spark.state.bucket import new_operator
 from ivjoin.spark.state.codec import FORMAT, compressed, expanded, meta_text, new_token, read_state
 from ivjoin.spark.state.streamspread import stream_spread
@@ -299,18 +299,27 @@ def test_operators_of_one_worker_share_what_was_worked_out_of_their_plan(monkeyp
         assert got == ([[{"k": 1, "t": 5, "t_right": 5 + i}]] if i <= 3 else [])
 
 
-def test_tasks_of_a_static_join_share_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
-    before = row_layout._layout
-    monkeypatch.setattr(row_layout, "_layout", lambda plan, s: (made.append(s), before(plan, s))[1])
-    forget_plans()
-    tagged = pa.record_batch({
-        "side": pa.array([0, 1], pa.int8()), "s0": pa.array([1, 1], pa.int64()), "s1": pa.array([5, 6], pa.int64())
-    })
-    for _ in range(3):
-        task = _joiner(plain_spec(), [[0, 1], [0, 1]])
-        assert [b.to_pylist() for b in task(iter([tagged]))] == [[{"k": 1, "t": 5, "t_right": 6}]]
-    assert made == [0, 1]
+def test_packed_rows_come_apart_by_label_or_together() -> None:
+    spec = plain_spec()
+    rows = pa.record_batch({"hash": [0, 1, 2, 1], "k": [0, 1, 2, 1], "t": [5, 6, 9, 7]})
+    packed = [b for s in (0, 1) for b in packer(spec, s, (3, 5, 8), ticks=False)(iter([rows]))]
+    ordered = pa.Table.from_batches(packed).sort_by("label").to_batches()
+    apart = [[t["k"].to_pylist() for t in tables] for tables in parts(iter(ordered), spec.schemas, 1)]
+    assert apart == [[[0], [0]], [[1, 1], [1, 1]], [[2], [2]]]
+    together = [[sorted(t["k"].to_pylist()) for t in tables] for tables in parts(iter(ordered), spec.schemas)]
+    assert together == [[[0, 1, 1, 2], [0, 1, 1, 2]]]
+
+
+@pytest.mark.parametrize("labels", [(0,), (0, 4, 7)], ids=["one label", "three"])
+def test_a_task_of_a_static_join_takes_packed_rows_of_any_labels(labels: tuple[int, ...]) -> None:
+    spec = plain_spec().with_orders((), (), "raise")
+    given = [{"hash": [1, 2, 2], "k": [1, 2, 2], "t": [5, 6, 9]}, {"hash": [1, 2, -7], "k": [1, 2, 9], "t": [5, 9, 5]}]
+    packed = [b for s in (0, 1) for b in packer(spec, s, labels, ticks=False)(iter([pa.record_batch(given[s])]))]
+    assert {label for b in packed for label in b.column(0).to_pylist()} <= {*labels}
+    total = dict.fromkeys(_COUNTS, 0)
+    rows = [tuple(row.values()) for b in _joiner(spec, None, None)(iter(packed), total) for row in b.to_pylist()]
+    assert sorted(rows) == [(1, 5, 5), (2, 6, 9), (2, 9, 9)]
+    assert (total["left_rows_in"], total["right_rows_in"], total["rows_out"]) == (3, 3, 3)
 
 
 def test_operators_of_one_worker_do_not_share_what_a_row_that_errs_changes() -> None:

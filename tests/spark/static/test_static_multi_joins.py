@@ -131,17 +131,8 @@ def test_rows_that_a_cast_makes_equal_may_come_in_any_order(spark: Any) -> None:
         )  # fmt: skip
 
 
-def test_cells_that_share_a_task_are_joined_apart(frames: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    from ivjoin.spark.spread import cells
-
-    monkeypatch.setattr(cells, "bucket_labels", lambda count: (0,) * count)
-    joined = ivjoin.spark.multi_join(frames, CONDITIONS["chain of two"], workers=6)
-    assert ids(joined) == wanted(CONDITIONS["chain of two"])
-
-
 @pytest.mark.parametrize("kind", [pa.int32(), pa.int16()], ids=str)
-def test_what_is_shuffled_and_sorted_by_does_not_travel_twice(spark: Any, kind: pa.DataType) -> None:
-    """Columns stand in other places in each input; a key of another type is cast, and then travels by itself."""
+def test_a_key_of_another_type(spark: Any, kind: pa.DataType) -> None:
     tables = {
         "a": table(4).select(["id", "ts", "j"]), "b": table(5).select(["j", "k", "ts", "id"]),
         "c": table(6).select(["ts", "j", "id"]),
