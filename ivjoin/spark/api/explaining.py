@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["explain"]
 
 _OFTEN_FASTER = (
-    "Spark's own join is often faster for up to about 100,000 static rows whose keys divide them evenly; band_join is "
-    "faster for more rows, for hot keys and for conditions without a key"
+    "Spark's own join is often faster where each key has few rows; band_join is faster for keys with many rows, for "
+    "hot keys and for conditions without a key"
 )
 
 _PINNED = "  a query that goes on from a checkpoint keeps the number of buckets that it began with"

@@ -84,13 +84,11 @@ def band_join(
     how : str, default "inner"
         inner, left, right, full, left_semi, left_anti, right_semi, right_anti, or Spark's aliases.
     left_order, right_order : str, Order, or a list of these, optional
-        Order in which rows of a stream arrive, up to a slack. For static frames, which are sorted in any case, it is
-        only a hint. A ``withWatermark`` counts as an order, with its delay as the slack, except after a union or a
-        join of streams, which change the order of rows. The output of another ``band_join`` has its own order, where
-        that is known; see ``docs/spark-order-and-watermarks.md``.
+        Order in which rows of a stream arrive, up to a slack. Static frames need none. A ``withWatermark`` counts as an
+        order, with its delay as the slack, except after a union or a join of streams. The output of another
+        ``band_join`` has its own order, where that is known; see ``docs/spark-order-and-watermarks.md``.
     pick : Pick, optional
-        Which of the matching right rows each left row takes; see :class:`ivjoin.Pick`. Rows are then divided by their
-        keys alone. Without a key, one task joins all of them.
+        Which of the matching right rows each left row takes; see :class:`ivjoin.Pick`. Rows are divided by keys alone.
     params : mapping of str to value, optional
         The values of ``:name`` in the condition.
     suffix : str, default "_right"
@@ -112,9 +110,8 @@ def band_join(
         none. Joins of static frames are counted only if you pass a ``pyspark.sql.Observation``.
     routing : {"auto", "hash", "slices", "grid"}
         How heavy keys, and joins without a key or with computed keys, are spread over the tasks; see
-        ``ivjoin.routing``. For static frames, all but "hash" read the inputs once for a sample during this call.
-        If both frames are small and have keys, and ``buckets`` is not given, "auto" joins them in one task without a
-        sample. For streams without a key, "auto" and "slices" cut the axis into slices of four bands.
+        ``ivjoin.routing``. For static frames, all but "hash" read the inputs once for a sample during this call, unless
+        both are small and have keys. For streams without a key, "auto" and "slices" cut the axis into slices.
     memory_limit : int or str, optional
         Limit for an operator in a Python worker, in bytes or as text such as "512MB". It applies to a task of static
         frames, or to a bucket of streams and the rows that it stores between micro-batches.

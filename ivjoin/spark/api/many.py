@@ -58,8 +58,7 @@ def multi_join(
     condition : str
         SQL text over columns ``alias.name``.
     orders : mapping of alias to str, Order, or a list of these, optional
-        For streams, the order in which rows arrive. A watermark counts as an order, with its delay as the slack. For
-        static frames it is a hint: each cell sorts its rows by the axes of the bands in any case.
+        For streams, the order in which rows arrive. A watermark counts as an order, with its delay as the slack.
     scheme : {"auto", "hash", "random", "hybrid"}
         How rows are spread (:func:`ivjoin.routing.hypercube`). By default the scheme with the least load.
     skewed : iterable of str, optional
@@ -83,8 +82,7 @@ def multi_join(
     params : mapping of str to value, optional
         The values of ``:name`` in the condition.
     columns : list of str, optional
-        Output columns, by their names ``alias_name`` and in this order; all by default. Other columns are shuffled only
-        if the condition, orders or bounds use them. A checkpoint retains its columns.
+        Output columns, by their names ``alias_name`` and in this order; all by default. A checkpoint retains them.
 
     Returns
     -------
@@ -190,7 +188,7 @@ def _refuse_collated(spec: MultiSpec, frames: Mapping[str, Any]) -> None:
 
 
 def _sizes(frames: Mapping[str, Any]) -> dict[str, float]:
-    """Return the frames' estimated sizes as multiples of the least; all equal without an estimate, as over Connect."""
+    """Return the frames' estimated sizes as multiples of the least; all equal without an estimate."""
     sizes = {alias: estimated_bytes(frame) or 0.0 for alias, frame in frames.items()}
     least = min(sizes.values())
     return {a: s / least for a, s in sizes.items()} if least else dict.fromkeys(frames, 1.0)

@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ivjoin.errors import ColumnError, OrderError
@@ -43,6 +44,10 @@ class Joined:
     spread: StreamSpread
     packed: Callable[[Results], Any]  # builds the same join again, as a frame of packed rows with these results
 
+    @cached_property
+    def outputs(self) -> tuple[int, ...]:
+        return ids(analyzed(self.frame).output())
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -56,7 +61,6 @@ class Origin:
 
 # The most recent joined streams, oldest first. A DataFrame has no reference to the DataFrame that it was made from.
 _joined: OrderedDict[int, Joined] = OrderedDict()
-_output_ids: dict[int, tuple[int, ...]] = {}
 _MOST = 128
 # The last operator in the plan of a joined stream; it opens packed rows.
 _LAST = "MapInArrow"
@@ -65,7 +69,7 @@ _LAST = "MapInArrow"
 def remember(joined: Joined) -> None:
     _joined[id(joined.frame)] = joined
     while len(_joined) > _MOST:
-        _output_ids.pop(_joined.popitem(last=False)[0], None)
+        _joined.popitem(last=False)
 
 
 def origin_of(frame: Any) -> Origin | None:
@@ -75,7 +79,7 @@ def origin_of(frame: Any) -> Origin | None:
         return Origin(known, tuple(range(len(frame.columns))))
     if is_connect(frame):
         return None
-    ends = {_outputs(j.frame): j for j in _joined.values() if _same(frame, j)}
+    ends = {j.outputs: j for j in _joined.values() if j.frame.sparkSession is frame.sparkSession}
     if not ends or not frame.isStreaming:
         return None
     plan = analyzed(frame)
@@ -106,17 +110,6 @@ _WORDS = {
     "Deduplicate": "dropDuplicates", "Aggregate": "an aggregation", "MapInArrow": "a function on its rows",
     "MapInPandas": "a function on its rows", "RepartitionByExpression": "a repartition", "Repartition": "a repartition",
 }  # fmt: skip
-
-
-def _same(frame: Any, joined: Joined) -> bool:
-    return not is_connect(joined.frame) and joined.frame.sparkSession is frame.sparkSession
-
-
-def _outputs(frame: Any) -> tuple[int, ...]:
-    known = _output_ids.get(id(frame))
-    if known is None:
-        known = _output_ids[id(frame)] = ids(analyzed(frame).output())
-    return known
 
 
 Slack = int | timedelta

@@ -34,7 +34,7 @@ from ivjoin.spark.rows.results import Arrived, MapStage
 
 __all__ = [
     "PACKED_IN_TWO", "PACKED_SCHEMA", "Route", "Seen", "Way", "fitted", "in_two", "packer", "parts",
-    "received", "unpacked", "whole",
+    "unpacked", "whole",
 ]  # fmt: skip
 
 _Packed = tuple[int, int, bytes | None, bytes | None]
@@ -237,15 +237,6 @@ def whole(pieces: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
             "2 GB that Arrow holds; expected less: set maxFilesPerTrigger or maxOffsetsPerTrigger, or take more buckets"
         )
     return made[0]
-
-
-def received(frames: Iterator[Any]) -> Iterator[tuple[int, bytes | None, list[Any] | None]]:
-    """Yield the side, the packed rows and the tick of each row of a group's pandas frames."""
-    for frame in frames:
-        for side, rows, tick in zip(frame["side"], frame["rows"], frame["seen"], strict=True):
-            # An absent value is None. If all values of a column are absent, pandas stores NaN.
-            packed = bytes(rows) if isinstance(rows, (bytes, bytearray)) else None
-            yield int(side), packed, json.loads(bytes(tick)) if isinstance(tick, (bytes, bytearray)) else None
 
 
 def unpacked(rows: bytes, schema: pa.Schema) -> pa.RecordBatch:

@@ -106,10 +106,9 @@ _MOST_FLUSH_BYTES = 1 << 30
 class Results:
     """Make frames of ``RESULT_SCHEMA`` for the buckets that one worker runs.
 
-    PySpark passes results on when it has gathered more rows than ``spark.sql.execution.arrow.maxRecordsPerBatch``, over
-    all groups of a task. Packed rows seldom reach that number, ``most_rows``. So after ``flush_bytes`` bytes of packed
-    rows, this class adds enough rows of nulls to flush them. That is 64 MiB by default, and up to 1 GiB if a large
-    ``most_rows`` makes each flush expensive. If ``most_rows`` is not positive, PySpark has no limit.
+    PySpark passes results on when it has gathered more rows than ``most_rows``, over all groups of a task. Packed rows
+    seldom reach that number. So after ``flush_bytes`` bytes of packed rows, this class adds enough rows of nulls. That
+    is 64 MiB by default, and up to 1 GiB for a large ``most_rows``. If it is not positive, PySpark has no limit.
     """
 
     def __init__(self, most_rows: int, flush_bytes: int | None = None, late: LateRows | None = None) -> None:

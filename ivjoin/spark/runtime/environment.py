@@ -173,29 +173,19 @@ def session(
     return spark
 
 
-def _conf_folder() -> Path | None:
-    if os.environ.get("SPARK_CONF_DIR"):
-        return Path(os.environ["SPARK_CONF_DIR"])
-    try:
-        from pyspark.find_spark_home import _find_spark_home
-
-        return Path(_find_spark_home(), "conf")
-    except (ImportError, SystemExit):
-        return None
-
-
 def _defaults() -> dict[str, str]:
-    """Return the settings in ``spark-defaults.conf``, a file of Java properties; empty if it does not exist."""
-    folder = _conf_folder()
-    if folder is None:
-        return {}
-    try:
-        text = (folder / "spark-defaults.conf").read_text("utf-8")
-    except (OSError, UnicodeDecodeError):
-        return {}
-    lines = [line.strip() for line in re.sub(r"\\\r?\n[ \t]*", "", text).splitlines()]
-    pairs = [re.split(r"\s*[=:]\s*|\s+", line, maxsplit=1) for line in lines if line and line[0] not in "#!"]
-    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+    """Return the settings in ``spark-defaults.conf``, a file of Java properties; empty if it cannot be read."""
+    with suppress(ImportError, SystemExit, OSError, UnicodeDecodeError):
+        folder = os.environ.get("SPARK_CONF_DIR")
+        if not folder:
+            from pyspark.find_spark_home import _find_spark_home
+
+            folder = os.path.join(_find_spark_home(), "conf")
+        text = Path(folder, "spark-defaults.conf").read_text("utf-8")
+        lines = [line.strip() for line in re.sub(r"\\\r?\n[ \t]*", "", text).splitlines()]
+        pairs = [re.split(r"\s*[=:]\s*|\s+", line, maxsplit=1) for line in lines if line and line[0] not in "#!"]
+        return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+    return {}
 
 
 def _write_checkpoints_directly(spark: SparkSession) -> None:

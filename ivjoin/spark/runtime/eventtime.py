@@ -153,10 +153,9 @@ def _in_order_on_connect(frame: Any) -> bool:
 def slack_of_window(frame: Any, index: int, delay: timedelta) -> timedelta | None:
     """Return how far the end of a window is below the greatest one of earlier micro-batches, at most.
 
-    Let rows arrive with times of at least ``max - delay``. A window ends after each of its times, and at most its
-    length later. So the end of a later window is above ``greatest end - length - delay``. Groups of windows are emitted
-    when the watermark passes their end, so their ends rise. None if the plan does not show it: over Connect, after a
-    join or union, or for a window of varying length.
+    A window ends after each of its times, and at most its length later. So the end of a later window is above
+    ``greatest end - length - delay``. Groups of windows are emitted in the order of their ends. None if the plan does
+    not show it: over Connect, after a join or union, or for a window of varying length.
     """
     if is_connect(frame):
         return None

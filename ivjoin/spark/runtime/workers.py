@@ -2,8 +2,7 @@
 
 Spark gives a task the worker that has been idle longest, among the workers with the same environment. If a last Python
 stage opens the joined rows, twice as many workers run, and a bucket would find its operator in memory one time in five.
-So the stateful function has an additional environment variable, and Spark starts separate workers for it. A sink that
-takes packed rows does not need this, because its map stage uses no more workers than the join.
+So the stateful function has an additional environment variable, and Spark starts separate workers for it.
 
 A worker would take about ten seconds to compile the kernels of an installation. Therefore the driver starts a process
 that compiles them while it plans the query. The workers on its machine read the kernels from disk, or wait for them.

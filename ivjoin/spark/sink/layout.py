@@ -162,11 +162,7 @@ class Layout:
             with pa.memory_map(file.path) as source, pa.ipc.open_file(source) as reader:
                 rows = sum(reader.get_batch(i).num_rows for i in range(reader.num_record_batches))
             return WrittenFile(path, rows, os.path.getsize(file.path))
-        stats = ""
-        if self.format == "delta":
-            from ivjoin.spark.sink.layout import delta_stats
-
-            stats = delta_stats(file.metadata)
+        stats = delta_stats(file.metadata) if self.format == "delta" else ""
         return WrittenFile(path, file.metadata.num_rows, os.path.getsize(file.path), stats)
 
     def _file_format(self, ds: Any) -> ds.FileFormat:

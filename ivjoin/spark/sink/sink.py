@@ -51,9 +51,9 @@ def write_stream(
 ) -> StreamingQuery:
     """Start a query that writes a joined stream to files, each row exactly once.
 
-    The workers that join write the operator's Arrow batches to the files directly. You may select, drop or rename
-    columns after the join. With a filter or a computed column after it, the rows pass through Spark before they are
-    written; ``ivjoin.spark.explain(joined)`` shows this. Any other streaming DataFrame is written in the same way.
+    The workers that join write Arrow batches to the files directly. You may select, drop or rename columns after the
+    join. With a filter or a computed column after it, or of another stream, the rows pass through Spark first;
+    ``ivjoin.spark.explain(joined)`` shows this.
 
     Parameters
     ----------

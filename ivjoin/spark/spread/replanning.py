@@ -8,8 +8,7 @@
                                  micro-batch commits.
 
 Only these files decide, so all tasks of a micro-batch agree, and a repeated task sees the same plans. No state moves. A
-file appears with all of its bytes and never changes. If a micro-batch runs twice, one attempt writes the file
-(``files.once``); both would write the same bytes, because a plan depends on the rows alone.
+file appears with all of its bytes and never changes (``files.once``), because a plan depends on the rows alone.
 """
 
 from __future__ import annotations
@@ -80,10 +79,7 @@ class PlanFiles:
         return sorted(int(m[1]) for name in found if (m := _NAME.fullmatch(name)))
 
     def read(self, number: int, query: str | None) -> PlanFile:
-        """Read a file and check that it belongs to this join and query. With ``query`` None, do not check the query.
-
-        Raise SnapshotError if it does not, or is damaged, and FileError if it cannot be read.
-        """
+        """Read a file; raise SnapshotError if it is damaged, or of another join or query. None stands for any query."""
         name = self._name(number)
         try:
             raw = self._files.read(_file_name(number))

@@ -18,8 +18,8 @@ from ivjoin.spark.runtime.catalyst import walk
 from ivjoin.spark.runtime.environment import is_connect
 
 __all__ = [
-    "SMALL", "Sampled", "are_small", "estimated_bytes", "hash_of_row", "looked_at",
-    "looked_schema", "samples", "sound_bytes",
+    "SMALL", "Sampled", "are_small", "estimated_bytes", "hash_of_row", "looked_at", "looked_schema", "samples",
+    "sound_bytes",
 ]  # fmt: skip
 
 # Average bytes of an input that one task can read and join in less time than a shuffle of them takes.
@@ -48,12 +48,9 @@ def sound_bytes(frame: Any) -> float | None:
     return float(str(plan.stats().sizeInBytes()))
 
 
-def are_small(frames: Sequence[Any], sizes: Sequence[float | None], most: float = SMALL) -> bool:
-    """Return whether one task reads and joins the frames as fast as many tasks do.
-
-    ``sizes`` are the :func:`sound_bytes` of the frames, and ``most`` is the limit of their average.
-    """
-    if None in sizes or sum(size or 0 for size in sizes) > most * len(sizes):
+def are_small(frames: Sequence[Any], sizes: Sequence[float | None]) -> bool:
+    """Return whether one task joins frames of these :func:`sound_bytes` as fast as many tasks do."""
+    if None in sizes or sum(size or 0 for size in sizes) > SMALL * len(sizes):
         return False
     return sum(len(frame._jdf.inputFiles()) for frame in frames) <= _FILES
 

@@ -46,6 +46,7 @@ from ivjoin.stream.sources.inputs import open_inputs
 
 __all__ = ["static_join", "table_join"]
 
+Joiner = Callable[..., Iterator[pa.RecordBatch]]
 _PEAKS = "peak_state_rows", "peak_state_bytes"
 _COUNTS = (*GROWING, *_PEAKS)  # of one task, in the order of its text
 _OF_A_TASK = (
@@ -85,12 +86,8 @@ def static_join(
     return observed(counted, observation, _COUNTS).mapInArrow(opener(schema), out)
 
 
-Joiner = Callable[..., Iterator[pa.RecordBatch]]
-
-
 def _counted(join: Joiner) -> MapStage:
     """Return a function that packs the rows of ``join`` and adds a last row with its counts."""
-
     def joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         total = dict.fromkeys(_COUNTS, 0)
         yield from (packed_row(batch, None) for batch in join(batches, total))

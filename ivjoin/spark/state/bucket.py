@@ -7,6 +7,7 @@ neither on the order of rows nor on the order of tasks within a micro-batch.
 
 from __future__ import annotations
 
+import json
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -23,12 +24,12 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.rows.arrow import in_order
 from ivjoin.spark.rows.late import KEEP, LateRows
-from ivjoin.spark.rows.pack import Seen, received, unpacked, whole
+from ivjoin.spark.rows.pack import Seen, unpacked, whole
 from ivjoin.spark.rows.results import COUNTS, DELAYS, GROWING, Arrived, Delay, late_rows, limit_explained
 
 __all__ = [
-    "COUNTS", "GROWING", "Arrivals", "Keep", "Turn", "arrivals", "keep", "new_operator", "play", "restored", "run_spec",
-    "taken",
+    "COUNTS", "GROWING", "Arrivals", "Keep", "Turn", "arrivals", "keep", "new_operator", "play", "received", "restored",
+    "run_spec", "taken",
 ]  # fmt: skip
 
 Keep = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -38,24 +39,30 @@ Keep = Callable[[pa.RecordBatch], pa.RecordBatch]
 class Arrivals:
     """The input of a bucket in one micro-batch."""
 
-    packed: tuple[list[bytes], list[bytes]]  # rows of the left and right side, as ``pack`` packed them
-    seen: tuple[Seen, Seen]  # the greatest values of the orders of each side, over all tasks
+    packed: tuple[list[bytes], ...]  # rows of each side, as ``pack`` packed them
+    seen: tuple[Seen, ...]  # the greatest values of the orders of each side, over all tasks
     heard: list[dict[str, Any]] = field(default_factory=list)  # reports to the planner, in its bucket alone
     arrived: Arrived = field(default_factory=Arrived)  # when the micro-batch's rows arrived, in all buckets
 
 
 def arrivals(spec: JoinSpec, frames: Iterator[pd.DataFrame]) -> Arrivals:
-    """Separate a group's packed rows from its ticks, by side."""
     plan = plan_of(spec)
-    out = Arrivals(([], []), (Seen(plan, 0), Seen(plan, 1)))
-    for side, rows, tick in received(frames):
-        if rows is not None:
-            out.packed[side].append(rows)
-        if tick is not None:
-            edges, arrived, *heard = tick
-            out.arrived.merge(arrived)
-            out.seen[side].merge(edges)
-            out.heard += heard
+    return received((Seen(plan, 0), Seen(plan, 1)), frames)
+
+
+def received(seen: tuple[Seen, ...], frames: Iterator[pd.DataFrame]) -> Arrivals:
+    """Separate a group's packed rows from its ticks, by side."""
+    out = Arrivals(tuple([] for _ in seen), seen)
+    for frame in frames:
+        for side, rows, tick in zip(frame["side"], frame["rows"], frame["seen"], strict=True):
+            # An absent value is None. If all values of a column are absent, pandas stores NaN.
+            if isinstance(rows, (bytes, bytearray)):
+                out.packed[int(side)].append(bytes(rows))
+            if isinstance(tick, (bytes, bytearray)):
+                edges, arrived, *heard = json.loads(bytes(tick))
+                out.arrived.merge(arrived)
+                out.seen[int(side)].merge(edges)
+                out.heard += heard
     return out
 
 

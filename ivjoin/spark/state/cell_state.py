@@ -6,7 +6,7 @@
     t -- cells -- pack (mapInArrow) --+-- union -- groupBy(label) -- applyInPandasWithState(join) -- open (mapInArrow)
     n -- cells -- pack (mapInArrow) --+
 
-As in a join of two streams (``streaming``), a cell pushes all rows of a micro-batch first, one batch for each input,
+As in a join of two streams (``stateful``), a cell pushes all rows of a micro-batch first, one batch for each input,
 and then applies the ticks. Its state is the operator's snapshot.
 """
 
@@ -28,12 +28,13 @@ from ivjoin.multi.spec import MultiSpec
 from ivjoin.plan.cache import plan_of
 from ivjoin.routing import HypercubePlan
 from ivjoin.spark.rows.metrics import observed, observed_name
-from ivjoin.spark.rows.pack import Seen, received, unpacked, whole
-from ivjoin.spark.rows.results import DELAYS, RESULT_SCHEMA, Arrived, Delay, Results, late_rows, opener
+from ivjoin.spark.rows.pack import Seen, unpacked, whole
+from ivjoin.spark.rows.results import DELAYS, RESULT_SCHEMA, Delay, Results, late_rows, opener
 from ivjoin.spark.runtime.environment import arrow_batch_rows
 from ivjoin.spark.runtime.workers import own_workers
 from ivjoin.spark.spread.cells import packed_for_cells
 from ivjoin.spark.spread.spec import FREE
+from ivjoin.spark.state.bucket import Arrivals, received
 from ivjoin.spark.state.codec import FORMAT, STATE_SCHEMA, compressed, expanded, meta_text, new_token, read_state
 
 __all__ = ["cell_function", "counts_of", "streamed_in_cells"]
@@ -78,9 +79,9 @@ def cell_function(spec: MultiSpec, plan: HypercubePlan, results: Results) -> Sta
         else:
             op = MultiJoin.from_spec(spec, late_within=False)
         before, read = _growing(op.metrics), perf_counter_ns()
-        packed, seen, arrived = _arrivals(spec, frames)
+        came = received(tuple(Seen(plan_of(spec.inputs[a]), 0) for a in spec.aliases), frames)
         delay = Delay()
-        for batch in delay.counted(_played(op, spec, packed, seen), arrived):
+        for batch in delay.counted(_played(op, spec, came), came.arrived):
             out = results.output(batch)
             left = perf_counter_ns()
             yield out
@@ -99,33 +100,13 @@ def cell_function(spec: MultiSpec, plan: HypercubePlan, results: Results) -> Sta
     return join_cell
 
 
-def _played(
-    op: MultiJoin, spec: MultiSpec, packed: Mapping[str, list[bytes]], seen: Mapping[str, Seen]
-) -> Iterator[pa.RecordBatch]:
+def _played(op: MultiJoin, spec: MultiSpec, came: Arrivals) -> Iterator[pa.RecordBatch]:
     """Push all rows of a micro-batch, then advance the frontier of each input; yield the output."""
-    for alias in op.aliases:
-        if packed[alias]:
-            columns = whole([unpacked(rows, spec.wide(alias)) for rows in packed[alias]]).columns
-            yield from op.push(alias, pa.RecordBatch.from_arrays(columns, schema=spec.schemas[alias]))
-    for alias in op.aliases:
-        yield from op.reach(alias, seen[alias].edges)
-
-
-def _arrivals(
-    spec: MultiSpec, frames: Iterator[pd.DataFrame]
-) -> tuple[dict[str, list[bytes]], dict[str, Seen], Arrived]:
-    """Return a cell's packed rows and ticks by input, and when the rows of the micro-batch arrived."""
-    packed: dict[str, list[bytes]] = {a: [] for a in spec.aliases}
-    seen, arrived = {a: Seen(plan_of(spec.inputs[a]), 0) for a in spec.aliases}, Arrived()
-    for side, rows, tick in received(frames):
-        alias = spec.aliases[side]
-        if rows is not None:
-            packed[alias].append(rows)
-        if tick is not None:
-            edges, when = tick
-            seen[alias].merge(edges)
-            arrived.merge(when)
-    return packed, seen, arrived
+    for alias, packed in zip(op.aliases, came.packed, strict=True):
+        if packed:
+            yield from op.push(alias, whole([unpacked(rows, spec.schemas[alias]) for rows in packed]))
+    for alias, seen in zip(op.aliases, came.seen, strict=True):
+        yield from op.reach(alias, seen.edges)
 
 
 def _identity(spec: MultiSpec, plan: HypercubePlan) -> dict[str, Any]:
