@@ -3,9 +3,8 @@
 ``select`` of columns, ``drop``, renames and ``alias`` after a join only choose its columns, their order and their
 names. Spark must run everything else on rows: a filter, a computed column, another join.
 
-Joined rows have an order, by which operators after the join evict rows. ``docs/internals/spark.md`` derives the slacks.
-An unmatched row may be emitted when it arrives, however far the other
-side lags, so the columns of a preserved side carry no order.
+Operators after the join evict rows by the order of joined rows. ``docs/internals/spark.md`` derives the slacks. The
+columns of a preserved side carry no order, because unmatched rows may be emitted when they arrive.
 """
 
 from __future__ import annotations
