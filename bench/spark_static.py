@@ -1,4 +1,4 @@
-"""Static frames: Spark's own batch join against band_join, the same Parquet data, each in a session on ``local[2]``.
+"""Static frames: Spark's own joins against ivjoin's, the same Parquet data, each in a session on ``local[2]``.
 
 Each engine runs in a fresh process: once cold, then ``--repeat`` times; the result goes to a sink that keeps nothing.
 The script checks that both gave the same number of rows. A run that has not ended after ``--limit`` seconds is given
@@ -6,7 +6,10 @@ up, and the ratio is then a lower bound.
 
     python bench/spark_static.py --case uniform              # 10^6 rows a side, 10^4 keys, 1.5 M matches
     python bench/spark_static.py --case zipf                 # keys by Zipf(1.2), 9 M matches: Spark compares all pairs
+    python bench/spark_static.py --case unique               # a row a key and side: what Spark does best
+    python bench/spark_static.py --case hot                  # 80 % of the rows have one key: Spark compares all pairs
     python bench/spark_static.py --case nokey                # 10^5 rows a side, no key: Spark runs a nested loop
+    python bench/spark_static.py --case asof                 # the last row before: a window function, and ASOF JOIN
 
 Source of the data: drawn by numpy's PCG64 with the seeds 1 (left) and 2 (right), in no order.
 """
@@ -33,7 +36,6 @@ from bench.process_tree import answer_of
 from bench.runner import append, machine
 from bench.static_spark import drawn_keys, ratio, session_for, timed_runs, write_parts
 
-ENGINES = ("ivjoin", "native")
 _EPOCH = 1_700_000_000_000_000
 
 
@@ -46,7 +48,10 @@ class Case:
     before: str = "10"
     after: str = "5"
     zipf: bool = False
+    hot: float = 0.0  # share of the rows with one key
+    keys: int = 10_000  # 0: as many as rows
     keyed: bool = True
+    engines: tuple[str, ...] = ("ivjoin", "native")
 
     @property
     def band(self) -> str:
@@ -57,6 +62,9 @@ CASES = {
     "uniform": Case(),
     # At 1000 rows a second the hot keys alone would give 900 M matches.
     "zipf": Case(rate=10, zipf=True),
+    "unique": Case(keys=0),
+    "hot": Case(before="0.002", after="0", hot=0.8),
+    "asof": Case(engines=("ivjoin", "window", "asof")),
     "nokey": Case(rows=100_000, rate=100, before="0.02", after="0.01", keyed=False),
 }
 
@@ -64,13 +72,41 @@ CASES = {
 def write_inputs(folder: Path, case: Case, rows: int) -> None:
     for seed, side in ((1, "left"), (2, "right")):
         rng = np.random.default_rng(seed)
-        keys = drawn_keys(rng, rows, 10_000, 1.2 if case.zipf else 0.0)
+        keys = drawn_keys(rng, rows, case.keys or rows, 1.2 if case.zipf else 0.0)
+        keys[rng.random(rows) < case.hot] = 7
         micros = rng.integers(0, rows * 1_000_000 // case.rate, rows) + _EPOCH
         table = pa.table({
             "k": pa.array(keys, pa.int64()), "ts": pa.array(micros, pa.timestamp("us", "UTC")),
             "v": pa.array(np.arange(rows), pa.int64()),
         })
         write_parts(folder / side, table, 4)
+
+
+def by_ivjoin(left: Any, right: Any) -> Any:
+    return left.asof_join(right, on="ts", by="k")
+
+
+def by_window(left: Any, right: Any) -> Any:
+    """The rows of both sides in one frame, and a window function that looks back for the last right row."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    nulls = "CAST(NULL AS TIMESTAMP) AS ts_right", "CAST(NULL AS BIGINT) AS v_right"
+    rows = left.selectExpr("k", "ts", "v", *nulls, "1 AS side")
+    rows = rows.union(right.selectExpr("k", "ts", "CAST(NULL AS BIGINT) AS v", "ts", "v", "0 AS side"))
+    before = Window.partitionBy("k").orderBy("ts", "side").rowsBetween(Window.unboundedPreceding, 0)
+    last = [F.last(name, ignorenulls=True).over(before).alias(name) for name in ("ts_right", "v_right")]
+    return rows.select("k", "ts", "v", *last, "side").where("side = 1")
+
+
+def by_asof(left: Any, right: Any) -> Any:
+    left.sparkSession.conf.set("spark.sql.join.asofJoin.enabled", "true")
+    left.createOrReplaceTempView("l")
+    right.createOrReplaceTempView("r")
+    return left.sparkSession.sql(
+        "SELECT l.*, r.ts AS ts_right, r.v AS v_right "
+        "FROM l LEFT ASOF JOIN r MATCH_CONDITION (l.ts >= r.ts) ON l.k = r.k"
+    )
 
 
 def run_engine(engine: str, folder: Path, case: Case, repeat: int, limit: float) -> dict[str, Any]:
@@ -81,6 +117,8 @@ def run_engine(engine: str, folder: Path, case: Case, repeat: int, limit: float)
     left, right = (spark.read.parquet(str(folder / side)) for side in ("left", "right"))
 
     def joined() -> Any:
+        if len(case.engines) == 3:
+            return {"ivjoin": by_ivjoin, "window": by_window, "asof": by_asof}[engine](left, right)
         if engine == "ivjoin":
             return left.band_join(right, on="k" if case.keyed else None, condition=case.band)
         on = f"l.k = r.k AND {case.band}" if case.keyed else case.band
@@ -110,20 +148,22 @@ def main() -> None:
     try:
         write_inputs(folder, case, rows)
         results = {}
-        for engine in ENGINES:
+        for engine in case.engines:
             command = [sys.executable, __file__, *sys.argv[1:], "--engine", engine, "--folder", str(folder)]
             got, tree = answer_of(command)
             got |= {"peak_mb": tree.peak_bytes >> 20, "cpu_seconds": round(tree.cpu_seconds, 1)}
             results[engine] = got
             ended = f"{got['rows_out']} rows" if got["seconds"] else f"not ended after {args.limit:.0f} s"
             times = f"cold {got['seconds'][0]:.2f} s, then {got['seconds'][1:]}" if got["seconds"] else ""
+            times += f", of processors {got['cpu'][1:]}" if got["cpu"][1:] else ""
             print(f"{engine:8} {times} {got['peak_mb']} MB, {ended}", flush=True)
             append(args.results, {"case": f"static {args.case}", "rows": rows, **got})
         if not results["ivjoin"]["seconds"]:
             raise SystemExit("ivjoin did not end within the limit")
-        if results["native"]["seconds"] and results["ivjoin"]["rows_out"] != results["native"]["rows_out"]:
-            raise SystemExit("the engines differ in the number of rows")
-        print(f"ivjoin is {ratio(results['ivjoin'], results['native'], args.limit)}")
+        for engine in case.engines[1:]:
+            if results[engine]["seconds"] and results["ivjoin"]["rows_out"] != results[engine]["rows_out"]:
+                raise SystemExit("the engines differ in the number of rows")
+            print(f"ivjoin is {ratio(results['ivjoin'], results[engine], args.limit)} ({engine})")
     finally:
         shutil.rmtree(folder)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -11,6 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from bench.process_tree import Tree
 
 __all__ = ["drawn_keys", "ratio", "session_for", "timed_runs", "write_parts"]
 
@@ -45,7 +48,8 @@ def session_for(name: str, **config: Any) -> Any:
 
 
 def timed_runs(spark: Any, joined: Callable[[], Any], repeat: int, limit: float) -> dict[str, Any]:
-    """Seconds of each run that ended within the limit, the first one cold; rows out and bytes shuffled of the last.
+    """Seconds and processor seconds of each run that ended within the limit, the first one cold; rows out and bytes
+    shuffled of the last.
 
     ``joined`` makes the frame anew for each run; its rows go to a sink that keeps nothing.
     """
@@ -54,7 +58,8 @@ def timed_runs(spark: Any, joined: Callable[[], Any], repeat: int, limit: float)
 
     gateway = spark.sparkContext._gateway
     none = gateway.new_array(gateway.jvm.double, 0)
-    result: dict[str, Any] = {"seconds": [], "ended": False}
+    result: dict[str, Any] = {"seconds": [], "cpu": [], "ended": False}
+    tree = Tree(os.getpid())
 
     def shuffled() -> int:
         stages = spark._jsc.sc().statusStore().stageList(None, False, False, none, None)
@@ -63,9 +68,12 @@ def timed_runs(spark: Any, joined: Callable[[], Any], repeat: int, limit: float)
     def runs() -> None:
         for _ in range(repeat + 1):
             seen, before = Observation(), shuffled()
-            begin = time.perf_counter()
+            tree.look()
+            begin, cpu = time.perf_counter(), tree.cpu_seconds
             joined().observe(seen, F.count(F.lit(1)).alias("rows")).write.format("noop").mode("overwrite").save()
             result["seconds"].append(round(time.perf_counter() - begin, 2))
+            tree.look()
+            result["cpu"].append(round(tree.cpu_seconds - cpu, 2))
             result["rows_out"], result["shuffled"] = seen.get["rows"], shuffled() - before
         result["ended"] = True
 

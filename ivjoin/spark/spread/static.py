@@ -121,7 +121,10 @@ def _joiner(spec: JoinSpec, budget: Budget | None, owned: pa.Schema | None) -> J
 
 
 def _stream(spec: JoinSpec, tables: list[pa.Table], budget: Budget | None) -> Any:
-    return stream_of(open_inputs(*tables), plan_of(spec), 1, "auto", None, budget)
+    sources = open_inputs(*tables)
+    for source in sources:
+        source.in_memory = budget is None  # within a limit, the engine counts their rows
+    return stream_of(sources, plan_of(spec), 1, "auto", None, budget)
 
 
 def table_join(
