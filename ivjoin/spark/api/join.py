@@ -128,9 +128,8 @@ def band_join(
         For streams: keys whose rows are cut into slices, too. With several key columns, each key is a tuple. A
         checkpoint retains its hot keys. For static frames, the sample finds them.
     routing_dir : str or path, optional
-        For streams: a folder for this join and checkpoint alone, which all workers share. It is mounted, or on HDFS,
-        S3, Google Cloud or Azure (``s3://bucket/plans``). It stores plans that spread a key within a few micro-batches
-        after the key becomes heavy; see ``docs/routing.md``.
+        For streams: a folder for this join and checkpoint alone, mounted in all workers, or on HDFS, S3, Google Cloud
+        or Azure. It stores plans that spread keys soon after they become heavy; see ``docs/routing.md``.
     allow_unbounded : bool, default False
         For streams, whether to allow an outer or anti join if nothing decides that a row has no partner. Such rows
         stay in the state and are never emitted.
@@ -239,5 +238,5 @@ def _joined_stream(
         return build(sides, call.spec, buckets, name, results, spread, budget)
 
     joined = packed().mapInArrow(opener(joined_schema(call.spec)), out)
-    remember(Joined(joined, call.spec, call.notes, count, spread, packed))
+    remember(Joined(joined, call.spec, call.notes, count, buckets is None, spread, packed))
     return joined

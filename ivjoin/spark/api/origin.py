@@ -40,6 +40,7 @@ class Joined:
     spec: JoinSpec
     notes: tuple[Warning, ...]  # warnings that the caller received
     buckets: int
+    free: bool  # whether the caller left their number to the query
     spread: StreamSpread
     packed: Callable[[Results], Any]  # builds the same join again, as a frame of packed rows with these results
 

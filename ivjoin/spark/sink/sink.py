@@ -28,6 +28,7 @@ from ivjoin.spark.sink.deltatable import DeltaFolder
 from ivjoin.spark.sink.layout import ROW_GROUP_ROWS, Layout
 from ivjoin.spark.sink.parts import Part, WrittenResults, row_writer
 from ivjoin.spark.sink.publishing import Folder
+from ivjoin.spark.spread.buckets import state_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,6 +39,7 @@ __all__ = ["write_stream"]
 # Readers of every kind pass over names that begin like this.
 _STAGING = "_staging"
 _PARTITIONS = "spark.sql.shuffle.partitions"
+_CORES = 4  # if their number is not available
 _COMPACT_INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
 
 
@@ -166,16 +168,19 @@ def _checked_folder(spark: Any, layout: Layout) -> Folder | DeltaFolder:
 
 @contextmanager
 def _state_partitions(spark: Any, origin: Origin | None) -> Iterator[None]:
-    """Start a query with no more state partitions than buckets: each partition is a task in every micro-batch.
+    """Start a query with as many state partitions as buckets: each partition is a task in every micro-batch.
 
-    A query copies the session's settings when it starts, and its checkpoint retains this one. Rows that pass through
-    other operators of Spark after the join have the session's number.
+    A query copies the session's settings when it starts, and its checkpoint retains this one.
     """
     most = int(spark.conf.get(_PARTITIONS))
-    if origin is None or origin.detour is not None or origin.joined.buckets >= most:
+    if origin is None or origin.detour is not None:
         yield
         return
-    spark.conf.set(_PARTITIONS, str(origin.joined.buckets))
+    number = min(origin.joined.buckets, most)
+    if origin.joined.free:
+        cores = _CORES if is_connect(origin.joined.frame) else spark.sparkContext.defaultParallelism
+        number = state_partitions(most, cores)
+    spark.conf.set(_PARTITIONS, str(number))
     try:
         yield
     finally:

@@ -21,7 +21,7 @@ from ivjoin.plan.spec import JoinSpec
 
 __all__ = [
     "bucket_labels", "cell_spec", "checked_count", "count_in_task", "murmur3_of_int", "only_owned",
-    "second_key", "state_partition", "stream_count", "with_cells",
+    "second_key", "state_partition", "state_partitions", "stream_count", "with_cells",
 ]  # fmt: skip
 
 # A stream has a bucket for each state partition, up to a limit. Spark's own default of so many partitions is no choice
@@ -92,6 +92,12 @@ def bucket_labels(count: int) -> tuple[int, ...]:
 
 def stream_count(buckets: object, partitions: int) -> int:
     return checked_count(buckets, _THEN if partitions == _NOT_CHOSEN else min(partitions, _MOST_BY_DEFAULT))
+
+
+def state_partitions(partitions: int, cores: int) -> int:
+    """Return how many state partitions a sink gives a new query whose ``buckets`` are not set: four for each core."""
+    most = max(_THEN, min(4 * cores, _MOST_BY_DEFAULT))
+    return min(most if partitions == _NOT_CHOSEN else partitions, most if most != _NOT_CHOSEN else most - 1)
 
 
 def count_in_task(buckets: int | None) -> int:

@@ -25,8 +25,7 @@ __all__ = [
 # Average bytes of an input that one task can read and join in less time than a shuffle of them takes.
 SMALL = 2 << 20
 
-# Operators whose output is at most as large as Spark estimates from their inputs; a filter counts as all of its rows.
-# Others are left out: Python functions may be expensive, and generators and joins may return any number of rows.
+# Operators whose output is at most as large as Spark estimates from their inputs, and cheap.
 _KNOWN = frozenset({
     "Aggregate", "Distinct", "Filter", "GlobalLimit", "InMemoryRelation", "LocalLimit", "LocalRelation",
     "LogicalRelation", "OneRowRelation", "Project", "Range", "Sort", "SubqueryAlias", "Union",

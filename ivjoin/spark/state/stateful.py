@@ -49,8 +49,8 @@ from ivjoin.spark.state.streamspread import UNSPREAD, StreamSpread
 
 __all__ = ["BucketFunction", "packed_sides", "streaming_join"]
 
-# Token and size of the last base of each bucket that this process wrote, oldest first. The log's call decides before a
-# base is written, and the base's call cannot write to the log. Other workers use an earlier base's size from the log.
+# Token and size of the last base of each bucket that this process wrote, oldest first: the base's call cannot write to
+# the log. Other workers use an earlier base's size from the log.
 _sizes: OrderedDict[tuple[str, int], tuple[str, int]] = OrderedDict()
 _MOST_SIZES = 4096
 

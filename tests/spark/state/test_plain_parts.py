@@ -31,7 +31,14 @@ from ivjoin.spark.rows.pack import Seen, packer, parts, whole
 from ivjoin.spark.rows.results import Results, opener
 from ivjoin.spark.runtime import environment
 from ivjoin.spark.runtime.eventtime import with_watermarks
-from ivjoin.spark.spread.buckets import bucket_labels, checked_count, murmur3_of_int, state_partition, stream_count
+from ivjoin.spark.spread.buckets import (
+    bucket_labels,
+    checked_count,
+    murmur3_of_int,
+    state_partition,
+    state_partitions,
+    stream_count,
+)
 from ivjoin.spark.spread.spec import differences, identity
 from ivjoin.spark.spread.static import _COUNTS, _joiner
 from ivjoin.spark.state.bucket import new_operator
@@ -70,6 +77,8 @@ def test_bucket_counts_are_checked(wrong: Any) -> None:
 def test_streams_have_at_most_sixteen_buckets_by_default() -> None:
     assert [stream_count(None, partitions) for partitions in (1, 8, 64, 200, 5000)] == [1, 8, 64, 16, 512]
     assert stream_count(40, 200) == 40
+    for partitions, cores, n in ((200, 2, 16), (200, 100, 400), (200, 50, 199), (30, 2, 16), (3, 9, 3), (300, 9, 36)):
+        assert stream_count(None, state_partitions(partitions, cores)) == state_partitions(partitions, cores) == n
     with pytest.raises(IvjoinError, match="buckets is 0"):
         stream_count(0, 200)
 
