@@ -125,7 +125,7 @@ def test_an_operator_kept_under_another_limit_is_not_taken() -> None:
 def test_static_frames_within_a_limit(spark: Any, tmp_path: Path) -> None:
     left, right = (pa.table(rows(s, 60_000)).replace_schema_metadata() for s in (1, 2))
     a, b = (spark.createDataFrame(t) for t in (left, right))
-    wide = "l.t BETWEEN r.t - 30000 AND r.t + 30000 AND l.v = r.v + 7"
+    wide = "l.t BETWEEN r.t - 30000 AND r.t + 30000 AND l.v * 7 % 1000 = r.v"
     call = {"condition": wide, "buckets": 2, "routing": "hash", "on": "k"}
     free = rows_of(a.band_join(b, **call).toArrow())
     assert len(free) > 20
