@@ -73,7 +73,8 @@ def write_inputs(folder: Path, case: Case, rows: int) -> None:
     for seed, side in ((1, "left"), (2, "right")):
         rng = np.random.default_rng(seed)
         keys = drawn_keys(rng, rows, case.keys or rows, 1.2 if case.zipf else 0.0)
-        keys[rng.random(rows) < case.hot] = 7
+        if case.hot:
+            keys[rng.random(rows) < case.hot] = 7
         micros = rng.integers(0, rows * 1_000_000 // case.rate, rows) + _EPOCH
         table = pa.table({
             "k": pa.array(keys, pa.int64()), "ts": pa.array(micros, pa.timestamp("us", "UTC")),

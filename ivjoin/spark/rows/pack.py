@@ -203,10 +203,7 @@ def in_two(pack: MapStage, seconds: Mapping[int, int]) -> MapStage:
 def parts(
     batches: Iterator[pa.RecordBatch], schemas: Sequence[pa.Schema], least_bytes: int | None = None
 ) -> Iterator[list[pa.Table]]:
-    """Yield the rows of each side as tables, of one label after the other.
-
-    Rows of several labels come together until they have ``least_bytes`` bytes, 64 MiB by default.
-    """
+    """Yield the rows of each side as tables, of as many labels as have ``least_bytes`` bytes, 64 MiB by default."""
     least = _PART_BYTES if least_bytes is None else least_bytes
     pieces: list[list[pa.RecordBatch]] = [[] for _ in schemas]
     size, last = 0, None

@@ -6,8 +6,7 @@ Spark stores a watermark's delay in the column's metadata, and copies it where t
 - A join of two streams emits rows again, as late as their partners arrive.
 - ``window_time`` is the end of a window, which rounds times up.
 
-Spark's own operators wait for the least watermark of all. An order is a stronger promise. The delay is therefore read
-as an order only if rows still arrive as ``withWatermark`` received them.
+So the delay is read as an order only if rows still arrive as ``withWatermark`` received them.
 """
 
 from __future__ import annotations

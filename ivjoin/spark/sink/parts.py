@@ -6,8 +6,7 @@
     bucket 1   operator --> _staging/<query>/6-9f3a...  (Parquet)
                         --> JSON: that file, its rows and bytes                many: the worker has written them
 
-Rows go from the operator to the writer within one process, as Arrow. Spark only moves one line for each turn, or at
-most ``inline_bytes`` bytes of rows.
+Spark only moves one line for each turn, or at most ``inline_bytes`` bytes of rows.
 """
 
 from __future__ import annotations

@@ -74,8 +74,8 @@ def new_operator(spec: JoinSpec, budget: Budget | None = None) -> SymmetricHashJ
 def run_spec(spec: JoinSpec) -> JoinSpec:
     """Return the join that the operator of a bucket runs.
 
-    Under ``on_late="raise"`` it drops late rows, too, and :func:`play` raises the error. The stored state is then the
-    same for both, and a query that stopped at a late row can continue from its checkpoint with ``on_late="drop"``.
+    Under ``on_late="raise"`` it drops late rows, too, and :func:`play` raises the error. So a query that stopped at a
+    late row can continue from its checkpoint with ``on_late="drop"``.
     """
     return spec.with_late("drop") if spec.on_late in ("raise", KEEP) else spec
 
@@ -92,8 +92,7 @@ def play(
 ) -> Iterator[pa.RecordBatch]:
     """Push all rows of a micro-batch, then advance both frontiers. Yield the output, filtered by ``keep``.
 
-    Set ``again`` if an earlier call has accepted these rows. Late rows are then dropped and raise no error. ``late``
-    collects late rows, which then raise no error either.
+    Late rows raise no error if an earlier call has accepted them (``again``), or if ``late`` collects them.
     """
     out = _played(op, spec, came, spec.on_late == "raise" and not again and late is None, late)
     with limit_explained(_OF_A_BUCKET):

@@ -1,9 +1,8 @@
 """Spread the rows of a join of streams over its buckets by more than a hash of their keys.
 
-The plan is fixed, or plans adapt to the stream (``replanning``). A fixed plan cuts joins without a key, and the keys
-that a caller declares as hot, into slices along the band, all of the same width (``ivjoin.routing.periodic``). Bucket n
-modulo the number of buckets joins slice n. Inside a bucket, the slice is one more key of the join. The rows of all
-other keys share a separate slice.
+The plan is fixed, or plans adapt to the stream (``replanning``). A fixed plan cuts joins without a key, and keys that
+the caller declares as hot, into slices of one width (``ivjoin.routing.periodic``). Inside a bucket, the slice is one
+more key of the join. The rows of all other keys share a separate slice.
 """
 
 from __future__ import annotations
