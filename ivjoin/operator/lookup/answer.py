@@ -103,7 +103,7 @@ class Answers:
 
     def _pairs(self, run: Run, rows: Rows, most: int) -> tuple[Pairs, int]:
         """Return pairs of a run, and for how many left rows."""
-        return run.pairs(rows, self._core.terms, most)
+        return run.pairs(rows, run.find(rows, self._core.terms), most)
 
     def _asks(self, runs: list[Run]) -> bool:
         if self._lists or self._core.decides():

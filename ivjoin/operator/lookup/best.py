@@ -48,7 +48,7 @@ class BestAnswers(Answers):
 
     def _pairs(self, run: Run, rows: Rows, most: int) -> tuple[Pairs, int]:
         trim = None if self._core.decides() else self._trim
-        return run.pairs(rows, self._core.terms, most, trim)
+        return run.pairs(rows, run.find(rows, self._core.terms), most, trim)
 
     def untaken(self, rows: Rows) -> Iterator[pa.RecordBatch]:
         """Yield output for right rows that no later left row can match and that no left row has taken."""
@@ -98,7 +98,11 @@ class BestAnswers(Answers):
     def chosen(self, found: Matches) -> np.ndarray:
         """Return the pairs that are taken, by left row and then by rank : int64[p]."""
         n = len(found.here)
+        if self._core.plan.spec.picks_one and bool((found.here[1:] > found.here[:-1]).all()):
+            return np.arange(n)
         keys = self._keys(found)
+        if self._pick.k == 1 and not self._pick.ties:
+            return _least(found.here, [*keys, found.seq])
         order = _order(found.here, keys, found.seq)
         h = found.here[order]
         start = np.flatnonzero(np.concatenate((np.ones(min(n, 1), dtype=bool), h[1:] != h[:-1])))
@@ -134,6 +138,21 @@ def keys_of(vectors: Sequence[Vector], nodes: Sequence[Node], falls: bool) -> li
         else:
             keys.append(image)
     return keys
+
+
+def _least(here: np.ndarray, keys: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the least pair of each left row by some keys, the first one first : int64[left rows]."""
+    at = None if rises(here) else np.argsort(here, kind="stable")
+    for key in keys:
+        of = here if at is None else here.take(at)
+        edges = np.flatnonzero(np.concatenate(([True], of[1:] != of[:-1])))
+        if len(edges) == len(of):
+            break
+        values = key if at is None else key.take(at)
+        least = np.repeat(np.minimum.reduceat(values, edges), np.diff(np.append(edges, len(of))))
+        best = np.flatnonzero(values == least)
+        at = best if at is None else at.take(best)
+    return np.arange(len(here)) if at is None else at
 
 
 def _order(here: np.ndarray, keys: list[np.ndarray], seq: np.ndarray) -> np.ndarray:
@@ -188,6 +207,11 @@ class Matches:
         self.here, self.seq = np.concatenate(heres), np.concatenate(seqs)
         self._ends = np.cumsum([len(t) for t in self._there])
         self._kept: dict[tuple[str, str], pa.Array] = {}
+
+    @property
+    def runs(self) -> int:
+        """Return how many runs have some of the pairs."""
+        return len(self._there)
 
     def column(self, side: str, name: str) -> pa.Array:
         if (side, name) not in self._kept:

@@ -227,13 +227,12 @@ class Run:
         return start, stop
 
     def pairs(
-        self, left: Rows, terms: Sequence[Term], most: int, trim: Callable[[Run, Rows, Ranges], Ranges] | None = None
+        self, left: Rows, found: Found, most: int, trim: Callable[[Run, Rows, Ranges], Ranges] | None = None
     ) -> tuple[Pairs, int]:
         """Return pairs that satisfy all terms, and for how many left rows; see :meth:`ValueBlocks.pairs`.
 
-        ``trim`` may narrow the ranges of left rows if nothing else decides.
+        ``found`` are the rows' places by :meth:`find`. ``trim`` may narrow their ranges if nothing else decides.
         """
-        found = self.find(left, terms)
         ranges = found.ranges
         found.rest.sort(key=lambda t: t.low is not None)  # first a term without a greatest value, for a sweep
         if not found.rest:
@@ -246,7 +245,7 @@ class Run:
             return (np.repeat(np.arange(done), ranges.sizes), ranges.positions()), done
         blocks = self.blocks(found.rest[0].right)
         bounds = ranges.lo, ranges.hi, *reach(left, found.rest[0])
-        here, there, done = blocks.swept(*bounds, most) or blocks.pairs(*bounds, most)
+        here, there, done = blocks.found(*bounds, most)
         return self.within(left, found.rest[1:], here, there), done
 
     def within(self, left: Rows, terms: Sequence[Term], here: np.ndarray, there: np.ndarray) -> Pairs:

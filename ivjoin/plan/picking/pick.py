@@ -51,7 +51,7 @@ def _in_own_unit(node: Node) -> Node:
 
 
 class PickTerm(NamedTuple):
-    """``low <= left - right <= high``, in ordinals; the ends of int64 for an open end."""
+    """``low <= right - left <= high``, in ordinals; the ends of int64 for an open end."""
 
     left: Node
     right: Node

@@ -15,8 +15,10 @@ import pyarrow as pa
 
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.operator.lookup.best import padded
+from ivjoin.operator.lookup.reading import Arrived
 from ivjoin.operator.lookup.search import search_of
 from ivjoin.operator.lookup.tables.one_run import OneRun
+from ivjoin.operator.lookup.tables.ordered import Sorted
 from ivjoin.operator.match.output import in_parts
 from ivjoin.outer.emit import BatchRows
 from ivjoin.plan.join_plan import JoinPlan
@@ -25,14 +27,17 @@ from ivjoin.plan.picking.pick import picking_of
 from ivjoin.shj.arrow import counted
 from ivjoin.shj.dictionaries import one_array
 from ivjoin.shj.kernels.lookup import grouped_kernels
+from ivjoin.shj.registers import I64_MAX, I64_MIN
+from ivjoin.shj.store.keys import KeyTable
 from ivjoin.stream.sort.axis import candidate_pairs, sample
+from ivjoin.stream.sort.dealing import order_of
 from ivjoin.stream.sources.inputs import Source
 from ivjoin.stream.tables.table_lookup import OUT_ROWS, MatchedRows, MatchedTables, opened, parts_of
 from ivjoin.stream.tables.table_rows import TableRows
 from ivjoin.stream.tables.table_sides import evaluated_sides
 from ivjoin.stream.workers import each
 
-__all__ = ["BestOfTables", "best_of_tables", "paired_pick"]
+__all__ = ["BestOfTables", "best_of_sides", "best_of_tables", "pairs_pay"]
 
 _SEEN = 64, 2048  # left and right rows of which pairs are looked at
 _FEW = 64  # matches of a left row that are all found in the time of a search
@@ -51,17 +56,28 @@ class BestOfTables(MatchedTables):
         super().close()
         self._run = None
 
-    def _tasks(self) -> tuple[Sequence[Any], Callable[[Any], Iterator[pa.RecordBatch]]]:
+    def _looked(self, add: Callable[[tuple[np.ndarray, np.ndarray]], None]) -> None:
+        """Call ``add`` with numbers of left rows, and of the right rows they take, slice by slice."""
         run = self._run
         assert run is not None
-        found: list[tuple[np.ndarray, np.ndarray]] = [(_NONE, _NONE)]
 
         def look(part: slice) -> None:
             for looked in run.look(part):
-                found.append((looked.rows.seq.take(looked.here), looked.found.seq.take(looked.chosen)))
+                add((looked.rows.seq.take(looked.here), looked.found.seq.take(looked.chosen)))
 
         n = len(run.left)
         each(parts_of(n, max(_SLICE_ROWS, n // _MOST_SLICES)), lambda: look, self._threads)
+
+    def _found(self) -> np.ndarray:
+        out = np.full(self._left.rows, -1, dtype=np.int32)
+        self._looked(lambda pairs: out.__setitem__(*pairs))
+        return out
+
+    def _tasks(self) -> tuple[Sequence[Any], Callable[[Any], Iterator[pa.RecordBatch]]]:
+        if self.plan.spec.picks_one:
+            return super()._tasks()
+        found: list[tuple[np.ndarray, np.ndarray]] = [(_NONE, _NONE)]
+        self._looked(found.append)
         left, right = (np.concatenate(parts) for parts in zip(*found, strict=True))
         starts = np.zeros(self._left.rows + 1, dtype=np.int64)
         grouped, order = np.empty(len(right), dtype=np.int64), np.empty(len(right), dtype=np.int64)
@@ -107,24 +123,32 @@ def best_of_tables(plan: JoinPlan, sources: tuple[Source, Source], threads: int)
     tables = opened(plan, sources)
     if tables is None:
         return None
-    rows, batches = tables
     search_of(plan)  # adds axes
-    sides, keys = evaluated_sides(plan, batches)
-    if sides is None:
-        return None
-    return BestOfTables(plan, rows, batches[1][0], OneRun(plan, sides, batches, keys), threads)
+    sides, keys = evaluated_sides(plan, tables[1])
+    return None if sides is None else best_of_sides(plan, tables, sides, keys, threads)
 
 
-def paired_pick(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -> BestOfTables | None:
-    """Return the join of two tables that takes one match; None if a search costs less, or rows must be pushed."""
+def best_of_sides(
+    plan: JoinPlan, tables: tuple[TableRows, tuple[list[pa.RecordBatch], list[pa.RecordBatch]]],
+    sides: tuple[Arrived, Arrived], keys: KeyTable, threads: int, right: Sorted | None = None,
+) -> BestOfTables:
+    """Return the same for tables that are evaluated; ``right`` are the rows in the order of the value that picks."""
+    rows, batches = tables
+    run = OneRun(plan, sides, batches, keys, lambda values: order_of(values, None, threads), right)
+    return BestOfTables(plan, rows, batches[1][0], run, threads)
+
+
+def pairs_pay(plan: JoinPlan, sources: tuple[Source, Source], along: bool) -> bool:
+    """Return whether to find all matches of tables; else a search costs less, or rows must be pushed.
+
+    ``along``: right rows are sorted by the value that picks, so that a search comes first in any case.
+    """
     if not plan.kernel_terms or any(plan.overflows) or not all(source.in_memory for source in sources):
-        return None
-    if not _pays(plan, (sources[0].table(), sources[1].table())):
-        return None
-    return best_of_tables(plan, sources, threads)
+        return False
+    return _pays(plan, (sources[0].table(), sources[1].table()), along)
 
 
-def _pays(plan: JoinPlan, tables: tuple[pa.Table, pa.Table]) -> bool:
+def _pays(plan: JoinPlan, tables: tuple[pa.Table, pa.Table], along: bool) -> bool:
     """Return whether a left row has few matches, or fewer than right rows that a search in no order looks at."""
     some = sample(tables[0], _SEEN[0]), sample(tables[1], _SEEN[1])
     kept = candidate_pairs(plan, some)
@@ -134,9 +158,13 @@ def _pays(plan: JoinPlan, tables: tuple[pa.Table, pa.Table]) -> bool:
     matches = float((kept & _agree(plan, some)).mean()) * rows
     if matches <= _FEW:
         return True
+    picking = picking_of(plan)
+    first, terms = picking.which == "first", picking.terms[: picking.n_search]
+    if picking.near is not None or any(t.low != I64_MIN if first else t.high != I64_MAX for t in terms):
+        return False  # a search begins among the matches
     shares = kept.mean(axis=1)
     looks = np.where(shares > 0, 1 / np.maximum(shares, 1 / rows), rows)
-    return not picking_of(plan).n_search and matches < float(looks.mean())
+    return along or matches < float(looks.mean())
 
 
 def _agree(plan: JoinPlan, some: tuple[pa.RecordBatch, pa.RecordBatch]) -> np.ndarray:

@@ -22,7 +22,7 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import picking_of
 from ivjoin.stream.sort.dealing import rises
 from ivjoin.stream.sources.inputs import Source
-from ivjoin.stream.tables.paired_pick import BestOfTables, paired_pick
+from ivjoin.stream.tables.paired_pick import BestOfTables, best_of_sides, best_of_tables, pairs_pay
 from ivjoin.stream.tables.table_lookup import OUT_ROWS, MatchedTables, opened, parts_of
 from ivjoin.stream.tables.table_rows import TableRows
 from ivjoin.stream.tables.table_sides import evaluated_sides, in_order
@@ -91,10 +91,11 @@ class TablePick(MatchedTables):
 def table_pick(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -> TablePick | BestOfTables | None:
     """The join of two tables that picks one right row for each left row; None if their rows must be pushed."""
     shared, plan = plan, plan.own()
-    search_of(plan)  # adds axes
-    passes, picking = passes_of(plan), picking_of(plan)
+    axis = search_of(plan)[2]  # adds axes
+    passes, picking, pick = passes_of(plan), picking_of(plan), plan.spec.pick
+    along = pick is not None and axis is not None and axis == plan.axis(1, pick.by[0])
     if passes is None or plan.separation.residual:
-        return paired_pick(shared, sources, threads)
+        return best_of_tables(shared, sources, threads) if pairs_pay(shared, sources, along) else None
     if plan.raises or (tables := opened(plan, sources)) is None:
         return None
     rows, batches = tables
@@ -113,7 +114,9 @@ def table_pick(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -> 
     lines = {b for _, b, _ in bounds} | {place}
     ordered = in_order(theirs, right_kids, place, lines, threads, order)
     if not all(rises(values, threads) for values in ordered.lines.values()):
-        return paired_pick(shared, sources, threads)
+        if not pairs_pay(shared, sources, along):
+            return None
+        return best_of_sides(plan, tables, sides, keys, threads, ordered if picking.plain and axis == place else None)
     left = in_order(mine, left_kids, passes[0].main[0][0], {a for a, _, _ in bounds}, threads)
     return TablePick(plan, rows, right, (left, ordered), ids, passes, threads)
 

@@ -21,7 +21,7 @@ from ivjoin.shj.arrow import byte_width, take, whole_numbers
 from ivjoin.shj.dictionaries import one_array
 from ivjoin.shj.plain import from_plain, nulls
 from ivjoin.shj.store.keys import KeyTable
-from ivjoin.stream.sort.dealing import rises
+from ivjoin.stream.sort.dealing import order_of, rises
 from ivjoin.stream.sources.inputs import Source
 from ivjoin.stream.tables.table_lookup import OUT_ROWS, TableLookup, opened, parts_of
 from ivjoin.stream.tables.table_rows import TableRows
@@ -168,7 +168,9 @@ def table_window(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -
     if read_ is None:
         return None
     found = None if plan.separation.residual else _by_ranges(plan, read_, right, keys, threads)
-    answers = found if isinstance(found, Aggregated) else OneRun(plan, read_, batches, keys, found)
+    answers = found if isinstance(found, Aggregated) else OneRun(
+        plan, read_, batches, keys, lambda values: order_of(values, None, threads), found
+    )
     return TableWindow(plan, rows, right, answers, threads)
 
 

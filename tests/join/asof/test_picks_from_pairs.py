@@ -10,6 +10,7 @@ import pytest
 from taken import one_of
 
 import ivjoin
+from ivjoin.operator.lookup.run import Run
 from ivjoin.stream.sort import sorting
 from ivjoin.stream.tables import paired_pick
 
@@ -116,3 +117,27 @@ def test_the_nearest_row_among_few_matches_by_another_value(monkeypatch: pytest.
     stream = ivjoin.band_join(left, right, condition="r.u <= l.u", how="left", pick=pick)
     assert stream.read_all()["x"].to_pylist() == [0, 2, 1, 3]  # all numbers are equally far from an infinity
     assert type(stream._operator).__name__ == "BestOfTables"
+
+
+@pytest.mark.parametrize("which", ["first", "last"])
+@pytest.mark.parametrize("width", [3, 400])
+def test_a_pick_over_intervals_looks_at_its_pairs_alone(
+    width: int, which: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(1)
+    n = 3000
+    left, start = pa.table({"t": rng.integers(0, n, n)}), rng.integers(0, n, n)
+    right = pa.table({"a": start, "b": start + rng.integers(1, width, n)})
+    made: list[int] = []
+    check = Run.within
+
+    def counted(self: Run, left: Any, terms: Any, here: Any, there: Any) -> Any:
+        made.append(len(here))
+        return check(self, left, terms, here, there)
+
+    monkeypatch.setattr(Run, "within", counted)
+    condition = "r.a <= l.t AND l.t < r.b"
+    got = ivjoin.band_join(left, right, condition=condition, how="left", pick=ivjoin.Pick("a", which)).read_all()
+    pairs = ivjoin.band_join(left, right, condition=condition).read_all()
+    assert got.num_rows == n
+    assert sum(made) <= 2 * pairs.num_rows

@@ -24,7 +24,7 @@ from ivjoin.shj.registers import I64_MAX
 __all__ = ["PickedAnswers"]
 
 _PAIRS = 1 << 17  # pairs decided at once
-_FIRST_TRIES, _SEARCH, _MOST_TRIES = 4, 64, 1 << 14  # candidates of a left row that are decided at once
+_FIRST_TRIES, _MOST_TRIES = 4, 1 << 14  # candidates of a left row that are decided at once
 
 
 class PickedAnswers(BestAnswers):
@@ -57,7 +57,13 @@ class PickedAnswers(BestAnswers):
 
     def chosen(self, found: Matches) -> np.ndarray:
         here = found.here
-        return np.arange(len(here)) if bool((here[1:] > here[:-1]).all()) else super().chosen(found)
+        simple = self.near is None and len(self._pick.by) == 1 and found.runs == 1
+        if not simple or self._own is None or self._own != self._core.axis:
+            return super().chosen(found)
+        # The pairs of a run come by left row and place, and so by the value that picks, then by arrival.
+        edges = here[1:] != here[:-1]
+        last = self._pick.which == "last"
+        return np.flatnonzero(np.concatenate((edges, [True]) if last else ([True], edges)))
 
     def _keys(self, found: Matches) -> list[np.ndarray]:
         if self.near is None:
@@ -81,12 +87,16 @@ class PickedAnswers(BestAnswers):
             at = self._one(run, rows)
             here = np.flatnonzero(at >= 0)
             return (here, at[here]), len(rows)
-        if not nodes and not run.asks(terms):
-            by_rank = self._ranked if self.near is None else None  # distances depend on the left row
-            return run.pairs(rows, terms, most, self._trim if along else by_rank)
-        if not along:
-            return run.pairs(rows, terms, most)
         found = run.find(rows, terms)
+        if not nodes and not found.rest:
+            by_rank = self._ranked if self.near is None else None  # distances depend on the left row
+            return run.pairs(rows, found, most, self._trim if along else by_rank)
+        if not along:
+            return run.pairs(rows, found, most)
+        if found.rest:  # few rows may match, none of them near an end of the range
+            (here, there), done = run.pairs(rows, found, most)
+            if done == len(rows):
+                return self._true(run, rows, here, there, nodes), done
         r = found.ranges
         parts = []
         if self.near is None:
@@ -167,11 +177,11 @@ class PickedAnswers(BestAnswers):
         nodes, ties = self._core.decides(), len(self._pick.by) > 1 and len(run) > 0
         start, stop = run.same() if ties else (None, None)
         lo, hi = r.lo.copy(), r.hi.copy()
-        live, tries = np.flatnonzero(hi > lo), _FIRST_TRIES
+        live, tries, before = np.flatnonzero(hi > lo), _FIRST_TRIES, len(rows)
         heres, theres = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
 
         def add(here: np.ndarray, there: np.ndarray) -> np.ndarray:
-            here, there = self._true(run, rows, found, here, there, nodes)
+            here, there = self._true(run, rows, *run.within(rows, found.rest, here, there), nodes)
             if not ties and len(here):  # one for each left row
                 edge = np.concatenate((here[1:] != here[:-1], [True])) if last else np.concatenate(
                     ([True], here[1:] != here[:-1])
@@ -182,11 +192,11 @@ class PickedAnswers(BestAnswers):
             return here
 
         while len(live):
-            if found.rest and tries > _SEARCH:  # few rows match: search for all of them
+            if found.rest and len(live) > before:  # few matches lie near this end of the ranges: find all of them
                 for here, there in self._searched(run, rows, found, live, lo, hi):
                     add(here, there)
                 break
-            step, left = max(1, _PAIRS // tries), []
+            step, left, before = max(1, _PAIRS // tries), [], len(live) * 7 // 8
             for at in range(0, len(live), step):
                 some = live[at : at + step]
                 a, b = lo[some], hi[some]
@@ -211,14 +221,11 @@ class PickedAnswers(BestAnswers):
         term = found.rest[0]
         low, high = reach(rows, term)
         while len(live):
-            here, there, done = run.blocks(term.right).pairs(lo[live], hi[live], low[live], high[live], _PAIRS)
+            here, there, done = run.blocks(term.right).found(lo[live], hi[live], low[live], high[live], _PAIRS)
             yield live[here], there
             live = live[done:]
 
-    def _true(
-        self, run: Run, rows: Rows, found: Found, here: np.ndarray, there: np.ndarray, nodes: Sequence[Node]
-    ) -> Pairs:
-        here, there = run.within(rows, found.rest, here, there)
+    def _true(self, run: Run, rows: Rows, here: np.ndarray, there: np.ndarray, nodes: Sequence[Node]) -> Pairs:
         if nodes and len(here):
             true = holds(nodes, PairColumns(self._core.layouts, rows, here, run.rows, there), len(here))
             here, there = here[true], there[true]

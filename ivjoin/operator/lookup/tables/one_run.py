@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -20,10 +20,12 @@ from ivjoin.operator.lookup.tables.ordered import Sorted
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.shj.dictionaries import one_array
-from ivjoin.shj.sorting import in_order, order_by_key
+from ivjoin.shj.sorting import order_by_key
 from ivjoin.shj.store.keys import KeyTable
 
 __all__ = ["OneRun"]
+
+Sorting = tuple[np.ndarray | None, np.ndarray]
 
 
 class OneRun:
@@ -31,24 +33,25 @@ class OneRun:
 
     No other operator uses the plan. ``sides`` are evaluated rows without columns, numbered by ``seq`` as they lie in
     the tables ``batches``. ``right`` has the right rows in the order of the axis that sorts a run, if that is known.
+    ``sort`` returns the stable order of values, None if they rise, and the values in order.
     """
 
     def __init__(
         self, plan: JoinPlan, sides: tuple[Arrived, Arrived], batches: Sequence[Sequence[pa.RecordBatch]],
-        keys: KeyTable, right: Sorted | None = None,
+        keys: KeyTable, sort: Callable[[np.ndarray], Sorting], right: Sorted | None = None,
     ) -> None:
+        self._sort = sort
         self.plan, self.how, self.layouts = plan, plan.how, row_layouts(plan)
         self.terms, self.order, self.axis = search_of(plan)
         mine, theirs = sides[0].rows, sides[1].rows
-        ids, (left_kids, right_kids) = KeyIds.of((mine.kids, None), (theirs.kids, None), keys)
+        ids, kids = KeyIds.of((mine.kids, None), (theirs.kids, None), keys)
+        left_kids, right_kids = (k - ids.least for k in kids) if ids.least else kids
         self.n_ids = n_ids = ids.n_ids
-        known = None
-        if right is not None and right.order is not None and self.axis is not None and n_ids == 1:
-            whole = len(right) == len(theirs) == len(right.keys)
-            known = (right.order, right.lines[self.axis]) if whole else None
-        run = self._sorted(1, theirs, right_kids - ids.least, n_ids, self.axis, batches[1], known)
+        if right is not None and (n_ids > 1 or right.order is None or not len(right) == len(theirs) == len(right.keys)):
+            right = None
+        run = self._sorted(1, theirs, right_kids, n_ids, self.axis, batches[1], right)
         self.runs = [Run(run, self.axis)] if len(run) else []
-        self._rows = self._sorted(0, mine, left_kids - ids.least, n_ids, _line(self.terms, self.axis), batches[0])
+        self._rows = self._sorted(0, mine, left_kids, n_ids, _line(self.terms, self.axis), batches[0])
         lies = len(self._rows) == sum(b.num_rows for b in batches[0]) and self._rows.seq is mine.seq
         self.left = Sorted(mine.kids, None, {}, None if lies else self._rows.seq)
         pick = PickedAnswers if plan.spec.picks_one else BestAnswers
@@ -56,24 +59,27 @@ class OneRun:
 
     def _sorted(
         self, s: int, rows: Rows, kids: np.ndarray, n_ids: int, axis: int | None, batches: Sequence[pa.RecordBatch],
-        known: tuple[np.ndarray, np.ndarray] | None = None,
+        known: Sorted | None = None,
     ) -> Rows:
         """Return rows by key and axis, with their columns."""
         values = None if axis is None else rows.axes[axis]
-        order, ordered = known or (None, None)
-        if order is None and not _in_order(kids, values):
-            if n_ids > 1:
-                some = np.zeros(len(kids), dtype=np.int64) if values is None else values
+        order, lines = (None, {}) if known is None or axis is None else (known.order, dict(known.lines))
+        if order is None and n_ids > 1:
+            some = np.zeros(len(kids), dtype=np.int64) if values is None else values
+            if not _in_order(kids, some):
                 _, ordered, order = order_by_key(kids, some, n_ids)
-            elif values is not None:
-                order, ordered = in_order(values)
+        elif order is None and values is not None:
+            order, ordered = self._sort(values)
+        if order is not None and axis is not None and not lines:
+            lines = {axis: ordered}
         columns = self._columns(s, batches)
         if order is None:
             return Rows(columns, rows.seq, kids, rows.axes, rows.absent, rows.seq)
-        seq = rows.seq.take(order)
+        every = len(rows) == sum(b.num_rows for b in batches)  # no row has been left out
+        seq = order.astype(np.int64, copy=False) if every else rows.seq.take(order)
         return Rows(
             columns, seq, kids.take(order) if n_ids > 1 else kids,
-            [ordered if i == axis else a.take(order) for i, a in enumerate(rows.axes)],  # type: ignore[misc]
+            [lines[i] if i in lines else a.take(order) for i, a in enumerate(rows.axes)],
             {k: a.take(order) for k, a in rows.absent.items()}, seq,
         )
 
@@ -86,7 +92,7 @@ class OneRun:
             if read is not None and name not in read:
                 columns.append(pa.nulls(0, batches[0].column(i).type))
             else:
-                columns.append(one_array([b.column(i) for b in batches]))
+                columns.append(one_array([b.column(i) for b in batches]) if len(batches) > 1 else batches[0].column(i))
         return columns
 
     def _decisive(self) -> set[str]:
@@ -113,8 +119,5 @@ def _line(terms: Sequence[Term], axis: int | None) -> int | None:
     return next(other, next((t.left for t in terms if t.right == axis), None))
 
 
-def _in_order(kids: np.ndarray, values: np.ndarray | None) -> bool:
-    step = kids[1:] >= kids[:-1]
-    if values is not None:
-        step &= (kids[1:] > kids[:-1]) | (values[1:] >= values[:-1])
-    return bool(step.all())
+def _in_order(kids: np.ndarray, values: np.ndarray) -> bool:
+    return bool(((kids[1:] > kids[:-1]) | ((kids[1:] == kids[:-1]) & (values[1:] >= values[:-1]))).all())

@@ -12,6 +12,7 @@ from ivjoin.shj.registers import I64_MAX, I64_MIN
 __all__ = ["ValueBlocks"]
 
 _SEARCH = 256  # values that a sweep may look at in vain for each row: as long as a search in the blocks takes
+_A_PAIR = 20  # the same for each pair that a search finds
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +33,12 @@ class ValueBlocks:
         """Build the blocks of int64[n] values. A value that is ``absent`` : bool[n] lies in every range."""
         least = values if absent is None else np.where(absent, I64_MIN, values)
         most = values if absent is None else np.where(absent, I64_MAX, values)
-        levels, size = [np.stack((least, most))], 1 << range_kernels.BITS
-        while levels[-1].shape[1] > size:
-            edges = np.arange(0, levels[-1].shape[1], size)
-            below = levels[-1]
-            levels.append(np.stack((np.minimum.reduceat(below[0], edges), np.maximum.reduceat(below[1], edges))))
-        upper = np.concatenate(levels[1:], axis=1) if len(levels) > 1 else np.empty((2, 0), dtype=np.int64)
+        levels, below, size = [np.empty((2, 0), dtype=np.int64)], (least, most), 1 << range_kernels.BITS
+        while len(below[0]) > size:
+            edges = np.arange(0, len(below[0]), size)
+            below = np.minimum.reduceat(below[0], edges), np.maximum.reduceat(below[1], edges)
+            levels.append(np.stack(below))
+        upper = np.concatenate(levels, axis=1)
         sizes = [level.shape[1] for level in levels[1:]]
         starts = np.cumsum([0, *sizes], dtype=np.int64)[: len(sizes)]
         return cls(np.ascontiguousarray(least), np.ascontiguousarray(most), upper, starts)
@@ -68,26 +69,35 @@ class ValueBlocks:
             count = int(np.searchsorted(rows[:count], done))
         return rows[:count], at[:count], done
 
+    def found(
+        self, first: np.ndarray, last: np.ndarray, low: np.ndarray, high: np.ndarray, most: int
+    ) -> tuple[np.ndarray, np.ndarray, int]:
+        """Do as :meth:`pairs`, by a sweep where that is faster."""
+        return self.swept(first, last, low, high, most) or self.pairs(first, last, low, high, most)
+
     def swept(
         self, first: np.ndarray, last: np.ndarray, low: np.ndarray, high: np.ndarray, most: int
     ) -> tuple[np.ndarray, np.ndarray, int] | None:
         """Do as :meth:`pairs` by one pass through the values of each range as ``low`` rises.
 
-        Return None if ``low`` falls, if ``high`` excludes a value, or if the pass would look at many values in vain.
+        Return None if ``low`` falls, or ``high`` excludes a value. If the pass would look at many values in vain, it
+        begins once a search has found many pairs.
         """
         filled = np.flatnonzero(last > first)
         if not len(filled) or bool((high != I64_MAX).any()):
             return None
         n, every = len(first), len(filled) == len(first)
         bounds = [np.ascontiguousarray(a if every else a.take(filled)) for a in (first, last, low)]
-        first, last, low = bounds
-        same = first[1:] == first[:-1]
-        if bool((same & (low[1:] < low[:-1])).any()):
+        begin, end, least = bounds
+        same = begin[1:] == begin[:-1]
+        if bool((same & (least[1:] < least[:-1])).any()):
             return None
         begins = np.flatnonzero(np.concatenate(([True], ~same)))
-        looks = (np.maximum.reduceat(last, begins) - last[begins]).sum() + (np.maximum.accumulate(last) - last).sum()
+        looks = int((np.maximum.reduceat(end, begins) - end[begins]).sum() + (np.maximum.accumulate(end) - end).sum())
         if looks > _SEARCH * len(filled):
-            return None
+            found = self.pairs(first, last, low, high, min(most, looks // _A_PAIR))
+            if found[2] == n or looks // _A_PAIR >= most:
+                return found
         active, state = np.empty(len(self.most), dtype=np.int64), np.zeros(1, dtype=np.int64)
         while True:
             rows, at = np.empty(most + 1, dtype=np.int64), np.empty(most + 1, dtype=np.int64)
