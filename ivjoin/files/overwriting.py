@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import stat
 import sys
+import warnings
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +24,7 @@ __all__ = ["InputFiles", "input_files", "refuse_overwriting", "same_place", "sca
 
 _STDIN, _STDOUT = "/dev/stdin", 1  # by name, and by number
 _WAY_OUT = "write to another file, and move it there afterwards"
+_CUT = " other source"  # a plan of polars with this text lists only the first of many files
 _SCAN = re.compile(r"^\s*\w+ SCAN \[(.+?)(?:, \.\.\. \d+ other sources?)?\]$", re.MULTILINE)
 
 
@@ -63,10 +66,26 @@ def input_files(system: Any, names: Iterable[str], grows: str | None = None) -> 
     return InputFiles(tuple(os.path.abspath(n) for n in found if n is not None), grows and _local(system, grows))
 
 
-def scanned_files(plan: str) -> InputFiles:
-    """Return the local files in the text of a polars plan, which lists the first ones of many."""
-    names = [n.removeprefix("file://") for listed in _SCAN.findall(plan) for n in listed.split(", ")]
-    return InputFiles(tuple(os.path.abspath(n) for n in names if "://" not in n))
+def scanned_files(plan: Any) -> list[InputFiles]:
+    """Return the local files that a polars LazyFrame scans, and the patterns and folders that it names."""
+    text = plan.explain(optimized=False)
+    names = [n for listed in _SCAN.findall(text) for n in listed.split(", ")]
+    given = _given_paths(plan) if _CUT in text else []
+    grows = [n for n in given if any(c in n for c in PATTERN) or os.path.isdir(n)]
+    names = [n.removeprefix("file://") for n in [*names, *given] if n not in grows]
+    return [
+        InputFiles(tuple(os.path.abspath(n) for n in names if "://" not in n)),
+        *(InputFiles((), os.path.abspath(n)) for n in grows if "://" not in n),
+    ]
+
+
+def _given_paths(plan: Any) -> list[str]:
+    """Return the paths of all scans in a polars LazyFrame, as they were given; none if this polars cannot say."""
+    with suppress(Exception), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        listed = re.findall(r'"Paths":(\[.*?\])', plan.serialize(format="json"))
+        return [path["inner"].removeprefix("file://") for paths in listed for path in json.loads(paths)]
+    return []
 
 
 def _local(system: Any, name: str) -> str | None:

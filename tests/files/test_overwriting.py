@@ -147,18 +147,23 @@ def test_what_polars_scans(folder: Path) -> None:
     pl = pytest.importorskip("polars")
     for i in range(6):
         shutil.copy("g.parquet", f"many {i}.parquet")
+        Path("many").mkdir(exist_ok=True)
+        shutil.copy("g.parquet", f"many/{i}.parquet")
     pl.read_parquet("g.parquet").write_csv("g.csv")
     for frame, name in [
         (pl.scan_parquet("g.parquet"), "g.parquet"), (pl.scan_parquet(folder / "g.parquet"), "g.parquet"),
         (pl.scan_parquet(f"file://{folder}/g.parquet"), "g.parquet"),
         (pl.scan_csv("g.csv").filter(pl.col("k") >= 0), "g.csv"),
-        (pl.scan_parquet("many*.parquet"), "many 0.parquet"),
+        (pl.scan_parquet("many*.parquet"), "many 0.parquet"), (pl.scan_parquet("many*.parquet"), "many 5.parquet"),
+        (pl.scan_parquet([f"many {i}.parquet" for i in range(6)]), "many 5.parquet"),
+        (pl.scan_parquet(f"file://{folder}/many*.parquet").filter(pl.col("k") > 0), "many 3.parquet"),
+        (pl.concat([pl.scan_parquet("many"), pl.scan_parquet("r.parquet")]), "many/4.parquet"),
         (pl.scan_parquet(["many 0.parquet", "g.parquet"]), "g.parquet"),
         (pl.concat([pl.scan_parquet("many 0.parquet"), pl.scan_parquet("g.parquet")]), "g.parquet"),
     ]:
         stream = ivjoin.band_join(frame, ROWS, on="k", columns=["k"])
         write = stream.write_csv if name.endswith(".csv") else stream.write_parquet
-        refused(lambda write=write, name=name: write(name), folder / name, "would replace the input")
+        refused(lambda write=write, name=name: write(name), folder / name, "would ", " the input")
         assert ivjoin.band_join(frame, ROWS, on="k", columns=["k"]).write_parquet("new.parquet") >= 0
 
 

@@ -313,7 +313,7 @@ def _lazy(source: Any, side: str) -> Source | None:
         def collect(names: Sequence[str] | None) -> pa.Table:
             return _guarded((source if names is None else source.select(names)).collect(), side, pa.table)
 
-        return Source(schema, collect, ends=True, read_from=[scanned_files(source.explain(optimized=False))])
+        return Source(schema, collect, ends=True, read_from=scanned_files(source))
     return None
 
 
