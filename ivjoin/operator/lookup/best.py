@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ivjoin.conditions.evaluate import Vector, evaluate, first_error
 from ivjoin.errors import EvaluationError
-from ivjoin.expr.nodes import Node
+from ivjoin.expr.nodes import Node, sides_of
 from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.operator.lookup.answer import Answers, Stored
 from ivjoin.operator.lookup.picks.trim import trim_of
@@ -29,6 +29,7 @@ from ivjoin.shj.sorting import order_by_key
 __all__ = ["BestAnswers", "Looked", "PairColumns", "keys_of", "padded"]
 
 _FEW = 256  # pairs that are sorted at once
+_WAY_OUT = "; asof_join(direction='nearest') with how='left' or 'inner', without ties='all', takes any distance"
 
 
 class BestAnswers(Answers):
@@ -101,7 +102,7 @@ class BestAnswers(Answers):
         if self._core.plan.spec.picks_one and bool((found.here[1:] > found.here[:-1]).all()):
             return np.arange(n)
         keys = self._keys(found)
-        if self._pick.k == 1 and not self._pick.ties:
+        if n and self._pick.k == 1 and not self._pick.ties:
             return _least(found.here, [*keys, found.seq])
         order = _order(found.here, keys, found.seq)
         h = found.here[order]
@@ -122,7 +123,8 @@ class BestAnswers(Answers):
         vectors = evaluate(self._pick.by, found.column, len(found.here))
         for node, v in zip(self._pick.by, vectors, strict=True):
             if v.error is not None and v.error.any():
-                raise EvaluationError(f"pick: {first_error(node, found.column, int(v.error.argmax()))}")
+                way_out = _WAY_OUT if sides_of(node) == {"left", "right"} else ""
+                raise EvaluationError(f"pick: {first_error(node, found.column, int(v.error.argmax()))}{way_out}")
         return keys_of(vectors, self._pick.by, self._pick.which in ("greatest", "last"))
 
 

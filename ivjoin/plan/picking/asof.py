@@ -87,6 +87,12 @@ def as_of(
     every = isinstance(ties, str) and ties == "all"
     kind_of_join = join_type(how)
     compared = every or kind_of_join.keep[1]  # all matches of a left row, and not one by one
+    if "time" in (t.kind for t in types) and (tolerance is not None or (direction == "nearest" and compared)):
+        raise ConditionError(
+            f"on {pair[0]!r} and {pair[1]!r} are times of day, which have no differences: tolerance=, and 'nearest' "
+            "with how='right', how='full' or ties='all', need them. Convert both columns in the input, such as "
+            "column.cast('int64') of pyarrow"
+        )
     if direction == "nearest" and compared:
         parts += [a.is_not_null(), b.is_not_null()]
     if tolerance is not None:
@@ -100,7 +106,7 @@ def as_of(
     by = [b, *(right(n) for n in names)]
     if compared:
         if direction == "nearest":
-            by = [_distance(a, b, types), *([] if every else by)]
+            by = [*_distance(a, b, types), *([] if every else by)]
         keep: Literal["first", "last"] = "last" if direction == "backward" else "first"
         return AsOf((pair[0], pair[1]), condition, Pick(by, keep, ties="all" if every else "any"))
     if kind_of_join.single is not None:
@@ -115,17 +121,20 @@ def as_of(
     return AsOf((pair[0], pair[1]), condition, spec.Pick(_PICKS[direction], nodes, near, unbounded=True))
 
 
-def _distance(a: Expr, b: Expr, types: Sequence[Type]) -> Expr:
-    """Return the distance of two values, where equal ones have distance 0: infinities and NaN, too."""
+def _distance(a: Expr, b: Expr, types: Sequence[Type]) -> list[Expr]:
+    """Return what compares distances, the first one first. Equal values have distance 0: infinities and NaN, too."""
     if any(t.kind == "float" for t in types):
-        return when(a == b, 0.0).otherwise(abs(a - b))
+        apart = a - b
+        back = apart - a  # the rounding error, by Knuth's TwoSum, tells rounded distances apart
+        error = (a - (apart - back)) - (b + back)
+        return [when(a == b, 0.0).otherwise(abs(apart)), when(a == b, 0.0).when(apart < 0.0, -error).otherwise(error)]
     if all(t.kind == "int" for t in types):
         low, high = min(t.limits[0] for t in types), max(t.limits[1] for t in types)
         if high - low < 2**63:  # the difference of small or unsigned values would overflow in their own type
-            return abs(a.cast("bigint") - b.cast("bigint"))
+            return [abs(a.cast("bigint") - b.cast("bigint"))]
         if high >= 2**63:
-            return abs(a.cast("decimal(20,0)") - b.cast("decimal(20,0)"))
-    return abs(a - b)
+            return [abs(a.cast("decimal(20,0)") - b.cast("decimal(20,0)"))]
+    return [abs(a - b)]
 
 
 def _place(x: Expr, name: str, schema: pa.Schema, zone: str) -> Node:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from taken import one_of
 
-from ivjoin import Order, asof_join, band_join
+from ivjoin import ConditionError, EvaluationError, Order, asof_join, band_join
 from ivjoin.operator.lookup.rows import Rows
 
 LOW, HIGH = -(2**63), 2**63 - 1
@@ -138,3 +138,35 @@ def test_a_row_at_the_end_of_what_can_come_is_not_outside() -> None:
     rows = Rows([], seq, np.zeros(4, dtype=np.int64), [np.array([-1, 0, 5, 6])], {})
     assert rows.outside([(0, 5)]).tolist() == [True, False, False, True]
     assert rows.outside(None).all()
+
+
+@pytest.mark.parametrize("how", ["left", "full", "right"])
+def test_distances_of_doubles_are_not_rounded(how: Any) -> None:
+    left = pa.table({"i": [0, 1], "t": [1.0, 1e300]})
+    right = pa.table({"j": range(4), "t": [-1e17, 1e17, 1e300 - 2e284, -1e300]})
+    got = asof_join(left, right, on="t", direction="nearest", how=how).read_all().to_pylist()
+    assert [(row["i"], row["j"]) for row in got if row["i"] is not None] == [(0, 1), (1, 2)]
+    ties = asof_join(left, right, on="t", direction="nearest", ties="all").read_all()
+    assert ties["j"].to_pylist() == [1, 2]
+    same = pa.table({"j": range(4), "t": [inf, -inf, nan, inf]})
+    assert asof_join(left, same, on="t", direction="nearest", ties="all").read_all()["j"].to_pylist() == [0, 1, 3] * 2
+
+
+@pytest.mark.parametrize("options", [{"how": "full"}, {"how": "right"}, {"ties": "all"}])
+def test_a_distance_beyond_the_type_names_the_way_out(options: Any) -> None:
+    left = pa.table({"i": [0], "t": pa.array([HIGH], pa.int64()).view(pa.duration("ns"))})
+    right = pa.table({"j": [0], "t": pa.array([LOW + 1], pa.int64()).view(pa.duration("ns"))})
+    with pytest.raises(EvaluationError, match=r"overflow.*with how='left' or 'inner', without ties='all', takes any"):
+        asof_join(left, right, on="t", direction="nearest", **options).read_all()
+    assert asof_join(left, right, on="t", direction="nearest").read_all()["j"].to_pylist() == [0]
+
+
+@pytest.mark.parametrize("options", [
+    {"direction": "nearest", "how": "full"}, {"direction": "nearest", "ties": "all"}, {"tolerance": "5 seconds"},
+])  # fmt: skip
+@pytest.mark.parametrize("kind", [pa.time32("s"), pa.time64("us")])
+def test_times_of_day_have_no_differences(kind: pa.DataType, options: Any) -> None:
+    table = pa.table({"t": pa.array([1], pa.int32() if kind == pa.time32("s") else pa.int64()).cast(kind)})
+    with pytest.raises(ConditionError, match=r"times of day, which have no differences.*column.cast\('int64'\)"):
+        asof_join(table, table, on="t", **options)
+    assert asof_join(table, table, on="t", direction="nearest").read_all().num_rows == 1
