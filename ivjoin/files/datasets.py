@@ -15,7 +15,7 @@ from pyarrow import fs
 from ivjoin.errors import came, named
 from ivjoin.files.atomic import FileError
 from ivjoin.files.formats import COMPRESSED, format_of, open_source, unreadable
-from ivjoin.files.in_turn import FAILURES, ROWS, Linked, Read, Stream, each, one_by_one, reading, unreadable_as
+from ivjoin.files.in_turn import ROWS, Linked, Read, Stream, checked, damaged, each, one_by_one, reading
 from ivjoin.files.overwriting import InputFiles, input_files
 from ivjoin.files.parquet import (
     dataset_format,
@@ -280,7 +280,7 @@ def _of_dataset(dataset: ds.Dataset, what: str, kind: str = "a dataset") -> File
         found = chosen.to_batches(
             columns=columns, batch_size=ROWS, batch_readahead=4, fragment_readahead=1, use_threads=not alone
         )
-        return _checked(found, what, kind, lambda: _damaged(chosen, columns, kind))
+        return checked(found, what, kind, lambda: damaged(chosen, columns, kind))
 
     return Files(dataset.schema, read, None if ranges is None else ranges.rows, ranges)
 
@@ -288,7 +288,7 @@ def _of_dataset(dataset: ds.Dataset, what: str, kind: str = "a dataset") -> File
 def _of_scanner(scanner: ds.Scanner) -> Files:
     return Files(
         scanner.projected_schema,
-        lambda names, *_: _selected(_checked(scanner.to_batches(), "the scanner", "a dataset"), names),
+        lambda names, *_: _selected(checked(scanner.to_batches(), "the scanner", "a dataset"), names),
     )
 
 
@@ -316,33 +316,3 @@ def _of_streams(system: Any, names: list[str], parts: Partitions, kind: str, wha
     found = unified(what, [(n, s.schema) for n, s in zip(names, streams, strict=True)])
     schema = parts.added_to(found)
     return Files(schema, one_by_one(schema, streams, parts))
-
-
-def _checked(
-    batches: Iterator[pa.RecordBatch], what: str, kind: str, damaged: Callable[[], str | None] = lambda: None
-) -> Iterator[pa.RecordBatch]:
-    """Yield batches after validation: in damaged Arrow files, offsets and indices may lead outside of the data.
-
-    After an error, ``damaged`` finds the file of a folder that it comes from.
-    """
-    try:
-        for batch in batches:
-            if kind != "parquet":
-                batch.validate(full=True)
-            yield batch
-    except FileError:
-        raise
-    except FAILURES as e:
-        raise unreadable_as(damaged() or what, kind, e) from e
-
-
-def _damaged(dataset: ds.Dataset, columns: list[str] | None, kind: str) -> str | None:
-    """Return the first file that cannot be read, for a message."""
-    for fragment in dataset.get_fragments():
-        try:
-            for batch in fragment.to_batches(schema=dataset.schema, columns=columns, use_threads=False):
-                if kind != "parquet":
-                    batch.validate(full=True)
-        except FAILURES:
-            return named(fragment.path) if hasattr(fragment, "path") else None
-    return None

@@ -1,4 +1,4 @@
-"""Several files: texts and Arrow streams are read one after the other."""
+"""Several files: texts and Arrow streams one after the other, and errors that name one of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ivjoin.errors import named
+from ivjoin.errors import came, named
 from ivjoin.files.atomic import FileError
 from ivjoin.files.formats import reason_of
 from ivjoin.files.partitions import Partitions
@@ -17,9 +17,11 @@ from ivjoin.files.text.opening import open_text
 from ivjoin.shj.plain import nulls
 
 if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+
     from ivjoin.files.text.reading import Text
 
-__all__ = ["FAILURES", "Linked", "ROWS", "Read", "Stream", "each", "one_by_one", "reading", "unreadable_as"]
+__all__ = ["Linked", "ROWS", "Read", "Stream", "checked", "damaged", "each", "one_by_one", "reading"]
 
 ROWS = 16_384  # of a batch; pushing 65,536 wide rows would take about 40 MB in addition to the state
 _AT_ONCE = 16  # files of a remote store whose first bytes are read at the same time
@@ -103,10 +105,10 @@ def _fitted(batch: pa.RecordBatch, schema: pa.Schema, known: dict[str, pa.Scalar
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-FAILURES = (OSError, pa.ArrowException, ValueError)
+_FAILURES = (OSError, pa.ArrowException, ValueError)
 
 
-def unreadable_as(what: str, kind: str, error: Exception) -> FileError:
+def _unreadable(what: str, kind: str, error: Exception) -> FileError:
     """Return the error for files that cannot be read as a format, with the reason."""
     return FileError(f"cannot read {what} as {kind}: {reason_of(error)}")
 
@@ -118,8 +120,8 @@ def reading(what: str, kind: str) -> Iterator[None]:
         yield
     except FileError:
         raise
-    except FAILURES as e:
-        raise unreadable_as(what, kind, e) from e
+    except _FAILURES as e:
+        raise _unreadable(what, kind, e) from e
 
 
 def each(take: Callable[[str], Any], names: list[str], near: bool) -> list[Any]:
@@ -130,3 +132,47 @@ def each(take: Callable[[str], Any], names: list[str], near: bool) -> list[Any]:
 
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         return list(threads.map(take, names))
+
+
+def checked(
+    batches: Iterator[pa.RecordBatch], what: str, kind: str, culprit: Callable[[], str | None] = lambda: None
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches after validation: in damaged Arrow files, offsets and indices may lead outside of the data.
+
+    After an error, ``culprit`` finds the file of a folder that it comes from.
+    """
+    try:
+        for batch in batches:
+            if kind != "parquet":
+                batch.validate(full=True)
+            yield batch
+    except FileError:
+        raise
+    except _FAILURES as e:
+        raise _unreadable(culprit() or what, kind, e) from e
+
+
+def damaged(dataset: ds.Dataset, columns: list[str] | None, kind: str) -> str | None:
+    """Return the first file that cannot be read, and its column if that has another type, for a message."""
+    for fragment in dataset.get_fragments():
+        if not _is_sound(fragment, dataset.schema, columns, kind):
+            if not hasattr(fragment, "path"):
+                return None
+            own = {f.name: f.type for f in fragment.physical_schema}
+            for field in dataset.schema:
+                given = own.get(field.name, field.type)
+                if given != field.type and not _is_sound(fragment, dataset.schema, [field.name], kind):
+                    said = f"column {came(field.name)} is {given} there, and {field.type} with the other files"
+                    return f"{named(fragment.path)} ({said})"
+            return named(fragment.path)
+    return None
+
+
+def _is_sound(fragment: Any, schema: pa.Schema, columns: list[str] | None, kind: str) -> bool:
+    try:
+        for batch in fragment.to_batches(schema=schema, columns=columns, use_threads=False):
+            if kind != "parquet":
+                batch.validate(full=True)
+    except _FAILURES:
+        return False
+    return True

@@ -190,3 +190,21 @@ def test_widest_does_not_depend_on_the_order_of_plain_types() -> None:
                 found += 1
                 assert pa.nulls(1, a).cast(t).type == t
     assert found > 100
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_a_value_that_the_widest_type_lacks_names_file_and_column(tmp_path: Path, kind: str) -> None:
+    late = pa.array([datetime(9999, 1, 1)], pa.timestamp("ms"))
+    for i, table in enumerate([
+        pa.table({"k": [1], "t": pa.array([0], pa.timestamp("ns")), "n": [0.5]}),
+        pa.table({"k": [2], "t": late, "n": [1.5]}),
+        pa.table({"k": [3], "t": pa.array([1], pa.timestamp("ns")), "n": [2**53 + 1]}),
+    ]):  # fmt: skip
+        if kind == "parquet":
+            pq.write_table(table, tmp_path / f"{i}.parquet")
+        else:
+            with pa.ipc.new_file(tmp_path / f"{i}.arrow", table.schema) as writer:
+                writer.write_table(table)
+    for column, said in (("t", r"1\.\w+' \(column 't' is timestamp\[ms\]"), ("n", r"2\.\w+' \(column 'n' is int64")):
+        with pytest.raises(FileError, match=f"cannot read '[^']*{said} there, and "):
+            list(open_files(str(tmp_path)).batches([column]))
