@@ -11,7 +11,7 @@ from typing import IO
 
 from ivjoin.errors import FileError, named
 
-__all__ = ["FileError", "Replacement", "output_place", "remove_unfinished", "unwritable"]
+__all__ = ["FileError", "Replacement", "output_place", "reason_of", "remove_unfinished", "unwritable"]
 
 _unfinished: set[Path] = set()
 _STANDARD_OUTPUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
@@ -109,3 +109,8 @@ def unwritable(path: str, error: Exception) -> FileError:
     said = str(getattr(error, "strerror", None) or error).strip().splitlines() or [type(error).__name__]
     return FileError(f"cannot write {name}: {said[0].rstrip('.')}")
 
+
+def reason_of(error: Exception) -> str:
+    """Return the message of the system or Arrow about a file, in one line."""
+    said = str(getattr(error, "strerror", None) or error).strip().splitlines() or [type(error).__name__]
+    return said[0].rstrip(".")

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from ivjoin.errors import came, named
-from ivjoin.files.atomic import FileError, Replacement, unwritable
+from ivjoin.files.atomic import FileError, Replacement, reason_of, unwritable
 from ivjoin.files.parquet import open_parquet, parquet_batches
 from ivjoin.files.text.blocks import is_pipe, opened_pipe
 from ivjoin.files.text.dialects import Dialect
@@ -23,7 +23,7 @@ from ivjoin.shj.plain import no_rows, to_values, value_type
 
 __all__ = [
     "COMPRESSED", "FORMATS", "FileError", "Sink", "Source", "format_of", "open_source",
-    "has_no_format", "unreadable", "reason_of",
+    "has_no_format", "unreadable",
 ]  # fmt: skip
 
 FORMATS = ("parquet", "csv", "json", "arrow", "arrows")
@@ -180,12 +180,6 @@ def unreadable(path: str, kind: str, error: Exception) -> FileError:
     if isinstance(error, UnicodeDecodeError):
         return FileError(f"cannot read {name} as {kind}: it is not in UTF-8, as {came(error.object)}; convert it first")
     return FileError(f"cannot read {name} as {kind}: {reason_of(error)}")
-
-
-def reason_of(error: Exception) -> str:
-    """Return the message of the system or Arrow about a file, in one line."""
-    said = str(getattr(error, "strerror", None) or error).strip().splitlines() or [type(error).__name__]
-    return said[0].rstrip(".")
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ivjoin.errors import came, named
-from ivjoin.files.atomic import FileError
-from ivjoin.files.formats import reason_of
+from ivjoin.files.atomic import FileError, reason_of
 from ivjoin.files.partitions import Partitions
 from ivjoin.files.text.dialects import Dialect
 from ivjoin.files.text.opening import open_text

@@ -21,10 +21,10 @@ import pyarrow as pa
 from pyarrow import fs
 
 from ivjoin.errors import MissingPackageError, named
-from ivjoin.files.atomic import FileError
+from ivjoin.files.atomic import FileError, reason_of
 from ivjoin.files.places import fsspec_of, scheme_of, system_of
 
-__all__ = ["OnceFolder", "once_folder", "reason", "try_once"]
+__all__ = ["OnceFolder", "once_folder", "try_once"]
 
 # Stores with a conditional put, by the scheme of a URI: the package, the extra that installs it, the condition.
 _STORES = {
@@ -186,7 +186,7 @@ def _as_os_errors() -> Iterator[None]:
     except OSError:
         raise
     except Exception as e:
-        raise OSError(reason(e)) from e
+        raise OSError(reason_of(e)) from e
 
 
 def once_folder(what: str, text: str) -> OnceFolder:
@@ -210,11 +210,11 @@ def once_folder(what: str, text: str) -> OnceFolder:
         system, path = fsspec_of(text)
     except ImportError as e:
         raise MissingPackageError(
-            f"{said}, for which this Python lacks the package {package} ({reason(e)}): pip install 'ivjoin[{extra}]', "
-            "where the workers run, too"
+            f"{said}, for which this Python lacks the package {package} ({reason_of(e)}): pip install "
+            f"'ivjoin[{extra}]', where the workers run, too"
         ) from e
     except Exception as e:
-        raise FileError(f"{said}, which {package} cannot open ({reason(e)}); expected {_needed(text)}") from e
+        raise FileError(f"{said}, which {package} cannot open ({reason_of(e)}); expected {_needed(text)}") from e
     if not path.strip("/"):
         raise FileError(f"{said}, which names no bucket; expected one, as {scheme}://bucket/folder")
     return _Put(system, path)
@@ -242,7 +242,7 @@ def try_once(what: str, text: str) -> None:
     except FileExistsError as e:
         raise FileError(f"{said}, which is a file; expected a folder, or a new one's name") from e
     except (OSError, pa.ArrowInvalid) as e:
-        raise FileError(f"{said}, which cannot be {doing} ({reason(e)}); expected {_needed(text)}") from e
+        raise FileError(f"{said}, which cannot be {doing} ({reason_of(e)}); expected {_needed(text)}") from e
     if second or not whole:
         told = f" ({_STORES[scheme_of(text)][2]})" if scheme_of(text) in _STORES else ""
         raise FileError(
@@ -258,9 +258,3 @@ def _needed(text: str) -> str:
         return "a folder that every worker can read and write"
     package = _STORES[scheme_of(text)][0]
     return f"a bucket that is there, and credentials that let {package} put, list, get and delete in it"
-
-
-def reason(error: Exception) -> str:
-    """Return the message of a system or store, in one line."""
-    lines = str(getattr(error, "strerror", None) or error).strip().splitlines() or [type(error).__name__]
-    return lines[0].rstrip(".")

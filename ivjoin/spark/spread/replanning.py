@@ -26,8 +26,8 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.errors import IvjoinError, SnapshotError, came
-from ivjoin.files.atomic import FileError
-from ivjoin.files.once import once_folder, reason, try_once
+from ivjoin.files.atomic import FileError, reason_of
+from ivjoin.files.once import once_folder, try_once
 from ivjoin.files.places import scheme_of
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES, JoinSpec
@@ -73,7 +73,7 @@ class PlanFiles:
             found = self._files.names()
         except OSError as e:
             raise FileError(
-                f"routing_dir {self.folder!r} cannot be read ({reason(e)}); expected a folder that every worker can "
+                f"routing_dir {self.folder!r} cannot be read ({reason_of(e)}); expected a folder that every worker can "
                 "read and write, such as one on a shared file system"
             ) from e
         return sorted(int(m[1]) for name in found if (m := _NAME.fullmatch(name)))
@@ -84,7 +84,7 @@ class PlanFiles:
         try:
             raw = self._files.read(_file_name(number))
         except OSError as e:
-            raise FileError(f"the routing plan {name!r} cannot be read: {reason(e)}") from e
+            raise FileError(f"the routing plan {name!r} cannot be read: {reason_of(e)}") from e
         try:
             d = json.loads(raw)
             kind, version = d["kind"], d["version"]
@@ -121,7 +121,7 @@ class PlanFiles:
         try:
             self._files.create(_file_name(file.number), file.text())
         except OSError as e:
-            raise FileError(f"routing_dir {self.folder!r} cannot be written: {reason(e)}") from e
+            raise FileError(f"routing_dir {self.folder!r} cannot be written: {reason_of(e)}") from e
         self.read(file.number, file.query)
 
     def _name(self, number: int) -> str:

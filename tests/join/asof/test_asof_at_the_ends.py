@@ -30,7 +30,8 @@ def test_a_row_past_the_end_replaces_no_nearer_one() -> None:
     left = pa.table({"i": range(4), "t": stamps([LOW, LOW + 2, 0, HIGH], "ns", None)})
     right = pa.table({"j": range(4), "t": stamps([-9223372036, -1, 9223372035, HIGH - 2], "s", None)})
     found = asof_join(
-        iter(left.to_batches(1)), iter(right.to_batches(1)), on="t", direction="nearest", left_order="t", right_order="t"
+        iter(left.to_batches(1)), iter(right.to_batches(1)), on="t", direction="nearest", left_order="t",
+        right_order="t",
     )
     assert found.read_all().sort_by("i")["j"].to_pylist() == [0, 0, 1, 2]
 
