@@ -166,7 +166,7 @@ def joined(engine: str, left: Any, right: Any, case: Case) -> Any:
 def session_for(engine: str, partitions: int = 2, conf: Sequence[str] = ()) -> Any:
     """A session as an engine's user has it; ``conf`` are settings besides, ``name=value``."""
     import ivjoin.spark
-    from ivjoin.spark.runtime.environment import CHECKPOINT_FILES, PAGE_SIZE
+    from ivjoin.spark.runtime.environment import CHECKPOINT_FILES
 
     if engine == "ivjoin-connect":
         return connected(partitions, conf)
@@ -181,7 +181,7 @@ def session_for(engine: str, partitions: int = 2, conf: Sequence[str] = ()) -> A
         config["spark__sql__streaming__join__stateFormatVersion"] = 4
         config["spark__sql__streaming__stateStore__rocksdb__changelogCheckpointing__enabled"] = "true"
     if not engine.startswith("ivjoin"):  # what our sessions set, and Spark's do not
-        config |= {name.replace(".", "__"): None for name in (CHECKPOINT_FILES, PAGE_SIZE)}
+        config[CHECKPOINT_FILES.replace(".", "__")] = None
     config |= {name.replace(".", "__"): value for name, _, value in (c.partition("=") for c in conf)}
     spark = ivjoin.spark.session("local[2]", f"bench {engine}", **config)
     spark.sparkContext.setLogLevel("OFF")
