@@ -1,4 +1,4 @@
-"""Run one join on many workers: plan which copies of a row go to which worker (`docs/parallel.md`).
+"""Run one join on many workers: plan which copies of a row go to which worker (`docs/guides/parallel.md`).
 
 A planner takes samples of both sides and returns a routing plan, a function from a row to its cells. Each cell is a
 join of its own.

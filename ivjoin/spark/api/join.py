@@ -86,7 +86,7 @@ def band_join(
     left_order, right_order : str, Order, or a list of these, optional
         Order in which rows of a stream arrive, up to a slack. Static frames need none. A ``withWatermark`` counts as an
         order, with its delay as the slack, except after a union or a join of streams. The output of another
-        ``band_join`` has its own order, where that is known; see ``docs/spark-order-and-watermarks.md``.
+        ``band_join`` has its own order, where that is known; see ``docs/guides/spark-order-and-watermarks.md``.
     pick : Pick, optional
         Which of the matching right rows each left row takes; see :class:`ivjoin.Pick`. Rows are divided by keys alone.
     params : mapping of str to value, optional
@@ -129,7 +129,7 @@ def band_join(
         checkpoint retains its hot keys. For static frames, the sample finds them.
     routing_dir : str or path, optional
         For streams: a folder for this join and checkpoint alone, mounted in all workers, or on HDFS, S3, Google Cloud
-        or Azure. It stores plans that spread keys soon after they become heavy; see ``docs/routing.md``.
+        or Azure. It stores plans that spread keys soon after they become heavy; see ``docs/guides/routing.md``.
     allow_unbounded : bool, default False
         For streams, whether to allow an outer or anti join if nothing decides that a row has no partner. Such rows
         stay in the state and are never emitted.

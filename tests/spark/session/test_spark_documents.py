@@ -19,7 +19,7 @@ def examples(document: str) -> list[str]:
     return [block for block in blocks if "clicks" in block and "band_join" in block and "ivjoin.spark" in block]
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/spark-from-native.md"])
+@pytest.mark.parametrize("document", ["README.md", "docs/guides/spark-from-native.md"])
 @pytest.mark.parametrize("streaming", [True, False], ids=["streams", "static"])
 def test_examples_build_a_left_join(spark: Any, tmp_path: Path, document: str, streaming: bool) -> None:
     from pyspark.sql import DataFrame

@@ -283,7 +283,7 @@ def test_the_documented_chain_is_built(spark: Any, tmp_path: Path) -> None:
 
     import ivjoin.spark
 
-    page = (ROOT / "docs/spark-order-and-watermarks.md").read_text()
+    page = (ROOT / "docs/guides/spark-order-and-watermarks.md").read_text()
     section = page[page.index("## After a join") :]
     names: dict[str, Any] = {"F": F, "ivjoin": ivjoin}
     for name, ddl in (("clicks", "ts timestamp"), ("views", "ts timestamp"), ("orders", "at timestamp")):
@@ -298,7 +298,7 @@ def test_the_documented_chain_is_built(spark: Any, tmp_path: Path) -> None:
 
 def test_the_documented_examples(spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The page's code in its order, its folders below another; Kafka's part with rows that have Kafka's columns."""
-    page = (ROOT / "docs/spark-sink.md").read_text()
+    page = (ROOT / "docs/guides/spark-sink.md").read_text()
     for folder, row in (("clicks", "12:00:00' AS ts, 'home' AS page"), ("views", "11:30:00' AS ts, 'shoes' AS ad")):
         spark.sql(f"SELECT 1L AS user, timestamp'2024-01-01 {row}").write.parquet(f"{tmp_path}/{folder}")
     read = spark.readStream

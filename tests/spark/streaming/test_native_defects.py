@@ -1,4 +1,4 @@
-"""What Spark 4.3's own stream-stream join gets wrong (measured, see docs/spark-from-native.md) comes out right here."""
+"""Joins that Spark 4.3's own stream-stream join gets wrong: docs/guides/spark-from-native.md lists them."""
 
 from __future__ import annotations
 
