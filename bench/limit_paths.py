@@ -241,7 +241,7 @@ def _commanded(case: Case, share: float, rows: int, folder: Path) -> Join:
     said, asked = folder / "metrics.json", _question(case, share)
 
     def join(**limit: Any) -> tuple[Any, Iterable[int]]:
-        words = ["join", *map(str, paths), "--on", "k", "--where", asked["condition"], "-q"]
+        words = ["join", *map(str, paths), "--on", "k", "--condition", asked["condition"], "-q"]
         words += ["--left-order", "t", "--right-order", "t", "--metrics-json", str(said)]
         words += ["-o", str(folder / "out.arrow")]
         words += [w for name, value in limit.items() for w in ("--" + name.replace("_", "-"), str(value))]

@@ -48,8 +48,8 @@ How it is measured:
   the whole tree of processes, with Spark's start.
 - **Time limit.** `stopped at 62` means that the run was stopped after 62 s.
 - **Comparison.** Compare only results of one run, because machines differ from day to day.
-- **Settings.** ivjoin's sessions write checkpoint files with another file manager ([tuning](guides/spark-tuning.md)). Spark's
-  own join gains only slightly from it.
+- **Settings.** ivjoin's sessions write checkpoint files with another file manager
+  ([tuning](guides/spark-tuning.md)). Spark's own join gains only slightly from it.
 
 `python -m bench.spark_report` writes this page. Each table names the commands that measured it.
 """

@@ -23,7 +23,7 @@ def add_asof(command: argparse.ArgumentParser) -> None:
     add("--by", action="append", default=[], metavar="KEYS", help="key columns: name, a,b or left=right; repeatable")
     add("--direction", default="backward", help="backward (default), forward or nearest")
     add("--tolerance", metavar="N", help="the greatest distance: 5, 500ms, '5 minutes'")
-    add("--where", metavar="CONDITION", help="what a match must satisfy in addition, as SQL")
+    add("--condition", "--where", metavar="SQL", help="what a match must satisfy in addition")
     add_param(command)
     add("--how", default="left", help="left (default), inner, right or full")
     add("--ties", metavar="NAMES", help="right columns that decide between rows of the same time, or all: take all")
@@ -44,7 +44,7 @@ def asof_question(options: argparse.Namespace) -> dict[str, Any]:
         "suffix": options.suffix,
         "allow_exact_matches": not options.no_exact,
         "ties": "all" if options.ties == "all" else names(options.ties),
-        "condition": options.where,
+        "condition": options.condition,
         "params": params_of(options),
         "interpolate": names(options.interpolate),
         "offsets": _offsets(options.offsets),

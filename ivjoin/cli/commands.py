@@ -97,7 +97,7 @@ def _opened(path: str, options: argparse.Namespace, side: str | None = None) -> 
 def _question(options: argparse.Namespace, left: pa.Schema, right: pa.Schema) -> dict[str, Any]:
     return {
         "on": parse_keys(options.on),
-        "condition": options.where,
+        "condition": options.condition,
         "how": options.how,
         "left_order": [parse_order(text) for text in options.left_order] or None,
         "right_order": [parse_order(text) for text in options.right_order] or None,

@@ -20,7 +20,7 @@ __all__ = ["add_options", "aliased", "question_of_many", "steps_of_many"]
 _ALIASED = re.compile(r"(?P<alias>[A-Za-z_]\w*)=(?P<path>.+)", re.DOTALL)
 # Options without a meaning for more than two inputs: the name, and what to write instead.
 _OF_TWO = {
-    "on": "write the equalities into --where, as in a.k = b.k",
+    "on": "write the equalities into --condition, as in a.k = b.k",
     "left_order": "write --order a=ts", "right_order": "write --order a=ts",
     "left_bounds": "write --bounds a.w=0..60", "right_bounds": "write --bounds a.w=0..60",
     "aggregate": "explain a window join of two inputs", "suffix": "columns are named alias_name",
@@ -33,7 +33,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add("--order", action="append", default=[], metavar="ALIAS=ORDER", help="promised order of an input; repeatable")
     add("--bounds", action="append", default=[], metavar="ALIAS.NAME=A..B", help="promised bounds; repeatable")
     add("--views", default="auto", help="intermediate results to store: auto (default), none, all, or a,b;a,b,c")
-    add("--allow-cross", action="store_true", help="pair all rows of inputs that no key or --where connects")
+    add("--allow-cross", action="store_true", help="pair all rows of inputs that no key or --condition connects")
 
 
 def aliased(options: argparse.Namespace, defaults: Mapping[str, Any]) -> dict[str, str] | None:
@@ -95,7 +95,7 @@ def question_of_many(options: argparse.Namespace, schemas: Mapping[str, pa.Schem
     if views not in ("auto", "none", "all"):
         views = [[a.strip() for a in group.split(",")] for group in views.split(";")]
     return {
-        "condition": options.where, "orders": orders or None, "bounds": bounds or None, "views": views,
+        "condition": options.condition, "orders": orders or None, "bounds": bounds or None, "views": views,
         "allow_cross": options.allow_cross, "timezone": parse_zone(options.timezone),
         "params": params_of(options),
     }

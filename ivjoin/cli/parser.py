@@ -34,10 +34,10 @@ class _Parser(argparse.ArgumentParser):
 _JOIN_EXAMPLE = """\
 example:
   ivjoin join clicks.parquet views.parquet --on user \\
-      --where "l.ts BETWEEN r.ts AND r.ts + INTERVAL 1 HOUR" --how left \\
+      --condition "l.ts BETWEEN r.ts AND r.ts + INTERVAL 1 HOUR" --how left \\
       --left-order ts --right-order "ts SLACK 10s" -o matches.parquet
   ivjoin join q=quotes.parquet t=trades.parquet n=news.parquet \\
-      --where "q.sym = t.sym AND t.ts BETWEEN q.ts AND q.ts + 10 AND n.sym = t.sym AND n.ts = t.ts"
+      --condition "q.sym = t.sym AND t.ts BETWEEN q.ts AND q.ts + 10 AND n.sym = t.sym AND n.ts = t.ts"
 """
 
 
@@ -166,7 +166,7 @@ def _add_question(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("more", metavar="INPUT", nargs="*", help="further inputs; write every input as ALIAS=FILE then")
     add("--on", action="append", default=[], metavar="KEYS", help="key columns: name, a,b or left=right; repeatable")
-    add("--where", metavar="CONDITION", help="the condition besides the keys, as SQL; l. and r. name the sides")
+    add("--condition", "--where", metavar="SQL", help="what a pair must satisfy; l. and r. name the sides")
     kinds = "inner (default), left, right, full, or left_ or right_ with semi or anti; a=left,b=full for many inputs"
     add("--how", default="inner", help=kinds)
     _add_orders(command)

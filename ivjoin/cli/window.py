@@ -17,7 +17,7 @@ __all__ = ["WINDOW_EXAMPLE", "add_aggregate", "add_window", "parse_aggregates", 
 WINDOW_EXAMPLE = """\
 example:
   ivjoin window trades.parquet quotes.parquet --on sym \\
-      --where "r.ts BETWEEN l.ts - INTERVAL 5 MINUTES AND l.ts" \\
+      --condition "r.ts BETWEEN l.ts - INTERVAL 5 MINUTES AND l.ts" \\
       --aggregate "vwap=sum(r.price * r.qty) / sum(r.qty)" --aggregate "n=count(*)" -o out.parquet
 """
 
@@ -25,7 +25,7 @@ example:
 def add_window(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("--on", action="append", default=[], metavar="KEYS", help="key columns: name, a,b or left=right; repeatable")
-    add("--where", metavar="CONDITION", help="which right rows are in the window of a left row, as SQL")
+    add("--condition", "--where", metavar="SQL", help="which right rows are in the window of a left row")
     add_aggregate(command, required=True)
     add_param(command)
     add("--how", default="left", help="left (default), or inner: drop left rows with an empty window")
@@ -49,7 +49,7 @@ def window_question(options: argparse.Namespace, left: pa.Schema, right: pa.Sche
     """Return the arguments of :func:`ivjoin.window_join`."""
     return {
         "on": parse_keys(options.on),
-        "condition": options.where,
+        "condition": options.condition,
         "aggregate": parse_aggregates(options.aggregate),
         "how": options.how,
         "include_previous": options.include_previous,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import time
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from ivjoin.frontier.tracking import OrderTracker
 __all__ = ["OnLate", "Report", "greatest_lateness", "late_rule"]
 
 Report: TypeAlias = "Callable[[str, pa.RecordBatch], None]"
-OnLate: TypeAlias = "str | Callable[[str, pa.RecordBatch], None]"
+OnLate: TypeAlias = "Literal['raise', 'drop', 'join'] | Callable[[str, pa.RecordBatch], None]"
 
 I64_MIN = -(2**63)
 

@@ -59,8 +59,8 @@ class MultiJoin(OneCall):
 
     Raises
     ------
-    IvjoinError
-        If an argument is invalid. The text states what came, what was expected, and the fix.
+    OptionError, ColumnError, ConditionError, UnsupportedError, OrderError, SchemaError
+        If an argument is invalid.
 
     Examples
     --------

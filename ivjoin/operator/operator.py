@@ -78,7 +78,7 @@ class SymmetricHashJoin(Operator):
 
     Raises
     ------
-    IvjoinError
+    OptionError, ColumnError, ConditionError, UnsupportedError, OrderError, SchemaError
         If an argument is invalid.
 
     Examples
@@ -192,7 +192,7 @@ class SymmetricHashJoin(Operator):
 
         Raises
         ------
-        IvjoinError
+        OptionError
             If ``values`` is not such a mapping.
         """
         p = self._side(side)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ivjoin.errors import IvjoinError, ProtocolError, came
+from ivjoin.errors import OptionError, ProtocolError, came
 from ivjoin.expr.nodes import Node
 from ivjoin.frontier.order import ordinal_range, physical_ordinal, shown
 from ivjoin.operator.cores import AnyCore
@@ -24,7 +24,7 @@ _MOST_WORDS = 64  # most texts of watermarks that an operator caches
 def promises_of(core: AnyCore, p: int, values: Mapping[Any, Any]) -> list[tuple[Node, int, bool]]:
     """Return the watermarks of side p as (expression, ordinal, whether the expression falls)."""
     if not isinstance(values, Mapping) or not values:
-        raise IvjoinError(f"advance takes {{expression: value}}; got {came(values)}")
+        raise OptionError(f"advance takes {{expression: value}}; got {came(values)}")
     side = core.plan.sides[p]
     promises = []
     for name, value in values.items():

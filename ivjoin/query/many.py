@@ -112,17 +112,10 @@ def multi_join(
 
     Raises
     ------
-    IvjoinError
-        If an argument or an input is invalid. Most errors are of a subclass: OptionError, ColumnError, ConditionError,
-        UnsupportedError, OrderError, SchemaError, FileError or ProtocolError.
-
-    Notes
-    -----
-    Reading the output raises an error about the rows:
-
-    - LateRowError, if a row is late and ``on_late`` is "raise"
-    - EvaluationError, if the condition raises an error for some rows
-    - MemoryLimitError, if the rows in state do not fit into ``memory_limit``, or files of spilled rows onto the disk
+    OptionError, ColumnError, ConditionError, UnsupportedError, OrderError, SchemaError, FileError
+        If an argument or an input is invalid, as for :func:`ivjoin.band_join`.
+    LateRowError, EvaluationError, MemoryLimitError, SpillError
+        While the output is read, as for :func:`ivjoin.band_join`.
 
     Examples
     --------

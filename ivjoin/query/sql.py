@@ -66,8 +66,10 @@ def sql(
     UnsupportedError
         If the query needs more than joins: GROUP BY, ORDER BY, DISTINCT, LIMIT, windows, subqueries. The message shows
         how to continue with ``to_duckdb()``.
-    IvjoinError
-        A subclass that states what came, what was expected, and the nearest fix.
+    OptionError, ColumnError, ConditionError, OrderError, SchemaError, FileError
+        If an argument or an input is invalid, as for :func:`band_join`.
+    LateRowError, EvaluationError, MemoryLimitError, SpillError
+        While the output is read, as for :func:`band_join`.
 
     Examples
     --------

@@ -71,8 +71,8 @@ def plan_join(
 
     Raises
     ------
-    IvjoinError
-        A subclass. The message states the given value, the expected one and the nearest fix.
+    OptionError, ColumnError, ConditionError, UnsupportedError, OrderError, SchemaError
+        If an argument is invalid.
 
     Examples
     --------

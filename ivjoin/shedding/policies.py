@@ -7,11 +7,14 @@ lower weight. Keys are counted by a count-min sketch (Cormode and Muthukrishnan,
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 import numpy as np
 
-__all__ = ["POLICIES", "DecayedCounts", "DecayedSample", "worth"]
+__all__ = ["POLICIES", "DecayedCounts", "DecayedSample", "Policy", "worth"]
 
-POLICIES = ("random", "prob", "life")
+Policy = Literal["random", "prob", "life"]
+POLICIES: tuple[Policy, ...] = get_args(Policy)
 
 _DEPTH = 3
 _SHIFTS = np.array([0, 21, 42], dtype=np.uint64)

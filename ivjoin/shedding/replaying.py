@@ -9,7 +9,7 @@ import numpy as np
 from ivjoin.errors import OptionError, came
 from ivjoin.expr.arguments import one_of, whole_number
 from ivjoin.shedding.model import Keys, coded, memory_of
-from ivjoin.shedding.policies import POLICIES, DecayedCounts, worth
+from ivjoin.shedding.policies import POLICIES, DecayedCounts, Policy, worth
 
 __all__ = ["exact_matches", "replay"]
 
@@ -55,7 +55,7 @@ class _Store:
 
 
 def replay(
-    left_keys: Keys, right_keys: Keys, *, window: int, memory: int, policy: str = "prob", shared: bool = False,
+    left_keys: Keys, right_keys: Keys, *, window: int, memory: int, policy: Policy = "prob", shared: bool = False,
     seed: int = 0, half_life: float | None = None,
 ) -> int:
     """Return the matches that a policy of the operator gets; it decides at each step without knowing the future.

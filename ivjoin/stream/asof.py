@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import pyarrow as pa
 
@@ -17,6 +17,7 @@ from ivjoin.plan.picking.asof import as_of
 from ivjoin.stream.after.lookups import Lookups
 from ivjoin.stream.after.matched import matching_of
 from ivjoin.stream.join_stream import JoinStream
+from ivjoin.stream.options import ASOF_DEFAULTS, AsofOptions, Direction
 from ivjoin.stream.pull import stream_of
 from ivjoin.stream.sources.columns import Chosen, chosen
 from ivjoin.stream.sources.hints import index_hints
@@ -24,25 +25,22 @@ from ivjoin.stream.sources.inputs import ArrowStream, Source, open_inputs
 
 if TYPE_CHECKING:
     from ivjoin.conditions.written import Expression, Slack
-    from ivjoin.expr.literals import Params
     from ivjoin.plan.join_plan import JoinPlan
     from ivjoin.plan.picking.asof import Tolerance
-    from ivjoin.plan.question import JoinHow, KeepOrder, Keys, Orders, Sort
+    from ivjoin.plan.question import Keys, Orders
 
 __all__ = ["asof_join", "asof_plan"]
 
 
-@known_options("asof_join")
+@known_options("asof_join", also=ASOF_DEFAULTS)
 def asof_join(
     left: ArrowStream, right: ArrowStream, on: str | tuple[str, str], by: Keys | None = None, *,
-    direction: Literal["backward", "forward", "nearest"] = "backward", tolerance: Tolerance | None = None,
-    how: JoinHow = "left", suffix: str = "_right", allow_exact_matches: bool = True,
+    direction: Direction = "backward", tolerance: Tolerance | None = None,
+    how: Literal["left", "inner", "right", "full"] | str = "left", condition: Expression | None = None,
+    columns: Sequence[str] | None = None, suffix: str = "_right", allow_exact_matches: bool = True,
     ties: str | Sequence[str] | None = None, left_order: Orders | None = None, right_order: Orders | None = None,
-    slack: Slack | None = None, batch_size: int = 65536, on_late: OnLate = "raise", timezone: str | None = None,
-    threads: int | Literal["auto"] = "auto", sort: Sort = "auto", columns: Sequence[str] | None = None,
-    memory_limit: int | str | None = None, when_full: WhenFull = "raise", maintain_order: KeepOrder | None = None,
-    indicator: bool | str = False, condition: Expression | None = None, params: Params | None = None,
-    interpolate: str | Sequence[str] | None = None, offsets: Sequence[Tolerance] | None = None,
+    slack: Slack | None = None, on_late: OnLate = "raise", threads: int | Literal["auto"] = "auto",
+    memory_limit: int | str | None = None, when_full: WhenFull = "raise", **options: Unpack[AsofOptions],
 ) -> JoinStream:
     """Match each left row with the last right row before it, the first one after it, or the nearest one.
 
@@ -81,17 +79,9 @@ def asof_join(
         Orders of arrival, for inputs that are not ordered by ``on``.
     condition : str, SymPy relation or ivjoin expression, optional
         Further conjuncts that a match must satisfy, such as ``"r.price > 0"``.
-    params : mapping of str to value, optional
-        The values of ``:name`` in the condition.
-    interpolate : str or list of str, optional
-        Right columns that are interpolated between the previous and the next right row, linearly in time; null if one
-        of the two does not exist. Numbers become float64, and times keep their type.
-    offsets : list of number, timedelta or str, optional
-        Look up each left row at several times: ``["-1s", "0s", "5s"]`` returns the right columns once for each offset,
-        named ``bid_-1s``, ``bid_0s`` and ``bid_5s``.
     slack : number, timedelta or str, optional
         By how much inputs may be out of order, such as ``"5s"``.
-    batch_size, on_late, timezone, sort, columns, maintain_order, indicator
+    columns, on_late
         As for :func:`ivjoin.band_join`.
     threads : int or "auto", default "auto"
         The number of threads that look up slices of both inputs. The rows of tables come in the same order for any
@@ -105,6 +95,19 @@ def asof_join(
         What to do if the waiting rows and the rows that can still be taken do not fit. "raise" raises MemoryLimitError.
         "spill" writes their columns to files; the result is exact.
 
+    Other Parameters
+    ----------------
+    interpolate : str or list of str, optional
+        Right columns that are interpolated between the previous and the next right row, linearly in time; null if one
+        of the two does not exist. Numbers become float64, and times keep their type.
+    offsets : list of number, timedelta or str, optional
+        Look up each left row at several times: ``["-1s", "0s", "5s"]`` returns the right columns once for each offset,
+        named ``bid_-1s``, ``bid_0s`` and ``bid_5s``.
+    params : mapping of str to value, optional
+        The values of ``:name`` in the condition.
+    batch_size, timezone, sort, maintain_order, indicator
+        As for :func:`ivjoin.band_join`.
+
     Returns
     -------
     JoinStream
@@ -113,17 +116,10 @@ def asof_join(
 
     Raises
     ------
-    IvjoinError
-        If an argument or an input is invalid. Most errors are of a subclass: OptionError, ColumnError, ConditionError,
-        UnsupportedError, OrderError, SchemaError, FileError or ProtocolError.
-
-    Notes
-    -----
-    Reading the output raises an error about the rows:
-
-    - LateRowError, if a row is late and ``on_late`` is "raise"
-    - EvaluationError, if ``condition`` raises an error for a pair of rows
-    - MemoryLimitError, if the rows in state do not fit into ``memory_limit``, or files of spilled rows onto the disk
+    OptionError, ColumnError, ConditionError, UnsupportedError, OrderError, SchemaError, FileError
+        If an argument or an input is invalid, as for :func:`ivjoin.band_join`.
+    LateRowError, EvaluationError, MemoryLimitError, SpillError
+        While the output is read, as for :func:`ivjoin.band_join`.
 
     Examples
     --------
@@ -133,9 +129,10 @@ def asof_join(
     >>> asof_join(trades, quotes, on="ts", by="sym", columns=["sym", "ts", "bid"]).read_all().to_pydict()
     {'sym': ['A', 'A', 'B'], 'ts': [3, 7, 5], 'bid': [10.0, 11.0, None]}
     """
+    given = ASOF_DEFAULTS | options
     budget = budget_of(memory_limit, when_full)
     sources = open_inputs(left, right)
-    matching = matching_of(maintain_order, indicator, None)
+    matching = matching_of(given["maintain_order"], given["indicator"], None)
     rule, report = late_rule(on_late)
 
     def lookup(
@@ -144,7 +141,8 @@ def asof_join(
         return asof_plan(
             (inputs[0].schema, inputs[1].schema), (inputs[0].ends, inputs[1].ends), on, direction, tolerance,
             allow_exact_matches, ties, slack, [left_order, right_order], offset=offset, on=by, how=how, suffix=suffix,
-            batch_size=batch_size, on_late=rule, timezone=timezone, also=condition, params=params,
+            batch_size=given["batch_size"], on_late=rule, timezone=given["timezone"], also=condition,
+            params=given["params"],
         )
 
     def plan_for(inputs: tuple[Source, Source]) -> JoinPlan:
@@ -154,13 +152,13 @@ def asof_join(
         inputs: tuple[Source, Source], plan: JoinPlan, names: Sequence[str] | None,
         choose: Callable[..., Chosen] = chosen,
     ) -> JoinStream:
-        return stream_of(inputs, plan, threads, sort, names, budget, choose, report=report)
+        return stream_of(inputs, plan, threads, given["sort"], names, budget, choose, report=report)
 
     with index_hints({"left": left, "right": right}):
         plan = plan_for(sources)
-        if offsets is not None or interpolate is not None:
-            options = {"how": how, "ties": ties, "maintain_order": maintain_order, "indicator": indicator}
-            question = Lookups(sources, plan, on, direction, offsets, interpolate, suffix, options)
+        if given["offsets"] is not None or given["interpolate"] is not None:
+            checked = {"how": how, "ties": ties, **{n: given[n] for n in ("maintain_order", "indicator")}}
+            question = Lookups(sources, plan, on, direction, given["offsets"], given["interpolate"], suffix, checked)
             return question.join(lookup, join, columns)
     return join(sources, plan, columns) if matching is None else matching.join(sources, plan_for, join, columns)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
 
 import pyarrow as pa
@@ -19,7 +18,7 @@ from ivjoin.plan.cache import planned
 from ivjoin.stream.after.explained import explain_inputs
 from ivjoin.stream.after.matched import matching_of
 from ivjoin.stream.asof import asof_plan
-from ivjoin.stream.options import DEFAULTS, JoinOptions
+from ivjoin.stream.options import DEFAULTS, Direction, JoinOptions
 from ivjoin.stream.pull import check_call, refuse_cross, thread_count
 from ivjoin.stream.sources.columns import chosen
 from ivjoin.stream.sources.idle import idle_of
@@ -32,54 +31,49 @@ if TYPE_CHECKING:
     from ivjoin.multi.question import AliasBounds, AliasOrders, Views
     from ivjoin.plan.picking.asof import Tolerance
     from ivjoin.plan.picking.choice import Pick
-    from ivjoin.plan.question import Expression, Keys, Orders, Sort, SupportsArrowSchema, Value
+    from ivjoin.plan.question import Expression, JoinHow, Keys, Orders, Sort, SupportsArrowSchema, Value
     from ivjoin.stream.window.join import WindowAggregates
 
 _CONDITION = re.compile(r"[<>]|\s(=|between|is|in|like)\s", re.IGNORECASE)  # what no path of a file has
+_OF_ASOF = ("by", "direction", "tolerance", "allow_exact_matches", "ties", "slack")
 
 Inputs: TypeAlias = "Mapping[str, SupportsArrowSchema | ArrowStream]"
 
 __all__ = ["explain"]
 
 
-def _text_first(function: Callable[..., Explanation]) -> Callable[..., Explanation]:
-    """Let a call give the condition before the two inputs, too: ``explain(text, left, right)``."""
+class ExplainOptions(JoinOptions, total=False):
+    """Options of :func:`explain` that belong to one of the functions that it explains."""
 
-    @functools.wraps(function)
-    def turned(*args: Any, **options: Any) -> Explanation:
-        inputs = args[1:]
-        if len(inputs) == 2 and isinstance(args[0], str) and all(map(_is_arrow, inputs)):
-            return function(*inputs, **{"condition": args[0], **options})
-        return function(*args, **options)
+    aggregate: WindowAggregates | None
+    include_previous: bool
+    by: Keys | None
+    direction: Direction | None
+    tolerance: Tolerance | None
+    allow_exact_matches: bool
+    ties: str | Sequence[str] | None
+    slack: Slack | None
+    orders: AliasOrders | None
+    bounds: AliasBounds | None
+    views: Views
 
-    return turned
 
-
-def _is_arrow(given: Any) -> bool:
-    return hasattr(given, "__arrow_c_schema__") or hasattr(given, "__arrow_c_stream__")
-
-
-@_text_first
-@known_options("explain", also=DEFAULTS)
+@known_options("explain", also=ExplainOptions.__annotations__)
 def explain(
     left: SupportsArrowSchema | ArrowStream | Inputs,
     right: SupportsArrowSchema | ArrowStream | Expression | None = None, on: Keys | None = None,
-    condition: Expression | None = None, how: str | None = None, *, left_order: Orders | None = None,
+    condition: Expression | None = None, how: JoinHow | None = None, *, left_order: Orders | None = None,
     right_order: Orders | None = None, pick: Pick | None = None, params: Params | None = None,
     columns: Sequence[str] | None = None, suffix: str = "_right", on_late: OnLate = "raise",
     timezone: str | None = None, threads: int | Literal["auto"] = "auto", sort: Sort = "auto",
-    memory_limit: int | str | None = None, when_full: WhenFull = "raise",
-    aggregate: WindowAggregates | None = None, include_previous: bool = False, by: Keys | None = None,
-    direction: str | None = None, tolerance: Tolerance | None = None, allow_exact_matches: bool | None = None,
-    ties: str | Sequence[str] | None = None, slack: Slack | None = None, orders: AliasOrders | None = None,
-    bounds: AliasBounds | None = None, views: Views = "auto", workers: int = 8,
-    frontier: Mapping[str, Mapping[Expression, Value]] | None = None, **options: Unpack[JoinOptions],
+    memory_limit: int | str | None = None, when_full: WhenFull = "raise", workers: int = 8,
+    frontier: Mapping[str, Mapping[Expression, Value]] | None = None, **options: Unpack[ExplainOptions],
 ) -> Explanation:
     """Return the plan of a join: its conjuncts, the condition as a graph with intervals, and what prunes each side.
 
     Pass the arguments of the call to :func:`ivjoin.band_join`, :func:`ivjoin.window_join`, :func:`ivjoin.asof_join` or
-    :func:`ivjoin.multi_join` that you want to understand, or ``explain(condition, left, right)``. A schema may replace
-    an input. For many inputs, the plan shows the steps, views, bounds, and the grid of workers.
+    :func:`ivjoin.multi_join` that you want to understand. A schema may replace an input. For many inputs, the plan
+    shows the steps, views, bounds, and the grid of workers.
 
     Parameters
     ----------
@@ -87,7 +81,16 @@ def explain(
         No rows of a file are read. A sample of a table shows whether it will be sorted, and by what. For many inputs,
         ``left`` is ``{alias: input}``.
     on, condition, how, left_order, right_order, pick, params, columns, suffix, on_late, timezone, threads, sort, \
-    memory_limit, when_full, options
+    memory_limit, when_full
+        As for :func:`ivjoin.band_join`.
+    workers : int, default 8
+        Number of workers in the grid of a join of many inputs.
+    frontier : mapping, optional
+        Progress of each side, as ``{"left": {expression: value}, "right": {...}}``. By default, typical values.
+
+    Other Parameters
+    ----------------
+    left_bounds, right_bounds, batch_size, allow_cross, maintain_order, indicator, validate, idle_timeout, idle
         As for :func:`ivjoin.band_join`.
     aggregate, include_previous
         As for :func:`ivjoin.window_join`.
@@ -96,10 +99,6 @@ def explain(
         any of them needs ``direction="backward"`` here.
     orders, bounds, views
         As for :func:`ivjoin.multi_join`.
-    workers : int, default 8
-        Number of workers in the grid of a join of many inputs.
-    frontier : mapping, optional
-        Progress of each side, as ``{"left": {expression: value}, "right": {...}}``. By default, typical values.
 
     Returns
     -------
@@ -108,9 +107,10 @@ def explain(
 
     Raises
     ------
-    IvjoinError
-        If the explained call would raise it. SchemaError if ``left`` or ``right`` is neither an input nor a schema.
-        OptionError if options of two functions come together.
+    OptionError, ColumnError, ConditionError, UnsupportedError, OrderError, FileError
+        If the explained call would raise it. OptionError also if you give options of two functions.
+    SchemaError
+        If ``left`` or ``right`` is neither an input nor a schema.
 
     Examples
     --------
@@ -121,6 +121,7 @@ def explain(
     True
     """
     given = DEFAULTS | options
+    aggregate = options.get("aggregate")
     rule, _ = late_rule(on_late)
     matching_of(given["maintain_order"], given["indicator"], given["validate"])  # for their errors
     idle_of(given["idle_timeout"], given["idle"])
@@ -131,8 +132,9 @@ def explain(
             raise OptionError("explain got {alias: input}, another input and a condition; pass explain(inputs, text)")
         return _of_many(
             left, right if condition is None else condition, workers, sort != "never" and budget is None,
-            orders=orders, bounds=bounds, views=views, batch_size=given["batch_size"], on_late=rule,
-            timezone=timezone, allow_cross=given["allow_cross"], params=params,
+            orders=options.get("orders"), bounds=options.get("bounds"), views=options.get("views", "auto"),
+            batch_size=given["batch_size"], on_late=rule, timezone=timezone, allow_cross=given["allow_cross"],
+            params=params,
         )
     if isinstance(left, str) and _CONDITION.search(left):
         raise SchemaError(f"the left input is the text {came(left)}; expected explain(left, right, condition=...)")
@@ -141,8 +143,7 @@ def explain(
     sources = _source(left, "left"), _source(right, "right")
     schemas = [x if s is None else s.schema for x, s in zip((left, right), sources, strict=True)]
     ends = [s is not None and s.ends for s in sources]
-    asof = {"by": by, "direction": direction, "tolerance": tolerance, "allow_exact_matches": allow_exact_matches,
-            "ties": ties, "slack": slack}  # fmt: skip
+    asof: dict[str, Any] = {n: options.get(n) for n in _OF_ASOF}
     bounds_of: dict[str, Any] = {"left_bounds": given["left_bounds"], "right_bounds": given["right_bounds"]}
     both: dict[str, Any] = {"batch_size": given["batch_size"], "on_late": rule, "timezone": timezone, "params": params}
     named = [n for n, x in asof.items() if x is not None]
@@ -155,13 +156,14 @@ def explain(
     if aggregate is not None:
         plan, _ = window_plan(
             schemas[0], schemas[1], aggregate=aggregate, how="left" if how is None else how, on=on, condition=condition,
-            include_previous=include_previous, left_order=left_order, right_order=right_order, **bounds_of, **both,
+            include_previous=options.get("include_previous", False), left_order=left_order, right_order=right_order,
+            **bounds_of, **both,
         )
     elif named:
         plan = asof_plan(
-            (schemas[0], schemas[1]), (ends[0], ends[1]), on, direction or "backward", tolerance,
-            True if allow_exact_matches is None else allow_exact_matches, ties, slack, [left_order, right_order],
-            on=by, how="left" if how is None else how, suffix=suffix, also=condition, **both,
+            (schemas[0], schemas[1]), (ends[0], ends[1]), on, asof["direction"] or "backward", asof["tolerance"],
+            options.get("allow_exact_matches", True), asof["ties"], asof["slack"], [left_order, right_order],
+            on=asof["by"], how="left" if how is None else how, suffix=suffix, also=condition, **both,
         )
     else:
         plan = planned(

@@ -1,15 +1,20 @@
-"""The options of ``ivjoin.band_join`` that few calls need."""
+"""The options of public functions that few calls need."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import timedelta
 
-    from ivjoin.plan.question import DeclaredBounds, KeepOrder, Validate
+    from ivjoin.expr.literals import Params
+    from ivjoin.plan.picking.asof import Tolerance
+    from ivjoin.plan.question import DeclaredBounds, KeepOrder, Sort, Validate
 
-__all__ = ["DEFAULTS", "JoinOptions"]
+__all__ = ["ASOF_DEFAULTS", "DEFAULTS", "AsofOptions", "Direction", "JoinOptions"]
+
+Direction = Literal["backward", "forward", "nearest"]
 
 
 class JoinOptions(TypedDict, total=False):
@@ -30,3 +35,22 @@ DEFAULTS = JoinOptions(
     left_bounds=None, right_bounds=None, batch_size=65536, allow_cross=False, maintain_order=None, indicator=False,
     validate=None, idle_timeout=None, idle="wait",
 )  # fmt: skip
+
+
+class AsofOptions(TypedDict, total=False):
+    """Further options of :func:`ivjoin.asof_join`, given by name; its documentation describes each of them."""
+
+    interpolate: str | Sequence[str] | None
+    offsets: Sequence[Tolerance] | None
+    params: Params | None
+    batch_size: int
+    timezone: str | None
+    sort: Sort
+    maintain_order: KeepOrder | None
+    indicator: bool | str
+
+
+ASOF_DEFAULTS = AsofOptions(
+    interpolate=None, offsets=None, params=None, batch_size=65536, timezone=None, sort="auto", maintain_order=None,
+    indicator=False,
+)

@@ -138,18 +138,27 @@ def band_join(
 
     Raises
     ------
-    IvjoinError
-        If an argument or an input is invalid. Most errors are of a subclass: OptionError, ColumnError, ConditionError,
-        UnsupportedError, OrderError, SchemaError, FileError or ProtocolError.
-
-    Notes
-    -----
-    Reading the output raises an error about the rows:
-
-    - LateRowError, if a row is late and ``on_late`` is "raise"
-    - EvaluationError, if the condition raises an error for a pair of rows
-    - CardinalityError, if ``validate`` does not allow a match
-    - MemoryLimitError, if the rows in state do not fit into ``memory_limit``, or files of spilled rows onto the disk
+    OptionError
+        If an option is unknown or has an invalid value.
+    ColumnError
+        If a column is unknown or ambiguous.
+    ConditionError
+        If the condition has a syntax error, or compares types that cannot be compared.
+    UnsupportedError
+        If the condition, or a combination of options, is valid but not supported.
+    OrderError
+        If a declared order or bound cannot be used.
+    SchemaError, FileError
+        If an input is no table or stream, or its files cannot be read.
+    LateRowError
+        While the output is read: if a row is late and ``on_late`` is "raise".
+    EvaluationError
+        While the output is read: if the condition raises an error for a pair of rows.
+    CardinalityError
+        While the output is read: if ``validate`` does not allow a match.
+    MemoryLimitError, SpillError
+        While the output is read: if the rows in state do not fit into ``memory_limit``, or a file of spilled rows
+        cannot be written or read.
 
     Examples
     --------

@@ -52,18 +52,18 @@ def refusal(folder: Path, *arguments: str, capsys: pytest.CaptureFixture[str]) -
 
 
 QUESTIONS = [
-    pytest.param(["--where", "l.pric > r.ts"], r"'pric'.*id, ts, price.*did you mean 'price'", id="unknown column"),
+    pytest.param(["--condition", "l.pric > r.ts"], r"'pric'.*id, ts, price.*did you mean 'price'", id="unknown column"),
     pytest.param(["--on", "idd"], r"'?idd'?.*id", id="unknown key"),
     pytest.param(["--on", "id=idx"], r"'?idx'?.*id", id="unknown right key"),
-    pytest.param(["--where", "ts > 3"], r"(?i)ambiguous.*ts|ts.*both", id="ambiguous column"),
-    pytest.param(["--where", "l.ts >"], r"line 1, column \d+.*, at '>'$", id="incomplete condition"),
-    pytest.param(["--where", "l.ts >= (r.ts"], r"line 1, column \d+", id="open bracket"),
-    pytest.param(["--where", "l.ts =\n r.ts 3"], r"line 2, column \d+.*, at '3'$", id="condition of two lines"),
-    pytest.param(["--where", "l.ts + 1"], r"true or false.*int64", id="not a condition"),
-    pytest.param(["--where", "l.tags > 3"], r"(?i)list<.*>", id="type an operator cannot take"),
-    pytest.param(["--where", "l.name - r.name > 3"], r"(?i)string|cast", id="text minus text"),
-    pytest.param(["--where", "soundex(l.name) = r.name"], r"(?i)soundex", id="unknown function"),
-    pytest.param(["--where", "l.ts = r.ts", "--how", "outerr"], r"outerr.*inner", id="unknown join type"),
+    pytest.param(["--condition", "ts > 3"], r"(?i)ambiguous.*ts|ts.*both", id="ambiguous column"),
+    pytest.param(["--condition", "l.ts >"], r"line 1, column \d+.*, at '>'$", id="incomplete condition"),
+    pytest.param(["--condition", "l.ts >= (r.ts"], r"line 1, column \d+", id="open bracket"),
+    pytest.param(["--condition", "l.ts =\n r.ts 3"], r"line 2, column \d+.*, at '3'$", id="condition of two lines"),
+    pytest.param(["--condition", "l.ts + 1"], r"true or false.*int64", id="not a condition"),
+    pytest.param(["--condition", "l.tags > 3"], r"(?i)list<.*>", id="type an operator cannot take"),
+    pytest.param(["--condition", "l.name - r.name > 3"], r"(?i)string|cast", id="text minus text"),
+    pytest.param(["--condition", "soundex(l.name) = r.name"], r"(?i)soundex", id="unknown function"),
+    pytest.param(["--condition", "l.ts = r.ts", "--how", "outerr"], r"outerr.*inner", id="unknown join type"),
     pytest.param(["--on", "id", "--left-order", "tz"], r"'?tz'?.*id, ts", id="order on a missing column"),
     pytest.param(["--on", "id", "--left-order", "r.ts"], r"(?i)order", id="order on the other side"),
     pytest.param(["--on", "id", "--left-order", "name"], r"(?i)order.*string", id="order of text"),
@@ -91,9 +91,9 @@ def test_refused_before_any_work(
 
 
 @pytest.mark.parametrize(("question", "said"), [
-    pytest.param(["--where", "l.small + CAST(20 AS TINYINT) > r.ts"], r"(?i)overflow.*small", id="overflow"),
-    pytest.param(["--where", "l.ts div r.zero > 3"], r"(?i)division by zero|divi", id="division by zero"),
-    pytest.param(["--where", "CAST(l.name AS INT) > r.ts"], r"(?i)cast.*'x'|'x'", id="a cast of text"),
+    pytest.param(["--condition", "l.small + CAST(20 AS TINYINT) > r.ts"], r"(?i)overflow.*small", id="overflow"),
+    pytest.param(["--condition", "l.ts div r.zero > 3"], r"(?i)division by zero|divi", id="division by zero"),
+    pytest.param(["--condition", "CAST(l.name AS INT) > r.ts"], r"(?i)cast.*'x'|'x'", id="a cast of text"),
     pytest.param(["--on", "id", "--left-order", "ts DESC"], r"late row on the left side.*ts is 20", id="late row"),
     pytest.param(["--on", "id", "--left-bounds", "ts=0..25"], r"(?i)ts is 30.*25", id="row out of bounds"),
 ])  # fmt: skip
@@ -147,8 +147,8 @@ WORDS = {
     "half a character": "a\udcff", "NUL": "a\0b",
 }  # fmt: skip
 OPTIONS = (
-    "--on", "--where", "--how", "--left-order", "--left-bounds", "--on-late", "--suffix", "--batch-size", "--timezone",
-    "--format", "--csv-null", "-o", "--metrics-json", "LEFT",
+    "--on", "--condition", "--how", "--left-order", "--left-bounds", "--on-late", "--suffix", "--batch-size",
+    "--timezone", "--format", "--csv-null", "-o", "--metrics-json", "LEFT",
 )  # fmt: skip
 # What has a meaning: (option, word).
 MEANT = {
@@ -203,7 +203,7 @@ def test_a_damaged_input_stops_the_join(folder: Path, capsys: pytest.CaptureFixt
 @pytest.mark.slow
 def test_no_traceback_in_a_process_of_its_own(folder: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "ivjoin.cli", "join", "l.parquet", "r.parquet", "--where", "l.tz = r.ts"],
+        [sys.executable, "-m", "ivjoin.cli", "join", "l.parquet", "r.parquet", "--condition", "l.tz = r.ts"],
         cwd=folder, capture_output=True, text=True, timeout=60, check=False,
         env=environment(),
     )  # fmt: skip

@@ -24,7 +24,7 @@ from ivjoin.cli.progress import Progress
 from ivjoin.files.formats import Sink, open_source
 
 BAND = "l.t BETWEEN r.t - 3 AND r.t + 2"
-ORDERED = ["--on", "k", "--where", BAND, "--left-order", "t", "--right-order", "t"]
+ORDERED = ["--on", "k", "--condition", BAND, "--left-order", "t", "--right-order", "t"]
 
 
 def side(rows: int, seed: int, payload: str) -> pa.Table:
@@ -129,7 +129,7 @@ def test_orders_keep_the_state_small(tmp_path: Path) -> None:
     ordered = ["--left-order", "t", "--right-order", "t"]
     for name, orders in (("with", ordered), ("without", ["--sort", "never"]), ("found", [])):
         report = tmp_path / f"{name}.json"
-        where = ["--where", "l.t BETWEEN r.t - 10 AND r.t + 10"]
+        where = ["--condition", "l.t BETWEEN r.t - 10 AND r.t + 10"]
         arguments = ["join", *files, *where, *orders, "--how", "left_semi", "-q", "-o", os.devnull]
         assert main([*arguments, "--format", "arrows", "--metrics-json", str(report)]) == 0
         figures = json.loads(report.read_text())
@@ -143,7 +143,7 @@ def test_orders_keep_the_state_small(tmp_path: Path) -> None:
 def test_slack_and_late_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     left = str(write(tmp_path / "l.csv", pa.table({"t": [1, 5, 4, 9, 2]})))
     right = str(write(tmp_path / "r.csv", pa.table({"t": [1, 2, 4, 5, 9]})))
-    question = ["join", left, right, "--where", "l.t = r.t", "--right-order", "t", "-o", str(tmp_path / "o.csv")]
+    question = ["join", left, right, "--condition", "l.t = r.t", "--right-order", "t", "-o", str(tmp_path / "o.csv")]
     assert main([*question, "--left-order", "t SLACK 7"]) == 0
     assert "late" not in capsys.readouterr().err
     assert len(rows_of(tmp_path / "o.csv")) == 5
@@ -334,7 +334,7 @@ def test_folders_without_an_order(tmp_path: Path, capsys: pytest.CaptureFixture[
         for part in range(3):
             write(tmp_path / side / f"{part}.parquet", pa.table({"t": rows[part::3], "v": rows[part::3]}))
     out = tmp_path / "o.csv"
-    question = ["--where", "l.t BETWEEN r.t - 1 AND r.t + 1", "--columns", "v_right,t"]
+    question = ["--condition", "l.t BETWEEN r.t - 1 AND r.t + 1", "--columns", "v_right,t"]
     assert main(["join", str(tmp_path / "l"), str(tmp_path / "r" / "*.parquet"), *question, "-o", str(out)]) == 0
     said = capsys.readouterr().err
     assert "; neither side was ordered: both were sorted, by l.t and r.t, with 0.1 MB" in said
@@ -345,7 +345,7 @@ def test_folders_without_an_order(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_explain_names_options_of_the_command_line(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", *files, "--left-order", "k", "--where", "l.t >= r.t - 3 AND l.k <> r.k"]) == 0
+    assert main(["explain", *files, "--left-order", "k", "--condition", "l.t >= r.t - 3 AND l.k <> r.k"]) == 0
     said = capsys.readouterr().out
     assert "declare --left-order t or --left-bounds" in said
     assert "left_order" not in said
@@ -386,7 +386,7 @@ def test_a_csv_file_without_rows_may_have_an_order_and_bounds(tmp_path: Path) ->
     (tmp_path / "r.csv").write_text("k,t\n")
     out = tmp_path / "out.csv"
     code = main([
-        "join", str(tmp_path / "l.csv"), str(tmp_path / "r.csv"), "--where", "l.t BETWEEN r.t AND r.t + 2",
+        "join", str(tmp_path / "l.csv"), str(tmp_path / "r.csv"), "--condition", "l.t BETWEEN r.t AND r.t + 2",
         "--how", "left", "--left-order", "t", "--right-order", "t DESC NULLS LAST", "--right-bounds", "t=..",
         "-q", "-o", str(out),
     ])  # fmt: skip
@@ -399,7 +399,7 @@ def test_window(tmp_path: Path) -> None:
         write(tmp_path / f"{name}.parquet", pa.table({"k": [1, 1, 2], "t": [1, 5, 9], "x": [2.0, 4.0, 8.0]}))
     out = tmp_path / "out.parquet"
     command = ["window", str(tmp_path / "a.parquet"), str(tmp_path / "b.parquet"), "--on", "k",
-               "--where", "r.t BETWEEN l.t - 2 AND l.t", "--aggregate", "n=count(*)",
+               "--condition", "r.t BETWEEN l.t - 2 AND l.t", "--aggregate", "n=count(*)",
                "--aggregate", "half = sum(r.x) / 2", "-q", "-o", str(out)]  # fmt: skip
     assert main(command) == 0
     got = pq.read_table(out).sort_by("t")
@@ -414,7 +414,7 @@ def test_pick(tmp_path: Path) -> None:
     left, right = pa.table({"x": [10]}), pa.table({"x": [7, 11, 14, 12, 12]})
     paths = [str(write(tmp_path / f"{i}.parquet", t)) for i, t in enumerate((left, right))]
     out = tmp_path / "out.parquet"
-    command = ["join", *paths, "--where", "abs(l.x - r.x) < 9", "-q", "-o", str(out), "--pick"]
+    command = ["join", *paths, "--condition", "abs(l.x - r.x) < 9", "-q", "-o", str(out), "--pick"]
     for pick, wanted in (
         ("first 3 by abs(l.x - r.x)", [11, 12, 12]), ("last by r.x", [14]),
         ("first 2 with ties by abs(l.x - r.x)", [11, 12, 12]),
@@ -431,8 +431,8 @@ def test_asof_options(tmp_path: Path) -> None:
     out = tmp_path / "out.parquet"
     for more, column, wanted in (
         (["--ties", "all"], "x", [1.0, 2.0, 3.0]), (["--how", "right"], "x", [1.0, 2.0, 3.0, 5.0]),
-        (["--where", "r.x < :most", "--param", "most=3"], "x", [1.0, 2.0]),
-        (["--offsets=-4,2"], "x_2", [1.0, 5.0]), (["--interpolate", "x", "--where", "r.x <> 3"], "x", [1.25, 3.0]),
+        (["--condition", "r.x < :most", "--param", "most=3"], "x", [1.0, 2.0]),
+        (["--offsets=-4,2"], "x_2", [1.0, 5.0]), (["--interpolate", "x", "--condition", "r.x <> 3"], "x", [1.25, 3.0]),
     ):  # fmt: skip
         assert main(["asof", *paths, "--on", "t", "-q", "-o", str(out), *more]) == 0
         assert sorted(pq.read_table(out)[column].to_pylist()) == wanted

@@ -39,8 +39,8 @@ def test_an_option_for_both_inputs_and_for_one() -> None:
 def test_asof_explain_and_inputs_by_alias() -> None:
     options = ["--csv-delimiter", ";", "--csv-decimal", ","]
     assert main(["asof", "semi.csv", "semi.csv", "--on", "id", *options, "-o", "o.csv", "-q"]) == 0
-    assert main(["explain", "semi.csv", "semi.csv", "--where", "l.v < r.v + 1", *options]) == 0
-    many = ["a=semi.csv", "b=semi.csv", "c=semi.csv", "--where", "a.id = b.id AND b.id = c.id"]
+    assert main(["explain", "semi.csv", "semi.csv", "--condition", "l.v < r.v + 1", *options]) == 0
+    many = ["a=semi.csv", "b=semi.csv", "c=semi.csv", "--condition", "a.id = b.id AND b.id = c.id"]
     assert len(rows(*many, *options)) == 2
 
 
@@ -57,7 +57,7 @@ def test_options_without_a_meaning(arguments: list[str], said: str, capsys: pyte
 
 
 def test_an_option_of_one_side_has_no_meaning_for_an_alias(capsys: pytest.CaptureFixture[str]) -> None:
-    many = ["a=semi.csv", "b=semi.csv", "c=semi.csv", "--where", "a.id = b.id AND b.id = c.id"]
+    many = ["a=semi.csv", "b=semi.csv", "c=semi.csv", "--condition", "a.id = b.id AND b.id = c.id"]
     assert main(["join", *many, "--left-csv-delimiter", ";"]) == 2
     assert "--left-csv-delimiter is for two inputs without an alias; write --csv-delimiter" in capsys.readouterr().err
 

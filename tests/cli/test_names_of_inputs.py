@@ -37,7 +37,7 @@ def test_a_path_that_exists_is_no_alias(inputs: list[str], command: str) -> None
 
 def test_an_alias_of_a_path_with_an_equals_sign() -> None:
     inputs = ["a=year=2023/x.parquet", "b=b.parquet", "c=year=2024/*.parquet"]
-    assert main(["join", *inputs, "--where", "a.k = b.k AND b.k = c.k", "-o", "o.parquet", "-q"]) == 0
+    assert main(["join", *inputs, "--condition", "a.k = b.k AND b.k = c.k", "-o", "o.parquet", "-q"]) == 0
     assert pq.read_table("o.parquet").num_rows == 1
 
 

@@ -24,7 +24,7 @@ from ivjoin.files.text.blocks import ROW_TOO_LONG
 from ivjoin.files.text.csvs import end_of_rows
 
 COMMAND = [sys.executable, "-m", "ivjoin.cli", "join"]
-BAND = ["--on", "k", "--where", "l.t = r.t", "--left-order", "t", "--right-order", "t", "-q"]
+BAND = ["--on", "k", "--condition", "l.t = r.t", "--left-order", "t", "--right-order", "t", "-q"]
 needs_named_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes")
 
 

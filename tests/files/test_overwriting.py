@@ -81,7 +81,7 @@ def test_on_the_command_line(
     commands = [
         ["join", given, "r.parquet", "--on", "k"],
         ["join", "r.parquet", given, "--on", "k"],
-        ["join", f"a={given}", "b=r.parquet", "--where", "a.k = b.k"],
+        ["join", f"a={given}", "b=r.parquet", "--condition", "a.k = b.k"],
         ["asof", given, "r.parquet", "--on", "t"],
     ]
     for command in commands:

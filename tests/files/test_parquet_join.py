@@ -60,7 +60,7 @@ def test_a_constant_that_errs_is_raised_as_it_is_of_other_inputs(tmp_path: Path,
         assert reachable_row_groups(path, path, on="v", condition=condition, how=how) == ([0, 1, 2], [0, 1, 2])
         with pytest.raises(ivjoin.EvaluationError):
             ivjoin.band_join(path, path, on="v", condition=condition, how=how).read_all()
-        assert main(["join", path, path, "--on", "v", "--where", condition, "--how", how.replace("_", "-"),
+        assert main(["join", path, path, "--on", "v", "--condition", condition, "--how", how.replace("_", "-"),
                      "-o", str(tmp_path / "out.parquet")]) == 2  # fmt: skip
 
 
@@ -134,7 +134,7 @@ def test_the_command_skips_and_loses_nothing(tmp_path: Path, how: str) -> None:
     left = store(tmp_path / "l.parquet", numbers(0, 100), 10)
     right = store(tmp_path / "r.parquet", numbers(72, 200), 10)
     question: dict[str, Any] = {"condition": BAND, "how": how}
-    got, figures = joined(tmp_path, left, right, "--where", BAND, "--how", how)
+    got, figures = joined(tmp_path, left, right, "--condition", BAND, "--how", how)
     assert rows_of(got) == rows_of(ivjoin.band_join(pq.read_table(left), pq.read_table(right), **question).read_all())
     keeps = PRESERVED.get(how, ())
     assert figures["left_row_groups_skipped"] == (0 if 0 in keeps else 6)
@@ -154,7 +154,7 @@ def test_the_summary_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_a_suffix_for_names_that_collide(tmp_path: Path) -> None:
     left = store(tmp_path / "l.parquet", pa.table({"t": [1], "t_right": [2]}), 1)
     right = store(tmp_path / "r.parquet", pa.table({"t": [1, 5]}), 1)
-    got, figures = joined(tmp_path, left, right, "--where", "l.t = r.t", "--suffix", "_other")
+    got, figures = joined(tmp_path, left, right, "--condition", "l.t = r.t", "--suffix", "_other")
     assert got.to_pylist() == [{"t": 1, "t_right": 2, "t_other": 1}]
     assert figures["right_row_groups_skipped"] == 1
 

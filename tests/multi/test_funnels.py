@@ -120,7 +120,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     for alias, table in FUNNEL.items():
         pq.write_table(table, tmp_path / f"{alias}.parquet")
         named.append(f"{alias}={tmp_path / alias}.parquet")
-    call = ["join", *named, "--where", WITHIN, "--param", "w=10", "--columns", "view_ts,cart_item,buy_ts",
+    call = ["join", *named, "--condition", WITHIN, "--param", "w=10", "--columns", "view_ts,cart_item,buy_ts",
             "--output-format", "csv"]
     assert main([*call, "--how", "cart=left,buy=left", "--pick", "buy=last by buy.ts"]) == 0
     assert sorted(capsys.readouterr().out.split()[1:]) == ['10,"a",18', '10,"b",18', "20,,", "30,,", "40,,45"]

@@ -25,18 +25,18 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_join(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     inputs = ["a=a.parquet", "b=b.parquet", "c=c.parquet"]
-    assert main(["join", *inputs, "--where", WHERE, "-o", "out.parquet", "--metrics-json", "m.json"]) == 0
+    assert main(["join", *inputs, "--condition", WHERE, "-o", "out.parquet", "--metrics-json", "m.json"]) == 0
     rows = pq.read_table("out.parquet").sort_by("b_ts").to_pylist()
     assert [(r["a_ts"], r["b_ts"], r["c_ts"]) for r in rows] == [(1, 4, 4), (1, 4, 4), (20, 23, 23)]
     assert "3 + 3 + 3 rows in, 3 out" in capsys.readouterr().err
     assert json.loads(Path("m.json").read_text())["rows_in"] == {"a": 3, "b": 3, "c": 3}
     asked = ["--order", "b=ts SLACK 100", "--bounds", "a.ts=0..60", "--views", "a,b", "--sort", "never"]
-    assert main(["join", *inputs, "--where", WHERE, "-o", "out.csv", *asked]) == 0
+    assert main(["join", *inputs, "--condition", WHERE, "-o", "out.csv", *asked]) == 0
     assert len(Path("out.csv").read_text().splitlines()) == 4
 
 
 def test_two_inputs_by_alias(files: Path) -> None:
-    assert main(["join", "x=a.parquet", "y=b.parquet", "--where", "x.ts < y.ts", "-o", "out.parquet", "-q"]) == 0
+    assert main(["join", "x=a.parquet", "y=b.parquet", "--condition", "x.ts < y.ts", "-o", "out.parquet", "-q"]) == 0
     assert len(pq.read_table("out.parquet")) == 6
 
 
@@ -48,7 +48,7 @@ def test_what_does_not_fit_goes_to_files(files: Path, capsys: pytest.CaptureFixt
         table = pa.table({"k": rng.integers(0, 5, 10_000), "ts": ts, "s": [f"text {t}" for t in ts]})
         pq.write_table(table, f"{alias}.parquet")
     where = "a.k = b.k AND b.k = c.k AND b.ts BETWEEN a.ts AND a.ts + 50 AND c.ts = b.ts"
-    asked = ["--where", where, *(f"--order={a}=ts" for a in "abc"), "--views", "a,b", "--columns", "a_s,c_ts"]
+    asked = ["--condition", where, *(f"--order={a}=ts" for a in "abc"), "--views", "a,b", "--columns", "a_s,c_ts"]
     inputs = ["a=a.parquet", "b=b.parquet", "c=c.parquet"]
     assert main(["join", *inputs, *asked, "-q", "-o", "whole.parquet"]) == 0
     limit = ["--memory-limit", "600kB", "--when-full", "spill", "--spill-dir", "."]
@@ -63,7 +63,7 @@ def test_what_does_not_fit_goes_to_files(files: Path, capsys: pytest.CaptureFixt
 
 def test_explain(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     inputs = ["a=a.parquet", "b=b.parquet", "c=c.parquet"]
-    assert main(["explain", *inputs, "--where", WHERE, "--order", "a=ts", "--workers", "4"]) == 0
+    assert main(["explain", *inputs, "--condition", WHERE, "--order", "a=ts", "--workers", "4"]) == 0
     said = capsys.readouterr().out
     assert "keeps the view" in said and "grid of 4 workers" in said and "through" in said
 
@@ -79,7 +79,7 @@ def test_explain(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (["a=a.parquet", "b=b.parquet", "--bounds", "ts=0..1"], "--bounds is 'ts=0..1'; expected ALIAS.NAME=A..B"),
     (["a=a.parquet", "b=b.parquet"], "not connected to each other by the condition"),
     (["a.parquet", "b.parquet", "--order", "a=ts"], "--order is for inputs by alias"),
-    (["a=a.parquet", "b=b.parquet", "--where", "a.k = b.k", "-o", "b.parquet"], "would replace the input"),
+    (["a=a.parquet", "b=b.parquet", "--condition", "a.k = b.k", "-o", "b.parquet"], "would replace the input"),
 ])  # fmt: skip
 def test_what_is_wrong(files: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["join", *arguments]) == 2

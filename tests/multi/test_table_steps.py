@@ -152,5 +152,5 @@ def test_the_command_takes_threads(tmp_path: Path, pushed: pa.Table) -> None:
         pq.write_table(rows, tmp_path / f"{alias}.parquet")
     out = tmp_path / "out.parquet"
     inputs = [f"{alias}={tmp_path / alias}.parquet" for alias in TABLES]
-    assert main(["join", *inputs, "--where", CONDITION, "--threads", "2", "-o", str(out)]) == 0
+    assert main(["join", *inputs, "--condition", CONDITION, "--threads", "2", "-o", str(out)]) == 0
     assert in_order(pq.read_table(out)).num_rows == pushed.num_rows

@@ -216,6 +216,6 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["sql", "SELECT * FROM c JOIN v USING (k)"]) == 2
     assert "NAME=FILE" in capsys.readouterr().err
     assert main(["sql", query, "-o", str(tmp_path / "clicks.parquet"), "--param", "w=1"]) == 2
-    assert main(["join", f"{tmp_path}/clicks.parquet", f"{tmp_path}/views", "--where",
+    assert main(["join", f"{tmp_path}/clicks.parquet", f"{tmp_path}/views", "--condition",
                  "l.user = r.user AND l.ts <= r.ts + :w", "--param", "w=5", "-o", str(out)]) == 0  # fmt: skip
     assert pq.read_table(out).num_rows == 2

@@ -72,7 +72,7 @@ class Shed:
     Shed(policy='life', shared=True)
     """
 
-    policy: str = "prob"
+    policy: Literal["prob", "life", "random"] = "prob"
     shared: bool = False
 
     def __post_init__(self) -> None:

@@ -85,15 +85,12 @@ def window_join(
 
     Raises
     ------
-    OptionError
-        If an option is invalid.
-    ConditionError, ColumnError, SchemaError
-        If the condition or an aggregate is invalid.
+    OptionError, ColumnError, ConditionError, OrderError, SchemaError, FileError
+        If an argument, an aggregate or an input is invalid, as for :func:`ivjoin.band_join`.
     UnsupportedError
         If a function, or the condition with ``include_previous``, is not supported.
-    EvaluationError, MemoryLimitError
-        While the output is read: if an expression has an error for a row or a sum overflows; if the rows do not fit in
-        ``memory_limit``.
+    LateRowError, EvaluationError, MemoryLimitError
+        While the output is read, as for :func:`ivjoin.band_join`. A sum that overflows raises EvaluationError.
 
     Examples
     --------

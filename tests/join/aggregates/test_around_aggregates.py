@@ -22,7 +22,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     pq.write_table(LEFT, left)
     pq.write_table(RIGHT, right)
     asked = ["--aggregate", "n=count(*)", "--aggregate", "m = AVG(r.p)", "--aggregate", "s=sum(r.`q q` * 2)"]
-    question = [str(left), str(right), "--on", "k", "--where", BAND, "--how", "left", *asked]
+    question = [str(left), str(right), "--on", "k", "--condition", BAND, "--how", "left", *asked]
     assert main(["window", *question, "-o", str(out), "-q"]) == 0
     rows = sorted(map(tuple, (r.values() for r in pq.read_table(out).to_pylist())))
     assert rows == [(1, 1, 2, 1.5, 6), (1, 5, 1, 4.0, 6), (2, 9, 0, None, None)]

@@ -209,7 +209,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     want = ivjoin.asof_join(left, right, on="ts", by="s", tolerance=40, how="inner").read_all()
     assert pq.read_table(out).to_pylist() == want.to_pylist() and want.num_rows
     assert "the right side was read first" in capsys.readouterr().err
-    pick = ["join", *files, "--on", "s", "--where", "r.ts >= l.ts", "--pick", "first by r.ts, r.x", "-q"]
+    pick = ["join", *files, "--on", "s", "--condition", "r.ts >= l.ts", "--pick", "first by r.ts, r.x", "-q"]
     assert main([*pick, "--how", "left", "--columns", "id,x", "-o", out]) == 0
     want = ivjoin.asof_join(left, right, on="ts", by="s", direction="forward", columns=["id", "x"]).read_all()
     assert pq.read_table(out).to_pylist() == want.to_pylist()

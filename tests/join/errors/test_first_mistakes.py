@@ -179,8 +179,6 @@ def test_explain_takes_the_arguments_of_the_join() -> None:
             explain(T, T, **options | wrong)
         with pytest.raises(ivjoin.IvjoinError):
             band_join(T, T, **options | wrong)
-    rest = {n: x for n, x in options.items() if n != "condition"}
-    assert explain(options["condition"], T, T, **rest) == whole
     with pytest.raises(SchemaError, match=r"expected explain\(left, right, condition=...\)"):
         explain(options["condition"], T)
     with pytest.raises(ivjoin.errors.OptionError, match="got 'condition' twice"):

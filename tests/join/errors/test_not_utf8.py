@@ -70,6 +70,6 @@ def test_frames(take: Any, t: pa.DataType) -> None:
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = str(tmp_path / "utf.parquet")
     pq.write_table(ROWS, file)
-    assert main(["join", file, file, "--where", "upper(l.s) = r.s", "-o", str(tmp_path / "o.parquet")]) == 2
+    assert main(["join", file, file, "--condition", "upper(l.s) = r.s", "-o", str(tmp_path / "o.parquet")]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and "not in UTF-8" in said

@@ -130,9 +130,9 @@ def test_the_command_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> 
     out = str(tmp_path / "o.parquet")
     for left in ("l.parquet", "l.csv"):
         files = str(tmp_path / left), str(tmp_path / "r.parquet")
-        assert main(["join", *files, "--where", "l.ts = r.at", "-o", out, "-q"]) == 2
+        assert main(["join", *files, "--condition", "l.ts = r.at", "-o", out, "-q"]) == 2
         assert "--timezone" in capfd.readouterr().err
-        assert main(["join", *files, "--where", "l.ts = r.at", "--timezone", "Europe/Berlin", "-o", out, "-q"]) == 0
+        assert main(["join", *files, "--condition", "l.ts = r.at", "--timezone", "Europe/Berlin", "-o", out, "-q"]) == 0
         assert pq.read_table(out).num_rows == 1
         assert main(["asof", *files, "--on", "ts=at", "-o", out, "-q"]) == 2
 

@@ -215,7 +215,7 @@ def check_pushed(seed: int) -> int:
     """``MultiJoin`` by hand: late rows, watermarks, snapshots, inputs that end in any order."""
     c = Case(seed)
     rng = c.rng
-    on_late = str(rng.choice(["raise", "drop", "join"]))
+    on_late: Any = str(rng.choice(["raise", "drop", "join"]))
     if on_late != "raise":
         for alias, batch in c.batches.items():
             if alias in c.orders and batch.num_rows and rng.random() < 0.7:
