@@ -146,7 +146,7 @@ $(VENV)/.created:
 	    if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
 	        echo "creating $(VENV) with $$("$$python" --version)"; \
 	        "$$python" -m venv $(VENV) || { \
-	            echo "make: '$$python -m venv' failed; on Debian and Ubuntu, 'apt install python3-venv' mends it" >&2; \
+	            echo "make: '$$python -m venv' failed; on Debian and Ubuntu, run 'apt install python3-venv'" >&2; \
 	            exit 1; }; \
 	        touch $@; exit 0; \
 	    fi; \
