@@ -105,7 +105,7 @@ def asof_join(
         named ``bid_-1s``, ``bid_0s`` and ``bid_5s``.
     params : mapping of str to value, optional
         The values of ``:name`` in the condition.
-    batch_size, timezone, sort, maintain_order, indicator
+    batch_size, timezone, sort, maintain_order, indicator : optional
         As for :func:`ivjoin.band_join`.
 
     Returns

@@ -90,14 +90,14 @@ def explain(
 
     Other Parameters
     ----------------
-    left_bounds, right_bounds, batch_size, allow_cross, maintain_order, indicator, validate, idle_timeout, idle
+    left_bounds, right_bounds, batch_size, allow_cross, maintain_order, indicator, validate, idle_timeout, idle : optional
         As for :func:`ivjoin.band_join`.
-    aggregate, include_previous
+    aggregate, include_previous : optional
         As for :func:`ivjoin.window_join`.
-    by, direction, tolerance, allow_exact_matches, ties, slack
+    by, direction, tolerance, allow_exact_matches, ties, slack : optional
         As for :func:`ivjoin.asof_join`. If you give one of these, ``on`` is the column of time. An as-of join without
         any of them needs ``direction="backward"`` here.
-    orders, bounds, views
+    orders, bounds, views : optional
         As for :func:`ivjoin.multi_join`.
 
     Returns

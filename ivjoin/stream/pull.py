@@ -53,8 +53,8 @@ def band_join(
 
     Parameters
     ----------
-    left, right : table, frame, files or stream
-        Each input is one of these:
+    left : table, frame, files or stream
+        The left input, one of these:
 
         - a table or a frame: any object with ``__arrow_c_stream__`` (pyarrow, polars, duckdb, pandas and others), or a
           polars LazyFrame
@@ -63,6 +63,8 @@ def band_join(
         - an iterable of RecordBatches, tables or frames
 
         A list has an end. An iterator, a generator or a RecordBatchReader is a stream, which may be endless.
+    right : table, frame, files or stream
+        The right input, as for ``left``.
     on : str, list of str, or list of (str, str), optional
         Key columns. A pair names the left and the right column.
     condition : str, SymPy relation or ivjoin expression, optional
