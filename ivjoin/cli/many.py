@@ -58,7 +58,7 @@ def aliased(options: argparse.Namespace, defaults: Mapping[str, Any]) -> dict[st
     for match in found:
         assert match is not None
         if match["alias"] in out:
-            raise IvjoinError(f"the alias {match['alias']!r} is used twice; give each input an alias of its own")
+            raise IvjoinError(f"the alias {match['alias']!r} is used twice; give each input its own alias")
         out[match["alias"]] = match["path"]
     for name, instead in _OF_TWO.items():
         if hasattr(options, name) and getattr(options, name) != defaults.get(name):

@@ -203,8 +203,8 @@ def once_folder(what: str, text: str) -> OnceFolder:
     package, extra, _ = _STORES[scheme]
     if any(c in text for c in "?#"):
         raise FileError(
-            f"{said}; expected a bucket and a folder alone, without ? and #: what else {package} needs is set in the "
-            "environment or in fsspec's settings"
+            f"{said}; expected only a bucket and a folder, without ? and #: set other options of {package} in "
+            "the environment or in fsspec's settings"
         )
     try:
         system, path = fsspec_of(text)

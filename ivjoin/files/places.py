@@ -55,7 +55,7 @@ def places(source: Any) -> tuple[fs.FileSystem, list[str], str | None]:
         names += found
         folders.append(folder)
     if any(not s.equals(systems[0]) for s in systems[1:]):
-        raise FileError(f"{named(given)} lie in several file systems; join the parts of one input from one")
+        raise FileError(f"{named(given)} are in several file systems; use one file system for each input")
     return systems[0], names, folders[0] if len(given) == 1 else None
 
 

@@ -38,8 +38,8 @@ def unified(what: str, schemas: Iterable[tuple[str, pa.Schema]], text: bool = Fa
             if t is None:
                 raise FileError(
                     f"cannot read {what} as one input: column {came(field.name)} is {before.type} in "
-                    f"{named(origin[field.name])} and {field.type} in {named(name)}, and no type holds both; write one "
-                    "of the files again with the type of the other"
+                    f"{named(origin[field.name])} and {field.type} in {named(name)}, and no type can represent "
+                    "both; write one of the files again with the type of the other"
                 )
             if t != before.type or field.name not in origin:
                 origin[field.name] = name

@@ -29,7 +29,7 @@ def explained(
     words = _Words(spec)
     lines = [f"inner join of {len(spec.aliases)} inputs: {', '.join(spec.aliases)}", "", "condition"]
     lines += [f"  {words(p.node)}    ({listed([a for a in spec.aliases if a in p.aliases]) or 'no input'})"
-              for p in spec.parts] or ["  (none: every row meets every row)"]  # fmt: skip
+              for p in spec.parts] or ["  (none: every row is compared with every row)"]  # fmt: skip
     classes = [" = ".join(words(n) for n in own.values()) for own in attributes(spec).values()]
     lines += ["", "equal, also through each other", *(f"  {c}" for c in classes)] if classes else []
     lines += ["", "steps", *_steps(layout, words)]

@@ -183,8 +183,8 @@ def _views(views: Any, aliases: list[str]) -> str | tuple[frozenset[str], ...]:
         for b in out:
             if a & b and not a <= b and not b <= a:
                 raise OptionError(
-                    f"the views {_said(a, aliases)} and {_said(b, aliases)} overlap; one has to lie within the other, "
-                    "or they have no input in common"
+                    f"the views {_said(a, aliases)} and {_said(b, aliases)} overlap; expected one inside the "
+                    "other, or no common input"
                 )
     return tuple(out)
 

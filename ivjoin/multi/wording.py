@@ -23,7 +23,7 @@ def of_input(message: str, alias: str) -> str:
     plain = plain.replace("left_bounds", f"bounds[{alias!r}]").replace("left_order", f"orders[{alias!r}]")
     plain = re.sub(rf"\bl\.{alias}_", f"{alias}.", plain)
     plain = plain.replace(": left has ", f": {alias} has ")
-    plain = _NO_INPUT.sub("is not of its own columns, which stand by their names alone", plain)
+    plain = _NO_INPUT.sub("is not one of its own columns, which need no prefix", plain)
     return re.sub(r"\bis not in left\b", f"is not in input {alias!r}", re.sub(r"\bl\.(?=[\w`])", f"{alias}.", plain))
 
 

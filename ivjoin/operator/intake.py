@@ -188,7 +188,8 @@ class Intake:
         self, p: int, t: OrderTracker, was: int, found: np.ndarray, v: Vector, row: int
     ) -> LateRowError:
         text, edge = self._edge(t, was, found, v, row)
-        return self._late_row(p, t.name, t.node, found, v, row, f"rows up to {text} have come. Declare a slack", edge)
+        why = f"rows up to {text} have arrived. Declare a slack"
+        return self._late_row(p, t.name, t.node, found, v, row, why, edge)
 
     def _edge(self, t: OrderTracker, was: int, found: np.ndarray, v: Vector, row: int) -> tuple[str, Any]:
         """Return the order's position before the first late row as text, and the least value that it allowed then."""
@@ -219,7 +220,7 @@ class Intake:
         else:
             where = f"{'up' if low <= least else f'from {shown(low, node.type)}'} to {shown(high, node.type)}"
         edge = python_value(low if int(found[row]) < low else high, node.type)
-        return self._late_row(p, str(node), node, found, v, row, f"it was promised to lie {where}. Promise less", edge)
+        return self._late_row(p, str(node), node, found, v, row, f"it was promised to be {where}. Promise less", edge)
 
     @staticmethod
     def _late_row(

@@ -190,8 +190,8 @@ class Output:
 
 
 BUSY = (
-    "another thread uses this operator at this moment, or a call further up in this thread does; wait until that call "
-    "has returned, or give each thread its own operator"
+    "another thread, or a call further up in this thread, is using this operator; wait until that call has returned, "
+    "or give each thread its own operator"
 )
 _NOT_TAKEN = "the output of the last {} was not taken to its end; drain its iterator first"
 _ABANDONED = (

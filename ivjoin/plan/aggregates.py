@@ -70,7 +70,7 @@ def aggregates_of(given: Any, resolve: Callable[[Any], Node], left: pa.Schema, r
             raise OptionError(f"the function of {name!r} is {came(function)}; expected {_listed()}{hint}")
         if isinstance(column, str) and column == "*":
             if function != "count":
-                raise ColumnError(f"{name!r} is ('*', {function!r}); expected a column: count alone takes *")
+                raise ColumnError(f"{name!r} is ('*', {function!r}); expected a column: only count takes *")
             out.append(Aggregate(name, function, None))
             continue
         node = resolve(column)

@@ -100,7 +100,7 @@ def sql(
     sources: dict[str, Source] = {}
     for alias, x in found.items():
         if opened[id(x)] != alias and (hasattr(x, "__next__") or hasattr(x, "read_next_batch")):
-            raise SchemaError(f"{alias!r} and {opened[id(x)]!r} are the same stream, which gives each batch once")
+            raise SchemaError(f"{alias!r} and {opened[id(x)]!r} are the same stream, which can be read only once")
         sources[alias] = open_input(x, repr(alias))
     for what in ("orders", "bounds"):
         options[what] = _by_alias(what, options[what], aliases)
@@ -132,7 +132,7 @@ def _aliases(select: Select) -> list[str]:
     aliases: list[str] = []
     for t in select.tables:
         if any(t.alias.lower() == a.lower() for a in aliases):
-            raise ConditionError(f"two tables of the query are named {t.alias!r}; give each an alias of its own")
+            raise ConditionError(f"two tables of the query are named {t.alias!r}; give each its own alias")
         if not t.alias.isidentifier():
             raise ConditionError(
                 f"the alias {came(t.alias)} is not a valid name; expected letters, digits and "

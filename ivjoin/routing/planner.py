@@ -296,7 +296,7 @@ class _Planner:
         if self.reader.plan.never:
             self.notes.append("the condition is never TRUE: nothing is joined")
         elif self.scheme == "hash":
-            self.notes.append(f"{what} in one cell: scheme='hash' spreads by keys alone")
+            self.notes.append(f"{what} in one cell: scheme='hash' spreads only by keys")
         elif self.scheme == "slices":
             self.notes.append(f"{what} in one cell: no axis of the condition can be cut for a {self.how.name} join")
         else:

@@ -90,7 +90,7 @@ def explain(
 
     Other Parameters
     ----------------
-    left_bounds, right_bounds, batch_size, allow_cross, maintain_order, indicator, validate, idle_timeout, idle : optional
+    left_bounds, right_bounds, batch_size, allow_cross, maintain_order, indicator, validate, idle_timeout, idle : any
         As for :func:`ivjoin.band_join`.
     aggregate, include_previous : optional
         As for :func:`ivjoin.window_join`.

@@ -182,8 +182,8 @@ def test_no_bucket_and_no_credentials(store: ObjectStore, monkeypatch: pytest.Mo
     ),
     ("memory://x", "where two writers"), ("https://host/x", "where two writers"), ("nowhere://x", "where two writers"),
     ("s3://", "which names no bucket; expected one, as s3://bucket/folder"),
-    ("s3://plans/x?endpoint_override=y", "expected a bucket and a folder alone, without . and #: what else s3fs needs"),
-    ("gs://plans/x#1", "expected a bucket and a folder alone"),
+    ("s3://plans/x?endpoint_override=y", "only a bucket and a folder, without . and #: set other options of s3fs"),
+    ("gs://plans/x#1", "expected only a bucket and a folder"),
 ])  # fmt: skip
 def test_what_no_file_can_be_written_to_once(text: str, said: str) -> None:
     with pytest.raises(FileError, match=rf"^routing_dir is '{text[:6]}.*{said}"):

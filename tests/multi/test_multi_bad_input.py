@@ -40,7 +40,7 @@ def batch(*ts: int) -> pa.RecordBatch:
                  "would both be the output column 'a_b_c'", id="names meet"),
     pytest.param(ABC, JOINED, {"orders": {"d": "ts"}}, "orders name 'd', which is not an input", id="order"),
     pytest.param(ABC, JOINED, {"orders": {"a": "tz"}}, "order 'tz' of input 'a'", id="order of no column"),
-    pytest.param(ABC, JOINED, {"orders": {"a": "b.ts"}}, "'b' in b.ts is not of its own columns", id="order of b"),
+    pytest.param(ABC, JOINED, {"orders": {"a": "b.ts"}}, "'b' in b.ts is not one of its own columns", id="order of b"),
     pytest.param(ABC, JOINED, {"orders": {"a": "ts DESC"}}, "Order('ts', descending=True)", id="direction"),
     pytest.param(ABC, JOINED, {"orders": "ts"}, "expected {alias: orders of that input}", id="one order"),
     pytest.param(ABC, JOINED, {"bounds": {"a": {"ts": (5, 1)}}}, "the least is above the greatest", id="bounds"),

@@ -182,7 +182,7 @@ def test_a_known_watermark_leaves_the_tables_as_they_are(monkeypatch: pytest.Mon
         for side in ("left", "right"):
             list(op.push(side, batch([1, 2, 3], [x + 2, x, x + 1])))
             list(op.advance(side, {"x": x}))
-            with pytest.raises(LateRowError, match=f"x is {x - 1}, but it was promised to lie from {x} "):
+            with pytest.raises(LateRowError, match=f"x is {x - 1}, but it was promised to be from {x} "):
                 op.push(side, batch([1], [x - 1]))
         assert op.metrics.state_rows <= 12
     assert len(made) == before + 2

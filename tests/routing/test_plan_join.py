@@ -108,7 +108,7 @@ def test_what_cannot_be_spread_says_why() -> None:
     plan = plan_join(left, right, condition="l.t <= r.t", workers=8, scheme="slices")
     assert plan.n_cells == 1
     assert "no axis of the condition can be cut for a inner join" in plan.notes[-1] or "cut for" in plan.notes[-1]
-    assert "scheme='hash' spreads by keys alone" in plan_join(left, right, condition=BAND, scheme="hash").notes[-1]
+    assert "scheme='hash' spreads only by keys" in plan_join(left, right, condition=BAND, scheme="hash").notes[-1]
     assert "never TRUE" in plan_join(left, right, condition="1 = 2", workers=8).notes[-1]
     assert plan_join(left, right, condition=BAND, workers=1).notes == ()
     assert "note: " in str(plan)

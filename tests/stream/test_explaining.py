@@ -195,7 +195,7 @@ def test_nulls_are_named_where_they_hold_rows(condition: str, who: str) -> None:
 
 
 def test_null_safe_keys_in_order_say_why_they_hold_rows() -> None:
-    assert "l.t <=> r.t lets NULL meet NULL" in state_of("l.t <=> r.t")
+    assert "l.t <=> r.t matches NULL with NULL" in state_of("l.t <=> r.t")
     assert "lets NULL" not in state_of("l.t <=> r.t AND l.t < r.t + 5")
 
 

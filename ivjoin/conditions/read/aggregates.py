@@ -117,7 +117,7 @@ class _AggregateReader(Reader):
             if function in ("count", "count_distinct"):
                 function = "count_distinct"
             elif function not in ("min", "max"):
-                raise UnsupportedError(f"DISTINCT is supported in count alone, not in {written}")
+                raise UnsupportedError(f"DISTINCT is supported only in count, not in {written}")
         if len(args) == 1 and isinstance(args[0], exp.Order):
             raise UnsupportedError(
                 f"ORDER BY in {written} is not supported; rows are in the order of the right side that is declared "
@@ -129,7 +129,7 @@ class _AggregateReader(Reader):
             raise ConditionError(f"{written} has {len(args)} arguments; expected {wanted}, as in {such}")
         star = isinstance(args[0], exp.Star)
         if star and function != "count":
-            raise ConditionError(f"{written}(*): count alone takes *; name a column, as in {written}(r.x)")
+            raise ConditionError(f"{written}(*): only count takes *; name a column, as in {written}(r.x)")
         node = None if star else self._inner.read(args[0])
         given = None if where is None else self._condition(where)
         if function == "count_if":

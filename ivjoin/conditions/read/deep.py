@@ -17,8 +17,8 @@ _FRAMES = 60_000  # of Python; a parenthesis takes about 25
 _STACK = 1 << 28  # bytes of address space that the system reserves
 _MOST_LEVELS = 1_001
 _TOO_DEEP = (
-    "the condition is nested too deeply to be read: about 1,000 parentheses or operators can stand within each "
-    "other; split it at its ANDs, or compute a part of it in a column"
+    "the condition is nested too deeply to be read: about 1,000 parentheses or operators can be nested; split it "
+    "at its ANDs, or compute a part of it in a column"
 )
 _one_at_a_time = threading.Lock()  # the recursion limit belongs to the whole process
 

@@ -111,7 +111,7 @@ def _hint(text: str, at: str = "") -> str:
     """Return what to change in a text that is not a condition; ``at`` is the word that the parser did not expect."""
     first, at = text.split(maxsplit=1)[0].upper() if text.strip() else "", " ".join(at.upper().split())
     if first in _OF_QUERIES or at in _OF_QUERIES:
-        return "; condition= takes the text after ON alone, such as l.k = r.k, and ivjoin.sql() takes a whole query"
+        return "; condition= takes only the text after ON, such as l.k = r.k, and ivjoin.sql() takes a whole query"
     if first in ("ON", "WHERE"):
         return f"; leave out {first}, or give the whole query to ivjoin.sql()"
     if at in ("ON", "WHERE"):

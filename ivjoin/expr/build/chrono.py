@@ -168,7 +168,7 @@ def date_trunc(unit: str, x: Node, zone: str = "UTC") -> Node:
     """Return ``date_trunc(unit, x)`` in local time of ``zone``, of a timestamp; a date becomes one."""
     u = unit_named(unit)
     if u not in TRUNC_UNITS:
-        raise ConditionError(f"date_trunc does not know the unit {unit!r}; expected one of {', '.join(TRUNC_UNITS)}")
+        raise ConditionError(f"date_trunc does not support the unit {unit!r}; expected one of {', '.join(TRUNC_UNITS)}")
     x = _stamped(x, "date_trunc", zone)
     return make("date_trunc", (x,), (u, zone), x.type)
 
@@ -177,7 +177,7 @@ def trunc_date(x: Node, unit: str, zone: str = "UTC") -> Node:
     """Return ``trunc(x, unit)``: the first date of the year, quarter, month or week."""
     u = unit_named(unit)
     if u not in ("year", "quarter", "month", "week"):
-        raise ConditionError(f"trunc does not know the unit {unit!r}; expected year, quarter, month or week")
+        raise ConditionError(f"trunc does not support the unit {unit!r}; expected year, quarter, month or week")
     return make("trunc_date", (_dated(x, "trunc", zone),), (u,), DATE)
 
 

@@ -91,8 +91,8 @@ def load(array: Any, t: Type) -> Cell:
         if isinstance(array, pa.ChunkedArray):  # without chunks, or with more text than one array can hold
             if array.num_chunks > 1:
                 raise UnsupportedError(
-                    f"a column of {array.nbytes} bytes of text is more than one Arrow array holds; expected less than "
-                    "2 GB: give it in batches"
+                    f"a column of {array.nbytes} bytes of text is more than one Arrow array can contain; expected "
+                    "less than 2 GB: pass it in batches"
                 )
             array = array.chunk(0) if array.num_chunks else pa.nulls(0, array.type)
     array = _values(array, t)

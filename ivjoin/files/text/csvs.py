@@ -178,7 +178,7 @@ class CsvText(Text):
         digits = sum(c.isdigit() for c in number)
         t = "string" if digits > 38 else "decimal128(38, 0)"
         return (
-            f"column {came(column)} has the number {number[:60]}, which a double cannot hold in full; "
+            f"column {came(column)} has the number {number[:60]}, which a double cannot represent exactly; "
             f"{self._declare(column, t)}"
         )
 

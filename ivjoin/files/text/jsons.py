@@ -130,7 +130,7 @@ class JsonText(Text):
 
     def _lossy(self, column: str, number: str) -> str:
         return (
-            f"field {came(column)} has the number {number[:60]}, which a double cannot hold in full; "
+            f"field {came(column)} has the number {number[:60]}, which a double cannot represent exactly; "
             f"{self._declare(column, 'decimal128(38, 0)')}"
         )
 

@@ -53,7 +53,7 @@ def units_between(unit: str, start: Node, end: Node, zone: str = "UTC") -> Node:
     """Return ``timestampdiff(unit, start, end)``: whole units from start to end in local time of ``zone``, int64."""
     u = unit_named(unit)
     if u not in _SECONDS and u not in _FINER and u not in _WHOLE_MONTHS:
-        raise ConditionError(f"timestampdiff does not know the unit {unit!r}")
+        raise ConditionError(f"timestampdiff does not support the unit {unit!r}")
     refuse_mixed(start, end, zone)
     # Like Spark, compare local times.
     local = [cast(s, timestamp(s.type.unit), zone) for s in (_stamp(x, "timestampdiff", zone) for x in (start, end))]

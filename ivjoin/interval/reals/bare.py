@@ -173,7 +173,7 @@ def _complaint(inf: Any, sup: Any, has_nan: bool, has_wrong_infinity: bool) -> s
     if has_nan:
         reason = "an endpoint may not be NaN"
     elif has_wrong_infinity:
-        reason = "an interval holds real numbers only, so inf may not be +inf nor sup -inf"
+        reason = "an interval contains only real numbers: inf cannot be +inf, and sup cannot be -inf"
     else:
         reason = f"inf may not exceed sup; did you mean Interval({came(sup)}, {came(inf)})?"
     return f"Interval({came(inf)}, {came(sup)}): {reason} (the empty set is ivjoin.interval.EMPTY)"

@@ -216,7 +216,7 @@ def _gone_by_a_better_one(plan: JoinPlan, s: int, bounder: Bounder) -> str | Non
     if s == 1:
         ways = ways_of(picking, not plan.separation.residual)
         key = " of their key" if plan.sides[1].keys else ""
-        said = f"are evicted once a better one{key} has come that every waiting or future left row can take"
+        said = f"are evicted once a better one{key} has arrived that every waiting or future left row can take"
         return said if any(way.possible(bounder) for way in ways) else None
     low, high = bounder.future(1, picking.place)
     ends = {"first": low != I64_MIN, "last": high != I64_MAX}.get(picking.which, low != I64_MIN or high != I64_MAX)
@@ -244,8 +244,8 @@ def _why(plan: JoinPlan, s: int, frontiers: tuple[Frontier, Frontier]) -> str:
     if safe and not plan.kernel_terms and not plan.separation.residual:
         key = f"{said(safe[0].left)} <=> {said(safe[0].right)}"
         return (
-            f"{key} lets NULL meet NULL, which has no place in an order; where NULLs need not meet write =, or have no "
-            "nullable column on one side"
+            f"{key} matches NULL with NULL, and NULLs have no place in an order; write =, or declare a column of one "
+            "side not nullable"
         )
     if not plan.kernel_terms and not plan.separation.residual:
         return "the condition compares nothing but keys; declare an order or bounds of a key, or add a band"
@@ -255,8 +255,8 @@ def _why(plan: JoinPlan, s: int, frontiers: tuple[Frontier, Frontier]) -> str:
     if maybe:
         be = "is" if len(maybe) == 1 else "are"
         return (
-            f"greatest, least and coalesce pass a NULL by, so a {other} row with one may still match; where there is "
-            f"none say so, by a schema whose {listed(maybe)} {be} not nullable, or with IS NOT NULL"
+            f"greatest, least and coalesce ignore NULLs, so a {other} row with a NULL may still match; if no NULLs "
+            f"exist, use a schema whose {listed(maybe)} {be} not nullable, or add IS NOT NULL"
         )
     for t in plan.kernel_terms:
         if _moves(t, s, Bounder(plan, frontiers)) and (t.lo is None) != (t.hi is None):

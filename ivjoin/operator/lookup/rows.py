@@ -224,5 +224,5 @@ def _whole(array: pa.ChunkedArray) -> pa.Array:
         return one_array(array.chunks)
     except (pa.ArrowCapacityError, pa.ArrowInvalid) as e:
         raise CapacityError(
-            f"a join reads {array.nbytes:,} bytes of stored rows in a column of type {array.type}, which holds "
-            "at most 2,147,483,647; cast text to large_string, and bytes to large_binary, in the input") from e
+            f"a join reads {array.nbytes:,} bytes of stored rows in a column of type {array.type}, whose "
+            "limit is 2,147,483,647; cast text to large_string, and bytes to large_binary, in the input") from e

@@ -96,7 +96,7 @@ def in_parts(built: Callable[[slice], T], start: int, stop: int) -> Iterator[T]:
         if stop - start < 2 and isinstance(e, CapacityError):
             raise
         if stop - start < 2:
-            raise CapacityError(f"one output row holds more text in a column than its type can: {e}") from e
+            raise CapacityError(f"one output row has more text in a column than its type can represent: {e}") from e
     else:
         yield batch
         return

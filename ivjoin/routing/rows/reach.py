@@ -67,7 +67,7 @@ class Reach:
         """Return which key or place may raise an error, so that a row must go to all cells; None if none may."""
         for node in (*self.keys[0], *self.keys[1], *axis.nodes(0), *axis.nodes(1)):
             if _may_err(node):
-                return f"{node} may raise an error for a row, which must then meet all rows; put it into a column"
+                return f"{node} may raise an error, and its row must then go to all cells; put it into a column"
         return None
 
 

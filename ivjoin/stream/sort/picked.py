@@ -76,7 +76,7 @@ def picked_arrival(plan: JoinPlan, left: Source | None, right: Source | None) ->
         return ["the right side is not ordered: a table or files would be read first; of a stream, left rows wait"]
     if right.ends:
         streams = left is not None and not left.ends
-        then = "each left row is decided as it comes" if streams else "left rows are looked up"
+        then = "each left row is decided when it arrives" if streams else "left rows are looked up"
         return [f"the right side has no order and is read first; then {then}"]
     return ["the right side is a stream without an order: left rows wait until it ends"]
 

@@ -111,7 +111,7 @@ class Asked:
             )
         if isinstance(column, str) and column == "*":
             if known != "count":
-                raise OptionError(f"{name!r} is ('*', {function!r}); expected a column: count alone takes *")
+                raise OptionError(f"{name!r} is ('*', {function!r}); expected a column: only count takes *")
             return Call(known, None)
         node = side_expression(column, 1, self._right, self._zone, "aggregate")
         return Call(known, node, None, float(rest[0]) if rest else None)

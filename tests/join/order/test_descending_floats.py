@@ -131,7 +131,7 @@ def test_the_error_of_a_falling_watermark_says_up_to_where(high: float | None, l
     assert op.metrics.late_rows == late, "a NaN is above bounds, and a watermark says nothing of it"
     op = ivjoin.SymmetricHashJoin(schema, schema, **options)
     list(op.advance("left", {"x": 40.0}))
-    with pytest.raises(ivjoin.LateRowError, match=r"but it was promised to lie up to 40\.0\. Promise less"):
+    with pytest.raises(ivjoin.LateRowError, match=r"but it was promised to be up to 40\.0\. Promise less"):
         op.push("left", rows)
 
 

@@ -304,7 +304,7 @@ def test_a_row_outside_its_own_bounds_that_is_joined_meets_later_rows(how: str) 
 def test_the_message_says_how_far_rows_with_an_order_had_come() -> None:
     schema = pa.schema({"x": pa.float64()})
     op = SymmetricHashJoin(schema, schema, condition="l.x BETWEEN r.x - 1 AND r.x + 1", left_order="x")
-    with pytest.raises(LateRowError, match=r"x is 1\.0, but rows up to 2\.0 have come"):
+    with pytest.raises(LateRowError, match=r"x is 1\.0, but rows up to 2\.0 have arrived"):
         op.push("left", pa.record_batch([[float("nan"), 2.0, None, 1.0]], schema=schema))
 
 
@@ -317,7 +317,7 @@ def test_the_message_shows_times_as_such_to_the_nanosecond(t: pa.DataType, late:
     schema = pa.schema({"x": t})
     op = SymmetricHashJoin(schema, schema, condition="l.x <= r.x", left_order="x")
     ticks = pa.array([5003, 5002], pa.int64() if t.bit_width == 64 else pa.int32())
-    with pytest.raises(LateRowError, match=f"x is {late}, but rows up to {seen} have come. Declare a slack"):
+    with pytest.raises(LateRowError, match=f"x is {late}, but rows up to {seen} have arrived. Declare a slack"):
         op.push("left", pa.record_batch([ticks.cast(t)], schema=schema))
 
 
@@ -327,7 +327,7 @@ def test_the_message_shows_times_as_such_to_the_nanosecond(t: pa.DataType, late:
 def test_the_message_names_the_ends_that_were_promised(bounds: tuple[int | None, int | None], said: str) -> None:
     schema = pa.schema({"x": pa.int64()})
     op = SymmetricHashJoin(schema, schema, condition="l.x <= r.x", left_bounds={"x": bounds})
-    with pytest.raises(LateRowError, match=f"x is 5, but it was promised to lie {said}. Promise less, or"):
+    with pytest.raises(LateRowError, match=f"x is 5, but it was promised to be {said}. Promise less, or"):
         op.push("left", pa.record_batch([[5]], schema=schema))
 
 

@@ -61,7 +61,7 @@ def test_late_rows_are_written_to_files_of_their_own(
     assert read[out] == Counter(row[:3] for row in PAIRS)
     assert read[late] == LATE
     for wrong, error, said in (
-        (joined.where("k > 0"), UnsupportedError, "a filter stands before"), (joined, IvjoinError, "of the joined rows")
+        (joined.where("k > 0"), UnsupportedError, "follows a filter"), (joined, IvjoinError, "of the joined rows")
     ):  # fmt: skip
         with pytest.raises(error, match=f"late_path is .*{said}"):
             write_stream(wrong, late, tmp_path / "other", late_path=late)

@@ -200,7 +200,7 @@ def test_a_log_of_spark_s_own_sink(tmp_path: Path) -> None:
 def test_folders_whose_readers_would_miss_files_are_refused(tmp_path: Path) -> None:
     one = layout(tmp_path / "one")
     Folder(one).publish(QUERY, 0, parts(one, 0))
-    with pytest.raises(IvjoinError, match="no log names"):
+    with pytest.raises(IvjoinError, match="files without a log"):
         Folder(layout(tmp_path / "one", partition_by=("k",))).check()
     two = layout(tmp_path / "two", partition_by=("k",))
     Folder(two).publish(QUERY, 0, parts(two, 0))
@@ -332,7 +332,7 @@ def test_times_within_a_delta_table_s_columns(tmp_path: Path) -> None:
         g and {**g, "by": dict(g["by"])} for g in rows.column(0).to_pylist()
     ]
     strange = layout(tmp_path / "x", format="delta", schema=pa.schema([("m", pa.list_(pa.month_day_nano_interval()))]))
-    with pytest.raises(IvjoinError, match="Delta cannot hold these columns"):
+    with pytest.raises(IvjoinError, match="Delta cannot store these columns"):
         DeltaFolder(strange).check()
 
 
@@ -348,7 +348,7 @@ def test_what_else_lies_in_the_folder_is_no_micro_batch(tmp_path: Path, form: st
 @pytest.mark.parametrize("form", ["parquet", "ipc", "delta"])
 def test_text_that_no_folder_s_name_can_say_is_refused(tmp_path: Path, form: str) -> None:
     given = layout(tmp_path, format=form, partition_by=("k",))
-    for text, said in (("\0a", "holds the character NUL"), ("\u6f22" * 40, "360 bytes")):
+    for text, said in (("\0a", "contains the character NUL"), ("\u6f22" * 40, "360 bytes")):
         rows = pa.RecordBatch.from_pydict({"batch": [1], "k": [text], "v": [1]}, SCHEMA)
         with pytest.raises(UnsupportedError, match=f"partition_by names 'k'.*{said}"):
             parts_module.written(given, iter([rows]), "0")

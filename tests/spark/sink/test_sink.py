@@ -199,7 +199,7 @@ def test_what_stands_behind_the_join(spark: Any, tmp_path: Path) -> None:
     }
     lines = {name: explain(frame).splitlines()[-1] for name, frame in ways.items()}
     assert "as Arrow, in the workers that join" in lines["columns"]
-    assert "through Spark before they are written, since a computed column stands behind" in lines["filter"]
+    assert "through Spark before they are written, since a computed column follows" in lines["filter"]
     assert "since a filter stands" in explain(joined.where("k = 1"))
     for name, frame in ways.items():
         run(write_stream(frame, tmp_path / name, tmp_path / f"c{name}", trigger="availableNow"))

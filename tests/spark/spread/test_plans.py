@@ -426,7 +426,7 @@ def test_files_without_plans_are_refused(tmp_path: Path, monkeypatch: pytest.Mon
     stream = stream_of(2, tmp_path, monkeypatch)
     assert stream.spread.plans is not None
     made = PlanFile(0, "a query", stream.spread.plans.join, plans)
-    with pytest.raises(SnapshotError, match=r"plan-0.json holds no plans of a stream"):
+    with pytest.raises(SnapshotError, match=r"plan-0.json contains no plans of a stream"):
         stream.spread.plans.plans(made)
 
 

@@ -112,7 +112,7 @@ def test_what_is_said_and_refused(spark: Any, tmp_path: Path) -> None:
     rate = spark.readStream.format("rate").load().selectExpr("value AS k", "value AS t", "value AS v")
     given: dict[str, Any] = {"left_order": "t", "right_order": "t", "buckets": 4, "routing_dir": str(tmp_path / "p")}
     text = explain(rate, rate, on="k", condition=BAND, hot_keys=[7], **given)
-    assert text.startswith("streaming: rows in 4 buckets, by plans that follow the stream, kept in ")
+    assert text.startswith("streaming: rows in 4 buckets, by plans that follow the stream, stored in ")
     assert "plan 0, from the beginning: keys by their hash, 1 heavy one in slices of 124 ordinals" in text
     text = explain(rate, rate, on="k", condition="l.t >= r.t", **given)
     assert "hashed to 4 buckets by 1 key" in text

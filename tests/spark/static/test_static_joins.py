@@ -125,7 +125,7 @@ def test_what_cannot_be_evaluated_is_refused_before_anything_runs(frames: tuple[
     with pytest.raises(ColumnError, match="did you mean 'x'"):
         left.band_join(right, on="k", condition="l.X1 < r.x")
     for on in (left.k == right.k, [left.k == right.k], ["k", left.x == right.x]):
-        with pytest.raises(ConditionError, match=r"on holds the Column .*belongs in condition="):
+        with pytest.raises(ConditionError, match=r"on contains the Column .*belongs in condition="):
             left.band_join(right, on=on)
     with pytest.raises(ConditionError, match="condition is a list; .*with & between Columns"):
         left.band_join(right, on="k", condition=[left.x < right.x, left.v < right.v])

@@ -329,7 +329,7 @@ def test_a_watermark_is_no_order_where_rows_come_otherwise(spark: Any, tmp_path:
         (counted.withColumn("ended", F.window_time("window")), [("l.ended", five)]),
     ):  # fmt: skip
         assert orders(frame) == want, frame
-    with pytest.warns(WatermarkWarning, match="of left's column 'ts' is not read as an order") as told:
+    with pytest.warns(WatermarkWarning, match="of left's column 'ts' does not count as an order") as told:
         a.union(b).band_join(b, on="k", condition="l.v < r.v")
     assert told[0].filename == __file__
     [own] = resolved(a.union(b), b, on="k", left_order="ts").spec.orders[0]

@@ -198,8 +198,8 @@ def test_what_is_said_and_refused(spark: Any) -> None:
     assert "in one bucket, since there is no key that both sides share (l.ts has a band with one end alone" in text
     for options, said in (
         ({"hot_keys": "a"}, "hot_keys is 'a'; expected a list of keys"),
-        ({"hot_keys": ["a"]}, "hot_keys holds 'a', which is no int64"),
-        ({"hot_keys": [(1, 2)]}, r"hot_keys holds \(1, 2\); expected 1 values"),
+        ({"hot_keys": ["a"]}, "hot_keys has 'a', which is not of type int64"),
+        ({"hot_keys": [(1, 2)]}, r"hot_keys has \(1, 2\); expected 1 values"),
     ):
         with pytest.raises(IvjoinError, match=said):
             rate.band_join(rate, on="k", condition=BAND, **orders, **options)
