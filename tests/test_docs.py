@@ -50,7 +50,7 @@ def test_readme_example() -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.relative_to(ROOT).as_posix())
-def test_links_lead_somewhere(document: Path) -> None:
+def test_links_exist(document: Path) -> None:
     for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", document.read_text()):
         if "://" not in target:
             page = document.parent / target if target else document
@@ -65,20 +65,20 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.relative_to(ROOT).as_posix())
-def test_files_that_are_named_are_there(document: Path) -> None:
+def test_named_files_exist(document: Path) -> None:
     for name in re.findall(r"`((?:ivjoin|tests|bench)/[\w/]+\.py)`", document.read_text()):
         assert (ROOT / name).exists(), name
 
 
 @pytest.mark.parametrize("name", re.findall(r"^::: (\S+)$", "\n".join(p.read_text() for p in DOCUMENTS), re.MULTILINE))
-def test_a_name_of_the_reference_exists(name: str) -> None:
+def test_names_of_the_reference_exist(name: str) -> None:
     if name.startswith("ivjoin.spark"):
         pytest.importorskip("pyspark")
     module, _, attribute = name.rpartition(".")
     assert hasattr(import_module(module), attribute)
 
 
-def test_the_changelog_has_this_version() -> None:
+def test_changelog_has_this_version() -> None:
     import ivjoin
 
     assert f"## {ivjoin.__version__}" in (ROOT / "CHANGELOG.md").read_text()

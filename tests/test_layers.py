@@ -167,7 +167,7 @@ def test_marked_tests_are_where_make_looks_for_them(mark: str, variable: str) ->
     assert [p for p in marked if not any(p.is_relative_to(home) for home in homes)] == []
 
 
-def test_no_module_stands_in_the_hall() -> None:
+def test_no_module_in_the_top_folder() -> None:
     assert {path.stem for path in ROOT.glob("*.py")} <= LOOSE
 
 
@@ -245,7 +245,7 @@ FIRST = ["expr", "expr.nodes", "separation.linear", "conditions.evaluate", "func
 
 @pytest.mark.one_in(13)
 @pytest.mark.parametrize("module", FIRST)
-def test_any_room_can_be_the_first(module: str) -> None:
+def test_any_package_can_be_imported_first(module: str) -> None:
     assert "ivjoin" in loaded_by(f"import ivjoin.{module}")
 
 

@@ -87,7 +87,7 @@ def test_the_metadata_is_whole() -> None:
     assert set(night) <= named
 
 
-def test_a_wheel_has_the_kernels_of_its_own_build_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wheel_has_only_the_kernels_of_its_own_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
     assert spec is not None
     assert spec.loader is not None

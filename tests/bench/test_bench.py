@@ -163,7 +163,7 @@ def test_a_cell_in_a_process_of_its_own_is_ended_at_its_limit(tmp_path: Path) ->
     assert "nobody" in failed["detail"]
 
 
-def test_a_peers_own_refusals_are_told_from_its_failures(tmp_path: Path) -> None:
+def test_peer_refusals_differ_from_failures(tmp_path: Path) -> None:
     pytest.importorskip("datafusion")
     out = tmp_path / "r.jsonl"
     assert runner.main(["residual/or/4000 rows", "--in-process", "--repeat", "1", "--peers", "DataFusion SHJ",
@@ -247,7 +247,7 @@ def test_the_page_shows_ratios_net_of_input_and_fitted_exponents(tmp_path: Path)
     assert all((again / name).read_bytes() == (tmp_path / name).read_bytes() for name in shown)
 
 
-def test_without_results_the_page_says_so(tmp_path: Path) -> None:
+def test_page_without_results(tmp_path: Path) -> None:
     assert "no figures yet" in report.render([], [], tmp_path)
 
 
@@ -277,7 +277,7 @@ def test_the_tables_of_parallel_joins_are_made(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_views_that_are_chosen_are_measured_beside_those_named_by_hand(tmp_path: Path) -> None:
+def test_chosen_views_are_compared_with_named_ones(tmp_path: Path) -> None:
     out, page = tmp_path / "views.jsonl", tmp_path / "views.md"
     few = ["--rows", "600", "--runs", "1", "--out", str(out), "--page", str(page)]
     assert multiway_views.main(few) == 0

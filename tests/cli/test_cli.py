@@ -114,7 +114,7 @@ def test_metrics_on_standard_error_and_as_json(
     assert figures["seconds"] > 0
 
 
-def test_quiet_says_nothing(tmp_path: Path, files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_prints_nothing(tmp_path: Path, files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["join", *files, *ORDERED, "-q", "-o", str(tmp_path / "o.csv")]) == 0
     assert capsys.readouterr() == ("", "")
 

@@ -46,7 +46,7 @@ CASES = [
 
 @pytest.mark.one_in(5)
 @pytest.mark.parametrize(("kind", "parts"), CASES)
-def test_types_are_known_and_rows_come_before_the_pipe_ends(tmp_path: Path, kind: str, parts: list[bytes]) -> None:
+def test_types_and_rows_are_emitted_before_the_pipe_ends(tmp_path: Path, kind: str, parts: list[bytes]) -> None:
     ended = threading.Event()
     thread = trickle(tmp_path / "pipe", parts, 0.15, ended)
     start = time.monotonic()

@@ -41,7 +41,7 @@ def test_an_alias_of_a_path_with_an_equals_sign() -> None:
     assert pq.read_table("o.parquet").num_rows == 1
 
 
-def test_one_alias_alone_names_both_inputs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_alias_cannot_name_both_inputs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["join", "year=2025/x.parquet", "b.parquet", "--on", "k"]) == 2
     said = capsys.readouterr().err
     assert "'b.parquet' has no alias" in said
@@ -59,7 +59,7 @@ def test_json_lines_from_standard_input_give_an_arrow_stream(
     assert pa.ipc.open_stream(out).read_all().to_pylist() == [{"k": 1}]
 
 
-def test_the_format_of_an_output_alone(folder: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_format_of_an_output_only(folder: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     pq.write_table(pa.table({"k": [1]}), "no_suffix")
     arguments = ["join", "no_suffix", "b.parquet", "--on", "k", "-q", "--format", "parquet"]
     assert main([*arguments, "--output-format", "csv"]) == 0

@@ -69,7 +69,7 @@ def lines_until(process: subprocess.Popen[bytes], last: bytes) -> int:
 
 
 @pytest.mark.slow
-def test_rows_come_out_as_they_come_in_and_a_signal_ends_the_wait(tmp_path: Path) -> None:
+def test_rows_are_emitted_on_arrival_and_a_signal_ends_the_wait(tmp_path: Path) -> None:
     number = signal.SIGINT
     rows = 130_000
     right = written(tmp_path / "r.parquet", table(rows))
@@ -224,7 +224,7 @@ def end_by_state(text: bytes) -> int:
     return end
 
 
-def test_nothing_and_a_header_alone(tmp_path: Path) -> None:
+def test_empty_file_and_a_header_only(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="Empty CSV"):
         csv_of(tmp_path / "nothing", b"", 2, 1)
     got: Any = csv_of(tmp_path / "header", b"a,b\n", 2, 1)
@@ -254,7 +254,7 @@ def test_a_few_rows_are_there_for_their_reader_at_once(tmp_path: Path) -> None:
     (b'{"k": 1, "t": 2}\n', b"it begins with b'{\"k\": 1,'; expected an Arrow stream. --format json reads JSON lines"),
     (b"k,t,s\n1,2,3\n", b"it begins with b'k,t,s\\n1,'; expected an Arrow stream. --format csv reads CSV"),
 ])  # fmt: skip
-def test_what_is_no_stream_is_said_at_once(tmp_path: Path, text: bytes, said: bytes) -> None:
+def test_inputs_that_are_not_streams_are_refused_at_once(tmp_path: Path, text: bytes, said: bytes) -> None:
     right = written(tmp_path / "r.parquet", table(10))
     with started("-", right, *BAND) as process:
         assert process.stdin is not None

@@ -141,7 +141,7 @@ def test_demo_on_three_days(
     assert main(["demo", "--output", str(tmp_path / "out")]) == 1
 
 
-def test_without_java_the_spark_part_says_what_to_install(
+def test_missing_java_names_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("pyspark")

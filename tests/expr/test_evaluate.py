@@ -196,7 +196,7 @@ def test_inputs_are_not_changed() -> None:
     assert values.tolist() == [0, 1, 2, 3, 4]
 
 
-def test_numpy_says_nothing() -> None:
+def test_numpy_warns_of_nothing() -> None:
     floats = pa.array([0.0, -1.0, 1e308, float("nan"), float("inf")])
     ints = pa.array([0, -1, 2**63 - 1, -(2**63), 1])
     x, i = col("x", floats.type), col("i", ints.type)

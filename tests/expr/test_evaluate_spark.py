@@ -131,7 +131,7 @@ def test_every_difference_is_a_fact() -> None:
 
 
 @pytest.mark.spark
-def test_spark_still_says_so(spark: Any) -> None:
+def test_spark_still_does_this(spark: Any) -> None:
     spark = spark.newSession()  # with settings of its own
 
     def literal(v: Any, t: str) -> str:

@@ -209,7 +209,7 @@ def test_casts_of_units(t: str, u: str) -> None:
         assert got == [v if -(2**63) <= v < 2**63 else ERROR for v in exact]
 
 
-def test_timestamps_meet_dates_at_the_limits() -> None:
+def test_timestamps_compare_with_dates_at_the_limits() -> None:
     top = pa.array([2**31 - 1, -(2**31), 0, None], pa.int32()).cast(pa.date32())
     for unit in ("s", "ms", "us", "ns"):
         t = ty.timestamp(unit)

@@ -234,7 +234,7 @@ STORED = {
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.arrow", "t.arrows"])
 @pytest.mark.parametrize("column", STORED)
-def test_columns_that_a_format_has_no_place_for_are_kept_as_their_values(
+def test_columns_without_a_type_in_the_format_are_stored_as_values(
     tmp_path: Path, column: str, name: str
 ) -> None:
     arrays = STORED[column]

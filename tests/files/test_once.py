@@ -148,7 +148,7 @@ def test_an_answer_that_is_lost_and_a_put_under_way(store: ObjectStore, monkeypa
 @pytest.mark.parametrize("methods, doing", [
     ({"PUT"}, "written"), ({"GET", "HEAD"}, "listed"), ({"DELETE", "POST"}, "cleared"), ({"PUT", "GET"}, "written"),
 ])  # fmt: skip
-def test_what_may_not_be_done_is_said_first(store: ObjectStore, methods: set[str], doing: str) -> None:
+def test_invalid_calls_are_refused_first(store: ObjectStore, methods: set[str], doing: str) -> None:
     store.refused = methods
     said = rf"which cannot be {doing} \(.*(Denied|Forbidden).*\); expected a bucket that is"
     with pytest.raises(FileError, match=said):
@@ -185,7 +185,7 @@ def test_no_bucket_and_no_credentials(store: ObjectStore, monkeypatch: pytest.Mo
     ("s3://plans/x?endpoint_override=y", "only a bucket and a folder, without . and #: set other options of s3fs"),
     ("gs://plans/x#1", "expected only a bucket and a folder"),
 ])  # fmt: skip
-def test_what_no_file_can_be_written_to_once(text: str, said: str) -> None:
+def test_places_without_atomic_writes(text: str, said: str) -> None:
     with pytest.raises(FileError, match=rf"^routing_dir is '{text[:6]}.*{said}"):
         try_once("routing_dir", text)
 

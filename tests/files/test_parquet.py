@@ -130,7 +130,7 @@ def test_null_is_in_no_statistics() -> None:
     assert prune_row_groups(file, "coalesce(x, 100) > 50") == [1, 2]
 
 
-def test_nan_is_in_no_statistics_and_above_everything() -> None:
+def test_nan_is_not_in_statistics_and_above_everything() -> None:
     file = column_of(pa.float64(), [1.0, 3.0], [1.0, NAN], [NAN, NAN], [None, None])
     kept = prune_row_groups(file, "x > 5")
     assert {1, 2} <= set(kept)
@@ -170,7 +170,7 @@ def test_infinities_are_values() -> None:
     assert prune_row_groups(file, column("x") == inf) == [2]
 
 
-def test_no_statistics_keep_the_row_group() -> None:
+def test_row_group_without_statistics_is_read() -> None:
     table = pa.table({"x": [1, 2], "y": [5, 6]})
     file = file_of([table, table], write_statistics=["y"])
     assert prune_row_groups(file, "x > 100") == [0, 1]
@@ -183,7 +183,7 @@ def test_int96_has_no_order() -> None:
     assert prune_row_groups(file, "x > TIMESTAMP '2100-01-01 00:00:00'") == [0]
 
 
-def test_required_columns_hold_no_null() -> None:
+def test_required_columns_have_no_null() -> None:
     schema = pa.schema([pa.field("x", pa.int64(), nullable=False)])
     table = pa.table({"x": [1]}, schema=schema)
     assert prune_row_groups(file_of([table], write_statistics=False), "x IS NULL") == []
@@ -226,7 +226,7 @@ def test_text_functions_keep_no_order() -> None:
 # -- the shape of the file --------------------------------------------------------------------------------------------
 
 
-def test_a_path_is_no_proof_of_a_column() -> None:
+def test_path_does_not_prove_a_column() -> None:
     nested = pa.array([{"b": 1}, {"b": 2}])
     flat = pa.array([100, 200])
     for names in (["a", "a.b"], ["a.b", "a"]):
@@ -251,7 +251,7 @@ def test_nested_columns_tell_nothing() -> None:
     assert prune_row_groups(file, "x < 25") == [0]
 
 
-def test_types_without_order_are_kept() -> None:
+def test_types_without_order_are_not_pruned() -> None:
     table = pa.table({"big": pa.array([Decimal(1)], pa.decimal256(50, 2)), "n": pa.nulls(1), "x": pa.array([1])})
     file = file_of([table])
     assert prune_row_groups(file, "big IS NOT NULL") == [0]

@@ -53,7 +53,7 @@ def test_preserved_sides_are_read_whole(tmp_path: Path, how: str, pairs: int, mo
 
 
 @pytest.mark.parametrize("how", HOWS)
-def test_a_constant_that_errs_is_raised_as_it_is_of_other_inputs(tmp_path: Path, how: str) -> None:
+def test_error_of_a_constant_is_raised_for_all_inputs(tmp_path: Path, how: str) -> None:
     """Its error is no reason to leave rows out: the first pair that gets to it raises."""
     path = store(tmp_path / "l.parquet", numbers(0, 30), 10)
     for condition in ("1/0 > 1", "l.t >= 0 AND 2147483647 + 1 < 0"):
@@ -77,7 +77,7 @@ def test_gaps_of_a_file_are_seen(tmp_path: Path) -> None:
     assert reachable_row_groups(left, right, on="t") == ([0, 99], [0, 1])
 
 
-def test_row_groups_in_no_order_meet_those_before_the_last_match(tmp_path: Path) -> None:
+def test_unordered_row_groups_before_the_last_match(tmp_path: Path) -> None:
     left = store(tmp_path / "l.parquet", pa.table({"t": [5, 1, 9]}), 1)
     right = store(tmp_path / "r.parquet", pa.table({"t": [1, 5, 3]}), 1)
     assert reachable_row_groups(left, right, condition="l.t = r.t") == ([0, 1], [0, 1])

@@ -73,7 +73,7 @@ def test_a_fraction_of_slack(edge: float, slack: Fraction, falling: int) -> None
 
 
 @pytest.mark.parametrize("falling", [0, 1])
-def test_no_edge_is_none_whatever_the_slack(falling: int) -> None:
+def test_edge_without_rows_with_any_slack(falling: int) -> None:
     none = np.array([-(2**63)])
     assert doubles_below(none, 3.5, falling).tolist() == none.tolist()
     assert exactly_below(none, Fraction(1, 3), falling).tolist() == none.tolist()

@@ -96,7 +96,7 @@ def test_a_join_reads_it_and_prunes_by_it() -> None:
     assert most < 80
 
 
-def test_python_says_it_too() -> None:
+def test_python_agrees() -> None:
     scope = Scope(pa.schema([("a", pa.int64())]), pa.schema([("a", pa.int64())]))
     node = condition(ivjoin.left("a").nearer() <= ivjoin.right("a"), scope)
     assert node is not None and to_text(node) == "nearer(l.a) <= r.a"

@@ -220,21 +220,21 @@ def test_a_value(text: str, columns: dict[str, Any], want: Any, duck: str | None
 @pytest.mark.parametrize("text", [
     "(l.a + 1) <=> 99999999999", "(l.a + 1) <=> 1.5", "0.01 / (l.a - l.a) IS DISTINCT FROM 12",
 ])  # fmt: skip
-def test_what_errs_does_so_beside_a_value_that_its_type_has_not(text: str) -> None:
+def test_errors_are_raised_next_to_a_value_outside_the_type(text: str) -> None:
     assert value(text, {"a": I32}) is ERROR
     if "DISTINCT" not in text:
         assert value(text, {"a": 1}) is False
         assert value(text, {"a": pa.array([None], pa.int32())}) is False
 
 
-def test_a_text_beside_a_number_in_a_list_is_read_as_one() -> None:
+def test_text_next_to_a_number_in_a_list_is_a_number() -> None:
     assert value("l.s IN (l.u, l.a)", {"s": "b", "u": "b", "a": 1}) is ERROR
     with pytest.raises(ConditionError, match="the text 'b' cannot be read as int64, which IN needs here"):
         value("l.s IN ('b', 5)", {"s": "b"})
 
 
 @pytest.mark.parametrize("text, columns, want, duck", FACTS, ids=lambda x: x if isinstance(x, str) else "")
-def test_null_gives_null_unless_asked_for(text: str, columns: dict[str, Any], want: Any, duck: str | None) -> None:
+def test_null_gives_null_by_default(text: str, columns: dict[str, Any], want: Any, duck: str | None) -> None:
     name, *_ = columns
     _, arrays = given(**columns)
     scope = Scope(pa.schema([(n, a.type) for n, a in arrays.items()]), EMPTY)
@@ -315,7 +315,7 @@ def test_the_error_of_an_argument_is_named() -> None:
     assert said.startswith("division by zero in 1 div CAST(l.b AS BIGINT)")
 
 
-def test_python_says_the_same() -> None:
+def test_python_gives_the_same() -> None:
     scope, _ = given(a=1, s="a", st=struct({"q": 1, "x": 0.5}))
     a, s, st = ivjoin.left("a"), ivjoin.left("s"), ivjoin.left("st")
     said = {
@@ -338,7 +338,7 @@ def test_names_of_fields_are_as_case_sensitive_as_those_of_columns() -> None:
         scalar("l.St.Q", Scope(schema, EMPTY))
 
 
-def test_a_pattern_that_is_none_is_named() -> None:
+def test_invalid_pattern_is_named() -> None:
     scope, arrays = given(s="a", u="(")
     said = first_error(scalar("l.s RLIKE l.u", scope), lambda _, name: arrays[name], 0)
     assert said == "a pattern that cannot be read in l.s RLIKE l.u (bool) at l.s = 'a', l.u = '('"

@@ -278,7 +278,7 @@ def test_the_page_is_current() -> None:
     assert PAGE.read_text() == table(), "python -m bench.operators --write"
 
 
-def test_no_definition_stands_beside_the_table() -> None:
+def test_no_definition_outside_the_table() -> None:
     """No reader, writer or interpreter keeps a list of operators of its own, but for what is named here."""
     root = PAGE.parent.parent / "ivjoin"
     interpreters = (

@@ -43,7 +43,7 @@ def test_more_rows_are_those_of_duckdb(first: int) -> None:
     assert any("aggregate" in o for o in done)
 
 
-def test_a_view_without_a_cart_is_kept() -> None:
+def test_view_without_a_cart_is_emitted() -> None:
     assert rows("view_ts cart_item buy_ts", hows={"cart": "left", "buy": "left"}) == [
         (10, "a", 16), (10, "a", 18), (10, "b", 16), (10, "b", 18), (20, None, None), (30, None, None), (40, None, 45),
     ]  # fmt: skip

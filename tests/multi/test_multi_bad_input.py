@@ -53,13 +53,13 @@ def batch(*ts: int) -> pa.RecordBatch:
     pytest.param(ABC, JOINED, {"allow_cross": 1}, "allow_cross is 1", id="allow_cross"),
     pytest.param(ABC, JOINED, {"order": {}}, "has no option 'order'; did you mean 'orders'?", id="option"),
 ])  # fmt: skip
-def test_the_question(inputs: Any, condition: Any, options: Any, said: str) -> None:
+def test_wrong_questions(inputs: Any, condition: Any, options: Any, said: str) -> None:
     with pytest.raises(IvjoinError) as e:
         MultiJoin(inputs, condition, **options)
     assert said in str(e.value)
 
 
-def test_a_cross_product_is_asked_for() -> None:
+def test_cross_product_needs_allow_cross() -> None:
     t = pa.table({"k": [1, 2], "ts": [1, 2]})
     out = ivjoin.multi_join({"a": t, "b": t, "c": t}, "a.k = b.k", allow_cross=True)
     assert len(out.read_all()) == 4
@@ -68,7 +68,7 @@ def test_a_cross_product_is_asked_for() -> None:
 
 @pytest.mark.parametrize("views", ["auto", "none", "all"])
 @pytest.mark.parametrize("said", ["a.k = b.k AND b.k = c.k", "b.ts < a.k AND b.k = c.k", "FALSE", "a.k = 1 AND NULL"])
-def test_what_no_row_meets_is_no_cross_product(said: str, views: str) -> None:
+def test_joins_without_matches_are_not_cross_products(said: str, views: str) -> None:
     """As where a reader found nothing but nulls in a column, and so gave it no type."""
     t = pa.table({"k": [1, 2], "ts": [1, 2]})
     given = {"a": pa.table({"k": pa.nulls(2), "ts": [1, 2]}), "b": t, "c": t}

@@ -41,7 +41,7 @@ def test_two_inputs_by_alias(files: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_does_not_fit_goes_to_files(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_that_do_not_fit_spill(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(3)
     for alias in "abc":
         ts = np.sort(rng.integers(0, 20_000, 10_000))

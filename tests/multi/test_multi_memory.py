@@ -50,7 +50,7 @@ def pushed(op: MultiJoin, size: int) -> int:
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("views", ["auto", "none"])
 @pytest.mark.parametrize("size", [100, 5000])
-def test_what_fits_the_limit_comes_out_whole(views: str, size: int) -> None:
+def test_results_within_the_limit_are_complete(views: str, size: int) -> None:
     orders = dict.fromkeys("abc", "ts")
     free = MultiJoin(dict.fromkeys("abc", S), CHAIN, orders=orders, views=views)
     limited = MultiJoin(dict.fromkeys("abc", S), CHAIN, orders=orders, views=views, memory_limit="4MB")
@@ -62,7 +62,7 @@ def test_what_fits_the_limit_comes_out_whole(views: str, size: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("views", ["auto", "none", [("b", "c")]])
-def test_a_refused_batch_is_pushed_again_when_there_is_room(views: Any) -> None:
+def test_refused_batch_is_pushed_again_when_memory_is_free(views: Any) -> None:
     op = MultiJoin(dict.fromkeys("abc", S), CHAIN, orders=dict.fromkeys("abc", "ts"), views=views, memory_limit="1MB")
     batch = rows(0)
     taken = 0
@@ -142,7 +142,7 @@ WIDE = "a.k = b.k AND b.k = c.k AND b.ts BETWEEN a.ts AND a.ts + 4000 AND c.ts =
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("views", ["none", [("a", "b")]])
 @pytest.mark.parametrize("size", [500, 4000])
-def test_what_does_not_fit_goes_to_files(views: Any, size: int, tmp_path: Path) -> None:
+def test_rows_that_do_not_fit_spill(views: Any, size: int, tmp_path: Path) -> None:
     given: dict[str, Any] = {"inputs": dict.fromkeys("abc", S), "condition": WIDE, "views": views}
     given["orders"] = dict.fromkeys("abc", "ts")
     free = MultiJoin(**given)

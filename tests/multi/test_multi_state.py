@@ -117,7 +117,7 @@ def test_watermarks_bounds_and_what_they_promise() -> None:
     assert sum(b.num_rows for b in op.push("c", only(1, 415))) == 1
 
 
-def test_what_prunes_nothing_holds_everything() -> None:
+def test_conditions_that_evict_nothing_store_everything() -> None:
     op = MultiJoin(dict.fromkeys("abc", SCHEMA), "a.k = b.k AND b.id = c.id", orders=dict.fromkeys("abc", "ts"))
     for alias in "abc":
         list(op.push(alias, batches(0)[0]))

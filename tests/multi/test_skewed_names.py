@@ -20,11 +20,11 @@ def spec() -> MultiSpec:
     )
 
 
-def test_a_column_that_is_widened_to_meet_the_others_has_its_name(spec: MultiSpec) -> None:
+def test_widened_column_retains_its_name(spec: MultiSpec) -> None:
     assert skewed_names(spec, ["a.k"]) == {("a", "k")}
     assert skewed_names(spec, [("b", "k"), "k"]) == {("b", "k"), "k"}
 
 
-def test_what_no_equality_joins(spec: MultiSpec) -> None:
+def test_inputs_without_an_equality(spec: MultiSpec) -> None:
     with pytest.raises(OptionError, match=r"'a\.ts', which no equality of the condition joins; it has a\.k, b\.k"):
         skewed_names(spec, ["a.ts"])

@@ -74,7 +74,7 @@ def test_each_set_of_views_has_the_bands_of_two(views: Any) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_null_would_be_passed_by_in_is_held_and_said() -> None:
+def test_rows_with_ignored_nulls_are_stored_and_explained() -> None:
     condition = SAID["keys"].format(w="20")
     plain = dict.fromkeys("abc", schema("int64", True))
     op = MultiJoin(plain, condition, orders=ORDERS)

@@ -64,13 +64,13 @@ def test_counts_and_what_was_sorted(pushed: pa.Table) -> None:
     assert "neither side was ordered" in stream.sorting and "a.t" in stream.sorting
 
 
-def test_columns_come_as_they_are_named(pushed: pa.Table) -> None:
+def test_columns_are_in_the_order_named(pushed: pa.Table) -> None:
     rows = ivjoin.multi_join(TABLES, CONDITION, columns=["c_id", "a_id", "b_id"]).read_all()
     assert rows.column_names == ["c_id", "a_id", "b_id"]
     assert in_order(rows).equals(pushed.select(rows.column_names))
 
 
-def test_results_of_many_rows_are_not_held(monkeypatch: pytest.MonkeyPatch, pushed: pa.Table) -> None:
+def test_results_of_many_rows_are_not_cached(monkeypatch: pytest.MonkeyPatch, pushed: pa.Table) -> None:
     monkeypatch.setattr(table_steps, "_MOST_TIMES", 0)
     stream = ivjoin.multi_join(TABLES, CONDITION)
     assert in_order(stream.read_all()).equals(pushed)
@@ -109,7 +109,7 @@ def test_a_row_that_breaks_a_promise_is_pushed(promise: dict[str, object]) -> No
     assert sum(rows for _, rows in late) == dropped.metrics.late_rows > 0
 
 
-def test_explain_says_so() -> None:
+def test_explain_shows_it() -> None:
     assert SAID in ivjoin.explain(TABLES, CONDITION, threads=2)
     assert SAID in ivjoin.explain(TABLES, "a.k = b.k AND b.id = c.id")
     assert SAID not in ivjoin.explain(TABLES, CONDITION, memory_limit="1GB")

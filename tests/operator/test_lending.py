@@ -76,7 +76,7 @@ def rows(op: SymmetricHashJoin, given: list[tuple[str, pa.RecordBatch]], finish:
 @pytest.mark.one_in(17)
 @pytest.mark.parametrize("finish", [True, False], ids=["to its end", "with rows"])
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_what_is_left_is_as_good_as_new(name: str, finish: bool) -> None:
+def test_remaining_state_works_like_a_new_one(name: str, finish: bool) -> None:
     question = QUESTIONS[name]
     for seed in range(6):
         given = batches(seed, 3 + 17 * seed, 2 + 5 * seed, nulls=seed % 3 == 1)
@@ -166,7 +166,7 @@ def test_only_so_much_is_left() -> None:
     assert rows(made(**QUESTIONS["inner"]), first) == rows(made(**QUESTIONS["inner"]), first) != Counter()
 
 
-def test_a_limit_begins_with_little() -> None:
+def test_first_reservation_is_small() -> None:
     op = made(**QUESTIONS["inner"])
     rows(op, batches(7, 4000, 3000, nulls=False))
     del op

@@ -195,7 +195,7 @@ def test_ids_of_keys_are_taken_back_while_rows_are_in_no_list(distinct: int) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["snapshot", "advance", "reach", "finish", "grow"])
-def test_whatever_is_called_while_rows_are_in_no_list(what: str) -> None:
+def test_any_call_while_rows_are_in_no_list(what: str) -> None:
     rng = random.Random(what)
     op = SymmetricHashJoin(
         SCHEMA, SCHEMA, on="k", condition="l.t - r.t BETWEEN 0 AND 1", left_order="t", right_order="t"

@@ -150,7 +150,7 @@ def test_bands_of_doubles_at_their_edges(how: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["inner", "full"])
-def test_bands_of_doubles_of_which_some_lie_in_files(how: str, tmp_path: Any) -> None:
+def test_bands_of_doubles_partly_in_files(how: str, tmp_path: Any) -> None:
     for seed in range(3):
         played(77 + seed, how, {"memory_limit": 24_000, "when_full": Spill(tmp_path)})
 
@@ -182,7 +182,7 @@ def test_the_least_double_that_comes_to_a_bound(number: float) -> None:
     assert (bounds[out == 2**63 - 1] > NAN_ORDINAL).all()
 
 
-def test_of_a_band_of_doubles_the_column_alone_is_stored() -> None:
+def test_only_the_column_of_a_band_of_doubles_is_stored() -> None:
     """Two words of links, the column, which no ring holds again, and the number."""
     schema = pa.schema({"k": pa.int64(), "x": pa.float64(), "n": pa.int64()})
     op = SymmetricHashJoin(schema, schema, on="k", condition="l.x BETWEEN r.x - 5 AND r.x + 5")

@@ -96,7 +96,7 @@ def test_a_null_that_has_left_is_forgotten() -> None:
 
 
 @many_rows
-def test_a_ring_has_little_more_room_than_the_window_wants() -> None:
+def test_ring_is_hardly_larger_than_the_window() -> None:
     """As it grows, in the steady state, and after the window has become smaller; windows come with the rows' pace."""
     op, n, x = band(100_000, 0), 500, 0
     rng = np.random.default_rng(5)
@@ -141,7 +141,7 @@ def test_keys_that_come_once_are_swept_without_python(monkeypatch: pytest.Monkey
     "l.x BETWEEN r.x - 20 AND r.x + 20 AND (l.k + r.k) % 7 = 3",
     "l.x BETWEEN r.x - 9 AND r.x",
 ])  # fmt: skip
-def test_what_waits_for_a_bound_that_never_comes_is_forgotten_with_its_row(condition: str, how: str) -> None:
+def test_waiting_entries_are_freed_with_their_row(condition: str, how: str) -> None:
     """Against the order of the rows every one of them waits in a heap; there are few rows, so it stays small."""
     schema = pa.schema({"k": pa.int64(), "x": pa.float64()})
     order = {"left_order": "x", "right_order": "x"}
@@ -158,7 +158,7 @@ def test_what_waits_for_a_bound_that_never_comes_is_forgotten_with_its_row(condi
 
 @pytest.mark.slow
 @many_rows
-def test_what_waited_in_a_wide_window_leaves_no_room_behind() -> None:
+def test_rows_of_a_wide_window_free_their_memory() -> None:
     schema = pa.schema({"k": pa.int64(), "x": pa.float64()})
     order = {"left_order": "x", "right_order": "x"}
     op = SymmetricHashJoin(schema, schema, on="k", condition="abs(l.x - r.x) <= 20000", how="full", **order)
@@ -210,7 +210,7 @@ def test_a_sweep_that_ends_half_way_stops_the_operator(monkeypatch: pytest.Monke
 
 
 @many_rows
-def test_what_waited_out_of_order_leaves_no_room_behind() -> None:
+def test_waiting_unordered_rows_free_their_memory() -> None:
     """Rows in disorder wait in heaps; once rows come in order again, these shrink to what a batch may need."""
     order = {"left_order": Order("x", slack=4000), "right_order": Order("x", slack=4000)}
     op = SymmetricHashJoin(SCHEMA, SCHEMA, on="k", condition="l.x BETWEEN r.x - 4000 AND r.x + 4000", **order)

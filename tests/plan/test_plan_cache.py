@@ -161,7 +161,7 @@ SCHEMAS = [
 ]
 
 
-def test_schemas_are_told_apart_by_all_that_they_hold() -> None:
+def test_schemas_differ_by_all_their_parts() -> None:
     options: dict[str, Any] = {"on": "k", "how": "left_semi"}
     plans = [made(a, b, **options) for a in SCHEMAS for b in (SCHEMA, SCHEMAS[1])]
     assert len({id(p) for p in plans}) == len(plans)
@@ -189,7 +189,7 @@ UNTOLD = [
 
 @pytest.mark.one_in(5)
 @pytest.mark.parametrize("arguments", UNTOLD)
-def test_what_cannot_be_told_apart_is_planned_anew(arguments: dict[str, Any]) -> None:
+def test_indistinguishable_joins_are_planned_again(arguments: dict[str, Any]) -> None:
     assert made(**arguments) is not planned(SCHEMA, SCHEMA, **arguments)
 
 
@@ -207,7 +207,7 @@ def test_arguments_that_change_later_change_no_plan() -> None:
     assert planned(SCHEMA, SCHEMA, on=["k"], left_bounds={"a": (0, 5)}) is first
 
 
-def test_a_mistake_is_told_each_time() -> None:
+def test_mistake_is_reported_each_time() -> None:
     for _ in range(2):
         with pytest.raises(ColumnError, match="did you mean 'a'"):
             planned(SCHEMA, SCHEMA, on="A")
@@ -216,7 +216,7 @@ def test_a_mistake_is_told_each_time() -> None:
 
 
 @pytest.mark.slow
-def test_no_more_than_so_many_are_kept() -> None:
+def test_cache_has_a_greatest_size() -> None:
     first = planned(SCHEMA, SCHEMA, batch_size=1)
     for size in range(2, MOST_PLANS + 1):
         planned(SCHEMA, SCHEMA, batch_size=size)
@@ -308,7 +308,7 @@ def test_operators_of_one_plan_do_not_see_each_other(arguments: dict[str, Any], 
     assert described(plan) == before
 
 
-def test_a_rekeyed_operator_and_one_with_more_axes_change_their_own_plan_alone() -> None:
+def test_rekeyed_operators_change_only_their_own_plan() -> None:
     plan = planned(NUMBERS, NUMBERS, **COMPUTED)
     ops = [SymmetricHashJoin(NUMBERS, NUMBERS, **COMPUTED) for _ in range(2)]
     list(ops[0].push("left", rows((1, MAX32, 1))))

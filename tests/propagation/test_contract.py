@@ -252,7 +252,7 @@ def test_a_point_that_errs_does_not_satisfy() -> None:
     "coalesce(1 div a, 5) = 5", "least(1 div a, 5) = 5", "(a % a) IS NULL",
     "CASE WHEN 1 div a > 0 THEN 1 ELSE 2 END = 2",
 ])  # fmt: skip
-def test_a_division_by_zero_is_no_null(condition: str) -> None:
+def test_division_by_zero_is_not_null(condition: str) -> None:
     """Least, coalesce and IS NULL would make something TRUE of a NULL; the point errs instead."""
     assert contract(condition, {"a": ("int64", 0, 0)}).outcome is Outcome.INFEASIBLE
 

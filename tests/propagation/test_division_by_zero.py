@@ -106,7 +106,7 @@ def test_a_join_knows_that_it_is_an_error() -> None:
     ("if(a div b > 3, b, a) < -5", (0, 5), (-(1 << 63), -6)),
     ("coalesce(a div b, 0) = 0", (0, 0), None),
 ])  # fmt: skip
-def test_what_stands_in_for_a_null_says_nothing_of_zero(
+def test_value_in_place_of_a_null_does_not_imply_zero(
     text: str, b: tuple[int, int], want: tuple[int, int] | None
 ) -> None:
     node, known = read(text, {"a": (-(1 << 63), (1 << 63) - 1), "b": b})

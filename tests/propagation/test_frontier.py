@@ -107,7 +107,7 @@ def test_a_known_expression_is_a_fact_of_its_own() -> None:
     assert forward(node("(r.a + r.b) * 2"), known).lo == 1000
 
 
-def test_an_operator_without_a_rule_says_nothing() -> None:
+def test_operator_without_a_rule_gives_no_bounds() -> None:
     a = node("l.a")
     strange = make("no_such_operator", (a,), (), INT64)
     assert forward(strange, {a: Dom.of(INT64, 1, 2, null=False)}) == Dom.top(INT64)

@@ -32,7 +32,7 @@ def test_empty_whatever_the_box(condition: str, t: str) -> None:
     ("a > b AND a < b + 0.02", "decimal(10, 2)"), ("a > b OR a < b + 1", "bigint"), ("a > b AND b > a - 2", "bigint"),
     ("a <> b AND a <= b", "bigint"), ("a > b AND a < c + 1", "bigint"),
 ])  # fmt: skip
-def test_what_meets_stays(condition: str, t: str) -> None:
+def test_rows_that_can_match_stay(condition: str, t: str) -> None:
     box = dict.fromkeys("abc", (t, None, None))
     assert contract(condition, box).outcome is not Outcome.INFEASIBLE
 

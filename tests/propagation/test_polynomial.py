@@ -77,7 +77,7 @@ def just_true(rng: random.Random, term: str, point: dict[str, Any], t: str) -> t
 
 @pytest.mark.slow
 @pytest.mark.parametrize("t", ["double", "float", "int64", "decimal(9,2)"])
-def test_a_point_that_just_satisfies_is_kept(t: str) -> None:
+def test_point_on_the_edge_is_retained(t: str) -> None:
     """Witness first: a box that touches the point on every side, or is the point."""
     rng = random.Random(t)
     tried = 0

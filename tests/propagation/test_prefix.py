@@ -72,7 +72,7 @@ def test_no_match_lies_in_a_dead_prefix(falling: bool) -> None:
     pytest.param("(b - a) * (b - a) * (b - a) + b - a <= 1010", 1000, 989, id="repeated"),
     pytest.param("sin(b - a) > 0.5", 1000, 1000 - 2**63, id="periodic, but for what overflows"),
 ])  # fmt: skip
-def test_what_has_no_inverse_has_a_prefix(text: str, low: int, want: int) -> None:
+def test_functions_without_inverse_have_a_prefix(text: str, low: int, want: int) -> None:
     p = Propagator([condition(text)], [A, B])
     known = {B: Dom.of(INT64, low, None)}
     for near in (None, want, 0, -(2**63), 2**63 - 1, 985, 995):

@@ -80,7 +80,7 @@ def test_trap_08_zero_of_either_sign() -> None:
         assert ivjoin.band_join(left, right, on="k", condition=f"l.x {op} r.y").read_all().num_rows == 0
 
 
-def test_trap_09_a_float_column_beside_a_double_literal() -> None:
+def test_trap_09_a_float_column_with_a_double_literal() -> None:
     tenth = float(np.float32(0.1))
     assert only("a > 0.1D", "float", 0, 1)[0] == tenth
     assert only("a < 0.1D", "float", 0, 1)[1] == float(np.nextafter(np.float32(0.1), np.float32(0)))
@@ -90,7 +90,7 @@ def test_trap_10_big_longs_as_doubles() -> None:
     assert only("CAST(a AS DOUBLE) = 9007199254740992D", "bigint") == (2**53, 2**53 + 1)
 
 
-def test_trap_11_int_beside_float_is_compared_as_double() -> None:
+def test_trap_11_int_and_float_compare_as_double() -> None:
     assert only("a = CAST(16777216 AS FLOAT)", "int", 16777210, 16777220) == (16777216, 16777216)
 
 
@@ -306,7 +306,7 @@ def test_trap_42_one_branch_of_an_or_prunes_nothing() -> None:
 
 
 @pytest.mark.parametrize("how, want", [("left", 4), ("full", 6), ("left_anti", 2), ("left_semi", 2), ("right", 4)])
-def test_trap_43_rows_pruned_unmatched_come_out(how: str, want: int) -> None:
+def test_trap_43_pruned_unmatched_rows_are_emitted(how: str, want: int) -> None:
     left = table(t=[1, 2, 30, 40], k=[1, 1, 1, 1])
     right = table(t=[1, 20, 31, 60], k=[1, 1, 1, 1])
     got = run(left, right, on="k", condition="l.t = r.t OR l.t = r.t - 1 AND l.t >= 30", how=how)

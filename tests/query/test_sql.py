@@ -144,7 +144,7 @@ def test_a_parameter_may_be_a_duration(value: Any, rows_out: int) -> None:
     ("WHERE l.id IN (SELECT 1)", "a subquery"), ("WHERE EXISTS (SELECT 1)", "a subquery"),
     ("UNION SELECT 1", "UNION"), ("WHERE rank() OVER (ORDER BY l.id) = 1", "a window function"),
 ])  # fmt: skip
-def test_more_than_joins_is_refused_with_the_way_out(more: str, name: str) -> None:
+def test_other_clauses_are_refused_with_a_fix(more: str, name: str) -> None:
     with pytest.raises(ivjoin.UnsupportedError, match=rf"{name}.* is not supported in ivjoin.sql.*to_duckdb\(\)"):
         ivjoin.sql(f"SELECT l.id FROM clicks l JOIN views r ON l.user = r.user {more}", clicks=CLICKS, views=VIEWS)
 

@@ -19,7 +19,7 @@ def test_the_papers_example() -> None:
     assert heavy_grids({"b1": (100, 300), "b2": (50, 200)}, workers=8, current=now) == {"b1": (2, 4), "b2": (1, 4)}
 
 
-def test_the_rule_alone_would_not_leave_one_by_one() -> None:
+def test_rule_without_the_range_would_leave_one_by_one() -> None:
     heavy = {"b1": (100, 100), "b2": (50, 200)}
     assert heavy_grids(heavy, 8, current={"b1": (1, 1)}) == {"b1": (1, 1), "b2": (1, 4)}
 

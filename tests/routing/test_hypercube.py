@@ -66,7 +66,7 @@ def test_auto_takes_the_least_load() -> None:
         assert hypercube(CHAIN, 64, "auto", skewed).load == min(loads.values())
 
 
-def test_what_is_not_joined_has_no_dim() -> None:
+def test_attributes_without_a_join_have_no_dimension() -> None:
     lone = hypercube({"R": Relation(10, ("a", "b"))}, workers=8)
     assert (lone.dims, lone.workers, lone.load, lone.replication) == ({"R": 8}, 8, 1.25, 1.0)
     hashed = hypercube({"R": Relation(10, ("a", "b"))}, workers=8, scheme="hash")

@@ -83,7 +83,7 @@ def test_the_smaller_side_is_copied() -> None:
     [("left", (8, 1)), ("left_semi", (8, 1)), ("left_anti", (8, 1)), ("right", (1, 8)), ("right_semi", (1, 8)),
      ("right_anti", (1, 8)), ("inner", None)],
 )  # fmt: skip
-def test_grids_leave_rows_that_may_come_out_alone_in_one_cell(how: str, grids: tuple[int, int] | None) -> None:
+def test_grids_leave_preserved_rows_in_one_cell(how: str, grids: tuple[int, int] | None) -> None:
     many, few = table(n=4000, seed=1), table(n=100, seed=2)
     left, right = (few, many) if how.startswith("right") else (many, few)
     plan = plan_join(left, right, condition="l.t <= r.t", how=how, workers=8, scheme="grid")
@@ -103,7 +103,7 @@ def test_a_full_join_in_grids_has_one_for_each_side() -> None:
     assert sliced.layout.both and sliced.layout.entries[0].scheme == "slices"
 
 
-def test_what_cannot_be_spread_says_why() -> None:
+def test_joins_that_cannot_be_spread_explain_why() -> None:
     left, right = table(seed=1), table(seed=2)
     plan = plan_join(left, right, condition="l.t <= r.t", workers=8, scheme="slices")
     assert plan.n_cells == 1
@@ -230,7 +230,7 @@ def test_a_computed_key() -> None:
     assert plan.cells("left", left)[1].tolist() == plan.cells("right", right)[1].tolist()
 
 
-def test_a_rearranged_key_that_may_err_is_no_key() -> None:
+def test_rearranged_key_that_may_err_is_not_a_key() -> None:
     side = pa.record_batch({"a": [1, 2], "b": [3, 4]})
     plan = plan_join(side, side, condition="l.a - r.a + l.b - r.b = 0", workers=4)
     assert any("may raise an error where the condition does not" in note for note in plan.notes)
@@ -284,7 +284,7 @@ def test_a_plan_goes_to_other_tasks_as_text(options: dict[str, Any]) -> None:
         plan_from_json('{"version": 99}', left.schema, right.schema, **options)
 
 
-def test_copies_depend_on_rows_alone() -> None:
+def test_copies_depend_only_on_rows() -> None:
     left, right = table(seed=1), table(seed=2)
     plan = plan_join(left, right, condition="l.t <= r.t", workers=8)
     batch = left.to_batches()[0]

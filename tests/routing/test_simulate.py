@@ -128,7 +128,7 @@ def test_few_copies_are_made_for_the_load(workers: int, exponent: float) -> None
 @pytest.mark.one_in(5)
 @pytest.mark.parametrize("part", [1.0, 0.8])
 @pytest.mark.parametrize("workers", [48, 64, 200])
-def test_bands_wider_than_a_share_are_copied_little(workers: int, part: float) -> None:
+def test_bands_wider_than_a_share_need_few_copies(workers: int, part: float) -> None:
     """A slice that is a grid copies less than narrower slices, or one grid of everything."""
     n = 20_000
     sides = [
@@ -188,7 +188,7 @@ def test_many_copies_are_counted_in_shares(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.soak
-def test_the_fullest_worker_has_little_more_than_the_least_possible() -> None:
+def test_fullest_worker_is_near_the_optimum() -> None:
     """No key, one key, most rows in one key; bands narrower and wider than a worker's share; full joins too."""
     n, over = 20_000, []
     for part in (1.0, 0.8):

@@ -151,7 +151,7 @@ def compare(text: str, left: pa.RecordBatch, right: pa.RecordBatch) -> int:
 
 @pytest.mark.one_in(7)
 @pytest.mark.parametrize("seed", range(12))
-def test_what_checks_decide_is_what_the_condition_says(seed: int) -> None:
+def test_checks_agree_with_the_condition(seed: int) -> None:
     rng = random.Random(seed)
     left, right = table(rng, 300), table(rng, 300)
     decided = sum(compare(drawn(rng, rng.randint(1, 3)), left, right) for _ in range(40))
@@ -185,7 +185,7 @@ ASKED = {
 
 
 @pytest.mark.parametrize("text, some", ASKED.items())
-def test_what_may_err_or_is_no_band_is_asked_about(text: str, some: bool) -> None:
+def test_conjuncts_that_may_err_or_are_not_bands_are_residual(text: str, some: bool) -> None:
     sep = separated(text)
     assert not sep.decided.issuperset(sep.residual)
     assert bool(sep.checks) == some
@@ -209,7 +209,7 @@ def test_two_ends_of_a_band_are_one_check() -> None:
     ]  # fmt: skip
 
 
-def test_what_cannot_err_is_asked_about_last() -> None:
+def test_conditions_without_errors_are_evaluated_last() -> None:
     sep = separated("l.s <> r.s AND (l.i < r.i OR l.j < r.j)")
     assert [(str(c.left), c.true) for c in sep.checks] == [("l.i", ASK), ("l.j", ASK)]
 
@@ -227,7 +227,7 @@ def test_a_condition_too_long_to_check_is_left_as_it_is() -> None:
     assert len({c.left for c in wide.checks}) <= 8
 
 
-def test_unsigned_and_float_ends_are_told_apart() -> None:
+def test_unsigned_and_float_ends_differ() -> None:
     ends_of: dict[str, tuple[int | None, int | None]] = {}
     for text in ("l.u >= 18446744073709551615", "l.f > CAST('Infinity' AS DOUBLE)", "l.n < -2147483648"):
         (c, *_) = separated(f"{text} OR l.i < r.i").checks

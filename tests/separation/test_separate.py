@@ -155,7 +155,7 @@ NOTHING = [
 
 
 @pytest.mark.parametrize("text", NOTHING)
-def test_what_says_nothing_of_an_order_is_residual(text):
+def test_conjuncts_without_an_order_are_residual(text):
     sep = split(text)
     assert (sep.bands, sep.keys, sep.left_filter, sep.right_filter) == ((), (), (), ())
     assert len(sep.residual) == 1
@@ -294,7 +294,7 @@ def test_terms_on_one_pair_of_nodes_are_one_term():
     assert bands(text) == ["-10 <= l.a ~ r.a <= 2"]
 
 
-def test_a_sum_that_the_condition_names_is_used_as_it_stands():
+def test_sum_in_the_condition_is_used_unchanged():
     text = "l.i + l.s <= r.i AND l.i >= r.i - 5 - l.s"
     (term,) = split(text).bands
     assert str(term.left) == "l.i + l.s"

@@ -206,7 +206,7 @@ def test_a_restored_operator_goes_on_estimating() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("limited", [False, True])
-def test_what_a_restored_operator_has_no_room_for_is_counted(limited: bool) -> None:
+def test_restored_rows_that_do_not_fit_are_counted(limited: bool) -> None:
     question: dict[str, Any] = {"on": "k", "condition": "abs(l.t - r.t) <= 600", "left_order": "t", "right_order": "t"}
     limit: dict[str, Any] = {"memory_limit": 90_000, "when_full": Shed("random")}
     rng = np.random.default_rng(3)
@@ -262,7 +262,7 @@ def test_a_sample_forgets() -> None:
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("full", ["shed", "raise"])
-def test_keys_that_no_row_has_any_more_take_no_room_from_rows(full: Any) -> None:
+def test_unused_keys_take_no_memory_from_rows(full: Any) -> None:
     """Many keys, few rows at a time: the ids of keys that are gone are taken back before the limit is met."""
     schema = pa.schema({"k": pa.int64(), "t": pa.int64()})
     question: dict[str, Any] = {"on": "k", "condition": "abs(l.t - r.t) <= 100", "left_order": "t", "right_order": "t"}

@@ -170,7 +170,7 @@ def test_bad_arguments(call: Any, says: str) -> None:
 
 
 @pytest.mark.parametrize("nan", [[math.nan, math.nan], [math.nan, Decimal("nan")], [np.nan, np.float64("nan")]])
-def test_nan_meets_nan_and_none_meets_nothing(nan: list[Any]) -> None:
+def test_nan_matches_nan_and_null_matches_nothing(nan: list[Any]) -> None:
     left, right = [nan[0], None, 1.0], [2.0, None, nan[1]]
     assert exact_matches(left, right, window=3) == 1
     assert replay(left, right, window=3, memory=4) == 1
@@ -182,7 +182,7 @@ def test_the_optimum_keeps_rows_of_nan() -> None:
     assert optimal_offline([math.nan, 1], [2, math.nan], window=2, memory=2).matches == 1
 
 
-def test_without_or_tools_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_or_tools_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "ortools.graph.python", None)

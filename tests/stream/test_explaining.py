@@ -76,7 +76,7 @@ def test_tables_are_to_be_sorted() -> None:
     assert "there are few rows, so they are not sorted" in text
 
 
-def test_what_is_said_is_what_is_done() -> None:
+def test_explain_agrees_with_the_run() -> None:
     left, right = table(1), table(2)
     for condition in CONDITIONS[:4]:
         said = re.search(r"both will be sorted by (.*), about", ivjoin.explain(left, right, condition=condition))
@@ -152,7 +152,7 @@ def test_names_are_escaped() -> None:
 
 
 @pytest.mark.parametrize("tried", ["TRY_CAST(l.x AS INT)", "try_add(l.n, l.n)", "try_divide(l.x, CAST(l.n AS DOUBLE))"])
-def test_what_is_tried_is_said(tried: str) -> None:
+def test_attempts_are_reported(tried: str) -> None:
     schema = pa.schema({"x": pa.float32(), "n": pa.int8(), "t": pa.int64()})
     for condition in (f"{tried} = r.t", f"{tried} IS NULL AND r.t > 3", f"{tried} <= r.x"):
         text = str(ivjoin.explain(schema, schema, condition=condition, left_order="t", right_order="t"))
@@ -168,7 +168,7 @@ def state_of(condition: str, schema: pa.Schema = PAIRS) -> str:
     return text[text.index("\nstate\n"):]
 
 
-def test_sums_to_the_right_of_a_minus_stand_in_brackets() -> None:
+def test_sums_to_the_right_of_a_minus_have_brackets() -> None:
     text = str(ivjoin.explain(PAIRS, PAIRS, condition="l.t + l.v < r.t + r.v + 5"))
     assert "l.t + l.v - (r.t + r.v) <= 4" in text
     assert "l.t - r.t <= 4" in str(ivjoin.explain(PAIRS, PAIRS, condition="l.t < r.t + 5"))
@@ -181,7 +181,7 @@ def test_a_bound_has_its_own_source() -> None:
     assert lines[0].endswith("from the residual")
 
 
-def test_what_is_anything_is_no_bound() -> None:
+def test_unbounded_values_give_no_bound() -> None:
     assert "is anything" not in state_of("l.t - r.v + r.t < 5 AND l.t > r.t - r.v")
 
 

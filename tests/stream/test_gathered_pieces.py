@@ -21,7 +21,7 @@ def _rows(pieces: Pieces) -> list[int]:
 
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("sizes", [[], [0], [1] * 20, [3, 0, 5, 1, 1, 30, 2], [0, 0, 4], [50]])
-def test_every_row_comes_once_and_in_order(sizes: list[int], whole: bool) -> None:
+def test_every_row_is_emitted_once_and_in_order(sizes: list[int], whole: bool) -> None:
     ends = np.cumsum([0, *sizes])
     batches = [pa.record_batch({"i": np.arange(a, b)}) for a, b in pairwise(ends)]
     assert _rows(Pieces(iter(batches), 10, whole)) == list(range(sum(sizes)))

@@ -92,7 +92,7 @@ def test_few_pairs_are_compared(condition: str, text: str) -> None:
     assert share(condition) * N * N < 3 * want.num_rows + 8 * N
 
 
-def test_explain_says_that_it_is_sorted() -> None:
+def test_explain_shows_that_it_is_sorted() -> None:
     text = ivjoin.explain(LEFT, RIGHT, condition="r.t <= l.t AND (r.b IS NULL OR l.t < r.b)")
     assert "neither side is ordered: both will be sorted by l.t and r.t, about" in text
     assert "band term* l.t - r.b <= 0" in text
@@ -103,7 +103,7 @@ EVERY_PAIR = ["abs(l.t - r.t) > 5", "l.kind * r.kind % 7 = 3", "l.t < r.t OR l.y
 
 
 @pytest.mark.parametrize("condition", EVERY_PAIR)
-def test_what_compares_every_pair_warns_once(condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_comparing_every_pair_warns_once(condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compared, "MANY", N * N - 1)
     said = re.escape(f"about {N * N:,} pairs of rows are compared")
     with pytest.warns(SlowJoinWarning, match=said) as seen:

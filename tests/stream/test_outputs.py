@@ -103,7 +103,7 @@ def test_a_context_closes_what_is_left() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_stream_that_is_over_lets_go_of_its_inputs(threads: int) -> None:
+def test_finished_stream_releases_its_inputs(threads: int) -> None:
     table = pa.table({"k": [1] * 300_000, "t": range(300_000)})
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -134,7 +134,7 @@ def test_a_stream_that_is_over_lets_go_of_its_inputs(threads: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_closed_join_of_many_lets_go_of_its_inputs() -> None:
+def test_closed_multi_join_releases_its_inputs() -> None:
     table = pa.table({"t": range(50_000)})
     closed: list[bool] = []
 
@@ -174,7 +174,7 @@ def test_async_iteration() -> None:
         asyncio.run(take(s))
 
 
-def test_an_error_comes_out_of_async_iteration() -> None:
+def test_error_is_raised_by_async_iteration() -> None:
     late = pa.table({"k": ["x"] * 3, "a": [3, 2, 1]})
 
     async def take() -> None:
@@ -204,6 +204,6 @@ def test_columns_of_the_output() -> None:
 
 @pytest.mark.parametrize("write", ["write_parquet", "write_csv", "write_ipc"])
 @pytest.mark.parametrize("place", [3, None, b"bytes"])
-def test_a_place_that_is_no_path_is_refused_by_name(write: str, place: Any) -> None:
+def test_place_that_is_not_a_path_is_refused_by_name(write: str, place: Any) -> None:
     with pytest.raises(ivjoin.IvjoinError, match=r"^the path of the output is .*; expected text such as"):
         getattr(ivjoin.band_join(pa.table({"a": [1]}), pa.table({"a": [1]}), on="a"), write)(place)

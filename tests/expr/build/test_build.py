@@ -230,7 +230,7 @@ def test_texts_take_after_the_other_side():
         build.lt(col(DATE), literal("2024-02-30"))
 
 
-def test_local_times_meet_instants():
+def test_local_times_compare_with_instants():
     naive, aware = col(timestamp("us")), literal(dt.datetime(2024, 7, 1, tzinfo=dt.UTC))
     in_utc = build.lt(naive, aware)
     assert in_utc.args == (naive, literal(dt.datetime(2024, 7, 1)))

@@ -284,6 +284,6 @@ def test_no_digit_of_a_number_is_lost() -> None:
     pytest.param("l.a > INTERVAL '" + "9" * 5000 + "' DAY", id="interval in quotes"),
     pytest.param("l.a > '\ud800'", id="half a character"),
 ])  # fmt: skip
-def test_numbers_that_cannot_be_held(text: str) -> None:
+def test_numbers_that_do_not_fit(text: str) -> None:
     with pytest.raises(ConditionError):
         parse_scalar(text, SCOPE)

@@ -53,7 +53,7 @@ def column(path: str, name: str) -> pa.ChunkedArray:
     ([LARGEST], [NEXT]), ([9007199254740993, LARGEST], [9007199254740992]), ([LARGEST], [-(2**63) - 1, 2**64]),
     ([10**30 + 1], [10**30]), ([-(2**63) - 1], [-(2**63)]), ([2**63], [2**63 - 1]),
 ])  # fmt: skip
-def test_whole_numbers_beyond_int64_do_not_meet_others(
+def test_numbers_beyond_int64_do_not_match_others(
     tmp_path: Path, write: Callable[..., str], ending: str, ours: list[int], theirs: list[int]
 ) -> None:
     left, right = write(tmp_path / f"l.{ending}", "id", *ours), write(tmp_path / f"r.{ending}", "id", *theirs)

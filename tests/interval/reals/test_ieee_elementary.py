@@ -345,7 +345,7 @@ def test_reverse_functions_at_edges(reverse, c, x, expected):
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
-def test_reverse_functions_beside_the_multiples_of_half_pi(name):
+def test_reverse_functions_near_the_multiples_of_half_pi(name):
     function = getattr(iv, name)
     for k in range(1, 4097, 19):
         for beside in (-1e-3, -1e-5, -1e-7, 1e-4):

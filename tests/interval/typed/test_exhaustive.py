@@ -119,7 +119,7 @@ def test_every_half_of_one_argument(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", halves.BINARY)
-def test_every_half_beside_a_narrow_interval(name: str) -> None:
+def test_every_half_next_to_a_narrow_interval(name: str) -> None:
     score = halves.score_binary(name, 60, random.Random(name))
     assert_listed(name, score)
     assert score.forward.cases > 100
@@ -128,7 +128,7 @@ def test_every_half_beside_a_narrow_interval(name: str) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", halves.BINARY)
-def test_every_half_beside_many_intervals(name: str) -> None:
+def test_every_half_next_to_many_intervals(name: str) -> None:
     assert_listed(name, halves.score_binary(name, 2500, random.Random(name + " soak")))
 
 

@@ -223,7 +223,7 @@ def test_longs_to_floats_are_rounded_once() -> None:
                     assert float(kind(np.int64(outside))) != want
 
 
-def test_a_float_just_beside_a_tie_is_not_rounded_twice() -> None:
+def test_float_next_to_a_tie_is_rounded_once() -> None:
     n = (1 << 60) + (1 << 36) + 1  # as a double the tie of two float32 numbers; one above it
     want = float((1 << 60) + (1 << 37))
     assert iv.cast(interval("int64", n, n), "float32").inf == float(np.float32(np.int64(n))) == want

@@ -255,7 +255,7 @@ def rows(out: Any) -> list[tuple[Any, ...]]:
     return sorted(tuple(r.values()) for b in out for r in b.to_pylist())
 
 
-def test_a_row_comes_out_once_no_later_one_can_match() -> None:
+def test_row_is_emitted_when_no_later_row_can_match() -> None:
     op = operator()
     assert rows(op.push("left", batch((1, 10), (2, 12)))) == []
     assert rows(op.push("right", batch((1, 8), (1, 15)))) == []
@@ -316,7 +316,7 @@ def test_the_keys_are_let_go_of() -> None:
     assert op.metrics.left_rows_retired > 38_000
 
 
-def test_a_question_is_kept_and_read_again() -> None:
+def test_question_is_stored_and_read_again() -> None:
     op = operator(aggregate=ASKED | {"m": ("r.t * 2", "max")})
     spec = op.plan.spec
     again = JoinSpec.from_json(spec.as_json)

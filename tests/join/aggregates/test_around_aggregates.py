@@ -95,7 +95,7 @@ def test_output_bounds_are_refused() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("turns", [("left",), ("left", "right")])
-def test_rows_that_come_alone_are_held_together(turns: tuple[str, ...]) -> None:
+def test_single_rows_are_stored_together(turns: tuple[str, ...]) -> None:
     """Each in arrays of its own would take several times its bytes, and every push would look at all of these."""
     schema = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("p", pa.float64())])
     op = ivjoin.SymmetricHashJoin(

@@ -73,7 +73,7 @@ def test_picks_are_those_of_duckdb(condition: str, pick: str) -> None:
 
 
 @pytest.mark.parametrize("swept", [True, False])
-def test_an_aggregate_looks_at_its_pairs_alone(swept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_aggregate_reads_only_its_pairs(swept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     left, right = tables(3000)
     made: list[int] = []
     find = ValueBlocks.swept if swept else ValueBlocks.pairs

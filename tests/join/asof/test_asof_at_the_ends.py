@@ -134,7 +134,7 @@ def nearest_pairs(left: pa.Table, right: pa.Table, **options: Any) -> set[tuple[
     return {(row["i"], row["j"]) for row in rows if row["i"] is not None and row["j"] is not None}
 
 
-def test_a_row_at_the_end_of_what_can_come_is_not_outside() -> None:
+def test_row_at_the_end_of_the_frontier_is_inside() -> None:
     seq = np.arange(4)
     rows = Rows([], seq, np.zeros(4, dtype=np.int64), [np.array([-1, 0, 5, 6])], {})
     assert rows.outside([(0, 5)]).tolist() == [True, False, False, True]

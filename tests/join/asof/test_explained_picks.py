@@ -24,7 +24,7 @@ CASES: list[tuple[str | None, bool, str, str]] = [
 @pytest.mark.one_in(17)
 @pytest.mark.parametrize(("condition", "ordered", "pick", "by"), CASES)
 @pytest.mark.parametrize("on", ["k", None])
-def test_what_goes_is_said_to_go(on: str | None, condition: str | None, ordered: bool, pick: str, by: str) -> None:
+def test_evictions_are_explained(on: str | None, condition: str | None, ordered: bool, pick: str, by: str) -> None:
     if on is None and condition is None:
         condition = "l.k = r.k"
     ask = {"left_order": "t", "right_order": "t"} if ordered else {}

@@ -67,7 +67,7 @@ def test_ties_have_it_wait_longer() -> None:
     assert push(op, "right", (2, 6, 0)) == [(5, 2)]
 
 
-def test_first_comes_out_with_its_partner() -> None:
+def test_first_is_emitted_with_its_partner() -> None:
     op = op_of("first", condition="r.t >= l.t")
     assert push(op, "left", (1, 5), (2, 5)) == []
     assert push(op, "right", (1, 4, 40), (3, 6, 60)) == []
@@ -106,7 +106,7 @@ def test_slack_and_promises() -> None:
     assert [r["x"] for b in op.advance("right", {"t": 6}) for r in b.to_pylist()] == [40]
 
 
-def test_a_promise_lets_the_nearest_go() -> None:
+def test_promise_decides_the_nearest() -> None:
     op = op_of("nearest", condition=None, right_order=None)
     assert push(op, "right", (1, 7, 70)) == [] and push(op, "left", (1, 10), (2, 10)) == []
     assert [r["x"] for b in op.advance("right", {"t": 12}) for r in b.to_pylist()] == []
@@ -171,7 +171,7 @@ def test_the_state_is_a_row_a_key(which: str, condition: str | None, most: int) 
         assert m.left_rows_in == m.right_rows_in == 40_000 and m.rows_out >= 39_000
 
 
-def test_right_rows_before_any_left_row_are_not_held_twice() -> None:
+def test_right_rows_before_any_left_row_are_stored_once() -> None:
     op = op_of(left_order="t")
     push(op, "left", (0, 0))
     for at in range(0, 20_000, 500):
@@ -184,7 +184,7 @@ def test_right_rows_before_any_left_row_are_not_held_twice() -> None:
     assert rest(op, "left") == [] and op.metrics.state_rows == 0
 
 
-def test_keys_that_are_gone_are_forgotten() -> None:
+def test_evicted_keys_are_deleted() -> None:
     op = op_of(condition="r.t BETWEEN l.t - 5 AND l.t")
     for at in range(0, 60_000, 500):
         t = np.arange(at, at + 500)
@@ -307,7 +307,7 @@ def test_mistakes() -> None:
         op_of(aggregate={"n": ("*", "count")})
 
 
-def test_a_snapshot_says_what_is_picked() -> None:
+def test_snapshot_includes_the_pick() -> None:
     op = op_of("nearest", ["t", "x"], condition=None)
     push(op, "left", (1, 5), (1, 9))
     assert push(op, "right", (1, 3, 30), (1, 6, 60), (2, 8, 0)) == [(5, 60)]
@@ -317,7 +317,7 @@ def test_a_snapshot_says_what_is_picked() -> None:
     assert sorted(rest(again)) == sorted(rest(op)) == [(9, 60)]
 
 
-def test_what_is_said_of_it() -> None:
+def test_its_description() -> None:
     text = ivjoin.explain(LEFT, RIGHT, condition="r.t <= l.t", on="k", pick=ivjoin.Pick(["t", "x"], "last"))
     assert "each left row takes one row of those that match: the last by r.t, ties by r.x" in text
     table = pa.table({"k": [1], "t": [1], "x": [1]})

@@ -24,7 +24,7 @@ def test_ties_of_an_as_of_join() -> None:
     assert got["version"].to_pylist() == ["v1", "v0"]
 
 
-def test_what_has_no_distance_or_no_order() -> None:
+def test_types_without_distance_or_order() -> None:
     left = pa.table({"t": [1], "s": ["a"], "d": pa.array([Decimal(1)], pa.decimal128(30, 0))})
     for name, said in (("s", "is string"), ("d", r"is decimal\(30, ?0\)")):
         with pytest.raises(ConditionError, match=f"{said}, have no distances.*'backward' or 'forward'"):
@@ -47,7 +47,7 @@ def test_what_has_no_distance_or_no_order() -> None:
 
 
 @pytest.mark.slow
-def test_text_of_rows_that_are_gone_is_forgotten() -> None:
+def test_text_of_evicted_rows_is_freed() -> None:
     left, right = pa.schema({"t": pa.int64()}), pa.schema({"t": pa.int64(), "s": pa.string()})
     op = SymmetricHashJoin(
         left, right, condition="r.t BETWEEN l.t - 50 AND l.t", left_order="t", right_order="t",
@@ -73,7 +73,7 @@ def test_text_of_rows_that_are_gone_is_forgotten() -> None:
 
 
 @pytest.mark.slow
-def test_one_row_a_key_is_held_of_those_that_every_left_row_can_take() -> None:
+def test_one_row_of_a_key_is_stored_if_every_left_row_can_take_it() -> None:
     left = pa.schema({"k": pa.int64(), "t": pa.int64(), "id": pa.int64()})
     right = pa.schema({"k": pa.int64(), "t": pa.int64(), "s": pa.string(), "n": pa.int64()})
     rng = np.random.default_rng(4)

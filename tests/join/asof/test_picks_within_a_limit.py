@@ -140,7 +140,7 @@ def tried(op: SymmetricHashJoin, side: str, b: pa.RecordBatch) -> tuple[Counter[
         return Counter(), f"{type(e).__name__}: {e}"
 
 
-def test_what_is_full_is_said(tmp_path: Path) -> None:
+def test_error_names_what_is_full(tmp_path: Path) -> None:
     """What rows are found by stays in memory, and the error tells how much of it there is, and of which side."""
     schema = stream(200, 0, 5, 10)[0].schema
     op = SymmetricHashJoin(schema, schema, **ASOF, pick=LAST, memory_limit=120_000, when_full=Spill(str(tmp_path)))

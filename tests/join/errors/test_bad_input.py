@@ -188,7 +188,7 @@ def test_schemas_that_are_none() -> None:
 
 
 @pytest.mark.parametrize("thing", [42, "table", None, [1, 2]], ids=str)
-def test_inputs_that_are_no_arrow(thing: Any) -> None:
+def test_inputs_without_arrow(thing: Any) -> None:
     with pytest.raises((ivjoin.IvjoinError, TypeError)) as e:
         ivjoin.band_join(thing, S.empty_table(), on="k").read_all()
     assert "left" in str(e.value)
@@ -290,7 +290,7 @@ def test_a_watermark_outside_of_the_type(value: Any) -> None:
     assert sum(b.num_rows for b in o.push("right", rows)) == 2, "a refused watermark has promised nothing"
 
 
-def test_an_option_of_no_name_is_told_by_whom_it_was_given_to() -> None:
+def test_unknown_option_error_names_the_function() -> None:
     calls = {
         "band_join": lambda **o: ivjoin.band_join(S.empty_table(), S.empty_table(), **o),
         "SymmetricHashJoin": lambda **o: ivjoin.SymmetricHashJoin(S, S, **o),

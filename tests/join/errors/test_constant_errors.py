@@ -82,7 +82,7 @@ def test_a_conjunct_to_the_right_saves_nothing(condition: str, how: str) -> None
         join(table((1, -5)), table((1, 5)), condition, how)
 
 
-def test_constants_that_do_not_err_decide_as_ever() -> None:
+def test_constants_without_errors_decide() -> None:
     left, right = table((1, 5)), table((1, 5))
     assert len(join(left, right, "1 + 1 = 2 AND l.a = r.a")) == 1
     for never in ("1 + 1 = 3", "NULL > 3", "1 = 2 AND 1/0 > 0"):

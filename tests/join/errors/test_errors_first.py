@@ -92,7 +92,7 @@ def test_rows_are_those_of_a_nested_loop(condition: str, how: str) -> None:
     assert compared > 5
 
 
-def test_a_row_that_errs_is_raised_for_its_partner_alone() -> None:
+def test_error_of_a_row_is_raised_only_for_its_partner() -> None:
     erring, other = (1, TOP, TOP), (1, 3, 3)
     join = partial(sorted_join, condition="l.a + l.b >= r.a", how="full", rng=random.Random(0))
     assert len(list(join([erring], [(2, 3, 3)]))) == 2

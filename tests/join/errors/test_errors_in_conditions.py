@@ -154,7 +154,7 @@ def test_pruning_hides_an_error_and_causes_none() -> None:
     assert sum(r[3] == 5 and r[7] == 7 for r in out) == 1
 
 
-def test_an_erring_row_that_is_decided_comes_out() -> None:
+def test_decided_row_with_an_error_is_emitted() -> None:
     """Its filter errs, but the right has passed its band: it is unmatched, without an error."""
     op = make("l.a BETWEEN r.a - 2 AND r.a + 2 AND 10 div l.b > 0", "left", left_order="a", right_order="a")
     assert pull(op.push("left", batch((1, 5, 0), (1, 50, 0)))) == []

@@ -88,7 +88,7 @@ def test_removed_options_name_what_replaces_them(call: Any) -> None:
         band_join(T, T, on="k", aggregate={"n": ("*", "count")})  # type: ignore[call-arg]
 
 
-def test_all_pairs_are_asked_for() -> None:
+def test_all_pairs_need_allow_cross() -> None:
     for call in (band_join, explain):
         with pytest.raises(ConditionError, match="neither a key nor a condition.*allow_cross=True"):
             call(T, T)

@@ -30,7 +30,7 @@ def test_functions(condition: str) -> None:
         ivjoin.band_join(ROWS, ROWS, condition=condition).read_all()
 
 
-def test_what_needs_no_characters() -> None:
+def test_functions_without_characters() -> None:
     assert ivjoin.band_join(ROWS, ROWS, condition="l.s = r.s").read_all().num_rows == 2
     assert ivjoin.band_join(ROWS, ROWS, on="i").read_all()["s"].combine_chunks().buffers()[2] is not None
 

@@ -64,7 +64,7 @@ def refused(op: SymmetricHashJoin, path: str, why: str) -> None:
 # -- output not taken --------------------------------------------------------------------------------------------
 
 
-def test_the_path_is_the_one_that_was_asked_for(path: str) -> None:
+def test_path_is_the_requested_one(path: str) -> None:
     op = operator(path)
     list(op.push("left", rows(path)))
     assert op._core.state.get("blocks") == (path == "blocks")
@@ -72,7 +72,7 @@ def test_the_path_is_the_one_that_was_asked_for(path: str) -> None:
 
 @pytest.mark.parametrize("taken", [0, 1])
 @pytest.mark.parametrize("options", [{}, {"batch_size": 2}], ids=["one batch", "several"])
-def test_output_that_waits_is_kept(path: str, options: dict[str, int], taken: int) -> None:
+def test_waiting_output_is_retained(path: str, options: dict[str, int], taken: int) -> None:
     op = operator(path, **options)
     assert count(op.push("left", rows(path))) == 0
     out = op.push("right", rows(path))
@@ -186,7 +186,7 @@ def test_an_error_between_the_join_and_its_output_stops(
 
 @pytest.mark.one_in(5)
 @pytest.mark.skipif(not COMPILES, reason="no output blocks")
-def test_what_a_broken_push_held_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_a_broken_push_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "1")
     op = operator("blocks", batch_size=100)
     list(op.push("left", rows("blocks", N)))
@@ -204,7 +204,7 @@ def test_what_a_broken_push_held_is_released(monkeypatch: pytest.MonkeyPatch) ->
     assert op.metrics.state_bytes < 12_000
 
 
-def test_an_error_in_the_middle_stops_and_lets_go(path: str) -> None:
+def test_error_in_the_middle_stops_and_releases(path: str) -> None:
     s = schema(path)
     op = SymmetricHashJoin(s, s, on="k", condition="l.t / r.t > 0")
     list(op.push("left", rows(path)))

@@ -28,7 +28,7 @@ def draw(rng: random.Random, bits: int, n: int, far: float) -> list[int]:
 @pytest.mark.parametrize("keyed", [False, True], ids=["no key", "key"])
 @pytest.mark.parametrize("name", TYPES)
 @pytest.mark.parametrize("seed", range(25))
-def test_a_pair_errs_in_whatever_batch_its_rows_came(name: str, keyed: bool, seed: int) -> None:
+def test_pair_errs_in_any_batch(name: str, keyed: bool, seed: int) -> None:
     rng = random.Random(f"{seed} {name} {keyed}")
     t, bits = TYPES[name]
     schema = pa.schema({"k": pa.int64(), "a": t})

@@ -83,7 +83,7 @@ def test_every_join_type(how: str) -> None:
     assert got(band_join(left, right, condition="l.d = r.d", how=how)) == expected(left, right, how)
 
 
-def test_the_key_comes_out_in_the_common_type() -> None:
+def test_key_is_emitted_in_the_common_type() -> None:
     left, right = table(TYPES["wide"]), table(TYPES["finer"]).rename_columns(["j", "d"])
     out = pa.Table.from_batches(list(band_join(left, right, on="d", how="full")))
     assert out.schema.field("d").type == pa.decimal256(76, 5)

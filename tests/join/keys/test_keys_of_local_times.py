@@ -24,7 +24,7 @@ def instant(at: datetime | date, zone: str) -> datetime:
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York"])
 @pytest.mark.parametrize("given, t", [(LOCAL, pa.timestamp("us")), (LOCAL, pa.timestamp("ms")), (DAYS, pa.date32())])
 @pytest.mark.parametrize("turned", [False, True])
-def test_they_meet_as_in_a_condition(given: list[Any], t: pa.DataType, zone: str, turned: bool) -> None:
+def test_they_compare_as_in_a_condition(given: list[Any], t: pa.DataType, zone: str, turned: bool) -> None:
     instants = [instant(x, zone) for x in given[:-1] if x is not None] + [datetime(2020, 1, 1, tzinfo=UTC)]
     local = pa.table({"k": pa.array(given, t), "v": range(len(given))})
     other = pa.table({"k": pa.array(instants, pa.timestamp("us", "UTC")), "w": range(len(instants))})
@@ -41,7 +41,7 @@ def test_they_meet_as_in_a_condition(given: list[Any], t: pa.DataType, zone: str
     assert pairs == set(zip(asked["v"].to_pylist(), asked["w"].to_pylist(), strict=True))
 
 
-def test_what_no_instant_can_hold_is_named() -> None:
+def test_time_outside_the_type_is_named() -> None:
     early = pa.table({"k": pa.array([-(2**63)], pa.timestamp("us"))})
     other = pa.table({"k": pa.array([0], pa.timestamp("us", "UTC"))})
     with pytest.raises(ivjoin.IvjoinError, match="k"):
@@ -52,7 +52,7 @@ def test_what_no_instant_can_hold_is_named() -> None:
     (pa.array([2**31 - 1], pa.int32()).view(pa.date32()), 2**31 - 1),
     (pa.array([2**62]).view(pa.timestamp("s")), 2**62),
 ])  # fmt: skip
-def test_what_python_has_no_day_for_is_named_by_its_ticks(given: pa.Array, ticks: int) -> None:
+def test_days_outside_python_are_named_by_ticks(given: pa.Array, ticks: int) -> None:
     other = pa.table({"k": pa.array([0], pa.timestamp("us", "UTC"))})
     with pytest.raises(ivjoin.EvaluationError, match=f"the key column 'k' .* {ticks} cannot be cast"):
         ivjoin.band_join(pa.table({"k": given}), other, on="k", how="left", timezone="UTC").read_all()

@@ -133,7 +133,7 @@ def test_as_a_key(kind: str, how: str) -> None:
         assert found == want
 
 
-def test_the_key_comes_out_in_the_common_type() -> None:
+def test_key_is_emitted_in_the_common_type() -> None:
     def common(a: pa.DataType, b: pa.DataType) -> pa.DataType:
         left, right = (pa.schema([("v", t)]).empty_table() for t in (a, b))
         out = band_join(left, right, on="v", how="full").schema
@@ -189,7 +189,7 @@ def test_no_other_nested_value_is_made(text: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [POINT, pa.list_(pa.int64()), pa.month_day_nano_interval(), pa.list_(pa.int8(), 2)])
-def test_a_key_of_nulls_alone_meets_nothing(kind: pa.DataType) -> None:
+def test_key_of_nulls_matches_nothing(kind: pa.DataType) -> None:
     nothing = pa.table({"k": pa.nulls(2), "a": [1, 2]})
     some = pa.table({"k": pa.array([None, None, None], kind), "b": [1, 2, 3]})
     for how, rows in (("inner", 0), ("full", 5), ("left_anti", 2), ("right_anti", 3)):

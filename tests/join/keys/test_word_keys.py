@@ -100,7 +100,7 @@ def test_words_of_every_type(types: tuple[pa.DataType, ...]) -> None:
     assert got == sum(a == b for a in keys(left) for b in keys(right)) > 0
 
 
-def test_text_beside_a_word_is_bytes() -> None:
+def test_text_next_to_a_word_is_bytes() -> None:
     schema = pa.schema([("a", pa.int64()), ("s", pa.string())])
     assert isinstance(SymmetricHashJoin(schema, schema, on=["a", "s"])._core.keys, ByteKeys)
 

@@ -80,7 +80,7 @@ def test_refused_at_any_growth(question: str, kind: str) -> None:
 
 @pytest.mark.one_in(5)
 @pytest.mark.parametrize(("question", "kind"), SOME)
-def test_the_limit_is_kept(question: str, kind: str) -> None:
+def test_memory_stays_within_the_limit(question: str, kind: str) -> None:
     """Under a limit that is lifted for a moment now and then, the same rows, and never more bytes than were allowed."""
     rng = np.random.default_rng(11 + len(question) * len(kind))
     key = key_type(question, kind)
@@ -162,7 +162,7 @@ def test_late_rows_and_computed_orders_are_put_back() -> None:
 
 
 @pytest.mark.slow
-def test_a_state_that_is_built_anew_is_not_cut_short() -> None:
+def test_rebuilt_state_is_complete() -> None:
     """As for a key that has erred, or a watermark by which rows must be searched from now on, with no room left."""
     schema = pa.schema({"k": pa.int64(), "t": pa.int64()})
     free, op = (

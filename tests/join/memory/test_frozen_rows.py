@@ -173,7 +173,7 @@ def test_bounds_of_the_output_know_rows_in_files() -> None:
     assert op.output_bounds() == free.output_bounds()
 
 
-def test_what_is_behind_the_frontier_goes_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_row_groups_behind_the_frontier_are_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = FrozenRows(Files(str(tmp_path)), [pa.int64(), pa.string()], 1, 64)
     n = 1000
     axes = np.arange(n)[None]

@@ -73,7 +73,7 @@ def test_any_payload_and_question_spill(question: str, kind: str) -> None:
     assert Counter(map(str, rows_of(op.finish()))) == want
 
 
-def test_the_error_says_what_holds_so_much_and_what_to_do() -> None:
+def test_error_names_what_takes_memory_and_a_fix() -> None:
     op = SymmetricHashJoin(SCHEMA, SCHEMA, on="k", condition="l.t >= r.t", left_order="t", memory_limit="30kB")
     rng = np.random.default_rng(1)
     with pytest.raises(MemoryLimitError) as said:  # noqa: PT012
@@ -104,7 +104,7 @@ def test_a_large_batch_is_looked_at_before_its_first_piece() -> None:
     assert op.metrics.state_rows == 0
 
 
-def test_an_abandoned_operator_and_a_refused_one_are_told_apart() -> None:
+def test_abandoned_and_refused_operators_differ() -> None:
     op = SymmetricHashJoin(SCHEMA, SCHEMA, condition="l.t = r.t", memory_limit=60_000)
     rng = np.random.default_rng(4)
     list(op.push("left", drawn(rng, 0, 200)))
@@ -183,7 +183,7 @@ def test_a_join_of_tables_within_a_limit(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_disk_without_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_full_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No room when a file is made or grows: one clear error, and the batch can be pushed again once there is."""
     rng = np.random.default_rng(6)
     free = SymmetricHashJoin(SCHEMA, SCHEMA, **WINDOW)
@@ -359,7 +359,7 @@ def test_wide_payload_stays_within() -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("more", [{}, {"aggregate": {"n": ("*", "count")}}], ids=["pairs", "aggregates"])
-def test_who_pulls_is_told_of_no_operator_to_push_to(threads: int, more: dict[str, Any]) -> None:
+def test_pull_errors_do_not_mention_the_operator(threads: int, more: dict[str, Any]) -> None:
     rows = pa.table({"k": np.arange(50_000) % 100, "t": np.arange(50_000)})
     joined = (window_join if more else band_join)(
         rows, rows, on="k", condition="l.t >= r.t", left_order="t", right_order="t", threads=threads,
@@ -373,7 +373,7 @@ def test_who_pulls_is_told_of_no_operator_to_push_to(threads: int, more: dict[st
 
 
 @pytest.mark.slow
-def test_who_pulls_many_inputs_is_told_of_no_operator_to_push_to() -> None:
+def test_pull_errors_of_many_inputs_do_not_mention_the_operator() -> None:
     rows = pa.table({"k": np.arange(50_000) % 100, "t": np.arange(50_000)})
     joined = multi_join(
         {"a": rows, "b": rows, "c": rows}, "a.k = b.k AND b.k = c.k AND a.t >= b.t AND c.t <= b.t",

@@ -45,7 +45,7 @@ def rows_of(batches: Any) -> Counter[str]:
     return Counter(str(row) for batch in batches for row in batch.to_pylist())
 
 
-def test_what_is_promised_is_nobody_elses() -> None:
+def test_promises_belong_to_one_operator() -> None:
     held = [40]
     account = Account(lambda: held[0])
     account.limit = 100
@@ -94,7 +94,7 @@ def test_several_such_columns_fit_together_or_are_refused(kind: str, when_full: 
 
 
 @pytest.mark.parametrize("kind", PAYLOAD)
-def test_columns_in_files_stay_there_when_rows_are_numbered_anew(
+def test_columns_in_files_stay_there_when_rows_are_renumbered(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(segments, "_AT_ONCE", 2048)

@@ -94,7 +94,7 @@ def test_many_candidates_few_matches() -> None:
     assert sum(b.num_rows for b in out) == int((x[:, None] == y[None, :]).sum()) > 1000
 
 
-def test_unmatched_rows_come_in_pieces_too() -> None:
+def test_unmatched_rows_are_emitted_in_pieces_too() -> None:
     n = 100_000
     op = make("full", batch_size=1000)
     list(op.push("left", same_key(n)))

@@ -84,12 +84,12 @@ def made(kind: str, **options: Any) -> SymmetricHashJoin:
 @pytest.mark.parametrize("limit", [None, "8MB"])
 @pytest.mark.parametrize("keys", [1, 90, 4_000])
 @pytest.mark.parametrize("kind", KEYS)
-def test_keys_get_slots_as_they_come(kind: str, keys: int, limit: str | None) -> None:
+def test_keys_get_slots_in_order_of_arrival(kind: str, keys: int, limit: str | None) -> None:
     played(made(kind, memory_limit=limit), in_turn(kind, keys))
 
 
 @pytest.mark.parametrize("kind", KEYS)
-def test_slots_are_for_the_keys_that_came_and_few_more(kind: str) -> None:
+def test_slots_are_hardly_more_than_keys(kind: str) -> None:
     lending.forget()
     op = made(kind)
     for k, batch in batches(kind, 3, 20_000, 50):
@@ -101,7 +101,7 @@ def test_slots_are_for_the_keys_that_came_and_few_more(kind: str) -> None:
 
 @pytest.mark.nojit
 @pytest.mark.parametrize("kind", KEYS)
-def test_where_keys_have_many_rows_there_is_room_for_little_more_than_those(kind: str) -> None:
+def test_capacity_for_keys_with_many_rows_is_close_to_their_count(kind: str) -> None:
     """Room is made to fit; then 550 new keys come at once, and the table grows between two rows of their batch.
 
     There are slots for them, which keys had that came once, before the others.
@@ -133,7 +133,7 @@ def test_where_keys_have_many_rows_there_is_room_for_little_more_than_those(kind
 
 
 @pytest.mark.slow
-def test_scratch_is_held_while_a_push_goes_on_and_by_that_operator_alone() -> None:
+def test_scratch_belongs_to_one_push_of_one_operator() -> None:
     ops = [made("a number", batch_size=7) for _ in range(3)]
     plain = made("a number")
     given = [[b for _, b in batches("a number", seed, 4_000, 3)] for seed in (4, 5)]
@@ -172,7 +172,7 @@ def test_scratch_that_another_thread_takes_first_is_not_waited_for(monkeypatch: 
     played(made("a number"), in_turn("a number", 90))
 
 
-def test_wide_and_long_batches_in_turn_leave_no_operator_with_scratch_for_both() -> None:
+def test_alternating_wide_and_long_batches_free_scratch() -> None:
     wide = pa.schema({name: pa.int64() for name in "kabcdef"})
     band = " AND ".join(f"abs(l.{name} - r.{name}) <= 5" for name in wide.names[1:])
     many = [SymmetricHashJoin(wide, wide, on="k", condition=band) for _ in range(6)]
@@ -187,7 +187,7 @@ def test_wide_and_long_batches_in_turn_leave_no_operator_with_scratch_for_both()
 
 
 @pytest.mark.parametrize(("limit", "rows"), [("600kB", 128), ("3MB", 512), ("27MB", 8192), ("90MB", 16384)])
-def test_steps_are_as_large_as_the_limit_leaves_room_for(limit: str, rows: int) -> None:
+def test_steps_are_as_large_as_the_limit_allows(limit: str, rows: int) -> None:
     n = 20_000
     words = {"k": np.arange(n), "t": np.arange(n)} | {f"c{i}": np.zeros(n) for i in range(16)}
     batch = pa.record_batch(words)

@@ -112,7 +112,7 @@ def test_whatever_call_fails_first(
 
 
 @pytest.mark.slow
-def test_a_turn_to_sorted_runs_that_finds_no_room_is_put_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_change_to_sorted_runs_waits_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     schema = pa.schema({"k": pa.int64(), "t": pa.int64()})
     order = Order("t", slack=2000)
     want_disk = ring_room._want_disk
@@ -147,7 +147,7 @@ def test_a_turn_to_sorted_runs_that_finds_no_room_is_put_off(monkeypatch: pytest
     assert refused[0] > 0
 
 
-def test_keys_whose_bytes_find_no_room_are_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_unchanged_if_their_bytes_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = ByteKeys()
 
     def full(cap: int) -> None:

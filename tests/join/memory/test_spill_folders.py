@@ -19,7 +19,7 @@ from ivjoin import IvjoinError, ProtocolError, Spill, SymmetricHashJoin
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes that fork")
-def test_a_forked_process_leaves_the_files_alone(tmp_path: Path) -> None:
+def test_forked_process_does_not_delete_files(tmp_path: Path) -> None:
     turns = 12
     op = SymmetricHashJoin(SCHEMA, SCHEMA, **question_of("key"), memory_limit=60_000, when_full=Spill(tmp_path))
     got = pushed(op, "key", range(6))
@@ -46,7 +46,7 @@ def test_a_forked_process_leaves_the_files_alone(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_folder_that_goes_while_rows_lie_there(kind: str, tmp_path: Path) -> None:
+def test_folder_deleted_while_it_has_rows(kind: str, tmp_path: Path) -> None:
     folder, other = tmp_path / "spill", tmp_path / "other"
     folder.mkdir()
     other.mkdir()

@@ -156,7 +156,7 @@ def test_one_batch_larger_than_the_limit_is_taken_in_pieces() -> None:
 
 
 @pytest.mark.slow
-def test_rows_that_are_gone_give_their_room_in_the_file_back(tmp_path: Path) -> None:
+def test_evicted_rows_free_their_part_of_the_file(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     op = SymmetricHashJoin(SCHEMA, SCHEMA, **QUESTIONS["band"], memory_limit=26_000, when_full=Spill(tmp_path))
     sizes = []
@@ -190,7 +190,7 @@ def test_a_log_is_what_was_written(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_log_that_finds_no_room_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_without_capacity_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = logs.Log(Files(str(tmp_path)))
     log.append(np.arange(200, dtype=np.uint8))
 

@@ -68,7 +68,7 @@ def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 @pytest.mark.one_in(47)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_the_account_is_what_is_held(question: str, kind: str, path: str) -> None:
+def test_account_equals_memory_in_use(question: str, kind: str, path: str) -> None:
     seed = list(QUESTIONS).index(question) * 10 + list(KINDS).index(kind)
     rng = np.random.default_rng(seed)
     key = [pa.int64(), pa.string()][seed % 2] if path == "no blocks" else pa.int64()
@@ -143,7 +143,7 @@ def test_through_bursts_sweeps_and_sorted_runs(path: str) -> None:
     assert seen == {path == "blocks"}
 
 
-def test_many_small_operators_take_little(path: str) -> None:
+def test_many_small_operators_take_little_memory(path: str) -> None:
     schema = plain(0, 1, 1).schema
     op = SymmetricHashJoin(schema, schema, on="k", condition="l.t = r.t")
     assert op.metrics.state_bytes == held(op) < 12_000

@@ -46,7 +46,7 @@ def test_a_watermark_of_something_new_is_taken_at_the_limit(limit: int, how: str
 
 @pytest.mark.one_in(5)
 @pytest.mark.parametrize("share", [0.8, 0.9, 1.02, 1.1])
-def test_rows_laid_out_anew_for_a_watermark_go_to_files_where_they_do_not_fit(share: float, tmp_path: Path) -> None:
+def test_rows_reordered_for_a_watermark_spill_if_they_do_not_fit(share: float, tmp_path: Path) -> None:
     free = SymmetricHashJoin(SCHEMA, SCHEMA, **WIDE)
     for i in range(16):
         list(free.push("left", wide_rows(i)))

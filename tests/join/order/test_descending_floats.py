@@ -119,7 +119,7 @@ def test_a_watermark_of_a_falling_order_holds_for_numbers(t: pa.DataType, slack:
 
 
 @pytest.mark.parametrize("high, late", [(None, 1), (60.0, 2)])
-def test_the_error_of_a_falling_watermark_says_up_to_where(high: float | None, late: int) -> None:
+def test_error_of_a_descending_watermark_names_the_end(high: float | None, late: int) -> None:
     order = Order("x", descending=True)
     options: dict[str, Any] = {"condition": "l.x <= r.x", "left_order": order, "left_bounds": {"x": (None, high)}}
     options |= {} if high is not None else {"left_bounds": None}

@@ -49,7 +49,7 @@ class Op:
 
 
 @pytest.mark.nojit
-def test_left_outer_rows_come_out_when_decided() -> None:
+def test_left_outer_rows_are_emitted_when_decided() -> None:
     op = Op("left")
     assert op.left((1, 1), (1, 5), (1, 10)) == []
     # 5 meets 4; 1 reaches to 3 and the right has passed it.
@@ -114,7 +114,7 @@ def test_a_row_that_fails_a_filter_is_decided_on_arrival(how: str) -> None:
     assert op.state == 1
 
 
-def test_semi_rows_come_out_once_at_their_first_match() -> None:
+def test_semi_rows_are_emitted_once_at_their_first_match() -> None:
     op = Op("left_semi")
     assert op.left((1, 5), (2, 5), (1, 6)) == []
     assert op.right((1, 4), (1, 4)) == [(1, 5), (1, 6)]
@@ -124,7 +124,7 @@ def test_semi_rows_come_out_once_at_their_first_match() -> None:
     assert op.finish() == []
 
 
-def test_right_semi_rows_come_out_once_at_their_first_match() -> None:
+def test_right_semi_rows_are_emitted_once_at_their_first_match() -> None:
     op = Op("right_semi")
     assert op.right((1, 5), (2, 5)) == []
     assert op.left((1, 5), (1, 5)) == [(1, 5)]
@@ -133,7 +133,7 @@ def test_right_semi_rows_come_out_once_at_their_first_match() -> None:
     assert op.finish() == []
 
 
-def test_anti_rows_go_at_their_match_and_come_out_when_decided() -> None:
+def test_anti_rows_are_evicted_at_a_match_and_emitted_when_decided() -> None:
     op = Op("left_anti")
     assert op.left((1, 5), (2, 5), (1, 9)) == []
     assert op.right((1, 5)) == []
@@ -143,7 +143,7 @@ def test_anti_rows_go_at_their_match_and_come_out_when_decided() -> None:
     assert op.finish() == []
 
 
-def test_a_matched_anti_row_takes_no_room() -> None:
+def test_matched_anti_row_takes_no_memory() -> None:
     op = Op("left_anti", right_order=None, left_order=None)
     op.left((1, 5), (1, 6), (1, 50))
     op.right((1, 5))

@@ -106,7 +106,7 @@ def test_the_axis_in_order_is_the_primary_one() -> None:
     assert op.metrics.peak_state_rows <= 3 * 180 + 2 * BATCH
 
 
-def test_no_order_is_inferred_where_there_is_none() -> None:
+def test_no_order_is_inferred_without_one() -> None:
     s = table().schema
     for f in ("{s}.a % 60", "hour({s}.ts)", "{s}.a + {s}.v", "least({s}.a, {s}.v)", "{s}.a - {s}.b"):
         condition = f"{f.format(s='l')} BETWEEN {f.format(s='r')} - 1 AND {f.format(s='r')} + 1"
@@ -114,7 +114,7 @@ def test_no_order_is_inferred_where_there_is_none() -> None:
         assert "(inferred)" not in text, f
 
 
-def test_explain_says_why() -> None:
+def test_explain_shows_why() -> None:
     s = table().schema
     text = ivjoin.explain(
         s, s, condition="l.a + l.b <= r.a + r.b AND l.a + l.b >= r.a + r.b - 9", **declared(("a", "b"))

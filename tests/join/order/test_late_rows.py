@@ -54,7 +54,7 @@ def test_raise_is_the_default_and_counts_within_a_batch() -> None:
         pull(make("raise").push("right", batch(1, 3, 2)))
 
 
-def test_a_refused_batch_leaves_the_operator_as_it_was() -> None:
+def test_refused_batch_changes_nothing() -> None:
     op = make(how="full")
     pull(op.push("left", batch(5)))
     before = op.snapshot()
@@ -284,7 +284,7 @@ def test_late_rows_that_are_joined_do_not_disturb_the_others() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["inner", "left", "left_anti"])
-def test_a_row_outside_its_own_bounds_that_is_joined_meets_later_rows(how: str) -> None:
+def test_joined_row_outside_its_bounds_matches_later_rows(how: str) -> None:
     """A residual prunes by both sides' bounds; a row may be there in spite of its own side's."""
     schema = pa.schema({"k": pa.int64(), "a": pa.int64(), "t": pa.int64()})
     op = SymmetricHashJoin(
@@ -301,7 +301,7 @@ def test_a_row_outside_its_own_bounds_that_is_joined_meets_later_rows(how: str) 
     assert all(b.column("a")[0].as_py() == 20 for b in out)
 
 
-def test_the_message_says_how_far_rows_with_an_order_had_come() -> None:
+def test_message_names_the_frontier() -> None:
     schema = pa.schema({"x": pa.float64()})
     op = SymmetricHashJoin(schema, schema, condition="l.x BETWEEN r.x - 1 AND r.x + 1", left_order="x")
     with pytest.raises(LateRowError, match=r"x is 1\.0, but rows up to 2\.0 have arrived"):

@@ -133,7 +133,7 @@ def test_watermarks_leave_the_window(t: pa.DataType, text: str, place: Callable[
     assert op.metrics.state_rows <= 120
 
 
-def test_explain_says_so() -> None:
+def test_explain_shows_it() -> None:
     schema = pa.schema({"a": pa.int64()})
     said = str(explain(schema, schema, condition="abs(l.a - r.a) < 20", left_order="a div 10", right_order="a div 10"))
     assert "left rows are stored while l.a >= 9981" in said

@@ -139,7 +139,7 @@ def test_a_promise_of_the_column_is_what_its_own_order_makes_it() -> None:
         declared.push("left", pa.record_batch({"a": pa.array([6])}))
 
 
-def test_only_declared_orders_are_asked_how_far_they_have_come() -> None:
+def test_only_declared_orders_report_their_progress() -> None:
     schema = pa.schema({"a": pa.int64()})
     op = SymmetricHashJoin(schema, schema, condition="abs(l.a - r.a) <= 2", left_order="a + 1", right_order="a + 1")
     assert len(op._core.frontiers[0].trackers) == 2
@@ -169,7 +169,7 @@ def test_what_an_order_has_reached_holds_for_those_that_follow(
     assert [r[name] for b in op.finish() for r in b.to_pylist()] == [stays]
 
 
-def test_explain_goes_as_far_with_the_column_as_with_what_is_declared() -> None:
+def test_explain_treats_the_column_like_a_declaration() -> None:
     schema = pa.schema({"a": pa.int64()})
     orders = {"left_order": "a + 5", "right_order": "-a"}
     given = {"left": {"a + 5": 25}, "right": {"-a": -30}}
@@ -182,7 +182,7 @@ def test_explain_goes_as_far_with_the_column_as_with_what_is_declared() -> None:
     assert "left: l.a >= 7 " in told
 
 
-def test_a_snapshot_says_which_orders_follow() -> None:
+def test_snapshot_includes_orders_that_follow() -> None:
     schema = pa.schema({"a": pa.int64()})
     op = SymmetricHashJoin(schema, schema, condition="abs(l.a - r.a) <= 2", left_order="-a", right_order="-a")
     again = SymmetricHashJoin.restore(op.snapshot())

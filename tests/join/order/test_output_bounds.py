@@ -81,7 +81,7 @@ def test_bounds_follow_the_window() -> None:
     assert op.output_bounds() == {}, "nothing that is stored can be met any more"
 
 
-def test_times_come_as_python_has_them() -> None:
+def test_times_are_python_objects() -> None:
     schema = pa.schema({"ts": pa.timestamp("us", "UTC"), "d": pa.date32()})
     op = SymmetricHashJoin(schema, schema, condition="l.ts = r.ts", how="left", left_order="ts",
                            left_bounds={"d": (dt.date(2024, 1, 1), dt.date(2024, 2, 1))})  # fmt: skip
@@ -131,7 +131,7 @@ def test_bounds_are_empty_only_after_the_last_row(monkeypatch: pytest.MonkeyPatc
     assert stream._operator._alone is not None
 
 
-def test_a_stream_that_was_closed_says_so() -> None:
+def test_closed_stream_raises() -> None:
     t = pa.table({"k": [1] * 50, "t": list(range(50))})
     ask: dict[str, Any] = {"left_order": "t", "right_order": "t", "batch_size": 7}
     streams = [

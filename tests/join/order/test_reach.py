@@ -111,7 +111,7 @@ def test_one_edge_for_each_order() -> None:
     "l.t BETWEEN r.t - 5 AND r.t + 5", "abs(l.t - r.t) <= 5", "greatest(l.t, r.t) - least(l.t, r.t) <= 5",
     "l.t - r.t <= 5 AND (r.t - l.t <= 1 OR r.t - l.t <= 5)",
 ])  # fmt: skip
-def test_every_decided_row_comes_out_at_once(condition: str, unit: str) -> None:
+def test_every_decided_row_is_emitted_at_once(condition: str, unit: str) -> None:
     rng = np.random.default_rng(3)
     sides = []
     for _ in range(2):
@@ -151,7 +151,7 @@ def test_the_first_batch_prunes_under_a_band_of_floats() -> None:
 
 @pytest.mark.parametrize("nulls, before, ends, after", [("first", [None, None], [3, None, 4], None),
                                                        ("last", [1, 2], [None, 3, None], 9)])
-def test_where_nulls_stand_is_measured_against_earlier_batches_alone(
+def test_nulls_are_late_only_against_earlier_batches(
     nulls: Literal["first", "last"], before: list[int | None], ends: list[int | None], after: int | None
 ) -> None:
     order = Order("t", nulls=nulls)

@@ -59,7 +59,7 @@ def test_no_row_is_lost_to_a_bound_that_wraps(bits: int, descending: bool, least
 @pytest.mark.parametrize(
     "text", ["l.x <> r.x", "l.x < r.x OR l.x > r.x + 5", "NOT (l.x BETWEEN r.x - 1 AND r.x + 1)", "abs(l.x - r.x) > 3"]
 )
-def test_what_is_known_of_narrow_floats_may_lie_beyond_them(kind: pa.DataType, told: str, text: str) -> None:
+def test_bounds_of_narrow_floats_may_exceed_their_type(kind: pa.DataType, told: str, text: str) -> None:
     """Bounds of doubles about columns that hold no such numbers, contracted through conditions in parts."""
     schema = pa.schema({"x": kind})
     far = Order("x", slack=1e300) if told == "slack" else None

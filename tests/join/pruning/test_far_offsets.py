@@ -33,7 +33,7 @@ def joined(condition: str, t: pa.DataType, how: str = "inner") -> Counter[tuple[
 @pytest.mark.parametrize("t", [pa.int8(), pa.int32(), pa.uint8(), pa.uint32(), pa.int64()], ids=str)
 @pytest.mark.parametrize("relaxed", RELAXED)
 @pytest.mark.parametrize("never", NEVER)
-def test_beside_a_relaxed_band_over_the_same_columns(never: str, relaxed: str, t: pa.DataType) -> None:
+def test_next_to_a_relaxed_band_over_the_same_columns(never: str, relaxed: str, t: pa.DataType) -> None:
     for condition in (f"{never} AND {relaxed}", f"{relaxed} AND {never}"):
         assert not joined(condition, t)
         assert joined(condition, t, "left_anti") == Counter(LEFT)
@@ -42,7 +42,7 @@ def test_beside_a_relaxed_band_over_the_same_columns(never: str, relaxed: str, t
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("t", [pa.uint8(), pa.uint32()], ids=str)
 @pytest.mark.parametrize("band", ["l.a >= r.a", "l.a <= r.a + 3", "l.a BETWEEN r.a - 4 AND r.a"])
-def test_beside_an_exact_band(band: str, t: pa.DataType) -> None:
+def test_next_to_an_exact_band(band: str, t: pa.DataType) -> None:
     near = {"l.a >= r.a": (0, 999), "l.a <= r.a + 3": (-999, 3), "l.a BETWEEN r.a - 4 AND r.a": (-4, 0)}[band]
     want = Counter((*x, *y) for x in LEFT for y in RIGHT if near[0] <= x[0] - y[0] <= near[1])
     for always in (f"l.a + {FAR - 300} >= r.a", f"CAST(l.a AS DECIMAL(38, 0)) <= r.a + {2 * FAR}"):
@@ -53,6 +53,6 @@ def test_beside_an_exact_band(band: str, t: pa.DataType) -> None:
 
 
 @pytest.mark.parametrize("far", [f"l.a - {FAR} >= r.a", f"l.a - {FAR} > r.a AND r.b < 9"])
-def test_what_stands_to_its_right_raises_nothing(far: str) -> None:
+def test_conjuncts_to_its_right_raise_nothing(far: str) -> None:
     assert not joined(f"{far} AND CASE WHEN l.b > r.b THEN l.a - r.a < 3 ELSE l.a - r.a < 4 END", pa.uint8())
     assert not joined(f"{far} AND (l.a - r.a) * 2 < 3 * l.a", pa.uint8())

@@ -96,14 +96,14 @@ def test_the_state_of_doubles_is_the_window(text: str) -> None:
     assert held(there, "inner", pa.float64()) <= 1100
 
 
-def test_a_filter_of_which_nothing_follows_asks_for_no_bounds() -> None:
+def test_filter_without_consequences_needs_no_bounds() -> None:
     schema = pa.schema({"a": pa.int64(), "x": pa.int64()})
     text = "l.a BETWEEN r.a - 5 AND r.a + 5 AND l.x <> r.x AND l.x < 25 AND r.x >= 10"
     op = SymmetricHashJoin(schema, schema, condition=text, left_order="a", right_order="a")
     assert [op._core.state.side(s, "in_kernel") for s in (0, 1)] == [1, 1]
 
 
-def test_explain_says_so() -> None:
+def test_explain_shows_it() -> None:
     schema = pa.schema({"a": pa.int64(), "w": pa.int64()})
     said = str(explain(schema, schema, condition="abs(l.a - r.a) <= r.w AND r.w < 10", left_order="a", right_order="a"))
     assert "left rows are stored while l.a >= 991" in said and "can never be evicted" not in said

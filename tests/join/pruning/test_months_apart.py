@@ -62,7 +62,7 @@ def test_no_month_is_pruned_too_early(text: str, holds: Callable[..., bool], how
     assert Counter((r["id"], r.get("id_r")) for r in rows) == want
 
 
-def test_the_count_follows_the_end_alone() -> None:
+def test_count_follows_only_the_end() -> None:
     scope = Scope(pa.schema([("t", pa.timestamp("us")), ("d", pa.date32())]), pa.schema([]))
     t, d = scalar("t", scope), scalar("d", scope)
     orders = {t: Direction.ASCENDING, d: Direction.ASCENDING}

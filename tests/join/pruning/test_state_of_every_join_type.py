@@ -77,7 +77,7 @@ def test_unordered_rows_go_by_their_values(how: str, falling: bool) -> None:
 
 
 @pytest.mark.parametrize("how", oracle.HOWS)
-def test_unordered_rows_behind_the_frontier_are_not_kept(how: str) -> None:
+def test_unordered_rows_behind_the_frontier_are_not_stored(how: str) -> None:
     rng = np.random.default_rng(2)
     a, b = rng.integers(0, N, N), np.arange(N)
     play = Play(
@@ -101,7 +101,7 @@ def test_unordered_rows_behind_the_frontier_are_not_kept(how: str) -> None:
     pytest.param("pow(2D, abs(l.a - r.b)) <= 32", -5, 5, id="no inverse"),
     pytest.param("CASE WHEN l.a > r.b THEN l.a <= r.b + 5 ELSE l.a >= r.b - 5 END", -5, 5, id="CASE"),
 ])  # fmt: skip
-def test_past_the_other_sides_bounds_nothing_is_kept(how: str, condition: str, low: int, high: int) -> None:
+def test_rows_past_the_other_sides_bounds_are_not_stored(how: str, condition: str, low: int, high: int) -> None:
     """Nothing buffered can match any future row, nor can what is to come: all of it goes, and nothing is kept."""
     rng = np.random.default_rng(3)
     a, b = np.arange(N), rng.integers(0, 1_000, N)

@@ -163,7 +163,7 @@ def test_bytes_are_given_back() -> None:
 
 
 @pytest.mark.parametrize(("bounds", "most"), [({"a": (-1e9, 1e9)}, 12), (None, 400)])
-def test_falling_floats_prune_where_bounds_leave_no_room_for_nan(bounds: Any, most: int) -> None:
+def test_descending_floats_prune_if_bounds_exclude_nan(bounds: Any, most: int) -> None:
     schema = pa.schema({"a": pa.float64()})
     falls = Order("a", descending=True)
     op = SymmetricHashJoin(
@@ -181,7 +181,7 @@ def test_falling_floats_prune_where_bounds_leave_no_room_for_nan(bounds: Any, mo
 
 
 @pytest.mark.parametrize("how", ["inner", "full", "left_semi"])
-def test_an_operator_that_nobody_holds_gives_its_memory_back_at_once(how: str) -> None:
+def test_unreferenced_operator_frees_its_memory_at_once(how: str) -> None:
     """Nothing of it stands in a circle of references, whose memory Python would find some joins later."""
     t = pa.table({"k": np.arange(100) % 7, "a": np.arange(100), "text": ["x"] * 100})
     op = SymmetricHashJoin(t.schema, t.schema, on="k", condition="l.a = r.a", how=how, left_order="a", right_order="a")

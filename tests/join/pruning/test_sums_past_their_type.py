@@ -62,7 +62,7 @@ def test_a_sum_of_two_columns_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("declared", ["bounds", "watermark", "order"])
-def test_a_row_of_which_a_promise_says_nothing_is_refused(declared: str) -> None:
+def test_row_outside_any_promise_is_refused(declared: str) -> None:
     """``a + b`` overflows, so that nobody can tell whether it lies in its bounds; ``50 - a - b`` does not."""
     two = pa.schema({"a": pa.int64(), "b": pa.int64()})
     options = {"bounds": {"right_bounds": {"a + b": (0, 10)}}, "order": {"right_order": "a + b"}}.get(declared, {})

@@ -121,13 +121,13 @@ def asked(text: str, monkeypatch: pytest.MonkeyPatch, n: int = 100) -> tuple[int
     return times[0], held
 
 
-def test_where_another_band_prunes_python_is_asked_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_prunes_rarely_next_to_another_band(monkeypatch: pytest.MonkeyPatch) -> None:
     times, held = asked(f"l.a BETWEEN r.a - 100 AND r.a + 100 AND {TIED}", monkeypatch)
     assert 0 < times < 20, "and not once in each of 100 pushes"
     assert max(held) <= 2 * 101, "the band's window"
 
 
-def test_where_nothing_else_prunes_python_is_asked_as_often_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_prunes_as_often_as_needed_without_a_band(monkeypatch: pytest.MonkeyPatch) -> None:
     times, held = asked(f"l.a <= r.a AND {TIED}", monkeypatch)
     assert times > 50
     assert max(held[8:]) < 41 + 2 * 500 + 10
@@ -166,7 +166,7 @@ def test_rows_of_long_runs_are_those_of_duckdb(how: str, falling: bool, monkeypa
         assert got == Counter(duck.pairs(*tables, how, f"l.k = r.k AND {text}")), text
 
 
-def test_explain_says_so() -> None:
+def test_explain_shows_it() -> None:
     schema = pa.schema({"a": pa.int64(), "b": pa.int64()})
     said = str(explain(schema, schema, condition=CONTAINED, left_order="a", right_order="a"))
     assert "left rows are stored while l.b >= 1000; from 0 <= l.b - r.b" in said

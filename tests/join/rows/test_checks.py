@@ -76,7 +76,7 @@ def never(*_: Any) -> None:
 
 @pytest.mark.one_in(11)
 @pytest.mark.parametrize("condition", DECIDED)
-def test_the_probe_decides_alone(condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_probe_decides_without_the_residual(condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairs, "decide", never)
     rng = random.Random(condition)
     left, right = rows(rng, 60), rows(rng, 50)
@@ -98,7 +98,7 @@ def test_with_snapshots_and_either_index(condition: str, runs: bool) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("condition", ASKED)
-def test_python_is_asked_about_some_pairs_alone(condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_decides_only_some_pairs(condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, all_pairs, holds = [], [], residual.holds
     decide = pairs.decide
 

@@ -24,7 +24,7 @@ def test_random_joins_by_every_leg(leg: str) -> None:
     assert last < SEED + share
 
 
-def test_a_join_that_comes_out_otherwise_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_different_result_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(LEGS, "push", lambda case, number: 1 / (number - 3))  # type: ignore[func-returns-value]
     with pytest.raises(AssertionError, match=r"(?s)seed 5, case .*ZeroDivisionError.*left = pa.table"):
         play("push", 5, lambda joins: joins >= 100)

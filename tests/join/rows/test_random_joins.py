@@ -95,7 +95,7 @@ def test_snapshot_and_restore_at_every_step(case: Case) -> None:
 @pytest.mark.slow
 @given(cases() | plain_cases())
 @examples(0.25, suppress_health_check=list(HealthCheck))
-def test_however_it_is_cut(case: Case) -> None:
+def test_any_batch_sizes(case: Case) -> None:
     for size in (1, 2, 7, None):
         check(whole(case, size))
     check(one_side_first(case, "left"))

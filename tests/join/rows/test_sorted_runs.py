@@ -86,7 +86,7 @@ def test_a_band_on_another_axis(near: str, how: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("near", "axes"), [(NEAR[0], {(1, None), (1, 2), (2, 1)}), (NEAR[2], {(1, None)})])
-def test_a_store_turns_by_itself_to_the_axis_that_lets_few_rows_through(
+def test_store_changes_to_the_axis_with_fewest_candidates(
     near: str, axes: set[tuple[int, int | None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     init = SideStore.__init__

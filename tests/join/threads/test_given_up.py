@@ -27,7 +27,7 @@ def joined(threads: int) -> Counter[tuple[int | None, int | None]]:
     return Counter((row["t"], row["t_right"]) for batch in batches for row in batch.to_pylist())
 
 
-def test_what_the_rows_of_earlier_slices_match_comes_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_matches_of_earlier_slices_are_emitted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A row of an earlier slice may arrive late enough that a row that it matches is there before it."""
     emitted = 0
     push_matched = SymmetricHashJoin.push_matched

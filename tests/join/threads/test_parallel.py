@@ -46,7 +46,7 @@ def test_lateness_is_that_of_the_side_not_of_a_slice(on_late: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_late_row_that_is_joined_comes_out_once() -> None:
+def test_joined_late_row_is_emitted_once() -> None:
     left, right = side(3, 2000, 3), side(4, 2000)
     options: dict[str, Any] = {"condition": BAND, "left_order": "x", "right_order": "x", "on_late": "join"}
     want = rows_of(band_join(left, right, condition=BAND).read_all())
@@ -204,7 +204,7 @@ def test_a_slow_consumer_holds_the_threads_back() -> None:
 
 
 @pytest.mark.slow
-def test_what_cannot_be_cut_says_why_and_runs_on_one_thread() -> None:
+def test_joins_without_slices_explain_why_and_use_one_thread() -> None:
     left = side(1, 300)
     cases: list[tuple[dict[str, Any], str]] = [
         ({"condition": BAND}, "the left side has no declared order; the right side has no declared order"),

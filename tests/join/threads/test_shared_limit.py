@@ -141,7 +141,7 @@ def test_aggregates_with_a_limit_run_on_one_thread() -> None:
     assert not isinstance(stream._operator, SlicedJoin)
 
 
-def test_too_little_is_said_once() -> None:
+def test_too_small_a_limit_is_reported_once() -> None:
     left, right = side(3, 8000), side(4, 8000)
     options: dict[str, Any] = {"on": "k", "condition": "abs(l.x - r.x) <= 2500", "left_order": "x", "right_order": "x"}
     with pytest.raises(MemoryLimitError, match="memory_limit of .* bytes: .* are in use and .* more are needed"):

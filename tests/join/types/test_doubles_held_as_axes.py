@@ -71,7 +71,7 @@ def test_ordinals_tell_all_but_a_zero_below_zero_and_unusual_nans() -> None:
 @pytest.mark.parametrize("how", ["left", "full", "left_semi", "left_anti"])
 @pytest.mark.parametrize("limit", [None, "1MB"], ids=["no limit", "a limit"])
 @pytest.mark.parametrize("odd", [None, -0.0, double(OTHER), double(NEGATIVE)], ids=["none", "zero", "nan", "-nan"])
-def test_doubles_come_out_as_they_came(how: str, limit: Any, odd: float | None) -> None:
+def test_doubles_are_emitted_unchanged(how: str, limit: Any, odd: float | None) -> None:
     op = SymmetricHashJoin(SCHEMA, SCHEMA, on="k", condition="abs(l.n - r.n) <= 2 AND l.t <= r.t", how=how,
                            memory_limit=limit)  # fmt: skip
     pieces = [record([*PLAIN, double(QUIET)], 0), record([3.0, 4.0, 8.0], 11, absent=[1])]
@@ -95,7 +95,7 @@ def test_doubles_come_out_as_they_came(how: str, limit: Any, odd: float | None) 
         assert found == want
 
 
-def test_a_batch_with_a_zero_below_zero_makes_room_for_all() -> None:
+def test_batch_with_negative_zero_reserves_for_all_rows() -> None:
     """Rows around the end of the ring, of which some have gone, keep their values as their column moves."""
     op = SymmetricHashJoin(SCHEMA, SCHEMA, condition="l.t <= r.t AND l.t >= r.t", how="left", left_order="t",
                            right_order="t")  # fmt: skip
@@ -117,7 +117,7 @@ def test_a_batch_with_a_zero_below_zero_makes_room_for_all() -> None:
 
 
 @pytest.mark.parametrize("width", [1, 7, 9, 16, 17])
-def test_columns_of_any_width_beside_one(width: int) -> None:
+def test_columns_of_any_width_next_to_one(width: int) -> None:
     schema = pa.schema({"t": pa.float64(), "small": pa.int8(), "wide": pa.binary(width)})
     t = np.array([-3.5, -1.0, 0.0, 2.5])
     rows = pa.record_batch([t, pa.array([-12, 12, -1, 0], pa.int8()), [bytes([i] * width) for i in range(4)]], schema)

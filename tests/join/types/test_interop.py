@@ -119,7 +119,7 @@ TAKING: dict[str, Any] = {
 
 @pytest.mark.parametrize("again", TAKING)
 @pytest.mark.parametrize("first", TAKING)
-def test_the_output_comes_once(first: str, again: str) -> None:
+def test_output_is_read_once(first: str, again: str) -> None:
     s = stream()
     assert sum(b.num_rows for b in (TAKING[first](s) if first == "iterate" else TAKING[first](s).to_batches())) == 5
     with pytest.raises(ProtocolError, match="be read only once"):
@@ -128,7 +128,7 @@ def test_the_output_comes_once(first: str, again: str) -> None:
         assert next(s, None) is None, "the end stays the end for whoever holds the iterator"
 
 
-def test_an_output_without_rows_comes_once_too() -> None:
+def test_output_without_rows_is_read_once_too() -> None:
     s = band_join(LEFT.slice(0, 0), RIGHT, on="k")
     assert s.read_all().num_rows == 0
     with pytest.raises(ProtocolError, match="be read only once"):

@@ -138,7 +138,7 @@ def _plain(name: str) -> pa.DataType:
 @pytest.mark.parametrize(
     ("left", "right"), [("ts_s", "ts_ns"), ("ts_ns", "ts_s"), ("utc_ms", "utc_ns"), ("date", "ts_s")]
 )
-def test_on_meets_as_instants(left: str, right: str) -> None:
+def test_on_compares_instants(left: str, right: str) -> None:
     expected = matches(left, right, "=")
     assert len(expected) > 2
     a, b = batch(left, values(left, right)), batch(right, values(right, left))
@@ -148,7 +148,7 @@ def test_on_meets_as_instants(left: str, right: str) -> None:
     assert sum(c.num_rows for c in band_join(a, b, on="t", how="left_anti")) == lone
 
 
-def test_an_unmatched_key_that_the_common_type_cannot_hold_names_the_way_out() -> None:
+def test_unmatched_key_outside_the_common_type_names_the_fix() -> None:
     a, b = batch("ts_s", [1, 2**62]), batch("ts_ns", [10**9])
     assert indices(band_join(a, b, on="t")) == Counter([(0, 0)])
     with pytest.raises(EvaluationError, match=r"'t'.*timestamp\[ns\].*Rename the column on one side"):

@@ -136,7 +136,7 @@ def pairs_of(kind: str) -> Counter[str]:
 @pytest.mark.one_in(29)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("way", WAYS)
-def test_every_row_comes_out_with_its_values(way: str, kind: str) -> None:
+def test_every_row_is_emitted_with_its_values(way: str, kind: str) -> None:
     got = WAYS[way](kind)
     got.validate(full=True)
     assert got.schema.field("v").type == got.schema.field("v_right").type == batch(kind, 0).schema.field("v").type
@@ -218,7 +218,7 @@ def test_many_inputs(kind: str) -> None:
 @pytest.mark.slow
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_held_does_not_grow(kind: str) -> None:
+def test_state_does_not_grow(kind: str) -> None:
     schema = batch(kind, 0).schema
     op = SymmetricHashJoin(schema, schema, condition=BAND, **ORDERED, batch_size=64)
     held = []
@@ -243,7 +243,7 @@ def test_a_snapshot_of_more_values_than_indices_tell_apart() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("t", [pa.list_view(pa.int64()), pa.struct({"x": pa.large_list_view(pa.int64())})], ids=str)
-def test_views_of_lists_keep_no_values_of_rows_that_went(t: pa.DataType) -> None:
+def test_list_views_free_values_of_evicted_rows(t: pa.DataType) -> None:
     whole = [None, [], [1, None], [2] * 9]
     rows = pa.array([{"x": x} for x in whole] if pa.types.is_struct(t) else whole, t)
     schema = pa.schema({"t": pa.int64(), "v": t})

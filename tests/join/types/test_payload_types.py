@@ -275,7 +275,7 @@ BEHIND: dict[str, pa.Array] = {
 
 @pytest.mark.parametrize("name", BEHIND)
 @pytest.mark.parametrize("ask", [{}, {"pick": Pick("t", "last")}, {"memory_limit": "40kB", "when_full": "spill"}])
-def test_what_arrow_takes_no_rows_of_behind_something_else(name: str, ask: dict[str, Any]) -> None:
+def test_types_that_arrow_cannot_take_after_another(name: str, ask: dict[str, Any]) -> None:
     whole = pa.record_batch({"i": range(N), "t": range(N), "p": BEHIND[name]})
     op = SymmetricHashJoin(
         whole.schema, pa.schema({"t": pa.int64()}), condition="abs(l.t - r.t) <= 1", how="left", left_order="t",

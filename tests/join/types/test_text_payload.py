@@ -135,7 +135,7 @@ def test_text_that_is_the_key(key: str, how: str, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("how", ["full", "left_semi"])
-def test_beside_columns_that_arrow_keeps(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_next_to_columns_that_arrow_stores(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def with_list(b: pa.RecordBatch) -> pa.RecordBatch:
         return b.append_column("l", pa.array([[i % 9] * (i % 3) for i in range(b.num_rows)], pa.list_(pa.int8())))
 
@@ -160,7 +160,7 @@ def test_text_on_one_side(fixed: int, how: str, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.nojit
 @pytest.mark.parametrize("values", [["", "", ""], [None, None, None], [None, "", "a"]])
-def test_little_text(values: list[str | None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_text(values: list[str | None], monkeypatch: pytest.MonkeyPatch) -> None:
     batch = pa.record_batch({"k": [0, 1, 2], "s": pa.array(values, pa.string()), "b": pa.array([None] * 3, pa.bool_())})
     got = both(monkeypatch, [batch], [batch], on="k")
     assert got == [(i, v, None, v, None) for i, v in enumerate(values)]
@@ -189,7 +189,7 @@ def test_more_text_than_offsets_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows == [128, 128]
 
 
-def test_the_kernel_asks_for_room_before_it_does_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_reserves_memory_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(blocks.VARIABLE, "1")
     batch = table(11, 30)
     op = SymmetricHashJoin(S, S, on="k", condition=BAND, **ORDERS)

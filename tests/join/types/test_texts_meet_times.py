@@ -40,7 +40,7 @@ def text_of(nanos: int) -> str:
 @pytest.mark.one_in(7)
 @pytest.mark.parametrize("unit", NANOS)
 @pytest.mark.parametrize("zone", [None, "UTC", "+02:00"])
-def test_a_fraction_of_a_second_is_not_cut_to_the_unit_beside_it(unit: str, zone: str | None) -> None:
+def test_fraction_of_a_second_is_not_truncated_to_the_other_unit(unit: str, zone: str | None) -> None:
     base = BASE - (7200 if zone == "+02:00" else 0)
     options = {} if zone is None else {"timezone": zone}
     right = times(unit, base, zone=zone)
@@ -150,7 +150,7 @@ def test_a_beginning_that_nanoseconds_do_not_reach() -> None:
     "CASE WHEN r.b IS NULL THEN '9999-12-31' ELSE r.b END",
 ])  # fmt: skip
 @pytest.mark.parametrize("op", [*OPERATORS, "<=>"])
-def test_coarser_times_meet_an_end_that_nanoseconds_do_not_reach(unit: str, end: str, op: str) -> None:
+def test_coarser_times_match_an_end_outside_nanoseconds(unit: str, end: str, op: str) -> None:
     moments = [datetime(2024, 1, 1), datetime(2024, 1, 2), datetime(9000, 1, 1), datetime(9999, 12, 31), None]
     last = datetime(9999, 12, 31)
     kind = pa.date32() if unit == "day" else pa.timestamp(unit)

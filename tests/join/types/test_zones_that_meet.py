@@ -137,7 +137,7 @@ def test_the_command_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> 
         assert main(["asof", *files, "--on", "ts=at", "-o", out, "-q"]) == 2
 
 
-def test_what_needs_no_zone() -> None:
+def test_functions_without_a_zone() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for condition in (
@@ -157,7 +157,7 @@ def test_what_needs_no_zone() -> None:
     "CAST(l.at AS DATE) = r.d", "date_trunc('day', l.at) >= r.d", "hour(l.at) < 3 AND day(r.d) = 31",
     "CAST(l.at AS STRING) < '2025' AND r.d > DATE '2000-01-01'",
 ])  # fmt: skip
-def test_a_local_time_in_utc_of_a_column_with_another_zone_is_told(condition: str) -> None:
+def test_local_time_in_utc_of_another_zone_warns(condition: str) -> None:
     late = pa.table({"at": pa.array([datetime(2024, 3, 30, 23, 30, tzinfo=UTC)], pa.timestamp("us", "Europe/Berlin"))})
     days = pa.table({"d": [date(2024, 3, 30), date(2024, 3, 31)]})
     with pytest.warns(TimezoneWarning, match="local time of UTC, though the column has the zone Europe/Berlin"):

@@ -46,7 +46,7 @@ def test_kernels_are_there_when_the_other_process_has_ended(folder: Path) -> Non
     assert not list(folder.rglob("*.lock"))
 
 
-def test_each_module_is_begun_once_and_what_fails_is_left_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_module_begins_once_and_failures_are_skipped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     thread = apart.begin(MODULE)
     assert thread is not None
@@ -92,7 +92,7 @@ with objects.alone(sys.argv[1], objects.key(compiling._STAMP)):
 
 
 @pytest.mark.slow
-def test_whoever_waits_goes_on_when_the_other_is_killed(folder: Path) -> None:
+def test_waiting_process_continues_when_the_other_is_killed(folder: Path) -> None:
     holder = subprocess.Popen([sys.executable, "-c", _HOLDS, NAME], stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
@@ -125,7 +125,7 @@ def test_a_lock_that_outlives_its_work_is_not_waited_for(folder: Path) -> None:
         holder.stdout.close()
 
 
-def test_without_a_folder_to_lock_in_nobody_waits(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_process_waits_without_a_folder_for_locks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     there = folder / "file"
     there.write_text("")
     monkeypatch.setattr(objects, "_folders", lambda: [there])

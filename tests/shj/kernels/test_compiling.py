@@ -105,7 +105,7 @@ def test_an_object_file_is_for_one_compiler_with_its_settings_and_processor(
 
 
 @pytest.mark.parametrize("damage", [lambda code: code[:-1], lambda code: code[:100] + b"?" + code[101:], lambda _: b""])
-def test_a_damaged_object_file_is_made_anew(damage: Callable[[bytes], bytes], made: list[Any], folder: Path) -> None:
+def test_damaged_object_file_is_written_again(damage: Callable[[bytes], bytes], made: list[Any], folder: Path) -> None:
     assert compiling._build(twice, I8(I8))(21) == 42
     (file,) = folder.rglob("*.o")
     whole = file.read_bytes()
@@ -115,7 +115,7 @@ def test_a_damaged_object_file_is_made_anew(damage: Callable[[bytes], bytes], ma
     assert file.read_bytes()[:32] == hashlib.sha256(file.read_bytes()[32:]).digest()
 
 
-def test_of_a_kernel_only_the_files_used_last_are_kept(folder: Path) -> None:
+def test_only_recent_object_files_of_a_kernel_are_retained(folder: Path) -> None:
     for age in range(13, 0, -1):
         assert objects.keep("a.kernel", f"{age:032x}", b"code %d" % age)
         (file,) = folder.rglob(f"a.kernel.{age:032x}.o")
@@ -215,7 +215,7 @@ def test_so_is_everything_where_object_files_cannot_be_made(monkeypatch: pytest.
 
 
 @pytest.mark.slow
-def test_an_edit_of_any_file_of_the_room_changes_the_stamp(tmp_path: Path) -> None:
+def test_edit_of_any_file_of_the_package_changes_the_stamp(tmp_path: Path) -> None:
     room = tmp_path / "shj"
     shutil.copytree(ROOM, room, ignore=shutil.ignore_patterns("__pycache__"))
     before = compiling._digest(room)

@@ -60,7 +60,7 @@ def test_without_a_home_object_files_go_to_a_private_temporary_folder(nowhere: P
 
 
 @pytest.mark.parametrize("what", ["others may write", "a link", "another user's"])
-def test_a_temporary_folder_that_others_can_change_is_left_alone(
+def test_temporary_folder_that_others_can_change_is_not_used(
     nowhere: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     if what == "a link":

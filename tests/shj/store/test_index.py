@@ -184,7 +184,7 @@ def test_random_life(kind: str, arrival: str, turn: int | None) -> None:
 
 
 @pytest.mark.parametrize("kind", ["int", "bytes"])
-def test_keys_that_come_and_go_do_not_pile_up(kind: str) -> None:
+def test_short_lived_keys_do_not_accumulate(kind: str) -> None:
     index = Index(kind, [], 1)
     for step in range(60):
         n = 200
@@ -212,7 +212,7 @@ def test_prune_from_both_ends(order: str) -> None:
 
 
 @pytest.mark.parametrize("axes", [1, 3, 26])
-def test_a_row_without_a_value_outlives_the_bounds_of_that_axis_alone(axes: int) -> None:
+def test_row_without_a_value_outlives_only_the_bounds_of_that_axis(axes: int) -> None:
     """From the 23rd axis on they share a flag: such a row outlives the bounds of all of those."""
     index = Index("none", [], axes)
     absent = {a: np.arange(axes) == a for a in range(axes)}

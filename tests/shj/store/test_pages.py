@@ -22,7 +22,7 @@ def held() -> int:
     return own_memory()
 
 
-def test_a_longer_array_is_no_copy_and_one_that_is_gone_leaves_nothing() -> None:
+def test_longer_array_is_not_a_copy_and_a_freed_one_leaves_nothing() -> None:
     before = held()
     array = pages.paged((N, 2), np.int64)
     assert not array.any()
@@ -47,7 +47,7 @@ def test_small_arrays_and_those_of_others_are_not_lengthened() -> None:
     assert pages.lengthened(large, 100) is None
 
 
-def test_rows_that_are_read_no_more_are_no_memory() -> None:
+def test_rows_already_read_take_no_memory() -> None:
     before = held()
     array = pages.paged((N,), np.int64)
     array[:] = 1

@@ -67,7 +67,7 @@ def test_late_rows_are_written_to_files_of_their_own(
             write_stream(wrong, late, tmp_path / "other", late_path=late)
 
 
-def test_late_rows_are_kept_without_a_key_too(spark: Any, tmp_path: Path) -> None:
+def test_late_rows_are_emitted_without_a_key_too(spark: Any, tmp_path: Path) -> None:
     """Slices of the band: a row near a cut has a copy in two buckets, and is emitted by one of them."""
     script = Script(
         spark, tmp_path, lambda a, b: join(a, b, on=None, condition=f"l.k = r.k + 0 AND {BAND}", on_late="keep"),

@@ -337,7 +337,7 @@ def test_times_within_a_delta_table_s_columns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["parquet", "ipc"])
-def test_what_else_lies_in_the_folder_is_no_micro_batch(tmp_path: Path, form: str) -> None:
+def test_other_files_in_the_folder_are_ignored(tmp_path: Path, form: str) -> None:
     (tmp_path / "README.txt").write_text("what this is")
     given = layout(tmp_path, format=form)
     Folder(given).check()
@@ -346,7 +346,7 @@ def test_what_else_lies_in_the_folder_is_no_micro_batch(tmp_path: Path, form: st
 
 
 @pytest.mark.parametrize("form", ["parquet", "ipc", "delta"])
-def test_text_that_no_folder_s_name_can_say_is_refused(tmp_path: Path, form: str) -> None:
+def test_text_outside_folder_names_is_refused(tmp_path: Path, form: str) -> None:
     given = layout(tmp_path, format=form, partition_by=("k",))
     for text, said in (("\0a", "contains the character NUL"), ("\u6f22" * 40, "360 bytes")):
         rows = pa.RecordBatch.from_pydict({"batch": [1], "k": [text], "v": [1]}, SCHEMA)
@@ -395,7 +395,7 @@ def test_a_folder_s_name_is_taken_whole(given: str, want: str) -> None:
 
 
 @pytest.mark.parametrize("given", ["", None, 3, b"out", Path])
-def test_what_is_no_path_is_refused(given: Any) -> None:
+def test_value_that_is_not_a_path_is_refused(given: Any) -> None:
     """Empty text would be the folder in which the process happens to be."""
     from ivjoin.spark.sink.arguments import _local, checkpoint_of
 

@@ -32,7 +32,7 @@ def test_one_is_read_while_the_one_before_is_in_use() -> None:
     assert next(found, None) is None and list(read_ahead([], read)) == []
 
 
-def test_what_is_raised_comes_in_its_turn() -> None:
+def test_errors_are_raised_in_order() -> None:
     def read(i: int) -> int:
         if i == 2:
             raise OSError("gone")

@@ -126,7 +126,7 @@ def test_nothing_is_lost_of_picks_where_an_expression_errs(tmp_path: Path) -> No
     assert {r["a"]: r["b"] for r in out.to_pylist()} == want
 
 
-def test_a_disk_without_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_full_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(given, "capacity_for", lambda limit: 10_000)
 
     def full(**_: Any) -> FileIO:

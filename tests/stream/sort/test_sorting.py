@@ -106,7 +106,7 @@ def test_what_is_in_order_is_not_sorted(monkeypatch: pytest.MonkeyPatch) -> None
         peak(LEFT, tables[1], "abs(l.x - r.x) < 1")
 
 
-def test_the_axis_that_lets_fewest_rows_meet_is_chosen() -> None:
+def test_axis_with_fewest_candidates_is_chosen() -> None:
     def sorted_by(condition: str) -> str:
         stream = ivjoin.band_join(LEFT, RIGHT, condition=condition)
         next(stream)
@@ -140,7 +140,7 @@ def test_streams_keep_their_order_and_their_rows() -> None:
     assert stream.metrics.peak_state_rows >= N
 
 
-def test_a_table_beside_a_stream_without_an_order_is_stored_and_the_stream_is_not() -> None:
+def test_table_joined_with_an_unordered_stream_is_stored() -> None:
     stream = ivjoin.band_join(LEFT.to_reader(max_chunksize=1000), RIGHT.slice(0, 3000), on="i", how="left")
     assert stream.read_all().num_rows == N
     assert stream.metrics.peak_state_rows == 3000
