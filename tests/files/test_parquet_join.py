@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from oracle import HOWS
+from oracle import HOWS, rows_of
 
 import ivjoin
 from ivjoin.cli import main
@@ -26,10 +25,6 @@ PRESERVED = {"left": (0,), "right": (1,), "full": (0, 1), "left_anti": (0,), "ri
 def store(path: Path, table: pa.Table, rows: int) -> str:
     pq.write_table(table, path, row_group_size=rows)
     return str(path)
-
-
-def rows_of(table: pa.Table) -> Counter[str]:
-    return Counter(repr(tuple(row.values())) for row in table.to_pylist())
 
 
 def numbers(start: int, stop: int) -> pa.Table:

@@ -12,6 +12,12 @@ Key = tuple[Callable[[Any], Any], Callable[[Any], Any], bool]  # value of a left
 Pair = tuple[int | None, int | None]  # positions in the inputs; None where a side is absent
 
 
+def rows_of(batches: Any) -> Counter[str]:
+    """The rows of a table or of batches, to compare."""
+    batches = batches.to_batches() if hasattr(batches, "to_batches") else batches
+    return Counter(repr(tuple(row.values())) for batch in batches for row in batch.to_pylist())
+
+
 def same(a: Any, b: Any, null_safe: bool) -> bool:
     """Whether two key values are equal: NaN equals itself, a null equals only a null and only under ``<=>``."""
     if a is None or b is None:

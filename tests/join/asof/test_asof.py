@@ -88,17 +88,6 @@ def test_directions_and_tolerance(direction: Any, tolerance: int | None, exact: 
         picks.check(q, got.read_all().to_pylist())
 
 
-def test_ends_of_types() -> None:
-    top, bottom = 2**63 - 1, -(2**63)
-    for kind in (pa.int64(), pa.timestamp("us")):
-        left = pa.table({"t": pa.array([top, bottom, 0], pa.int64()).cast(kind)})
-        right = pa.table({"t": pa.array([top - 5, bottom + 4, 3], pa.int64()).cast(kind), "x": [0, 1, 2]})
-        limit: Any = 5 if kind == pa.int64() else "5 us"
-        for direction, want in (("backward", [0, None, None]), ("forward", [None, 1, 2]), ("nearest", [0, 1, 2])):
-            got = ivjoin.asof_join(left, right, on="t", direction=direction, tolerance=limit).read_all()  # type: ignore[arg-type]
-            assert got["x"].to_pylist() == want
-
-
 @pytest.mark.one_in(7)
 @pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
 @pytest.mark.parametrize("streams", [False, True])

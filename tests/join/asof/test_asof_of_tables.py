@@ -1,10 +1,9 @@
-"""As-of joins of tables of some thousand rows, in order and out of it, against every pair and DuckDB's ASOF."""
+"""As-of joins of tables of some thousand rows, in order and out of it, against every pair."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -44,24 +43,6 @@ def test_every_pair(seed: int, direction: Any) -> None:
     there = got.filter(pa.array(~none))
     assert rows["k"].to_pylist() == there["k"].to_pylist()
     np.testing.assert_array_equal(numbers(rows["t"].combine_chunks()), numbers(there["t_right"].combine_chunks()))
-
-
-@pytest.mark.one_in(11)
-@pytest.mark.parametrize("kind", ["near", "heaps", "stamps", "floats"])
-@pytest.mark.parametrize("names", ["near", "far", "many", "heavy", "text"])
-@pytest.mark.parametrize("direction, sql", [("backward", ">="), ("forward", "<="), ("backward", ">"), ("forward", "<")])
-def test_duckdb_finds_the_same_times(kind: str, names: str, direction: Any, sql: str) -> None:
-    rng = np.random.default_rng(len(kind) + 100 * len(names))
-    left, right = (pa.table({"k": keys(rng, n, names), "t": times(rng, n, kind), "id": np.arange(n)}) for n in ROWS)
-    con = duckdb.connect()
-    con.register("l", left)
-    con.register("r", right)
-    want = con.sql(f"SELECT r.t FROM l ASOF LEFT JOIN r ON l.k = r.k AND l.t {sql} r.t ORDER BY l.id").to_arrow_table()
-    exact = sql.endswith("=")
-    got = ivjoin.asof_join(left, right, on="t", by="k", direction=direction, allow_exact_matches=exact).read_all()
-    a, b = got["t_right"].combine_chunks(), want["t"].combine_chunks()
-    assert (a.is_null().to_numpy(zero_copy_only=False) == b.is_null().to_numpy(zero_copy_only=False)).all()
-    np.testing.assert_array_equal(numbers(a), numbers(b.cast(a.type)))
 
 
 @pytest.mark.parametrize("direction", ["backward", "nearest"])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from oracle import rows_of
 from taken import one_of
 
 from ivjoin import MemoryLimitError, Pick, SymmetricHashJoin, asof_join, band_join
@@ -28,10 +29,6 @@ def batch(i: int, n: int, side: int, keys: int, text: bool) -> pa.RecordBatch:
         [pa.array([f"key {x}" for x in k]) if text else k, np.sort(rng.integers(100 * i, 100 * i + 100, n)),
          pa.array(["y" * int(x % 13) for x in k])], schema=schema,
     )  # fmt: skip
-
-
-def rows_of(batches: Any) -> Counter[str]:
-    return Counter(repr(row) for b in batches for row in b.to_pylist())
 
 
 def pushed(op: SymmetricHashJoin, side: str, some: pa.RecordBatch) -> tuple[Counter[str], str | None]:

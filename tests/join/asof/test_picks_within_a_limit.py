@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from drivers.asof_tables import ROWS, keys, numbers, times, wanted
 from drivers.picks import check, pulled, pushed, question, worded
+from oracle import rows_of
 from taken import one_of
 
 from ivjoin import (
@@ -93,10 +94,6 @@ def stream(n: int, side: int, keys: int, ticks: int) -> list[pa.RecordBatch]:
     k = rng.integers(0, keys, n)
     table = pa.table({"k": k, "t": t, "id": np.arange(n), "s": [f"{i:06d}" * 50 for i in range(n)]})
     return table.to_batches(200)
-
-
-def rows_of(batches: Any) -> Counter[str]:
-    return Counter(repr(row) for b in batches for row in b.to_pylist())
 
 
 def fed(op: SymmetricHashJoin, first: list[pa.RecordBatch], then: list[pa.RecordBatch], side: str) -> Counter[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from oracle import HOWS
+from oracle import HOWS, rows_of
 
 from ivjoin import Order, Spill, SymmetricHashJoin
 from ivjoin.shj.arrow import Bytes
@@ -71,10 +70,6 @@ def drawn(rng: np.random.Generator, schema: pa.Schema, t: int, n: int, mixed: bo
         rng.integers(0, 4, n) * 10**6, some(["y" * int(x) for x in rng.integers(0, 12, n)]),
     ]
     return pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
-
-
-def rows_of(batches: Any) -> Counter[str]:
-    return Counter(str(tuple(row.values())) for batch in batches for row in batch.to_pylist())
 
 
 def frozen(op: SymmetricHashJoin) -> int:

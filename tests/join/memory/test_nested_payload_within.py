@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from oracle import rows_of
 
 from ivjoin import MemoryLimitError, Spill, SymmetricHashJoin
 from ivjoin.errors import CapacityError
@@ -39,10 +39,6 @@ PAYLOAD: dict[str, Make] = {
         pa.array(rng.integers(0, 300, n), pa.int32()), pa.array([f"word {x}" for x in range(300)])
     ),
 }
-
-
-def rows_of(batches: Any) -> Counter[str]:
-    return Counter(str(row) for batch in batches for row in batch.to_pylist())
 
 
 def test_promises_belong_to_one_operator() -> None:

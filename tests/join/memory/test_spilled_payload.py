@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from oracle import HOWS
+from oracle import HOWS, rows_of
 
 from ivjoin import MemoryLimitError, Order, Spill, SymmetricHashJoin
 from ivjoin.operator.match.blocks import wanted
@@ -63,10 +62,6 @@ def drawn(rng: np.random.Generator, schema: pa.Schema, t: int, n: int, nulls: fl
         some(rng.integers(0, 2, n).tolist()),
     ]
     return pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
-
-
-def rows_of(batches: Any) -> Counter[tuple[Any, ...]]:
-    return Counter(tuple(row.values()) for batch in batches for row in batch.to_pylist())
 
 
 @pytest.mark.slow

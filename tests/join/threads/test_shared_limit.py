@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from drivers.sliced import all_ended
-from oracle import HOWS
+from oracle import HOWS, rows_of
 from places import PATHS
 from resident import needs_resident
 
@@ -49,10 +49,6 @@ def streamed(table: pa.Table) -> pa.RecordBatchReader:
 
 def shuffled(table: pa.Table) -> pa.Table:
     return table.take(pa.array(np.random.default_rng(table.num_rows).permutation(table.num_rows)))
-
-
-def rows_of(table: pa.Table) -> Counter[str]:
-    return Counter(repr(row) for row in table.to_pylist())
 
 
 def limited(

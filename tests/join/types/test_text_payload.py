@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from oracle import HOWS
 
 from ivjoin import Order, SymmetricHashJoin
 from ivjoin.operator.match import blocks, output
@@ -15,7 +16,6 @@ from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.output import text_store_kernels
 from ivjoin.shj.store.values import texts as text_columns
 
-HOW = ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
 BAND = "l.t BETWEEN r.t - 6 AND r.t + 4"
 S = pa.schema({
     "k": pa.int64(), "t": pa.int32(), "s": pa.string(), "b": pa.bool_(), "x": pa.float32(), "w": pa.large_binary(),
@@ -92,7 +92,7 @@ ORDERS = {"left_order": Order("t", slack=9), "right_order": Order("t", slack=9)}
 
 @pytest.mark.one_in(3)
 @pytest.mark.nojit
-@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("batch_size", [1, 7, 65536])
 def test_small_joins_of_every_type(how: str, batch_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     left, right = (pieces(table(s, 45), s, 9) for s in (1, 2))
@@ -100,7 +100,7 @@ def test_small_joins_of_every_type(how: str, batch_size: int, monkeypatch: pytes
 
 
 @pytest.mark.one_in(23)
-@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("seed", range(4))
 def test_random_joins(how: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rings that grow and go round, arenas that are trimmed, rows that die out of order, snapshots."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from oracle import rows_of
 
 from ivjoin import band_join
 
@@ -24,10 +24,6 @@ def side(seed: int, rows: int, rough: int = 0) -> pa.Table:
         "k": pa.array(k, pa.int32(), mask=null), "s": pa.array([f"key {i % 7}" for i in k], mask=null),
         "x": x, "v": np.arange(rows),
     })  # fmt: skip
-
-
-def rows_of(table: pa.Table) -> Counter[str]:
-    return Counter(repr(row) for row in table.to_pylist())
 
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from join.refused import pushed_on
+from oracle import rows_of
 
 from ivjoin import MemoryLimitError, Spill, SymmetricHashJoin
 
@@ -38,10 +39,6 @@ def drawn(kind: str, i: int, side: str, n: int = 200) -> pa.RecordBatch:
     if kind == "struct":
         columns.append([{"a": int(x)} for x in rng.integers(0, 9, n)])
     return pa.record_batch(columns, schema=schema_of(kind))
-
-
-def rows_of(batches: Any) -> Counter[str]:
-    return Counter(str(tuple(row.values())) for batch in batches for row in batch.to_pylist())
 
 
 def pushed(op: SymmetricHashJoin, kind: str, turns: range) -> Counter[str]:
