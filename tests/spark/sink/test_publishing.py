@@ -160,7 +160,7 @@ def test_two_queries_in_a_folder(tmp_path: Path) -> None:
     given = layout(tmp_path / "two", partition_by=("k",))
     Folder(given).check()
     Folder(given).publish("aaaa-1", 0, parts(given, 0))
-    with pytest.raises(IvjoinError, match="another query.*each query and checkpoint has a folder"):
+    with pytest.raises(IvjoinError, match="another query.*write each query and checkpoint to its own folder"):
         Folder(given).publish("bbbb-2", 0, parts(given, 0))
     with pytest.raises(IvjoinError, match="those between were written elsewhere"):
         Folder(given).publish("aaaa-1", 4, parts(given, 4))
@@ -172,7 +172,7 @@ def test_a_log_without_rows_is_a_querys_own(tmp_path: Path, batches: int) -> Non
     given = layout(tmp_path, partition_by=("k",))
     for batch in range(batches):
         Folder(given).publish("aaaa-1", batch, [])
-    with pytest.raises(IvjoinError, match="another query.*each query and checkpoint has a folder"):
+    with pytest.raises(IvjoinError, match="another query.*write each query and checkpoint to its own"):
         Folder(given).publish("bbbb-2", 0, parts(given, 0))
     Folder(given).publish("aaaa-1", batches - 1, parts(given, batches - 1))  # done again: it had none
     Folder(given).publish("aaaa-1", batches, parts(given, batches))
@@ -379,7 +379,7 @@ def test_other_names_of_folders_are_delta_s(tmp_path: Path, name: str) -> None:
 def test_a_delta_table_that_cannot_be_made_is_not_laid_to_its_columns(tmp_path: Path) -> None:
     pytest.importorskip("deltalake", reason="deltalake is not installed")
     (tmp_path / "_delta_log").touch()
-    with pytest.raises(IvjoinError, match="the Delta table .* cannot be made: ") as said:
+    with pytest.raises(IvjoinError, match="the Delta table .* cannot be created: ") as said:
         DeltaFolder(layout(tmp_path, format="delta")).check()
     assert "columns" not in str(said.value)
 
