@@ -82,10 +82,7 @@ def explain(
     worker_budget(call.spec, memory_limit, when_full, streaming)  # for its errors
     if left.isStreaming != right.isStreaming:
         count = stream_count(buckets, call.settings.partitions) if key_sql(plan_of(call.spec)) else 1
-        how = (
-            "a stream with a table: each micro-batch is joined with all rows of the table, "
-            f"in {count} buckets, without state"
-        )
+        how = f"a stream with a table: each micro-batch meets all rows of the table, in {count} buckets, without state"
         return "\n".join([how, *_pruning(call.spec.with_orders((), (), "raise"), call.notes)])
     if streaming:
         count = stream_count(buckets, call.settings.partitions)
@@ -108,12 +105,12 @@ def _of_a_joined_stream(frame: DataFrame) -> str:
     origin = origin_of(frame)
     if origin is None:
         raise IvjoinError(
-            "explain got one frame, which is not the output of a band_join of streams; expected left and right as for "
-            "band_join, or a joined stream"
+            "explain was given one frame, which no stream made by band_join stands behind; expected left and right as "
+            "for band_join, or a joined stream"
         )
     joined = origin.joined
     sink = "rows go from the operator to the files as Arrow, in the workers that join" if origin.detour is None else (
-        f"rows go through Spark before they are written, since {origin.detour} follows the join"
+        f"rows go through Spark before they are written, since {origin.detour} stands behind the join"
     )
     return "\n".join([*_streaming(joined.spec, joined.notes, joined.buckets, joined.spread), f"write_stream: {sink}"])
 
@@ -123,7 +120,7 @@ def _streaming(spec: JoinSpec, notes: Sequence[Warning], buckets: int, spread: S
     keys = key_sql(plan)
     if spread.plans is not None:
         lines = str(live_plans(spread.plans)).splitlines()
-        how = f"in {buckets} buckets, by plans that follow the stream, stored in {spread.plans.folder!r}"
+        how = f"in {buckets} buckets, by plans that follow the stream, kept in {spread.plans.folder!r}"
         return [
             f"streaming: rows {how}; late rows: {spec.on_late}", _PINNED, *(f"  {line}" for line in lines),
             *_pruning(spec, notes),

@@ -158,7 +158,7 @@ def band_join(
     refuse_unbuilt(routing, hot_keys, routing_dir, streaming)
     if pick is not None and routing not in ("auto", "hash"):
         raise UnsupportedError(
-            f"routing is {routing!r} with pick={pick!r}: one task needs all matches of a left row; expected 'auto' "
+            f"routing is {routing!r} with pick={pick!r}: all partners of a left row meet in one task; expected 'auto' "
             "or 'hash'"
         )
     call = resolved(

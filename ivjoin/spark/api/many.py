@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
 from ivjoin.errors import ConditionError, IvjoinError, UnsupportedError
-from ivjoin.expr.arguments import known_options, one_of, warn_caller
+from ivjoin.expr.arguments import known_options, warn_caller
 from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import columns_of
 from ivjoin.frontier.order import Order
@@ -18,7 +18,6 @@ from ivjoin.multi.spec import MultiSpec, wide_column
 from ivjoin.multi.spread import attributes, cube, skewed_names
 from ivjoin.routing.grids.hypercube import SCHEMES
 from ivjoin.routing.rows.arguments import worker_count
-from ivjoin.spark.api.checks import Late
 from ivjoin.spark.api.schema import arrow_schema, refuse_collation
 from ivjoin.spark.conditions.columns import is_column
 from ivjoin.spark.conditions.dialect import AnsiWarning, ansi_note, backquoted
@@ -45,8 +44,8 @@ _CELLS = 16
 @known_options("multi_join")
 def multi_join(
     inputs: Mapping[str, DataFrame], condition: str | None = None, *, orders: AliasOrders | None = None,
-    scheme: Literal["auto", "hash", "random", "hybrid"] = "auto", skewed: Iterable[str | tuple[str, str]] | None = None,
-    bounds: AliasBounds | None = None, batch_size: int = 65536, on_late: Late = "raise", timezone: str | None = None,
+    scheme: str = "auto", skewed: Iterable[str | tuple[str, str]] | None = None,
+    bounds: AliasBounds | None = None, batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None,
     allow_cross: bool = False, workers: int | None = None, columns: Sequence[str] | None = None,
     params: Params | None = None,
 ) -> DataFrame:
@@ -92,8 +91,8 @@ def multi_join(
 
     Raises
     ------
-    OptionError, ColumnError, ConditionError, UnsupportedError, OrderError
-        If an argument is invalid, before the query starts.
+    IvjoinError
+        A subclass, before the query starts. Its message names the given value, the expected one and a fix.
 
     Warns
     -----
@@ -102,7 +101,8 @@ def multi_join(
     """
     frames = named_inputs(inputs)
     streaming = _streaming(frames)
-    one_of("scheme", scheme, SCHEMES)
+    if scheme not in SCHEMES:
+        raise IvjoinError(f"scheme is {scheme!r}; expected {', '.join(map(repr, SCHEMES))}")
     settings = settings_of(next(iter(frames.values())).sparkSession)
     zone = timezone or settings.timezone
     zone_named(zone)

@@ -150,8 +150,8 @@ def _pairs(on: Any, schemas: list[pa.Schema], case_sensitive: bool) -> list[tupl
     for i in [on] if is_column(on) else on if isinstance(on, Iterable) and not isinstance(on, str) else ():
         if is_column(i):
             raise ConditionError(
-                f"on contains the Column {i}; expected names of key columns, such as on='id' or on=[('a', 'b')]. "
-                "A Column belongs in condition=..., where equalities become keys too"
+                f"on holds the Column {i}; expected names of key columns, such as on='id' or on=[('a', 'b')]. "
+                "A Column belongs in condition=..., where equalities are found to be keys too"
             )
     pairs = named_pairs(on)
     return [

@@ -65,8 +65,8 @@ def condition_of(
         name = join_type(how).name
         if name != "inner":
             raise UnsupportedError(
-                f"{e}\nOnly an inner join can leave a conjunct to Spark; a {name} join needs the whole condition "
-                "to decide which rows have a match. Compute the operand of the conjunct in a column before the join"
+                f"{e}\nOnly an inner join can leave a conjunct to Spark; a {name} join has to know by the whole "
+                "condition which rows have a match. Compute what the conjunct needs in a column before the join"
             ) from None
     kept, left_over = [], []
     for text in conjuncts(given):

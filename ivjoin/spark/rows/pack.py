@@ -230,8 +230,8 @@ def whole(pieces: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     made = pa.Table.from_batches(pieces).combine_chunks().to_batches()
     if len(made) > 1:
         raise IvjoinError(
-            f"a micro-batch has {sum(p.nbytes for p in pieces)} bytes for one bucket, and one column has more than the "
-            "2 GB that Arrow allows; expected less: set maxFilesPerTrigger or maxOffsetsPerTrigger, or more buckets"
+            f"a micro-batch brings {sum(p.nbytes for p in pieces)} bytes to one bucket, of one column more than the "
+            "2 GB that Arrow holds; expected less: set maxFilesPerTrigger or maxOffsetsPerTrigger, or take more buckets"
         )
     return made[0]
 

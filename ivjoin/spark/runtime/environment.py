@@ -97,7 +97,7 @@ def check_java() -> str:
     # JAVA_HOME goes first in Spark's own scripts too, whatever is on PATH.
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if java is None or not Path(java).exists():
-        where = f"JAVA_HOME is {home!r}, which has no bin/java" if home else "no java on PATH and no JAVA_HOME"
+        where = f"JAVA_HOME is {home!r}, which holds no bin/java" if home else "no java on PATH and no JAVA_HOME"
         raise SparkSetupError(f"Spark needs a Java {_OLDEST_JAVA} runtime: {where}. {_INSTALL}")
     version = _java_version(java)
     if version is not None and version < _OLDEST_JAVA:

@@ -85,10 +85,10 @@ def watermarks_of(
 
 def _watermark_note(side: str, column: str) -> str:
     return (
-        f"the watermark of {side}'s column {column!r} does not count as an order, because the column changed after "
-        "withWatermark: it was computed, or came through a union or a join of streams. Rows in time would be dropped "
-        "as late. Without an order, the other side's rows are never evicted: set withWatermark after the union, or "
-        f"declare {side}_order=Order({column!r}, slack=...)"
+        f"the watermark of {side}'s column {column!r} is not read as an order, since the column is no longer as "
+        "withWatermark saw it: a union or a join of streams lies between, or it was computed. Rows would be dropped as "
+        "late that are not. Without an order the other side's rows are kept: set withWatermark after the union, or "
+        f"say what holds with {side}_order=Order({column!r}, slack=...)"
     )
 
 

@@ -123,8 +123,8 @@ def checkpoint_of(spark: Any, given: str | os.PathLike[str] | None, query_name: 
     common = spark.conf.get(_CHECKPOINTS, "")
     if not common or query_name is None:
         raise IvjoinError(
-            "checkpoint_location is not given; expected a folder in which Spark stores the progress of the query (or "
-            f"the session's {_CHECKPOINTS} and a query_name), which exactly-once output needs"
+            "checkpoint_location is not given; expected a folder in which Spark keeps how far the query is (or the "
+            f"session's {_CHECKPOINTS} and a query_name), since without one no row is written exactly once"
         )
     return os.path.join(common, query_name)
 
@@ -156,7 +156,7 @@ def late_layout(path: str | os.PathLike[str], layout: Layout, origin: Origin | N
     if origin is None or origin.detour is not None:
         where = "no join" if origin is None else origin.detour
         raise UnsupportedError(
-            f"late_path is {came(path)}, but write_stream follows {where}; expected the output of band_join, or "
+            f"late_path is {came(path)}, but {where} stands before write_stream; expected the output of band_join, or "
             "columns of it. Or use on_late='keep' and separate the rows by late_reason"
         )
     if origin.joined.spec.on_late == "join":

@@ -93,7 +93,7 @@ class DeltaFolder:
             )
         wrong = ", ".join(f"{f.name} {f.type}" for f in layout.schema if not _is_of_delta(f.type))
         if wrong:
-            raise IvjoinError(f"Delta cannot store these columns: {wrong}; cast or drop them before write_stream")
+            raise IvjoinError(f"Delta cannot hold these columns: {wrong}; cast or drop them before write_stream")
         os.makedirs(layout.folder, exist_ok=True)
         if not DeltaTable.is_deltatable(layout.folder) and next(Path(layout.folder).rglob("part-*"), None):
             raise IvjoinError(
@@ -105,8 +105,8 @@ class DeltaFolder:
                 DeltaTable.create(layout.folder, layout.schema, mode="ignore", partition_by=list(layout.partition_by))
         except (DeltaError, OSError) as e:
             raise IvjoinError(
-                f"the Delta table {layout.folder!r} cannot be created: {str(e).splitlines()[0]}; expected a "
-                "folder in which files can be created, or one with a Delta table"
+                f"the Delta table {layout.folder!r} cannot be made: {str(e).splitlines()[0]}; expected a folder in "
+                "which files and folders can be made, or one that holds a Delta table"
             ) from e
         table = self._opened()
         there = [(f.name, f.type) for f in pa.schema(table.schema().to_arrow())]

@@ -192,7 +192,7 @@ def _folder_text(column: pa.Array, name: str) -> pa.Array:
     worst = max((len(quote(text, safe="")) for text in pc.unique(long).to_pylist()), default=0)
     nul = pc.any(pc.match_substring(column, "\0")).as_py()
     if nul or worst > most:
-        what = "contains the character NUL" if nul else f"takes {worst} bytes as a folder's name, more than {most}"
+        what = "holds the character NUL" if nul else f"takes {worst} bytes as a folder's name, of which {most} may be"
         raise UnsupportedError(
             f"partition_by names {name!r}, and one of its values {what} (three for each byte of any but plain letters "
             "and digits): cut or hash such a column before the join, or leave it out of partition_by"

@@ -60,13 +60,13 @@ class Folder:
         if self._log is None:
             if SinkLog.stands_in(folder):
                 raise IvjoinError(
-                    f"the folder {str(folder)!r} has the log of a file sink, and readers would see only the logged "
-                    "files; write to another folder, or with partition_by or file_rows as before"
+                    f"the folder {str(folder)!r} has the log of a file sink, and readers would see the logged files "
+                    "alone; write to another folder, or with partition_by or file_rows as before"
                 )
         elif not SinkLog.stands_in(folder) and any(folder.rglob(f"part-*{self._layout.suffix}")):
             raise IvjoinError(
-                f"the folder {str(folder)!r} contains files without a log, which readers would not see after "
-                "partition_by or file_rows has started a log; write to another folder"
+                f"the folder {str(folder)!r} holds files that no log names, which readers would not see once "
+                "partition_by or file_rows has made one; write to another folder"
             )
 
     def publish(self, query: str, batch: int, parts: Sequence[Part]) -> None:

@@ -278,5 +278,5 @@ def _plans_of(file: PlanFile, first: PlanList) -> PlanList:
         if not made or len(starts) != len(made) - 1 or list(starts) != sorted(set(starts)) or number < 0:
             raise ValueError(f"{len(made)} plans that begin at {starts}")
     except (ValueError, TypeError, KeyError, OverflowError) as e:
-        raise SnapshotError(f"plan-{file.number}.json contains no plans of a stream: {e}") from e
+        raise SnapshotError(f"plan-{file.number}.json holds no plans of a stream: {e}") from e
     return PlanList(made, starts, first.axis, first.both, first.falling, number)

@@ -68,7 +68,7 @@ def read_state(stored: tuple[int, str, str, bytes], meta: str) -> BucketState:
     version, was, token, payload = stored
     if version != FORMAT:
         raise SnapshotError(
-            f"the checkpoint contains band_join state of format {version}; this ivjoin reads format {FORMAT}: "
+            f"the checkpoint holds band_join state of format {version}; this ivjoin reads format {FORMAT}: "
             f"{'upgrade ivjoin' if version > FORMAT else 'start from a new checkpoint'}"
         )
     lines = [] if was == meta else differences(json.loads(was), json.loads(meta))

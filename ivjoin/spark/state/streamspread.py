@@ -126,7 +126,7 @@ def stream_spread(
     if buckets == 1:
         return StreamSpread(None, hot, "there is one bucket")
     if spec.aggregates:
-        return StreamSpread(None, hot, "one bucket needs all matches of a left row, for its aggregates")
+        return StreamSpread(None, hot, "a left row meets its partners in one bucket, for its aggregates")
     if folder is not None:
         return _replanned(spec, buckets, hot, folder)
     slices = periodic_slices(plan)
@@ -169,11 +169,11 @@ def _hot(spec: JoinSpec, n_keys: int, given: Sequence[object]) -> tuple[HotKey, 
     for key in given:
         parts = key if isinstance(key, tuple) else (key,)
         if len(parts) != n_keys:
-            raise IvjoinError(f"hot_keys has {key!r}; expected {n_keys} values, one for each of on={list(spec.on)}")
+            raise IvjoinError(f"hot_keys holds {key!r}; expected {n_keys} values, one for each of on={list(spec.on)}")
         for value, kind in zip(parts, types, strict=True):
             try:
                 pa.scalar(value, kind)
             except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError) as e:
-                raise IvjoinError(f"hot_keys has {value!r}, which is not of type {kind} ({e})") from e
+                raise IvjoinError(f"hot_keys holds {value!r}, which is no {kind} ({e})") from e
         out.append(tuple(parts))
     return tuple(dict.fromkeys(out))

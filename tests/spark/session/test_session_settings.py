@@ -59,7 +59,7 @@ TYPES = pa.schema([
     "unix_seconds(l.t) <= unix_seconds(r.t) + 60", "l.d / 2.0 > r.d", "l.a DIV 2 = r.a", "l.day > '2020-01-01'",
     "CAST(l.i AS STRING) = r.s", "CAST(l.i AS DECIMAL(10, 0)) = r.x", "floor(l.d) = r.a",
 ])  # fmt: skip
-def test_conditions_that_cannot_raise_give_no_warning(text: str) -> None:
+def test_what_no_value_can_make_raise_needs_no_word(text: str) -> None:
     assert ansi_note(condition(text, Scope(TYPES, TYPES))) is None
 
 
@@ -78,7 +78,7 @@ def test_what_some_value_can_make_raise_is_named(text: str, part: str) -> None:
 
 
 @pytest.mark.spark
-def test_without_ansi_a_condition_that_can_raise_warns(spark: Any, tmp_path: Path) -> None:
+def test_without_ansi_a_condition_that_can_raise_is_told_at_plan_time(spark: Any, tmp_path: Path) -> None:
     from pyspark.sql import functions as F
 
     frame = spark.sql("SELECT id AS k, CAST(id AS INT) AS a FROM range(3)")
@@ -171,7 +171,7 @@ def test_orders_and_bounds_are_read_so_too(spark: Any) -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("zone", [3, "Mars/Olympus"])
-def test_invalid_time_zone_is_named(spark: Any, zone: Any) -> None:
+def test_a_time_zone_that_is_none_is_named(spark: Any, zone: Any) -> None:
     from ivjoin.spark import multi_join
 
     frame = spark.sql("SELECT timestamp_seconds(id) AS ts FROM range(9)")
@@ -182,7 +182,7 @@ def test_invalid_time_zone_is_named(spark: Any, zone: Any) -> None:
 
 
 @pytest.mark.spark
-def test_keys_of_local_times_match_in_the_zone_of_the_join(spark: Any) -> None:
+def test_keys_of_local_times_meet_in_the_zone_of_the_join(spark: Any) -> None:
     """Spark would hash them in the session's."""
     local = spark.sql("SELECT timestamp_ntz'2024-01-01 09:00:00' + make_dt_interval(0, id) AS k, id AS t FROM range(9)")
     days = spark.sql("SELECT DATE'2024-01-01' + CAST(id AS INT) AS k FROM range(9)")

@@ -61,13 +61,13 @@ def test_late_rows_are_written_to_files_of_their_own(
     assert read[out] == Counter(row[:3] for row in PAIRS)
     assert read[late] == LATE
     for wrong, error, said in (
-        (joined.where("k > 0"), UnsupportedError, "follows a filter"), (joined, IvjoinError, "of the joined rows")
+        (joined.where("k > 0"), UnsupportedError, "a filter stands before"), (joined, IvjoinError, "of the joined rows")
     ):  # fmt: skip
         with pytest.raises(error, match=f"late_path is .*{said}"):
             write_stream(wrong, late, tmp_path / "other", late_path=late)
 
 
-def test_late_rows_are_emitted_without_a_key_too(spark: Any, tmp_path: Path) -> None:
+def test_late_rows_are_kept_without_a_key_too(spark: Any, tmp_path: Path) -> None:
     """Slices of the band: a row near a cut has a copy in two buckets, and is emitted by one of them."""
     script = Script(
         spark, tmp_path, lambda a, b: join(a, b, on=None, condition=f"l.k = r.k + 0 AND {BAND}", on_late="keep"),

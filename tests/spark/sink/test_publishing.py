@@ -160,7 +160,7 @@ def test_two_queries_in_a_folder(tmp_path: Path) -> None:
     given = layout(tmp_path / "two", partition_by=("k",))
     Folder(given).check()
     Folder(given).publish("aaaa-1", 0, parts(given, 0))
-    with pytest.raises(IvjoinError, match="another query.*write each query and checkpoint to its own folder"):
+    with pytest.raises(IvjoinError, match="another query.*each query and checkpoint has a folder"):
         Folder(given).publish("bbbb-2", 0, parts(given, 0))
     with pytest.raises(IvjoinError, match="those between were written elsewhere"):
         Folder(given).publish("aaaa-1", 4, parts(given, 4))
@@ -172,7 +172,7 @@ def test_a_log_without_rows_is_a_querys_own(tmp_path: Path, batches: int) -> Non
     given = layout(tmp_path, partition_by=("k",))
     for batch in range(batches):
         Folder(given).publish("aaaa-1", batch, [])
-    with pytest.raises(IvjoinError, match="another query.*write each query and checkpoint to its own"):
+    with pytest.raises(IvjoinError, match="another query.*each query and checkpoint has a folder"):
         Folder(given).publish("bbbb-2", 0, parts(given, 0))
     Folder(given).publish("aaaa-1", batches - 1, parts(given, batches - 1))  # done again: it had none
     Folder(given).publish("aaaa-1", batches, parts(given, batches))
@@ -200,7 +200,7 @@ def test_a_log_of_spark_s_own_sink(tmp_path: Path) -> None:
 def test_folders_whose_readers_would_miss_files_are_refused(tmp_path: Path) -> None:
     one = layout(tmp_path / "one")
     Folder(one).publish(QUERY, 0, parts(one, 0))
-    with pytest.raises(IvjoinError, match="files without a log"):
+    with pytest.raises(IvjoinError, match="no log names"):
         Folder(layout(tmp_path / "one", partition_by=("k",))).check()
     two = layout(tmp_path / "two", partition_by=("k",))
     Folder(two).publish(QUERY, 0, parts(two, 0))
@@ -332,12 +332,12 @@ def test_times_within_a_delta_table_s_columns(tmp_path: Path) -> None:
         g and {**g, "by": dict(g["by"])} for g in rows.column(0).to_pylist()
     ]
     strange = layout(tmp_path / "x", format="delta", schema=pa.schema([("m", pa.list_(pa.month_day_nano_interval()))]))
-    with pytest.raises(IvjoinError, match="Delta cannot store these columns"):
+    with pytest.raises(IvjoinError, match="Delta cannot hold these columns"):
         DeltaFolder(strange).check()
 
 
 @pytest.mark.parametrize("form", ["parquet", "ipc"])
-def test_other_files_in_the_folder_are_ignored(tmp_path: Path, form: str) -> None:
+def test_what_else_lies_in_the_folder_is_no_micro_batch(tmp_path: Path, form: str) -> None:
     (tmp_path / "README.txt").write_text("what this is")
     given = layout(tmp_path, format=form)
     Folder(given).check()
@@ -346,9 +346,9 @@ def test_other_files_in_the_folder_are_ignored(tmp_path: Path, form: str) -> Non
 
 
 @pytest.mark.parametrize("form", ["parquet", "ipc", "delta"])
-def test_text_outside_folder_names_is_refused(tmp_path: Path, form: str) -> None:
+def test_text_that_no_folder_s_name_can_say_is_refused(tmp_path: Path, form: str) -> None:
     given = layout(tmp_path, format=form, partition_by=("k",))
-    for text, said in (("\0a", "contains the character NUL"), ("\u6f22" * 40, "360 bytes")):
+    for text, said in (("\0a", "holds the character NUL"), ("\u6f22" * 40, "360 bytes")):
         rows = pa.RecordBatch.from_pydict({"batch": [1], "k": [text], "v": [1]}, SCHEMA)
         with pytest.raises(UnsupportedError, match=f"partition_by names 'k'.*{said}"):
             parts_module.written(given, iter([rows]), "0")
@@ -379,7 +379,7 @@ def test_other_names_of_folders_are_delta_s(tmp_path: Path, name: str) -> None:
 def test_a_delta_table_that_cannot_be_made_is_not_laid_to_its_columns(tmp_path: Path) -> None:
     pytest.importorskip("deltalake", reason="deltalake is not installed")
     (tmp_path / "_delta_log").touch()
-    with pytest.raises(IvjoinError, match="the Delta table .* cannot be created: ") as said:
+    with pytest.raises(IvjoinError, match="the Delta table .* cannot be made: ") as said:
         DeltaFolder(layout(tmp_path, format="delta")).check()
     assert "columns" not in str(said.value)
 
@@ -395,7 +395,7 @@ def test_a_folder_s_name_is_taken_whole(given: str, want: str) -> None:
 
 
 @pytest.mark.parametrize("given", ["", None, 3, b"out", Path])
-def test_value_that_is_not_a_path_is_refused(given: Any) -> None:
+def test_what_is_no_path_is_refused(given: Any) -> None:
     """Empty text would be the folder in which the process happens to be."""
     from ivjoin.spark.sink.arguments import _local, checkpoint_of
 

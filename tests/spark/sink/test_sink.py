@@ -185,7 +185,7 @@ def test_the_driver_killed_while_it_runs(spark: Any, tmp_path: Path) -> None:
     assert rows_of(written(tmp_path / "out", given).select(["k", "t", "t_right"])) == everything
 
 
-def test_operations_after_the_join(spark: Any, tmp_path: Path) -> None:
+def test_what_stands_behind_the_join(spark: Any, tmp_path: Path) -> None:
     """Columns travel with the join; for a filter or a computed column rows go through Spark. None is forgotten."""
     from pyspark.sql import functions as F
 
@@ -199,8 +199,8 @@ def test_operations_after_the_join(spark: Any, tmp_path: Path) -> None:
     }
     lines = {name: explain(frame).splitlines()[-1] for name, frame in ways.items()}
     assert "as Arrow, in the workers that join" in lines["columns"]
-    assert "through Spark before they are written, since a computed column follows" in lines["filter"]
-    assert "since a filter follows" in explain(joined.where("k = 1"))
+    assert "through Spark before they are written, since a computed column stands behind" in lines["filter"]
+    assert "since a filter stands" in explain(joined.where("k = 1"))
     for name, frame in ways.items():
         run(write_stream(frame, tmp_path / name, tmp_path / f"c{name}", trigger="availableNow"))
     got = written(tmp_path / "columns", {})
@@ -273,7 +273,7 @@ def test_mistakes_are_named_before_the_query_starts(spark: Any, tmp_path: Path) 
         write_stream(joined, "s3://b/x", where[1])
     with pytest.raises(IvjoinError, match="joined is a static frame.*joined.write"):
         write_stream(spark.range(3), *where)
-    with pytest.raises(IvjoinError, match="not the output of a band_join of streams"):
+    with pytest.raises(IvjoinError, match="no stream made by band_join"):
         explain(spark.range(3))
     assert not (tmp_path / "c").exists()
 

@@ -319,7 +319,7 @@ def test_few_rows_and_even_keys_keep_the_first_plan(tmp_path: Path, monkeypatch:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("keyed", [True, False])
-def test_buckets_in_use_follow_the_rows(keyed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_buckets_in_use_follow_the_rows_that_come(keyed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deciding, "_BUSY", 400)
     monkeypatch.setattr(deciding, "_BETWEEN", 100)
     monkeypatch.setattr(deciding, "_IDLE", 20)
@@ -426,11 +426,11 @@ def test_files_without_plans_are_refused(tmp_path: Path, monkeypatch: pytest.Mon
     stream = stream_of(2, tmp_path, monkeypatch)
     assert stream.spread.plans is not None
     made = PlanFile(0, "a query", stream.spread.plans.join, plans)
-    with pytest.raises(SnapshotError, match=r"plan-0.json contains no plans of a stream"):
+    with pytest.raises(SnapshotError, match=r"plan-0.json holds no plans of a stream"):
         stream.spread.plans.plans(made)
 
 
-def test_missing_file_and_folder_not_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_gone_and_a_folder_that_not_all_see(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = stream_of(2, tmp_path, monkeypatch)
     rows: Rows = ([(1, 1, 1)], [(1, 1, 1)])
     stream.step(rows)
@@ -456,7 +456,7 @@ def test_missing_file_and_folder_not_shared(tmp_path: Path, monkeypatch: pytest.
     (b"x", "expected the path"), ("a\0b", "expected the path"),
     ("nowhere://x/y", "nowhere"),
 ])  # fmt: skip
-def test_path_that_is_not_a_folder_is_refused(given: Any, said: str) -> None:
+def test_what_is_no_folder_is_refused(given: Any, said: str) -> None:
     with pytest.raises(IvjoinError, match=said):
         checked_folder(given)
 
@@ -476,7 +476,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     ("inner", "l.t BETWEEN r.t AND r.v", (True, True), "the width of a slice is unknown"),
     ("left", "l.t BETWEEN r.t AND r.t + 1", (False, True), "the left side has no declared order"),
 ])  # fmt: skip
-def test_joins_that_no_plan_divides_explain_why(
+def test_what_no_plan_can_cut_stays_and_says_why(
     tmp_path: Path, how: str, condition: str, orders: tuple[bool, bool], why: str
 ) -> None:
     left, right = ((Order("t"),) if o else () for o in orders)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.spark
 @pytest.mark.parametrize("backend, how", [
     (BACKENDS[0], "full"), pytest.param(BACKENDS[1], "left", marks=pytest.mark.soak),
 ])  # fmt: skip
-def test_heavy_key_is_spread_and_every_row_is_emitted_once(spark: Any, tmp_path: Path, backend: str, how: str) -> None:
+def test_a_heavy_key_is_spread_and_every_row_comes_once(spark: Any, tmp_path: Path, backend: str, how: str) -> None:
     with store_for(spark, backend):
         script = Script(spark, tmp_path, lambda a, b: follow(a, b, tmp_path, how=how, backend=backend), ROWS, ROWS)
         counts = []
@@ -106,13 +106,13 @@ def test_no_key_at_all(spark: Any, tmp_path: Path) -> None:
         assert max(rows) * buckets < 1.3 * sum(rows), rows
 
 
-def test_messages_and_refusals(spark: Any, tmp_path: Path) -> None:
+def test_what_is_said_and_refused(spark: Any, tmp_path: Path) -> None:
     from ivjoin.spark import explain
 
     rate = spark.readStream.format("rate").load().selectExpr("value AS k", "value AS t", "value AS v")
     given: dict[str, Any] = {"left_order": "t", "right_order": "t", "buckets": 4, "routing_dir": str(tmp_path / "p")}
     text = explain(rate, rate, on="k", condition=BAND, hot_keys=[7], **given)
-    assert text.startswith("streaming: rows in 4 buckets, by plans that follow the stream, stored in ")
+    assert text.startswith("streaming: rows in 4 buckets, by plans that follow the stream, kept in ")
     assert "plan 0, from the beginning: keys by their hash, 1 heavy one in slices of 124 ordinals" in text
     text = explain(rate, rate, on="k", condition="l.t >= r.t", **given)
     assert "hashed to 4 buckets by 1 key" in text

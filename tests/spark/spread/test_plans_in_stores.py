@@ -51,7 +51,7 @@ def test_files_are_written_once_and_read_as_they_were(store: ObjectStore) -> Non
 
 
 @pytest.mark.slow
-def test_damaged_foreign_and_missing_files_are_refused(store: ObjectStore) -> None:
+def test_what_is_damaged_foreign_or_gone_is_refused(store: ObjectStore) -> None:
     files, folder = PlanFiles(FOLDER, "a join"), once_folder("routing_dir", FOLDER)
     folder.create("plan-1.json", file(1).text()[:-40])
     folder.create("plan-2.json", file(1).text())
@@ -100,7 +100,7 @@ def test_a_driver_killed_when_a_plan_was_put(spark: Any, tmp_path: Path, store: 
 
 
 @pytest.mark.spark
-def test_query_that_cannot_start_reports_why(spark: Any, tmp_path: Path, store: ObjectStore) -> None:
+def test_a_query_that_cannot_start_says_why(spark: Any, tmp_path: Path, store: ObjectStore) -> None:
     rate = spark.readStream.format("rate").load().selectExpr("value AS k", "value AS t", "value AS v")
     for folder, said in (("s3://another/x", r"which cannot be written \(there is no such bucket\)"),
                          ("sftp://host/x", "where two writers of one file might both succeed; expected")):  # fmt: skip

@@ -90,7 +90,7 @@ REASONS = {
 
 
 @pytest.mark.parametrize("cached", [True, False], ids=["cached operator", "operator from its state"])
-def test_late_rows_are_emitted_with_the_reason_once(cached: bool) -> None:
+def test_late_rows_are_kept_with_the_reason_once(cached: bool) -> None:
     """On the same checkpoint as "raise" and "drop"; what is replayed from the log is not emitted again."""
     query = Query()
 
@@ -111,7 +111,7 @@ def test_late_rows_are_emitted_with_the_reason_once(cached: bool) -> None:
     }, "names of the output are no part of the state"  # fmt: skip
 
 
-def test_late_rows_go_to_late_path_with_any_on_late() -> None:
+def test_late_rows_leave_by_another_way_whatever_on_late_says() -> None:
     query = Query(apart=True)
     assert query.run("raise", [100, 300], [100, 400]) == {(1, 100, 100): 1}
     assert query.run("raise", [289], [400, 410]) == {}

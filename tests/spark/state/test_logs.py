@@ -123,13 +123,13 @@ def test_a_base_that_its_log_does_not_name_is_refused() -> None:
 
 
 @pytest.mark.parametrize("absent", [None, np.nan, pd.NA])
-def test_key_of_the_log_is_absent_in_every_form_of_pandas(absent: Any) -> None:
+def test_the_key_of_the_log_is_absent_however_pandas_has_it(absent: Any) -> None:
     function, log = stateful.BucketFunction(SPEC, 1, Results(most_rows=0)), Property({}, "log")
     assert not list(function((0, absent), iter(()), log))
     assert log.updates == 1
 
 
-def test_two_groups_of_a_bucket_are_in_one_task(spark: Any) -> None:
+def test_the_two_groups_of_a_bucket_meet_in_one_task(spark: Any) -> None:
     """Spark's hash is that of the label with either, and it sorts null first."""
     labels = sorted({*bucket_labels(64), *range(-50, 50), 2**31 - 1, -(2**31)})
     assert all(murmur3_of_int(second_key(x), murmur3_of_int(x)) == murmur3_of_int(x) for x in labels)

@@ -106,7 +106,7 @@ def test_rows_of_two_orders_are_not_taken_in_pieces() -> None:
         list(play(new_operator(spec, SMALL), spec, turn(spec, rows(1, 60_000), rows(2, 60_000))))
 
 
-def test_cached_operator_of_another_limit_is_not_used() -> None:
+def test_an_operator_kept_under_another_limit_is_not_taken() -> None:
     spec = join_spec(SCHEMA, SCHEMA, on="k", condition=BAND)
     base = compressed(new_operator(spec, None).snapshot())
     stored = SimpleNamespace(before="token", moved=False, log=lambda: Log("token"), base=lambda: base)

@@ -108,7 +108,7 @@ def numbered(condition: str = "l.t BETWEEN r.t - 3 AND r.t", slack: int = 4, **c
     numbered(suffix="_r"), numbered(on_late="drop"), numbered(on_late="join"),
     numbered(right=pa.schema(list(NUMBERED)[::-1])),
 ])  # fmt: skip
-def test_changes_that_do_not_affect_the_state(now: dict[str, Any]) -> None:
+def test_what_leaves_the_state_alone_may_change(now: dict[str, Any]) -> None:
     assert now != numbered()
     assert differences(numbered(), now) == []
 
@@ -138,7 +138,7 @@ def test_what_changes_the_state_may_not(now: dict[str, Any], said: str) -> None:
     assert any(line.startswith(said) for line in lines), lines
 
 
-def test_declared_order_has_all_its_attributes() -> None:
+def test_a_declared_order_keeps_all_that_it_says() -> None:
     schema = pa.schema([("k", pa.int64()), ("t", pa.int64())])
     frame = SimpleNamespace(schema=[], isStreaming=True, sparkSession=None)
     settings = SimpleNamespace(case_sensitive=False, quoted_names=False)
@@ -164,7 +164,7 @@ def test_more_than_a_column_holds_is_refused(monkeypatch: pytest.MonkeyPatch) ->
         combine_chunks=lambda: SimpleNamespace(to_batches=lambda: list(pieces))
     ))
     monkeypatch.setattr("ivjoin.spark.rows.pack.pa", SimpleNamespace(Table=many))
-    with pytest.raises(IvjoinError, match="more than the 2 GB .* or more buckets"):
+    with pytest.raises(IvjoinError, match="more than the 2 GB .* take more buckets"):
         whole([piece, piece])
 
 

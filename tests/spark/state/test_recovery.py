@@ -171,7 +171,7 @@ def test_state_of_a_newer_format_is_refused(spark: Any, tmp_path: Path, monkeypa
         wrapped(newer, lambda inner, key, frames, state: inner(key, frames, Newer(state)))
         script.add(left=rows(0), right=rows(0)).run()
     script.add(left=rows(1), right=rows(1))
-    with pytest.raises(StreamFailed, match=r"band_join state of format \d+; this ivjoin reads format .*upgrade"):
+    with pytest.raises(StreamFailed, match=r"holds band_join state of format \d+; this ivjoin reads format .*upgrade"):
         script.run()
 
 

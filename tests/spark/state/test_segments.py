@@ -62,7 +62,7 @@ def test_stop_start_and_another_join(rocksdb: Any, tmp_path: Path, monkeypatch: 
         script.run()
 
 
-def test_join_types_from_state_match_the_model(
+def test_join_types_come_out_of_state_as_the_model_says(
     rocksdb: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three in one query with late rows, in workers that remember nothing; ``test_restarts.py`` plays all eight."""
@@ -104,7 +104,7 @@ def test_join_types_from_state_match_the_model(
     assert [c["restored"] for c in counts] == [0] * 3 + [1] * 6
 
 
-def test_joins_without_a_name_in_one_query(rocksdb: Any, tmp_path: Path) -> None:
+def test_joins_without_a_name_stand_in_one_query(rocksdb: Any, tmp_path: Path) -> None:
     """One behind another, and beside a third; stopped and started, when they are observed under other names."""
 
     def join(a: Any, b: Any) -> Any:
@@ -126,7 +126,7 @@ def test_joins_without_a_name_in_one_query(rocksdb: Any, tmp_path: Path) -> None
     assert len(script.counts()) == 3
 
 
-def test_one_joined_frame_twice_in_a_query(rocksdb: Any, tmp_path: Path) -> None:
+def test_one_joined_frame_may_stand_in_a_query_twice(rocksdb: Any, tmp_path: Path) -> None:
     def join(a: Any, b: Any) -> Any:
         once = band(a, b, how="inner", backend="transformWithState")
         return once.union(once)

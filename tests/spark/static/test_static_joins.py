@@ -83,7 +83,7 @@ def test_conditions_without_on(frames: tuple[Any, Any], condition: str, sql: str
 @pytest.mark.slow
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("how", HOWS)
-def test_row_whose_sum_overflows_bigint_is_sorted(spark: Any, how: str) -> None:
+def test_a_row_whose_sum_is_no_bigint_is_sorted_all_the_same(spark: Any, how: str) -> None:
     """The rows are sorted by ``-r.x``, which has no value at the least bigint though ``l.x + r.x`` does."""
     least = -(2**63)
     values = {"k": [1, 1, 2, 3], "x": [0, 5, None, 7]}, {"k": [1, 1, 2, 3], "x": [least, -1, 4, 2**62]}
@@ -125,7 +125,7 @@ def test_what_cannot_be_evaluated_is_refused_before_anything_runs(frames: tuple[
     with pytest.raises(ColumnError, match="did you mean 'x'"):
         left.band_join(right, on="k", condition="l.X1 < r.x")
     for on in (left.k == right.k, [left.k == right.k], ["k", left.x == right.x]):
-        with pytest.raises(ConditionError, match=r"on contains the Column .*belongs in condition="):
+        with pytest.raises(ConditionError, match=r"on holds the Column .*belongs in condition="):
             left.band_join(right, on=on)
     with pytest.raises(ConditionError, match="condition is a list; .*with & between Columns"):
         left.band_join(right, on="k", condition=[left.x < right.x, left.v < right.v])
@@ -177,7 +177,7 @@ def test_collated_strings_are_payload_only(spark: Any) -> None:
         left.band_join(left, on="c")
 
 
-def test_explain_shows_how_rows_are_divided_and_what_prunes(spark: Any, frames: tuple[Any, Any]) -> None:
+def test_explain_says_how_rows_are_divided_and_what_prunes(spark: Any, frames: tuple[Any, Any]) -> None:
     from ivjoin.spark import explain
 
     text = explain(frames[0], frames[1], on="k", condition="l.x BETWEEN r.x - 2 AND r.x + 1", buckets=2)
@@ -231,6 +231,6 @@ def test_an_observation_takes_the_counts(spark: Any, frames: tuple[Any, Any]) ->
     ({"on": [("k", 3)]}, "on contains .*expected a column name or a pair"),
     ({"on": "k", "name": 3}, "name is a int; expected a pyspark.sql.Observation"),
 ])  # fmt: skip
-def test_invalid_keys_and_names_are_reported(frames: tuple[Any, Any], given: dict[str, Any], said: str) -> None:
+def test_what_is_no_key_and_no_name_is_said(frames: tuple[Any, Any], given: dict[str, Any], said: str) -> None:
     with pytest.raises(IvjoinError, match=said):
         frames[0].band_join(frames[1], **given)

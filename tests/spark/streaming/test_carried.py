@@ -141,7 +141,7 @@ def test_a_window_behind_a_join(spark: Any, tmp_path: Path, backend: str) -> Non
 
 
 @pytest.mark.spark
-def test_unsupported_watermarks(spark: Any, tmp_path: Path) -> None:
+def test_where_no_watermark_can_be_said(spark: Any, tmp_path: Path) -> None:
     from ivjoin.spark import with_output_watermark
 
     script = Script(spark, tmp_path, lambda a, b: a, SIDE, SIDE)

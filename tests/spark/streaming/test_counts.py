@@ -21,7 +21,7 @@ def progress(batch: int, **observed: Any) -> dict[str, Any]:
     return {"batchId": batch, "observedMetrics": {name.replace("_", "#"): row for name, row in observed.items()}}
 
 
-def test_axis_changes_are_counted_by_bucket() -> None:
+def test_turns_are_added_up_and_told_by_bucket() -> None:
     first = progress(0, ivjoin_7={"turns": [text(1, 100), text(0, 10)]})
     [counts] = metrics(first)
     assert (counts["batch"], counts["join"]) == (0, "ivjoin")
@@ -53,7 +53,7 @@ def test_sums_of_spark_are_taken_as_they_are() -> None:
     assert second["buckets"][0]["bucket"] == 4  # type: ignore[index]
 
 
-def test_sums_of_delays_are_reported_like_others() -> None:
+def test_sums_of_delays_are_told_as_others_are() -> None:
     row = {"state_rows": 5, "rows_out": 4, "delay_us": 10, "peak_delay_us": 7}
     [counts] = metrics(progress(0, ivjoin_1=row))
     assert (counts["production_delay_us"], counts["peak_production_delay_us"]) == (2, 7)

@@ -178,7 +178,7 @@ def test_what_neither_can_evaluate_is_refused_before_the_query(spark: Any, sides
         left.band_join(right, on="k", condition=(left.t == right.t) & far(left.s, right.s))
 
 
-def test_explain_shows_what_is_left_to_spark(sides: tuple[Any, Any]) -> None:
+def test_explain_says_what_is_left_to_spark(sides: tuple[Any, Any]) -> None:
     from ivjoin.spark import explain
 
     text = explain(*sides, on="k", condition=f"{BAND} AND {FAR} < 3")
@@ -186,7 +186,7 @@ def test_explain_shows_what_is_left_to_spark(sides: tuple[Any, Any]) -> None:
     assert "band term" in text
 
 
-def test_conjuncts_left_over_without_keys_filter_a_product(sides: tuple[Any, Any]) -> None:
+def test_an_every_conjunct_left_over_without_keys_is_a_filtered_product(sides: tuple[Any, Any]) -> None:
     left, right = (s.limit(8).select("t", "s") for s in sides)
     out = left.band_join(right, condition=f"{FAR} = 0")
     want = Counter((a[1], b[1]) for a in rows(0, 8) for b in rows(1, 8) if a[2] == b[2])

@@ -69,7 +69,7 @@ def test_a_conjunct_on_one_side_of_a_left_join(spark: Any, tmp_path: Path) -> No
     assert {(k, v, m) for k, _, v, _, m in script.seen} == {(1, 1, None), (1, 9, 0), (2, 3, None), (3, 0, None)}
 
 
-def test_left_join_with_a_watermark_on_the_right_only(spark: Any, tmp_path: Path) -> None:
+def test_a_left_join_with_a_watermark_on_the_right_alone(spark: Any, tmp_path: Path) -> None:
     left = [[(1, at(0), 1), (2, at(1), 2)], [(3, at(50), 3)], [(5, at(FAR), 4)]]
     right = [[(1, at(2), 0)], [(7, at(51), 0)], [(4, at(FAR), 0)]]
 
@@ -141,7 +141,7 @@ def test_null_keys_of_a_full_join(spark: Any, tmp_path: Path, join: Any) -> None
 
 
 @pytest.mark.parametrize("join", [NATIVE, ours])
-def test_idle_side_delays_only_the_partners_of_the_other_side(spark: Any, tmp_path: Path, join: Any) -> None:
+def test_an_idle_side_holds_back_the_other_sides_partners_alone(spark: Any, tmp_path: Path, join: Any) -> None:
     """Left rows go by how far the right side is: that the left one is idle matters to Spark's one watermark only."""
     left: list[list[Any]] = [[(1, at(0), 1)], [], []]
     right = [[(2, at(0), 10)], [(2, at(100), 11)], [(2, at(300), 13)]]

@@ -45,7 +45,7 @@ def named(frames: dict[str, Any]) -> Any:
     return out
 
 
-def test_each_micro_batch_is_joined_with_the_whole_table(spark: Any, tmp_path: Path) -> None:
+def test_each_micro_batch_meets_the_whole_table(spark: Any, tmp_path: Path) -> None:
     table = spark.createDataFrame(TABLE, "k long, t long, v long")
     script = Script(spark, tmp_path, lambda a, _: named(joins(a, table)), SCHEMA, SCHEMA)
     for file in ROWS:
@@ -60,7 +60,7 @@ def test_each_micro_batch_is_joined_with_the_whole_table(spark: Any, tmp_path: P
 
 
 @pytest.mark.parametrize("how", ["right", "full", "right_semi", "right_anti"])
-def test_unmatched_rows_of_the_table_are_refused(spark: Any, tmp_path: Path, how: str) -> None:
+def test_rows_of_the_table_alone_are_refused(spark: Any, tmp_path: Path, how: str) -> None:
     stream = Script(spark, tmp_path, lambda a, _: a, SCHEMA, SCHEMA).source("left")
     table = spark.createDataFrame(TABLE, "k long, t long, v long")
     with pytest.raises(UnsupportedError, match=f"how is '{how}', but the right frame is static .*'inner', 'left'"):

@@ -160,7 +160,7 @@ def test_idle_buckets_prune_and_emit_in_the_batch_that_decides(spark: Any, tmp_p
     assert script.counts()[-1]["state_rows"] == 2  # both right rows: the left side has come to 2.99 s only
 
 
-def test_unordered_frames_store_everything_and_lose_nothing(spark: Any, tmp_path: Path) -> None:
+def test_frames_without_order_hold_everything_and_lose_nothing(spark: Any, tmp_path: Path) -> None:
     left, right = timed_rows(6, 2, 30), timed_rows(7, 2, 30)
     script = Script(spark, tmp_path, lambda a, b: a.band_join(b, on="k", condition=BAND), TIMED, TIMED)
     script.add_all(left[::-1], right)
@@ -301,7 +301,7 @@ def test_an_order_takes_the_delay_however_it_is_spelt(spark: Any, tmp_path: Path
     assert declared.slack == timedelta(seconds=10)
 
 
-def test_watermark_is_not_an_order_after_a_union(spark: Any, tmp_path: Path) -> None:
+def test_a_watermark_is_no_order_where_rows_come_otherwise(spark: Any, tmp_path: Path) -> None:
     """A union, a join of streams and the end of a window carry the delay on, and may come later than it says."""
     from pyspark.sql import functions as F
 
@@ -329,7 +329,7 @@ def test_watermark_is_not_an_order_after_a_union(spark: Any, tmp_path: Path) -> 
         (counted.withColumn("ended", F.window_time("window")), [("l.ended", five)]),
     ):  # fmt: skip
         assert orders(frame) == want, frame
-    with pytest.warns(WatermarkWarning, match="of left's column 'ts' does not count as an order") as told:
+    with pytest.warns(WatermarkWarning, match="of left's column 'ts' is not read as an order") as told:
         a.union(b).band_join(b, on="k", condition="l.v < r.v")
     assert told[0].filename == __file__
     [own] = resolved(a.union(b), b, on="k", left_order="ts").spec.orders[0]

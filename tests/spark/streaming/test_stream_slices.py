@@ -125,7 +125,7 @@ def test_every_bucket_has_its_share_without_a_key() -> None:
     ("inner", "l.t BETWEEN -r.t AND 1 - r.t", (True, True), "is not a column"),
     ("inner", "l.t BETWEEN r.t - 9000000000000000000 AND r.t", (True, True), "too wide"),
 ])  # fmt: skip
-def test_joins_without_slices_explain_why(how: str, condition: str, orders: tuple[bool, bool], why: str) -> None:
+def test_what_is_not_cut_says_why(how: str, condition: str, orders: tuple[bool, bool], why: str) -> None:
     left, right = ((Order("t"),) if o else () for o in orders)
     spec = join_spec(SCHEMA, SCHEMA, condition=condition, how=how, left_order=left, right_order=right)
     said = periodic_slices(plan_of(spec))
@@ -185,7 +185,7 @@ def test_in_spark_and_after_a_restart(spark: Any, tmp_path: Path, how: str, hot:
             script.run()
 
 
-def test_messages_and_refusals(spark: Any) -> None:
+def test_what_is_said_and_refused(spark: Any) -> None:
     from ivjoin.spark import explain
 
     rate = spark.readStream.format("rate").load().selectExpr("value AS k", "timestamp AS ts", "value AS v")
@@ -198,8 +198,8 @@ def test_messages_and_refusals(spark: Any) -> None:
     assert "in one bucket, since there is no key that both sides share (l.ts has a band with one end alone" in text
     for options, said in (
         ({"hot_keys": "a"}, "hot_keys is 'a'; expected a list of keys"),
-        ({"hot_keys": ["a"]}, "hot_keys has 'a', which is not of type int64"),
-        ({"hot_keys": [(1, 2)]}, r"hot_keys has \(1, 2\); expected 1 values"),
+        ({"hot_keys": ["a"]}, "hot_keys holds 'a', which is no int64"),
+        ({"hot_keys": [(1, 2)]}, r"hot_keys holds \(1, 2\); expected 1 values"),
     ):
         with pytest.raises(IvjoinError, match=said):
             rate.band_join(rate, on="k", condition=BAND, **orders, **options)
