@@ -28,6 +28,7 @@ __all__ = [
 CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 # Spark 4 adds up the bytes of all columns after each row that it passes to Python, unless the limit is this number.
 _BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch", (1 << 31) - 1
+_PARTITIONS = "spark.sql.shuffle.partitions", 16
 # Arrow checks the bounds of each value that Spark reads from Python, and whether it is null. Spark checks both itself.
 _UNCHECKED = {"ARROW_ENABLE_UNSAFE_MEMORY_ACCESS": "true", "ARROW_ENABLE_NULL_CHECK_FOR_GET": "false"}
 
@@ -126,6 +127,7 @@ def session(
       Hadoop's native library is missing.
     - Arrow batches to Python are limited by ``spark.sql.execution.arrow.maxRecordsPerBatch`` alone, because counting
       bytes is slow. For rows of 100 kB and more, set ``spark.sql.execution.arrow.maxBytesPerBatch`` to "64MB".
+    - A local session has 16 shuffle partitions instead of 200: each is a task of every micro-batch.
     - Arrow's own checks of each value are off (``ARROW_ENABLE_UNSAFE_MEMORY_ACCESS``,
       ``ARROW_ENABLE_NULL_CHECK_FOR_GET`` in the environment).
 
@@ -156,7 +158,7 @@ def session(
     if local:
         # Driver and workers are one machine, whatever its name means to a network that may not be there.
         ours |= dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), "127.0.0.1")
-    unless_said: dict[str, object] = dict([_BATCH_BYTES])
+    unless_said: dict[str, object] = dict([_BATCH_BYTES, *([_PARTITIONS] if local else [])])
     if Path(__file__).is_file():  # the daemon starts before Spark puts archives on the path
         unless_said["spark.python.daemon.module"] = "ivjoin.spark.runtime.daemon"
     for name, value in _UNCHECKED.items():

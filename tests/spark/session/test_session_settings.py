@@ -248,3 +248,15 @@ spark.stop()
     assert conf["spark.executorEnv.ARROW_ENABLE_UNSAFE_MEMORY_ACCESS"] == "false"
     assert conf["spark.driver.host"] == "127.0.0.1"
     assert conf["java"] == "d"
+
+
+@pytest.mark.spark
+def test_a_local_session_has_few_partitions() -> None:
+    asked = """
+from ivjoin.spark import session
+spark = session("local[1]", spark__ui__enabled=False)
+assert spark.conf.get("spark.sql.shuffle.partitions") == "16"
+spark.stop()
+"""
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
