@@ -20,9 +20,12 @@ from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.pull import stream_of
 from ivjoin.stream.sources.columns import Chosen, chosen
 from ivjoin.stream.sources.hints import index_hints
+from ivjoin.stream.sources.idle import idle_of
 from ivjoin.stream.sources.inputs import ArrowStream, Source, open_inputs
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from ivjoin.conditions.written import Expression, Slack
     from ivjoin.expr.literals import Params
     from ivjoin.plan.join_plan import JoinPlan
@@ -43,6 +46,7 @@ def asof_join(
     memory_limit: int | str | None = None, when_full: WhenFull = "raise", maintain_order: KeepOrder | None = None,
     indicator: bool | str = False, condition: Expression | None = None, params: Params | None = None,
     interpolate: str | Sequence[str] | None = None, offsets: Sequence[Tolerance] | None = None,
+    idle_timeout: str | float | timedelta | None = None, idle: Literal["wait", "advance"] = "wait",
 ) -> JoinStream:
     """Match each left row with the last right row before it, the first one after it, or the nearest one.
 
@@ -91,7 +95,7 @@ def asof_join(
         named ``bid_-1s``, ``bid_0s`` and ``bid_5s``.
     slack : number, timedelta or str, optional
         By how much inputs may be out of order, such as ``"5s"``.
-    batch_size, on_late, timezone, sort, columns, maintain_order, indicator
+    batch_size, on_late, timezone, sort, columns, maintain_order, indicator, idle_timeout, idle
         As for :func:`ivjoin.band_join`.
     threads : int or "auto", default "auto"
         The number of threads that look up slices of both inputs. The rows of tables come in the same order for any
@@ -137,6 +141,7 @@ def asof_join(
     sources = open_inputs(left, right)
     matching = matching_of(maintain_order, indicator, None)
     rule, report = late_rule(on_late)
+    patience = idle_of(idle_timeout, idle)
 
     def lookup(
         inputs: tuple[Source, Source], direction: str = direction, offset: Any = None, suffix: str = suffix
@@ -154,7 +159,7 @@ def asof_join(
         inputs: tuple[Source, Source], plan: JoinPlan, names: Sequence[str] | None,
         choose: Callable[..., Chosen] = chosen,
     ) -> JoinStream:
-        return stream_of(inputs, plan, threads, sort, names, budget, choose, report=report)
+        return stream_of(inputs, plan, threads, sort, names, budget, choose, report, patience)
 
     with index_hints({"left": left, "right": right}):
         plan = plan_for(sources)
