@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -143,17 +144,14 @@ def asof_join(
     rule, report = late_rule(on_late)
     patience = idle_of(idle_timeout, idle)
 
-    def lookup(
-        inputs: tuple[Source, Source], direction: str = direction, offset: Any = None, suffix: str = suffix
-    ) -> JoinPlan:
-        return asof_plan(
-            (inputs[0].schema, inputs[1].schema), (inputs[0].ends, inputs[1].ends), on, direction, tolerance,
-            allow_exact_matches, ties, slack, [left_order, right_order], offset=offset, on=by, how=how, suffix=suffix,
-            batch_size=batch_size, on_late=rule, timezone=timezone, also=condition, params=params,
-        )
+    lookup = partial(
+        asof_plan, ends=(sources[0].ends, sources[1].ends), column=on, tolerance=tolerance,
+        allow_exact_matches=allow_exact_matches, ties=ties, slack=slack, orders=(left_order, right_order), on=by,
+        how=how, batch_size=batch_size, on_late=rule, timezone=timezone, also=condition, params=params,
+    )
 
     def plan_for(inputs: tuple[Source, Source]) -> JoinPlan:
-        return lookup(inputs)
+        return lookup((inputs[0].schema, inputs[1].schema), direction, None, suffix)
 
     def join(
         inputs: tuple[Source, Source], plan: JoinPlan, names: Sequence[str] | None,
@@ -165,14 +163,16 @@ def asof_join(
         plan = plan_for(sources)
         if offsets is not None or interpolate is not None:
             options = {"how": how, "ties": ties, "maintain_order": maintain_order, "indicator": indicator}
-            question = Lookups(sources, plan, on, direction, offsets, interpolate, suffix, options)
-            return question.join(lookup, join, columns)
+            schemas = sources[0].schema, sources[1].schema
+            question = Lookups(schemas, lookup, on, direction, offsets, interpolate, suffix, options)
+            return join(sources, question.plan, columns, question.chosen)
     return join(sources, plan, columns) if matching is None else matching.join(sources, plan_for, join, columns)
 
 
 def asof_plan(
-    schemas: tuple[pa.Schema, pa.Schema], ends: tuple[bool, bool], column: Any, direction: Any, tolerance: Any,
-    allow_exact_matches: Any, ties: Any, slack: Any, orders: list[Any], *, offset: Any = None, **options: Any,
+    schemas: tuple[pa.Schema, pa.Schema], direction: Any, offset: Any, suffix: str, *, ends: tuple[bool, bool],
+    column: Any, tolerance: Any, allow_exact_matches: Any, ties: Any, slack: Any, orders: tuple[Any, Any],
+    **options: Any,
 ) -> JoinPlan:
     """Return the plan of an as-of join.
 
@@ -181,9 +181,11 @@ def asof_plan(
     """
     zone = zone_of_call(options.get("timezone"))
     asked = as_of(schemas, column, direction, tolerance, allow_exact_matches, ties, options["how"], offset, zone=zone)
-    for s in (0, 1):
-        if orders[s] is None and (not ends[s] or slack is not None):
-            orders[s] = Order(asked.on[s], slack=slack)
+    left, right = (
+        Order(asked.on[s], slack=slack) if orders[s] is None and (not ends[s] or slack is not None) else orders[s]
+        for s in (0, 1)
+    )
     return planned(
-        *schemas, condition=asked.condition, left_order=orders[0], right_order=orders[1], pick=asked.pick, **options
+        *schemas, condition=asked.condition, left_order=left, right_order=right, pick=asked.pick, suffix=suffix,
+        **options,
     )

@@ -17,6 +17,7 @@ from ivjoin.operator.explaining.wording import listed
 from ivjoin.operator.memory.budget import WhenFull, budget_of
 from ivjoin.plan.cache import planned
 from ivjoin.stream.after.explained import explain_inputs
+from ivjoin.stream.after.lookups import Lookups
 from ivjoin.stream.after.matched import matching_of
 from ivjoin.stream.asof import asof_plan
 from ivjoin.stream.options import DEFAULTS, JoinOptions
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ivjoin.conditions.written import Slack
     from ivjoin.expr.literals import Params
     from ivjoin.multi.question import AliasBounds, AliasOrders, Views
+    from ivjoin.plan.join_plan import JoinPlan
     from ivjoin.plan.picking.asof import Tolerance
     from ivjoin.plan.picking.choice import Pick
     from ivjoin.plan.question import Expression, Keys, Orders, Sort, SupportsArrowSchema, Value
@@ -71,8 +73,9 @@ def explain(
     memory_limit: int | str | None = None, when_full: WhenFull = "raise",
     aggregate: WindowAggregates | None = None, include_previous: bool = False, by: Keys | None = None,
     direction: str | None = None, tolerance: Tolerance | None = None, allow_exact_matches: bool | None = None,
-    ties: str | Sequence[str] | None = None, slack: Slack | None = None, orders: AliasOrders | None = None,
-    bounds: AliasBounds | None = None, views: Views = "auto", workers: int = 8,
+    ties: str | Sequence[str] | None = None, slack: Slack | None = None,
+    interpolate: str | Sequence[str] | None = None, offsets: Sequence[Tolerance] | None = None,
+    orders: AliasOrders | None = None, bounds: AliasBounds | None = None, views: Views = "auto", workers: int = 8,
     frontier: Mapping[str, Mapping[Expression, Value]] | None = None, **options: Unpack[JoinOptions],
 ) -> Explanation:
     """Return the plan of a join: its conjuncts, the condition as a graph with intervals, and what prunes each side.
@@ -91,7 +94,7 @@ def explain(
         As for :func:`ivjoin.band_join`.
     aggregate, include_previous
         As for :func:`ivjoin.window_join`.
-    by, direction, tolerance, allow_exact_matches, ties, slack
+    by, direction, tolerance, allow_exact_matches, ties, slack, interpolate, offsets
         As for :func:`ivjoin.asof_join`. If you give one of these, ``on`` is the column of time. An as-of join without
         any of them needs ``direction="backward"`` here.
     orders, bounds, views
@@ -142,7 +145,7 @@ def explain(
     schemas = [x if s is None else s.schema for x, s in zip((left, right), sources, strict=True)]
     ends = [s is not None and s.ends for s in sources]
     asof = {"by": by, "direction": direction, "tolerance": tolerance, "allow_exact_matches": allow_exact_matches,
-            "ties": ties, "slack": slack}  # fmt: skip
+            "ties": ties, "slack": slack, "interpolate": interpolate, "offsets": offsets}  # fmt: skip
     bounds_of: dict[str, Any] = {"left_bounds": given["left_bounds"], "right_bounds": given["right_bounds"]}
     both: dict[str, Any] = {"batch_size": given["batch_size"], "on_late": rule, "timezone": timezone, "params": params}
     named = [n for n, x in asof.items() if x is not None]
@@ -152,17 +155,25 @@ def explain(
         raise OptionError(f"explain got {named[0]}=, of asof_join, and {others[0]}=, of {of}; give one of the two")
     if aggregate is not None and pick is not None:
         raise OptionError("explain got aggregate=, of window_join, and pick=, of band_join; give one of the two")
+    several: Lookups | None = None
     if aggregate is not None:
         plan, _ = window_plan(
             schemas[0], schemas[1], aggregate=aggregate, how="left" if how is None else how, on=on, condition=condition,
             include_previous=include_previous, left_order=left_order, right_order=right_order, **bounds_of, **both,
         )
     elif named:
-        plan = asof_plan(
-            (schemas[0], schemas[1]), (ends[0], ends[1]), on, direction or "backward", tolerance,
-            True if allow_exact_matches is None else allow_exact_matches, ties, slack, [left_order, right_order],
-            on=by, how="left" if how is None else how, suffix=suffix, also=condition, **both,
+        of_two, way = (schemas[0], schemas[1]), direction or "backward"
+        lookup: Callable[..., JoinPlan] = functools.partial(
+            asof_plan, ends=(ends[0], ends[1]), column=on, tolerance=tolerance, ties=ties, slack=slack, on=by,
+            allow_exact_matches=True if allow_exact_matches is None else allow_exact_matches, how=how or "left",
+            orders=(left_order, right_order), also=condition, **both,
         )
+        plan = lookup(of_two, way, None, suffix)
+        if offsets is not None or interpolate is not None:
+            together = {"how": how or "left", "ties": ties, "maintain_order": given["maintain_order"],
+                        "indicator": given["indicator"]}  # fmt: skip
+            several = Lookups(of_two, lookup, on, way, offsets, interpolate, suffix, together)
+            plan = several.plan
     else:
         plan = planned(
             schemas[0], schemas[1], on=on, how="inner" if how is None else how, left_order=left_order,
@@ -171,8 +182,9 @@ def explain(
     refuse_cross(plan, given["allow_cross"])
     check_call(plan, threads, sort, budget)
     if aggregate is None:
-        chosen(plan, columns)
-    return explain_inputs(plan, sources, sort != "never", frontier)
+        (chosen if several is None else several.chosen)(plan, columns)
+    text = explain_inputs(plan, sources, sort != "never", frontier)
+    return text if several is None else text.with_line(several.said)
 
 
 def _of_many(inputs: Any, condition: Any, workers: int, sorts: bool, **question: Any) -> Explanation:
@@ -180,7 +192,7 @@ def _of_many(inputs: Any, condition: Any, workers: int, sorts: bool, **question:
     from ivjoin.multi.question import multi_spec, named_inputs
     from ivjoin.multi.shape.steps import laid_out
     from ivjoin.routing.rows.arguments import worker_count
-    from ivjoin.stream.many import prepared, with_line, with_present
+    from ivjoin.stream.many import prepared, with_present
     from ivjoin.stream.tables.table_steps import BY_TABLES, table_steps
 
     workers = worker_count(workers)
@@ -194,10 +206,10 @@ def _of_many(inputs: Any, condition: Any, workers: int, sorts: bool, **question:
     text = explained(spec, laid_out(spec, shape), rows, workers)
     if by:
         names = listed([f"{a}.{n.params[1]}" for a, n in by.items()])
-        text = with_line(text, f"  sorted, where not in order already, by {names}")
+        text = text.with_line(f"  sorted, where not in order already, by {names}")
     known = {a: s for a, s in sources.items() if s is not None}
     if sorts and len(known) == len(sources) and table_steps(unsorted, shape, known, 1) is not None:
-        text = with_line(text, BY_TABLES)
+        text = text.with_line(BY_TABLES)
     return text
 
 

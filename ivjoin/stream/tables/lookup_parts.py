@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.operator import SymmetricHashJoin
-from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.dictionaries import combined
 from ivjoin.shj.plain import from_plain_rows, plain_rows
 from ivjoin.stream.known_bounds import known_bounds
+from ivjoin.stream.sources.columns import Chosen
 from ivjoin.stream.sources.inputs import open_input
 from ivjoin.stream.tables.looked_up import looked_up
 
@@ -26,9 +26,9 @@ class LookupParts:
     """The join of two inputs without orders or bounds, in the order of the left rows."""
 
     def __init__(
-        self, plan: JoinPlan, batches: tuple[Iterator[pa.RecordBatch], Iterator[pa.RecordBatch]], threads: int
+        self, found: Chosen, batches: tuple[Iterator[pa.RecordBatch], Iterator[pa.RecordBatch]], threads: int
     ) -> None:
-        self.plan, self._batches, self._threads = plan, batches, threads
+        self._found, self.plan, self._batches, self._threads = found, found.plan, batches, threads
         self._metrics = JoinMetrics()
         self._ended = False
 
@@ -75,11 +75,12 @@ class LookupParts:
             yield pa.Table.from_batches(some, schema)
 
     def _joined(self, left: pa.Table, right: pa.Table) -> Iterator[pa.RecordBatch]:
-        found = looked_up(self.plan, (open_input(left, SIDES[0]), open_input(right, SIDES[1])), self._threads)
+        sources, several = (open_input(left, SIDES[0]), open_input(right, SIDES[1])), self._found.several
+        found = looked_up(self.plan, sources, self._threads, several)
         if found is not None:
             yield from found.output()
             return
-        op = SymmetricHashJoin.from_plan(self.plan)
+        op = SymmetricHashJoin.from_plan(self.plan) if several is None else several.operator(self.plan, False, None)
         for p, table in ((1, right), (0, left)):
             for batch in table.to_batches():
                 for piece in from_plain_rows(batch, self.plan.sides[p].schema):

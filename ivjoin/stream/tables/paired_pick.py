@@ -51,7 +51,15 @@ class BestOfTables(MatchedTables):
         super().close()
         self._run = None
 
-    def _tasks(self) -> tuple[Sequence[Any], Callable[[Any], Iterator[pa.RecordBatch]]]:
+    def _found(self) -> np.ndarray:
+        """Return the right row of each left row, or -1, if each takes one at most : int32[left rows]."""
+        left, right = self._matches()
+        out = np.full(self._left.rows, -1, dtype=np.int32)
+        out[left] = right
+        return out
+
+    def _matches(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return left rows and the right rows that they take : int64[p], int64[p]."""
         run = self._run
         assert run is not None
         found: list[tuple[np.ndarray, np.ndarray]] = [(_NONE, _NONE)]
@@ -63,6 +71,10 @@ class BestOfTables(MatchedTables):
         n = len(run.left)
         each(parts_of(n, max(_SLICE_ROWS, n // _MOST_SLICES)), lambda: look, self._threads)
         left, right = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return left, right
+
+    def _tasks(self) -> tuple[Sequence[Any], Callable[[Any], Iterator[pa.RecordBatch]]]:
+        left, right = self._matches()
         starts = np.zeros(self._left.rows + 1, dtype=np.int64)
         grouped, order = np.empty(len(right), dtype=np.int64), np.empty(len(right), dtype=np.int64)
         grouped_kernels.group_values(left, right, starts, grouped, order)
