@@ -256,8 +256,8 @@ def test_params_in_condition_and_aggregates() -> None:
 
 def test_explain_names_the_pairs() -> None:
     rows = pa.table({"t": [1, 2], "x": [5, 6]})
-    for text, said in (("median(r.x)", "the pairs of each left row"), ("mean(r.x)", "no pairs are made")):
-        stream = ivjoin.window_join(rows, rows, condition="r.t <= l.t", aggregate={"m": text})
+    for more, said in ((" AND r.x <> l.x + l.t", "the pairs of each left row"), ("", "no pairs are made")):
+        stream = ivjoin.window_join(rows, rows, condition=f"r.t <= l.t{more}", aggregate={"m": "median(r.x)"})
         assert said in stream.explain()
 
 
@@ -300,3 +300,39 @@ def test_a_column_that_does_not_exist_is_named_with_its_aggregate() -> None:
     for text in ("sum(r.zz)", "sum(l.x)", "zz + count(*)"):
         with pytest.raises(ivjoin.ColumnError, match="the aggregate 'total': "):
             ivjoin.window_join(rows, rows, on="k", aggregate={"total": text})
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("kind", ["far from zero", "whole", "decimal", "equal"])
+def test_variances_are_numpys(kind: str, streams: bool) -> None:
+    rng = np.random.default_rng(3)
+    n = 900
+    x: Any = {"far from zero": 1e8 + rng.normal(size=n), "whole": rng.integers(-5, 5, n),
+              "decimal": np.round(rng.normal(size=n), 2), "equal": np.full(n, 0.1)}[kind]  # fmt: skip
+    mask = rng.random(n) < 0.2
+    values = pa.array(x, mask=mask)
+    values = values.cast(pa.decimal128(9, 2)) if kind == "decimal" else values
+    right = pa.table({"k": rng.integers(0, 2, n), "t": np.arange(n), "x": values})
+    left = pa.table({"k": rng.integers(0, 3, 300), "t": np.sort(rng.integers(0, n, 300))})
+    inputs = [iter(table.to_batches(max_chunksize=11)) if streams else table for table in (left, right)]
+    functions = ("stddev", "stddev_pop", "variance", "var_pop")
+    got = ivjoin.window_join(
+        *inputs, on="k", condition="r.t BETWEEN l.t - 200 AND l.t + 30", left_order="t", right_order="t",
+        aggregate={**{f: f"{f}(r.x)" for f in functions}, "some": "stddev_pop(r.x) FILTER (WHERE r.t % 2 = 0)"},
+    )
+    rows = got.read_all().to_pylist()
+    assert len(rows) == 300
+    k, t = np.asarray(right["k"]), np.asarray(right["t"])
+    for row in rows:
+        inside = (k == row["k"]) & (t >= row["t"] - 200) & (t <= row["t"] + 30) & ~mask
+        some = np.array(x[inside], dtype=np.float64)
+        for f in functions:
+            fewer = int(not f.endswith("pop"))
+            if len(some) <= fewer:
+                assert row[f] is None
+                continue
+            wanted = np.var(some, ddof=fewer)
+            wanted = np.sqrt(wanted) if f.startswith("stddev") else wanted
+            assert row[f] == pytest.approx(wanted, rel=1e-8, abs=1e-12), (row, f)
+        even = np.array(x[inside & (t % 2 == 0)], dtype=np.float64)
+        assert row["some"] == (pytest.approx(np.std(even), rel=1e-8, abs=1e-12) if len(even) else None)
