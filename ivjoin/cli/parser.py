@@ -73,7 +73,7 @@ def command_parser() -> argparse.ArgumentParser:
     _add_inputs(window)
     add_window(window)
     _add_threads(window)
-    add_limit(window, "raise (default)")
+    add_limit(window, "raise (default), or spill to files")
     _add_orders(window)
     _add_files(window)
     _add_output(window)

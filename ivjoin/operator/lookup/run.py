@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from ivjoin.conditions.evaluate import Vector
 from ivjoin.errors import EvaluationError
-from ivjoin.operator.lookup.aggregates.reduce import Ranges
+from ivjoin.operator.lookup.aggregates.reduce import DoubleSums, Ranges
 from ivjoin.operator.lookup.rows import Rows
 from ivjoin.operator.lookup.tables.ordered import rises
 from ivjoin.plan.cutting import shifted
 from ivjoin.shj.kernels.lookup import grouped_kernels
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.sorting import order_by_key
+from ivjoin.shj.store.disk.backing import Files
 from ivjoin.shj.store.values.value_blocks import ValueBlocks
 
 __all__ = ["Found", "Pairs", "Run", "Spans", "Term", "order_of", "reach", "sorted_rows", "window"]
@@ -123,9 +127,14 @@ class Run:
     @property
     def nbytes(self) -> int:
         made = sum(p.nbytes for p in [*self._places.values(), *self._blocks.values()] if p is not None)
-        return self.rows.nbytes + self._starts.nbytes + self._kids.nbytes + self._new.nbytes + made + sum(
-            k.nbytes for k in [*self.kept.values()] if hasattr(k, "nbytes")
-        )
+        own = self._starts.nbytes + self._kids.nbytes + self._new.nbytes
+        return self.rows.nbytes + own + made + sum(map(_bytes, [*self.kept.values()]))
+
+    def spilled(self, files: Files) -> Run:
+        """Return the run with its columns in a file, and with what was computed of them, except for text."""
+        run = copy(self)
+        run.rows, run.kept = self.rows.spilled(files), {k: v for k, v in self.kept.items() if not _has_text(v)}
+        return run
 
     def find(self, left: Rows, terms: Sequence[Term]) -> Found:
         """Return ranges with all matches of each left row, as narrow as the order of the run makes them."""
@@ -323,6 +332,23 @@ class _Places:
         base = rank * self.width
         lo = _placed(self.whole, base + first, False)
         return lo, np.where(none, lo, _placed(self.whole, base + last, True))
+
+
+def _parts(kept: Any) -> Sequence[Any]:
+    """Return the arrays of a computed value."""
+    if isinstance(kept, Vector):
+        return kept.values, kept.valid, kept.error
+    if isinstance(kept, DoubleSums):
+        return (kept.sums,)
+    return kept if isinstance(kept, (tuple, list)) else (kept,)
+
+
+def _bytes(kept: Any) -> int:
+    return sum(part.nbytes for part in _parts(kept) if hasattr(part, "nbytes"))
+
+
+def _has_text(kept: Any) -> bool:
+    return any(isinstance(part, (pa.Array, pa.ChunkedArray)) for part in _parts(kept))
 
 
 def _placed(values: np.ndarray, given: np.ndarray, after: bool) -> np.ndarray:

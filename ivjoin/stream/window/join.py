@@ -80,7 +80,7 @@ def window_join(
     params : mapping of str to value, optional
         The values of ``:name`` in the condition and in aggregates.
     memory_limit, when_full
-        As for :func:`ivjoin.band_join`. Rows to aggregate do not spill: ``when_full`` is "raise".
+        As for :func:`ivjoin.asof_join`.
 
     Returns
     -------
