@@ -44,7 +44,7 @@ def test_picks_are_those_of_a_loop(seed: int) -> None:
     if r.random() < 0.4:
         inputs = [iter(t.to_batches(max_chunksize=7)) for t in inputs]
     got: dict[int, list[int]] = {}
-    stream = ivjoin.band_join(*inputs, on="k", condition=condition, pick=ivjoin.Pick(by, k=k, ties=ties))
+    stream = ivjoin.band_join(inputs[0], inputs[1], on="k", condition=condition, pick=ivjoin.Pick(by, k=k, ties=ties))
     for row in stream.read_all().to_pylist():
         got.setdefault(row["id"], []).append(row["rid"])
     wanted = {}
