@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from ivjoin.shj.dictionaries import combined
 from ivjoin.shj.plain import from_plain_rows, plain_rows
 from ivjoin.stream.known_bounds import known_bounds
 from ivjoin.stream.sources.columns import Chosen
+from ivjoin.stream.sources.gathering import table_of
 from ivjoin.stream.sources.inputs import open_input
 from ivjoin.stream.tables.looked_up import looked_up
 
@@ -45,7 +46,7 @@ class LookupParts:
         """Yield the output in the order of the left rows."""
         (left, right), m = self._batches, self._metrics
         # Plain rows in one piece, which no part copies again.
-        theirs = combined(plain_rows(_table(right, self.plan.sides[1].schema)))
+        theirs = combined(plain_rows(table_of(right, self.plan.sides[1].schema)))
         m.right_rows_in = theirs.num_rows
         for part in self._parts(left, max(_LEAST_ROWS, theirs.num_rows)):
             m.left_rows_in += part.num_rows
@@ -69,10 +70,10 @@ class LookupParts:
             some.append(batch)
             n += batch.num_rows
             if n >= rows and not whole:
-                yield _table(some, schema)
+                yield table_of(some, schema)
                 some, n, first = [], 0, 1
         if some or not first:
-            yield _table(some, schema)
+            yield table_of(some, schema)
 
     def _joined(self, left: pa.Table, right: pa.Table) -> Iterator[pa.RecordBatch]:
         sources, several = (open_input(left, SIDES[0]), open_input(right, SIDES[1])), self._found.several
@@ -93,8 +94,3 @@ class LookupParts:
 
     def close(self) -> None:
         self._batches = iter(()), iter(())
-
-
-def _table(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    """Return the rows of batches whose columns may be null less often than the schema allows."""
-    return pa.Table.from_batches([pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in batches], schema)
